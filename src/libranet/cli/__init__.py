@@ -1,0 +1,1 @@
+"""The command line: one short file per command, each a plain function that `main.py` lists."""

@@ -1,0 +1,59 @@
+"""`libranet info`: how large the network is and how much it computes."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from libranet.cli.frame_size import parse_size
+from libranet.errors import InputError
+from libranet.models.checkpoint import read_checkpoint_info
+from libranet.models.cost import PAPER_GFLOPS, PAPER_PARAMETERS, Cost, measure_cost
+from libranet.models.libranet import MIN_SIZE, LiBrANetConfig
+
+
+def info(
+    model: Annotated[Path | None, typer.Option(help="A checkpoint; without it, the default configuration.")] = None,
+    size: Annotated[str, typer.Option(help="Frame size as WIDTHxHEIGHT.")] = "3840x2160",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+) -> None:
+    """Count parameters and GFLOPs (two per multiply-add), per part and in total, beside the paper's figures."""
+    width, height = parse_size(size)
+    if min(width, height) < MIN_SIZE:
+        raise InputError(f"expected a size of at least {MIN_SIZE}x{MIN_SIZE}, got {size}")
+    config = read_checkpoint_info(model).config if model else LiBrANetConfig()
+    cost = measure_cost(config, width=width, height=height)
+    if as_json:
+        print(json.dumps(_as_json(cost, config), indent=2))
+    else:
+        _print_table(cost, config)
+
+
+def _as_json(cost: Cost, config: LiBrANetConfig) -> dict[str, object]:
+    return {
+        "size": f"{cost.size[0]}x{cost.size[1]}",
+        "window": config.window,
+        "parameters": cost.parameters,
+        "gflops": round(cost.gflops, 3),
+        "stream_gflops": round(cost.stream_gflops, 3),
+        "parts": [dataclasses.asdict(part) for part in cost.parts],
+        "paper": {"size": "3840x2160", "parameters": PAPER_PARAMETERS, "gflops": PAPER_GFLOPS},
+        "config": dataclasses.asdict(config),
+    }
+
+
+def _print_table(cost: Cost, config: LiBrANetConfig) -> None:
+    table = Table(title=f"LiBrA-Net at {cost.size[0]}x{cost.size[1]}, T = {config.window}", title_justify="left")
+    table.add_column("part")
+    for heading in ("parameters", "GFLOPs, one window", "GFLOPs, one streaming step"):
+        table.add_column(heading, justify="right")
+    for part in cost.parts:
+        table.add_row(part.name, f"{part.parameters:,}", f"{part.window_gflops:,.2f}", f"{part.stream_gflops:,.2f}")
+    table.add_section()
+    table.add_row("total", f"{cost.parameters:,}", f"{cost.gflops:,.2f}", f"{cost.stream_gflops:,.2f}", style="bold")
+    table.add_row("paper, at 3840x2160", f"{PAPER_PARAMETERS:,.0f}", f"{PAPER_GFLOPS:,.2f}", "", style="dim")
+    Console().print(table)

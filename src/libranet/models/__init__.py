@@ -1,0 +1,20 @@
+"""The network and its checkpoints."""
+
+from libranet.models.checkpoint import load_model, packaged_weights, read_checkpoint_info, save_checkpoint
+from libranet.models.libranet import Grids, LiBrANet, LiBrANetConfig, Restoration
+from libranet.models.stream import StreamState, start_stream, stream_restore, stream_step
+
+__all__ = [
+    "Grids",
+    "LiBrANet",
+    "LiBrANetConfig",
+    "Restoration",
+    "StreamState",
+    "load_model",
+    "packaged_weights",
+    "read_checkpoint_info",
+    "save_checkpoint",
+    "start_stream",
+    "stream_restore",
+    "stream_step",
+]

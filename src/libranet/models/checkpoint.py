@@ -1,0 +1,161 @@
+"""One safetensors file per model: weights, configuration, provenance and a format version."""
+
+import dataclasses
+import json
+import os
+import tempfile
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+
+from libranet.errors import CheckpointError, InputError
+from libranet.models.libranet import LiBrANet, LiBrANetConfig
+
+FORMAT = "libranet-checkpoint"
+FORMAT_VERSION = 1
+PACKAGED_WEIGHTS = "libranet-base.safetensors"
+
+
+@dataclasses.dataclass(frozen=True)
+class CheckpointInfo:
+    """What a checkpoint says about itself, read without its weights."""
+
+    config: LiBrANetConfig
+    """The network the weights belong to."""
+    provenance: dict[str, Any]
+    """How the weights came to be: recipe, data, steps, metrics, warnings."""
+    format_version: int
+
+
+def packaged_weights() -> Path:
+    """Where the weights that come with the package are."""
+    return Path(str(resources.files("libranet") / "weights" / PACKAGED_WEIGHTS))
+
+
+def save_checkpoint(
+    model: LiBrANet,
+    path: str | Path,
+    *,
+    provenance: dict[str, Any] | None = None,
+    dtype: torch.dtype | None = None,
+) -> None:
+    """Write the model to one file, which appears under its name only when whole. `dtype` converts the weights."""
+    metadata = {
+        "format": FORMAT,
+        "format_version": str(FORMAT_VERSION),
+        "config": json.dumps(dataclasses.asdict(model.config)),
+        "provenance": json.dumps(provenance or {}),
+    }
+    tensors = {
+        name: tensor.detach().to("cpu", dtype or tensor.dtype).contiguous()
+        for name, tensor in model.state_dict().items()
+    }
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    os.close(handle)
+    try:
+        safetensors.torch.save_file(tensors, temporary, metadata=metadata)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def load_model(
+    path: str | Path | None = None,
+    *,
+    device: str | torch.device = "cpu",
+    dtype: torch.dtype = torch.float32,
+) -> LiBrANet:
+    """Build the network from one checkpoint, ready for inference. Without a path, the weights of the package."""
+    if path is None:
+        path = packaged_weights()
+        if not path.is_file():
+            raise CheckpointError(
+                f"the package has no weights of its own at {path}: give the path of a checkpoint instead"
+            )
+    path = Path(path)
+    info = read_checkpoint_info(path)
+    with torch.device("meta"):
+        model = LiBrANet(info.config)
+    state = _read_tensors(path)
+    _check_state(path, model, state)
+    model.load_state_dict({name: tensor.to(dtype) for name, tensor in state.items()}, assign=True)
+    return model.to(device).eval()
+
+
+def read_checkpoint_info(path: str | Path) -> CheckpointInfo:
+    """Read configuration and provenance from a checkpoint's header."""
+    path = Path(path)
+    _refuse_other_formats(path)
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+    except safetensors.SafetensorError as error:
+        raise CheckpointError(
+            f"{path} is damaged or not a safetensors file ({error}): download or copy it again"
+        ) from None
+    if metadata.get("format") != FORMAT:
+        raise CheckpointError(f"{path} is a safetensors file, but not a LiBrA-Net checkpoint: it has no configuration")
+    try:
+        version = int(metadata["format_version"])
+        raw_config, provenance = json.loads(metadata["config"]), json.loads(metadata["provenance"])
+    except (KeyError, ValueError) as error:
+        raise CheckpointError(f"{path} has a damaged header ({error}): download or copy it again") from None
+    if version > FORMAT_VERSION:
+        raise CheckpointError(
+            f"{path} has format version {version}, this libranet reads up to {FORMAT_VERSION}: update libranet"
+        )
+    return CheckpointInfo(_parse_config(path, raw_config), provenance, version)
+
+
+def _parse_config(path: Path, raw: dict[str, Any]) -> LiBrANetConfig:
+    known = {field.name for field in dataclasses.fields(LiBrANetConfig)}
+    if unknown := sorted(set(raw) - known):
+        raise CheckpointError(
+            f"{path} has settings this libranet does not know ({', '.join(unknown)}): update libranet"
+        )
+    try:
+        values: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in raw.items()}
+        return LiBrANetConfig(**values)
+    except (InputError, TypeError) as error:
+        raise CheckpointError(f"{path} has an unusable configuration: {error}") from None
+
+
+def _refuse_other_formats(path: Path) -> None:
+    if not path.exists():
+        raise CheckpointError(f"no checkpoint at {path}: check the path")
+    if path.is_dir():
+        raise CheckpointError(f"{path} is a folder: give the .safetensors file inside it")
+    with path.open("rb") as file:
+        start = file.read(4)
+    if not start:
+        raise CheckpointError(f"{path} is empty (0 bytes): download or copy it again")
+    if start[:2] in (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"):
+        raise CheckpointError(
+            f"{path} is a pickled file, which can run code when loaded, and is refused: use a .safetensors checkpoint"
+        )
+
+
+def _read_tensors(path: Path) -> dict[str, torch.Tensor]:
+    try:
+        return safetensors.torch.load_file(path)
+    except safetensors.SafetensorError as error:
+        raise CheckpointError(f"{path} is damaged ({error}): download or copy it again") from None
+
+
+def _check_state(path: Path, model: LiBrANet, state: dict[str, torch.Tensor]) -> None:
+    expected = model.state_dict()
+    missing, extra = sorted(expected.keys() - state.keys()), sorted(state.keys() - expected.keys())
+    shapes = [name for name in expected.keys() & state.keys() if expected[name].shape != state[name].shape]
+    for what, names in (("lacks", missing), ("has unknown", extra), ("has misshapen", sorted(shapes))):
+        if names:
+            raise CheckpointError(
+                f"{path} does not fit its own configuration: it {what} {names[0]} and {len(names) - 1} more tensors"
+            )

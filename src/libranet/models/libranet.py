@@ -1,0 +1,279 @@
+"""LiBrA-Net: its configuration and its forward pass. The streaming form is in `stream.py`."""
+
+from dataclasses import dataclass
+from math import isnan
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from libranet.errors import InputError
+from libranet.models.fields import ChromaticField, TemporalField
+from libranet.models.refiner import Refiner
+from libranet.ops import (
+    apply_affine,
+    cayley,
+    downsample,
+    pad_to_multiple,
+    slice_grid,
+    slice_plane,
+    upsample,
+)
+
+MIN_SIZE = 16
+"""Smallest height and width of a frame, in pixels."""
+
+
+@dataclass(frozen=True)
+class LiBrANetConfig:
+    """Everything that shapes the network. Stored with the weights; the defaults are the shipped model."""
+
+    window: int = 5
+    """Frames the network looks at, T: 1, 3, 5 or 7. The centre one is restored."""
+    encoder_size: int = 256
+    """Side of the square that encoders see; the aspect ratio is not kept."""
+    encoder_widths: tuple[int, ...] = (24, 48, 96, 192)
+    """Channels of the encoder's stride-2 stages."""
+    encoder_blocks: int = 2
+    """Residual blocks per encoder stage."""
+    bins: int = 8
+    """Cells of a chromatic grid along its colour axis."""
+    head_hidden: int = 272
+    """Channels between the two convolutions of a grid head."""
+    attention_heads: int = 8
+    """Heads of the attention along time."""
+    ffn_ratio: int = 4
+    """Width of the feed-forward layer after the attention, in multiples of its input."""
+    scale: int = 4
+    """p: slicing and refining happen at 1/p of the frame's size."""
+    refiner_width: int = 64
+    """Channels of the refiner."""
+    refiner_stream_blocks: int = 1
+    """Residual blocks in each of the refiner's two streams."""
+    refiner_fusion_blocks: int = 1
+    """Residual blocks after the refiner's streams have met."""
+    refiner_mix_kernel: int = 1
+    """Kernel size of the second convolution of a refiner block: 1 or 3."""
+    drop_path: float = 0.1
+    """Stochastic depth of the deepest encoder block while training; shallower blocks have less."""
+    dropout: float = 0.1
+    """Dropout2d in the grid heads while training."""
+    chromatic_field: bool = True
+    """False is the paper's variant without the Chromatic Field."""
+    temporal_field: bool = True
+    """False is the paper's variant without the Temporal Field."""
+    refiner: bool = True
+    """False is the paper's variant without HF-Refiner: the output is the small restored frame, enlarged."""
+    cayley: bool = True
+    """False is the paper's variant without the Cayley map: A = I + M."""
+    adaptive_slicing: bool = True
+    """False is the paper's variant that slices at the encoder's size instead of at 1/p of the frame's."""
+
+    def __post_init__(self) -> None:
+        if self.window not in (1, 3, 5, 7):
+            raise InputError(f"expected an odd window length of 1, 3, 5 or 7, got T={self.window}")
+        if not (self.chromatic_field or self.temporal_field):
+            raise InputError("expected at least one affine field, got chromatic_field=False and temporal_field=False")
+        if self.refiner_mix_kernel not in (1, 3):
+            raise InputError(f"expected refiner_mix_kernel 1 or 3, got {self.refiner_mix_kernel}")
+        stride = 2 ** len(self.encoder_widths)
+        if self.encoder_size < stride or self.encoder_size % stride:
+            raise InputError(f"expected encoder_size a multiple of {stride}, got {self.encoder_size}")
+        for width in (*self.encoder_widths, self.refiner_width):
+            if width < 8 or width % 8:
+                raise InputError(f"expected widths that are multiples of 8, got {width}")
+        if self.encoder_widths[-1] % self.attention_heads:
+            raise InputError(
+                f"expected attention_heads to divide {self.encoder_widths[-1]}, got {self.attention_heads}"
+            )
+        for name in ("drop_path", "dropout"):
+            if not 0.0 <= getattr(self, name) < 1.0:
+                raise InputError(f"expected {name} in [0, 1), got {getattr(self, name)}")
+        for name in ("encoder_blocks", "bins", "head_hidden", "ffn_ratio", "scale", "refiner_stream_blocks"):
+            if getattr(self, name) < 1:
+                raise InputError(f"expected {name} of at least 1, got {getattr(self, name)}")
+
+
+@dataclass(frozen=True)
+class Grids:
+    """What the fields predict for one window: coefficients in the Lie algebra, before the Cayley map."""
+
+    chromatic: Tensor | None  # [B, 2, 12, bins, 16, 16], guided by red and by green
+    temporal: Tensor | None  # [B, 12, T, 16, 16], or [B, 12, 1, 16, 16]: the centre plane alone
+
+
+@dataclass(frozen=True)
+class Restoration:
+    """One restored frame and what led to it."""
+
+    image: Tensor  # [B, 3, H, W] in [0, 1]
+    small: Tensor  # [B, 3, h, w] in [0, 1], restored by the colour field alone
+    matrix: Tensor  # [B, 3, 3, h, w], A at each pixel of `small`
+    offset: Tensor  # [B, 3, h, w], b at each pixel of `small`
+    singular: Tensor  # [], how many pixels of the batch fell back to A = I
+    grids: Grids
+
+    def transmission(self) -> Tensor:  # [B, 1, h, w] in [0, 1]
+        """Estimate t from A: dehazing multiplies by 1/t in three channels, so t = det(A)^(-1/3)."""
+        a, b, c = (column.float() for column in self.matrix.unbind(2))
+        det = (a * torch.linalg.cross(b, c, dim=1)).sum(dim=1, keepdim=True)
+        return det.clamp_min(1e-6).pow(-1 / 3).clamp(0.0, 1.0)
+
+
+class LiBrANet(nn.Module):
+    """Restores the centre frame of a window of hazy frames.
+
+    >>> net = LiBrANet().eval()
+    >>> clear = net(frames)  # [B, T, 3, H, W] in [0, 1] -> [B, 3, H, W]
+    """
+
+    def __init__(self, config: LiBrANetConfig | None = None) -> None:
+        super().__init__()
+        self.config = c = config or LiBrANetConfig()
+        self.chromatic = self.temporal = self.refiner = None
+        field: dict[str, Any] = {
+            "widths": c.encoder_widths,
+            "blocks": c.encoder_blocks,
+            "hidden": c.head_hidden,
+            "drop_path": c.drop_path,
+            "dropout": c.dropout,
+        }
+        if c.chromatic_field:
+            self.chromatic = ChromaticField(**field, bins=c.bins)
+        if c.temporal_field:
+            self.temporal = TemporalField(**field, window=c.window, heads=c.attention_heads, ffn_ratio=c.ffn_ratio)
+        if c.refiner:
+            self.refiner = Refiner(
+                c.scale,
+                c.refiner_width,
+                c.refiner_stream_blocks,
+                c.refiner_fusion_blocks,
+                c.refiner_mix_kernel,
+            )
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The precision of the weights, in which encoders and refiner compute."""
+        return next(self.parameters()).dtype
+
+    def forward(
+        self,
+        frames: Tensor,  # [B, T, 3, H, W] in [0, 1], H and W at least 16
+        *,
+        strength: float = 1.0,
+    ) -> Tensor:  # [B, 3, H, W] in [0, 1], the dtype of `frames`
+        """Restore the centre frame. `strength` scales the correction: 0 returns the input, 1 the network's answer."""
+        self.check_window(frames)
+        grids = self.predict_grids(frames, centre_only=True)
+        return self.restore(frames[:, self.config.window // 2], grids, strength=strength).image
+
+    def predict(
+        self,
+        frames: Tensor,  # [B, T, 3, H, W] in [0, 1], not validated
+    ) -> Restoration:
+        """The forward pass with everything a loss or an analysis needs: all T planes of the temporal grid too."""
+        return self.restore(frames[:, self.config.window // 2], self.predict_grids(frames))
+
+    def predict_grids(
+        self,
+        frames: Tensor,  # [B, T, 3, H, W]
+        *,
+        centre_only: bool = False,
+    ) -> Grids:
+        """Run both fields on a window."""
+        chromatic = temporal = None
+        if self.temporal is not None:
+            small = self.encoder_input(frames.flatten(0, 1))
+            centre = small.unflatten(0, frames.shape[:2])[:, self.config.window // 2]
+            features = self.temporal.encode(small).unflatten(0, frames.shape[:2])
+            temporal = self.temporal.mix(features, centre_only=centre_only)
+        else:
+            centre = self.encoder_input(frames[:, self.config.window // 2])
+        if self.chromatic is not None:
+            chromatic = self.chromatic(centre)
+        return Grids(chromatic, temporal)
+
+    def encoder_input(
+        self,
+        frames: Tensor,  # [N, 3, H, W]
+    ) -> Tensor:  # [N, 3, S, S] in [-1, 1]
+        """What the encoders see. Centred on zero, so that their zero padding is mid-grey and not a black frame."""
+        size = self.config.encoder_size
+        small = downsample(pad_to_multiple(frames, self.config.scale), (size, size))
+        return (small * 2.0 - 1.0).to(self.dtype)
+
+    def restore(
+        self,
+        frame: Tensor,  # [B, 3, H, W] in [0, 1]
+        grids: Grids,
+        *,
+        strength: float = 1.0,
+    ) -> Restoration:
+        """Slice the grids, fuse them in the Lie algebra, map to GL(3), apply, refine."""
+        c = self.config
+        carrier = pad_to_multiple(frame, c.scale)
+        full = (carrier.shape[-2], carrier.shape[-1])
+        reduced = (full[0] // c.scale, full[1] // c.scale)
+        low = downsample(carrier, reduced if c.adaptive_slicing else (c.encoder_size, c.encoder_size))
+
+        fused = self.slice_grids(low, grids) * strength  # [B, 12, h, w]
+        algebra, offset = fused[:, :9].unflatten(1, (3, 3)), fused[:, 9:]
+        if c.cayley:
+            matrix, singular = cayley(algebra)
+            singular = singular.sum()
+        else:
+            eye = torch.eye(3, dtype=algebra.dtype, device=algebra.device)
+            matrix, singular = algebra + eye[None, :, :, None, None], torch.zeros((), device=algebra.device)
+        small = apply_affine(matrix, offset, low).clamp(0.0, 1.0)
+
+        if self.refiner is None:
+            image = upsample(small, full)
+        else:
+            structure = small if c.adaptive_slicing else upsample(small, reduced)
+            residual = self.refiner(carrier.to(self.dtype), structure.to(self.dtype))
+            image = carrier + upsample(small - low, full) + strength * residual.to(small.dtype)
+        image = image.clamp(0.0, 1.0)[..., : frame.shape[-2], : frame.shape[-1]].to(frame.dtype)
+        return Restoration(image, small, matrix, offset, singular, grids)
+
+    def slice_grids(
+        self,
+        low: Tensor,  # [B, 3, h, w] in [0, 1], the reduced frame: its red and green are the guides
+        grids: Grids,
+    ) -> Tensor:  # [B, 12, h, w], the fused coefficients
+        """c = (c_R + c_G) / 2 + c_t. Adding in the algebra stands for composing the transforms."""
+        parts: list[Tensor] = []
+        if grids.chromatic is not None:
+            red, green = grids.chromatic.unbind(1)
+            guide = low * 2.0 - 1.0
+            parts.append(0.5 * (slice_grid(red, guide[:, 0]) + slice_grid(green, guide[:, 1])))
+        if grids.temporal is not None:
+            centre = grids.temporal[:, :, grids.temporal.shape[2] // 2]
+            parts.append(slice_plane(centre, (low.shape[-2], low.shape[-1])))
+        return torch.stack(parts).sum(0) if len(parts) > 1 else parts[0]
+
+    def check_window(self, frames: Tensor) -> None:
+        """Refuse what the network cannot restore, in one sentence."""
+        if frames.dim() != 5:
+            raise InputError(f"expected frames as [B, T, 3, H, W], got shape {tuple(frames.shape)}")
+        if frames.shape[1] != self.config.window:
+            raise InputError(f"expected a window of T={self.config.window} frames, got T={frames.shape[1]}")
+        check_frames(frames)
+
+
+def check_frames(
+    frames: Tensor,  # [..., 3, H, W]
+) -> None:
+    """Raise unless these are RGB frames of usable size with values in [0, 1]. A meta tensor has no values to check."""
+    channels, height, width = frames.shape[-3:]
+    if channels != 3:
+        raise InputError(f"expected 3 colour channels, got {channels}")
+    if min(height, width) < MIN_SIZE:
+        raise InputError(f"expected frames of at least {MIN_SIZE}x{MIN_SIZE} pixels, got {width}x{height}")
+    if not frames.is_floating_point():
+        raise InputError(f"expected floating-point frames in [0, 1], got {frames.dtype}: divide by 255 first")
+    if frames.is_meta:
+        return
+    low, high = (float(value) for value in frames.aminmax())
+    if not (low >= 0.0 and high <= 1.0):  # NaN fails this, too
+        found = "NaN" if isnan(low) or isnan(high) else f"values from {low:.4g} to {high:.4g}"
+        raise InputError(f"expected values in [0, 1], got {found}")

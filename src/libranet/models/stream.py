@@ -1,0 +1,116 @@
+"""The streaming form: one frame in, one restored frame out, every frame encoded once.
+
+The edge rule: where a window reaches beyond the stream, its first or last frame is repeated. A stream that ends after
+N frames gives, frame by frame, what the windowed network gives with indices clamped to 0 .. N-1. A stream without
+look-ahead has no future frames, so its newest frame stands in for them.
+"""
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from libranet.errors import InputError
+from libranet.models.libranet import Grids, LiBrANet, Restoration, check_frames
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A frame that has been seen and encoded but not restored yet."""
+
+    frame: Tensor  # [B, 3, H, W]
+    chromatic: Tensor | None  # [B, 2, 12, bins, 16, 16]
+
+
+@dataclass(frozen=True)
+class StreamState:
+    """What a stream remembers between two steps: at most T feature maps and look-ahead + 1 frames."""
+
+    lookahead: int
+    """Frames of the future that a frame waits for: 0 for live use, T // 2 for the full window."""
+    features: tuple[Tensor, ...] = ()
+    """Temporal features [B, C, 16, 16] of the newest frames, oldest first."""
+    waiting: tuple[Waiting, ...] = ()
+    """Frames still to be restored, oldest first."""
+    shape: torch.Size | None = None
+    """Shape of every frame of this stream, known from the first one on."""
+    ended: bool = False
+    """True once the stream was asked to drain."""
+
+
+def start_stream(model: LiBrANet, *, lookahead: int | None = None) -> StreamState:
+    """The state before the first frame. Use a new one after a scene cut."""
+    radius = model.config.window // 2
+    lookahead = radius if lookahead is None else lookahead
+    if not 0 <= lookahead <= radius:
+        raise InputError(f"expected a look-ahead of 0 to {radius} frames for T={model.config.window}, got {lookahead}")
+    return StreamState(lookahead)
+
+
+def stream_step(
+    model: LiBrANet,
+    frame: Tensor | None,  # [B, 3, H, W] in [0, 1]; None drains the frames still waiting
+    state: StreamState | None = None,
+    *,
+    strength: float = 1.0,
+) -> tuple[Tensor | None, StreamState]:
+    """Take one frame and return the oldest one that is ready, or None, with the state for the next step.
+
+    >>> state = start_stream(model)
+    >>> for frame in clip:
+    ...     restored, state = stream_step(model, frame, state)
+    >>> while state.waiting:
+    ...     restored, state = stream_step(model, None, state)
+    """
+    restoration, state = stream_restore(model, frame, state, strength=strength)
+    return (None if restoration is None else restoration.image), state
+
+
+@torch.no_grad()
+def stream_restore(
+    model: LiBrANet,
+    frame: Tensor | None,  # [B, 3, H, W] in [0, 1]
+    state: StreamState | None = None,
+    *,
+    strength: float = 1.0,
+) -> tuple[Restoration | None, StreamState]:
+    """`stream_step` with everything the network found out about the frame."""
+    state = state or start_stream(model)
+    state = replace(state, ended=True) if frame is None else _take(model, frame, state)
+    ready = state.waiting and (state.ended or len(state.waiting) > state.lookahead)
+    if not ready:
+        return None, state
+    oldest, *rest = state.waiting
+    grids = Grids(oldest.chromatic, _temporal_plane(model, state))
+    restoration = model.restore(oldest.frame, grids, strength=strength)
+    # The next frame's window reaches T // 2 frames back from it.
+    keep = len(rest) + model.config.window // 2
+    return restoration, replace(state, waiting=tuple(rest), features=state.features[-keep:] if keep else ())
+
+
+def _take(model: LiBrANet, frame: Tensor, state: StreamState) -> StreamState:
+    if state.ended:
+        raise InputError("this stream was drained: begin the next one with a new state")
+    if frame.dim() != 4:
+        raise InputError(f"expected a frame as [B, 3, H, W], got shape {tuple(frame.shape)}")
+    check_frames(frame)
+    if state.shape not in (None, frame.shape):
+        old, new = (f"{s[-1]}x{s[-2]} (batch {s[0]})" for s in (state.shape, frame.shape) if s is not None)
+        raise InputError(f"expected every frame of a stream to have one size, got {new} after {old}")
+    small = model.encoder_input(frame)
+    chromatic = None if model.chromatic is None else model.chromatic(small)
+    features = state.features
+    if model.temporal is not None:
+        features = (*features, model.temporal.encode(small))
+    waiting = (*state.waiting, Waiting(frame, chromatic))
+    return replace(state, features=features, waiting=waiting, shape=frame.shape)
+
+
+def _temporal_plane(model: LiBrANet, state: StreamState) -> Tensor | None:
+    """The centre plane of the temporal grid for the oldest waiting frame."""
+    if model.temporal is None:
+        return None
+    radius, newest = model.config.window // 2, len(state.features) - 1
+    centre = newest - (len(state.waiting) - 1)
+    window = [state.features[min(max(centre + step, 0), newest)] for step in range(-radius, radius + 1)]
+    return model.temporal.mix(torch.stack(window, dim=1), centre_only=True)
