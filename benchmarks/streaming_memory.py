@@ -11,9 +11,9 @@ import sys
 import time
 
 import torch
-from machine import describe_machine
 
 from libranet.models import LiBrANet, start_stream, stream_step
+from machine import describe_machine
 
 
 def peak_gb() -> float:

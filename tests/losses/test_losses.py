@@ -1,7 +1,6 @@
 import pytest
 import safetensors.torch
 import torch
-from conftest import TINY
 
 from libranet.errors import CheckpointError
 from libranet.losses import (
@@ -13,6 +12,7 @@ from libranet.losses import (
     lie_regulariser,
 )
 from libranet.models import Grids, LiBrANet
+from tiny_network import TINY
 
 
 def test_charbonnier_is_epsilon_at_the_target_and_l1_far_from_it():
@@ -133,12 +133,12 @@ def test_vgg_19_has_the_published_layout():
 
 
 def test_wrong_weights_say_what_is_wrong(tmp_path, vgg_file, dino_folder):
-    with pytest.raises(CheckpointError, match="does not hold VGG-19: features.10.weight is nothing"):
+    with pytest.raises(CheckpointError, match=r"does not hold VGG-19: features\.10\.weight is nothing"):
         VggFeatures(vgg_file)
     (tmp_path / "bad").write_text("no")
     with pytest.raises(CheckpointError, match="not a safetensors file"):
         VggFeatures(tmp_path / "bad")
-    with pytest.raises(CheckpointError, match="no DINOv2 weights at .*nothing-here"):
+    with pytest.raises(CheckpointError, match=r"no DINOv2 weights at .*nothing-here"):
         DinoV2Features(tmp_path / "nothing-here")
     with pytest.raises(CheckpointError, match=r"layers between 1 and 4, got \[5\]"):
         DinoV2Features(dino_folder, layers=(5,))

@@ -4,10 +4,10 @@ import json
 import pytest
 import safetensors.torch
 import torch
-from conftest import TINY
 
 from libranet.errors import CheckpointError
 from libranet.models import LiBrANet, load_model, read_checkpoint_info, save_checkpoint
+from tiny_network import TINY
 
 
 @pytest.fixture

@@ -1,9 +1,8 @@
 import dataclasses
 
-from conftest import TINY
-
 from libranet.models import LiBrANet, LiBrANetConfig
 from libranet.models.cost import PAPER_GFLOPS, PAPER_PARAMETERS, measure_cost
+from tiny_network import TINY
 
 
 def test_the_default_network_has_the_papers_size():

@@ -2,11 +2,11 @@ import dataclasses
 
 import pytest
 import torch
-from conftest import TINY, perturb
 
 from libranet.errors import InputError
 from libranet.models import LiBrANet, LiBrANetConfig
 from libranet.ops import downsample, upsample
+from tiny_network import TINY, perturb
 
 VARIANTS = {
     "full": {},

@@ -2,10 +2,10 @@ import dataclasses
 
 import pytest
 import torch
-from conftest import TINY, perturb
 
 from libranet.errors import InputError
 from libranet.models import LiBrANet, start_stream, stream_restore, stream_step
+from tiny_network import TINY, perturb
 
 
 def clip(n: int = 12, size: tuple[int, int] = (33, 47), seed: int = 0) -> torch.Tensor:  # [N, 3, H, W]
