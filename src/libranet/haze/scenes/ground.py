@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from libranet.haze.scenes.light import Light, Shade
-from libranet.haze.scenes.noise import DetailTexture, hash01, pulse, smoothstep, step
+from libranet.haze.scenes.noise import DetailTexture, hash01, normalised, pulse, smoothstep, step
 from libranet.haze.scenes.sky import sky_radiance
 from libranet.haze.scenes.solids import Colour
 from libranet.haze.scenes.terrain import Terrain
@@ -113,7 +112,7 @@ class Ground:
         if self.terrain.road.half_width:
             colour, paved = self._road(colour, side, cross, z, fine, middle, across, along)
             rough = rough * (1 - 0.8 * paved)
-        normal = F.normalize(normal + tilt * rough, dim=0)
+        normal = normalised(normal + tilt * rough)
         return colour.clamp(0.004, 0.9), normal, open_sky
 
     def _fields(self, colour: Tensor, x: Tensor, z: Tensor, footprint: Tensor, large: Tensor) -> Tensor:
@@ -182,10 +181,10 @@ class Ground:
             x, z * 1.4, 37.0, (across * along).sqrt()
         )
         slope = 0.045
-        normal = F.normalize(torch.stack([slope * waves[0], torch.ones_like(x), slope * waves[1]]), dim=0)
+        normal = normalised(torch.stack([slope * waves[0], torch.ones_like(x), slope * waves[1]]))
         facing = (-(directions * normal).sum(dim=0)).clamp(0.02, 1)
         mirror = directions + 2 * facing * normal
-        mirror = F.normalize(torch.stack([mirror[0], mirror[1].abs() + 0.01, mirror[2]]), dim=0)
+        mirror = normalised(torch.stack([mirror[0], mirror[1].abs() + 0.01, mirror[2]]))
         fresnel = 0.02 + 0.98 * (1 - facing) ** 5
         sky = sky_radiance(mirror, self.light, self.texture, 0.02).clamp(max=4.0)
         depth = (self.terrain.relief.sea or 0.0) - bare

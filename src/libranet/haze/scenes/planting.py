@@ -20,6 +20,7 @@ class Planter:
         self.solids: list[Solid] = []
         self.trees: list[Tree] = []
         self._taken: list[tuple[float, float, float]] = []
+        self._passed = [path.at(0.5 * i, 16, 16).position for i in range(-1, 13)]
 
     def plant(self) -> None:
         kind = self.biome.kind
@@ -44,10 +45,7 @@ class Planter:
             return False
         if any((x - a) ** 2 + (z - b) ** 2 < (radius + r) ** 2 for a, b, r in self._taken):
             return False
-        return all(
-            math.hypot(x - c.position[0], z - c.position[2]) > radius + 2.5
-            for c in (self.path.at(0.5 * i, 16, 16) for i in range(-1, 13))
-        )
+        return all(math.hypot(x - a, z - b) > radius + 2.5 for a, _, b in self._passed)
 
     def _base(self, x: float, z: float, radius: float) -> float:
         """Lowest ground under a footprint."""

@@ -46,6 +46,7 @@ class Trees:
             lobes += tree.lobes
             shade += [[*tree.middle, *tree.colour, tree.radius, tree.squash, (number * 0.618) % 1.0]] * len(tree.lobes)
             self.starts.append(len(lobes))
+        self.hulls = [max(math.sqrt(x * x + y * y + z * z) + r for x, y, z, r in t.lobes) for t in self.items]
         self.lobes = torch.tensor(lobes, dtype=torch.float32).reshape(-1, 4).T.contiguous().to(self.device)
         self.shade = torch.tensor(shade, dtype=torch.float32).reshape(-1, 9).T.contiguous().to(self.device)
 
@@ -68,34 +69,68 @@ class Trees:
         """Meet the rays inside the window with one crown. `pixel`: the angle one pixel covers, 0 for parallel rays."""
         tree = self.items[index]
         start, end = self.starts[index], self.starts[index + 1]
-        lobes = self.lobes[:, start:end]
-        shift = [a - m for a, m in zip(rays.anchor, tree.middle, strict=True)]
         origin, direction = rays.cut(window)
+        shift = [p - m for p, m in zip(rays.anchor, tree.middle, strict=True)]
+        k = tree.squash
+        # Only rays that enter the crown's hull before they meet anything else go on.
         o = [origin[i] + shift[i] for i in range(3)]
         d = [direction[i] for i in range(3)]
+        a, b, c = _quadratic(o, d, k)
+        hull = b * b - a * (c - self.hulls[index] ** 2)
+        nearest = (-b - hull.clamp(min=0).sqrt()) / a
+        known = rays.distance[:, window.top : window.bottom, window.left : window.right]
+        active = ((hull > 0) & (nearest < known)).reshape(-1).nonzero()[:, 0]
+        if active.numel() == 0:
+            return
+        shape = known.shape
+        o, d = ([v.expand(shape).reshape(-1)[active] for v in vectors] for vectors in (o, d))
+        distance, lobe = self._shells(tree, self.lobes[:, start:end], o, d, pixel)
+        found = torch.full(shape, math.inf, device=self.device).reshape(-1)
+        number = torch.zeros(shape, device=self.device, dtype=torch.int32).reshape(-1)
+        found[active], number[active] = distance, lobe + (self.first + start)
+        rays.meet(window, found.reshape(shape), number.reshape(shape))
+
+    def _shells(
+        self,
+        tree: Tree,
+        lobes: Tensor,  # [4, L]
+        o: list[Tensor],  # 3 x [N], relative to the crown's middle
+        d: list[Tensor],  # 3 x [N]
+        pixel: float,
+    ) -> tuple[Tensor, Tensor]:  # distance [N], lobe [N] int32
+        """The first leaf on the outer shell, else on the inner one."""
         k = tree.squash
-        so, sd = (o[0], o[1] * k, o[2]), (d[0], d[1] * k, d[2])
-        a = sd[0] * sd[0] + sd[1] * sd[1] + sd[2] * sd[2]
-        od = so[0] * sd[0] + so[1] * sd[1] + so[2] * sd[2]
-        oo = so[0] * so[0] + so[1] * so[1] + so[2] * so[2]
-        cx, cy, cz, r = (lobes[i].reshape(-1, 1, 1, 1) for i in range(4))
-        b = od - (cx * sd[0] + cy * sd[1] + cz * sd[2])
-        rest = oo - 2 * (cx * so[0] + cy * so[1] + cz * so[2]) + (cx * cx + cy * cy + cz * cz)
-        closest = b * b - a * rest  # a * radius^2 more than this is a hit
-        found = torch.full_like(torch.broadcast_tensors(closest, closest)[0][0], math.inf)
+        cx, cy, cz, r = (lobes[i][:, None] for i in range(4))
+        found = torch.full_like(d[0], math.inf)
         number = torch.zeros_like(found, dtype=torch.int32)
+        left = torch.arange(found.shape[0], device=self.device)
         for shell, gaps in ((1.0, tree.gaps), (0.8, tree.gaps - 0.35)):
-            root = closest + a * (r * r * shell * shell)
-            t, lobe = torch.where(root > 0, (-b - root.clamp(min=0).sqrt()) / a, math.inf).min(dim=0)
-            t = torch.where(t > 0.05, t, math.inf)
-            at = torch.where(t < math.inf, t, 0.0)
-            noise = self.leaves.sample(o[0] + at * d[0], o[1] + at * d[1], o[2] + at * d[2], tree.leaf)
+            a, b, c = _quadratic(o, d, k)
+            b = b - (cx * d[0] + (cy * k) * d[1] + cz * d[2])
+            c = c - 2 * (cx * o[0] + (cy * k) * o[1] + cz * o[2]) + (cx * cx + cy * cy + cz * cz - (r * shell) ** 2)
+            root = b * b - a * c
+            t, lobe = torch.where(root > 0, -b - root.clamp(min=0).sqrt(), math.inf).min(dim=0)
+            t = t / a
+            met = torch.isfinite(t) & (t > 0.05)
+            at = torch.where(met, t, 0.0)
+            noise = self.leaves.sample(o[0] + at * d[0], o[1] + at * d[1], o[2] + at * d[2], tree.leaf)[0]
             if pixel:  # leaves smaller than the pixel merge into a closed crown
                 noise = noise * (1.5 - at * (pixel * 10.0 / tree.leaf)).clamp(0, 1)
-            open_ = (noise > gaps) & (t < found)
-            found = torch.where(open_, t, found)
-            number = torch.where(open_, lobe.to(torch.int32), number)
-        rays.meet(window, found, number + (self.first + start))
+            leaf = met & (noise > gaps)
+            here = leaf.nonzero()[:, 0]
+            found[left[here]], number[left[here]] = t[here], lobe[here].to(torch.int32)
+            rest = (met & ~leaf).nonzero()[:, 0]
+            left = left[rest]
+            o, d = ([v[rest] for v in vectors] for vectors in (o, d))
+        return found, number
+
+
+def _quadratic(o: list[Tensor], d: list[Tensor], squash: float) -> tuple[Tensor, Tensor, Tensor]:
+    """a, b, c of a t^2 + 2 b t + c: squared distance from the crown's middle along the rays, heights times `squash`."""
+    k = squash * squash
+    a = d[0] * d[0] + k * d[1] * d[1] + d[2] * d[2]
+    b = o[0] * d[0] + k * o[1] * d[1] + o[2] * d[2]
+    return a, b, o[0] * o[0] + k * o[1] * o[1] + o[2] * o[2]
 
 
 def broadleaf(

@@ -68,7 +68,7 @@ def build_world(seed: int, device: torch.device) -> World:
         texture=texture,
         ground=Ground(biome.palette, terrain, light, shade, texture),
         facades=Facades(solids, light, shade, texture),
-        foliage=Foliage(trees, shade, texture),
+        foliage=Foliage(trees, shade),
         path=path,
     )
 
