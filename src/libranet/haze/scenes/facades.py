@@ -26,19 +26,20 @@ class Facades:
         row = self.solids.table[:, number]
         speed = self.solids.velocity[:, number]
         px, pz, base, hx, hz, height, c, s, slope, stuff = row[:10]
-        colour, roof, storey, bay, key = row[10:13], row[13:16], row[16], row[17], row[18]
+        colour, roof, storey, bay, key, hovers = row[10:13], row[13:16], row[16], row[17], row[18], row[19]
         wx, wz = points[0] - px - speed[0] * time, points[2] - pz - speed[1] * time
         x, y, z = wx * c - wz * s, points[1] - base, wx * s + wz * c
 
         # The face is the one whose plane is nearest.
         top = (height + slope * (hx - x.abs()) - y) * torch.rsqrt(1 + slope * slope)
         to_x, to_z = hx - x.abs(), hz - z.abs()
-        on_top = (top < to_x) & (top < to_z)
+        under = (hovers > 0) & (y < to_x) & (y < to_z) & (y < top)
+        on_top = ((top < to_x) & (top < to_z)) | under
         on_x = ~on_top & (to_x < to_z)
         flat = torch.rsqrt(1 + slope * slope)
         nx = torch.where(on_top, slope * flat * x.sign(), torch.where(on_x, x.sign(), 0.0))
         nz = torch.where(on_top | on_x, 0.0, z.sign())
-        ny = torch.where(on_top, flat, 0.0)
+        nx, ny = torch.where(under, 0.0, nx), torch.where(under, -1.0, torch.where(on_top, flat, 0.0))
         round_ = (stuff == Stuff.TRUNK) | (stuff == Stuff.POLE)
         radial = torch.rsqrt(x * x + z * z + 1e-6)
         nx, nz = torch.where(round_ & ~on_top, x * radial, nx), torch.where(round_ & ~on_top, z * radial, nz)

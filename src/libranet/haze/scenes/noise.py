@@ -1,5 +1,6 @@
 """Tileable random fields with prefiltered levels, so that a texture holds detail up to the pixel and none beyond it."""
 
+import copy
 import math
 
 import torch
@@ -60,6 +61,11 @@ class SolidTexture:
         fields = torch.stack([spectral_noise(self.SIZE, slope, generator, dims=3) for slope in (1.1, 0.8)])
         # One more slice, equal to the first, closes the period.
         self.atlas = _atlas(torch.cat([fields, fields[:, :1]], dim=1)).to(device)
+
+    def to(self, device: torch.device) -> "SolidTexture":
+        moved = copy.copy(self)
+        moved.atlas = self.atlas.to(device)
+        return moved
 
     def sample(self, x: Tensor, y: Tensor, z: Tensor, period: float) -> Tensor:
         """[2, N] of unit variance at points [N] in metres."""

@@ -110,9 +110,10 @@ class Planter:
                     yaw,
                     0.0,
                     Stuff.WALL,
-                    tuple(0.8 * c for c in colour),
+                    (0.8 * colour[0], 0.8 * colour[1], 0.8 * colour[2]),
                     flat_roof,
-                )  # type: ignore[arg-type]
+                    hovers=True,
+                )
             )
 
     def _street(self) -> None:
@@ -221,6 +222,7 @@ class Planter:
                 Stuff.CAR,
                 colour,
                 colour,
+                hovers=True,
                 velocity=(0.0, speed),
             )
         )
@@ -228,7 +230,7 @@ class Planter:
         self.solids.append(
             Solid(
                 x + math.sin(turned) * back, z + math.cos(turned) * back, base + 0.12, width * 0.86,
-                length * (0.9 if van else 0.52), 1.8 if van else 1.28, turned, 0.0, Stuff.CABIN, colour, colour, velocity=(0.0, speed),
+                length * (0.9 if van else 0.52), 1.8 if van else 1.28, turned, 0.0, Stuff.CABIN, colour, colour, hovers=True, velocity=(0.0, speed),
             )
         )  # fmt: skip
 
@@ -261,6 +263,7 @@ class Planter:
                     Stuff.WALL,
                     colour,
                     colour,
+                    hovers=True,
                 )
             )
 

@@ -55,7 +55,9 @@ class Terrain:
         self.heights = tuple((m[:, :1].contiguous(), extent) for m, extent in self.maps)
         self.bare = near[0, 4].numpy()
 
-    def _bake(self, extent: float, size: int, fields: list[Tensor], generator: torch.Generator) -> Tensor:  # [1, 5, size, size]
+    def _bake(
+        self, extent: float, size: int, fields: list[Tensor], generator: torch.Generator
+    ) -> Tensor:  # [1, 5, size, size]
         axis = ((torch.arange(size) * 2 + 1) / size - 1) * extent
         x, z = axis.expand(size, size), (axis + self.middle_z)[:, None].expand(size, size)
         relief, road = self.relief, self.road
@@ -66,10 +68,12 @@ class Terrain:
             fields[0], torch.zeros(1), torch.zeros(1) + self.middle_z, 9000.0
         )
         rolls = sample_periodic(fields[1], x, z, 620.0)
-        ridge = 1.2 - (sample_periodic(fields[2], x, z, 13000.0) * 0.9).abs()
+        ridge = (1.25 - sample_periodic(fields[0], x + 4000, z, 7000.0).abs()).clamp(min=0.0)
         range_ = smoothstep(relief.mountain_start, relief.mountain_start * 2.2 + 1500, radius) * relief.mountains
         height = relief.hills * macro * smoothstep(0, 1200, radius) + relief.rolls * rolls
-        height = height + range_ * (ridge + 0.16 * sample_periodic(fields[2], x, z, 2100.0)).clamp(min=0.0)
+        # Spurs and gullies grow with the height of the mountain they cut into.
+        spurs = 0.5 - sample_periodic(fields[2], x, z, 4200.0).abs()
+        height = height + range_ * ridge * (1 + 0.28 * spurs).clamp(min=0.2)
         if relief.sea is not None:
             fall = (-x - 45.0 + 18.0 * sample_periodic(fields[1], x, z, 900.0)).clamp(min=0)
             height = height - (fall * relief.shore).clamp(max=60.0 + relief.hills * 1.5)
@@ -140,8 +144,9 @@ class Terrain:
             values.append(out.reshape(-1, *x.shape))
         return torch.lerp(values[0], values[1], blend)
 
-    def profile(self, camera: Camera, device: torch.device) -> "Profile":
-        return Profile(self, camera, device)
+    def profile(self, camera: Camera) -> "Profile":
+        """This terrain as seen from one camera."""
+        return Profile(self, camera, self.maps[0][0].device)
 
 
 class Profile:
