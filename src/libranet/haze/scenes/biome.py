@@ -40,7 +40,7 @@ def draw_biome(rng: random.Random) -> Biome:
         hills={"mountain": 90.0, "forest": 60.0, "country": 40.0}.get(kind, 30.0) * rng.uniform(0.5, 1.3),
         rolls={"mountain": 14.0, "country": 5.0, "forest": 5.0, "dry": 7.0, "coast": 5.0}.get(kind, 0.6)
         * rng.uniform(0.5, 1.4),
-        mountains=0.0 if rng.random() < (0.1 if kind in ("mountain", "dry") else 0.45) else rng.uniform(250, 1300),
+        mountains=0.0 if rng.random() < (0.1 if kind in ("mountain", "dry") else 0.45) else rng.uniform(180, 900),
         mountain_start=rng.uniform(500, 2500) if kind == "mountain" else rng.uniform(1500, 4000),
         forest={"forest": 0.85, "mountain": 0.5, "dry": 0.0, "street": 0.3, "city": 0.1}.get(kind, 0.35)
         * rng.uniform(0.6, 1.1),

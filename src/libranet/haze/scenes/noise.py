@@ -32,8 +32,10 @@ class DetailTexture:
     def __init__(self, generator: torch.Generator, device: torch.device) -> None:
         radius = _radius(SIZE, 2)
         channels = []
-        for slope in (1.0, 1.0, 0.6, 1.4):
-            spectrum = torch.fft.fft2(spectral_noise(SIZE, slope, generator))
+        for slope, lowest in ((1.0, 5.0), (1.0, 5.0), (0.6, 5.0), (1.4, 1.0)):
+            # Without its longest waves a field shows no tiles; textures of several periods are laid over each other.
+            spectrum = torch.fft.fft2(spectral_noise(SIZE, slope, generator)) * (radius >= lowest)
+            spectrum = spectrum / (spectrum.abs().square().mean().sqrt() / SIZE)
             # A Gaussian of 0.35 footprints: what a pixel of that size averages over.
             spreads = [0.35 * 2**level if level else 0.0 for level in range(LEVELS)]
             blurred = [spectrum * torch.exp(-2 * (math.pi * spread * radius / SIZE) ** 2) for spread in spreads]

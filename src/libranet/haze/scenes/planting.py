@@ -122,25 +122,34 @@ class Planter:
         assert road.block is not None
         tall = rng.uniform(5, 22)
         gabled = rng.random() < 0.4
-        for side in (-1, 1):
-            z = -30.0
-            setback = road.half_width + road.walk + rng.choice([0.3, 0.3, rng.uniform(2, 7)])
-            while z < 420:
-                half_z = rng.uniform(5, 12)
-                cross = (z + half_z + 0.37 * road.block[1]) % road.block[1] - road.block[1] / 2
-                if abs(cross) < half_z + road.half_width + road.walk:
-                    z += 3.0
-                    continue
-                hx = rng.uniform(5, 9)
-                height = max(3.2, tall * rng.uniform(0.55, 1.4))
-                slope = rng.uniform(0.45, 0.9) if gabled and height < 16 else 0.0
-                self._building(side * (setback + hx), z + half_z, hx, half_z, height, 0.0, slope)
-                z += 2 * half_z + (0.0 if rng.random() < 0.7 else rng.uniform(1, 9))
+        for street, length in ((0, 420.0), (-1, 240.0), (1, 240.0)):
+            for side in (-1, 1):
+                self._row(street * road.block[0], side, length, tall, gabled)
         for _ in range(rng.randint(0, 16)):
-            x, z = rng.choice([-1, 1]) * rng.uniform(45, 220), rng.uniform(60, 460)
+            x, z = rng.choice([-1, 1]) * rng.uniform(110, 300), rng.uniform(60, 460)
             half = rng.uniform(7, 13)
             if self._free(x, z, half * 1.3):
                 self._building(x, z, half, rng.uniform(7, 13), rng.uniform(14, 70), 0.0, 0.0)
+
+    def _row(self, x: float, side: int, length: float, tall: float, gabled: bool) -> None:
+        """Houses wall to wall, with gaps at crossings and now and then between them."""
+        rng, road = self.rng, self.biome.road
+        assert road.block is not None
+        across = road.block[1]
+        setback = road.half_width + road.walk + rng.choice([0.3, 0.3, rng.uniform(2, 7)])
+        deepest = (road.block[0] / 2 - setback) / 2
+        z = -30.0
+        while z < length:
+            half_z = rng.uniform(5, 12)
+            crossing = (z + half_z + 0.37 * across) % across - across / 2
+            if abs(crossing) < half_z + road.half_width + road.walk:
+                z += 3.0
+                continue
+            hx = min(rng.uniform(5, 9), deepest)
+            height = max(3.2, tall * rng.uniform(0.55, 1.4))
+            slope = rng.uniform(0.45, 0.9) if gabled and height < 16 else 0.0
+            self._building(x + side * (setback + hx), z + half_z, hx, half_z, height, 0.0, slope)
+            z += 2 * half_z + (0.0 if rng.random() < 0.7 else rng.uniform(1, 9))
 
     def _blocks(self) -> None:
         """Filled blocks between a grid of streets."""
@@ -290,12 +299,12 @@ class Planter:
             if rng.random() < biome.conifers:
                 tone = rng.uniform(0.8, 1.2)
                 tree, trunk = conifer(
-                    rng, x, z, base, height * 1.2, (0.035 * tone, 0.062 * tone, 0.026 * tone), 9 if far < 120 else 6
+                    rng, x, z, base, height * 1.2, (0.035 * tone, 0.062 * tone, 0.026 * tone), 18 if far < 70 else 9
                 )
             else:
                 tone = rng.uniform(0.8, 1.2)
                 colour = (colour[0] * tone, colour[1] * tone, colour[2] * tone)
-                tree, trunk = broadleaf(rng, x, z, base, height, colour, 10 if far < 60 else 6)
+                tree, trunk = broadleaf(rng, x, z, base, height, colour, 12 if far < 60 else 7)
             self.trees.append(tree)
             if far < 150:
                 self.solids.append(trunk)

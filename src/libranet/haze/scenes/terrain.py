@@ -49,7 +49,7 @@ class Terrain:
 
     def __init__(self, relief: Relief, road: Road, middle_z: float, generator: torch.Generator) -> None:
         self.relief, self.road, self.middle_z = relief, road, middle_z
-        fields = [spectral_noise(256, slope, generator) for slope in (2.1, 1.7, 1.6)]
+        fields = [spectral_noise(256, slope, generator) for slope in (2.1, 2.2, 1.9)]
         near, far = (self._bake(extent, size, fields, generator) for extent, size in ((NEAR, 1024), (FAR, 1024)))
         self.maps = ((near, NEAR), (far, FAR))
         self.heights = tuple((m[:, :1].contiguous(), extent) for m, extent in self.maps)
@@ -68,12 +68,12 @@ class Terrain:
             fields[0], torch.zeros(1), torch.zeros(1) + self.middle_z, 9000.0
         )
         rolls = sample_periodic(fields[1], x, z, 620.0)
-        ridge = (1.25 - sample_periodic(fields[0], x + 4000, z, 7000.0).abs()).clamp(min=0.0)
+        ridge = (1.25 - sample_periodic(fields[0], x + 4000, z, 15000.0).abs()).clamp(min=0.0)
         range_ = smoothstep(relief.mountain_start, relief.mountain_start * 2.2 + 1500, radius) * relief.mountains
         height = relief.hills * macro * smoothstep(0, 1200, radius) + relief.rolls * rolls
         # Spurs and gullies grow with the height of the mountain they cut into.
-        spurs = 0.5 - sample_periodic(fields[2], x, z, 4200.0).abs()
-        height = height + range_ * ridge * (1 + 0.28 * spurs).clamp(min=0.2)
+        spurs = 0.5 - sample_periodic(fields[2], x, z, 6000.0).abs()
+        height = height + range_ * ridge * (1 + 0.45 * spurs).clamp(min=0.2)
         if relief.sea is not None:
             fall = (-x - 45.0 + 18.0 * sample_periodic(fields[1], x, z, 900.0)).clamp(min=0)
             height = height - (fall * relief.shore).clamp(max=60.0 + relief.hills * 1.5)

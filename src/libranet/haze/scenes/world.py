@@ -52,7 +52,9 @@ def build_world(seed: int, device: torch.device) -> World:
     planter.plant()
     leaves = SolidTexture(generator, _HOST)
     first = len(planter.solids) + 1
-    path = choose_view(rng, path, host, Solids(planter.solids, _HOST), Trees(planter.trees, _HOST, leaves, first))
+    path = choose_view(
+        rng, path, biome.look_around, host, Solids(planter.solids, _HOST), Trees(planter.trees, _HOST, leaves, first)
+    )
     light = draw_light(rng, path.yaw)
     terrain = host.to(device)
     solids = Solids(planter.solids, device)
@@ -113,7 +115,7 @@ def _draw_path(rng: random.Random, biome: Biome, terrain: Terrain) -> CameraPath
             velocity=(speed * math.sin(course), rng.uniform(-0.8, 1.2), speed * math.cos(course)),
             yaw=yaw,
             yaw_rate=rng.gauss(0, 0.03),
-            pitch=-rng.uniform(0.04, 0.2) - 0.0042 * altitude,
+            pitch=-rng.uniform(0.0, 0.14) - 0.0024 * altitude,
             pitch_rate=0.0,
             sway=0.5,
             phase=phase,
