@@ -25,6 +25,7 @@ class Biome:
     """Share of conifers among trees."""
     trees: int
     """Trees wanted near the path."""
+    bushes: int
     moves: tuple[float, float, float, float]
     """How likely: drive, fly, pan, dolly."""
     look_towards: float
@@ -79,6 +80,7 @@ def draw_biome(rng: random.Random) -> Biome:
         trees={"street": 34, "city": 50, "suburb": 70, "country": 60, "forest": 170, "mountain": 80, "coast": 40}.get(
             kind, 18
         ),
+        bushes={"suburb": 30, "country": 35, "forest": 60, "mountain": 45, "dry": 90, "coast": 40}.get(kind, 0),
         moves=moves if has_road else (0.0, *moves[1:]),
         look_towards=-0.75 if kind == "coast" else 0.0,
         look_around=0.25 if urban else 0.5,

@@ -154,7 +154,7 @@ class Facades:
         shop = (key > 0.4) & tall_building & (y < storey)
         wall = torch.where(shop, wall * 0.55, wall)
         trim = torch.where(key > 0.5, 0.7, 0.18)
-        wall = torch.lerp(wall, trim.expand_as(wall), frame * 0.75)
+        wall = torch.lerp(wall, trim.expand_as(wall), (frame * 0.75 + (window - glass)).clamp(0, 1))
         pane = torch.where(blinds, 0.32, 0.02).expand_as(wall)
         return torch.lerp(wall, pane, glass), glass * torch.where(blinds, 0.35, 1.0), frame
 

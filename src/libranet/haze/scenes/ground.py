@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from libranet.haze.scenes.light import Light, Shade
-from libranet.haze.scenes.noise import DetailTexture, hash01, normalised, pulse, smoothstep, step
+from libranet.haze.scenes.noise import DetailTexture, SolidTexture, hash01, normalised, pulse, smoothstep, step
 from libranet.haze.scenes.sky import sky_radiance
 from libranet.haze.scenes.solids import Colour
 from libranet.haze.scenes.terrain import Terrain
@@ -36,8 +36,17 @@ class Palette:
 class Ground:
     """Shades points of the terrain."""
 
-    def __init__(self, palette: Palette, terrain: Terrain, light: Light, shade: Shade, texture: DetailTexture) -> None:
-        self.palette, self.terrain, self.light, self.shade, self.texture = palette, terrain, light, shade, texture
+    def __init__(
+        self,
+        palette: Palette,
+        terrain: Terrain,
+        light: Light,
+        shade: Shade,
+        texture: DetailTexture,
+        leaves: SolidTexture,
+    ) -> None:
+        self.palette, self.terrain, self.light, self.shade = palette, terrain, light, shade
+        self.texture, self.leaves = texture, leaves
 
     def radiance(
         self,
@@ -109,14 +118,21 @@ class Ground:
         open_sky = torch.ones_like(x)
         if self.terrain.relief.forest > 0:
             tint = ((cover - 1.0) / 0.98).clamp(0, 1)
-            leaf = tex.sample(x + 0.7 * y, z - 0.6 * y, 7.0, footprint)
-            crown = _mix(_flat(p.canopy[0], x), _flat(p.canopy[1], x), tint) * torch.exp(0.38 * leaf[0] + 0.2 * leaf[2])
+            leaf = torch.cat(
+                [
+                    self.leaves.sample(x, y, z, 2.9) * (1.4 - footprint * 5.0).clamp(0, 1),
+                    self.leaves.sample(x, y, z, 13.0) * (1.4 - footprint).clamp(0, 1),
+                ]
+            )
+            crown = _mix(_flat(p.canopy[0], x), _flat(p.canopy[1], x), tint) * torch.exp(
+                0.35 * leaf[0] + 0.2 * leaf[1] + 0.3 * leaf[2]
+            )
             colour = _mix(colour, crown, forest * (1 - 0.8 * snow))
             # Gaps between crowns and the foot of the forest's edge see little sky.
             shut = 0.30 + 0.25 * (0.2 - leaf[0]).clamp(0, 1) + 0.45 * smoothstep(9.0, 1.0, y - bare)
             open_sky = 1 - forest * shut.clamp(max=0.92)
             colour = colour * (1 - 0.5 * forest * smoothstep(7.0, 0.5, y - bare))
-            normal = normal + forest * 0.35 * leaf[:3]
+            normal = normal + forest * (0.4 * leaf[:3] + _flat((0.0, 0.5, 0.0), x))
         tilt = 0.22 * torch.stack([fine[0], 0 * fine[0], fine[1]]) + 0.16 * torch.stack([middle[0], 0 * x, middle[1]])
         rough = (1 - forest) * (0.5 + rocky)
         if self.terrain.road.half_width:

@@ -7,7 +7,7 @@ from libranet.haze.scenes.biome import Biome, car_colour, facade_colour, heading
 from libranet.haze.scenes.camera import CameraPath
 from libranet.haze.scenes.solids import Colour, Solid, Stuff
 from libranet.haze.scenes.terrain import Terrain
-from libranet.haze.scenes.trees import Tree, broadleaf, bush, conifer
+from libranet.haze.scenes.trees import Tree, boulder, broadleaf, bush, conifer
 
 _METAL: Colour = (0.22, 0.23, 0.24)
 
@@ -311,9 +311,24 @@ class Planter:
             self._taken.append((x, z, height * 0.12))
         if biome.kind in ("street", "city"):
             return
-        for _ in range(biome.trees // 2):
-            z = 130.0 * rng.random() ** 1.4
-            x = road.centre(z) + rng.choice([-1, 1]) * (edge + 1.5 + 25 * rng.random() ** 1.5)
+        self._boulders()
+        for _ in range(biome.bushes):
+            z = 170.0 * rng.random() ** 1.4
+            x = road.centre(z) + rng.choice([-1, 1]) * (edge + 1.5 + 45 * rng.random() ** 1.5)
             size = rng.uniform(0.5, 1.6)
             if self._free(x, z, size):
                 self.trees.append(bush(rng, x, z, self.terrain.level(x, z), size, rng.choice(biome.leaves)))
+
+    def _boulders(self) -> None:
+        rng, biome, road = self.rng, self.biome, self.biome.road
+        if biome.kind not in ("mountain", "dry", "coast"):
+            return
+        for _ in range(rng.randint(5, 45)):
+            z = 150.0 * rng.random() ** 1.3
+            x = road.centre(z) + rng.choice([-1, 1]) * (road.half_width + 2.0 + 50 * rng.random() ** 1.4)
+            size = 0.4 * rng.lognormvariate(0.3, 0.6)
+            tone = rng.uniform(0.7, 1.2)
+            rock = biome.palette.rock
+            if self._free(x, z, size):
+                level = self.terrain.level(x, z)
+                self.trees.append(boulder(rng, x, z, level, size, (rock[0] * tone, rock[1] * tone, rock[2] * tone)))

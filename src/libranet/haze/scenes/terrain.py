@@ -79,14 +79,16 @@ class Terrain:
             height = height - (fall * relief.shore).clamp(max=60.0 + relief.hills * 1.5)
         if road.half_width:
             reach = road.half_width + road.walk + 1.5
-            keep = smoothstep(reach, reach + 45.0, side)
-            height = torch.lerp(road.levels(z) * smoothstep(1500, 500, radius), height, keep)
+            keep = torch.maximum(smoothstep(reach, reach + 45.0, side), smoothstep(600.0, 1400.0, radius))
+            height = torch.lerp(road.levels(z), height, keep)
         ground = height
 
         forest = torch.zeros_like(x)
         tint = torch.zeros_like(x)
         if relief.forest > 0:
             mask = sample_periodic(fields[1], x + 311, z + 97, 1500.0)
+            # Ragged edges; above the tree line none.
+            mask = mask + 0.25 * sample_periodic(fields[2], x, z, 350.0) - 2.5 * smoothstep(160.0, 420.0, height)
             edge = math.sqrt(2) * torch.erfinv(torch.tensor(1 - 2 * min(relief.forest, 0.98))).item()
             forest = smoothstep(edge - 0.15, edge + 0.15, mask) * smoothstep(relief.clearing, relief.clearing + 8, side)
             if relief.sea is not None:
@@ -104,6 +106,8 @@ class Terrain:
         slope_x = (padded[1:-1, 2:] - padded[1:-1, :-2]) / (2 * texel)
         slope_z = (padded[2:, 1:-1] - padded[:-2, 1:-1]) / (2 * texel)
         covered = (forest > 0.5).float() * (1 + tint)
+        # The slope up to the first crowns belongs to the forest too.
+        covered = torch.maximum(covered, (F.max_pool2d(covered[None, None], 3, 1, 1)[0, 0] > 0).float())
         return torch.stack([height, slope_x, slope_z, covered, ground])[None].contiguous()
 
     def to(self, device: torch.device) -> "Terrain":

@@ -75,7 +75,7 @@ def build_world(seed: int, device: torch.device) -> World:
         trees=trees,
         light=light,
         texture=texture,
-        ground=Ground(biome.palette, terrain, light, shade, texture),
+        ground=Ground(biome.palette, terrain, light, shade, texture, trees.leaves),
         facades=Facades(solids, light, shade, texture),
         foliage=Foliage(trees, shade),
         path=path,
