@@ -47,7 +47,7 @@ def draw_biome(rng: random.Random) -> Biome:
         * rng.uniform(0.6, 1.1),
         sea=-1.6 if kind == "coast" else (-5.0 if kind == "mountain" and rng.random() < 0.4 else None),
         shore=rng.uniform(0.06, 0.2),
-        clearing={"street": 90.0, "city": 400.0, "suburb": 110.0, "forest": 22.0}.get(kind, 60.0),
+        clearing={"street": 90.0, "city": 400.0, "suburb": 110.0, "forest": 45.0}.get(kind, 60.0),
     )
     has_road = kind in ("street", "city", "suburb", "country") or rng.random() < 0.6
     block = (rng.uniform(55, 95), rng.uniform(60, 120)) if urban else None
@@ -77,7 +77,7 @@ def draw_biome(rng: random.Random) -> Biome:
         conifers={"mountain": 0.8, "forest": rng.choice([0.1, 0.5, 0.95]), "street": 0.05, "city": 0.05}.get(
             kind, 0.25
         ),
-        trees={"street": 34, "city": 50, "suburb": 70, "country": 60, "forest": 170, "mountain": 80, "coast": 40}.get(
+        trees={"street": 34, "city": 50, "suburb": 70, "country": 60, "forest": 190, "mountain": 80, "coast": 40}.get(
             kind, 18
         ),
         bushes={"suburb": 30, "country": 35, "forest": 60, "mountain": 45, "dry": 90, "coast": 40}.get(kind, 0),
@@ -107,7 +107,7 @@ def _draw_palette(rng: random.Random, kind: str, season: str) -> Palette:
     grey = rng.uniform(0.22, 0.42)
     green = rng.uniform(0.8, 1.2)
     canopy: tuple[Colour, Colour] = {
-        "autumn": ((0.10, 0.075, 0.02), (0.24, 0.115, 0.025)),
+        "autumn": ((0.08, 0.072, 0.022), (0.17, 0.092, 0.026)),
         "winter": ((0.055, 0.06, 0.035), (0.09, 0.08, 0.055)),
         "spring": ((0.05, 0.10, 0.018), (0.085, 0.14, 0.03)),
     }.get(season, ((0.03, 0.062, 0.016), (0.062, 0.10, 0.026)))
@@ -134,7 +134,13 @@ def _leaf_colours(rng: random.Random, kind: str, season: str) -> list[Colour]:
         "spring": [(0.085, 0.16, 0.025), (0.11, 0.18, 0.035), (0.45, 0.36, 0.37), (0.07, 0.13, 0.02)],
         "summer": [(0.042, 0.088, 0.016), (0.058, 0.105, 0.022), (0.07, 0.11, 0.03), (0.035, 0.075, 0.02)],
         "late": [(0.07, 0.10, 0.022), (0.10, 0.11, 0.03), (0.05, 0.085, 0.02)],
-        "autumn": [(0.34, 0.15, 0.02), (0.30, 0.20, 0.03), (0.22, 0.07, 0.02), (0.12, 0.11, 0.025)],
+        "autumn": [
+            (0.24, 0.11, 0.02),
+            (0.22, 0.145, 0.028),
+            (0.17, 0.058, 0.02),
+            (0.10, 0.095, 0.025),
+            (0.06, 0.085, 0.02),
+        ],
         "winter": [(0.10, 0.085, 0.06), (0.05, 0.07, 0.03), (0.12, 0.10, 0.07)],
     }[season]
 

@@ -89,10 +89,10 @@ class Ground:
     ) -> tuple[Tensor, Tensor, Tensor]:
         p, tex = self.palette, self.texture
         x, y, z = points
-        fine = tex.sample(x, z, 2.7, footprint)
+        fine = tex.sample(x, z, 5.3, footprint)
         # Turned against each other, so that no grid of tiles shows.
-        middle = tex.sample(0.80 * x + 0.60 * z, 0.80 * z - 0.60 * x, 31.0, footprint)
-        large = tex.sample(0.34 * x - 0.94 * z, 0.34 * z + 0.94 * x, 420.0, footprint)
+        middle = tex.sample(0.80 * x + 0.60 * z, 0.80 * z - 0.60 * x, 67.0, footprint)
+        large = tex.sample(0.34 * x - 0.94 * z, 0.34 * z + 0.94 * x, 870.0, footprint)
         steep = 1 - normal[1]
         forest = smoothstep(0.02, 0.12, cover)
 
@@ -129,7 +129,7 @@ class Ground:
             )
             colour = _mix(colour, crown, forest * (1 - 0.8 * snow))
             # Gaps between crowns and the foot of the forest's edge see little sky.
-            shut = 0.30 + 0.25 * (0.2 - leaf[0]).clamp(0, 1) + 0.45 * smoothstep(9.0, 1.0, y - bare)
+            shut = 0.30 + 0.25 * (0.2 - leaf[0] - 0.6 * middle[2]).clamp(0, 1) + 0.45 * smoothstep(9.0, 1.0, y - bare)
             open_sky = 1 - forest * shut.clamp(max=0.92)
             colour = colour * (1 - 0.5 * forest * smoothstep(7.0, 0.5, y - bare))
             normal = normal + forest * (0.4 * leaf[:3] + _flat((0.0, 0.5, 0.0), x))
@@ -207,8 +207,8 @@ class Ground:
     def _water(self, points: Tensor, directions: Tensor, across: Tensor, along: Tensor, bare: Tensor) -> Tensor:
         x, _, z = points
         waves = self.texture.sample(
-            0.7 * x + 0.7 * z, 1.2 * z - 1.2 * x, 5.0, (across * along).sqrt()
-        ) + 1.2 * self.texture.sample(0.2 * x + 0.98 * z, 1.4 * x - 0.3 * z, 61.0, (across * along).sqrt())
+            0.7 * x + 0.7 * z, 1.2 * z - 1.2 * x, 11.0, (across * along).sqrt()
+        ) + 1.2 * self.texture.sample(0.2 * x + 0.98 * z, 1.4 * x - 0.3 * z, 130.0, (across * along).sqrt())
         slope = 0.045
         normal = normalised(torch.stack([slope * waves[0], torch.ones_like(x), slope * waves[1]]))
         facing = (-(directions * normal).sum(dim=0)).clamp(0.02, 1)

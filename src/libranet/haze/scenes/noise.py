@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-SIZE = 256  # texels along one period
-LEVELS = 8  # level l is the field without the frequencies that a footprint of 2**l texels cannot show
+SIZE = 512  # texels along one period
+LEVELS = 9  # level l is the field without the frequencies that a footprint of 2**l texels cannot show
 
 
 def spectral_noise(size: int, slope: float, generator: torch.Generator, *, dims: int = 2) -> Tensor:
@@ -32,7 +32,7 @@ class DetailTexture:
     def __init__(self, generator: torch.Generator, device: torch.device) -> None:
         radius = _radius(SIZE, 2)
         channels = []
-        for slope, lowest in ((1.0, 5.0), (1.0, 5.0), (0.6, 5.0), (1.4, 1.0)):
+        for slope, lowest in ((1.0, 9.0), (1.0, 9.0), (0.6, 9.0), (1.4, 1.0)):
             # Without its longest waves a field shows no tiles; textures of several periods are laid over each other.
             spectrum = torch.fft.fft2(spectral_noise(SIZE, slope, generator)) * (radius >= lowest)
             spectrum = spectrum / (spectrum.abs().square().mean().sqrt() / SIZE)

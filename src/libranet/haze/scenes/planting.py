@@ -285,7 +285,7 @@ class Planter:
             if len(self.trees) >= biome.trees:
                 break
             z = 330.0 * rng.random() ** (1.6 if biome.kind == "forest" else 1.25) - 8
-            reach = {"street": 4.0, "forest": 26.0, "city": 120.0}.get(biome.kind, 70.0)
+            reach = {"street": 4.0, "forest": 44.0, "city": 120.0}.get(biome.kind, 70.0)
             gap = edge + (0.8 if road.walk else 2.2) if road.half_width else 3.0
             out = gap + reach * rng.random() ** 1.5
             if biome.kind == "street":

@@ -237,4 +237,4 @@ def _canopy(x: Tensor, z: Tensor, spacing: float, generator: torch.Generator) ->
             d = torch.hypot((sx - kx - 0.2) - 0.6 * a, (sz - kz - 0.2)[:, None] - 0.6 * b) + 0.25 * b
             closer = d < best
             best, shade = torch.where(closer, d, best), torch.where(closer, a, shade)
-    return 7.0 + 3.0 * shade + 4.5 * (1.0 - best * best).clamp(min=0.0), shade * 0.98
+    return 5.0 + 3.0 * shade + 6.5 * (1.0 - 1.2 * best * best).clamp(min=0.0), shade * 0.98

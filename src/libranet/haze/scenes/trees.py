@@ -173,13 +173,13 @@ def conifer(
 ) -> tuple[Tree, Solid]:
     """A spruce: a spiral of boughs, wide at the foot, and its trunk."""
     width = height * rng.uniform(0.15, 0.22)
-    squash = rng.uniform(1.1, 1.5)
+    squash = rng.uniform(1.1, 1.4) if lobes > 12 else rng.uniform(0.7, 0.85)
     parts = []
     for i in range(lobes):
         share = (i + 0.3) / lobes
         bough = width * (1.02 - 0.92 * share)
         angle = 2.4 * i + rng.uniform(-0.4, 0.4)
-        radius = max(bough * rng.uniform(0.62, 0.78), 1.1 * squash * height * 0.8 / lobes * 0.5)
+        radius = max(bough * rng.uniform(0.62, 0.78), 0.55 * squash * height / lobes)
         out = bough * 0.42 * (1 - share)
         parts.append((out * math.cos(angle), (share - 0.5) * height * 0.84 * squash, out * math.sin(angle), radius))
     middle = (x, base + height * 0.55, z)

@@ -107,6 +107,8 @@ def _draw_path(rng: random.Random, biome: Biome, terrain: Terrain) -> CameraPath
     yaw = rng.gauss(0, biome.look_around) + biome.look_towards
     if move == "fly":
         altitude = rng.choice([rng.uniform(7, 20), rng.uniform(18, 75)])
+        if biome.kind == "forest":
+            altitude += 18.0  # above the crowns
         speed = rng.uniform(3.0, 11.0)
         x = rng.uniform(-15, 15)
         course = yaw + rng.gauss(0, 0.5)
