@@ -44,6 +44,8 @@ class LossConfig:
     """Path of its weights, or a hub id for DINOv2. Empty means the hub's DINOv2 ViT-S/14."""
     perceptual_taps: int = 5
     """How many of VGG's five blocks are compared."""
+    perceptual_crop: int = 0
+    """Side of the random square on which features are compared; 0 takes the whole crop, as the paper does."""
     perceptual_weight: float = 0.04
     lie_weight: float = 0.2
     lie: LieWeights = field(default_factory=LieWeights)

@@ -53,9 +53,20 @@ class Objective:
     ) -> LossTerms:
         c = self.config
         pixel = charbonnier(restoration.image, clear, epsilon=c.charbonnier_epsilon)
-        perceptual = pixel.new_zeros(()) if self.perceptual is None else self.perceptual(restoration.image, clear)
+        perceptual = pixel.new_zeros(())
+        if self.perceptual is not None:
+            perceptual = self.perceptual(*_same_square(restoration.image, clear, c.perceptual_crop))
         lie = lie_regulariser(restoration.grids, c.lie)
         return LossTerms(pixel + c.perceptual_weight * perceptual + c.lie_weight * lie.total, pixel, perceptual, lie)
+
+
+def _same_square(a: Tensor, b: Tensor, side: int) -> tuple[Tensor, Tensor]:
+    """Cut the same random square out of two batches of images; side 0 keeps them whole."""
+    height, width = a.shape[-2:]
+    if side == 0 or side >= min(height, width):
+        return a, b
+    top, left = (int(torch.randint(size - side + 1, ())) for size in (height, width))
+    return tuple(image[..., top : top + side, left : left + side] for image in (a, b))  # type: ignore[return-value]
 
 
 def _build_extractor(config: LossConfig) -> FeatureExtractor | None:

@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-SIZE = 256  # texels along one period
-LEVELS = 8  # level l is the field without the frequencies that a footprint of 2**l texels cannot show
+SIZE = 512  # texels along one period
+LEVELS = 9  # level l is the field without the frequencies that a footprint of 2**l texels cannot show
 
 
 def spectral_noise(size: int, slope: float, generator: torch.Generator, *, dims: int = 2) -> Tensor:
@@ -32,8 +32,10 @@ class DetailTexture:
     def __init__(self, generator: torch.Generator, device: torch.device) -> None:
         radius = _radius(SIZE, 2)
         channels = []
-        for slope in (1.0, 1.0, 0.6, 1.4):
-            spectrum = torch.fft.fft2(spectral_noise(SIZE, slope, generator))
+        for slope, lowest in ((1.0, 9.0), (1.0, 9.0), (0.6, 9.0), (1.4, 1.0)):
+            # Without its longest waves a field shows no tiles; textures of several periods are laid over each other.
+            spectrum = torch.fft.fft2(spectral_noise(SIZE, slope, generator)) * (radius >= lowest)
+            spectrum = spectrum / (spectrum.abs().square().mean().sqrt() / SIZE)
             # A Gaussian of 0.35 footprints: what a pixel of that size averages over.
             spreads = [0.35 * 2**level if level else 0.0 for level in range(LEVELS)]
             blurred = [spectrum * torch.exp(-2 * (math.pi * spread * radius / SIZE) ** 2) for spread in spreads]

@@ -49,7 +49,7 @@ class Terrain:
 
     def __init__(self, relief: Relief, road: Road, middle_z: float, generator: torch.Generator) -> None:
         self.relief, self.road, self.middle_z = relief, road, middle_z
-        fields = [spectral_noise(256, slope, generator) for slope in (2.1, 1.7, 1.6)]
+        fields = [spectral_noise(256, slope, generator) for slope in (2.1, 2.2, 1.9)]
         near, far = (self._bake(extent, size, fields, generator) for extent, size in ((NEAR, 1024), (FAR, 1024)))
         self.maps = ((near, NEAR), (far, FAR))
         self.heights = tuple((m[:, :1].contiguous(), extent) for m, extent in self.maps)
@@ -68,25 +68,27 @@ class Terrain:
             fields[0], torch.zeros(1), torch.zeros(1) + self.middle_z, 9000.0
         )
         rolls = sample_periodic(fields[1], x, z, 620.0)
-        ridge = (1.25 - sample_periodic(fields[0], x + 4000, z, 7000.0).abs()).clamp(min=0.0)
+        ridge = (1.25 - sample_periodic(fields[0], x + 4000, z, 15000.0).abs()).clamp(min=0.0)
         range_ = smoothstep(relief.mountain_start, relief.mountain_start * 2.2 + 1500, radius) * relief.mountains
         height = relief.hills * macro * smoothstep(0, 1200, radius) + relief.rolls * rolls
         # Spurs and gullies grow with the height of the mountain they cut into.
-        spurs = 0.5 - sample_periodic(fields[2], x, z, 4200.0).abs()
-        height = height + range_ * ridge * (1 + 0.28 * spurs).clamp(min=0.2)
+        spurs = 0.5 - sample_periodic(fields[2], x, z, 6000.0).abs()
+        height = height + range_ * ridge * (1 + 0.45 * spurs).clamp(min=0.2)
         if relief.sea is not None:
             fall = (-x - 45.0 + 18.0 * sample_periodic(fields[1], x, z, 900.0)).clamp(min=0)
             height = height - (fall * relief.shore).clamp(max=60.0 + relief.hills * 1.5)
         if road.half_width:
             reach = road.half_width + road.walk + 1.5
-            keep = smoothstep(reach, reach + 45.0, side)
-            height = torch.lerp(road.levels(z) * smoothstep(1500, 500, radius), height, keep)
+            keep = torch.maximum(smoothstep(reach, reach + 45.0, side), smoothstep(600.0, 1400.0, radius))
+            height = torch.lerp(road.levels(z), height, keep)
         ground = height
 
         forest = torch.zeros_like(x)
         tint = torch.zeros_like(x)
         if relief.forest > 0:
             mask = sample_periodic(fields[1], x + 311, z + 97, 1500.0)
+            # Ragged edges; above the tree line none.
+            mask = mask + 0.25 * sample_periodic(fields[2], x, z, 350.0) - 2.5 * smoothstep(160.0, 420.0, height)
             edge = math.sqrt(2) * torch.erfinv(torch.tensor(1 - 2 * min(relief.forest, 0.98))).item()
             forest = smoothstep(edge - 0.15, edge + 0.15, mask) * smoothstep(relief.clearing, relief.clearing + 8, side)
             if relief.sea is not None:
@@ -104,6 +106,8 @@ class Terrain:
         slope_x = (padded[1:-1, 2:] - padded[1:-1, :-2]) / (2 * texel)
         slope_z = (padded[2:, 1:-1] - padded[:-2, 1:-1]) / (2 * texel)
         covered = (forest > 0.5).float() * (1 + tint)
+        # The slope up to the first crowns belongs to the forest too.
+        covered = torch.maximum(covered, (F.max_pool2d(covered[None, None], 3, 1, 1)[0, 0] > 0).float())
         return torch.stack([height, slope_x, slope_z, covered, ground])[None].contiguous()
 
     def to(self, device: torch.device) -> "Terrain":
@@ -233,4 +237,4 @@ def _canopy(x: Tensor, z: Tensor, spacing: float, generator: torch.Generator) ->
             d = torch.hypot((sx - kx - 0.2) - 0.6 * a, (sz - kz - 0.2)[:, None] - 0.6 * b) + 0.25 * b
             closer = d < best
             best, shade = torch.where(closer, d, best), torch.where(closer, a, shade)
-    return 7.0 + 3.0 * shade + 4.5 * (1.0 - best * best).clamp(min=0.0), shade * 0.98
+    return 5.0 + 3.0 * shade + 6.5 * (1.0 - 1.2 * best * best).clamp(min=0.0), shade * 0.98

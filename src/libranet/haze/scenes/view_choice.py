@@ -17,12 +17,19 @@ _SIZE = (48, 27)
 _CANDIDATES = 4
 
 
-def choose_view(rng: random.Random, path: CameraPath, terrain: Terrain, solids: Solids, trees: Trees) -> CameraPath:
+def choose_view(
+    rng: random.Random,
+    path: CameraPath,
+    spread: float,  # how far the camera may turn away, radians
+    terrain: Terrain,
+    solids: Solids,
+    trees: Trees,
+) -> CameraPath:
     """The best of a few variations of yaw and pitch, judged by small depth pictures along the way (on the host)."""
     variations = [path]
     for _ in range(_CANDIDATES - 1):
-        turn = rng.gauss(0, 0.12 if path.road is not None else 0.6)
-        tilt = rng.gauss(0, 0.05)
+        turn = rng.gauss(0, 0.12 if path.road is not None else spread)
+        tilt = rng.gauss(0, 0.06)
         variations.append(dataclasses.replace(path, yaw=path.yaw + turn, pitch=path.pitch + tilt))
     return max(variations, key=lambda p: _score(p, terrain, solids, trees))
 

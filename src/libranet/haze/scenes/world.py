@@ -52,7 +52,9 @@ def build_world(seed: int, device: torch.device) -> World:
     planter.plant()
     leaves = SolidTexture(generator, _HOST)
     first = len(planter.solids) + 1
-    path = choose_view(rng, path, host, Solids(planter.solids, _HOST), Trees(planter.trees, _HOST, leaves, first))
+    path = choose_view(
+        rng, path, biome.look_around, host, Solids(planter.solids, _HOST), Trees(planter.trees, _HOST, leaves, first)
+    )
     light = draw_light(rng, path.yaw)
     terrain = host.to(device)
     solids = Solids(planter.solids, device)
@@ -73,7 +75,7 @@ def build_world(seed: int, device: torch.device) -> World:
         trees=trees,
         light=light,
         texture=texture,
-        ground=Ground(biome.palette, terrain, light, shade, texture),
+        ground=Ground(biome.palette, terrain, light, shade, texture, trees.leaves),
         facades=Facades(solids, light, shade, texture),
         foliage=Foliage(trees, shade),
         path=path,
@@ -105,6 +107,8 @@ def _draw_path(rng: random.Random, biome: Biome, terrain: Terrain) -> CameraPath
     yaw = rng.gauss(0, biome.look_around) + biome.look_towards
     if move == "fly":
         altitude = rng.choice([rng.uniform(7, 20), rng.uniform(18, 75)])
+        if biome.kind == "forest":
+            altitude += 18.0  # above the crowns
         speed = rng.uniform(3.0, 11.0)
         x = rng.uniform(-15, 15)
         course = yaw + rng.gauss(0, 0.5)
@@ -113,7 +117,7 @@ def _draw_path(rng: random.Random, biome: Biome, terrain: Terrain) -> CameraPath
             velocity=(speed * math.sin(course), rng.uniform(-0.8, 1.2), speed * math.cos(course)),
             yaw=yaw,
             yaw_rate=rng.gauss(0, 0.03),
-            pitch=-rng.uniform(0.04, 0.2) - 0.0042 * altitude,
+            pitch=-rng.uniform(0.0, 0.14) - 0.0024 * altitude,
             pitch_rate=0.0,
             sway=0.5,
             phase=phase,
