@@ -1,7 +1,7 @@
 """Random haze over clear crops: what is drawn per sample, and from which ranges.
 
 Draws are made for the whole batch of all processes from a generator seeded by the step, so that a step can be
-repeated, resumed, or split over processes and always sees the same haze.
+repeated, resumed, or split over processes and always sees the same haze (sensor noise alone is each process's own).
 """
 
 from dataclasses import dataclass
@@ -21,13 +21,13 @@ NOISE_CELLS = 9
 class HazeConfig:
     """Ranges of everything random about a sample's haze. Pairs are (low, high)."""
 
-    beta: tuple[float, float] = (0.35, 3.0)
+    beta: tuple[float, float] = (0.25, 2.8)
     """Scattering over the normalised depth 0..1, drawn log-uniformly."""
     near: tuple[float, float] = (0.0, 0.35)
     """Depth of the nearest point: the haze between camera and scene."""
     gamma: tuple[float, float] = (0.6, 1.8)
     """Exponent applied to depth, drawn log-uniformly: how fast the distance grows."""
-    even: float = 0.10
+    even: float = 0.12
     """Share of samples whose haze hardly depends on depth, like smoke in a room."""
     clear: float = 0.04
     """Share of samples without haze, which must stay as they are."""
@@ -59,7 +59,7 @@ class HazeConfig:
     """Largest camera motion per frame, as a share of the crop's size."""
     still: float = 0.15
     """Share of samples without motion."""
-    zoom: tuple[float, float] = (0.6, 1.0)
+    zoom: tuple[float, float] = (0.45, 1.0)
     """Height of the crop as a share of the largest that fits the photo."""
 
     def __post_init__(self) -> None:
