@@ -13,11 +13,10 @@ from libranet.ops.conv_triton import ConvTile, convolve_tile, pick_row, tile_cou
 def _add_pixel(red, green, blue, word_a, word_b, BYTE: tl.constexpr, weight):
     """Add weight * pixel, whose three bytes start at BYTE of the eight in two words."""
     for c in tl.static_range(3):
-        at: tl.constexpr = BYTE + c
-        if at < 4:
-            value = (word_a >> (8 * at)) & 255
+        if BYTE + c < 4:
+            value = (word_a >> (8 * (BYTE + c))) & 255
         else:
-            value = (word_b >> (8 * (at - 4))) & 255
+            value = (word_b >> (8 * (BYTE + c - 4))) & 255
         if c == 0:
             red += weight * value
         elif c == 1:
@@ -45,7 +44,7 @@ def _reduce_kernel(
     norm_y = 0
     for t in tl.static_range(8):
         row = 4 * y + t - 2
-        tap: tl.constexpr = 2 * t + 1 if t < 4 else 15 - 2 * t
+        tap = 2 * t + 1 if t < 4 else 15 - 2 * t
         valid = (row >= 0) & (row < 4 * height)
         norm_y += tl.where(valid, tap, 0)
         place = word_ptr + row * width * 3 + x * 3

@@ -1,11 +1,27 @@
 """The refiner's passes between convolutions: fold sums into GroupNorm, then normalise + GELU (+ mix + skip)."""
 
+from dataclasses import dataclass
+
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from libranet.ops.gelu_triton import gelu
+
+
+@dataclass(frozen=True)
+class PointTile:
+    """How a pass over pixels is cut up."""
+
+    block: int = 64
+    """Pixels per step."""
+    steps: int = 4
+    """Steps per program, which share one fetch of the weights."""
+    warps: int = 4
+
+    def __str__(self) -> str:
+        return f"{self.block}x{self.steps}w{self.warps}"
 
 
 @triton.jit
@@ -41,22 +57,25 @@ def _normalise_mix_kernel(
     mix_bias_ptr,  # [CHANNELS] fp32
     out_ptr,  # [B, pixels, out_stride] fp16, its first CHANNELS written
     pixels, out_stride,
-    CHANNELS: tl.constexpr, BLOCK: tl.constexpr, HAS_MIX: tl.constexpr,
+    CHANNELS: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr, HAS_MIX: tl.constexpr,
 ):  # fmt: skip
     b = tl.program_id(1).to(tl.int64)
-    p = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
     c = tl.arange(0, CHANNELS)
-    at = b * pixels * CHANNELS + p * CHANNELS + c[None, :]
-    inside = p < pixels
     factor = tl.load(fold_ptr + b * 2 * CHANNELS + c)[None, :]
     summand = tl.load(fold_ptr + (b * 2 + 1) * CHANNELS + c)[None, :]
-    y = gelu(tl.load(raw_ptr + at, mask=inside, other=0.0).to(tl.float32) * factor + summand)
     if HAS_MIX:
-        skip = tl.load(skip_ptr + at, mask=inside, other=0.0)
         mix = tl.load(mix_ptr + c[None, :] * CHANNELS + c[:, None])  # [in, out]
-        y = tl.dot(y.to(tl.float16), mix) + tl.load(mix_bias_ptr + c)[None, :] + skip.to(tl.float32)
-    place = out_ptr + (b * pixels + p) * out_stride + c[None, :]
-    tl.store(place, y.to(tl.float16), mask=inside)
+        mix_bias = tl.load(mix_bias_ptr + c)[None, :]
+    for step in range(STEPS):
+        p = (tl.program_id(0) * STEPS + step) * BLOCK + tl.arange(0, BLOCK)[:, None]
+        at = b * pixels * CHANNELS + p * CHANNELS + c[None, :]
+        inside = p < pixels
+        y = gelu(tl.load(raw_ptr + at, mask=inside, other=0.0).to(tl.float32) * factor + summand)
+        if HAS_MIX:
+            skip = tl.load(skip_ptr + at, mask=inside, other=0.0)
+            y = tl.dot(y.to(tl.float16), mix) + mix_bias + skip.to(tl.float32)
+        place = out_ptr + (b * pixels + p) * out_stride + c[None, :]
+        tl.store(place, y.to(tl.float16), mask=inside)
 
 
 @triton.jit
@@ -114,14 +133,13 @@ def normalise_mix_out(
     skip: Tensor | None = None,  # [B, h, w, C] fp16
     mix: Tensor | None = None,  # [C, C] fp16, a 1x1 convolution
     mix_bias: Tensor | None = None,  # [C] fp32
-    block: int = 128,
-    warps: int = 4,
+    tile: PointTile = PointTile(),
 ) -> None:
     """GELU(factor * raw + summand); with `mix`, skip + mix(that) + mix_bias."""
     b, height, width, channels = raw.shape
-    _normalise_mix_kernel[(triton.cdiv(height * width, block), b)](
+    _normalise_mix_kernel[(triton.cdiv(height * width, tile.block * tile.steps), b)](
         raw, skip, fold, mix, mix_bias, out, height * width, out.stride(2),
-        CHANNELS=channels, BLOCK=block, HAS_MIX=mix is not None, num_warps=warps,
+        CHANNELS=channels, BLOCK=tile.block, STEPS=tile.steps, HAS_MIX=mix is not None, num_warps=tile.warps,
     )  # fmt: skip
 
 
