@@ -104,5 +104,5 @@ def _half(field: Field, device: torch.device) -> Field:
     stem.weight = nn.Parameter(F.pad(stem.weight, (0, 0, 0, 0, 0, INPUT_CHANNELS - 3)), requires_grad=False)
     for module in field.modules():
         if isinstance(module, nn.Conv2d):
-            module.to(memory_format=torch.channels_last)
+            module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return field

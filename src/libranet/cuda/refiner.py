@@ -57,7 +57,9 @@ class _Block:
 class RefinerBuffers:
     """Everything the refiner writes, for B frames of one size: about 0.33 GB per 4K frame at width 64."""
 
-    def __init__(self, batch: int, height: int, width: int, channels: int, grid: tuple[int, int], device: torch.device):
+    def __init__(
+        self, batch: int, height: int, width: int, *, channels: int, grid: tuple[int, int], device: torch.device
+    ) -> None:
         def make(*shape: int, dtype: torch.dtype = torch.float16) -> Tensor:
             return torch.empty(batch, *shape, dtype=dtype, device=device)
 
@@ -174,9 +176,7 @@ class FusedRefiner:
 
     def _norm(self, norm: nn.Module) -> _Norm:
         assert isinstance(norm, nn.GroupNorm)
-        return _Norm(
-            norm.weight.detach().float().to(self.device), norm.bias.detach().float().to(self.device), norm.eps
-        )
+        return _Norm(norm.weight.detach().float().to(self.device), norm.bias.detach().float().to(self.device), norm.eps)
 
 
 def _conv(layer: nn.Module) -> nn.Conv2d:

@@ -2,7 +2,8 @@
 
 Frames, chromatic grids and temporal features live in rings on the device; frame i is in slot i modulo the ring's
 length. A step reads and writes slots that are fixed once its place in the ring is known, so there is one graph per
-place. Only the windows' indices change with the edge rule of `models/stream.py`; they are a small tensor.
+place. Only the windows' indices change, by the edge rule of `models/stream.py` at a stream's two ends; they are a small
+tensor per place, written when they change.
 
 Latency mode (`batch=1`): a frame's temporal features are needed in the step that brings it, so the encoder runs beside
 the detail stream of the frame being restored. Throughput mode (`overlap=True`): restoring lags one more batch behind,
@@ -111,24 +112,25 @@ class FusedStep:
         side = config.encoder_size >> len(config.encoder_widths)
         padded = (height + -height % 4, width + -width % 4)
         ring = self.plan.ring
-        half = {"dtype": torch.float16, "device": self.device}
         self.frames = torch.zeros(ring, *padded, 3, dtype=torch.uint8, device=self.device)
-        self.features = torch.zeros(ring, config.encoder_widths[-1], side, side, **half)
-        self.chroma = torch.zeros(ring, 2, 12, config.bins, side, side, **half)
+        self.features = torch.zeros(
+            ring, config.encoder_widths[-1], side, side, dtype=torch.float16, device=self.device
+        )
+        self.chroma = torch.zeros(ring, 2, 12, config.bins, side, side, dtype=torch.float16, device=self.device)
         self.out = torch.zeros(2, batch, *padded, 3, dtype=torch.uint8, device=self.device)
-        self.windows = torch.zeros(batch, config.window, dtype=torch.long, device=self.device)
+        self.windows = torch.zeros(ring // batch, batch, config.window, dtype=torch.long, device=self.device)
+        self._written: dict[int, list[list[int]]] = {}
         self.strength = torch.tensor([strength], dtype=torch.float32, device=self.device)
         self.input = EncoderInput(batch, *padded, config.encoder_size, self.device)
-        self.buffers = RefinerBuffers(batch, *padded, config.refiner_width, (config.bins, side), self.device)
+        self.buffers = RefinerBuffers(
+            batch, *padded, channels=config.refiner_width, grid=(config.bins, side), device=self.device
+        )
 
         self.step = self.count = 0
         self.ended = False
         self._cuda = self.device.type == "cuda"
-        self._side = [torch.cuda.Stream(self.device) for _ in range(2)] if self._cuda else []
-        # Index tensors travel through pinned memory, a few in turn: a copy may still be under way when the next is made.
-        self._host_windows = [torch.zeros_like(self.windows, device="cpu") for _ in range(8)]
-        if self._cuda:
-            self._host_windows = [windows.pin_memory() for windows in self._host_windows]
+        # Small kernels before large ones: the encoders' would otherwise wait behind whole convolutions.
+        self._side = [torch.cuda.Stream(self.device, priority=-1) for _ in range(2)] if self._cuda else []
         self._graphs = self._capture() if graphs and self._cuda else []
 
     @property
@@ -163,15 +165,16 @@ class FusedStep:
             raise InputError("this stream was drained: call reset() before the next one")
         self.ended = self.ended or new < self.plan.batch
         self.count += new
-        host = self._host_windows[self.step % len(self._host_windows)]
-        host.copy_(torch.tensor(self.plan.windows(self.step, self.count)))
-        self.windows.copy_(host, non_blocking=True)
-        place = self.plan.first_in(self.step)
+        place = self.plan.first_in(self.step) // self.plan.batch
+        windows = self.plan.windows(self.step, self.count)
+        if self._written.get(place) != windows:
+            self._written[place] = windows
+            self.windows[place].copy_(torch.tensor(windows))
         if self._graphs:
-            self._graphs[place // self.plan.batch].replay()
+            self._graphs[place].replay()
         else:
             self._work(place)
-        first, out = self.plan.first_out(self.step), self.out[place // self.plan.batch % 2]
+        first, out = self.plan.first_out(self.step), self.out[place % 2]
         self.step += 1
         low, high = max(-first, 0), min(self.count - first, self.plan.batch)
         return out[low : max(high, low), : self.size[0], : self.size[1]]
@@ -197,46 +200,55 @@ class FusedStep:
     def _work(self, place: int) -> None:
         """Everything a step does at one place in the ring."""
         plan, buffers, frames = self.plan, self.buffers, self.frames
-        first = (place - plan.delay) % plan.ring
-        new = slice(place, place + plan.batch)
+        slot = place * plan.batch
+        first = (slot - plan.delay) % plan.ring
+        new = slice(slot, slot + plan.batch)
         needs_new = plan.delay < plan.batch
-
-        small = self.input.read(frames, place)
         start = self._mark()
         plane: list[Tensor] = []
 
+        def read_input() -> None:
+            self.input.read(frames, slot)
+
         def encode_temporal() -> None:
-            self.features[new].copy_(self.temporal.encode(small))
+            self.features[new].copy_(self.temporal.encode(self.input.small))
 
         def mix_windows() -> None:
-            window = self.features.index_select(0, self.windows.flatten()).unflatten(0, self.windows.shape)
-            plane.append(self.temporal.mix(window))
+            plane.append(self.temporal.mix(self.window_features(place)))
 
         def encode_chromatic() -> None:
-            self.chroma[new].copy_(self.chromatic(small))
+            self.chroma[new].copy_(self.chromatic(self.input.small))
 
         # The mix comes first where it waits for nothing, so that the colour field is never kept waiting by an encoder.
         if plan.overlap:
             mixed = self._beside(0, start, mix_windows)
+            read = self._beside(0, None, read_input)
             encoded = self._beside(0, None, encode_temporal)
         else:
-            self._beside(0, start, encode_temporal)
+            read = self._beside(0, start, read_input)
+            self._beside(0, None, encode_temporal)
             encoded = mixed = self._beside(0, None, mix_windows)
-        coloured = self._beside(1, start, encode_chromatic)
+        coloured = self._beside(1, read, encode_chromatic)
 
         self.refiner.read_frames(frames, first, buffers)
         self.refiner.run_detail(buffers)
         self._wait(mixed)
         if needs_new:
             self._wait(coloured)
-        self.refiner.run_field(self._chroma_of(first), plane[0], self.strength, buffers)
+        self.refiner.run_field(self.chroma_of(first), plane[0], self.strength, buffers)
         self.refiner.run_structure(buffers)
         self.refiner.run_fusion(buffers)
-        self.refiner.write_frames(frames, first, self.strength, self.out[place // plan.batch % 2], buffers)
+        self.refiner.write_frames(frames, first, self.strength, self.out[place % 2], buffers)
         self._wait(encoded)
         self._wait(coloured)
 
-    def _chroma_of(self, first: int) -> Tensor:  # [B, 2, 12, bins, gh, gw]
+    def window_features(self, place: int) -> Tensor:  # [B, T, C, gh, gw]
+        """Temporal features of the windows that a step at this place restores."""
+        windows = self.windows[place]
+        return self.features.index_select(0, windows.flatten()).unflatten(0, windows.shape)
+
+    def chroma_of(self, first: int) -> Tensor:  # [B, 2, 12, bins, gh, gw]
+        """Chromatic grids of B frames of the ring."""
         end = first + self.plan.batch
         if end <= self.plan.ring:
             return self.chroma[first:end]
@@ -253,9 +265,7 @@ class FusedStep:
         if event is not None:
             torch.cuda.current_stream(self.device).wait_event(event)
 
-    def _beside(
-        self, number: int, after: torch.cuda.Event | None, work: Callable[[], None]
-    ) -> torch.cuda.Event | None:
+    def _beside(self, number: int, after: torch.cuda.Event | None, work: Callable[[], None]) -> torch.cuda.Event | None:
         """Run on a side stream and return the event of its end; without CUDA, run now."""
         if not self._cuda:
             work()
@@ -271,12 +281,12 @@ class FusedStep:
         graphs: list[torch.cuda.CUDAGraph] = []
         main = torch.cuda.Stream(self.device)
         main.wait_stream(torch.cuda.current_stream(self.device))
-        with torch.cuda.stream(main), torch.backends.cudnn.flags(benchmark=True):
+        with torch.cuda.stream(main), torch.backends.cudnn.flags(enabled=True, benchmark=True):
             for _ in range(2):  # compile kernels and choose convolution algorithms outside of the capture
                 self._work(0)
             torch.cuda.synchronize(self.device)
             pool = None
-            for place in range(0, self.plan.ring, self.plan.batch):
+            for place in range(self.plan.ring // self.plan.batch):
                 graph = torch.cuda.CUDAGraph()
                 with torch.cuda.graph(graph, pool=pool, stream=main):
                     self._work(place)

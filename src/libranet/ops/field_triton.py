@@ -1,3 +1,5 @@
+# ruff: noqa: PLR0917 - kernels take many arguments
+# mypy: disable-error-code="no-untyped-def"
 """Slice both grids, fuse, map by Cayley and apply, without ever storing a pixel's twelve coefficients.
 
 Two exact rearrangements make it cheap. Interpolation weights sum to one, so the temporal plane can be added to every
@@ -12,7 +14,7 @@ from torch import Tensor
 from libranet.ops.cayley_torch import SINGULAR_DET
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["height"])
 def _rows_kernel(
     chromatic_ptr,  # [B, 2, 12, D, GH, GW] fp16 or fp32
     plane_ptr,  # [B, 12, GH, GW]
@@ -65,7 +67,7 @@ def _pick(values, k, i: tl.constexpr):
     return tl.sum(tl.where(k == i, values, 0.0), axis=1)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["height", "width"])
 def _field_kernel(
     low_ptr,  # [B, 3, h, w] fp32
     rows_ptr,  # [B, h, 2, D, GW, 16] fp32

@@ -1,3 +1,5 @@
+# ruff: noqa: PLR0917, SIM108 - kernels take many arguments, and their branches on constants are not expressions
+# mypy: disable-error-code="no-untyped-def"
 """Passes over 8-bit frames: reduce and lay out cells on the way in, add everything up and round on the way out."""
 
 import torch
@@ -26,14 +28,14 @@ def _add_pixel(red, green, blue, word_a, word_b, BYTE: tl.constexpr, weight):
     return red, green, blue
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["height", "width", "first", "ring"])
 def _reduce_kernel(
     word_ptr,  # [ring, 4 h, 3 w] int32: the frames' bytes, four to a word
     low_ptr,  # [B, 3, h, w] fp32
     height, width, first, ring,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """The triangle filter [1 3 5 7 7 5 3 1] on both axes, in exact integers; at the border it is cut and renormalised."""
+    """The triangle filter [1 3 5 7 7 5 3 1] on both axes, in exact integers; cut at the border and renormalised."""
     b, y = tl.program_id(2), tl.program_id(1)
     x = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = x < width
@@ -70,7 +72,7 @@ def _reduce_kernel(
     tl.store(place + 2 * height * width, blue.to(tl.float32) / norm, mask=inside)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["height", "width", "first", "ring"])
 def _cells_kernel(
     frame_ptr,  # [ring, 4 h, 4 w, 3] uint8
     cells_ptr,  # [B, h, w, 48] fp16
@@ -87,7 +89,7 @@ def _cells_kernel(
     tl.store(place, (bytes_.to(tl.float32) * (1.0 / 256.0)).to(tl.float16), mask=real)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["height", "width", "size", "first", "ring"])
 def _rows_kernel(
     frame_ptr,  # [ring, H, W, 3] uint8
     start_ptr,  # [size] int32, first input row of each output row
@@ -128,7 +130,7 @@ def _finish_cells(
     n = tl.arange(0, 64)[None, :]
     row, column, colour = n // 16, (n % 16) // 3, n % 16 % 3
     real = (x < width) & (n % 16 < 12) & (y < height)
-    # Pixel row r of a cell lies (r - 1.5) / 4 cells below its centre: between the cell and its upper or lower neighbour.
+    # Pixel row r of a cell lies (r - 1.5) / 4 cells below its centre, towards the upper or the lower neighbour.
     top, left = y - (row < 2).to(tl.int32), x - (column < 2).to(tl.int32)
     below = 0.625 + 0.25 * row - (row >= 2).to(tl.float32)
     beside = 0.625 + 0.25 * column - (column >= 2).to(tl.float32)
@@ -145,7 +147,7 @@ def _finish_cells(
     tl.store(out_ptr + at, (tl.minimum(tl.maximum(value, 0.0), 255.0) + 0.5).to(tl.uint8), mask=real)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["height", "width", "first", "ring"])
 def _finish_kernel(
     residual_ptr,  # [B, h, w, 64] fp16
     frame_ptr,  # [ring, 4 h, 4 w, 3] uint8
@@ -167,7 +169,7 @@ def _finish_kernel(
     )  # fmt: skip
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["height", "width", "first", "ring"])
 def _project_kernel(
     x_desc,  # [B, h, w, CIN] fp16
     weight_desc,  # [9, 64, CIN] fp16
@@ -183,9 +185,7 @@ def _project_kernel(
     b = tl.program_id(0) // tiles
     y0 = (tile // tiles_x) * ROWS
     x0 = (tile % tiles_x) * COLS
-    acc0, acc1, acc2, acc3 = convolve_tile(
-        x_desc, weight_desc, b, y0, x0, CIN, 64, ROWS, COLS, BLOCK_K, PIXELS_FIRST
-    )
+    acc0, acc1, acc2, acc3 = convolve_tile(x_desc, weight_desc, b, y0, x0, CIN, 64, ROWS, COLS, BLOCK_K, PIXELS_FIRST)
     pixels = height * width
     frame_ptr += ((first + b) % ring).to(tl.int64) * pixels * 48
     delta_ptr += b.to(tl.int64) * pixels * 3

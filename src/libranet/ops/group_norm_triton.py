@@ -1,3 +1,5 @@
+# ruff: noqa: PLR0917 - kernels take many arguments
+# mypy: disable-error-code="no-untyped-def"
 """GroupNorm + GELU over channels-last maps, forward and backward: two passes over memory each.
 
 PyTorch gives one block to each (sample, group), which leaves most of a large GPU idle on large maps. Here every
@@ -15,7 +17,10 @@ MAX_CHUNKS = 128
 
 
 @triton.jit
-def _tile_offsets(chunk, pixels, CHANNELS: tl.constexpr, GROUPS: tl.constexpr, PER: tl.constexpr, PER_PAD: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+def _tile_offsets(
+    chunk, pixels,
+    CHANNELS: tl.constexpr, GROUPS: tl.constexpr, PER: tl.constexpr, PER_PAD: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
     """Offsets and mask of [GROUPS, BLOCK, PER_PAD] values of one sample, and offsets and mask of their channels."""
     g = tl.arange(0, GROUPS)[:, None, None]
     p = chunk * BLOCK + tl.arange(0, BLOCK)[None, :, None]
@@ -23,7 +28,7 @@ def _tile_offsets(chunk, pixels, CHANNELS: tl.constexpr, GROUPS: tl.constexpr, P
     return p * CHANNELS + g * PER + j, (p < pixels) & (j < PER), g * PER + j, (j < PER) & (g < GROUPS)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["pixels"])
 def _sums_kernel(
     x_ptr,  # [N, pixels, CHANNELS]
     sums_ptr,  # [N, chunks, 2, GROUPS] fp32
@@ -55,7 +60,7 @@ def _mean_rstd(sums_ptr, n, chunks, count, eps, GROUPS: tl.constexpr, CHUNKS_PAD
     return mean, 1.0 / tl.sqrt(tl.maximum(square - mean * mean, 0.0) + eps)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["pixels", "chunks"])
 def _normalise_kernel(
     x_ptr,  # [N, pixels, CHANNELS]
     sums_ptr,  # [N, chunks, 2, GROUPS] fp32
@@ -80,7 +85,7 @@ def _normalise_kernel(
     tl.store(out_ptr + base + at, y.to(out_ptr.dtype.element_ty), mask=inside)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["pixels", "chunks"])
 def _backward_sums_kernel(
     x_ptr, dy_ptr,  # [N, pixels, CHANNELS]
     sums_ptr,  # [N, chunks, 2, GROUPS] fp32
@@ -113,7 +118,7 @@ def _backward_sums_kernel(
     tl.store(place + CHANNELS, tl.sum(scaled, axis=1), mask=j < PER)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["pixels", "chunks"])
 def _backward_kernel(
     x_ptr, dy_ptr,  # [N, pixels, CHANNELS]
     sums_ptr,  # [N, chunks, 2, GROUPS] fp32

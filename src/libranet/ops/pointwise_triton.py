@@ -1,3 +1,5 @@
+# ruff: noqa: PLR0917 - kernels take many arguments
+# mypy: disable-error-code="no-untyped-def"
 """The refiner's passes between convolutions: fold sums into GroupNorm, then normalise + GELU (+ mix + skip)."""
 
 from dataclasses import dataclass
@@ -24,7 +26,7 @@ class PointTile:
         return f"{self.block}x{self.steps}w{self.warps}"
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["tiles", "count"])
 def _fold_kernel(
     sums_ptr,  # [B, tiles, 2, GROUPS] fp32
     weight_ptr, bias_ptr,  # [CHANNELS] fp32
@@ -48,7 +50,7 @@ def _fold_kernel(
     tl.store(fold_ptr + (b * 2 + 1) * CHANNELS + c, tl.load(bias_ptr + c) - mean * factor)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["pixels"])
 def _normalise_mix_kernel(
     raw_ptr,  # [B, pixels, CHANNELS] fp16, a convolution's output
     skip_ptr,  # [B, pixels, CHANNELS] fp16
@@ -78,7 +80,7 @@ def _normalise_mix_kernel(
         tl.store(place, y.to(tl.float16), mask=inside)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["height", "width"])
 def _structure_kernel(
     small_ptr,  # [B, 3, h, w] fp32 in [0, 1]
     weight_ptr,  # [CHANNELS, 32] fp16: 27 taps in the order (dy, dx, colour), then zeros
@@ -133,7 +135,7 @@ def normalise_mix_out(
     skip: Tensor | None = None,  # [B, h, w, C] fp16
     mix: Tensor | None = None,  # [C, C] fp16, a 1x1 convolution
     mix_bias: Tensor | None = None,  # [C] fp32
-    tile: PointTile = PointTile(),
+    tile: PointTile,
 ) -> None:
     """GELU(factor * raw + summand); with `mix`, skip + mix(that) + mix_bias."""
     b, height, width, channels = raw.shape
