@@ -1,4 +1,4 @@
-# ruff: noqa: PLR0917, SIM108 - kernels take many arguments, and their branches on constants are not expressions
+# ruff: noqa: SIM108 - kernels take many arguments, and their branches on constants are not expressions
 # mypy: disable-error-code="no-untyped-def"
 """3x3 convolution over channels-last maps on the tensor cores, with GroupNorm's sums taken on the way out.
 

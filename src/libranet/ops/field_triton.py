@@ -1,4 +1,3 @@
-# ruff: noqa: PLR0917 - kernels take many arguments
 # mypy: disable-error-code="no-untyped-def"
 """Slice both grids, fuse, map by Cayley and apply, without ever storing a pixel's twelve coefficients.
 

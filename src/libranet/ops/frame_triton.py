@@ -1,4 +1,4 @@
-# ruff: noqa: PLR0917, SIM108 - kernels take many arguments, and their branches on constants are not expressions
+# ruff: noqa: SIM108 - kernels take many arguments, and their branches on constants are not expressions
 # mypy: disable-error-code="no-untyped-def"
 """Passes over 8-bit frames: reduce and lay out cells on the way in, add everything up and round on the way out."""
 

@@ -1,4 +1,3 @@
-# ruff: noqa: PLR0917 - kernels take many arguments
 # mypy: disable-error-code="no-untyped-def"
 """GroupNorm + GELU over channels-last maps, forward and backward: two passes over memory each.
 

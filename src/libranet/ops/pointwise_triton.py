@@ -1,4 +1,3 @@
-# ruff: noqa: PLR0917 - kernels take many arguments
 # mypy: disable-error-code="no-untyped-def"
 """The refiner's passes between convolutions: fold sums into GroupNorm, then normalise + GELU (+ mix + skip)."""
 
