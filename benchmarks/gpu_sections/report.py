@@ -16,6 +16,7 @@ def summary(results: Results, ends: dict[str, str], logs: dict[str, list[str]], 
         _tune(results.get("tune")),
         _stages(results.get("stages")),
         _accuracy(results.get("accuracy")),
+        _host(results.get("host")),
         _training(results.get("training")),
         _baselines(results.get("baselines")),
         _steps(results.get("steps"), results.get("baselines")),
@@ -87,6 +88,12 @@ def _accuracy(result: dict[str, Any] | None) -> str:
         )
         lines.append(f"  {'ok    ' if row['ok'] else 'FAILED'} {row['case']}: {numbers}")
     return "\n".join(lines)
+
+
+def _host(result: dict[str, Any] | None) -> str:
+    if not result:
+        return ""
+    return "\n".join(["## main memory to main memory", *(f"  {row}" for row in result["rows"])])
 
 
 def _training(result: dict[str, Any] | None) -> str:

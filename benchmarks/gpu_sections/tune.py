@@ -15,16 +15,17 @@ from libranet.ops.pointwise_triton import PointTile, normalise_mix_out
 
 CONV_TILES = [
     ConvTile(2, 128, 32, False, 4, 2),
+    ConvTile(4, 64, 32, True, 4, 2),
     ConvTile(4, 64, 32, True, 4, 3),
     ConvTile(4, 64, 64, True, 4, 2),
+    ConvTile(2, 128, 32, True, 4, 2),
     ConvTile(2, 128, 64, False, 4, 2),
     ConvTile(2, 128, 64, True, 8, 2),
-    ConvTile(4, 128, 32, True, 8, 3),
-    ConvTile(4, 128, 32, False, 8, 2),
+    ConvTile(4, 128, 32, True, 8, 2),
     ConvTile(4, 64, 64, True, 8, 2),
     ConvTile(2, 64, 64, True, 4, 2),
-    ConvTile(3, 64, 64, True, 4, 2),
-    ConvTile(1, 256, 32, False, 4, 3),
+    ConvTile(3, 64, 32, True, 4, 2),
+    ConvTile(4, 64, 16, True, 4, 4),
     ConvTile(1, 128, 64, True, 4, 2),
 ]
 STEM_TILE = ConvTile(4, 64, 16, True, 4, 3)
