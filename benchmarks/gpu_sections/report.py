@@ -127,7 +127,7 @@ def _steps(result: dict[str, Any] | None, baselines: dict[str, Any] | None) -> s
     if not result:
         return ""
     eager = _eager(baselines)
-    lines = ["## the fused step: size, mode, ms a step (p95), ms a frame, sustained, FPS, times eager, GB"]
+    lines = ["## the fused step: size, mode, ms a step (p95), ms a frame, sustained, FPS, times eager, GB held (peak)"]
     for row in result["rows"]:
         if "why" in row:
             lines.append(f"  {row['size']:6s} {row['mode']:20s} FAILED {row['why']}")
@@ -136,7 +136,7 @@ def _steps(result: dict[str, Any] | None, baselines: dict[str, Any] | None) -> s
         ratio = f"{eager[row['size']] / row['sustained_frame_ms']:6.1f}x" if row["size"] in eager else "      -"
         lines.append(
             f"  {row['size']:6s} {row['mode']:20s} {row['step_ms']:8.3f} ({row['p95_ms']:8.3f}) {row['frame_ms']:7.3f}"
-            f" {row['sustained_frame_ms']:7.3f} {fps:8.1f} {ratio} {row['peak_gb']:6.2f}"
+            f" {row['sustained_frame_ms']:7.3f} {fps:8.1f} {ratio} {row['held_gb']:5.2f} ({row['peak_gb']:.2f})"
         )
     return "\n".join(lines)
 

@@ -69,6 +69,8 @@ def run(*, quick: bool, tiles: Tiles | None) -> dict[str, Any]:
                     slot[:height, :width] = frame
                 row = {"size": name, "mode": mode, **time_step(step, 30 if quick else 100), "build_s": built}
                 row["peak_gb"] = (torch.cuda.max_memory_reserved() - before) / 1e9
+                torch.cuda.empty_cache()
+                row["held_gb"] = (torch.cuda.memory_reserved() - before) / 1e9
                 del step
             except Exception as problem:
                 traceback.print_exc()
