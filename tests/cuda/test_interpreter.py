@@ -18,7 +18,7 @@ TESTS = Path(__file__).parents[1]
 def test_kernels_in_the_interpreter() -> None:
     files = sorted(map(str, TESTS.glob("*/test_*_triton.py")))
     assert len(files) >= 7
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *files]
+    command = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", *files]
     environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=TESTS.parent, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]

@@ -8,8 +8,8 @@ from libranet.models import LiBrANet, LiBrANetConfig
 
 CONFIG = LiBrANetConfig(
     window=1,
-    encoder_size=32,
-    encoder_widths=(8, 8, 8, 16),
+    encoder_size=16,
+    encoder_widths=(8, 16),
     encoder_blocks=1,
     head_hidden=8,
     attention_heads=2,
