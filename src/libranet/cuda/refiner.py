@@ -23,7 +23,7 @@ from libranet.ops.pointwise_triton import (
 
 @dataclass(frozen=True)
 class Tiles:
-    """How each kind of kernel is cut up. The defaults are a first guess, to be replaced by what `benchmarks/gpu.py` measures."""
+    """How each kind of kernel is cut up. The defaults are a guess until `benchmarks/gpu.py` has measured them."""
 
     stem: ConvTile = field(default_factory=lambda: ConvTile(2, 128, 32, False, 4, 2))
     """48 channels to the refiner's width."""
