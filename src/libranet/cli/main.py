@@ -7,6 +7,7 @@ import typer
 from rich.console import Console
 
 import libranet
+from libranet.cli.doctor import doctor
 from libranet.cli.info import info
 from libranet.cli.train import train
 from libranet.errors import LibraNetError
@@ -14,6 +15,7 @@ from libranet.errors import LibraNetError
 EXIT_USER_ERROR = 2
 
 COMMANDS: dict[str, Callable[..., None]] = {
+    "doctor": doctor,
     "info": info,
     "train": train,
 }
