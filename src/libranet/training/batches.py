@@ -81,10 +81,10 @@ class HazeOnTheFly:
         with torch.no_grad():
             clear, depth, place = self._look(images[here], self.bank.depth[here], height, width, *camera)
             clear = dull_colours(clear, draw)
-            hazy = haze_frames(clear, depth, place, draw)
+            hazy, target = haze_frames(clear, depth, place, draw)
             hazy = self._add_noise(hazy, draw.noise, noise_seed + share.rank)
             hazy = (hazy * 255).round() / 255  # what a camera stores
-        return Batch(hazy, clear[:, self.window // 2].contiguous())
+        return Batch(hazy, target[:, self.window // 2].contiguous())
 
     def _choose(self, n: int, generator: torch.Generator) -> Tensor:  # [n] indices into the bank
         rendered = chance(n, self.scene_share, generator)
