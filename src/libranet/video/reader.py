@@ -1,0 +1,317 @@
+"""Decoding: frames in order with exact timestamps, through damage where that is possible."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import chain
+from pathlib import Path
+
+import av
+import av.filter
+from av.stream import Disposition
+
+from libranet.errors import InputError
+from libranet.video.pixels import to_planar
+from libranet.video.tags import VideoTags, read_tags
+
+MIN_SIDE = 16
+
+
+@dataclass(frozen=True)
+class SourceFrame:
+    """One decoded frame in a planar format. It still carries every property that FFmpeg gave it."""
+
+    image: av.VideoFrame
+    pts: int
+    """Presentation time in units of the reader's time base."""
+    duration: int
+    """In the same units; 0 where the file does not say."""
+
+    def time(self, time_base: Fraction) -> float:
+        """Presentation time in seconds."""
+        return float(self.pts * time_base)
+
+
+@dataclass
+class Damage:
+    """What went wrong while reading. The run goes on; its exit code says that the output is partial."""
+
+    packets: int = 0
+    """Packets that could not be decoded."""
+    frames: int = 0
+    """Frames that the decoder marked as damaged."""
+    truncated: str = ""
+    """Why the video ended before its end, or nothing."""
+    repaired_times: int = 0
+    """Frames without a usable timestamp, which got the next free one."""
+
+    def __bool__(self) -> bool:
+        return bool(self.packets or self.frames or self.truncated)
+
+    def sentence(self) -> str:
+        """One sentence for the user."""
+        parts = []
+        if self.packets or self.frames:
+            parts.append(f"{self.packets} damaged packets were skipped and {self.frames} frames show damage")
+        if self.truncated:
+            parts.append(self.truncated)
+        return "; ".join(parts)
+
+
+@dataclass
+class VideoReader:
+    """An opened video. Iterate `frames()` once; `damage` is complete afterwards."""
+
+    name: str
+    container: av.container.InputContainer
+    stream: av.VideoStream
+    time_base: Fraction
+    rate: Fraction
+    tags: VideoTags
+    pixel_format: str
+    width: int
+    height: int
+    duration: float | None
+    """Seconds, where the file says."""
+    deinterlace: bool
+    decoded: Iterator[av.VideoFrame]
+    """The frames from the beginning on."""
+    damage: Damage = field(default_factory=Damage)
+
+    def frames(self, *, start: float = 0.0, end: float | None = None) -> Iterator[SourceFrame]:
+        """Decode from `start` (included) to `end` (excluded), in seconds of the video's own clock."""
+        last_pts: int | None = None
+        step = max(1, round(1 / (self.rate * self.time_base)))
+        seen_end = 0.0
+        stopped = False
+        deinterlacer = _Deinterlacer(self) if self.deinterlace else None
+        for raw in self._decoded(start):
+            for image in deinterlacer.push(raw) if deinterlacer else [raw]:
+                frame, last_pts = self._stamp(image, last_pts, step)
+                seen_end = float((frame.pts + (frame.duration or step)) * self.time_base)
+                if end is not None and frame.time(self.time_base) >= end:
+                    stopped = True
+                    break
+                if frame.time(self.time_base) < start:
+                    continue
+                self._check(image)
+                yield SourceFrame(to_planar(frame.image), frame.pts, frame.duration)
+            if stopped:
+                return
+        if deinterlacer:
+            for image in deinterlacer.push(None):
+                frame, last_pts = self._stamp(image, last_pts, step)
+                yield SourceFrame(to_planar(frame.image), frame.pts, frame.duration)
+        self._note_truncation(seen_end, step)
+
+    def close(self) -> None:
+        """Release the file."""
+        self.container.close()
+
+    def __enter__(self) -> "VideoReader":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _decoded(self, start: float) -> Iterator[av.VideoFrame]:
+        if start > 0 and self._seek(start):
+            return _decode(self.container, self.stream, self.damage)
+        return self.decoded
+
+    def _seek(self, start: float) -> bool:
+        try:
+            self.container.seek(int(start / self.time_base), stream=self.stream, backward=True)
+        except av.FFmpegError:
+            return False
+        return True
+
+    def _stamp(self, image: av.VideoFrame, last_pts: int | None, step: int) -> tuple[SourceFrame, int]:
+        pts = image.pts
+        if pts is not None and image.time_base and image.time_base != self.time_base:
+            pts = round(pts * image.time_base / self.time_base)
+        if pts is None or (last_pts is not None and pts <= last_pts):
+            pts = 0 if last_pts is None else last_pts + step
+            self.damage.repaired_times += 1
+        return SourceFrame(image, pts, int(image.duration or 0)), pts
+
+    def _check(self, image: av.VideoFrame) -> None:
+        if (image.width, image.height) != (self.width, self.height):
+            when = float((image.pts or 0) * self.time_base)
+            raise SizeChangeError(
+                f"{self.name} changes its frame size from {self.width}x{self.height} to {image.width}x{image.height} "
+                f"at {when:.3f} s: dehaze the rest on its own with --start {when:.3f}"
+            )
+        if image.is_corrupt:
+            self.damage.frames += 1
+        if image.interlaced_frame and not self.deinterlace:
+            raise InputError(f"{self.name} is interlaced, which dehazing would smear: add --deinterlace")
+
+    def _note_truncation(self, seen_end: float, step: int) -> None:
+        if self.damage.truncated or self.duration is None:
+            return
+        start = float((self.stream.start_time or 0) * self.time_base)
+        missing = self.duration + start - seen_end
+        if missing > max(1.6 * step * float(self.time_base), 0.02 * self.duration) + 0.005:
+            self.damage.truncated = f"the video ends {missing:.2f} s before the end that its header gives"
+
+
+class SizeChangeError(InputError):
+    """The frame size changes in the middle. What came before is good."""
+
+
+class _Deinterlacer:
+    """bwdif, one frame out per frame in, timestamps kept."""
+
+    def __init__(self, reader: VideoReader) -> None:
+        self._graph = av.filter.Graph()
+        self._reader = reader
+        self._ready = False
+
+    def push(self, frame: av.VideoFrame | None) -> list[av.VideoFrame]:
+        if not self._ready:
+            if frame is None:
+                return []
+            source = self._graph.add_buffer(
+                width=frame.width, height=frame.height, format=frame.format, time_base=self._reader.time_base
+            )
+            bwdif, sink = self._graph.add("bwdif", "mode=send_frame:deint=all"), self._graph.add("buffersink")
+            source.link_to(bwdif)
+            bwdif.link_to(sink)
+            self._graph.configure()
+            self._ready = True
+        self._graph.push(frame)
+        frames = []
+        while True:
+            try:
+                frames.append(self._graph.pull())
+            except (av.BlockingIOError, av.EOFError):
+                return frames
+
+
+def open_video(
+    source: str | Path, *, deinterlace: bool = False, options: dict[str, str] | None = None, format: str | None = None
+) -> VideoReader:
+    """Open a file, an address or a camera, and decode up to the first frame."""
+    name = str(source)
+    _refuse_hopeless(source)
+    container = _open(name, options, format)
+    try:
+        return _prepare(name, container, deinterlace)
+    except BaseException:
+        container.close()
+        raise
+
+
+def main_video_stream(container: av.container.InputContainer) -> av.VideoStream | None:
+    """The first video track that is not a cover picture."""
+    moving = [s for s in container.streams.video if not s.disposition & Disposition.attached_pic]
+    return moving[0] if moving else None
+
+
+def _prepare(name: str, container: av.container.InputContainer, deinterlace: bool) -> VideoReader:
+    stream = main_video_stream(container)
+    if stream is None:
+        kinds = ", ".join(sorted({s.type for s in container.streams})) or "no"
+        raise InputError(f"{name} has no video stream (only {kinds} streams): give a file with pictures")
+    if stream.codec_context is None:
+        raise InputError(f"{name} uses a video codec that this FFmpeg cannot decode: convert it to H.264 first")
+    stream.thread_type = "AUTO"
+    damage = Damage()
+    decoded = _decode(container, stream, damage)
+    frame = next(decoded, None)
+    if frame is None:
+        raise InputError(f"{name} has a video stream, but no frame of it can be decoded: the file is damaged")
+    if min(frame.width, frame.height) < MIN_SIDE:
+        raise InputError(f"{name} is {frame.width}x{frame.height}: expected at least {MIN_SIDE}x{MIN_SIDE} pixels")
+    rate = stream.average_rate or stream.guessed_rate or Fraction(25)
+    time_base = stream.time_base or 1 / rate
+    return VideoReader(
+        name=name,
+        container=container,
+        stream=stream,
+        time_base=time_base,
+        rate=rate,
+        tags=read_tags(frame, stream),
+        pixel_format=to_planar(frame).format.name,
+        width=frame.width,
+        height=frame.height,
+        duration=_duration(container, stream),
+        deinterlace=deinterlace,
+        decoded=chain([frame], decoded),
+        damage=damage,
+    )
+
+
+def _decode(container: av.container.InputContainer, stream: av.VideoStream, damage: Damage) -> Iterator[av.VideoFrame]:
+    packets = container.demux(stream)
+    while True:
+        try:
+            packet = next(packets, None)
+        except (av.FFmpegError, OSError) as error:
+            damage.truncated = f"the file cannot be read beyond this point ({_reason(error)})"
+            packet = None
+        if packet is None:
+            break
+        try:
+            frames = stream.decode(packet)
+        except av.FFmpegError:
+            damage.packets += 1
+            continue
+        yield from frames
+    if damage.truncated:
+        try:
+            yield from stream.decode(None)
+        except (av.FFmpegError, EOFError):
+            return
+
+
+def _duration(container: av.container.InputContainer, stream: av.VideoStream) -> float | None:
+    if stream.duration and stream.time_base:
+        return float(stream.duration * stream.time_base)
+    if tag := stream.metadata.get("DURATION"):
+        hours, minutes, seconds = tag.split(":")
+        start = float((stream.start_time or 0) * (stream.time_base or 0))
+        return int(hours) * 3600 + int(minutes) * 60 + float(seconds) - start
+    return container.duration / av.time_base if container.duration else None
+
+
+def _refuse_hopeless(source: str | Path) -> None:
+    if "://" in str(source) or "%" in str(source) or str(source).startswith("/dev/"):
+        return
+    path = Path(source)
+    if not path.exists():
+        raise InputError(f"there is no file {path}: check the path")
+    if path.is_dir():
+        raise InputError(f"{path} is a folder: give a file")
+    if path.is_file() and path.stat().st_size == 0:
+        raise InputError(f"{path} is empty (0 bytes): copy or record it again")
+    if not os.access(path, os.R_OK):
+        raise InputError(f"{path} may not be read: change its permissions")
+
+
+def _open(name: str, options: dict[str, str] | None, format: str | None) -> av.container.InputContainer:
+    try:
+        return av.open(name, options=options or {}, format=format, metadata_errors="replace")
+    except (av.FFmpegError, OSError, ValueError) as error:
+        head = _head(name)
+        if b"ftyp" in head:
+            raise InputError(
+                f"{name} is an mp4 or mov file without its index ({_reason(error)}): the recording was cut off, "
+                "repair it with a tool such as untrunc first"
+            ) from None
+        raise InputError(f"{name} is not a video that FFmpeg can read ({_reason(error)}): check the file") from None
+
+
+def _head(name: str) -> bytes:
+    try:
+        with open(name, "rb") as file:
+            return file.read(16)
+    except OSError:
+        return b""
+
+
+def _reason(error: BaseException) -> str:
+    text = getattr(error, "strerror", None) or str(error)
+    return str(text).split("\n")[0]
