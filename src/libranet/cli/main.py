@@ -7,12 +7,14 @@ import typer
 from rich.console import Console
 
 import libranet
+from libranet.cli.dehaze import dehaze
 from libranet.cli.info import info
 from libranet.errors import LibraNetError
 
 EXIT_USER_ERROR = 2
 
 COMMANDS: dict[str, Callable[..., None]] = {
+    "dehaze": dehaze,
     "info": info,
 }
 

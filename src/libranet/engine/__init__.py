@@ -1,4 +1,4 @@
-"""Model meets video: the only product path. Command line, web page, Python API and batch workers all come through here."""
+"""Model meets video: the only product path. Command line, web page, Python API and workers call it."""
 
 from libranet.engine.dehazer import Dehazer
 from libranet.engine.options import DehazeOptions, DehazeReport, OutputError, Progress

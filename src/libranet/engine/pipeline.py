@@ -47,6 +47,8 @@ class PipelineResult:
     frames: int = 0
     """Frames that reached the sink."""
     cuts: int = 0
+    dropped: int = 0
+    """Frames of a live source that the network had no time for."""
     clock: Clock = field(default_factory=Clock)
     size_change: str = ""
     """Why reading ended early, or nothing."""
@@ -79,6 +81,10 @@ class _Channel:
             except queue.Full:
                 continue
 
+    @property
+    def full(self) -> bool:
+        return self._queue.full()
+
     def get(self) -> Any:
         while True:
             if self._stop.is_set():
@@ -97,22 +103,32 @@ def run_pipeline(
     skip: int = 0,
     warm_up: int = 0,
     detect_cuts: bool = True,
+    drop_late: bool = False,
     on_frame: Callable[[PipelineResult], None] | None = None,
 ) -> PipelineResult:
     """Carry frames through the stages until they end, or one of the stages fails.
 
     `skip` frames are decoded and forgotten; the next `warm_up` frames are restored, for the memory of the network, but
-    not written. The caller's thread runs the network; Ctrl-C there ends all stages.
+    not written. `drop_late` drops frames that come faster than the network takes them.
+    The caller's thread runs the network; Ctrl-C there ends all stages.
     """
     stop = threading.Event()
     decoded, finished = _Channel(stop), _Channel(stop)
     result = PipelineResult()
     decoder = threading.Thread(
-        target=_decode, args=(frames, decoded, result, skip, detect_cuts), name="decode", daemon=True
+        target=_decode,
+        args=(frames, decoded, result),
+        kwargs={"skip": skip, "detect_cuts": detect_cuts, "drop_late": drop_late},
+        name="decode",
+        daemon=True,
     )
     failures: list[BaseException] = []
     encoder = threading.Thread(
-        target=_encode, args=(finished, sink, result, failures, stop, on_frame), name="encode", daemon=True
+        target=_encode,
+        args=(finished, sink, result, failures, stop),
+        kwargs={"on_frame": on_frame},
+        name="encode",
+        daemon=True,
     )
     decoder.start()
     encoder.start()
@@ -131,7 +147,13 @@ def run_pipeline(
 
 
 def _decode(
-    frames: Iterable[SourceFrame], out: _Channel, result: PipelineResult, skip: int, detect_cuts: bool
+    frames: Iterable[SourceFrame],
+    out: _Channel,
+    result: PipelineResult,
+    *,
+    skip: int,
+    detect_cuts: bool,
+    drop_late: bool,
 ) -> None:
     detector = SceneCutDetector()
     end: _End = _End()
@@ -141,7 +163,10 @@ def _decode(
             if index >= skip:
                 cut = detect_cuts and _is_cut(detector, frame)
                 result.clock.seconds["decode"] += time.perf_counter() - begin
-                out.put((frame, cut))
+                if drop_late and out.full:
+                    result.dropped += 1
+                else:
+                    out.put((frame, cut))
                 begin = time.perf_counter()
     except Stopped:
         return
@@ -193,6 +218,7 @@ def _encode(
     result: PipelineResult,
     failures: list[BaseException],
     stop: threading.Event,
+    *,
     on_frame: Callable[[PipelineResult], None] | None,
 ) -> None:
     try:

@@ -37,9 +37,11 @@ def dehaze_video(
     precision: Precision = "auto",
     overwrite: bool = False,
     resume: bool = False,
+    rate: float | None = None,
     progress: ProgressCallback | None = None,
 ) -> DehazeReport:
-    """Dehaze a video file. The output appears under its name only when it is whole.
+    """Dehaze a video file, or a numbered sequence of pictures shown at `rate` per second, into a video file. The output
+    appears under its name only when it is whole.
 
     >>> report = dehaze_video("foggy.mp4", "clear.mp4", options=DehazeOptions(strength=0.8))
     >>> report.frames, report.partial
@@ -51,7 +53,7 @@ def dehaze_video(
     network = load_network(
         model if isinstance(model, LiBrANet) or model is None else str(model), device=device, precision=precision
     )
-    with open_video(source, deinterlace=options.deinterlace) as reader:
+    with open_video(source, deinterlace=options.deinterlace, rate=rate) as reader:
         return _dehaze(reader, Path(source), output, network, options, resume=resume, progress=progress)
 
 
@@ -72,7 +74,7 @@ def check_output(source: str | Path, output: Path, *, overwrite: bool) -> None:
 def encoder_settings(reader: VideoReader, output: Path, options: DehazeOptions) -> EncoderSettings:
     """How the pictures will be encoded."""
     layout = layout_of(reader.pixel_format)
-    codec = choose_codec(output, asked=options.codec, source_codec=reader.stream.codec_context.codec.canonical_name, layout=layout)
+    codec = choose_codec(output, asked=options.codec, source_codec=reader.codec, layout=layout)
     pixel_format = pick_pixel_format(codec, layout)
     assert pixel_format is not None
     tags = target_tags(reader.tags, reader.pixel_format, pixel_format, reader.height)
@@ -96,9 +98,7 @@ def make_restorer(
     reader: VideoReader, network: LiBrANet, options: DehazeOptions, settings: EncoderSettings | None = None
 ) -> FrameRestorer:
     """The network, dressed for this video's frames."""
-    step = make_step(
-        network, strength=options.strength, live=options.live, want_transmission=options.view == "haze"
-    )
+    step = make_step(network, strength=options.strength, live=options.live, want_transmission=options.view == "haze")
     return FrameRestorer(
         step,
         pixel_format=reader.pixel_format,
@@ -129,7 +129,7 @@ def _dehaze(
         resumed = folder.frames
         result = PipelineResult()
         if folder.ended is None:
-            result = _encode_segments(reader, network, options, settings, folder, progress)
+            result = _encode_segments(reader, network, options, settings, folder, progress=progress)
             folder.end(_facts(reader, options, folder, result))
         assert folder.ended is not None
         if not folder.segments:
@@ -165,6 +165,7 @@ def _encode_segments(
     options: DehazeOptions,
     settings: EncoderSettings,
     folder: RunFolder,
+    *,
     progress: ProgressCallback | None,
 ) -> PipelineResult:
     step = frame_step(reader.rate, reader.time_base)
@@ -208,8 +209,8 @@ def _chain(first: SourceFrame, rest: Iterator[SourceFrame]) -> Iterator[SourceFr
 def _expected_frames(reader: VideoReader, options: DehazeOptions) -> int | None:
     if reader.duration is None:
         return None
-    if options.start == 0 and options.end is None and reader.stream.frames:
-        return reader.stream.frames
+    if options.start == 0 and options.end is None and reader.frame_count:
+        return reader.frame_count
     end = min(reader.duration, options.end) if options.end is not None else reader.duration
     return max(1, round((end - options.start) * float(reader.rate)))
 
@@ -247,9 +248,7 @@ def _join(source: Path, output: Path, settings: EncoderSettings, folder: RunFold
     return joined
 
 
-def _run_settings(
-    source: Path, network: LiBrANet, options: DehazeOptions, settings: EncoderSettings
-) -> dict[str, Any]:
+def _run_settings(source: Path, network: LiBrANet, options: DehazeOptions, settings: EncoderSettings) -> dict[str, Any]:
     encoder = {k: str(v) for k, v in dataclasses.asdict(settings).items()}
     pattern = "%" in str(source)
     return {

@@ -74,9 +74,7 @@ def _blank(height: int, width: int) -> np.ndarray:
     return np.full((height, width, 3), _BACKGROUND, np.uint8)
 
 
-def _write(
-    picture: np.ndarray, text: str, at: tuple[int, int], size: int, color: tuple[int, int, int]
-) -> None:
+def _write(picture: np.ndarray, text: str, at: tuple[int, int], size: int, color: tuple[int, int, int]) -> None:
     cv2.putText(picture, text, at, cv2.FONT_HERSHEY_DUPLEX, size / 32, color, 1, cv2.LINE_AA)
 
 

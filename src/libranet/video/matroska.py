@@ -16,8 +16,8 @@ FILLER = "~" * 320
 """Room for the elements below, asked for as a part of the track's title."""
 
 _HEAD_LIMIT = 16 << 20
-_SEGMENT, _TRACKS, _TRACK_ENTRY, _TRACK_TYPE = 0x18538067, 0x1654AE6B, 0xAE, 0x83
-_VIDEO, _NAME, _VOID, _CRC, _CLUSTER = 0xE0, 0x536E, 0xEC, 0xBF, 0x1F43B675
+_SEGMENT, _TRACKS, _TRACK_ENTRY = 0x18538067, 0x1654AE6B, 0xAE
+_VIDEO, _NAME, _VOID, _CRC = 0xE0, 0x536E, 0xEC, 0xBF
 _PIXEL_WIDTH, _PIXEL_HEIGHT = 0xB0, 0xBA
 _DISPLAY_WIDTH, _DISPLAY_HEIGHT, _DISPLAY_UNIT = 0x54B0, 0x54BA, 0x54B2
 _COLOUR, _MAX_CLL, _MAX_FALL, _MASTERING = 0x55B0, 0x55BC, 0x55BD, 0x55D0
@@ -28,12 +28,18 @@ def describe_video(path: Path, tags: VideoTags, title: str) -> None:
     with path.open("r+b") as file:
         head = file.read(_HEAD_LIMIT)
         start, end = _find_tracks(head)
-        children = _children(head[start:end])
-        checksum = children and children[0][0] == _CRC
-        body = b"".join(
-            _element(ident, _describe_entry(data, tags, title)) if _is_video(ident, data) else _element(ident, data)
-            for ident, data in (children[1:] if checksum else children)
-        )
+        at, pieces, checksum = start, [], False
+        while at < end:
+            ident, size, content = _header(head, at)
+            data = head[content : content + size]
+            if ident == _CRC:
+                checksum = True
+            elif ident == _TRACK_ENTRY and FILLER.encode() in data:
+                pieces.append(head[at:content] + _describe_entry(data, tags, title))
+            else:
+                pieces.append(head[at : content + size])
+            at = content + size
+        body = b"".join(pieces)
         if checksum:
             body = _element(_CRC, struct.pack("<I", zlib.crc32(body))) + body
         if len(body) != end - start:
@@ -95,10 +101,6 @@ def _describe_pictures(video: bytes, tags: VideoTags) -> bytes:
     if colour:
         children[_COLOUR] = b"".join(_element(ident, data) for ident, data in colour.items())
     return b"".join(_element(ident, data) for ident, data in children.items())
-
-
-def _is_video(ident: int, data: bytes) -> bool:
-    return ident == _TRACK_ENTRY and FILLER.encode() in data
 
 
 def _children(data: bytes) -> list[tuple[int, bytes]]:

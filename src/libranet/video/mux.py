@@ -53,7 +53,8 @@ class CopiedStream:
     def packet(self, packet: av.Packet, excerpt: Excerpt) -> av.Packet | None:
         """The packet for the output, or None where it lies outside the excerpt."""
         time_base = packet.time_base
-        time = (packet.pts if packet.pts is not None else packet.dts) * time_base
+        stamp = packet.pts if packet.pts is not None else packet.dts
+        time = (stamp or 0) * time_base
         if (excerpt.start and time < excerpt.start) or (excerpt.end is not None and time >= excerpt.end):
             return None
         if self._subtitle is not None:
@@ -108,7 +109,7 @@ class OutputFile:
 
     def _add_video(self, source: Any) -> Any:
         settings = self._settings
-        video = self.container.add_stream(settings.encoder, rate=settings.rate, time_base=settings.time_base)
+        video: Any = self.container.add_stream(settings.encoder, rate=settings.rate, time_base=settings.time_base)
         configure(video.codec_context, settings)
         if settings.codec.startswith("hevc") and self._suffix in _MP4:
             video.codec_context.codec_tag = "hvc1"  # Apple's players read no other tag

@@ -134,7 +134,9 @@ def plane_views(frame: av.VideoFrame) -> list[np.ndarray]:
         if plane.line_size < 0:
             raise InputError("a bottom-up frame was decoded, which is not supported: convert the video first")
         views.append(
-            np.ndarray((plane.height, plane.width), dtype, buffer=plane, strides=(plane.line_size, dtype.itemsize))
+            np.ndarray(
+                (plane.height, plane.width), dtype, buffer=memoryview(plane), strides=(plane.line_size, dtype.itemsize)
+            )
         )
     return views
 

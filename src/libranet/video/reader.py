@@ -1,11 +1,13 @@
 """Decoding: frames in order with exact timestamps, through damage where that is possible."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import chain
 from pathlib import Path
+from typing import IO
 
 import av
 import av.filter
@@ -16,6 +18,8 @@ from libranet.video.pixels import to_planar
 from libranet.video.tags import VideoTags, read_tags
 
 MIN_SIDE = 16
+NETWORK_TIMEOUT = 20.0
+"""Seconds to wait for a network source."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +68,11 @@ class VideoReader:
     """An opened video. Iterate `frames()` once; `damage` is complete afterwards."""
 
     name: str
-    container: av.container.InputContainer
-    stream: av.VideoStream
+    container: av.container.InputContainer | None
+    """None for a camera."""
+    stream: av.VideoStream | None
+    codec: str
+    """The codec of the pictures, in FFmpeg's words."""
     time_base: Fraction
     rate: Fraction
     tags: VideoTags
@@ -78,6 +85,13 @@ class VideoReader:
     decoded: Iterator[av.VideoFrame]
     """The frames from the beginning on."""
     damage: Damage = field(default_factory=Damage)
+    on_packet: Callable[[av.Packet], None] | None = None
+    """Set before reading, takes the packets of all other streams as they come."""
+
+    @property
+    def frame_count(self) -> int | None:
+        """Frames in all, where the file says."""
+        return (self.stream.frames or None) if self.stream is not None else None
 
     def frames(self, *, start: float = 0.0, end: float | None = None) -> Iterator[SourceFrame]:
         """Decode from `start` (included) to `end` (excluded), in seconds of the video's own clock."""
@@ -107,7 +121,8 @@ class VideoReader:
 
     def close(self) -> None:
         """Release the file."""
-        self.container.close()
+        if self.container is not None:
+            self.container.close()
 
     def __enter__(self) -> "VideoReader":
         return self
@@ -117,10 +132,14 @@ class VideoReader:
 
     def _decoded(self, start: float) -> Iterator[av.VideoFrame]:
         if start > 0 and self._seek(start):
-            return _decode(self.container, self.stream, self.damage)
+            assert self.container is not None
+            assert self.stream is not None
+            return _decode(self.container, self.stream, self)
         return self.decoded
 
     def _seek(self, start: float) -> bool:
+        if self.container is None:
+            return False
         try:
             self.container.seek(int(start / self.time_base), stream=self.stream, backward=True)
         except av.FFmpegError:
@@ -149,7 +168,7 @@ class VideoReader:
             raise InputError(f"{self.name} is interlaced, which dehazing would smear: add --deinterlace")
 
     def _note_truncation(self, seen_end: float, step: int) -> None:
-        if self.damage.truncated or self.duration is None:
+        if self.damage.truncated or self.duration is None or self.stream is None:
             return
         start = float((self.stream.start_time or 0) * self.time_base)
         missing = self.duration + start - seen_end
@@ -182,21 +201,24 @@ class _Deinterlacer:
             self._graph.configure()
             self._ready = True
         self._graph.push(frame)
-        frames = []
-        while True:
-            try:
-                frames.append(self._graph.pull())
-            except (av.BlockingIOError, av.EOFError):
-                return frames
+        return list(self._ready_frames())
+
+    def _ready_frames(self) -> Iterator[av.VideoFrame]:
+        with suppress(av.BlockingIOError, av.EOFError):
+            while True:
+                frame = self._graph.pull()
+                assert isinstance(frame, av.VideoFrame)
+                yield frame
 
 
-def open_video(
-    source: str | Path, *, deinterlace: bool = False, options: dict[str, str] | None = None, format: str | None = None
-) -> VideoReader:
-    """Open a file, an address or a camera, and decode up to the first frame."""
-    name = str(source)
-    _refuse_hopeless(source)
-    container = _open(name, options, format)
+def open_video(source: str | Path | IO[bytes], *, deinterlace: bool = False, rate: float | None = None) -> VideoReader:
+    """Open a file, an address, a numbered sequence of pictures (`rate` per second) or an open file with y4m in it, and
+    decode up to the first frame.
+    """
+    name = str(source if isinstance(source, str | Path) else getattr(source, "name", "the stream"))
+    if isinstance(source, str | Path):
+        _refuse_hopeless(source)
+    container = _open(source, name, {"framerate": str(rate)} if rate else {})
     try:
         return _prepare(name, container, deinterlace)
     except BaseException:
@@ -218,8 +240,8 @@ def _prepare(name: str, container: av.container.InputContainer, deinterlace: boo
     if stream.codec_context is None:
         raise InputError(f"{name} uses a video codec that this FFmpeg cannot decode: convert it to H.264 first")
     stream.thread_type = "AUTO"
-    damage = Damage()
-    decoded = _decode(container, stream, damage)
+    opened = _Opened()
+    decoded = _decode(container, stream, opened)
     frame = next(decoded, None)
     if frame is None:
         raise InputError(f"{name} has a video stream, but no frame of it can be decoded: the file is damaged")
@@ -227,10 +249,11 @@ def _prepare(name: str, container: av.container.InputContainer, deinterlace: boo
         raise InputError(f"{name} is {frame.width}x{frame.height}: expected at least {MIN_SIDE}x{MIN_SIDE} pixels")
     rate = stream.average_rate or stream.guessed_rate or Fraction(25)
     time_base = stream.time_base or 1 / rate
-    return VideoReader(
+    reader = VideoReader(
         name=name,
         container=container,
         stream=stream,
+        codec=stream.codec_context.codec.canonical_name,
         time_base=time_base,
         rate=rate,
         tags=read_tags(frame, stream),
@@ -240,12 +263,29 @@ def _prepare(name: str, container: av.container.InputContainer, deinterlace: boo
         duration=_duration(container, stream),
         deinterlace=deinterlace,
         decoded=chain([frame], decoded),
-        damage=damage,
+        damage=opened.damage,
     )
+    opened.reader = reader
+    return reader
 
 
-def _decode(container: av.container.InputContainer, stream: av.VideoStream, damage: Damage) -> Iterator[av.VideoFrame]:
-    packets = container.demux(stream)
+class _Opened:
+    """Stands for the reader until there is one."""
+
+    def __init__(self) -> None:
+        self.damage = Damage()
+        self.reader: VideoReader | None = None
+
+    @property
+    def on_packet(self) -> Callable[[av.Packet], None] | None:
+        return self.reader.on_packet if self.reader is not None else None
+
+
+def _decode(
+    container: av.container.InputContainer, stream: av.VideoStream, owner: "VideoReader | _Opened"
+) -> Iterator[av.VideoFrame]:
+    damage = owner.damage
+    packets = container.demux()
     while True:
         try:
             packet = next(packets, None)
@@ -254,6 +294,10 @@ def _decode(container: av.container.InputContainer, stream: av.VideoStream, dama
             packet = None
         if packet is None:
             break
+        if packet.stream.index != stream.index:
+            if owner.on_packet is not None:
+                owner.on_packet(packet)
+            continue
         try:
             frames = stream.decode(packet)
         except av.FFmpegError:
@@ -291,9 +335,14 @@ def _refuse_hopeless(source: str | Path) -> None:
         raise InputError(f"{path} may not be read: change its permissions")
 
 
-def _open(name: str, options: dict[str, str] | None, format: str | None) -> av.container.InputContainer:
+def _open(source: str | Path | IO[bytes], name: str, options: dict[str, str]) -> av.container.InputContainer:
     try:
-        return av.open(name, options=options or {}, format=format, metadata_errors="replace")
+        if not isinstance(source, str | Path):
+            return av.open(source, "r", format="yuv4mpegpipe")
+        if "://" in name:
+            options = {"rtsp_transport": "tcp"} if name.startswith("rtsp") else {}
+            return av.open(name, "r", options=options, timeout=NETWORK_TIMEOUT, metadata_errors="replace")
+        return av.open(name, "r", options=options, metadata_errors="replace")
     except (av.FFmpegError, OSError, ValueError) as error:
         head = _head(name)
         if b"ftyp" in head:

@@ -29,7 +29,7 @@ class SceneCutDetector:
         if last is None:
             return False
         difference = float(np.abs(small - last[0]).mean())
-        # The light may change in a shot (histogram moves, structure stays): compare structure without mean and contrast.
+        # The light may change in a shot (histogram moves, structure stays): compare it without mean and contrast.
         structure = 1.0 - _correlation(small, last[0])
         shift = 0.5 * float(np.abs(histogram - last[1]).sum())
         score = 0.5 * min(1.0, structure) + 0.5 * shift
@@ -39,4 +39,4 @@ class SceneCutDetector:
 def _correlation(a: np.ndarray, b: np.ndarray) -> float:
     a, b = a - a.mean(), b - b.mean()
     scale = float(np.sqrt((a * a).sum() * (b * b).sum()))
-    return float((a * b).sum()) / scale if scale > 1e-6 else 1.0
+    return float((a * b).sum()) / scale if scale > 1e-6 else 0.0

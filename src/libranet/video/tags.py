@@ -5,7 +5,7 @@ import struct
 from dataclasses import dataclass
 from fractions import Fraction
 from threading import Lock
-from typing import cast, get_args
+from typing import Any, cast, get_args
 
 import av
 import av.filter
@@ -82,7 +82,8 @@ def _first_known(*tags: int) -> int:
 
 
 def _side_data(frame: av.VideoFrame, name: str) -> bytes | None:
-    return next((bytes(item) for item in frame.side_data if item.type.name == name), None)
+    items: Any = frame.side_data  # a mapping by its type, but a sequence in use
+    return next((bytes(item) for item in items if item.type.name == name), None)
 
 
 def _mastering(raw: bytes | None) -> MasteringDisplay | None:
