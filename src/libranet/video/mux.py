@@ -18,6 +18,7 @@ from libranet.video.subtitles import SubtitleCopy
 
 _STALE_METADATA = ("major_brand", "minor_version", "compatible_brands", "encoder", "ENCODER", "DURATION")
 """Facts about the old file, which the muxer states anew."""
+_REWRITTEN_HANDLERS = ("SubtitleHandler", "TimeCodeHandler", "Time Code Media Handler", "Core Media Time Code")
 _MP4 = (".mp4", ".m4v", ".mov")
 _MATROSKA = (".mkv", ".webm")
 _PLAIN_MP4_KEYS = {
@@ -57,6 +58,8 @@ class CopiedStream:
         time = (stamp or 0) * time_base
         if (excerpt.start and time < excerpt.start) or (excerpt.end is not None and time >= excerpt.end):
             return None
+        if self._empty_text(packet):
+            return None  # stands for a pause, which the muxer writes anew
         if self._subtitle is not None:
             packet = self._subtitle.packet(packet)
         shift = round(excerpt.start / time_base)
@@ -64,6 +67,10 @@ class CopiedStream:
         packet.dts = None if packet.dts is None else packet.dts - shift
         packet.stream = self.target
         return packet
+
+    def _empty_text(self, packet: av.Packet) -> bool:
+        context = self.source.codec_context
+        return packet.size == 2 and context is not None and context.name == "mov_text" and bytes(packet) == b"\0\0"
 
 
 class OutputFile:
@@ -127,11 +134,11 @@ class OutputFile:
         subtitle = None
         try:
             if stream.type == "subtitle" and (subtitle := SubtitleCopy.between(stream, self._suffix)):
-                target = self.container.add_stream(subtitle.codec)
+                target: Any = self.container.add_mux_stream(subtitle.codec)
                 target.time_base = stream.time_base
-            elif stream.type == "data" and self._suffix in _MP4 and stream.codec_context is None:
-                # The muxer writes the timecode track itself, from the video's metadata.
-                if stream.name != "tmcd" and "timecode" not in stream.metadata:
+            elif stream.type == "data" and self._suffix != ".ts":
+                # The muxer writes the tracks for chapters and timecode itself; other data it refuses.
+                if stream.metadata.get("handler_name") not in _REWRITTEN_HANDLERS:
                     self.left_out.append(f"{what} has no place in {self._suffix}")
                 return
             else:

@@ -19,7 +19,7 @@ class SubtitleCopy:
     @staticmethod
     def between(stream: Any, suffix: str) -> "SubtitleCopy | None":
         """None where the container takes the stream as it is, or no plain text is at hand."""
-        name = stream.codec_context.name if stream.codec_context else ""
+        name = stream.codec_context.codec.canonical_name if stream.codec_context else ""
         target = _TEXT_CODEC.get(suffix)
         if target is None or name == target or name not in _READABLE:
             return None
