@@ -160,9 +160,7 @@ def _print_report(report: DehazeReport, console: Console, *, shown: bool) -> Non
     for warning in report.warnings:
         console.print(f"[yellow]note:[/] {escape(warning)}")
     if report.partial:
-        console.print(
-            f"[bold yellow]partial:[/] {escape(report.source)}: {escape(report.partial)}; the rest is written"
-        )
+        console.print(f"[bold yellow]partial:[/] {escape(report.partial)} (what could be decoded is written)")
     if shown:
         fps = report.as_json()["fps"]
         kept = f", {report.copied_streams} other streams copied" if report.copied_streams else ""

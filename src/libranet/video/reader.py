@@ -119,6 +119,11 @@ class VideoReader:
                 yield SourceFrame(to_planar(frame.image), frame.pts, frame.duration)
         self._note_truncation(seen_end, step)
 
+    def other_packet(self, packet: av.Packet) -> None:
+        """A packet of a stream that is not decoded."""
+        if self.on_packet is not None:
+            self.on_packet(packet)
+
     def close(self) -> None:
         """Release the file."""
         if self.container is not None:
@@ -270,15 +275,22 @@ def _prepare(name: str, container: av.container.InputContainer, deinterlace: boo
 
 
 class _Opened:
-    """Stands for the reader until there is one."""
+    """Stands for the reader until there is one, and keeps what comes before the first frame."""
 
     def __init__(self) -> None:
         self.damage = Damage()
         self.reader: VideoReader | None = None
+        self._early: list[av.Packet] = []
 
-    @property
-    def on_packet(self) -> Callable[[av.Packet], None] | None:
-        return self.reader.on_packet if self.reader is not None else None
+    def other_packet(self, packet: av.Packet) -> None:
+        """A packet of a stream that is not decoded."""
+        if self.reader is None:
+            self._early.append(packet)
+        elif self.reader.on_packet is not None:
+            for early in self._early:
+                self.reader.on_packet(early)
+            self._early.clear()
+            self.reader.on_packet(packet)
 
 
 def _decode(
@@ -295,8 +307,7 @@ def _decode(
         if packet is None:
             break
         if packet.stream.index != stream.index:
-            if owner.on_packet is not None:
-                owner.on_packet(packet)
+            owner.other_packet(packet)
             continue
         try:
             frames = stream.decode(packet)
