@@ -147,9 +147,15 @@ def _chapters(clip: Clip) -> list:
     length = int(clip.frames / clip.rate * 1000)
     edges = [length * index // clip.chapters for index in range(clip.chapters + 1)]
     return [
-        {"id": i, "start": edges[i], "end": edges[i + 1], "time_base": Fraction(1, 1000), "metadata": {"title": f"part {i}"}}
+        {
+            "id": i,
+            "start": edges[i],
+            "end": edges[i + 1],
+            "time_base": Fraction(1, 1000),
+            "metadata": {"title": f"part {i}"},
+        }
         for i in range(clip.chapters)
-    ]  # fmt: skip
+    ]
 
 
 def _write_video(container, video, clip: Clip) -> None:

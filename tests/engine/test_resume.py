@@ -67,7 +67,7 @@ def test_resumed_frames_equal_uninterrupted_ones(tmp_path, tiny_model, source, w
 
 
 def test_a_crash_while_joining_loses_nothing(tmp_path, tiny_model, source, whole, monkeypatch):
-    import libranet.engine.video as video
+    from libranet.engine import video
 
     def fail(*_args, **_kwargs):
         raise PowerCutError
