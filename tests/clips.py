@@ -42,7 +42,8 @@ class Clip:
     attachment: bool = False
     cut_at: int | None = None
     """The picture changes wholly at this frame."""
-    interlaced: bool = False
+    still: bool = False
+    """Few different pictures, over and over: fast to make."""
 
 
 def picture(
@@ -159,10 +160,14 @@ def _chapters(clip: Clip) -> list:
 
 
 def _write_video(container, video, clip: Clip) -> None:
+    kept: dict[int, av.VideoFrame] = {}
     for index, pts in enumerate(times(clip)):
         scene = 0 if clip.cut_at is None or index < clip.cut_at else 7
         full = clip.color_range == 2
-        frame = picture(clip.pixel_format, clip.width, clip.height, index, scene=scene, full=full)
+        number = index % 4 if clip.still else index
+        if number not in kept or not clip.still:
+            kept[number] = picture(clip.pixel_format, clip.width, clip.height, number, scene=scene, full=full)
+        frame = kept.pop(number) if not clip.still else kept[number]
         frame.pts, frame.time_base = pts, clip.time_base
         frame.color_range, frame.colorspace = video.codec_context.color_range, video.codec_context.colorspace
         container.mux(video.encode(frame))

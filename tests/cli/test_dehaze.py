@@ -197,3 +197,11 @@ def test_live_mode_has_no_look_ahead_and_copies_sound(run, tmp_path):
     assert times == read_all(source)[0]
     assert same_pictures(pictures, read_all(source)[1])
     assert other_packets(tmp_path / "out.mkv") == other_packets(source)
+
+
+@pytest.mark.parametrize(("rotation", "upright"), [(90, True), (-90, True), (180, False), (0, False)])
+def test_a_preview_is_shown_as_a_player_shows_it(run, tmp_path, rotation, upright):
+    source = write_clip(tmp_path / "in.mp4", Clip(frames=6, width=320, height=96, rotation=rotation))
+    assert run(source, "-o", tmp_path / "sheet.png", "--preview", "1")[0] == 0
+    height, width = read_image(tmp_path / "sheet.png").samples.shape[:2]
+    assert (height > width) == upright

@@ -54,12 +54,15 @@ def _pairs(
                 continue
             layout = layout_of(reader.pixel_format)
             converter = ColorConverter(layout, reader.tags.color_spec(reader.pixel_format, reader.height))
+            turns = reader.tags.quarter_turns
             before = [_to_uint8(converter, frame.image) for frame in window]
             restorer = make_restorer(reader, network, replace(options, live=False))
             after = [done for frame in window for done in restorer.push(frame)] + restorer.flush()
             centre = len(window) // 2
             time = window[centre].time(reader.time_base)
-            pairs.append((before[centre], _to_uint8(converter, after[centre].image), f"{time:.2f} s"))
+            shown = (np.rot90(p, turns) for p in (before[centre], _to_uint8(converter, after[centre].image)))
+            first, second = (np.ascontiguousarray(p) for p in shown)
+            pairs.append((first, second, f"{time:.2f} s"))
     if not pairs:
         raise InputError(f"{source} has no frame between --start and --end: choose another part")
     return pairs

@@ -5,6 +5,7 @@ added to the original samples. A change of zero therefore gives the original sam
 RGB cube survive, and 10 bits stay 10 bits.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -71,9 +72,9 @@ class ColorConverter:
         scale, offset = code_scales(layout, spec)
         to_codes = torch.tensor(scale, dtype=torch.float64)[:, None] * forward
         from_codes = torch.linalg.inv(to_codes)
-        self._to_codes = to_codes.float().to(self.device)[..., None, None]  # [3, 3, 1, 1]
-        self._from_codes = from_codes.float().to(self.device)[..., None, None]
-        self._bias = (-from_codes @ torch.tensor(offset, dtype=torch.float64)).float().to(self.device)
+        self._to_codes: list[list[float]] = to_codes.tolist()
+        self._from_codes: list[list[float]] = from_codes.tolist()
+        self._bias: list[float] = (-from_codes @ torch.tensor(offset, dtype=torch.float64)).tolist()
         self._scale, self._offset = scale, offset
 
     @property
@@ -94,8 +95,9 @@ class ColorConverter:
             rgb = ((values[0] - self._offset[0]) / self._scale[0]).expand(-1, 3, -1, -1)
         else:
             size = (values[0].shape[-2], values[0].shape[-1])
-            chroma = self._upsample(torch.cat(values[1:], dim=1), size)
-            rgb = F.conv2d(torch.cat([values[0], chroma], dim=1), self._from_codes, self._bias)
+            yuv = [values[0], *(self._upsample(plane, size) for plane in values[1:])]
+            rows = zip(self._from_codes, self._bias, strict=True)
+            rgb = torch.cat([_mix(yuv, row).add_(bias) for row, bias in rows], dim=1)
         return rgb.clamp(0.0, 1.0)
 
     def add_change(
@@ -109,11 +111,11 @@ class ColorConverter:
             red, green, blue = (change[:, i] * self.layout.peak for i in range(3))
             changes = [green, blue, red]
         elif self.layout.model == "gray":
-            changes = [F.conv2d(change, self._to_codes[:1])[:, 0]]
+            changes = [_mix(change.split(1, dim=1), self._to_codes[0])[:, 0]]
         else:
-            luma = F.conv2d(change, self._to_codes[:1])[:, 0]
-            chroma = F.conv2d(self._downsample(change), self._to_codes[1:])
-            changes = [luma, chroma[:, 0], chroma[:, 1]]
+            small = self._downsample(change).split(1, dim=1)
+            changes = [_mix(change.split(1, dim=1), self._to_codes[0])[:, 0]]
+            changes += [_mix(small, row)[:, 0] for row in self._to_codes[1:]]
         changed = [self._add(plane, delta[0]) for plane, delta in zip(planes, changes, strict=False)]
         return changed + planes[len(changed) :]
 
@@ -139,6 +141,15 @@ def code_scales(layout: PixelLayout, spec: ColorSpec) -> tuple[tuple[float, ...]
         return (float(layout.peak),) * 3, (0.0, half, half)
     unit = float(1 << layout.bits) / 256.0
     return (219 * unit, 224 * unit, 224 * unit), (16 * unit, half, half)
+
+
+def _mix(channels: Sequence[Tensor], weights: list[float]) -> Tensor:
+    """A weighted sum; on a CPU this is several times faster than a 1x1 convolution of three channels."""
+    mixed = channels[0] * weights[0]
+    for channel, weight in zip(channels[1:], weights[1:], strict=True):
+        if weight:
+            mixed.add_(channel, alpha=weight)
+    return mixed
 
 
 Phase = Literal["first", "middle", "last"]
@@ -177,14 +188,14 @@ def _downsample_axis(x: Tensor, dim: int, step: int, phase: Phase) -> Tensor:
     missing = -x.shape[dim] % step
     lead, trail = (0, missing)
     if phase == "middle":
-        kernel = torch.full((step,), 1.0 / step, device=x.device)
+        taps = [1.0 / step] * step
     else:
-        kernel = 1.0 - torch.arange(-(step - 1), step, device=x.device).abs() / step
-        kernel = kernel / kernel.sum()
+        taps = [(step - abs(offset)) / step**2 for offset in range(-(step - 1), step)]
         lead, trail = (step - 1, missing) if phase == "first" else (0, missing + step - 1)
     pad = [lead, trail, 0, 0] if dim == 3 else [0, 0, lead, trail]
+    count = (x.shape[dim] + missing) // step
     x = F.pad(x, pad, mode="replicate")
-    shape = (1, 1, 1, -1) if dim == 3 else (1, 1, -1, 1)
-    weight = kernel.view(shape).expand(x.shape[1], -1, -1, -1)
-    stride = (1, step) if dim == 3 else (step, 1)
-    return F.conv2d(x, weight, stride=stride, groups=x.shape[1])
+    last = (count - 1) * step + 1
+    slices = [x.narrow(dim, start, last) for start in range(len(taps))]
+    slices = [part[..., ::step] if dim == 3 else part[..., ::step, :] for part in slices]
+    return _mix(slices, taps)

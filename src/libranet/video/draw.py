@@ -46,6 +46,7 @@ def contact_sheet(
 ) -> np.ndarray:  # uint8 [H, W, 3] RGB
     """Before and after in two columns, one row per moment."""
     height, width = pairs[0][0].shape[:2]
+    cell_width = max(320, min(cell_width, round(_TALLEST_CELL * width / height)))
     cell = (cell_width, max(1, round(height * cell_width / width)))
     gap, head, caption = 12, 56, 30
     rows = []
@@ -63,6 +64,7 @@ def contact_sheet(
 
 
 _BACKGROUND = 24
+_TALLEST_CELL = 720
 
 
 def _fit(picture: np.ndarray, size: tuple[int, int]) -> np.ndarray:
@@ -90,10 +92,11 @@ def _stamp(
     size: int,
     *,
     right: bool = False,
-) -> None:
-    """White letters on a darkened strip."""
+) -> int:
+    """White letters on a darkened strip; returns the column behind it."""
     scale, thickness = size / 22, max(1, round(size / 14))
-    (width, height), baseline = cv2.getTextSize(text, cv2.FONT_HERSHEY_DUPLEX, scale, thickness)
+    (width, _), _ = cv2.getTextSize(text, cv2.FONT_HERSHEY_DUPLEX, scale, thickness)
+    (_, height), baseline = cv2.getTextSize("Hy", cv2.FONT_HERSHEY_DUPLEX, scale, thickness)  # one height for all words
     pad = size // 2
     label = np.zeros((height + baseline + 2 * pad, width + 2 * pad), np.uint8)
     cv2.putText(label, text, (pad, height + pad), cv2.FONT_HERSHEY_DUPLEX, scale, 255, thickness, cv2.LINE_AA)
@@ -102,20 +105,20 @@ def _stamp(
     area = picture[..., top : top + label.shape[0], left : left + label.shape[1]]
     ink = torch.from_numpy(label[: area.shape[-2], : area.shape[-1]]).to(picture) / 255
     area.mul_(0.45).mul_(1 - ink).add_(ink)
+    return left + label.shape[1]
 
 
 def _stamp_scale(picture: Tensor, table: Tensor) -> None:
-    """A strip of the heat map's colours from clear to dense."""
+    """A strip of the heat map's colours between the words for its ends."""
     height, width = picture.shape[-2:]
     size = _text_size(height)
-    long, thick, margin = max(96, width // 6), size, size
-    top, left = height - margin - thick, margin
+    long, frame = max(64, width // 8), max(1, size // 12)
+    top = height - 4 * size
+    left = _stamp(picture, "clear air", (size, top), size) + size // 2
     strip = table[torch.linspace(0, 255, long).long()].T[None, :, None]  # [1, 3, 1, long]
-    frame = max(1, size // 12)
-    picture[..., top - frame : top + thick + frame, left - frame : left + long + frame] = 1.0
-    picture[..., top : top + thick, left : left + long] = strip
-    _stamp(picture, "clear air", (left, top - 3 * size - frame), size)
-    _stamp(picture, "dense haze", (left + long, top - 3 * size - frame), size)
+    picture[..., top + size // 2 - frame : top + 3 * size // 2 + frame, left - frame : left + long + frame] = 1.0
+    picture[..., top + size // 2 : top + 3 * size // 2, left : left + long] = strip
+    _stamp(picture, "dense haze", (left + long + size // 2, top), size)
 
 
 def _color_table() -> np.ndarray:  # [256, 3], RGB in [0, 1]
