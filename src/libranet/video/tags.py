@@ -51,8 +51,8 @@ class VideoTags:
     def quarter_turns(self) -> int:
         """How many times a player turns the picture by 90 degrees against the clock."""
         matrix = self.display_matrix or (1, 0, 0, 0, 1)
-        signs = tuple((value > 0) - (value < 0) for value in (matrix[0], matrix[1]))
-        return {(1, 0): 0, (0, -1): 1, (-1, 0): 2, (0, 1): 3}.get(signs, 0)
+        across, down = ((value > 0) - (value < 0) for value in (matrix[0], matrix[1]))
+        return {(1, 0): 0, (0, -1): 1, (-1, 0): 2, (0, 1): 3}.get((across, down), 0)
 
     def color_spec(self, pixel_format: str, height: int) -> ColorSpec:
         """How to convert the samples to RGB. Untagged YUV is limited range; untagged RGB and gray are full range."""
