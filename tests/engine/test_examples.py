@@ -19,10 +19,12 @@ def run(monkeypatch, tiny_model, tmp_path, capsys):
 
     def call(name: str, *arguments: object) -> str:
         monkeypatch.setattr(sys, "argv", [name, *(str(a).replace("MODEL", str(model)) for a in arguments)])
+        code = None
         try:
             runpy.run_path(str(EXAMPLES / name), run_name="__main__")
         except SystemExit as stop:
-            assert not stop.code
+            code = stop.code
+        assert not code
         return capsys.readouterr().out
 
     return call
