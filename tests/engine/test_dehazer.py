@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -104,6 +107,15 @@ def test_mistakes(tiny_model, frame, message):
 def test_bad_strength(tiny_model: LiBrANet):
     with pytest.raises(InputError, match=r"0 to 1\.5"):
         Dehazer(tiny_model, strength=2.0)
+
+
+def test_frames_need_no_pyav():
+    """Machines that only train or serve tensors may lack it."""
+    program = (
+        "import sys; sys.modules['av'] = None; import libranet; libranet.Dehazer; libranet.engine.make_step; "
+        "assert 'libranet.video' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_the_public_face_shows_the_engine():

@@ -5,7 +5,7 @@ from fractions import Fraction
 import av
 import pytest
 
-from clips import Clip, other_packets, read_all, same_pictures, write_clip
+from clips import Clip, other_packets, picture, read_all, same_pictures, write_clip
 from libranet.engine import DehazeOptions, dehaze_video
 from libranet.video.reader import open_video
 
@@ -57,6 +57,12 @@ MATRIX = {
     "prores.mov": (Clip(codec="prores_ks", pixel_format="yuv422p10le"), AS_IT_WAS),
     "prores_444.mov": (Clip(codec="prores_ks", pixel_format="yuv444p10le", options=(("profile", "4444"),)), AS_IT_WAS),
     "odd_size.mkv": (Clip(codec="ffv1", width=79, height=45, time_base=MS), AS_IT_WAS),
+    "odd_1279x717.mkv": (Clip(codec="ffv1", width=1279, height=717, time_base=MS, frames=2), AS_IT_WAS),
+    "odd_size.webm": (
+        Clip(codec="libvpx-vp9", width=79, height=45, options=(("lossless", "1"),), time_base=MS),
+        LOSSLESS,
+    ),
+    "odd_av1.mp4": (Clip(codec="libsvtav1", width=127, height=93), LOSSLESS),
     "odd_size.mp4": (Clip(pixel_format="yuv444p", width=79, height=45, options=Q0), LOSSLESS),
     "rotated.mp4": (Clip(options=Q0, rotation=90), LOSSLESS),
     "rotated.mkv": (Clip(options=Q0, rotation=-90, time_base=MS), LOSSLESS),
@@ -172,3 +178,32 @@ def test_what_a_container_cannot_hold_is_named(tmp_path, tiny_model):
     assert len(report.warnings) == 1
     assert "flac" in report.warnings[0]
     assert ".mkv" in report.warnings[0]
+
+
+def test_a_cover_picture_is_copied(tmp_path, tiny_model):
+    plain = write_clip(tmp_path / "plain.mp4", Clip(options=Q0))
+    source = tmp_path / "in.mp4"
+    with av.open(str(plain)) as original, av.open(str(source), "w") as container:
+        video = container.add_stream_from_template(original.streams.video[0], opaque=True)
+        cover = container.add_stream("png", rate=1)
+        cover.width, cover.height, cover.pix_fmt = 32, 32, "rgb24"
+        cover.disposition = av.stream.Disposition.attached_pic
+        frame = picture("gbrp", 32, 32, 0).reformat(format="rgb24")
+        frame.pts = 0
+        packets = cover.encode(frame) + cover.encode(None)
+        for packet in packets:
+            container.mux(packet)
+        for packet in original.demux():
+            if packet.dts is not None:
+                packet.stream = video
+                container.mux(packet)
+    report = dehaze_video(source, tmp_path / "out.mp4", model=tiny_model, options=LOSSLESS, device="cpu")
+    assert report.warnings == ()
+    assert report.copied_streams == 1
+    assert cover_of(tmp_path / "out.mp4") == cover_of(source) != []
+
+
+def cover_of(path) -> list[bytes]:
+    with av.open(str(path)) as container:
+        attached = av.stream.Disposition.attached_pic
+        return [bytes(p) for p in container.demux() if p.size and p.stream.disposition & attached]

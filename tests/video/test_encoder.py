@@ -21,7 +21,7 @@ from libranet.video.tags import VideoTags
     ],
 )
 def test_the_default_codec_loses_nothing(output, source, pixel_format, codec):
-    assert choose_codec(output, asked=None, source_codec=source, layout=layout_of(pixel_format)) == codec
+    assert choose_codec(output, asked=None, source_codec=source, layout=layout_of(pixel_format), size=(64, 48)) == codec
     picked = pick_pixel_format(codec, layout_of(pixel_format))
     assert picked == pixel_format
 
@@ -37,8 +37,17 @@ def test_other_formats_go_to_the_nearest_that_holds_them(codec, source, target):
 def test_refusals():
     deep = layout_of("yuv444p16le")
     with pytest.raises(InputError, match=r"write to \.mkv"):
-        choose_codec("o.mp4", asked=None, source_codec="ffv1", layout=deep)
+        choose_codec("o.mp4", asked=None, source_codec="ffv1", layout=deep, size=(64, 48))
     with pytest.raises(InputError, match=r"\.xyz"):
-        choose_codec("o.xyz", asked=None, source_codec="h264", layout=deep)
+        choose_codec("o.xyz", asked=None, source_codec="h264", layout=deep, size=(64, 48))
     with pytest.raises(InputError, match="no meaning"):
         encoder_options("ffv1", crf=3, preset=None, layout=deep, tags=VideoTags())
+
+
+@pytest.mark.parametrize(("output", "codec"), [("o.mp4", "av1"), ("o.mkv", "av1"), ("o.webm", "vp9")])
+def test_odd_sizes_are_not_cut(output, codec):
+    layout = layout_of("yuv420p")
+    assert choose_codec(output, asked=None, source_codec="h264", layout=layout, size=(1279, 717)) == codec
+    if output != "o.webm":
+        with pytest.raises(InputError, match=r"1279x717.*av1"):
+            choose_codec(output, asked="h264", source_codec="h264", layout=layout, size=(1279, 717))

@@ -114,7 +114,7 @@ class LiveSink:
     def copy(self, packet: av.Packet) -> None:
         """Pass a packet of another stream on."""
         stream = self._output.copies.get(packet.stream.index)
-        if stream is None or (packet.dts is None and packet.pts is None):
+        if stream is None or packet.size == 0:
             return
         copied = stream.packet(packet, self._excerpt)
         if copied is not None:

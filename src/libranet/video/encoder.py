@@ -62,10 +62,18 @@ def is_video_name(path: str | Path) -> bool:
     return Path(path).suffix.lower() in _CONTAINERS
 
 
-def choose_codec(output: str | Path, *, asked: CodecName | None, source_codec: str, layout: PixelLayout) -> CodecName:
+def choose_codec(
+    output: str | Path,
+    *,
+    asked: CodecName | None,
+    source_codec: str,
+    layout: PixelLayout,
+    size: tuple[int, int],  # width, height
+) -> CodecName:
     """The codec for an output file: the one asked for, else the source's own, else the container's default.
 
-    Deep or finely sampled pictures never go into a codec that would reduce them.
+    Deep or finely sampled pictures never go into a codec that would reduce them, and odd sizes into none that would
+    cut them.
     """
     suffix = Path(output).suffix.lower()
     if suffix not in _CONTAINERS:
@@ -77,17 +85,26 @@ def choose_codec(output: str | Path, *, asked: CodecName | None, source_codec: s
             raise InputError(f"unknown codec {asked!r}: use one of {', '.join(get_args(CodecName))}")
         if asked not in allowed:
             raise InputError(f"{suffix} files cannot hold {asked}: use one of {', '.join(allowed)}, or another ending")
-        if pick_pixel_format(asked, layout) is None:
-            raise InputError(
-                f"{asked} would reduce this {layout.name} video ({layout.bits} bit): use --codec "
-                + " or ".join(codec for codec in allowed if pick_pixel_format(codec, layout) and "nvenc" not in codec)
-            )
+    fitting = [codec for codec in allowed if _fits(codec, layout, size)]
+    if asked in fitting:
         return asked
-    same = next((codec for codec in allowed if codec == source_codec), None)
-    for codec in (same, *allowed):
-        if codec is not None and "nvenc" not in codec and pick_pixel_format(codec, layout) is not None:
-            return codec
-    raise InputError(f"{suffix} files cannot hold {layout.name} video without loss: write to .mkv")
+    plain = [codec for codec in fitting if "nvenc" not in codec]
+    found = f"{size[0]}x{size[1]} {layout.name} video ({layout.bits} bit)"
+    if not plain:
+        raise InputError(f"{suffix} files cannot hold this {found} without loss: write to .mkv")
+    if asked is not None:
+        raise InputError(f"{asked} would reduce this {found}: use --codec {' or '.join(plain)}")
+    return next((codec for codec in plain if codec == source_codec), plain[0])
+
+
+def _fits(codec: CodecName, layout: PixelLayout, size: tuple[int, int]) -> bool:
+    name = pick_pixel_format(codec, layout)
+    if name is None:
+        return False
+    if not codec.startswith(("h264", "hevc")):
+        return True
+    target = layout_of(name)  # these two cannot crop half a chroma sample away
+    return size[0] % target.sub_x == 0 and size[1] % target.sub_y == 0
 
 
 def pick_pixel_format(codec: CodecName, layout: PixelLayout) -> str | None:

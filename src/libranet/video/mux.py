@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import av
+from av.stream import Disposition
 
 from libranet.errors import InputError
 from libranet.video.encoder import EncoderSettings, configure
@@ -53,6 +54,10 @@ class CopiedStream:
 
     def packet(self, packet: av.Packet, excerpt: Excerpt) -> av.Packet | None:
         """The packet for the output, or None where it lies outside the excerpt."""
+        if self.source.disposition & Disposition.attached_pic:
+            packet.pts = packet.dts = 0  # a cover picture has no time
+            packet.stream = self.target
+            return packet
         time_base = packet.time_base
         stamp = packet.pts if packet.pts is not None else packet.dts
         time = (stamp or 0) * time_base
@@ -234,7 +239,7 @@ def _others(source: Any, copies: dict[int, CopiedStream], excerpt: Excerpt) -> I
             return  # the reader has noticed the damage and said so
         if packet is None:
             return
-        if packet.dts is None and packet.pts is None:
+        if packet.size == 0:
             continue
         copied = copies[packet.stream.index].packet(packet, excerpt)
         if copied is not None:
