@@ -10,11 +10,12 @@ import cv2
 import numpy as np
 
 from libranet.errors import InputError
-from libranet.video.pixels import to_planar
 from libranet.video.reader import VideoReader
 from libranet.video.tags import VideoTags
 
 _TIME_BASE = Fraction(1, 1000)
+_SWSCALE_MATRIX = {1: 1, 6: 5}
+"""FFmpeg's converter counts BT.709 and BT.601 in numbers of its own."""
 
 
 def is_camera(source: str) -> bool:
@@ -25,6 +26,7 @@ def is_camera(source: str) -> bool:
 def open_camera(source: str) -> VideoReader:
     """Open a camera; frames get the time at which they came."""
     which = source.removeprefix("camera:")
+    cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)  # a camera that is not there is said once, below
     capture = cv2.VideoCapture(int(which) if which.isdecimal() else which)
     ok, picture = capture.read()
     if not ok:
@@ -38,8 +40,8 @@ def open_camera(source: str) -> VideoReader:
         codec="rawvideo",
         time_base=_TIME_BASE,
         rate=Fraction(rate).limit_denominator(1001) if 1 <= rate <= 1000 else Fraction(30),
-        tags=VideoTags(color_range=2, colorspace=0),
-        pixel_format=to_planar(_frame(picture, 0)).format.name,
+        tags=VideoTags(color_range=1, colorspace=_matrix(height)),
+        pixel_format="yuv420p",
         width=width,
         height=height,
         duration=None,
@@ -62,6 +64,15 @@ def _pictures(capture: cv2.VideoCapture, first: np.ndarray) -> Iterator[av.Video
 
 
 def _frame(picture: np.ndarray, pts: int) -> av.VideoFrame:
-    frame = av.VideoFrame.from_ndarray(picture, format="bgr24")
+    """4:2:0, as cameras have it themselves and as every player shows it."""
+    matrix = _matrix(picture.shape[0])
+    frame = av.VideoFrame.from_ndarray(picture, format="bgr24").reformat(
+        format="yuv420p", dst_colorspace=_SWSCALE_MATRIX[matrix], src_color_range=2, dst_color_range=1
+    )
+    frame.color_range, frame.colorspace = 1, matrix
     frame.pts, frame.time_base = pts, _TIME_BASE
     return frame
+
+
+def _matrix(height: int) -> int:
+    return 1 if height >= 720 else 6

@@ -249,7 +249,9 @@ def _prepare(name: str, container: av.container.InputContainer, deinterlace: boo
     decoded = _decode(container, stream, opened)
     frame = next(decoded, None)
     if frame is None:
-        raise InputError(f"{name} has a video stream, but no frame of it can be decoded: the file is damaged")
+        raise InputError(
+            f"{name} has a video stream, but no frame of it can be decoded: it is damaged, or its server cannot seek"
+        )
     if min(frame.width, frame.height) < MIN_SIDE:
         raise InputError(f"{name} is {frame.width}x{frame.height}: expected at least {MIN_SIDE}x{MIN_SIDE} pixels")
     rate = stream.average_rate or stream.guessed_rate or Fraction(25)
