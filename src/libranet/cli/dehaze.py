@@ -19,7 +19,7 @@ from libranet.engine.step import Precision
 from libranet.engine.stream import dehaze_stream
 from libranet.errors import InputError, LibraNetError
 from libranet.models import LiBrANet
-from libranet.video.encoder import CodecName
+from libranet.video.codecs import CodecName
 
 EXIT_PARTIAL = 3
 EXIT_INTERRUPTED = 130

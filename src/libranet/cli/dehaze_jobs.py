@@ -6,7 +6,7 @@ from typing import Literal
 
 from libranet.errors import InputError
 from libranet.video.camera import is_camera
-from libranet.video.encoder import is_video_name
+from libranet.video.codecs import is_video_name
 from libranet.video.images import is_image_name
 
 Kind = Literal["video", "image", "sequence", "stream"]

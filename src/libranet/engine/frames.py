@@ -57,14 +57,13 @@ class FrameRestorer:
     def _finish(self, restored: Restored) -> SourceFrame:
         frame, planes, rgb = self._waiting.popleft()
         shown = self._shown(rgb, restored)
-        if self._target is not None:
-            before = shown if self._compare != "side" else rgb
-            planes = encode_rgb(self._target, before)
-            result = encode_rgb(self._target, shown)
-        else:
+        if self._target is None:
             result = self._converter.add_change(planes, shown - rgb)
+        else:
+            result = encode_rgb(self._target, shown)
         if self._compare == "side":
-            result = _side_by_side(self.output_layout, planes, result)
+            before = planes if self._target is None else encode_rgb(self._target, rgb)
+            result = _side_by_side(self.output_layout, before, result)
         return replace(frame, image=self._pack(frame.image, result))
 
     @property

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from libranet.engine.step import MAX_STRENGTH
 from libranet.errors import InputError, LibraNetError
-from libranet.video.encoder import CodecName
+from libranet.video.codecs import CodecName
 
 Compare = Literal["split", "side"]
 View = Literal["result", "haze"]
@@ -50,8 +50,8 @@ class DehazeOptions:
             raise InputError(f"expected a start of at least 0 seconds, got {self.start}")
         if self.end is not None and self.end <= self.start:
             raise InputError(f"expected an end after the start, got --start {self.start} --end {self.end}")
-        if self.segment_frames < 1:
-            raise InputError(f"expected segments of at least 1 frame, got {self.segment_frames}")
+        if self.segment_frames < 2:  # H.264 forbids key frame after key frame with equal numbers
+            raise InputError(f"expected segments of at least 2 frames, got {self.segment_frames}")
         if self.compare not in (None, "split", "side"):
             raise InputError(f"unknown comparison {self.compare!r}: use split or side")
         if self.view not in ("result", "haze"):

@@ -78,8 +78,7 @@ class SegmentSink:
     def _store(self, packets: list[Any]) -> None:
         assert self._log is not None
         for packet in packets:
-            if packet.pts is not None:
-                self._log.add(packet, self._durations.pop(packet.pts, 0))
+            self._log.add(packet, self._durations.pop(packet.pts, 0))
 
     def _close_segment(self) -> None:
         assert self._encoder is not None

@@ -4,38 +4,14 @@ import os
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Literal, get_args
+from typing import get_args
 
 import av
 
 from libranet.errors import InputError
+from libranet.video.codecs import CONTAINERS, DEFAULT_CRF, DEFAULT_PRESET, ENCODERS, CodecName
 from libranet.video.pixels import PixelLayout, layout_of
 from libranet.video.tags import MasteringDisplay, VideoTags
-
-CodecName = Literal["h264", "hevc", "av1", "vp9", "ffv1", "prores", "h264_nvenc", "hevc_nvenc"]
-
-_ENCODERS: dict[CodecName, str] = {
-    "h264": "libx264",
-    "hevc": "libx265",
-    "av1": "libsvtav1",
-    "vp9": "libvpx-vp9",
-    "ffv1": "ffv1",
-    "prores": "prores_ks",
-    "h264_nvenc": "h264_nvenc",
-    "hevc_nvenc": "hevc_nvenc",
-}
-_DEFAULT_CRF: dict[CodecName, int] = {"h264": 18, "hevc": 20, "av1": 26, "vp9": 24, "h264_nvenc": 20, "hevc_nvenc": 22}
-_DEFAULT_PRESET: dict[CodecName, str] = {"h264": "medium", "hevc": "medium", "av1": "8", "vp9": "4"}
-_CONTAINERS: dict[str, tuple[CodecName, ...]] = {
-    ".mp4": ("h264", "hevc", "av1", "vp9", "h264_nvenc", "hevc_nvenc"),
-    ".m4v": ("h264", "hevc", "h264_nvenc", "hevc_nvenc"),
-    ".mov": ("h264", "hevc", "prores", "av1", "h264_nvenc", "hevc_nvenc"),
-    ".mkv": ("h264", "hevc", "av1", "vp9", "ffv1", "prores", "h264_nvenc", "hevc_nvenc"),
-    ".webm": ("vp9", "av1"),
-    ".avi": ("h264", "ffv1"),
-    ".ts": ("h264", "hevc", "h264_nvenc", "hevc_nvenc"),
-}
-"""What each container may hold, its default first."""
 
 
 @dataclass(frozen=True)
@@ -54,12 +30,7 @@ class EncoderSettings:
     @property
     def encoder(self) -> str:
         """FFmpeg's name of the encoder."""
-        return _ENCODERS[self.codec]
-
-
-def is_video_name(path: str | Path) -> bool:
-    """Whether the file name's ending is one of a container that can be written."""
-    return Path(path).suffix.lower() in _CONTAINERS
+        return ENCODERS[self.codec]
 
 
 def choose_codec(
@@ -76,10 +47,10 @@ def choose_codec(
     cut them.
     """
     suffix = Path(output).suffix.lower()
-    if suffix not in _CONTAINERS:
-        known = ", ".join(_CONTAINERS)
+    if suffix not in CONTAINERS:
+        known = ", ".join(CONTAINERS)
         raise InputError(f"cannot write video to a {suffix or 'nameless'} file: use one of {known}")
-    allowed = _CONTAINERS[suffix]
+    allowed = CONTAINERS[suffix]
     if asked is not None:
         if asked not in get_args(CodecName):
             raise InputError(f"unknown codec {asked!r}: use one of {', '.join(get_args(CodecName))}")
@@ -113,7 +84,7 @@ def pick_pixel_format(codec: CodecName, layout: PixelLayout) -> str | None:
     RGB goes to 4:4:4 YUV of at least its depth where the encoder has no RGB: right within one code value.
     """
     try:
-        formats = [fmt.name for fmt in av.codec.Codec(_ENCODERS[codec], "w").video_formats or []]
+        formats = [fmt.name for fmt in av.codec.Codec(ENCODERS[codec], "w").video_formats or []]
     except av.codec.codec.UnknownCodecError:
         return None
     if layout.name in formats:
@@ -141,10 +112,10 @@ def encoder_options(
             raise InputError(f"--crf and --preset have no meaning for {codec}: leave them out")
         fine = layout.sub_x == 1
         return {"level": "3", "slicecrc": "1"} if codec == "ffv1" else {"profile": "4444" if fine else "hq"}
-    quality = _DEFAULT_CRF[codec] if crf is None else crf
+    quality = DEFAULT_CRF[codec] if crf is None else crf
     if not 0 <= quality <= 63:
         raise InputError(f"expected --crf from 0 to 63, got {quality}")
-    preset = preset or _DEFAULT_PRESET.get(codec)
+    preset = preset or DEFAULT_PRESET.get(codec)
     lossless = quality == 0
     if codec in ("h264_nvenc", "hevc_nvenc"):
         return {"rc": "constqp", "qp": str(quality), **({"preset": preset} if preset else {})}

@@ -47,6 +47,8 @@ class Damage:
     """Frames that the decoder marked as damaged."""
     truncated: str = ""
     """Why the video ended before its end, or nothing."""
+    read_to: float = 0.0
+    """Seconds up to which packets of any stream came."""
     repaired_times: int = 0
     """Frames without a usable timestamp, which got the next free one."""
 
@@ -173,11 +175,20 @@ class VideoReader:
             raise InputError(f"{self.name} is interlaced, which dehazing would smear: add --deinterlace")
 
     def _note_truncation(self, seen_end: float, step: int) -> None:
-        if self.damage.truncated or self.duration is None or self.stream is None:
+        if self.damage.truncated or self.stream is None or self.container is None:
             return
-        start = float((self.stream.start_time or 0) * self.time_base)
-        missing = self.duration + start - seen_end
-        if missing > max(1.6 * step * float(self.time_base), 0.02 * self.duration) + 0.005:
+        stream_length = _stream_duration(self.stream)
+        if stream_length is not None:
+            start = float((self.stream.start_time or 0) * self.time_base)
+            missing = start + stream_length - seen_end
+            slack = max(1.6 * step * float(self.time_base), 0.02 * stream_length) + 0.005
+        elif self.container.duration:  # of the longest stream
+            length = self.container.duration / av.time_base
+            missing = (self.container.start_time or 0) / av.time_base + length - self.damage.read_to
+            slack = 0.5 + 0.02 * length
+        else:
+            return
+        if missing > slack:
             self.damage.truncated = f"the video ends {missing:.2f} s before the end that its header gives"
 
 
@@ -308,6 +319,8 @@ def _decode(
             packet = None
         if packet is None:
             break
+        if packet.pts is not None and packet.time_base:
+            damage.read_to = max(damage.read_to, float((packet.pts + (packet.duration or 0)) * packet.time_base))
         if packet.stream.index != stream.index:
             owner.other_packet(packet)
             continue
@@ -325,13 +338,20 @@ def _decode(
 
 
 def _duration(container: av.container.InputContainer, stream: av.VideoStream) -> float | None:
+    length = _stream_duration(stream)
+    if length is None and container.duration:
+        return container.duration / av.time_base
+    return length
+
+
+def _stream_duration(stream: av.VideoStream) -> float | None:
     if stream.duration and stream.time_base:
         return float(stream.duration * stream.time_base)
     if tag := stream.metadata.get("DURATION"):
         hours, minutes, seconds = tag.split(":")
         start = float((stream.start_time or 0) * (stream.time_base or 0))
         return int(hours) * 3600 + int(minutes) * 60 + float(seconds) - start
-    return container.duration / av.time_base if container.duration else None
+    return None
 
 
 def _refuse_hopeless(source: str | Path) -> None:
