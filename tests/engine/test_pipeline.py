@@ -9,8 +9,9 @@ from clips import Clip, read_all, same_pictures, write_clip
 from libranet.engine import DehazeOptions, dehaze_video
 from libranet.engine.pipeline import QUEUE_FRAMES, run_pipeline
 from libranet.errors import InputError
+from libranet.video.frames import SourceFrame
 from libranet.video.pixels import plane_views
-from libranet.video.reader import SourceFrame, open_video
+from libranet.video.reader import open_video
 
 
 class Worker:

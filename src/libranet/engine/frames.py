@@ -12,8 +12,8 @@ from libranet.engine.options import Compare, View
 from libranet.engine.step import Restored, Step
 from libranet.video.color import ColorConverter
 from libranet.video.draw import haze_picture, split_picture
+from libranet.video.frames import SourceFrame
 from libranet.video.pixels import PixelLayout, layout_of, read_planes, write_planes
-from libranet.video.reader import SourceFrame
 from libranet.video.tags import VideoTags
 
 

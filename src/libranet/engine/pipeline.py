@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from libranet.engine.frames import FrameRestorer
+from libranet.video.frames import SizeChangeError, SourceFrame
 from libranet.video.pixels import plane_views
-from libranet.video.reader import SizeChangeError, SourceFrame
 from libranet.video.scenes import SceneCutDetector
 
 QUEUE_FRAMES = 4

@@ -13,9 +13,9 @@ import av
 from libranet.engine.options import OutputError
 from libranet.engine.run_folder import RunFolder, Segment
 from libranet.video.encoder import EncoderSettings, open_encoder
+from libranet.video.frames import SourceFrame
 from libranet.video.mux import Excerpt, OutputFile
 from libranet.video.packets import PacketLog
-from libranet.video.reader import SourceFrame
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 

@@ -15,9 +15,10 @@ from libranet.engine.sinks import LiveSink, writing
 from libranet.engine.video import check_output, encoder_settings, make_restorer
 from libranet.models import LiBrANet
 from libranet.video.camera import is_camera, open_camera
+from libranet.video.frames import SourceFrame
 from libranet.video.mux import Excerpt
 from libranet.video.pixels import layout_of
-from libranet.video.reader import SourceFrame, VideoReader, open_video
+from libranet.video.reader import VideoReader, open_video
 from libranet.video.y4m import write_y4m_frame, y4m_header
 
 

@@ -20,9 +20,10 @@ from libranet.engine.step import Precision, load_network, make_step
 from libranet.errors import InputError
 from libranet.models import LiBrANet
 from libranet.video.encoder import EncoderSettings, choose_codec, encoder_options, pick_pixel_format
+from libranet.video.frames import SourceFrame
 from libranet.video.mux import Excerpt, join
 from libranet.video.pixels import layout_of
-from libranet.video.reader import SourceFrame, VideoReader, open_video
+from libranet.video.reader import VideoReader, open_video
 
 ProgressCallback = Callable[[Progress], None]
 

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import chain
@@ -10,59 +9,17 @@ from pathlib import Path
 from typing import IO
 
 import av
-import av.filter
 from av.stream import Disposition
 
 from libranet.errors import InputError
+from libranet.video.deinterlace import Deinterlacer
+from libranet.video.frames import Damage, SizeChangeError, SourceFrame
 from libranet.video.pixels import to_planar
 from libranet.video.tags import VideoTags, read_tags
 
 MIN_SIDE = 16
 NETWORK_TIMEOUT = 20.0
 """Seconds to wait for a network source."""
-
-
-@dataclass(frozen=True)
-class SourceFrame:
-    """One decoded frame in a planar format. It still carries every property that FFmpeg gave it."""
-
-    image: av.VideoFrame
-    pts: int
-    """Presentation time in units of the reader's time base."""
-    duration: int
-    """In the same units; 0 where the file does not say."""
-
-    def time(self, time_base: Fraction) -> float:
-        """Presentation time in seconds."""
-        return float(self.pts * time_base)
-
-
-@dataclass
-class Damage:
-    """What went wrong while reading. The run goes on; its exit code says that the output is partial."""
-
-    packets: int = 0
-    """Packets that could not be decoded."""
-    frames: int = 0
-    """Frames that the decoder marked as damaged."""
-    truncated: str = ""
-    """Why the video ended before its end, or nothing."""
-    read_to: float = 0.0
-    """Seconds up to which packets of any stream came."""
-    repaired_times: int = 0
-    """Frames without a usable timestamp, which got the next free one."""
-
-    def __bool__(self) -> bool:
-        return bool(self.packets or self.frames or self.truncated)
-
-    def sentence(self) -> str:
-        """One sentence for the user."""
-        parts = []
-        if self.packets or self.frames:
-            parts.append(f"{self.packets} damaged packets were skipped and {self.frames} frames show damage")
-        if self.truncated:
-            parts.append(self.truncated)
-        return "; ".join(parts)
 
 
 @dataclass
@@ -101,7 +58,7 @@ class VideoReader:
         step = max(1, round(1 / (self.rate * self.time_base)))
         seen_end = 0.0
         stopped = False
-        deinterlacer = _Deinterlacer(self) if self.deinterlace else None
+        deinterlacer = Deinterlacer(self.time_base) if self.deinterlace else None
         for raw in self._decoded(start):
             for image in deinterlacer.push(raw) if deinterlacer else [raw]:
                 frame, last_pts = self._stamp(image, last_pts, step)
@@ -190,41 +147,6 @@ class VideoReader:
             return
         if missing > slack:
             self.damage.truncated = f"the video ends {missing:.2f} s before the end that its header gives"
-
-
-class SizeChangeError(InputError):
-    """The frame size changes in the middle. What came before is good."""
-
-
-class _Deinterlacer:
-    """bwdif, one frame out per frame in, timestamps kept."""
-
-    def __init__(self, reader: VideoReader) -> None:
-        self._graph = av.filter.Graph()
-        self._reader = reader
-        self._ready = False
-
-    def push(self, frame: av.VideoFrame | None) -> list[av.VideoFrame]:
-        if not self._ready:
-            if frame is None:
-                return []
-            source = self._graph.add_buffer(
-                width=frame.width, height=frame.height, format=frame.format, time_base=self._reader.time_base
-            )
-            bwdif, sink = self._graph.add("bwdif", "mode=send_frame:deint=all"), self._graph.add("buffersink")
-            source.link_to(bwdif)
-            bwdif.link_to(sink)
-            self._graph.configure()
-            self._ready = True
-        self._graph.push(frame)
-        return list(self._ready_frames())
-
-    def _ready_frames(self) -> Iterator[av.VideoFrame]:
-        with suppress(av.BlockingIOError, av.EOFError):
-            while True:
-                frame = self._graph.pull()
-                assert isinstance(frame, av.VideoFrame)
-                yield frame
 
 
 def open_video(source: str | Path | IO[bytes], *, deinterlace: bool = False, rate: float | None = None) -> VideoReader:
