@@ -1,22 +1,40 @@
 """LiBrA-Net: real-time dehazing of 4K video.
 
 >>> import libranet
+>>> libranet.dehaze_video("foggy.mp4", "clear.mp4")
 >>> net = libranet.load_model()  # the weights of the package
 >>> clear = net(frames)  # [B, T, 3, H, W] in [0, 1] -> [B, 3, H, W]
 """
 
+from typing import TYPE_CHECKING, Any
+
 from libranet.errors import LibraNetError
 from libranet.models import LiBrANet, LiBrANetConfig, load_model, save_checkpoint, start_stream, stream_step
+
+if TYPE_CHECKING:
+    from libranet.engine import DehazeOptions, Dehazer, dehaze_video
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "DehazeOptions",
+    "Dehazer",
     "LiBrANet",
     "LiBrANetConfig",
     "LibraNetError",
     "__version__",
+    "dehaze_video",
     "load_model",
     "save_checkpoint",
     "start_stream",
     "stream_step",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The engine needs PyAV, which machines that only train may lack: it is imported when it is first asked for."""
+    if name in ("DehazeOptions", "Dehazer", "dehaze_video"):
+        import libranet.engine
+
+        return getattr(libranet.engine, name)
+    raise AttributeError(f"module 'libranet' has no attribute {name!r}")

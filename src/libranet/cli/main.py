@@ -7,6 +7,7 @@ import typer
 from rich.console import Console
 
 import libranet
+from libranet.cli.dehaze import dehaze
 from libranet.cli.doctor import doctor
 from libranet.cli.info import info
 from libranet.cli.train import train
@@ -16,6 +17,7 @@ EXIT_USER_ERROR = 2
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "doctor": doctor,
+    "dehaze": dehaze,
     "info": info,
     "train": train,
 }

@@ -1,0 +1,181 @@
+"""`libranet dehaze`: hazy video and pictures in, clear ones out."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from libranet.cli.dehaze_jobs import Job, plan_jobs
+from libranet.cli.dehaze_progress import ProgressBar
+from libranet.engine import DehazeOptions, DehazeReport, dehaze_video, load_network
+from libranet.engine.options import Compare, View
+from libranet.engine.pictures import dehaze_image, dehaze_sequence, expand_pattern
+from libranet.engine.preview import write_preview
+from libranet.engine.step import Precision
+from libranet.engine.stream import dehaze_stream
+from libranet.errors import InputError, LibraNetError
+from libranet.models import LiBrANet
+from libranet.video.codecs import CodecName
+
+EXIT_PARTIAL = 3
+EXIT_INTERRUPTED = 130
+
+
+def dehaze(
+    inputs: Annotated[
+        list[str],
+        typer.Argument(help="Videos, pictures, frame_%04d.png, folders, rtsp://..., camera:0, or - for y4m."),
+    ],
+    *,
+    output: Annotated[str, typer.Option("--output", "-o", help="A file, a folder for several inputs, or - for y4m.")],
+    model: Annotated[Path | None, typer.Option(help="A checkpoint; without it, the weights of the package.")] = None,
+    strength: Annotated[float, typer.Option(help="0 changes nothing, 1 is the network's answer, up to 1.5.")] = 1.0,
+    compare: Annotated[str | None, typer.Option(help="split or side: before and after in one picture.")] = None,
+    view: Annotated[str, typer.Option(help="result, or haze: the estimated transmission as a heat map.")] = "result",
+    start: Annotated[float, typer.Option(help="Begin at this second.")] = 0.0,
+    end: Annotated[float | None, typer.Option(help="Stop before this second.")] = None,
+    codec: Annotated[
+        str | None, typer.Option(help="h264, hevc, av1, vp9, ffv1, prores, h264_nvenc or hevc_nvenc.")
+    ] = None,
+    crf: Annotated[int | None, typer.Option(help="Quality: smaller is better and larger; 0 is lossless.")] = None,
+    preset: Annotated[str | None, typer.Option(help="Speed of the encoder, in its own words.")] = None,
+    fps: Annotated[float, typer.Option(help="Frame rate of a picture sequence that becomes a video.")] = 25.0,
+    preview: Annotated[int | None, typer.Option(help="Write a contact sheet of N before/after pairs and stop.")] = None,
+    live: Annotated[bool, typer.Option("--live", help="No look-ahead: for cameras and network sources.")] = False,
+    deinterlace: Annotated[bool, typer.Option("--deinterlace", help="Deinterlace first.")] = False,
+    scene_cuts: Annotated[bool, typer.Option(help="Forget the past at scene cuts.")] = True,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")] = "auto",
+    precision: Annotated[str, typer.Option(help="auto, fp32, fp16 or bf16.")] = "auto",
+    resume: Annotated[bool, typer.Option("--resume", help="Continue a run that was stopped or killed.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing output.")] = False,
+    segment_frames: Annotated[int, typer.Option(help="Frames per resumable segment.")] = 120,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+) -> None:
+    """Remove haze, fog and smog from videos and pictures. Sound, subtitles, timestamps, colour and depth stay.
+
+    Exit codes: 0 done; 2 an input, an option or the output cannot be used; 3 partial: the output is valid, but does
+    not hold all of the input, or some of several inputs failed; 130 stopped by Ctrl-C, --resume continues.
+    """
+    options = DehazeOptions(
+        strength=strength,
+        compare=cast("Compare | None", compare),
+        view=cast(View, view),
+        start=start,
+        end=end,
+        codec=cast("CodecName | None", codec),
+        crf=crf,
+        preset=preset,
+        deinterlace=deinterlace,
+        live=live,
+        scene_cuts=scene_cuts,
+        segment_frames=segment_frames,
+    )
+    jobs = [Job("video", inputs[0], output)] if preview is not None else plan_jobs(inputs, output, live=live)
+    network = load_network(str(model) if model else None, device=device, precision=cast(Precision, precision))
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    if preview is not None:
+        if len(inputs) != 1:
+            raise InputError(f"a preview shows one video, got {len(inputs)} inputs: give one")
+        path = write_preview(inputs[0], output, network, count=preview, options=options, overwrite=overwrite)
+        _print_preview(path, as_json=as_json, quiet=quiet, console=console)
+        return
+    results, failed = [], 0
+    with ProgressBar(console, shown=not (as_json or quiet)) as bar:
+        for job in jobs:
+            bar.begin(Path(job.source).name)
+            try:
+                report = _run(job, network, options, bar, resume=resume, overwrite=overwrite, fps=fps)
+            except LibraNetError as error:
+                if len(jobs) == 1:
+                    raise
+                failed += 1
+                console.print(f"[bold red]error:[/] {escape(str(error))}")
+                results.append({"source": job.source, "output": job.output, "error": str(error)})
+                continue
+            except KeyboardInterrupt:
+                console.print(f"stopped: run the same command with --resume to continue {escape(job.output)}")
+                raise typer.Exit(EXIT_INTERRUPTED) from None
+            results.append(report.as_json())
+            _print_report(report, console, shown=not (as_json or quiet))
+    code = EXIT_PARTIAL if failed or any(result.get("partial") for result in results) else 0
+    if failed == len(jobs):
+        code = 2
+    if as_json:
+        _print_json({"results": results, "exit_code": code}, to_stderr=output == "-")
+    if code:
+        raise typer.Exit(code)
+
+
+def _run(
+    job: Job,
+    network: LiBrANet,
+    options: DehazeOptions,
+    bar: ProgressBar,
+    *,
+    resume: bool,
+    overwrite: bool,
+    fps: float,
+) -> DehazeReport:
+    if job.kind == "stream":
+        if resume:
+            raise InputError("a stream cannot be resumed: leave out --resume")
+        source = sys.stdin.buffer if job.source == "-" else job.source
+        output = sys.stdout.buffer if job.output == "-" else job.output
+        return dehaze_stream(source, output, network, options=options, overwrite=overwrite, progress=bar.update)
+    if job.kind == "sequence":
+        sources = expand_pattern(job.source)
+        outputs = [Path(job.output % number) for number in range(1, len(sources) + 1)]
+        for folder in {path.parent for path in outputs}:
+            _make_folder(folder)
+        return dehaze_sequence(sources, outputs, network, options=options, overwrite=overwrite, progress=bar.update)
+    if len(Path(job.output).parts) > 1 and not Path(job.output).parent.exists():
+        _make_folder(Path(job.output).parent)
+    if job.kind == "image":
+        return dehaze_image(job.source, job.output, network, options=options, overwrite=overwrite)
+    return dehaze_video(
+        job.source,
+        job.output,
+        model=network,
+        options=options,
+        overwrite=overwrite,
+        resume=resume,
+        rate=fps if "%" in Path(job.source).name else None,
+        progress=bar.update,
+    )
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot create the folder {folder} ({error.strerror}): choose another output") from None
+
+
+def _print_report(report: DehazeReport, console: Console, *, shown: bool) -> None:
+    for warning in report.warnings:
+        console.print(f"[yellow]note:[/] {escape(warning)}")
+    if report.partial:
+        console.print(f"[bold yellow]partial:[/] {escape(report.partial)} (what could be decoded is written)")
+    if shown:
+        fps = report.as_json()["fps"]
+        kept = f", {report.copied_streams} other streams copied" if report.copied_streams else ""
+        console.print(
+            f"{escape(report.output)}: {report.frames} frames, {report.width}x{report.height} {report.codec} "
+            f"{report.pixel_format}, {report.seconds:.1f} s ({fps:.1f} fps){kept}"
+        )
+
+
+def _print_preview(path: Path, *, as_json: bool, quiet: bool, console: Console) -> None:
+    if as_json:
+        _print_json({"preview": str(path), "exit_code": 0}, to_stderr=False)
+    elif not quiet:
+        console.print(f"{escape(str(path))}: open it to see before and after")
+
+
+def _print_json(value: dict[str, Any], *, to_stderr: bool) -> None:
+    print(json.dumps(value, indent=2), file=sys.stderr if to_stderr else sys.stdout)

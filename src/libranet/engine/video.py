@@ -1,0 +1,263 @@
+"""`dehaze_video`: one video file in, one out, nothing lost."""
+
+import contextlib
+import dataclasses
+import os
+import time
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import av
+
+from libranet.engine.frames import FrameRestorer, frame_step, side_size, target_tags
+from libranet.engine.options import DehazeOptions, DehazeReport, OutputError, Progress
+from libranet.engine.pipeline import PipelineResult, run_pipeline
+from libranet.engine.run_folder import RunFolder, fingerprint_network, fingerprint_source
+from libranet.engine.sinks import SegmentSink, writing
+from libranet.engine.step import Precision, load_network, make_step
+from libranet.errors import InputError
+from libranet.models import LiBrANet
+from libranet.video.encoder import EncoderSettings, choose_codec, encoder_options, pick_pixel_format
+from libranet.video.frames import SourceFrame
+from libranet.video.mux import Excerpt, join
+from libranet.video.pixels import layout_of
+from libranet.video.reader import VideoReader, open_video
+
+ProgressCallback = Callable[[Progress], None]
+
+
+def dehaze_video(
+    source: str | Path,
+    output: str | Path,
+    *,
+    model: LiBrANet | str | Path | None = None,
+    options: DehazeOptions | None = None,
+    device: str = "auto",
+    precision: Precision = "auto",
+    overwrite: bool = False,
+    resume: bool = False,
+    rate: float | None = None,
+    progress: ProgressCallback | None = None,
+) -> DehazeReport:
+    """Dehaze a video file, or a numbered sequence of pictures shown at `rate` per second, into a video file. The output
+    appears under its name only when it is whole.
+
+    >>> report = dehaze_video("foggy.mp4", "clear.mp4", options=DehazeOptions(strength=0.8))
+    >>> report.frames, report.partial
+    (250, '')
+    """
+    options = options or DehazeOptions()
+    output = Path(output)
+    check_output(source, output, overwrite=overwrite)
+    network = load_network(
+        model if isinstance(model, LiBrANet) or model is None else str(model), device=device, precision=precision
+    )
+    with open_video(source, deinterlace=options.deinterlace, rate=rate) as reader:
+        return _dehaze(reader, Path(source), output, network, options, resume=resume, progress=progress)
+
+
+def check_output(source: str | Path, output: Path, *, overwrite: bool) -> None:
+    """Refuse what would destroy something, or cannot work, before any work is done."""
+    if output.exists() and Path(source).exists() and output.samefile(source):
+        raise InputError(f"the output {output} is the input itself: choose another name")
+    if output.is_dir():
+        raise InputError(f"the output {output} is a folder: give a file name")
+    if output.exists() and not overwrite:
+        raise InputError(f"{output} exists: add --overwrite to replace it, or choose another name")
+    if not output.parent.is_dir():
+        raise InputError(f"there is no folder {output.parent}: create it, or choose another place for the output")
+    if not os.access(output.parent, os.W_OK):
+        raise OutputError(f"the folder {output.parent} may not be written to: choose another place for the output")
+
+
+def encoder_settings(reader: VideoReader, output: Path, options: DehazeOptions) -> EncoderSettings:
+    """How the pictures will be encoded."""
+    layout = layout_of(reader.pixel_format)
+    width, height = reader.width, reader.height
+    if options.compare == "side":
+        width, height = side_size(layout, width, height)
+    codec = choose_codec(output, asked=options.codec, source_codec=reader.codec, layout=layout, size=(width, height))
+    pixel_format = pick_pixel_format(codec, layout)
+    assert pixel_format is not None
+    tags = target_tags(reader.tags, reader.pixel_format, pixel_format, reader.height)
+    target = layout_of(pixel_format)
+    if options.compare == "side":
+        width, height = side_size(target, reader.width, reader.height)
+    return EncoderSettings(
+        codec=codec,
+        pixel_format=pixel_format,
+        width=width,
+        height=height,
+        time_base=reader.time_base,
+        rate=reader.rate,
+        tags=tags,
+        options=encoder_options(codec, crf=options.crf, preset=options.preset, layout=target, tags=tags),
+    )
+
+
+def make_restorer(
+    reader: VideoReader, network: LiBrANet, options: DehazeOptions, settings: EncoderSettings | None = None
+) -> FrameRestorer:
+    """The network, dressed for this video's frames."""
+    step = make_step(network, strength=options.strength, live=options.live, want_transmission=options.view == "haze")
+    return FrameRestorer(
+        step,
+        pixel_format=reader.pixel_format,
+        height=reader.height,
+        tags=reader.tags,
+        target_format=settings.pixel_format if settings else reader.pixel_format,
+        target_tags=settings.tags if settings else reader.tags,
+        compare=options.compare,
+        view=options.view,
+    )
+
+
+def _dehaze(
+    reader: VideoReader,
+    source: Path,
+    output: Path,
+    network: LiBrANet,
+    options: DehazeOptions,
+    *,
+    resume: bool,
+    progress: ProgressCallback | None,
+) -> DehazeReport:
+    begin = time.perf_counter()
+    settings = encoder_settings(reader, output, options)
+    folder = RunFolder(output)
+    folder.open(_run_settings(source, network, options, settings), resume=resume)
+    try:
+        resumed = folder.frames
+        result = PipelineResult()
+        if folder.ended is None:
+            result = _encode_segments(reader, network, options, settings, folder, progress=progress)
+            folder.end(_facts(reader, options, folder, result))
+        assert folder.ended is not None
+        if not folder.segments:
+            raise InputError(f"{reader.name} has no frame between --start and --end: choose another part")
+        if progress is not None:
+            progress(Progress(folder.frames, folder.frames, 0.0, "disk", "joining"))
+        joined = _join(source, output, settings, folder)
+        folder.remove()
+    finally:
+        folder.release()
+    warnings = tuple(folder.ended["warnings"]) + joined.left_out
+    return DehazeReport(
+        source=str(source),
+        output=str(output),
+        frames=folder.frames,
+        resumed_frames=resumed,
+        width=settings.width,
+        height=settings.height,
+        codec=settings.codec,
+        pixel_format=settings.pixel_format,
+        seconds=time.perf_counter() - begin,
+        stage_seconds={stage: round(seconds, 3) for stage, seconds in result.clock.seconds.items()},
+        scene_cuts=result.cuts,
+        copied_streams=joined.copied,
+        partial=folder.ended["partial"],
+        warnings=warnings,
+    )
+
+
+def _encode_segments(
+    reader: VideoReader,
+    network: LiBrANet,
+    options: DehazeOptions,
+    settings: EncoderSettings,
+    folder: RunFolder,
+    *,
+    progress: ProgressCallback | None,
+) -> PipelineResult:
+    step = frame_step(reader.rate, reader.time_base)
+    frames = reader.frames(start=options.start, end=options.end)
+    first = next(frames, None)
+    if first is None:
+        return PipelineResult()
+    done = folder.frames
+    # The window of the next frame reaches this far back; frames in front of it change nothing.
+    warm_up = min(done, network.config.window // 2)
+    origin = first.pts if options.start > 0 else 0
+    sink = SegmentSink(folder, settings, length=options.segment_frames, origin=origin, step=step)
+    begin = time.perf_counter()
+
+    def report(result: PipelineResult) -> None:
+        if progress is not None:
+            fps = result.frames / max(1e-9, time.perf_counter() - begin)
+            total = _expected_frames(reader, options)
+            progress(Progress(done + result.frames, total, fps, result.clock.slowest))
+
+    try:
+        return run_pipeline(
+            _chain(first, frames),
+            make_restorer(reader, network, options, settings),
+            sink,
+            skip=done - warm_up,
+            warm_up=warm_up,
+            detect_cuts=options.scene_cuts,
+            on_frame=report,
+        )
+    except BaseException:
+        sink.discard()
+        raise
+
+
+def _chain(first: SourceFrame, rest: Iterator[SourceFrame]) -> Iterator[SourceFrame]:
+    yield first
+    yield from rest
+
+
+def _expected_frames(reader: VideoReader, options: DehazeOptions) -> int | None:
+    if reader.duration is None:
+        return None
+    if options.start == 0 and options.end is None and reader.frame_count:
+        return reader.frame_count
+    end = min(reader.duration, options.end) if options.end is not None else reader.duration
+    return max(1, round((end - options.start) * float(reader.rate)))
+
+
+def _facts(reader: VideoReader, options: DehazeOptions, folder: RunFolder, result: PipelineResult) -> dict[str, Any]:
+    """What joining has to know, also after a crash between the last picture and the end."""
+    damage = reader.damage
+    partial = "; ".join(text for text in (damage.sentence() if damage else "", result.size_change) if text)
+    warnings = []
+    if damage.repaired_times:
+        warnings.append(f"{damage.repaired_times} frames had no usable timestamp and got the next free one")
+    end = folder.segments[-1].end_pts if folder.segments else 0
+    cut_off = options.end is not None or bool(result.size_change)
+    return {
+        "partial": partial,
+        "warnings": warnings,
+        "start_pts": folder.segments[0].first_pts if folder.segments and options.start > 0 else 0,
+        "end_pts": end if cut_off else None,
+    }
+
+
+def _join(source: Path, output: Path, settings: EncoderSettings, folder: RunFolder) -> Any:
+    assert folder.ended is not None
+    start, end = folder.ended["start_pts"], folder.ended["end_pts"]
+    excerpt = Excerpt(
+        start=Fraction(start) * settings.time_base, end=None if end is None else Fraction(end) * settings.time_base
+    )
+    temporary = folder.path / f"joined{output.suffix}"
+    original = source if "%" not in str(source) else None
+    with writing(output, " and run it again with --resume"):
+        joined = join(temporary, settings, folder.segment_paths, source=original, excerpt=excerpt)
+        with contextlib.suppress(OSError), temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        os.replace(temporary, output)
+    return joined
+
+
+def _run_settings(source: Path, network: LiBrANet, options: DehazeOptions, settings: EncoderSettings) -> dict[str, Any]:
+    encoder = {k: str(v) for k, v in dataclasses.asdict(settings).items()}
+    pattern = "%" in str(source)
+    return {
+        "source": str(source) if pattern else fingerprint_source(source),
+        "network": fingerprint_network(network),
+        **dataclasses.asdict(options),
+        "encoder": encoder,
+        "libraries": f"PyAV {av.__version__}",
+    }

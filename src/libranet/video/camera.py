@@ -1,0 +1,78 @@
+"""Cameras, through OpenCV: FFmpeg as PyAV ships it has no camera devices."""
+
+import re
+import time
+from collections.abc import Iterator
+from fractions import Fraction
+
+import av
+import cv2
+import numpy as np
+
+from libranet.errors import InputError
+from libranet.video.reader import VideoReader
+from libranet.video.tags import VideoTags
+
+_TIME_BASE = Fraction(1, 1000)
+_SWSCALE_MATRIX = {1: 1, 6: 5}
+"""FFmpeg's converter counts BT.709 and BT.601 in numbers of its own."""
+
+
+def is_camera(source: str) -> bool:
+    """`camera:0`, `camera:1` ... or a Linux device such as /dev/video0."""
+    return source.startswith(("camera:", "/dev/video"))
+
+
+def open_camera(source: str) -> VideoReader:
+    """Open a camera; frames get the time at which they came."""
+    which = source.removeprefix("camera:")
+    cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)  # a camera that is not there is said once, below
+    capture = cv2.VideoCapture(int(which) if which.isdecimal() else which)
+    ok, picture = capture.read()
+    if not ok:
+        raise InputError(f"no picture comes from {source}: check that the camera is connected and free")
+    rate = capture.get(cv2.CAP_PROP_FPS)
+    height, width = picture.shape[:2]
+    return VideoReader(
+        name=re.sub(r"\s", " ", source),
+        container=None,
+        stream=None,
+        codec="rawvideo",
+        time_base=_TIME_BASE,
+        rate=Fraction(rate).limit_denominator(1001) if 1 <= rate <= 1000 else Fraction(30),
+        tags=VideoTags(color_range=1, colorspace=_matrix(height)),
+        pixel_format="yuv420p",
+        width=width,
+        height=height,
+        duration=None,
+        deinterlace=False,
+        decoded=_pictures(capture, picture),
+    )
+
+
+def _pictures(capture: cv2.VideoCapture, first: np.ndarray) -> Iterator[av.VideoFrame]:
+    begin = time.monotonic()
+    ok, picture = True, first
+    last = -1
+    try:
+        while ok:
+            last = max(last + 1, int((time.monotonic() - begin) / _TIME_BASE))
+            yield _frame(picture, last)
+            ok, picture = capture.read()
+    finally:
+        capture.release()
+
+
+def _frame(picture: np.ndarray, pts: int) -> av.VideoFrame:
+    """4:2:0, as cameras have it themselves and as every player shows it."""
+    matrix = _matrix(picture.shape[0])
+    frame = av.VideoFrame.from_ndarray(picture, format="bgr24").reformat(
+        format="yuv420p", dst_colorspace=_SWSCALE_MATRIX[matrix], src_color_range=2, dst_color_range=1
+    )
+    frame.color_range, frame.colorspace = 1, matrix
+    frame.pts, frame.time_base = pts, _TIME_BASE
+    return frame
+
+
+def _matrix(height: int) -> int:
+    return 1 if height >= 720 else 6

@@ -1,0 +1,156 @@
+"""How the samples of a frame lie in memory, and getting them out of and back into FFmpeg's frames without a change."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import av
+import numpy as np
+import torch
+from torch import Tensor
+
+from libranet.errors import InputError
+
+Model = Literal["yuv", "rgb", "gray"]
+
+_SEMIPLANAR = {
+    "nv12": "yuv420p",
+    "nv21": "yuv420p",
+    "nv16": "yuv422p",
+    "nv24": "yuv444p",
+    "nv42": "yuv444p",
+    "nv20le": "yuv422p10le",
+    "p010le": "yuv420p10le",
+    "p012le": "yuv420p12le",
+    "p016le": "yuv420p16le",
+    "p210le": "yuv422p10le",
+    "p212le": "yuv422p12le",
+    "p410le": "yuv444p10le",
+    "yuyv422": "yuv422p",
+    "uyvy422": "yuv422p",
+    "yvyu422": "yuv422p",
+    "y210le": "yuv422p10le",
+    "y212le": "yuv422p12le",
+    "x2rgb10le": "gbrp10le",
+    "x2bgr10le": "gbrp10le",
+    "yuvj420p": "yuv420p",
+    "yuvj422p": "yuv422p",
+    "yuvj440p": "yuv440p",
+    "yuvj444p": "yuv444p",
+    "monob": "gray",
+    "monow": "gray",
+    "ya8": "gray",
+}
+"""Packed and deprecated formats, and the planar ones that hold the same samples in the same precision."""
+
+
+@dataclass(frozen=True)
+class PixelLayout:
+    """A planar format: one array per component."""
+
+    name: str
+    """FFmpeg's name, for example yuv420p10le."""
+    model: Model
+    bits: int
+    """Bits per sample."""
+    sub_x: int
+    """Luma columns per chroma column: 1, 2 or 4."""
+    sub_y: int
+    """Luma rows per chroma row: 1, 2 or 4."""
+    alpha: bool
+
+    @property
+    def colour_planes(self) -> int:
+        """Planes without the alpha plane."""
+        return 1 if self.model == "gray" else 3
+
+    @property
+    def peak(self) -> int:
+        """The largest code value."""
+        return (1 << self.bits) - 1
+
+
+def planar_name(name: str) -> str:
+    """The planar little-endian format that holds what format `name` holds, sample for sample."""
+    if name in _SEMIPLANAR:
+        return _SEMIPLANAR[name]
+    little = name[:-2] + "le" if name.endswith("be") else name
+    if little in _SEMIPLANAR:
+        return _SEMIPLANAR[little]
+    if _is_planar(little):
+        return little
+    fmt = av.VideoFormat(name)
+    bits = max((component.bits for component in fmt.components), default=8)
+    if fmt.is_rgb or fmt.has_palette:
+        alpha = len(fmt.components) == 4
+        return ("gbrap" if alpha else "gbrp") + ("16le" if bits > 8 else "")
+    raise InputError(f"the pixel format {name} is not supported: convert the video to yuv420p or yuv420p10le first")
+
+
+def layout_of(name: str) -> PixelLayout:
+    """Describe a planar format."""
+    fmt = av.VideoFormat(name, 64, 64)
+    components = fmt.components
+    model: Model = "gray" if name.startswith("gray") else "rgb" if fmt.is_rgb else "yuv"
+    sub_x = sub_y = 1
+    if model == "yuv":
+        sub_x, sub_y = 64 // components[1].width, 64 // components[1].height
+    return PixelLayout(name, model, components[0].bits, sub_x, sub_y, len(components) in (2, 4))
+
+
+def to_planar(frame: av.VideoFrame) -> av.VideoFrame:
+    """The frame in its planar format, with all its properties. The samples stay as they are."""
+    name = frame.format.name
+    target = planar_name(name)
+    if target == name:
+        return frame
+    full = name.startswith("yuvj")
+    color_range = 2 if full or frame.format.is_rgb else (frame.color_range or 1)
+    planar = frame.reformat(format=target, src_color_range=color_range, dst_color_range=color_range)
+    if full:
+        planar.color_range = 2
+    return planar
+
+
+def read_planes(frame: av.VideoFrame) -> list[Tensor]:  # each [h, w], uint8 or int32
+    """Copy the planes of a planar frame."""
+    return [_widen(np.ascontiguousarray(view)) for view in plane_views(frame)]
+
+
+def write_planes(
+    frame: av.VideoFrame,
+    planes: list[Tensor],  # each [h, w], integers in the frame's code range
+) -> None:
+    """Overwrite the planes of a planar frame; planes beyond those given (alpha) keep their samples."""
+    for view, plane in zip(plane_views(frame), planes, strict=False):
+        view[...] = plane.numpy()
+
+
+def plane_views(frame: av.VideoFrame) -> list[np.ndarray]:
+    """Arrays that share the memory of a planar frame, without its padding."""
+    views = []
+    wide = max(component.bits for component in frame.format.components) > 8
+    for plane in frame.planes:
+        dtype = np.dtype("<u2") if wide else np.dtype(np.uint8)
+        if plane.line_size < 0:
+            raise InputError("a bottom-up frame was decoded, which is not supported: convert the video first")
+        views.append(
+            np.ndarray(
+                (plane.height, plane.width), dtype, buffer=memoryview(plane), strides=(plane.line_size, dtype.itemsize)
+            )
+        )
+    return views
+
+
+def _widen(array: np.ndarray) -> Tensor:
+    # torch computes little on uint16; int32 holds all of it.
+    return torch.from_numpy(array.copy() if array.dtype == np.uint8 else array.astype(np.int32))
+
+
+def _is_planar(name: str) -> bool:
+    if not name.startswith(("yuv", "gbr", "gray")) or "f16" in name or "f32" in name or "msb" in name:
+        return False
+    try:
+        fmt = av.VideoFormat(name)
+    except ValueError:
+        return False
+    return fmt.is_planar or name.startswith("gray")

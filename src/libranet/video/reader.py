@@ -1,0 +1,321 @@
+"""Decoding: frames in order with exact timestamps, through damage where that is possible."""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import chain
+from pathlib import Path
+from typing import IO
+
+import av
+from av.stream import Disposition
+
+from libranet.errors import InputError
+from libranet.video.deinterlace import Deinterlacer
+from libranet.video.frames import Damage, SizeChangeError, SourceFrame
+from libranet.video.pixels import to_planar
+from libranet.video.tags import VideoTags, read_tags
+
+MIN_SIDE = 16
+NETWORK_TIMEOUT = 20.0
+"""Seconds to wait for a network source."""
+
+
+@dataclass
+class VideoReader:
+    """An opened video. Iterate `frames()` once; `damage` is complete afterwards."""
+
+    name: str
+    container: av.container.InputContainer | None
+    """None for a camera."""
+    stream: av.VideoStream | None
+    codec: str
+    """The codec of the pictures, in FFmpeg's words."""
+    time_base: Fraction
+    rate: Fraction
+    tags: VideoTags
+    pixel_format: str
+    width: int
+    height: int
+    duration: float | None
+    """Seconds, where the file says."""
+    deinterlace: bool
+    decoded: Iterator[av.VideoFrame]
+    """The frames from the beginning on."""
+    damage: Damage = field(default_factory=Damage)
+    on_packet: Callable[[av.Packet], None] | None = None
+    """Set before reading, takes the packets of all other streams as they come."""
+
+    @property
+    def frame_count(self) -> int | None:
+        """Frames in all, where the file says."""
+        return (self.stream.frames or None) if self.stream is not None else None
+
+    def frames(self, *, start: float = 0.0, end: float | None = None) -> Iterator[SourceFrame]:
+        """Decode from `start` (included) to `end` (excluded), in seconds of the video's own clock."""
+        last_pts: int | None = None
+        step = max(1, round(1 / (self.rate * self.time_base)))
+        seen_end = 0.0
+        stopped = False
+        deinterlacer = Deinterlacer(self.time_base) if self.deinterlace else None
+        for raw in self._decoded(start):
+            for image in deinterlacer.push(raw) if deinterlacer else [raw]:
+                frame, last_pts = self._stamp(image, last_pts, step)
+                seen_end = float((frame.pts + (frame.duration or step)) * self.time_base)
+                if end is not None and frame.time(self.time_base) >= end:
+                    stopped = True
+                    break
+                if frame.time(self.time_base) < start:
+                    continue
+                self._check(image)
+                yield SourceFrame(to_planar(frame.image), frame.pts, frame.duration)
+            if stopped:
+                return
+        if deinterlacer:
+            for image in deinterlacer.push(None):
+                frame, last_pts = self._stamp(image, last_pts, step)
+                yield SourceFrame(to_planar(frame.image), frame.pts, frame.duration)
+        self._note_truncation(seen_end, step)
+
+    def other_packet(self, packet: av.Packet) -> None:
+        """A packet of a stream that is not decoded."""
+        if self.on_packet is not None:
+            self.on_packet(packet)
+
+    def close(self) -> None:
+        """Release the file."""
+        if self.container is not None:
+            self.container.close()
+
+    def __enter__(self) -> "VideoReader":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _decoded(self, start: float) -> Iterator[av.VideoFrame]:
+        if start > 0 and self._seek(start):
+            assert self.container is not None
+            assert self.stream is not None
+            return _decode(self.container, self.stream, self)
+        return self.decoded
+
+    def _seek(self, start: float) -> bool:
+        if self.container is None:
+            return False
+        try:
+            self.container.seek(int(start / self.time_base), stream=self.stream, backward=True)
+        except av.FFmpegError:
+            return False
+        return True
+
+    def _stamp(self, image: av.VideoFrame, last_pts: int | None, step: int) -> tuple[SourceFrame, int]:
+        pts = image.pts
+        if pts is not None and image.time_base and image.time_base != self.time_base:
+            pts = round(pts * image.time_base / self.time_base)
+        if pts is None or (last_pts is not None and pts <= last_pts):
+            pts = 0 if last_pts is None else last_pts + step
+            self.damage.repaired_times += 1
+        return SourceFrame(image, pts, int(image.duration or 0)), pts
+
+    def _check(self, image: av.VideoFrame) -> None:
+        if (image.width, image.height) != (self.width, self.height):
+            when = float((image.pts or 0) * self.time_base)
+            raise SizeChangeError(
+                f"{self.name} changes its frame size from {self.width}x{self.height} to {image.width}x{image.height} "
+                f"at {when:.3f} s: dehaze the rest on its own with --start {when:.3f}"
+            )
+        if image.is_corrupt:
+            self.damage.frames += 1
+        if image.interlaced_frame and not self.deinterlace:
+            raise InputError(f"{self.name} is interlaced, which dehazing would smear: add --deinterlace")
+
+    def _note_truncation(self, seen_end: float, step: int) -> None:
+        if self.damage.truncated or self.stream is None or self.container is None:
+            return
+        stream_length = _stream_duration(self.stream)
+        if stream_length is not None:
+            start = float((self.stream.start_time or 0) * self.time_base)
+            missing = start + stream_length - seen_end
+            slack = max(1.6 * step * float(self.time_base), 0.02 * stream_length) + 0.005
+        elif self.container.duration:  # of the longest stream
+            length = self.container.duration / av.time_base
+            missing = (self.container.start_time or 0) / av.time_base + length - self.damage.read_to
+            slack = 0.5 + 0.02 * length
+        else:
+            return
+        if missing > slack:
+            self.damage.truncated = f"the video ends {missing:.2f} s before the end that its header gives"
+
+
+def open_video(source: str | Path | IO[bytes], *, deinterlace: bool = False, rate: float | None = None) -> VideoReader:
+    """Open a file, an address, a numbered sequence of pictures (`rate` per second) or an open file with y4m in it, and
+    decode up to the first frame.
+    """
+    name = str(source if isinstance(source, str | Path) else getattr(source, "name", "the stream"))
+    if isinstance(source, str | Path):
+        _refuse_hopeless(source)
+    container = _open(source, name, {"framerate": str(rate)} if rate else {})
+    try:
+        return _prepare(name, container, deinterlace)
+    except BaseException:
+        container.close()
+        raise
+
+
+def main_video_stream(container: av.container.InputContainer) -> av.VideoStream | None:
+    """The first video track that is not a cover picture."""
+    moving = [s for s in container.streams.video if not s.disposition & Disposition.attached_pic]
+    return moving[0] if moving else None
+
+
+def _prepare(name: str, container: av.container.InputContainer, deinterlace: bool) -> VideoReader:
+    stream = main_video_stream(container)
+    if stream is None:
+        kinds = ", ".join(sorted({s.type for s in container.streams})) or "no"
+        raise InputError(f"{name} has no video stream (only {kinds} streams): give a file with pictures")
+    if stream.codec_context is None:
+        raise InputError(f"{name} uses a video codec that this FFmpeg cannot decode: convert it to H.264 first")
+    stream.thread_type = "AUTO"
+    opened = _Opened()
+    decoded = _decode(container, stream, opened)
+    frame = next(decoded, None)
+    if frame is None:
+        raise InputError(
+            f"{name} has a video stream, but no frame of it can be decoded: it is damaged, or its server cannot seek"
+        )
+    if min(frame.width, frame.height) < MIN_SIDE:
+        raise InputError(f"{name} is {frame.width}x{frame.height}: expected at least {MIN_SIDE}x{MIN_SIDE} pixels")
+    rate = stream.average_rate or stream.guessed_rate or Fraction(25)
+    time_base = stream.time_base or 1 / rate
+    reader = VideoReader(
+        name=name,
+        container=container,
+        stream=stream,
+        codec=stream.codec_context.codec.canonical_name,
+        time_base=time_base,
+        rate=rate,
+        tags=read_tags(frame, stream),
+        pixel_format=to_planar(frame).format.name,
+        width=frame.width,
+        height=frame.height,
+        duration=_duration(container, stream),
+        deinterlace=deinterlace,
+        decoded=chain([frame], decoded),
+        damage=opened.damage,
+    )
+    opened.reader = reader
+    return reader
+
+
+class _Opened:
+    """Stands for the reader until there is one, and keeps what comes before the first frame."""
+
+    def __init__(self) -> None:
+        self.damage = Damage()
+        self.reader: VideoReader | None = None
+        self._early: list[av.Packet] = []
+
+    def other_packet(self, packet: av.Packet) -> None:
+        """A packet of a stream that is not decoded."""
+        if self.reader is None:
+            self._early.append(packet)
+        elif self.reader.on_packet is not None:
+            for early in self._early:
+                self.reader.on_packet(early)
+            self._early.clear()
+            self.reader.on_packet(packet)
+
+
+def _decode(
+    container: av.container.InputContainer, stream: av.VideoStream, owner: "VideoReader | _Opened"
+) -> Iterator[av.VideoFrame]:
+    damage = owner.damage
+    packets = container.demux()
+    while True:
+        try:
+            packet = next(packets, None)
+        except (av.FFmpegError, OSError) as error:
+            damage.truncated = f"the file cannot be read beyond this point ({_reason(error)})"
+            packet = None
+        if packet is None:
+            break
+        if packet.pts is not None and packet.time_base:
+            damage.read_to = max(damage.read_to, float((packet.pts + (packet.duration or 0)) * packet.time_base))
+        if packet.stream.index != stream.index:
+            owner.other_packet(packet)
+            continue
+        try:
+            frames = stream.decode(packet)
+        except av.FFmpegError:
+            damage.packets += 1
+            continue
+        yield from frames
+    if damage.truncated:
+        try:
+            yield from stream.decode(None)
+        except (av.FFmpegError, EOFError):
+            return
+
+
+def _duration(container: av.container.InputContainer, stream: av.VideoStream) -> float | None:
+    length = _stream_duration(stream)
+    if length is None and container.duration:
+        return container.duration / av.time_base
+    return length
+
+
+def _stream_duration(stream: av.VideoStream) -> float | None:
+    if stream.duration and stream.time_base:
+        return float(stream.duration * stream.time_base)
+    if tag := stream.metadata.get("DURATION"):
+        hours, minutes, seconds = tag.split(":")
+        start = float((stream.start_time or 0) * (stream.time_base or 0))
+        return int(hours) * 3600 + int(minutes) * 60 + float(seconds) - start
+    return None
+
+
+def _refuse_hopeless(source: str | Path) -> None:
+    if "://" in str(source) or "%" in str(source) or str(source).startswith("/dev/"):
+        return
+    path = Path(source)
+    if not path.exists():
+        raise InputError(f"there is no file {path}: check the path")
+    if path.is_dir():
+        raise InputError(f"{path} is a folder: give a file")
+    if path.is_file() and path.stat().st_size == 0:
+        raise InputError(f"{path} is empty (0 bytes): copy or record it again")
+    if not os.access(path, os.R_OK):
+        raise InputError(f"{path} may not be read: change its permissions")
+
+
+def _open(source: str | Path | IO[bytes], name: str, options: dict[str, str]) -> av.container.InputContainer:
+    try:
+        if not isinstance(source, str | Path):
+            return av.open(source, "r", format="yuv4mpegpipe")
+        if "://" in name:
+            options = {"rtsp_transport": "tcp"} if name.startswith("rtsp") else {}
+            return av.open(name, "r", options=options, timeout=NETWORK_TIMEOUT, metadata_errors="replace")
+        return av.open(name, "r", options=options, metadata_errors="replace")
+    except (av.FFmpegError, OSError, ValueError) as error:
+        head = _head(name)
+        if b"ftyp" in head:
+            raise InputError(
+                f"{name} is an mp4 or mov file without its index ({_reason(error)}): the recording was cut off, "
+                "repair it with a tool such as untrunc first"
+            ) from None
+        raise InputError(f"{name} is not a video that FFmpeg can read ({_reason(error)}): check the file") from None
+
+
+def _head(name: str) -> bytes:
+    try:
+        with open(name, "rb") as file:
+            return file.read(16)
+    except OSError:
+        return b""
+
+
+def _reason(error: BaseException) -> str:
+    text = getattr(error, "strerror", None) or str(error)
+    return str(text).split("\n")[0]

@@ -1,0 +1,122 @@
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+import libranet
+from libranet import Dehazer
+from libranet.errors import InputError
+from libranet.models import LiBrANet, stream_step
+
+
+def frames(count: int, dtype=np.uint8) -> list[np.ndarray]:
+    generator = np.random.default_rng(0)
+    base = generator.uniform(0, 1, (32, 48, 3))
+    moving = [np.clip(np.roll(base, index, axis=1), 0, 1) for index in range(count)]
+    if dtype == np.float32:
+        return [frame.astype(np.float32) for frame in moving]
+    return [np.rint(frame * np.iinfo(dtype).max).astype(dtype) for frame in moving]
+
+
+def run(dehazer: Dehazer, clip: list) -> list:
+    return [out for frame in clip for out in dehazer.push(frame)] + dehazer.flush()
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32])
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 9])
+def test_one_frame_out_per_frame_in_as_the_network_says(tiny_model, dtype, count):
+    clip = frames(count, dtype)
+    out = run(Dehazer(tiny_model, device="cpu"), clip)
+    assert len(out) == count
+    scale = 1.0 if dtype == np.float32 else np.iinfo(dtype).max
+    state, expected = None, []
+    for frame in [*clip, *[None] * count]:
+        tensor = None if frame is None else torch.from_numpy(frame.astype(np.float32) / scale).permute(2, 0, 1)[None]
+        if frame is None and not state.waiting:
+            break
+        restored, state = stream_step(tiny_model, tensor, state)
+        if restored is not None:
+            expected.append(restored[0].permute(1, 2, 0).numpy())
+    for got, want in zip(out, expected, strict=True):
+        assert (got.dtype, got.shape) == (dtype, (32, 48, 3))
+        assert np.abs(got / scale - want).max() <= (0.5 / scale if scale > 1 else 0) + 1e-5
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32])
+def test_strength_zero_is_the_input_bit_for_bit(tiny_model, dtype):
+    clip = frames(6, dtype)
+    for before, after in zip(clip, run(Dehazer(tiny_model, strength=0.0, device="cpu"), clip), strict=True):
+        assert np.array_equal(before, after)
+
+
+@pytest.mark.parametrize("shape", [(3, 32, 48), (1, 3, 32, 48)])
+def test_torch_frames_keep_shape_and_dtype(tiny_model, shape):
+    clip = [torch.from_numpy(frame).permute(2, 0, 1).reshape(shape) for frame in frames(4)]
+    out = run(Dehazer(tiny_model, device="cpu"), clip)
+    plain = run(Dehazer(tiny_model, device="cpu"), frames(4))
+    for tensor, array in zip(out, plain, strict=True):
+        assert (tensor.shape, tensor.dtype) == (shape, torch.uint8)
+        assert np.array_equal(tensor.reshape(3, 32, 48).permute(1, 2, 0).numpy(), array)
+
+
+def test_live_frames_come_back_at_once(tiny_model):
+    dehazer = Dehazer(tiny_model, live=True, device="cpu")
+    assert [len(dehazer.push(frame)) for frame in frames(4)] == [1, 1, 1, 1]
+    assert dehazer.flush() == []
+
+
+def test_nothing_bleeds_over_a_cut(tiny_model):
+    """With a cut, each shot comes out as if the other did not exist; without it, it does not."""
+    first, second = frames(5), [255 - frame for frame in frames(5)]
+    dehazer = Dehazer(tiny_model, device="cpu")
+    joined = [
+        out for i, frame in enumerate(first + second) for out in dehazer.push(frame, cut=i == 5)
+    ] + dehazer.flush()
+    apart = run(Dehazer(tiny_model, device="cpu"), first) + run(Dehazer(tiny_model, device="cpu"), second)
+    assert all(np.array_equal(a, b) for a, b in zip(joined, apart, strict=True))
+    bleeding = run(Dehazer(tiny_model, device="cpu"), first + second)
+    assert not all(np.array_equal(a, b) for a, b in zip(bleeding, apart, strict=True))
+
+
+def test_a_single_picture(tiny_model):
+    dehazer = Dehazer(tiny_model, device="cpu")
+    (picture,) = frames(1)
+    assert np.array_equal(dehazer.image(picture), run(Dehazer(tiny_model, device="cpu"), [picture])[0])
+    dehazer.push(picture)
+    with pytest.raises(InputError, match="flush it first"):
+        dehazer.image(picture)
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (np.zeros((32, 48), np.uint8), r"\[H, W, 3\]"),
+        (np.zeros((32, 48, 3), np.int64), "uint8, uint16 or floating-point"),
+        (np.full((32, 48, 3), 2.0), r"in \[0, 1\]"),
+        (np.zeros((8, 48, 3), np.uint8), "at least 16x16"),
+        (torch.zeros(2, 3, 32, 48), r"\[3, H, W\]"),
+    ],
+)
+def test_mistakes(tiny_model, frame, message):
+    with pytest.raises(InputError, match=message):
+        Dehazer(tiny_model, device="cpu").push(frame)
+
+
+def test_bad_strength(tiny_model: LiBrANet):
+    with pytest.raises(InputError, match=r"0 to 1\.5"):
+        Dehazer(tiny_model, strength=2.0)
+
+
+def test_frames_need_no_pyav():
+    """Machines that only train or serve tensors may lack it."""
+    program = "import sys; sys.modules['av'] = None; import libranet; libranet.Dehazer; libranet.engine.make_step"
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_the_public_face_shows_the_engine():
+    assert {"Dehazer", "dehaze_video", "DehazeOptions"} <= set(libranet.__all__)
+    assert libranet.dehaze_video is libranet.engine.dehaze_video
+    with pytest.raises(AttributeError):
+        _ = libranet.nothing
