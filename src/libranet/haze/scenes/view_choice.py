@@ -36,10 +36,11 @@ def choose_view(
 
 def _score(path: CameraPath, terrain: Terrain, solids: Solids, trees: Trees) -> float:
     worst = math.inf
-    for time in (0.0, 2.5, 5.0):
+    for time in (0.0, 4.0):
         camera = path.at(time, *_SIZE)
         profile = terrain.profile(camera)
-        rays = trace(solids, trees, camera, time, profile, visible_objects(solids, trees, camera, time))
+        large = [[(i, w) for i, w in group if w.area > 12] for group in visible_objects(solids, trees, camera, time)]
+        rays = trace(solids, trees, camera, time, profile, (large[0], large[1]))
         distance, surface = rays.distance[0, :-1, :-1], rays.surface[0, :-1, :-1]
         depth = distance.clamp(1.0, 3000.0).log()
         sky = float((surface == SKY).float().mean())

@@ -31,7 +31,7 @@ def draw_light(rng: random.Random, heading: float) -> Light:
     # A camera takes most, not all, of the light's colour out.
     mix = [sun_colour[i] * strength * math.sin(elevation) + sky[i] for i in range(3)]
     red, green, blue_ = ((mix[1] / m) ** 0.6 for m in mix)
-    warm = rng.gauss(0.0, 0.05)
+    warm = rng.gauss(-0.03, 0.05)
     return Light(
         towards_sun=(
             math.cos(elevation) * math.sin(azimuth),
