@@ -1,7 +1,6 @@
 """The ray tests against closed forms and brute force."""
 
 import math
-import random
 
 import pytest
 import torch
@@ -19,7 +18,7 @@ CAMERA = Camera(position=(0.0, 1.5, 0.0), yaw=0.0, pitch=0.0, roll=0.0, focal=60
 
 
 def rays_towards(*directions: tuple[float, float, float]) -> Rays:
-    d = torch.tensor(directions).T
+    d = torch.tensor(directions, dtype=torch.float32).T
     return Rays.start(torch.zeros(3, 1, 1, 1), (d / d.norm(dim=0)).reshape(3, 1, 1, -1), (0.0, 1.5, 0.0))
 
 
@@ -63,13 +62,17 @@ def test_moving_box_is_where_its_speed_takes_it() -> None:
 
 def test_gable_roof_slopes_to_its_ridge() -> None:
     house = Solid(x=0.0, z=10.0, base=0.0, half_x=2.0, half_z=3.0, height=1.0, slope=1.0)
-    rays = Rays.start(torch.tensor([0.5, 20.0, 10.0]).reshape(3, 1, 1, 1), torch.tensor([0.0, -1.0, 0.0]).reshape(3, 1, 1, 1), (0, 0, 0))
+    rays = Rays.start(
+        torch.tensor([0.5, 20.0, 10.0]).reshape(3, 1, 1, 1),
+        torch.tensor([0.0, -1.0, 0.0]).reshape(3, 1, 1, 1),
+        (0, 0, 0),
+    )
     Solids([house], HOST).intersect(rays, 0, Window(0, 1, 0, 1), 0.0)
     assert float(rays.distance) == pytest.approx(20.0 - (1.0 + 2.0 - 0.5), abs=1e-4)
 
 
 def test_rock_is_met_where_its_sphere_is() -> None:
-    texture = SolidTexture(torch.Generator().manual_seed(0), HOST)
+    texture = SolidTexture(HOST)
     rock = Tree((0.0, 1.5, 10.0), [(0.0, 0.0, 0.0, 2.0)], 1.0, 2.0, (0.2, 0.2, 0.2), SOLID, 2.0)
     trees = Trees([rock], HOST, texture, first=5)
     rays = rays_towards((0, 0, 1), (0, 1, 1))
@@ -81,7 +84,7 @@ def test_rock_is_met_where_its_sphere_is() -> None:
 
 def test_leaves_stay_in_place_when_seen_from_elsewhere() -> None:
     """A hit point on a crown, looked at from another place, is met again unless something is before it."""
-    texture = SolidTexture(torch.Generator().manual_seed(0), HOST)
+    texture = SolidTexture(HOST)
     crown = Tree((0.0, 1.5, 10.0), [(0.0, 0.0, 0.0, 2.0)], 1.0, 2.0, (0.2, 0.2, 0.2), 0.3, 3.0)
     trees = Trees([crown], HOST, texture, first=1)
     x, y = torch.meshgrid(torch.linspace(-0.15, 0.15, 40), torch.linspace(-0.15, 0.15, 40), indexing="xy")
@@ -119,7 +122,7 @@ def test_noise_tiles_and_has_unit_variance() -> None:
     generator = torch.Generator().manual_seed(0)
     field = spectral_noise(64, 1.0, generator)
     assert float(field.std()) == pytest.approx(1.0, abs=1e-3)
-    texture = DetailTexture(generator, HOST)
+    texture = DetailTexture(HOST)
     u, v, tiny = torch.rand(500) * 40, torch.rand(500) * 40, torch.full((500,), 1e-3)
     assert torch.allclose(texture.sample(u, v, 7.0, tiny), texture.sample(u + 14.0, v - 7.0, 7.0, tiny), atol=0.05)
     assert (texture.sample(u, v, 7.0, torch.full((500,), 10.0)).abs() < 0.05).all()
@@ -144,7 +147,7 @@ def test_hash_is_even() -> None:
 
 
 def test_nothing_stands_in_the_cameras_way() -> None:
-    for seed in random.Random(0).sample(range(1000), 3):
+    for seed in (2, 9):
         world = build_world(seed, HOST)
         for t in (0.0, 1.0, 2.0):
             x, y, z = world.path.at(t, 64, 48).position

@@ -15,6 +15,14 @@ SIZE = (160, 90)
 
 
 @pytest.fixture(scope="module")
+def plain() -> World:
+    """Open land, nothing moves."""
+    world = build_world(2, torch.device("cpu"))
+    assert not world.solids.moving
+    return world
+
+
+@pytest.fixture(scope="module")
 def street() -> World:
     """A street with moving cars."""
     return build_world(43, torch.device("cpu"))
@@ -30,7 +38,7 @@ def warped(image: Tensor, flow: Tensor) -> Tensor:
 
 def test_flow_brings_the_next_frame_back_onto_this_one() -> None:
     errors, still = [], []
-    for seed in (1, 4, 7, 8, 9):
+    for seed in (1, 2, 9):
         now, after = render_clip(seed, frames=2, width=320, height=180)
         seen = ~now.occluded
         assert seen.float().mean() > 0.4
@@ -41,10 +49,20 @@ def test_flow_brings_the_next_frame_back_onto_this_one() -> None:
     assert sum(errors) < 0.4 * sum(still)  # without the flow it is far worse
 
 
-def test_depth_of_visible_points_agrees_between_frames() -> None:
+@pytest.mark.slow
+def test_flow_of_many_seeds() -> None:
+    errors = []
+    for seed in range(20):
+        now, after = render_clip(seed, frames=2, width=320, height=180)
+        difference = (warped(after.image, now.flow) - now.image).abs().mean(dim=0)
+        errors.append(float(difference[~now.occluded].mean()))
+    assert sum(errors) / len(errors) < 0.02, errors
+    assert max(errors) < 0.025, errors
+
+
+def test_depth_of_visible_points_agrees_between_frames(plain: World) -> None:
     """A static point's distance in the next frame is what its position says, where that frame shows it."""
-    world = build_world(2, torch.device("cpu"))
-    assert not world.solids.moving
+    world = plain
     cameras = [world.path.at(t, *SIZE) for t in (0.0, 0.2)]
     a, b = (render_view(world, c, t, colour=False) for c, t in zip(cameras, (0.0, 0.2), strict=True))
     flow, hidden = flow_between(world, a, b)
@@ -58,17 +76,15 @@ def test_depth_of_visible_points_agrees_between_frames() -> None:
     assert relative.median() < 0.01
 
 
-def test_flow_is_the_projection_of_the_rays_points() -> None:
+def test_flow_is_the_projection_of_the_rays_points(plain: World) -> None:
     """Re-derived with plain matrices: X = p0 + d t, then K R^T (X - p1)."""
-    world = build_world(2, torch.device("cpu"))
+    world = plain
     now, after = world.path.at(0.0, *SIZE), world.path.at(0.2, *SIZE)
     a, b = render_view(world, now, 0.0, colour=False), render_view(world, after, 0.2, colour=False)
     flow, _ = flow_between(world, a, b)
     for column, row in ((20, 85), (80, 80), (140, 70), (80, 60)):
         distance = float(a.distance[row, column])
-        local = torch.tensor(
-            [column + 0.5 - SIZE[0] / 2, SIZE[1] / 2 - row - 0.5, now.focal], dtype=torch.float64
-        )
+        local = torch.tensor([column + 0.5 - SIZE[0] / 2, SIZE[1] / 2 - row - 0.5, now.focal], dtype=torch.float64)
         point = torch.tensor(now.position, dtype=torch.float64) + now.rotation() @ (local / local.norm()) * distance
         seen = after.rotation().T @ (point - torch.tensor(after.position, dtype=torch.float64))
         target = (SIZE[0] / 2 + after.focal * seen[0] / seen[2], SIZE[1] / 2 - after.focal * seen[1] / seen[2])
@@ -101,7 +117,7 @@ def test_a_still_camera_sees_only_what_drives_move(street: World) -> None:
 
 
 def test_points_that_leave_the_frame_are_called_occluded() -> None:
-    frame = next(iter(render_clip(4, frames=1, width=160, height=90)))
+    frame = next(iter(render_clip(2, frames=1, width=160, height=90)))
     y, x = torch.meshgrid(torch.arange(90) + 0.5, torch.arange(160) + 0.5, indexing="ij")
     tx, ty = x + frame.flow[0], y + frame.flow[1]
     outside = (tx < 0) | (ty < 0) | (tx > 160) | (ty > 90)

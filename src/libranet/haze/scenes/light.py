@@ -106,7 +106,7 @@ class Shade:
         self.light = light
         self.sunny = max(light.sun) > 0.05
         self.sun_map = ParallelMap(solids, trees, light.towards_sun, centre, reach, 1536) if self.sunny else None
-        above = ParallelMap(solids, trees, (0.0, 1.0, 0.0), centre, reach, 512)
+        above = ParallelMap(solids, trees.outlines(), (0.0, 1.0, 0.0), centre, reach, 512)
         self.above = above
         cover = (above.distance < _FAR + 60.0).float()[None, None]
         wide = F.avg_pool2d(cover, 9, 1, 4, count_include_pad=False)

@@ -2,7 +2,7 @@
 
 import math
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -53,6 +53,14 @@ class Trees:
         self.hulls = [max(math.sqrt(x * x + y * y + z * z) + r for x, y, z, r in t.lobes) for t in self.items]
         self.lobes = torch.tensor(lobes, dtype=torch.float32).reshape(-1, 4).T.contiguous().to(self.device)
         self.shade = torch.tensor(shade, dtype=torch.float32).reshape(-1, 9).T.contiguous().to(self.device)
+
+    def outlines(self) -> "Trees":
+        """The same crowns as single closed ellipsoids: enough to judge what hides what."""
+        simple = [
+            replace(tree, lobes=[(0.0, 0.0, 0.0, 0.85 * hull)], gaps=SOLID)
+            for tree, hull in zip(self.items, self.hulls, strict=True)
+        ]
+        return Trees(simple, self.device, self.leaves, self.first)
 
     def corners(self) -> Tensor:  # [3, N, 8] on the host
         middle = torch.tensor([t.middle for t in self.items], dtype=torch.float32).reshape(-1, 3)
@@ -125,6 +133,8 @@ class Trees:
             )
             t = t / a
             met = torch.isfinite(t) & (t > 0.05)
+            if tree.gaps == SOLID:
+                return torch.where(met, t, math.inf), lobe.to(torch.int32)
             at = torch.where(met, t, 0.0)
             p = [o[i] + at * d[i] for i in range(3)]
             noise = self.leaves.sample(p[0], p[1], p[2], tree.leaf)[0]

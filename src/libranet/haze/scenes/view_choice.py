@@ -14,7 +14,7 @@ from libranet.haze.scenes.trace import trace, visible_objects
 from libranet.haze.scenes.trees import Trees
 
 _SIZE = (48, 27)
-_CANDIDATES = 4
+_CANDIDATES = 3
 
 
 def choose_view(
@@ -26,12 +26,12 @@ def choose_view(
     trees: Trees,
 ) -> CameraPath:
     """The best of a few variations of yaw and pitch, judged by small depth pictures along the way (on the host)."""
-    variations = [path]
+    variations, outlines = [path], trees.outlines()
     for _ in range(_CANDIDATES - 1):
         turn = rng.gauss(0, 0.12 if path.road is not None else spread)
         tilt = rng.gauss(0, 0.06)
         variations.append(dataclasses.replace(path, yaw=path.yaw + turn, pitch=path.pitch + tilt))
-    return max(variations, key=lambda p: _score(p, terrain, solids, trees))
+    return max(variations, key=lambda p: _score(p, terrain, solids, outlines))
 
 
 def _score(path: CameraPath, terrain: Terrain, solids: Solids, trees: Trees) -> float:
@@ -39,7 +39,7 @@ def _score(path: CameraPath, terrain: Terrain, solids: Solids, trees: Trees) -> 
     for time in (0.0, 4.0):
         camera = path.at(time, *_SIZE)
         profile = terrain.profile(camera)
-        large = [[(i, w) for i, w in group if w.area > 12] for group in visible_objects(solids, trees, camera, time)]
+        large = [[(i, w) for i, w in group if w.area > 15] for group in visible_objects(solids, trees, camera, time)]
         rays = trace(solids, trees, camera, time, profile, (large[0], large[1]))
         distance, surface = rays.distance[0, :-1, :-1], rays.surface[0, :-1, :-1]
         depth = distance.clamp(1.0, 3000.0).log()

@@ -12,14 +12,13 @@ from libranet.haze.scenes.facades import Facades
 from libranet.haze.scenes.foliage import Foliage
 from libranet.haze.scenes.ground import Ground
 from libranet.haze.scenes.light import Light, Shade
-from libranet.haze.scenes.noise import DetailTexture, SolidTexture
+from libranet.haze.scenes.noise import DetailTexture, textures
 from libranet.haze.scenes.planting import Planter
 from libranet.haze.scenes.solids import Solids
 from libranet.haze.scenes.terrain import Terrain
 from libranet.haze.scenes.trees import Trees
 from libranet.haze.scenes.view_choice import choose_view
 from libranet.haze.scenes.weather import draw_light
-
 
 _HOST = torch.device("cpu")
 
@@ -50,16 +49,20 @@ def build_world(seed: int, device: torch.device) -> World:
     path = _draw_path(rng, biome, host)
     planter = Planter(rng, biome, host, path)
     planter.plant()
-    leaves = SolidTexture(generator, _HOST)
     first = len(planter.solids) + 1
     path = choose_view(
-        rng, path, biome.look_around, host, Solids(planter.solids, _HOST), Trees(planter.trees, _HOST, leaves, first)
+        rng,
+        path,
+        biome.look_around,
+        host,
+        Solids(planter.solids, _HOST),
+        Trees(planter.trees, _HOST, textures(_HOST)[1], first),
     )
     light = draw_light(rng, path.yaw)
     terrain = host.to(device)
     solids = Solids(planter.solids, device)
-    trees = Trees(planter.trees, device, leaves.to(device), first)
-    texture = DetailTexture(generator, device)
+    texture, leaves = textures(device)
+    trees = Trees(planter.trees, device, leaves, first)
     reach = biome.shadow_reach
     forward = 0.72 * reach
     centre = (
