@@ -4,7 +4,7 @@ import math
 import random
 from dataclasses import dataclass
 
-from libranet.haze.scenes.ground import Palette
+from libranet.haze.scenes.palette import Palette
 from libranet.haze.scenes.roads import Road
 from libranet.haze.scenes.solids import Colour
 from libranet.haze.scenes.terrain import Relief

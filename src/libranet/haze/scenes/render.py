@@ -82,7 +82,7 @@ def _shade(world: World, camera: Camera, time: float, rays: Rays) -> Tensor:  # 
         elif name == "ground":
             value = world.ground.radiance(points, d, t, pixel, cars)
         elif name == "solid":
-            value = world.facades.radiance(points, d, t, surface[at].long() - 1, pixel, time)
+            value = world.facades.radiance(points, d, t * pixel, surface[at].long() - 1, time)
         else:
             value = world.foliage.radiance(points, t, surface[at].long() - first_lobe, pixel)
         if name != "sky":

@@ -52,7 +52,7 @@ class Terrain:
         fields = [spectral_noise(256, slope, generator) for slope in (2.1, 2.2, 1.9)]
         near, far = (self._bake(extent, size, fields, generator) for extent, size in ((NEAR, 1024), (FAR, 1024)))
         self.maps = ((near, NEAR), (far, FAR))
-        self.heights = tuple((m[:, :1].contiguous(), extent) for m, extent in self.maps)
+        self.heights = ((near[:, :1].contiguous(), NEAR), (far[:, :1].contiguous(), FAR))
         self.bare = near[0, 4].numpy()
 
     def _bake(
@@ -113,8 +113,9 @@ class Terrain:
     def to(self, device: torch.device) -> "Terrain":
         """The same terrain with its maps on another device."""
         moved = copy.copy(self)
-        moved.maps = tuple((m.to(device), extent) for m, extent in self.maps)
-        moved.heights = tuple((m.to(device), extent) for m, extent in self.heights)
+        moved.maps, moved.heights = (
+            ((near.to(device), NEAR), (far.to(device), FAR)) for (near, _), (far, _) in (self.maps, self.heights)
+        )
         return moved
 
     def level(self, x: float, z: float) -> float:

@@ -42,17 +42,17 @@ class Trees:
     first: int
     """The surface number of the first lobe."""
     lobes: Tensor = field(init=False)  # [4, M] crown-relative lobes on the device
-    shade: Tensor = field(init=False)  # [9, M]: crown middle, colour, radius, squash, key
+    shade: Tensor = field(init=False)  # [8, M]: crown middle, colour, radius, squash
 
     def __post_init__(self) -> None:
         lobes, shade, self.starts = [], [], [0]
-        for number, tree in enumerate(self.items):
+        for tree in self.items:
             lobes += tree.lobes
-            shade += [[*tree.middle, *tree.colour, tree.radius, tree.squash, (number * 0.618) % 1.0]] * len(tree.lobes)
+            shade += [[*tree.middle, *tree.colour, tree.radius, tree.squash]] * len(tree.lobes)
             self.starts.append(len(lobes))
         self.hulls = [max(math.sqrt(x * x + y * y + z * z) + r for x, y, z, r in t.lobes) for t in self.items]
         self.lobes = torch.tensor(lobes, dtype=torch.float32).reshape(-1, 4).T.contiguous().to(self.device)
-        self.shade = torch.tensor(shade, dtype=torch.float32).reshape(-1, 9).T.contiguous().to(self.device)
+        self.shade = torch.tensor(shade, dtype=torch.float32).reshape(-1, 8).T.contiguous().to(self.device)
 
     def outlines(self) -> "Trees":
         """The same crowns as single closed ellipsoids: enough to judge what hides what."""
