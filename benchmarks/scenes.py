@@ -1,4 +1,4 @@
-"""How fast procedural scenes render: `python benchmarks/scenes.py [--device cuda] [--seeds 0 1 2] [--sizes 960x540 ...]`.
+"""How fast procedural scenes render: `python benchmarks/scenes.py [--device cuda] [--sizes 960x540 ...]`.
 
 Prints, per size, seconds to build a scene and frames per second (median over seeds), the processor time, and what a
 3840x2160 frame needs in memory when that size is among them.
@@ -53,9 +53,8 @@ def main() -> None:
     device = torch.device(options.device)
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or platform.machine()
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout
-    print(
-        f"{datetime.now(timezone.utc):%Y-%m-%d} {name}, {options.threads} threads, torch {torch.__version__}, {commit.strip()}"
-    )
+    today = f"{datetime.now(timezone.utc):%Y-%m-%d}"
+    print(f"{today} {name}, {options.threads} threads, torch {torch.__version__}, {commit.strip()}")
     print(f"{'size':>10} {'build s':>8} {'frames/s':>9} {'s/frame':>8} {'cpu s/frame':>12} {'slowest seed':>13}")
     with torch.no_grad():
         for size in options.sizes:

@@ -1,6 +1,5 @@
 """The kinds of places: street, suburb, city, country road, forest, mountains, coast, dry land."""
 
-import math
 import random
 from dataclasses import dataclass
 
@@ -148,9 +147,20 @@ def _leaf_colours(rng: random.Random, kind: str, season: str) -> list[Colour]:
 def facade_colour(rng: random.Random) -> Colour:
     """White and pale plaster, brick, stone, concrete, and a few painted houses."""
     base = rng.choice(
-        [(0.72, 0.71, 0.68), (0.62, 0.58, 0.49), (0.50, 0.44, 0.34), (0.34, 0.15, 0.10), (0.27, 0.12, 0.08)]
-        + [(0.38, 0.37, 0.35), (0.24, 0.24, 0.25), (0.58, 0.46, 0.28), (0.45, 0.52, 0.56), (0.80, 0.79, 0.77)]
-        + [(0.55, 0.33, 0.24), (0.14, 0.15, 0.17)]
+        [
+            (0.72, 0.71, 0.68),
+            (0.62, 0.58, 0.49),
+            (0.50, 0.44, 0.34),
+            (0.34, 0.15, 0.10),
+            (0.27, 0.12, 0.08),
+            (0.38, 0.37, 0.35),
+            (0.24, 0.24, 0.25),
+            (0.58, 0.46, 0.28),
+            (0.45, 0.52, 0.56),
+            (0.80, 0.79, 0.77),
+            (0.55, 0.33, 0.24),
+            (0.14, 0.15, 0.17),
+        ]
     )
     f = rng.uniform(0.8, 1.1)
     return (base[0] * f, base[1] * f, base[2] * f)
@@ -166,10 +176,15 @@ def roof_colour(rng: random.Random) -> Colour:
 
 def car_colour(rng: random.Random) -> Colour:
     return rng.choice(
-        [(0.75, 0.75, 0.75), (0.45, 0.46, 0.48), (0.05, 0.05, 0.055), (0.02, 0.02, 0.02), (0.4, 0.03, 0.03)]
-        + [(0.03, 0.07, 0.28), (0.12, 0.13, 0.14), (0.30, 0.28, 0.22), (0.05, 0.16, 0.10)]
+        [
+            (0.75, 0.75, 0.75),
+            (0.45, 0.46, 0.48),
+            (0.05, 0.05, 0.055),
+            (0.02, 0.02, 0.02),
+            (0.40, 0.03, 0.03),
+            (0.03, 0.07, 0.28),
+            (0.12, 0.13, 0.14),
+            (0.30, 0.28, 0.22),
+            (0.05, 0.16, 0.10),
+        ]
     )
-
-
-def heading_noise(rng: random.Random) -> float:
-    return rng.choice([0.0, math.pi / 2]) + rng.gauss(0, 0.08)

@@ -40,7 +40,7 @@ class Camera:
         return torch.stack([(r[i][0] * a + r[i][1] * b + r[i][2]) * inverse for i in range(3)])
 
     def project(self, offsets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Image x, y and forward distance of points given relative to the camera, [3, ...]. Not visible: forward <= 0."""
+        """Image x, y and forward distance of points [3, ...] relative to the camera; behind it where forward <= 0."""
         r = self.rotation().tolist()
         right, up, forward = (sum(r[i][j] * offsets[i] for i in range(3)) for j in range(3))
         scale = self.focal / torch.as_tensor(forward).clamp(min=1e-3)

@@ -40,7 +40,16 @@ def render_view(world: World, camera: Camera, time: float, *, colour: bool) -> V
     images, distances, surfaces = [], [], []
     for top in range(0, camera.height, rows):
         bottom = min(top + rows, camera.height)
-        rays = trace(world.solids, world.trees, camera, time, profile, visible, rows=(top, bottom), corners=colour)
+        rays = trace(
+            world.solids,
+            world.trees,
+            camera,
+            time,
+            profile=profile,
+            visible=visible,
+            rows=(top, bottom),
+            corners=colour,
+        )
         distances.append(rays.distance[0, : bottom - top, : camera.width].clone())
         surfaces.append(rays.surface[0, : bottom - top, : camera.width].clone())
         if colour:

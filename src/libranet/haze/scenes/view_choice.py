@@ -1,4 +1,4 @@
-"""Chooses where the camera looks: a good picture has a horizon, things near and things far, and no wall before the lens."""
+"""Chooses where the camera looks: a good picture has a horizon, things near and far, and no wall before the lens."""
 
 import dataclasses
 import math
@@ -18,8 +18,9 @@ _CANDIDATES = 3
 
 
 def choose_view(
-    rng: random.Random,
     path: CameraPath,
+    *,
+    rng: random.Random,
     spread: float,  # how far the camera may turn away, radians
     terrain: Terrain,
     solids: Solids,
@@ -40,7 +41,7 @@ def _score(path: CameraPath, terrain: Terrain, solids: Solids, trees: Trees) -> 
         camera = path.at(time, *_SIZE)
         profile = terrain.profile(camera)
         large = [[(i, w) for i, w in group if w.area > 15] for group in visible_objects(solids, trees, camera, time)]
-        rays = trace(solids, trees, camera, time, profile, (large[0], large[1]))
+        rays = trace(solids, trees, camera, time, profile=profile, visible=(large[0], large[1]))
         distance, surface = rays.distance[0, :-1, :-1], rays.surface[0, :-1, :-1]
         depth = distance.clamp(1.0, 3000.0).log()
         sky = float((surface == SKY).float().mean())

@@ -13,9 +13,12 @@ from libranet.haze.scenes.foliage import Foliage
 from libranet.haze.scenes.ground import Ground
 from libranet.haze.scenes.light import Light, Shade
 from libranet.haze.scenes.noise import DetailTexture, textures
-from libranet.haze.scenes.planting import Planter
+from libranet.haze.scenes.planting import plant
+from libranet.haze.scenes.roadside import furnish
+from libranet.haze.scenes.site import Site
 from libranet.haze.scenes.solids import Solids
 from libranet.haze.scenes.terrain import Terrain
+from libranet.haze.scenes.town import build
 from libranet.haze.scenes.trees import Trees
 from libranet.haze.scenes.view_choice import choose_view
 from libranet.haze.scenes.weather import draw_light
@@ -47,22 +50,24 @@ def build_world(seed: int, device: torch.device) -> World:
     middle_z = 60.0
     host = Terrain(biome.relief, biome.road, middle_z, generator)
     path = _draw_path(rng, biome, host)
-    planter = Planter(rng, biome, host, path)
-    planter.plant()
-    first = len(planter.solids) + 1
+    site = Site(rng, biome, host, path)
+    build(site)
+    furnish(site)
+    plant(site)
+    first = len(site.solids) + 1
     path = choose_view(
-        rng,
         path,
-        biome.look_around,
-        host,
-        Solids(planter.solids, _HOST),
-        Trees(planter.trees, _HOST, textures(_HOST)[1], first),
+        rng=rng,
+        spread=biome.look_around,
+        terrain=host,
+        solids=Solids(site.solids, _HOST),
+        trees=Trees(site.trees, _HOST, textures(_HOST)[1], first),
     )
     light = draw_light(rng, path.yaw)
     terrain = host.to(device)
-    solids = Solids(planter.solids, device)
+    solids = Solids(site.solids, device)
     texture, leaves = textures(device)
-    trees = Trees(planter.trees, device, leaves, first)
+    trees = Trees(site.trees, device, leaves, first)
     reach = biome.shadow_reach
     forward = 0.72 * reach
     centre = (
