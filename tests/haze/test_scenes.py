@@ -32,22 +32,18 @@ def test_frames_have_the_promised_shapes_and_ranges() -> None:
         assert torch.isfinite(frame.flow).all()
 
 
-def test_same_seed_same_clip_bit_for_bit() -> None:
-    once, again = (list(render_clip(4, frames=2, width=64, height=36)) for _ in range(2))
+def test_same_seed_same_clip_bit_for_bit_whatever_the_global_random_state() -> None:
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    once = list(render_clip(2, frames=2, width=64, height=36))
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.manual_seed(2)
+    again = list(render_clip(2, frames=2, width=64, height=36))
     for a, b in zip(once, again, strict=True):
         assert torch.equal(a.image, b.image)
         assert torch.equal(a.depth, b.depth)
         assert torch.equal(a.flow, b.flow)
         assert torch.equal(a.occluded, b.occluded)
-
-
-def test_the_global_random_state_is_neither_used_nor_changed() -> None:
-    torch.manual_seed(1)
-    before = torch.get_rng_state()
-    a = next(iter(render_clip(2, frames=1, width=32, height=18)))
-    assert torch.equal(torch.get_rng_state(), before)
-    torch.manual_seed(2)
-    assert torch.equal(next(iter(render_clip(2, frames=1, width=32, height=18))).image, a.image)
 
 
 def test_one_seed_is_one_scene_at_every_size() -> None:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from libranet.errors import InputError
 from libranet.haze.scenes.motion import flow_between
-from libranet.haze.scenes.render import render_view
+from libranet.haze.scenes.render import exposed, render_view
 from libranet.haze.scenes.world import build_world
 
 SKY_DEPTH: float = 10_000.0
@@ -52,7 +52,7 @@ def render_clip(
 
 @torch.no_grad()
 def _frames(seed: int, frames: int, size: tuple[int, int], fps: float, device: torch.device) -> Iterator[SceneFrame]:
-    world = build_world(seed, device)
+    world = exposed(build_world(seed, device))
     cameras = [world.path.at(i / fps, *size) for i in range(frames + 1)]
     view = render_view(world, cameras[0], 0.0, colour=True)
     for i in range(frames):

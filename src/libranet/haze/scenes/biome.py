@@ -46,7 +46,7 @@ def draw_biome(rng: random.Random) -> Biome:
         * rng.uniform(0.6, 1.1),
         sea=-1.6 if kind == "coast" else (-5.0 if kind == "mountain" and rng.random() < 0.4 else None),
         shore=rng.uniform(0.06, 0.2),
-        clearing={"street": 90.0, "city": 400.0, "suburb": 110.0, "forest": 45.0}.get(kind, 60.0),
+        clearing={"street": 130.0, "city": 450.0, "suburb": 110.0, "forest": 45.0}.get(kind, 60.0),
     )
     has_road = kind in ("street", "city", "suburb", "country") or rng.random() < 0.6
     block = (rng.uniform(55, 95), rng.uniform(60, 120)) if urban else None
@@ -60,6 +60,7 @@ def draw_biome(rng: random.Random) -> Biome:
         rise_length=rng.uniform(70, 160),
         phase=rng.uniform(0, 6.28),
         block=block,
+        town=block[0] * (5.0 if kind == "city" else 1.5) if block else 0.0,
         paved=urban or kind == "suburb" or rng.random() < 0.75,
     )
     moves = {
@@ -81,7 +82,7 @@ def draw_biome(rng: random.Random) -> Biome:
         ),
         bushes={"suburb": 30, "country": 35, "forest": 60, "mountain": 45, "dry": 90, "coast": 40}.get(kind, 0),
         moves=moves if has_road else (0.0, *moves[1:]),
-        look_towards=-0.75 if kind == "coast" else 0.0,
+        look_towards=-0.5 if kind == "coast" else 0.0,
         look_around=0.25 if urban else 0.5,
         shadow_reach=200.0 if kind == "city" else 110.0,
     )

@@ -8,6 +8,8 @@ from torch import Tensor
 
 from libranet.haze.scenes.roads import Road
 
+TURN = 6.0  # seconds of path that are known to be free
+
 
 @dataclass(frozen=True)
 class Camera:
@@ -66,6 +68,8 @@ class CameraPath:
     """Follow this road: `start` and `yaw` are then relative to its centre line."""
 
     def at(self, time: float, width: int, height: int) -> Camera:
+        """The camera at a time in seconds. After `TURN` seconds it goes back the way it came, and so on."""
+        time = abs((time + TURN) % (2 * TURN) - TURN)
         x, y, z = (p + v * time for p, v in zip(self.start, self.velocity, strict=True))
         yaw = self.yaw
         if self.road is not None:

@@ -69,7 +69,8 @@ def _pavements(colour: Tensor, patch: Patch, palette: Palette, road: Road) -> Te
     walk = torch.maximum(step(reach - side.abs(), patch.across), step(reach - cross.abs(), patch.along))
     wide, deep = road.block or (1e4, 1e4)
     plot = hash01((road.side(patch.x, z) / wide).floor(), (z / deep + 0.37).floor())
-    colour = mix(colour, stone * (0.6 + 0.4 * plot), (plot > 0.35).float())  # the rest are gardens
+    built = (plot > 0.35) & road.in_town(patch.x, z)
+    colour = mix(colour, stone * (0.6 + 0.4 * plot), built.float())  # the rest are gardens
     kerb = step(0.18 - (side.abs() - road.half_width).abs(), patch.across) * (cross.abs() > road.half_width)
     return mix(colour, stone * (1 + 0.35 * kerb), walk)
 

@@ -14,7 +14,7 @@ from libranet.haze.scenes.trace import trace, visible_objects
 from libranet.haze.scenes.trees import Trees
 
 _SIZE = (48, 27)
-_CANDIDATES = 3
+_CANDIDATES = 4
 
 
 def choose_view(
@@ -28,8 +28,8 @@ def choose_view(
 ) -> CameraPath:
     """The best of a few variations of yaw and pitch, judged by small depth pictures along the way (on the host)."""
     variations, outlines = [path], trees.outlines()
-    for _ in range(_CANDIDATES - 1):
-        turn = rng.gauss(0, 0.12 if path.road is not None else spread)
+    for i in range(_CANDIDATES - 1):
+        turn = rng.gauss(0, 0.12 if path.road is not None else spread * (1 + i))
         tilt = rng.gauss(0, 0.06)
         variations.append(dataclasses.replace(path, yaw=path.yaw + turn, pitch=path.pitch + tilt))
     return max(variations, key=lambda p: _score(p, terrain, solids, outlines))
@@ -46,7 +46,14 @@ def _score(path: CameraPath, terrain: Terrain, solids: Solids, trees: Trees) -> 
         depth = distance.clamp(1.0, 3000.0).log()
         sky = float((surface == SKY).float().mean())
         blocked = float((distance < 4.0).float().mean())
+        crowded = float((distance < 9.0).float().mean())
         spread = float(torch.quantile(depth.flatten(), 0.9) - torch.quantile(depth.flatten(), 0.1))
-        score = spread - 6.0 * max(0.0, blocked - 0.12) - 4.0 * max(0.0, sky - 0.6) - 3.0 * max(0.0, 0.08 - sky)
+        score = (
+            spread
+            - 6.0 * max(0.0, blocked - 0.12)
+            - 4.0 * max(0.0, sky - 0.6)
+            - 4.0 * max(0.0, crowded - 0.45)
+            - 3.0 * max(0.0, 0.08 - sky)
+        )
         worst = min(worst, score)
     return worst

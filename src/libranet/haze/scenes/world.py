@@ -1,5 +1,6 @@
 """Draws a whole scene from a seed: the land, what stands on it, the light, and the camera's path through it."""
 
+import dataclasses
 import math
 import random
 from dataclasses import dataclass
@@ -7,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from libranet.haze.scenes.biome import Biome, draw_biome
-from libranet.haze.scenes.camera import CameraPath
+from libranet.haze.scenes.camera import TURN, CameraPath
 from libranet.haze.scenes.facades import Facades
 from libranet.haze.scenes.foliage import Foliage
 from libranet.haze.scenes.ground import Ground
@@ -50,6 +51,7 @@ def build_world(seed: int, device: torch.device) -> World:
     middle_z = 60.0
     host = Terrain(biome.relief, biome.road, middle_z, generator)
     path = _draw_path(rng, biome, host)
+    path = _lifted(path, host)
     site = Site(rng, biome, host, path)
     build(site)
     furnish(site)
@@ -153,3 +155,15 @@ def _draw_path(rng: random.Random, biome: Biome, terrain: Terrain) -> CameraPath
 def _clear_height(terrain: Terrain, x: float, z: float, course: float) -> float:
     """The highest ground along the first hundred metres."""
     return max(terrain.level(x + math.sin(course) * d, z + math.cos(course) * d) for d in range(0, 120, 10))
+
+
+def _lifted(path: CameraPath, terrain: Terrain) -> CameraPath:
+    """The same path, high enough to stay above ground and closed forest."""
+    if path.road is not None:
+        return path
+    x, y, z = (
+        torch.tensor([path.at(0.25 * i, 16, 16).position[k] for i in range(int(4 * TURN) + 1)]) for k in range(3)
+    )
+    lacking = float((terrain.height(x, z) + 1.4 - y).max())
+    start = path.start
+    return dataclasses.replace(path, start=(start[0], start[1] + max(0.0, lacking), start[2]))
