@@ -189,7 +189,7 @@ def conifer(rng: random.Random, spot: Spot, height: float, colour: Colour, lobes
         share = (i + 0.3) / lobes
         bough = width * (1.02 - 0.92 * share)
         angle = 2.4 * i + rng.uniform(-0.4, 0.4)
-        radius = max(bough * rng.uniform(0.62, 0.78), 0.55 * squash * height / lobes)
+        radius = max(bough * rng.uniform(0.62, 0.78), 0.8 * squash * height / lobes * (1 - 0.55 * share))
         out = bough * 0.42 * (1 - share)
         parts.append((out * math.cos(angle), (share - 0.5) * height * 0.84 * squash, out * math.sin(angle), radius))
     middle = (x, base + height * 0.55, z)
