@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from libranet.data.arrays import Image, Map
 from libranet.data.atomic import read_json, write_json
-from libranet.data.frames import Box, FrameFiles, Image
-from libranet.data.maps import Map, read_map
+from libranet.data.frames import Box, FrameFiles
+from libranet.data.maps import read_map
 from libranet.errors import InputError
 
 CLIP_FORMAT = "libranet-clip"
@@ -98,9 +99,10 @@ def modality_file(modality: str, index: int) -> str:
 class Clip:
     """Reads a clip's frames and maps, whole or cropped."""
 
-    def __init__(self, folder: str | Path) -> None:
+    def __init__(self, folder: str | Path, info: ClipInfo | None = None) -> None:
+        """`info` stands in for clip.json while a clip is still being made."""
         self.folder = Path(folder)
-        self.info = ClipInfo.load(self.folder)
+        self.info = info or ClipInfo.load(self.folder)
 
     def __len__(self) -> int:
         return self.info.frames

@@ -31,6 +31,8 @@ class DatasetInfo:
     """Clips that failed checks, with the checks' names; in neither part."""
     failures: dict[str, str] = field(default_factory=dict)
     """Sources that gave no clip, with the reason."""
+    complete: bool = False
+    """False while clips are still being made."""
 
     def save(self, folder: Path) -> None:
         """Write dataset.json."""

@@ -11,8 +11,9 @@ from typing import NamedTuple, Protocol
 import cv2
 import numpy as np
 
+from libranet.data.arrays import Image
 from libranet.data.atomic import write_atomically
-from libranet.data.png_bands import Image, encode_png, png_size, read_png_rows
+from libranet.data.png_bands import encode_png, png_size, read_png_rows
 from libranet.errors import InputError, MissingDependencyError
 
 IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp"})

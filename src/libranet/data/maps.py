@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from libranet.data.arrays import Map
 from libranet.data.atomic import write_atomically
 from libranet.data.exr import encode_exr, read_exr_rows
 from libranet.data.frames import Box
@@ -16,8 +17,6 @@ MAP_CHANNELS: dict[str, tuple[tuple[str, ...], ...]] = {
     "flow": (("u", "v"),),
 }
 """Channel names by modality. A transmission has three channels where scattering depends on the colour."""
-
-Map = npt.NDArray[np.float32]
 
 
 def write_map(path: Path, modality: str, values: npt.NDArray[np.floating]) -> None:  # [C, H, W]

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
-import numpy.typing as npt
 
+from libranet.data.arrays import Image
 from libranet.errors import InputError
 
 BAND_ROWS = 64
@@ -22,8 +22,6 @@ MARK = b"laNd"
 """An ancillary, private, safe-to-copy-never chunk: the number of rows in a band. Its presence promises the layout."""
 _ZLIB_HEADER = b"\x78\x01"
 _SUB, _UP = 1, 2
-
-Image = npt.NDArray[np.uint8]
 
 
 def encode_png(

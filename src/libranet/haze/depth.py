@@ -5,12 +5,10 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-from libranet.data.png_bands import Image
+from libranet.data.arrays import Image, Plane
 from libranet.errors import InputError
 
-Plane = npt.NDArray[np.float32]
 Meaning = Literal["disparity", "distance"]
 
 SAMPLES_PER_FRAME = 20_000

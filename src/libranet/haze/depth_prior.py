@@ -11,8 +11,8 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from libranet.data.png_bands import Image
-from libranet.haze.depth import Meaning, Plane
+from libranet.data.arrays import Image, Plane
+from libranet.haze.depth import Meaning
 
 WORK_WIDTH = 384
 SEGMENT_SIZE = 20
@@ -65,14 +65,14 @@ def _region_values(image: Image, ramp: npt.NDArray, rng: np.random.Generator, sh
     lab = cv2.cvtColor(image, cv2.COLOR_RGB2LAB)
     segments = cv2.ximgproc.createSuperpixelSLIC(lab, cv2.ximgproc.SLIC, SEGMENT_SIZE, 20.0)
     segments.iterate(5)
-    labels = segments.getLabels().ravel()
+    labels = np.asarray(segments.getLabels(), np.int64).ravel()
     count = np.bincount(labels).clip(1)
     colour = np.stack([np.bincount(labels, plane.ravel()) / count for plane in cv2.split(lab)], axis=1) / 255.0
     foot = np.zeros(len(count), np.float32)
     np.maximum.at(foot, labels, ramp.ravel())
     directions = rng.normal(0.0, 6.0, (3, 6))
     waves = np.cos(colour @ directions + rng.uniform(0.0, 2.0 * np.pi, 6)).mean(1)
-    value = (1.0 - share) * foot + share * (0.35 + 0.65 * waves) * (0.25 + foot)
+    value = (1.0 - share) * foot + share * (0.35 + 0.65 * waves) * (0.45 + foot)
     segmented = value[labels].reshape(ramp.shape).astype(np.float32)
     return 0.6 * cv2.GaussianBlur(segmented, (0, 0), 2.0) + 0.4 * ramp
 

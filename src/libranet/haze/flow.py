@@ -6,9 +6,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from libranet.data.png_bands import Image
-
-Field = npt.NDArray[np.float32]
+from libranet.data.arrays import Field, Image
 
 
 class FlowEstimator(Protocol):

@@ -1,12 +1,9 @@
-"""Edge-aware upsampling: the guided filter in its fast form (He and Sun), which fits at proxy size, applies at native."""
+"""Edge-aware upsampling: the guided filter in its fast form, fitted at proxy size and applied at native size."""
 
 import cv2
 import numpy as np
-import numpy.typing as npt
 
-from libranet.data.png_bands import Image
-
-Plane = npt.NDArray[np.float32]
+from libranet.data.arrays import Image, Plane
 
 
 def guided_upsample(
@@ -31,9 +28,9 @@ def guided_upsample(
     covariance = cv2.blur(small * values, side) - mean_guide * mean_value
     slope = covariance / (variance + epsilon)
     offset = mean_value - slope * mean_guide
-    slope, offset = (
+    planes = [
         cv2.resize(cv2.blur(plane, side), (width, height), interpolation=cv2.INTER_LINEAR) for plane in (slope, offset)
-    )
-    np.multiply(slope, grey, out=slope)
-    np.add(slope, offset, out=slope)
-    return np.clip(slope, 0.0, 1.0, out=slope)
+    ]
+    result: Plane = np.multiply(planes[0], grey, out=planes[0])
+    np.add(result, planes[1], out=result)
+    return np.clip(result, 0.0, 1.0, out=result)

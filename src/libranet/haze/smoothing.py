@@ -4,12 +4,9 @@ from collections.abc import Sequence
 
 import cv2
 import numpy as np
-import numpy.typing as npt
 
-from libranet.data.png_bands import Image
-from libranet.haze.flow import Field, invert_flow, warp
-
-Plane = npt.NDArray[np.float32]
+from libranet.data.arrays import Field, Image, Plane
+from libranet.haze.flow import invert_flow, warp
 
 TOLERANCE = 0.10
 """Colour difference (mean over channels, 0 to 1) beyond which a warped pixel is taken for another surface."""
