@@ -7,13 +7,17 @@ import typer
 from rich.console import Console
 
 import libranet
+from libranet.cli.data import data
 from libranet.cli.info import info
+from libranet.cli.synth import synth
 from libranet.errors import LibraNetError
 
 EXIT_USER_ERROR = 2
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "info": info,
+    "synth": synth,
+    "data": data,
 }
 
 
