@@ -84,11 +84,13 @@ def read_exr_rows(
 def _unpack(data: bytes, shape: tuple[int, int, int], path: Path) -> Half:
     size = 2 * shape[0] * shape[1] * shape[2]
     if len(data) != size:
+        inflate = zlib.decompressobj()
         try:
-            data = zlib.decompressobj().decompress(data, size)
+            # One byte more than expected makes zlib go on to the end and compare its checksum.
+            data = inflate.decompress(data, size + 1)
         except zlib.error as error:
             raise InputError(f"expected a whole EXR, found damaged data in {path}: {error}") from error
-        if len(data) != size:
+        if len(data) != size or not inflate.eof:
             raise InputError(f"expected a whole EXR, found a short block in {path}")
         data = _restore(data)
     return np.frombuffer(data, "<f2").reshape(shape)

@@ -39,33 +39,41 @@ class DepthRange:
     meaning: Meaning
     low: float
     high: float
-    sky: float = float("inf")
-    """Distances from here on are sky: they are left out of the percentiles and lie at 1."""
 
     @classmethod
     def measure(
-        cls,
-        frames: Iterable[Plane],
-        meaning: Meaning,
-        *,
-        percentiles: tuple[float, float] = (2.0, 98.0),
-        sky: float = float("inf"),
+        cls, frames: Iterable[Plane], meaning: Meaning, *, percentiles: tuple[float, float] = (2.0, 98.0)
     ) -> "DepthRange":
-        """Take the percentiles over all frames, from a regular grid of pixels of each."""
-        samples = []
-        for frame in frames:
-            step = max(int(np.sqrt(frame.size / SAMPLES_PER_FRAME)), 1)
-            values = frame[::step, ::step].ravel()
-            samples.append(values[values < sky])
-        values = np.concatenate(samples) if samples else np.empty(0, np.float32)
-        if not np.isfinite(values).all():
-            raise InputError("expected finite depth values, got infinities or NaN from the estimator")
-        if values.size == 0:
-            return cls(meaning, 0.0, 1.0, sky)
+        """Take the percentiles of an estimator's values over all frames."""
+        values = _samples(frames)
         low, high = (float(value) for value in np.percentile(values, percentiles))
-        return cls(meaning, low, high if high > low else low + 1.0, sky)
+        return cls(meaning, low, high if high > low else low + 1.0)
+
+    @classmethod
+    def measure_metres(cls, frames: Iterable[Plane], *, sky: float, percentile: float = 80.0) -> "DepthRange":
+        """For exact distances: proportional to the metres from the camera up to a percentile of what is not sky.
+
+        So the haze is the physical one, exp(-constant * metres), up to that distance, and stays as it is beyond. The
+        paper's range of disparities would put half of a street scene's haze within twice the nearest distance.
+        """
+        values = _samples(frames)
+        solid = values[values < sky]
+        high = float(np.percentile(solid, percentile)) if solid.size else 1.0
+        return cls("distance", 0.0, max(high, 1e-3))
 
     def normalise(self, raw: Plane) -> Plane:
         """Bring raw values to 0 (near) .. 1 (far). Disparity is turned round: d = 1 - normalised disparity."""
         scaled = np.clip((raw - self.low) / (self.high - self.low), 0.0, 1.0).astype(np.float32)
         return 1.0 - scaled if self.meaning == "disparity" else scaled
+
+
+def _samples(frames: Iterable[Plane]) -> np.ndarray:
+    """Values of all frames from a regular grid of pixels of each."""
+    samples = []
+    for frame in frames:
+        step = max(int(np.sqrt(frame.size / SAMPLES_PER_FRAME)), 1)
+        samples.append(np.asarray(frame[::step, ::step]).ravel())
+    values = np.concatenate(samples)
+    if not np.isfinite(values).all():
+        raise InputError("expected finite depth values, got infinities or NaN from the estimator")
+    return values

@@ -129,7 +129,7 @@ def _synthesise(task: ClipTask, work: Path, count: int, exact: bool, progress: P
     scratch = work / SCRATCH
     if exact:
         distances = (np.load(scratch / f"{i:05d}-distance.npy", mmap_mode="r") for i in range(count))
-        depth_range = task.source.range or DepthRange.measure(distances, "distance", sky=task.source.sky)
+        depth_range = task.source.range or DepthRange.measure_metres(distances, sky=task.source.sky)
         smooth: list[Plane] = []
     else:
         raw = [np.load(scratch / f"{i:05d}-depth.npy") for i in range(count)]

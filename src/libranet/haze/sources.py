@@ -58,7 +58,7 @@ class ClipSource(Protocol):
 
     @property
     def range(self) -> DepthRange | None:
-        """How exact distances are normalised; None to measure percentiles (below `sky`)."""
+        """How exact distances are normalised; None to measure it over the clip."""
         ...
 
     @property
