@@ -47,6 +47,11 @@ class CameraMove:
         shift = max(abs(p) + abs(q) for p, q in zip(self.pan, self.parallax, strict=True))
         return (1.0 + 2.0 * shift) / (1.0 - abs(self.dolly))
 
+    @property
+    def gap(self) -> float:
+        """The widest strip that the move can uncover beside a near thing."""
+        return 0.5 * max(map(abs, self.parallax)) + 0.5 * abs(self.dolly)
+
 
 @dataclass(frozen=True)
 class MovedFrame:
@@ -89,7 +94,9 @@ def _render(
     x += (width - 1) / 2
     y += (height - 1) / 2
     source, known = _splat(x, y, near, _whole(x, y), size)
-    map_x, map_y, filled = _backward_map(source, known, x, y, near, size=size)
+    # A torn slope adds its own width, which is at most the gap / TEAR, to the strip that the move uncovers.
+    reach = round(width * move.gap * (1.0 + 1.0 / TEAR)) + 4
+    map_x, map_y, filled = _backward_map(source, known, x, y, near, size=size, reach=reach)
     image = cv2.remap(canvas, map_x, map_y, cv2.INTER_CUBIC, borderMode=cv2.BORDER_REFLECT_101)
     moved = cv2.remap(near, map_x, map_y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT_101)
     here_x, here_y = map_x - (columns - 1) / 2, map_y - (rows - 1) / 2
@@ -145,7 +152,7 @@ def _splat(x: Plane, y: Plane, near: Plane, whole: np.ndarray, size: tuple[int, 
 
 
 def _backward_map(
-    source: np.ndarray, known: np.ndarray, x: Plane, y: Plane, near: Plane, *, size: tuple[int, int]
+    source: np.ndarray, known: np.ndarray, x: Plane, y: Plane, near: Plane, *, size: tuple[int, int], reach: int
 ) -> tuple[Plane, Plane, np.ndarray]:
     """Canvas coordinates of every frame pixel, sub-pixel exact where known, mirrored background where not."""
     width, height = size
@@ -157,7 +164,7 @@ def _backward_map(
     filled = ~known
     if filled.any():
         nearness = np.where(known, near.ravel()[source], 2.0).astype(np.float32)
-        side = max(width // 60, 3) * 2 + 1
+        side = 2 * reach + 1
         background = known & (nearness <= cv2.erode(nearness, np.ones((side, side), np.uint8)) + 0.1)
         _, labels = cv2.distanceTransformWithLabels(
             (~background).astype(np.uint8), cv2.DIST_L2, 5, labelType=cv2.DIST_LABEL_PIXEL

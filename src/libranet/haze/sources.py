@@ -100,15 +100,15 @@ class VideoSource:
                     raise InputError(f"expected a video stream in {self.path}, found none")
                 for frame in container.decode(container.streams.video[0]):
                     time = frame.time or 0.0
-                    origin = time if origin is None else origin
-                    if time - origin < count / request.fps - 1e-6:
-                        continue
                     if shape is not None and (frame.width, frame.height) != shape:
                         raise InputError(
                             f"expected one resolution in {self.path}, got {shape[0]}x{shape[1]} and then "
                             f"{frame.width}x{frame.height} at {time:.2f} s; cut the video there"
                         )
                     shape = (frame.width, frame.height)
+                    origin = time if origin is None else origin
+                    if time - origin < count / request.fps - 1e-6:
+                        continue
                     if count >= start:
                         yield SourceFrame(fit(frame.to_ndarray(format="rgb24"), request.size))
                     count += 1
