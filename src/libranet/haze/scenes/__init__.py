@@ -54,9 +54,9 @@ def render_clip(
 def _frames(seed: int, frames: int, width: int, height: int, fps: float, device: torch.device) -> Iterator[SceneFrame]:
     world = build_world(seed, device)
     cameras = [world.path.at(i / fps, width, height) for i in range(frames + 1)]
-    view = render_view(world, cameras[0], 0.0, device, colour=True)
+    view = render_view(world, cameras[0], 0.0, colour=True)
     for i in range(frames):
-        following = render_view(world, cameras[i + 1], (i + 1) / fps, device, colour=i + 1 < frames)
+        following = render_view(world, cameras[i + 1], (i + 1) / fps, colour=i + 1 < frames)
         flow, occluded = flow_between(world, view, following)
         depth = view.distance.clamp(max=SKY_DEPTH)
         assert view.image is not None

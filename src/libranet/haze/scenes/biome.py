@@ -25,6 +25,7 @@ class Biome:
     """Share of conifers among trees."""
     trees: int
     """Trees wanted near the path."""
+    bushes: int
     moves: tuple[float, float, float, float]
     """How likely: drive, fly, pan, dolly."""
     look_towards: float
@@ -40,13 +41,13 @@ def draw_biome(rng: random.Random) -> Biome:
         hills={"mountain": 90.0, "forest": 60.0, "country": 40.0}.get(kind, 30.0) * rng.uniform(0.5, 1.3),
         rolls={"mountain": 14.0, "country": 5.0, "forest": 5.0, "dry": 7.0, "coast": 5.0}.get(kind, 0.6)
         * rng.uniform(0.5, 1.4),
-        mountains=0.0 if rng.random() < (0.1 if kind in ("mountain", "dry") else 0.45) else rng.uniform(250, 1300),
+        mountains=0.0 if rng.random() < (0.1 if kind in ("mountain", "dry") else 0.45) else rng.uniform(180, 900),
         mountain_start=rng.uniform(500, 2500) if kind == "mountain" else rng.uniform(1500, 4000),
         forest={"forest": 0.85, "mountain": 0.5, "dry": 0.0, "street": 0.3, "city": 0.1}.get(kind, 0.35)
         * rng.uniform(0.6, 1.1),
         sea=-1.6 if kind == "coast" else (-5.0 if kind == "mountain" and rng.random() < 0.4 else None),
         shore=rng.uniform(0.06, 0.2),
-        clearing={"street": 90.0, "city": 400.0, "suburb": 110.0, "forest": 22.0}.get(kind, 60.0),
+        clearing={"street": 90.0, "city": 400.0, "suburb": 110.0, "forest": 45.0}.get(kind, 60.0),
     )
     has_road = kind in ("street", "city", "suburb", "country") or rng.random() < 0.6
     block = (rng.uniform(55, 95), rng.uniform(60, 120)) if urban else None
@@ -76,9 +77,10 @@ def draw_biome(rng: random.Random) -> Biome:
         conifers={"mountain": 0.8, "forest": rng.choice([0.1, 0.5, 0.95]), "street": 0.05, "city": 0.05}.get(
             kind, 0.25
         ),
-        trees={"street": 34, "city": 50, "suburb": 70, "country": 60, "forest": 170, "mountain": 80, "coast": 40}.get(
+        trees={"street": 34, "city": 50, "suburb": 70, "country": 60, "forest": 190, "mountain": 80, "coast": 40}.get(
             kind, 18
         ),
+        bushes={"suburb": 30, "country": 35, "forest": 60, "mountain": 45, "dry": 90, "coast": 40}.get(kind, 0),
         moves=moves if has_road else (0.0, *moves[1:]),
         look_towards=-0.75 if kind == "coast" else 0.0,
         look_around=0.25 if urban else 0.5,
@@ -105,7 +107,7 @@ def _draw_palette(rng: random.Random, kind: str, season: str) -> Palette:
     grey = rng.uniform(0.22, 0.42)
     green = rng.uniform(0.8, 1.2)
     canopy: tuple[Colour, Colour] = {
-        "autumn": ((0.10, 0.075, 0.02), (0.24, 0.115, 0.025)),
+        "autumn": ((0.08, 0.072, 0.022), (0.17, 0.092, 0.026)),
         "winter": ((0.055, 0.06, 0.035), (0.09, 0.08, 0.055)),
         "spring": ((0.05, 0.10, 0.018), (0.085, 0.14, 0.03)),
     }.get(season, ((0.03, 0.062, 0.016), (0.062, 0.10, 0.026)))
@@ -132,7 +134,13 @@ def _leaf_colours(rng: random.Random, kind: str, season: str) -> list[Colour]:
         "spring": [(0.085, 0.16, 0.025), (0.11, 0.18, 0.035), (0.45, 0.36, 0.37), (0.07, 0.13, 0.02)],
         "summer": [(0.042, 0.088, 0.016), (0.058, 0.105, 0.022), (0.07, 0.11, 0.03), (0.035, 0.075, 0.02)],
         "late": [(0.07, 0.10, 0.022), (0.10, 0.11, 0.03), (0.05, 0.085, 0.02)],
-        "autumn": [(0.34, 0.15, 0.02), (0.30, 0.20, 0.03), (0.22, 0.07, 0.02), (0.12, 0.11, 0.025)],
+        "autumn": [
+            (0.24, 0.11, 0.02),
+            (0.22, 0.145, 0.028),
+            (0.17, 0.058, 0.02),
+            (0.10, 0.095, 0.025),
+            (0.06, 0.085, 0.02),
+        ],
         "winter": [(0.10, 0.085, 0.06), (0.05, 0.07, 0.03), (0.12, 0.10, 0.07)],
     }[season]
 

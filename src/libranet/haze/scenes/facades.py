@@ -26,19 +26,20 @@ class Facades:
         row = self.solids.table[:, number]
         speed = self.solids.velocity[:, number]
         px, pz, base, hx, hz, height, c, s, slope, stuff = row[:10]
-        colour, roof, storey, bay, key = row[10:13], row[13:16], row[16], row[17], row[18]
+        colour, roof, storey, bay, key, hovers = row[10:13], row[13:16], row[16], row[17], row[18], row[19]
         wx, wz = points[0] - px - speed[0] * time, points[2] - pz - speed[1] * time
         x, y, z = wx * c - wz * s, points[1] - base, wx * s + wz * c
 
         # The face is the one whose plane is nearest.
         top = (height + slope * (hx - x.abs()) - y) * torch.rsqrt(1 + slope * slope)
         to_x, to_z = hx - x.abs(), hz - z.abs()
-        on_top = (top < to_x) & (top < to_z)
+        under = (hovers > 0) & (y < to_x) & (y < to_z) & (y < top)
+        on_top = ((top < to_x) & (top < to_z)) | under
         on_x = ~on_top & (to_x < to_z)
         flat = torch.rsqrt(1 + slope * slope)
         nx = torch.where(on_top, slope * flat * x.sign(), torch.where(on_x, x.sign(), 0.0))
         nz = torch.where(on_top | on_x, 0.0, z.sign())
-        ny = torch.where(on_top, flat, 0.0)
+        nx, ny = torch.where(under, 0.0, nx), torch.where(under, -1.0, torch.where(on_top, flat, 0.0))
         round_ = (stuff == Stuff.TRUNK) | (stuff == Stuff.POLE)
         radial = torch.rsqrt(x * x + z * z + 1e-6)
         nx, nz = torch.where(round_ & ~on_top, x * radial, nx), torch.where(round_ & ~on_top, z * radial, nz)
@@ -51,8 +52,8 @@ class Facades:
         half = torch.where(on_x, hz, hx)
         v = torch.where(on_top, z, y)
         shift = key * 37.0
-        fine = self.texture.sample(u + shift, v, 1.7, footprint * facing**-0.45)
-        large = self.texture.sample(u + shift, v + 0.3 * x, 19.0, footprint * facing**-0.45)
+        fine = self.texture.sample(u + shift, v, 3.4, footprint * facing**-0.45)
+        large = self.texture.sample(u + shift, v + 0.3 * x, 38.0, footprint * facing**-0.45)
 
         wall, glass, frame = self._wall(
             u, y, half, height, colour, storey, bay, key, number, on_x, fine, large, footprint, stretched
@@ -63,7 +64,7 @@ class Facades:
         tiles = torch.where(slope > 0, tiles * courses, tiles * (1 + 0.1 * large[1]))
         building = stuff == Stuff.BUILDING
         plain = colour * (1 + 0.10 * fine[0] + 0.08 * large[0])
-        bark = colour * torch.exp(0.35 * self.texture.sample(u * 3.0 + shift, y * 0.6, 1.3, footprint)[0])
+        bark = colour * torch.exp(0.35 * self.texture.sample(u * 3.0 + shift, y * 0.6, 2.6, footprint)[0])
         cabin = (stuff == Stuff.CABIN) & ~on_top
         body = stuff == Stuff.CAR
         albedo = torch.where(building, torch.where(on_top, tiles, wall), torch.where(stuff == Stuff.TRUNK, bark, plain))
@@ -153,7 +154,7 @@ class Facades:
         shop = (key > 0.4) & tall_building & (y < storey)
         wall = torch.where(shop, wall * 0.55, wall)
         trim = torch.where(key > 0.5, 0.7, 0.18)
-        wall = torch.lerp(wall, trim.expand_as(wall), frame * 0.75)
+        wall = torch.lerp(wall, trim.expand_as(wall), (frame * 0.75 + (window - glass)).clamp(0, 1))
         pane = torch.where(blinds, 0.32, 0.02).expand_as(wall)
         return torch.lerp(wall, pane, glass), glass * torch.where(blinds, 0.35, 1.0), frame
 

@@ -1,19 +1,18 @@
 """The look of crowns: leaves lit from outside, dark inside, glowing a little against the light."""
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from libranet.haze.scenes.light import Shade
-from libranet.haze.scenes.noise import DetailTexture
+from libranet.haze.scenes.noise import normalised
 from libranet.haze.scenes.trees import Trees
 
 
 class Foliage:
     """Shades points of crowns."""
 
-    def __init__(self, trees: Trees, shade: Shade, texture: DetailTexture) -> None:
-        self.trees, self.shade, self.texture = trees, shade, texture
+    def __init__(self, trees: Trees, shade: Shade) -> None:
+        self.trees, self.shade = trees, shade
 
     def radiance(
         self,
@@ -27,19 +26,20 @@ class Foliage:
         local = points - middle
         stretched = torch.stack([local[0], local[1] * squash, local[2]])
         from_lobe = stretched - lobes[:3]
-        outward = F.normalize(from_lobe, dim=0)
-        depth = (from_lobe.norm(dim=0) / lobes[3]).clamp(0, 1)  # 1 on the outer shell, 0.8 on the inner
-        from_middle = F.normalize(stretched, dim=0)
+        outward = normalised(from_lobe)
+        depth = (from_lobe.norm(dim=0) / lobes[3]).clamp(0, 1)  # 1 on the outer shell, less on the inner ones
+        from_middle = normalised(stretched)
         footprint = pixel * distance * 1.3
         x, y, z = points
-        a = self.texture.sample(x * 0.8 + y * 0.6 + key * 9, z * 0.8 - y * 0.62, 2.1, footprint)
-        b = self.texture.sample(x * 0.6 - y * 0.8, z * 0.7 + y * 0.71 + key * 5, 5.3, footprint)
-        leaf = torch.exp(0.45 * a[0] + 0.25 * a[2] + 0.25 * b[0])
-        albedo = colour * leaf * torch.stack([1 + 0.10 * b[1], 1 + 0.0 * b[1], 1 - 0.10 * b[1]])
-        normal = F.normalize(0.55 * outward + 0.45 * from_middle + 0.45 * torch.stack([a[0], a[1], b[1]]), dim=0)
-        inner = ((depth - 0.8) / 0.2).clamp(0, 1)
+        leaves = self.trees.leaves
+        a, b = leaves.sample(x, y, z, 0.9) * (1.4 - footprint * 16.0).clamp(0, 1)
+        c, e = leaves.sample(z, x, y, 4.3) * (1.4 - footprint * 3.5).clamp(0, 1)
+        leaf = torch.exp(0.30 * a + 0.30 * b + 0.32 * c)
+        albedo = colour * leaf * torch.stack([1 + 0.10 * e, torch.ones_like(e), 1 - 0.10 * e])
+        normal = normalised(0.55 * outward + 0.45 * from_middle + 0.45 * torch.stack([a, b, c]))
+        inner = ((depth - 0.72) / 0.28).clamp(0, 1)
         height = (stretched[1] / radius.clamp(min=0.1) * 0.5 + 0.5).clamp(0, 1)
-        open_sky = (0.30 + 0.45 * inner + 0.25 * height) * (0.75 + 0.35 * (a[0] * 0.5 + 0.5).clamp(0, 1))
+        open_sky = (0.22 + 0.53 * inner + 0.25 * height) * (0.75 + 0.35 * (a * 0.5 + 0.5).clamp(0, 1))
         return self.shade.lit(
             albedo.clamp(0.003, 0.8), normal, points + from_middle * 0.3, open_sky.clamp(0, 1), through=0.35, bias=0.6
         )

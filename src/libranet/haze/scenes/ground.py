@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from libranet.haze.scenes.light import Light, Shade
-from libranet.haze.scenes.noise import DetailTexture, hash01, pulse, smoothstep, step
+from libranet.haze.scenes.noise import DetailTexture, SolidTexture, hash01, normalised, pulse, smoothstep, step
 from libranet.haze.scenes.sky import sky_radiance
 from libranet.haze.scenes.solids import Colour
 from libranet.haze.scenes.terrain import Terrain
@@ -37,8 +36,17 @@ class Palette:
 class Ground:
     """Shades points of the terrain."""
 
-    def __init__(self, palette: Palette, terrain: Terrain, light: Light, shade: Shade, texture: DetailTexture) -> None:
-        self.palette, self.terrain, self.light, self.shade, self.texture = palette, terrain, light, shade, texture
+    def __init__(
+        self,
+        palette: Palette,
+        terrain: Terrain,
+        light: Light,
+        shade: Shade,
+        texture: DetailTexture,
+        leaves: SolidTexture,
+    ) -> None:
+        self.palette, self.terrain, self.light, self.shade = palette, terrain, light, shade
+        self.texture, self.leaves = texture, leaves
 
     def radiance(
         self,
@@ -54,7 +62,7 @@ class Ground:
         across = pixel * distance
         along = across / facing
         footprint = across * facing**-0.45
-        albedo, normal, gloss_free = self._albedo(points, normal, cover, footprint, across, along)
+        albedo, normal, gloss_free = self._albedo(points, normal, cover, bare, footprint, across, along)
         crowd = self.shade.crowded(x, z)
         open_sky = (1 - 0.75 * crowd) * gloss_free
         for cx, cz, hx, hz in cars:
@@ -70,15 +78,23 @@ class Ground:
         return out
 
     def _albedo(
-        self, points: Tensor, normal: Tensor, cover: Tensor, footprint: Tensor, across: Tensor, along: Tensor
+        self,
+        points: Tensor,
+        normal: Tensor,
+        cover: Tensor,
+        bare: Tensor,
+        footprint: Tensor,
+        across: Tensor,
+        along: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
         p, tex = self.palette, self.texture
         x, y, z = points
-        fine = tex.sample(x, z, 1.9, footprint)
-        middle = tex.sample(x, z, 23.0, footprint)
-        large = tex.sample(x, z, 410.0, footprint)
+        fine = tex.sample(x, z, 5.3, footprint)
+        # Turned against each other, so that no grid of tiles shows.
+        middle = tex.sample(0.80 * x + 0.60 * z, 0.80 * z - 0.60 * x, 67.0, footprint)
+        large = tex.sample(0.34 * x - 0.94 * z, 0.34 * z + 0.94 * x, 870.0, footprint)
         steep = 1 - normal[1]
-        forest = smoothstep(0.35, 0.75, cover)
+        forest = smoothstep(0.02, 0.12, cover)
 
         dryness = smoothstep(-0.9, 1.4, 0.7 * large[0] + 0.55 * middle[0] + 0.25 * fine[3])
         colour = _mix(_flat(p.grass, x), _flat(p.dry, x), dryness)
@@ -102,18 +118,27 @@ class Ground:
         open_sky = torch.ones_like(x)
         if self.terrain.relief.forest > 0:
             tint = ((cover - 1.0) / 0.98).clamp(0, 1)
-            leaf = tex.sample(x + 0.7 * y, z - 0.6 * y, 7.0, footprint)
-            crown = _mix(_flat(p.canopy[0], x), _flat(p.canopy[1], x), tint) * torch.exp(0.38 * leaf[0] + 0.2 * leaf[2])
+            leaf = torch.cat(
+                [
+                    self.leaves.sample(x, y, z, 2.9) * (1.4 - footprint * 5.0).clamp(0, 1),
+                    self.leaves.sample(x, y, z, 13.0) * (1.4 - footprint).clamp(0, 1),
+                ]
+            )
+            crown = _mix(_flat(p.canopy[0], x), _flat(p.canopy[1], x), tint) * torch.exp(
+                0.35 * leaf[0] + 0.2 * leaf[1] + 0.3 * leaf[2]
+            )
             colour = _mix(colour, crown, forest * (1 - 0.8 * snow))
-            # Gaps between crowns see little sky.
-            open_sky = 1 - forest * (0.35 + 0.25 * (0.2 - leaf[0]).clamp(0, 1))
-            normal = normal + forest * 0.35 * leaf[:3]
+            # Gaps between crowns and the foot of the forest's edge see little sky.
+            shut = 0.30 + 0.25 * (0.2 - leaf[0] - 0.6 * middle[2]).clamp(0, 1) + 0.45 * smoothstep(9.0, 1.0, y - bare)
+            open_sky = 1 - forest * shut.clamp(max=0.92)
+            colour = colour * (1 - 0.5 * forest * smoothstep(7.0, 0.5, y - bare))
+            normal = normal + forest * (0.4 * leaf[:3] + _flat((0.0, 0.5, 0.0), x))
         tilt = 0.22 * torch.stack([fine[0], 0 * fine[0], fine[1]]) + 0.16 * torch.stack([middle[0], 0 * x, middle[1]])
         rough = (1 - forest) * (0.5 + rocky)
         if self.terrain.road.half_width:
-            colour, paved = self._road(colour, side, cross, z, fine, middle, across, along)
+            colour, paved = self._road(colour, side, cross, x, z, fine, middle, across, along)
             rough = rough * (1 - 0.8 * paved)
-        normal = F.normalize(normal + tilt * rough, dim=0)
+        normal = normalised(normal + tilt * rough)
         return colour.clamp(0.004, 0.9), normal, open_sky
 
     def _fields(self, colour: Tensor, x: Tensor, z: Tensor, footprint: Tensor, large: Tensor) -> Tensor:
@@ -136,6 +161,7 @@ class Ground:
         colour: Tensor,
         side: Tensor,
         cross: Tensor,
+        x: Tensor,
         z: Tensor,
         fine: Tensor,
         middle: Tensor,
@@ -144,6 +170,7 @@ class Ground:
     ) -> tuple[Tensor, Tensor]:
         p, road = self.palette, self.terrain.road
         half = road.half_width
+        side_all = road.side(x, z)
         gap, gap_cross = side.abs(), cross.abs()
         edge = 0.12 * fine[0] if road.walk == 0 else 0.0
         on = torch.maximum(step(half - gap + edge, across * 1.3), step(half - gap_cross, along))
@@ -151,10 +178,11 @@ class Ground:
             slabs = 0.9 + 0.1 * pulse(side / 1.2, 0.95, across / 1.2 * 2) * pulse(z / 1.2, 0.95, along / 1.2)
             stone = _flat(p.pavement, z) * (1 + 0.10 * fine[0] + 0.08 * middle[0]) * slabs
             walk = torch.maximum(step(half + road.walk - gap, across), step(half + road.walk - gap_cross, along))
-            yard = 0.35 + 0.65 * (middle[1] > 0.2)
-            colour = _mix(colour, stone * 0.85, yard)
+            along_, across_ = road.block or (1e4, 1e4)
+            plot = hash01((side_all / along_).floor(), (z / across_ + 0.37).floor())
+            colour = _mix(colour, stone * (0.6 + 0.4 * plot), (plot > 0.35).float())
             colour = _mix(colour, stone, walk)
-        tar = _flat(p.asphalt, z) * (1 + 0.13 * fine[2] + 0.10 * middle[0] + 0.05 * fine[0])
+        tar = _flat(p.asphalt, z) * (1 + 0.16 * fine[2] + 0.06 * middle[0] + 0.07 * fine[0])
         if not road.paved:
             tar = _flat(p.soil, z) * (1.25 + 0.25 * fine[0] + 0.15 * middle[0])
             ruts = torch.exp(-(((gap - 0.8) / 0.35) ** 2))
@@ -178,14 +206,14 @@ class Ground:
 
     def _water(self, points: Tensor, directions: Tensor, across: Tensor, along: Tensor, bare: Tensor) -> Tensor:
         x, _, z = points
-        waves = self.texture.sample(x, z * 1.7, 4.0, (across * along).sqrt()) + 1.2 * self.texture.sample(
-            x, z * 1.4, 37.0, (across * along).sqrt()
-        )
+        waves = self.texture.sample(
+            0.7 * x + 0.7 * z, 1.2 * z - 1.2 * x, 11.0, (across * along).sqrt()
+        ) + 1.2 * self.texture.sample(0.2 * x + 0.98 * z, 1.4 * x - 0.3 * z, 130.0, (across * along).sqrt())
         slope = 0.045
-        normal = F.normalize(torch.stack([slope * waves[0], torch.ones_like(x), slope * waves[1]]), dim=0)
+        normal = normalised(torch.stack([slope * waves[0], torch.ones_like(x), slope * waves[1]]))
         facing = (-(directions * normal).sum(dim=0)).clamp(0.02, 1)
         mirror = directions + 2 * facing * normal
-        mirror = F.normalize(torch.stack([mirror[0], mirror[1].abs() + 0.01, mirror[2]]), dim=0)
+        mirror = normalised(torch.stack([mirror[0], mirror[1].abs() + 0.01, mirror[2]]))
         fresnel = 0.02 + 0.98 * (1 - facing) ** 5
         sky = sky_radiance(mirror, self.light, self.texture, 0.02).clamp(max=4.0)
         depth = (self.terrain.relief.sea or 0.0) - bare

@@ -7,7 +7,7 @@ from libranet.haze.scenes.biome import Biome, car_colour, facade_colour, heading
 from libranet.haze.scenes.camera import CameraPath
 from libranet.haze.scenes.solids import Colour, Solid, Stuff
 from libranet.haze.scenes.terrain import Terrain
-from libranet.haze.scenes.trees import Tree, broadleaf, bush, conifer
+from libranet.haze.scenes.trees import Tree, boulder, broadleaf, bush, conifer
 
 _METAL: Colour = (0.22, 0.23, 0.24)
 
@@ -20,6 +20,7 @@ class Planter:
         self.solids: list[Solid] = []
         self.trees: list[Tree] = []
         self._taken: list[tuple[float, float, float]] = []
+        self._passed = [path.at(0.5 * i, 16, 16).position for i in range(-1, 13)]
 
     def plant(self) -> None:
         kind = self.biome.kind
@@ -44,10 +45,7 @@ class Planter:
             return False
         if any((x - a) ** 2 + (z - b) ** 2 < (radius + r) ** 2 for a, b, r in self._taken):
             return False
-        return all(
-            math.hypot(x - c.position[0], z - c.position[2]) > radius + 2.5
-            for c in (self.path.at(0.5 * i, 16, 16) for i in range(-1, 13))
-        )
+        return all(math.hypot(x - a, z - b) > radius + 2.5 for a, _, b in self._passed)
 
     def _base(self, x: float, z: float, radius: float) -> float:
         """Lowest ground under a footprint."""
@@ -112,9 +110,10 @@ class Planter:
                     yaw,
                     0.0,
                     Stuff.WALL,
-                    tuple(0.8 * c for c in colour),
+                    (0.8 * colour[0], 0.8 * colour[1], 0.8 * colour[2]),
                     flat_roof,
-                )  # type: ignore[arg-type]
+                    hovers=True,
+                )
             )
 
     def _street(self) -> None:
@@ -123,25 +122,34 @@ class Planter:
         assert road.block is not None
         tall = rng.uniform(5, 22)
         gabled = rng.random() < 0.4
-        for side in (-1, 1):
-            z = -30.0
-            setback = road.half_width + road.walk + rng.choice([0.3, 0.3, rng.uniform(2, 7)])
-            while z < 420:
-                half_z = rng.uniform(5, 12)
-                cross = (z + half_z + 0.37 * road.block[1]) % road.block[1] - road.block[1] / 2
-                if abs(cross) < half_z + road.half_width + road.walk:
-                    z += 3.0
-                    continue
-                hx = rng.uniform(5, 9)
-                height = max(3.2, tall * rng.uniform(0.55, 1.4))
-                slope = rng.uniform(0.45, 0.9) if gabled and height < 16 else 0.0
-                self._building(side * (setback + hx), z + half_z, hx, half_z, height, 0.0, slope)
-                z += 2 * half_z + (0.0 if rng.random() < 0.7 else rng.uniform(1, 9))
+        for street, length in ((0, 420.0), (-1, 240.0), (1, 240.0)):
+            for side in (-1, 1):
+                self._row(street * road.block[0], side, length, tall, gabled)
         for _ in range(rng.randint(0, 16)):
-            x, z = rng.choice([-1, 1]) * rng.uniform(45, 220), rng.uniform(60, 460)
+            x, z = rng.choice([-1, 1]) * rng.uniform(110, 300), rng.uniform(60, 460)
             half = rng.uniform(7, 13)
             if self._free(x, z, half * 1.3):
                 self._building(x, z, half, rng.uniform(7, 13), rng.uniform(14, 70), 0.0, 0.0)
+
+    def _row(self, x: float, side: int, length: float, tall: float, gabled: bool) -> None:
+        """Houses wall to wall, with gaps at crossings and now and then between them."""
+        rng, road = self.rng, self.biome.road
+        assert road.block is not None
+        across = road.block[1]
+        setback = road.half_width + road.walk + rng.choice([0.3, 0.3, rng.uniform(2, 7)])
+        deepest = (road.block[0] / 2 - setback) / 2
+        z = -30.0
+        while z < length:
+            half_z = rng.uniform(5, 12)
+            crossing = (z + half_z + 0.37 * across) % across - across / 2
+            if abs(crossing) < half_z + road.half_width + road.walk:
+                z += 3.0
+                continue
+            hx = min(rng.uniform(5, 9), deepest)
+            height = max(3.2, tall * rng.uniform(0.55, 1.4))
+            slope = rng.uniform(0.45, 0.9) if gabled and height < 16 else 0.0
+            self._building(x + side * (setback + hx), z + half_z, hx, half_z, height, 0.0, slope)
+            z += 2 * half_z + (0.0 if rng.random() < 0.7 else rng.uniform(1, 9))
 
     def _blocks(self) -> None:
         """Filled blocks between a grid of streets."""
@@ -223,6 +231,7 @@ class Planter:
                 Stuff.CAR,
                 colour,
                 colour,
+                hovers=True,
                 velocity=(0.0, speed),
             )
         )
@@ -230,7 +239,7 @@ class Planter:
         self.solids.append(
             Solid(
                 x + math.sin(turned) * back, z + math.cos(turned) * back, base + 0.12, width * 0.86,
-                length * (0.9 if van else 0.52), 1.8 if van else 1.28, turned, 0.0, Stuff.CABIN, colour, colour, velocity=(0.0, speed),
+                length * (0.9 if van else 0.52), 1.8 if van else 1.28, turned, 0.0, Stuff.CABIN, colour, colour, hovers=True, velocity=(0.0, speed),
             )
         )  # fmt: skip
 
@@ -263,6 +272,7 @@ class Planter:
                     Stuff.WALL,
                     colour,
                     colour,
+                    hovers=True,
                 )
             )
 
@@ -275,7 +285,7 @@ class Planter:
             if len(self.trees) >= biome.trees:
                 break
             z = 330.0 * rng.random() ** (1.6 if biome.kind == "forest" else 1.25) - 8
-            reach = {"street": 4.0, "forest": 26.0, "city": 120.0}.get(biome.kind, 70.0)
+            reach = {"street": 4.0, "forest": 44.0, "city": 120.0}.get(biome.kind, 70.0)
             gap = edge + (0.8 if road.walk else 2.2) if road.half_width else 3.0
             out = gap + reach * rng.random() ** 1.5
             if biome.kind == "street":
@@ -289,21 +299,36 @@ class Planter:
             if rng.random() < biome.conifers:
                 tone = rng.uniform(0.8, 1.2)
                 tree, trunk = conifer(
-                    rng, x, z, base, height * 1.2, (0.035 * tone, 0.062 * tone, 0.026 * tone), 9 if far < 120 else 6
+                    rng, x, z, base, height * 1.2, (0.035 * tone, 0.062 * tone, 0.026 * tone), 18 if far < 70 else 9
                 )
             else:
                 tone = rng.uniform(0.8, 1.2)
                 colour = (colour[0] * tone, colour[1] * tone, colour[2] * tone)
-                tree, trunk = broadleaf(rng, x, z, base, height, colour, 10 if far < 60 else 6)
+                tree, trunk = broadleaf(rng, x, z, base, height, colour, 12 if far < 60 else 7)
             self.trees.append(tree)
             if far < 150:
                 self.solids.append(trunk)
             self._taken.append((x, z, height * 0.12))
         if biome.kind in ("street", "city"):
             return
-        for _ in range(biome.trees // 2):
-            z = 130.0 * rng.random() ** 1.4
-            x = road.centre(z) + rng.choice([-1, 1]) * (edge + 1.5 + 25 * rng.random() ** 1.5)
+        self._boulders()
+        for _ in range(biome.bushes):
+            z = 170.0 * rng.random() ** 1.4
+            x = road.centre(z) + rng.choice([-1, 1]) * (edge + 1.5 + 45 * rng.random() ** 1.5)
             size = rng.uniform(0.5, 1.6)
             if self._free(x, z, size):
                 self.trees.append(bush(rng, x, z, self.terrain.level(x, z), size, rng.choice(biome.leaves)))
+
+    def _boulders(self) -> None:
+        rng, biome, road = self.rng, self.biome, self.biome.road
+        if biome.kind not in ("mountain", "dry", "coast"):
+            return
+        for _ in range(rng.randint(5, 45)):
+            z = 150.0 * rng.random() ** 1.3
+            x = road.centre(z) + rng.choice([-1, 1]) * (road.half_width + 2.0 + 50 * rng.random() ** 1.4)
+            size = 0.4 * rng.lognormvariate(0.3, 0.6)
+            tone = rng.uniform(0.7, 1.2)
+            rock = biome.palette.rock
+            if self._free(x, z, size):
+                level = self.terrain.level(x, z)
+                self.trees.append(boulder(rng, x, z, level, size, (rock[0] * tone, rock[1] * tone, rock[2] * tone)))

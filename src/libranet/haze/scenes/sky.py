@@ -23,7 +23,7 @@ def sky_radiance(directions: Tensor, light: Light, texture: DetailTexture, pixel
     u, v = dx * reach * light.cloud_scale + light.cloud_shift[0], dz * reach * light.cloud_scale + light.cloud_shift[1]
     footprint = pixel * reach * reach * light.cloud_scale * 0.7
     large = texture.sample(u, v, 9.0, footprint)
-    fine = texture.sample(u + 3.7, v + 1.9, 1.6, footprint)
+    fine = texture.sample(u + 3.7, v + 1.9, 3.2, footprint)
     field = large[3] + 0.32 * fine[0]
     edge = 1.7 - 3.2 * light.clouds
     density = smoothstep(edge, edge + 1.1, field) * smoothstep(0.0, 0.05, height) * min(1.0, light.clouds * 6)

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from libranet.haze.scenes.camera import Camera
-from libranet.haze.scenes.noise import hash01, sample_periodic, smoothstep, spectral_noise
+from libranet.haze.scenes.noise import normalised, sample_periodic, smoothstep, spectral_noise
 from libranet.haze.scenes.roads import Road
 
 NEAR = 512.0  # metres from the middle to the edge of the fine map
@@ -49,13 +49,15 @@ class Terrain:
 
     def __init__(self, relief: Relief, road: Road, middle_z: float, generator: torch.Generator) -> None:
         self.relief, self.road, self.middle_z = relief, road, middle_z
-        fields = [spectral_noise(256, slope, generator) for slope in (2.1, 1.7, 1.6)]
-        near, far = (self._bake(extent, size, fields) for extent, size in ((NEAR, 1024), (FAR, 1024)))
+        fields = [spectral_noise(256, slope, generator) for slope in (2.1, 2.2, 1.9)]
+        near, far = (self._bake(extent, size, fields, generator) for extent, size in ((NEAR, 1024), (FAR, 1024)))
         self.maps = ((near, NEAR), (far, FAR))
         self.heights = tuple((m[:, :1].contiguous(), extent) for m, extent in self.maps)
-        self.top = max(float(m[:, 0].amax()) for m, _ in self.maps)
+        self.bare = near[0, 4].numpy()
 
-    def _bake(self, extent: float, size: int, fields: list[Tensor]) -> Tensor:  # [1, 5, size, size]
+    def _bake(
+        self, extent: float, size: int, fields: list[Tensor], generator: torch.Generator
+    ) -> Tensor:  # [1, 5, size, size]
         axis = ((torch.arange(size) * 2 + 1) / size - 1) * extent
         x, z = axis.expand(size, size), (axis + self.middle_z)[:, None].expand(size, size)
         relief, road = self.relief, self.road
@@ -66,30 +68,37 @@ class Terrain:
             fields[0], torch.zeros(1), torch.zeros(1) + self.middle_z, 9000.0
         )
         rolls = sample_periodic(fields[1], x, z, 620.0)
-        ridge = 1.2 - (sample_periodic(fields[2], x, z, 13000.0) * 0.9).abs()
+        ridge = (1.25 - sample_periodic(fields[0], x + 4000, z, 15000.0).abs()).clamp(min=0.0)
         range_ = smoothstep(relief.mountain_start, relief.mountain_start * 2.2 + 1500, radius) * relief.mountains
         height = relief.hills * macro * smoothstep(0, 1200, radius) + relief.rolls * rolls
-        height = height + range_ * (ridge + 0.16 * sample_periodic(fields[2], x, z, 2100.0)).clamp(min=0.0)
+        # Spurs and gullies grow with the height of the mountain they cut into.
+        spurs = 0.5 - sample_periodic(fields[2], x, z, 6000.0).abs()
+        height = height + range_ * ridge * (1 + 0.45 * spurs).clamp(min=0.2)
         if relief.sea is not None:
             fall = (-x - 45.0 + 18.0 * sample_periodic(fields[1], x, z, 900.0)).clamp(min=0)
             height = height - (fall * relief.shore).clamp(max=60.0 + relief.hills * 1.5)
         if road.half_width:
             reach = road.half_width + road.walk + 1.5
-            keep = smoothstep(reach, reach + 45.0, side)
-            height = torch.lerp(road.levels(z) * smoothstep(1500, 500, radius), height, keep)
+            keep = torch.maximum(smoothstep(reach, reach + 45.0, side), smoothstep(600.0, 1400.0, radius))
+            height = torch.lerp(road.levels(z), height, keep)
         ground = height
 
         forest = torch.zeros_like(x)
         tint = torch.zeros_like(x)
         if relief.forest > 0:
             mask = sample_periodic(fields[1], x + 311, z + 97, 1500.0)
+            # Ragged edges; above the tree line none.
+            mask = mask + 0.25 * sample_periodic(fields[2], x, z, 350.0) - 2.5 * smoothstep(160.0, 420.0, height)
             edge = math.sqrt(2) * torch.erfinv(torch.tensor(1 - 2 * min(relief.forest, 0.98))).item()
             forest = smoothstep(edge - 0.15, edge + 0.15, mask) * smoothstep(relief.clearing, relief.clearing + 8, side)
             if relief.sea is not None:
                 forest = forest * smoothstep(relief.sea + 1.5, relief.sea + 3.0, height)
-            spacing = max(5.5, 2.5 * extent / size)
-            bump, tint = _canopy(x, z, spacing)
-            height = height + (forest > 0.5) * bump * min(1.0, 5.5 / spacing * 1.6)
+            if extent == NEAR:
+                bump, tint = _canopy(x, z, 5.5, generator)
+            else:  # texels are wider than trees
+                tint = torch.rand(x.shape, generator=generator)
+                bump = 9.0 + 4.0 * tint
+            height = height + (forest > 0.5) * bump
         if relief.sea is not None:
             height = height.clamp(min=relief.sea)
         texel = 2 * extent / size
@@ -97,6 +106,8 @@ class Terrain:
         slope_x = (padded[1:-1, 2:] - padded[1:-1, :-2]) / (2 * texel)
         slope_z = (padded[2:, 1:-1] - padded[:-2, 1:-1]) / (2 * texel)
         covered = (forest > 0.5).float() * (1 + tint)
+        # The slope up to the first crowns belongs to the forest too.
+        covered = torch.maximum(covered, (F.max_pool2d(covered[None, None], 3, 1, 1)[0, 0] > 0).float())
         return torch.stack([height, slope_x, slope_z, covered, ground])[None].contiguous()
 
     def to(self, device: torch.device) -> "Terrain":
@@ -107,8 +118,15 @@ class Terrain:
         return moved
 
     def level(self, x: float, z: float) -> float:
-        """Height of the bare ground at one place."""
-        return float(self.surface(torch.tensor([x]), torch.tensor([z]))[2])
+        """Height of the bare ground at one place within the fine map."""
+        size = len(self.bare)
+        column = min(max((x / NEAR * 0.5 + 0.5) * size - 0.5, 0.0), size - 1.001)
+        row = min(max(((z - self.middle_z) / NEAR * 0.5 + 0.5) * size - 0.5, 0.0), size - 1.001)
+        i, j = int(row), int(column)
+        upper, lower = self.bare[i], self.bare[i + 1]
+        a = upper[j] + (upper[j + 1] - upper[j]) * (column - j)
+        b = lower[j] + (lower[j + 1] - lower[j]) * (column - j)
+        return float(a + (b - a) * (row - i))
 
     def height(self, x: Tensor, z: Tensor) -> Tensor:
         return self._read(self.heights, x, z)[0]
@@ -116,7 +134,7 @@ class Terrain:
     def surface(self, x: Tensor, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Unit normal [3, N], forest cover (0 none, else 1 + a shade in [0, 1)), bare ground height."""
         _, slope_x, slope_z, cover, ground = self._read(self.maps, x, z)
-        normal = F.normalize(torch.stack([-slope_x, torch.ones_like(slope_x), -slope_z]), dim=0)
+        normal = normalised(torch.stack([-slope_x, torch.ones_like(slope_x), -slope_z]))
         return normal, cover, ground
 
     def _read(self, maps: tuple[tuple[Tensor, float], ...], x: Tensor, z: Tensor) -> Tensor:  # [C, ...]
@@ -130,8 +148,9 @@ class Terrain:
             values.append(out.reshape(-1, *x.shape))
         return torch.lerp(values[0], values[1], blend)
 
-    def profile(self, camera: Camera, device: torch.device) -> "Profile":
-        return Profile(self, camera, device)
+    def profile(self, camera: Camera) -> "Profile":
+        """This terrain as seen from one camera."""
+        return Profile(self, camera, self.maps[0][0].device)
 
 
 class Profile:
@@ -203,16 +222,19 @@ class Profile:
         return torch.where(hit, (near + (far - near) * share) / flat, math.inf)
 
 
-def _canopy(x: Tensor, z: Tensor, spacing: float) -> tuple[Tensor, Tensor]:
+def _canopy(x: Tensor, z: Tensor, spacing: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Crowns of a closed forest seen from outside: height above ground in metres and a shade per tree."""
-    cx, cz = (x / spacing).floor(), (z / spacing).floor()
+    n = 97
+    table = torch.rand(2, n * n, generator=generator)
+    sx, sz = x[0] / spacing, z[:, 0] / spacing  # the map is a regular raster: cells are looked up by row and column
+    cx, cz = sx.floor(), sz.floor()
     best, shade = torch.full_like(x, 9.0), torch.zeros_like(x)
     for i in (-1, 0, 1):
         for j in (-1, 0, 1):
             kx, kz = cx + i, cz + j
-            a, b = hash01(kx, kz), hash01(kz, kx)
-            d = torch.hypot(x / spacing - kx - 0.2 - 0.6 * a, z / spacing - kz - 0.2 - 0.6 * b)
-            d = d + 0.25 * b
+            index = (kz.long().remainder(n) * n)[:, None] + kx.long().remainder(n)
+            a, b = table[0][index], table[1][index]
+            d = torch.hypot((sx - kx - 0.2) - 0.6 * a, (sz - kz - 0.2)[:, None] - 0.6 * b) + 0.25 * b
             closer = d < best
             best, shade = torch.where(closer, d, best), torch.where(closer, a, shade)
-    return 7.0 + 3.0 * shade + 4.5 * (1.0 - best * best).clamp(min=0.0), shade * 0.98
+    return 5.0 + 3.0 * shade + 6.5 * (1.0 - 1.2 * best * best).clamp(min=0.0), shade * 0.98

@@ -1,4 +1,4 @@
-"""Trees and bushes: crowns of overlapping ellipsoids whose two shells are pierced by a leaf pattern fixed in space."""
+"""Trees, bushes and rocks: crowns of overlapping ellipsoids whose two shells are pierced by a leaf pattern fixed in space."""
 
 import math
 import random
@@ -10,6 +10,10 @@ from torch import Tensor
 from libranet.haze.scenes.noise import SolidTexture
 from libranet.haze.scenes.rays import Rays, Window
 from libranet.haze.scenes.solids import Colour, Solid, Stuff
+
+SOLID = -9.0  # `Tree.gaps` of a rock
+_SHELLS = ((1.0, 0.0), (0.88, 0.55), (0.74, 1.2))  # radius of each shell, and by how much it is less open
+_TWIGS = 0.28  # period of the finer leaf pattern over that of the coarser
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,7 @@ class Trees:
             lobes += tree.lobes
             shade += [[*tree.middle, *tree.colour, tree.radius, tree.squash, (number * 0.618) % 1.0]] * len(tree.lobes)
             self.starts.append(len(lobes))
+        self.hulls = [max(math.sqrt(x * x + y * y + z * z) + r for x, y, z, r in t.lobes) for t in self.items]
         self.lobes = torch.tensor(lobes, dtype=torch.float32).reshape(-1, 4).T.contiguous().to(self.device)
         self.shade = torch.tensor(shade, dtype=torch.float32).reshape(-1, 9).T.contiguous().to(self.device)
 
@@ -68,34 +73,81 @@ class Trees:
         """Meet the rays inside the window with one crown. `pixel`: the angle one pixel covers, 0 for parallel rays."""
         tree = self.items[index]
         start, end = self.starts[index], self.starts[index + 1]
-        lobes = self.lobes[:, start:end]
-        shift = [a - m for a, m in zip(rays.anchor, tree.middle, strict=True)]
         origin, direction = rays.cut(window)
+        shift = [p - m for p, m in zip(rays.anchor, tree.middle, strict=True)]
+        k = tree.squash
+        # Only rays that enter the crown's hull before they meet anything else go on.
         o = [origin[i] + shift[i] for i in range(3)]
         d = [direction[i] for i in range(3)]
+        a, b, c = _quadratic(o, d, k)
+        hull = b * b - a * (c - self.hulls[index] ** 2)
+        nearest = (-b - hull.clamp(min=0).sqrt()) / a
+        known = rays.distance[:, window.top : window.bottom, window.left : window.right]
+        active = ((hull > 0) & (nearest < known)).reshape(-1).nonzero()[:, 0]
+        if active.numel() == 0:
+            return
+        shape = known.shape
+        o, d = ([v.expand(shape).reshape(-1)[active] for v in vectors] for vectors in (o, d))
+        distance, lobe = self._shells(
+            tree, self.lobes[:, start:end], o, d, pixel, math.hypot(*shift) - self.hulls[index]
+        )
+        found = torch.full(shape, math.inf, device=self.device).reshape(-1)
+        number = torch.zeros(shape, device=self.device, dtype=torch.int32).reshape(-1)
+        found[active], number[active] = distance, lobe + (self.first + start)
+        rays.meet(window, found.reshape(shape), number.reshape(shape))
+
+    def _shells(
+        self,
+        tree: Tree,
+        lobes: Tensor,  # [4, L]
+        o: list[Tensor],  # 3 x [N], relative to the crown's middle
+        d: list[Tensor],  # 3 x [N]
+        pixel: float,
+        tree_distance: float,
+    ) -> tuple[Tensor, Tensor]:  # distance [N], lobe [N] int32
+        """The first leaf, looked for from the outermost shell inwards."""
         k = tree.squash
-        so, sd = (o[0], o[1] * k, o[2]), (d[0], d[1] * k, d[2])
-        a = sd[0] * sd[0] + sd[1] * sd[1] + sd[2] * sd[2]
-        od = so[0] * sd[0] + so[1] * sd[1] + so[2] * sd[2]
-        oo = so[0] * so[0] + so[1] * so[1] + so[2] * so[2]
-        cx, cy, cz, r = (lobes[i].reshape(-1, 1, 1, 1) for i in range(4))
-        b = od - (cx * sd[0] + cy * sd[1] + cz * sd[2])
-        rest = oo - 2 * (cx * so[0] + cy * so[1] + cz * so[2]) + (cx * cx + cy * cy + cz * cz)
-        closest = b * b - a * rest  # a * radius^2 more than this is a hit
-        found = torch.full_like(torch.broadcast_tensors(closest, closest)[0][0], math.inf)
+        cx, cy, cz, r = (lobes[i][:, None] for i in range(4))
+        found = torch.full_like(d[0], math.inf)
+        # Nearer than this the finer pattern shows; farther it has faded away.
+        close = pixel > 0 and tree_distance < 1.5 * tree.leaf * _TWIGS / (10.0 * pixel)
         number = torch.zeros_like(found, dtype=torch.int32)
-        for shell, gaps in ((1.0, tree.gaps), (0.8, tree.gaps - 0.35)):
-            root = closest + a * (r * r * shell * shell)
-            t, lobe = torch.where(root > 0, (-b - root.clamp(min=0).sqrt()) / a, math.inf).min(dim=0)
-            t = torch.where(t > 0.05, t, math.inf)
-            at = torch.where(t < math.inf, t, 0.0)
-            noise = self.leaves.sample(o[0] + at * d[0], o[1] + at * d[1], o[2] + at * d[2], tree.leaf)
-            if pixel:  # leaves smaller than the pixel merge into a closed crown
-                noise = noise * (1.5 - at * (pixel * 10.0 / tree.leaf)).clamp(0, 1)
-            open_ = (noise > gaps) & (t < found)
-            found = torch.where(open_, t, found)
-            number = torch.where(open_, lobe.to(torch.int32), number)
-        rays.meet(window, found, number + (self.first + start))
+        left = torch.arange(found.shape[0], device=self.device)
+        for shell, less in _SHELLS:
+            gaps = tree.gaps - less
+            a, b, c = _quadratic(o, d, k)
+            b = b - (cx * d[0] + (cy * k) * d[1] + cz * d[2])
+            c = c - 2 * (cx * o[0] + (cy * k) * o[1] + cz * o[2]) + (cx * cx + cy * cy + cz * cz - (r * shell) ** 2)
+            root = b * b - a * c
+            # Seen edge-on a pierced shell is a bundle of arcs: leave its rim out.
+            t, lobe = torch.where(root > a * (0.07 * (r * shell) ** 2), -b - root.clamp(min=0).sqrt(), math.inf).min(
+                dim=0
+            )
+            t = t / a
+            met = torch.isfinite(t) & (t > 0.05)
+            at = torch.where(met, t, 0.0)
+            p = [o[i] + at * d[i] for i in range(3)]
+            noise = self.leaves.sample(p[0], p[1], p[2], tree.leaf)[0]
+            # Leaves smaller than the pixel merge into a closed crown.
+            noise = noise * (1.5 - at * (pixel * 10.0 / tree.leaf)).clamp(0, 1)
+            if close:
+                twigs = self.leaves.sample(p[2], p[0], p[1], tree.leaf * _TWIGS)[1]
+                noise = noise + 0.8 * twigs * (1.5 - at * (pixel * 10.0 / (tree.leaf * _TWIGS))).clamp(0, 1)
+            leaf = met & (noise > gaps)
+            here = leaf.nonzero()[:, 0]
+            found[left[here]], number[left[here]] = t[here], lobe[here].to(torch.int32)
+            rest = (met & ~leaf).nonzero()[:, 0]
+            left = left[rest]
+            o, d = ([v[rest] for v in vectors] for vectors in (o, d))
+        return found, number
+
+
+def _quadratic(o: list[Tensor], d: list[Tensor], squash: float) -> tuple[Tensor, Tensor, Tensor]:
+    """a, b, c of a t^2 + 2 b t + c: squared distance from the crown's middle along the rays, heights times `squash`."""
+    k = squash * squash
+    a = d[0] * d[0] + k * d[1] * d[1] + d[2] * d[2]
+    b = o[0] * d[0] + k * o[1] * d[1] + o[2] * d[2]
+    return a, b, o[0] * o[0] + k * o[1] * o[1] + o[2] * o[2]
 
 
 def broadleaf(
@@ -111,7 +163,7 @@ def broadleaf(
         out = crown * rng.uniform(0.4, 0.62) * math.sqrt(max(0.2, 1 - up * up * 0.8))
         parts.append((out * math.cos(angle), crown * up, out * math.sin(angle), crown * rng.uniform(0.34, 0.55)))
     middle = (x, base + height - crown / squash, z)
-    tree = Tree(middle, parts, squash, crown * 1.15, colour, rng.uniform(-0.75, -0.2), rng.uniform(3.0, 4.5))
+    tree = Tree(middle, parts, squash, crown * 1.15, colour, rng.uniform(-0.1, 0.6), rng.uniform(2.6, 4.0))
     radius = max(0.09, height * 0.018)
     return tree, _trunk(rng, x, z, base, radius, middle[1] - base)
 
@@ -119,22 +171,19 @@ def broadleaf(
 def conifer(
     rng: random.Random, x: float, z: float, base: float, height: float, colour: Colour, lobes: int
 ) -> tuple[Tree, Solid]:
-    """A spruce: flat whorls, wide at the foot, and its trunk."""
-    squash = 1.6
+    """A spruce: a spiral of boughs, wide at the foot, and its trunk."""
     width = height * rng.uniform(0.15, 0.22)
+    squash = rng.uniform(1.1, 1.4) if lobes > 12 else rng.uniform(0.7, 0.85)
     parts = []
     for i in range(lobes):
-        share = i / max(1, lobes - 1)
-        radius = width * (1.05 - 0.9 * share)
-        lean = width * 0.12
-        parts.append(
-            (rng.uniform(-lean, lean), (share - 0.5) * height * 0.8 * squash, rng.uniform(-lean, lean), radius)
-        )
-    # Whorls of few lobes must still touch each other.
-    stretch = min(squash, 2.6 * width * lobes / (height * 0.8 * 2.0))
-    parts = [(px, py / squash * stretch, pz, pr) for px, py, pz, pr in parts]
-    middle = (x, base + height * 0.56, z)
-    tree = Tree(middle, parts, stretch, width, colour, rng.uniform(-0.6, -0.2), rng.uniform(2.5, 3.5))
+        share = (i + 0.3) / lobes
+        bough = width * (1.02 - 0.92 * share)
+        angle = 2.4 * i + rng.uniform(-0.4, 0.4)
+        radius = max(bough * rng.uniform(0.62, 0.78), 0.55 * squash * height / lobes)
+        out = bough * 0.42 * (1 - share)
+        parts.append((out * math.cos(angle), (share - 0.5) * height * 0.84 * squash, out * math.sin(angle), radius))
+    middle = (x, base + height * 0.55, z)
+    tree = Tree(middle, parts, squash, width, colour, rng.uniform(0.1, 0.6), rng.uniform(1.8, 2.6))
     return tree, _trunk(rng, x, z, base, max(0.08, height * 0.012), height * 0.5)
 
 
@@ -148,7 +197,21 @@ def bush(rng: random.Random, x: float, z: float, base: float, size: float, colou
         )
         for _ in range(3)
     ]
-    return Tree((x, base + size * 0.3, z), parts, 1.2, size, colour, rng.uniform(-0.9, -0.5), rng.uniform(1.5, 2.5))
+    return Tree((x, base + size * 0.3, z), parts, 1.2, size, colour, rng.uniform(-0.3, 0.3), rng.uniform(1.2, 2.0))
+
+
+def boulder(rng: random.Random, x: float, z: float, base: float, size: float, colour: Colour) -> Tree:
+    """A rock: the same overlapping ellipsoids without gaps."""
+    parts = [
+        (
+            rng.uniform(-0.45, 0.45) * size,
+            rng.uniform(-0.2, 0.15) * size,
+            rng.uniform(-0.45, 0.45) * size,
+            size * rng.uniform(0.4, 0.7),
+        )
+        for _ in range(4)
+    ]
+    return Tree((x, base + size * 0.12, z), parts, rng.uniform(1.2, 1.8), size, colour, SOLID, 2.0)
 
 
 def _trunk(rng: random.Random, x: float, z: float, base: float, radius: float, height: float) -> Solid:

@@ -17,7 +17,11 @@ from libranet.haze.scenes.planting import Planter
 from libranet.haze.scenes.solids import Solids
 from libranet.haze.scenes.terrain import Terrain
 from libranet.haze.scenes.trees import Trees
+from libranet.haze.scenes.view_choice import choose_view
 from libranet.haze.scenes.weather import draw_light
+
+
+_HOST = torch.device("cpu")
 
 
 @dataclass(frozen=True)
@@ -44,13 +48,18 @@ def build_world(seed: int, device: torch.device) -> World:
     middle_z = 60.0
     host = Terrain(biome.relief, biome.road, middle_z, generator)
     path = _draw_path(rng, biome, host)
-    light = draw_light(rng, path.yaw)
     planter = Planter(rng, biome, host, path)
     planter.plant()
+    leaves = SolidTexture(generator, _HOST)
+    first = len(planter.solids) + 1
+    path = choose_view(
+        rng, path, biome.look_around, host, Solids(planter.solids, _HOST), Trees(planter.trees, _HOST, leaves, first)
+    )
+    light = draw_light(rng, path.yaw)
     terrain = host.to(device)
     solids = Solids(planter.solids, device)
+    trees = Trees(planter.trees, device, leaves.to(device), first)
     texture = DetailTexture(generator, device)
-    trees = Trees(planter.trees, device, SolidTexture(generator, device), first=len(planter.solids) + 1)
     reach = biome.shadow_reach
     forward = 0.72 * reach
     centre = (
@@ -66,9 +75,9 @@ def build_world(seed: int, device: torch.device) -> World:
         trees=trees,
         light=light,
         texture=texture,
-        ground=Ground(biome.palette, terrain, light, shade, texture),
+        ground=Ground(biome.palette, terrain, light, shade, texture, trees.leaves),
         facades=Facades(solids, light, shade, texture),
-        foliage=Foliage(trees, shade, texture),
+        foliage=Foliage(trees, shade),
         path=path,
     )
 
@@ -81,7 +90,7 @@ def _draw_path(rng: random.Random, biome: Biome, terrain: Terrain) -> CameraPath
     phase = rng.uniform(0, 6.28)
     lane = road.half_width * 0.45 * rng.choice([-1, 1]) if road.half_width else 0.0
     if move == "drive":
-        speed = rng.uniform(4.0, 12.0)
+        speed = rng.uniform(2.0, 8.0)
         y = rng.uniform(1.4, 2.6)
         return CameraPath(
             start=(lane, y, 0.0),
@@ -98,6 +107,8 @@ def _draw_path(rng: random.Random, biome: Biome, terrain: Terrain) -> CameraPath
     yaw = rng.gauss(0, biome.look_around) + biome.look_towards
     if move == "fly":
         altitude = rng.choice([rng.uniform(7, 20), rng.uniform(18, 75)])
+        if biome.kind == "forest":
+            altitude += 18.0  # above the crowns
         speed = rng.uniform(3.0, 11.0)
         x = rng.uniform(-15, 15)
         course = yaw + rng.gauss(0, 0.5)
@@ -106,7 +117,7 @@ def _draw_path(rng: random.Random, biome: Biome, terrain: Terrain) -> CameraPath
             velocity=(speed * math.sin(course), rng.uniform(-0.8, 1.2), speed * math.cos(course)),
             yaw=yaw,
             yaw_rate=rng.gauss(0, 0.03),
-            pitch=-rng.uniform(0.04, 0.2) - 0.0042 * altitude,
+            pitch=-rng.uniform(0.0, 0.14) - 0.0024 * altitude,
             pitch_rate=0.0,
             sway=0.5,
             phase=phase,
