@@ -14,14 +14,16 @@ TEMPORARY_SUFFIX = ".part"
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write beside `path`, then rename: a kill or a full disk leaves the old file or none, never a part of one."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=TEMPORARY_SUFFIX)
+    temporary = None
     try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=TEMPORARY_SUFFIX)
         with os.fdopen(handle, "wb") as file:
             file.write(content)
         os.chmod(temporary, 0o644)
         os.replace(temporary, path)
     except BaseException as error:
-        Path(temporary).unlink(missing_ok=True)
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
         if isinstance(error, OSError):
             raise InputError(f"could not write {path}: {error.strerror or error}") from error
         raise

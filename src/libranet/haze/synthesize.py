@@ -3,6 +3,7 @@
 import dataclasses
 import fcntl
 import re
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -165,10 +166,12 @@ def _run(
         final = folder / CLIPS_FOLDER / task.name
         if (final / CLIP_FILE).is_file():
             return Outcome(task.name, ClipInfo.load(final))
+        work = folder / WORK_FOLDER / task.name
         try:
-            work = folder / WORK_FOLDER / task.name
             return Outcome(task.name, make_clip(task, work, final, lambda *step: progress(task.name, *step)))
         except (LibraNetError, OSError) as error:
+            # A source that fails gives its space back: on a full disk the other clips may need it.
+            shutil.rmtree(work, ignore_errors=True)
             return Outcome(task.name, None, f"{task.source.name}: {error}")
 
     outcomes = []
