@@ -10,6 +10,7 @@ import libranet
 from libranet.cli.data import data
 from libranet.cli.info import info
 from libranet.cli.synth import synth
+from libranet.cli.train import train
 from libranet.errors import LibraNetError
 
 EXIT_USER_ERROR = 2
@@ -18,6 +19,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "info": info,
     "synth": synth,
     "data": data,
+    "train": train,
 }
 
 

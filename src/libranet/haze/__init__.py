@@ -1,1 +1,1 @@
-"""Haze: sources of clean video, depth, flow, and the scattering model that fogs them."""
+"""Haze and the data made with it: the scattering model, depth, flow, sources, checks and the UHV-4K pipeline."""
