@@ -5,12 +5,11 @@ python benchmarks/formats.py [--photo FILE] [--repeats N]
 
 import argparse
 import io
-import platform
 import statistics
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import cv2
@@ -19,6 +18,7 @@ import numpy as np
 from libranet.data.exr import encode_exr, read_exr_rows
 from libranet.data.frames import read_image
 from libranet.data.png_bands import encode_png, read_png_rows
+from machine import describe_machine
 
 WIDTH, HEIGHT = 3840, 2160
 CROP = 512
@@ -45,151 +45,150 @@ def test_depth() -> np.ndarray:
 
 
 def median_ms(action: Callable[[], object], repeats: int) -> float:
+    """CPU time on one thread, which other programs on the machine do not disturb; files come from the cache."""
     times = []
+    cv2.setNumThreads(1)
     for _ in range(repeats):
-        start = time.perf_counter()
+        start = time.process_time()
         action()
-        times.append(time.perf_counter() - start)
+        times.append(time.process_time() - start)
     return 1000 * statistics.median(times)
 
 
-def row(
-    name: str, path: Path, write: Callable[[], bytes], read: Callable[[], object], crop: Callable[[], object], n: int
-) -> str:
-    content = write()
-    path.write_bytes(content)
-    figures = [median_ms(write, n), median_ms(read, n), median_ms(crop, n)]
-    return f"| {name} | {len(content) / 1e6:.2f} | " + " | ".join(f"{value:.0f}" for value in figures) + " |"
+@dataclass(frozen=True)
+class Format:
+    """One way to store an array, as three actions."""
+
+    name: str
+    path: Path
+    write: Callable[[], bytes]
+    read: Callable[[], object]
+    crop: Callable[[], object]
+
+    def row(self, repeats: int) -> str:
+        """A line of the table. A write of more than a second is measured once."""
+        start = time.process_time()
+        content = self.write()
+        first = time.process_time() - start
+        self.path.write_bytes(content)
+        writing = 1000 * first if first > 1.0 else median_ms(self.write, repeats)
+        figures = [writing, median_ms(self.read, repeats), median_ms(self.crop, repeats)]
+        return f"| {self.name} | {len(content) / 1e6:.2f} | " + " | ".join(f"{value:.0f}" for value in figures) + " |"
 
 
-def frame_rows(frame: np.ndarray, folder: Path, n: int) -> list[str]:
-    rows = []
+def frame_formats(frame: np.ndarray, folder: Path) -> list[Format]:
     top, left = 801, 1700
-
-    def cut(image: np.ndarray) -> np.ndarray:
-        return image[top : top + CROP, left : left + CROP]
-
-    bands = folder / "bands.png"
-    for level in (1, 3, 6):
-        rows.append(
-            row(
-                f"PNG in bands, level {level}{' (ours)' if level == 1 else ''}",
-                bands,
-                lambda level=level: encode_png(frame, level=level),
-                lambda: read_png_rows(bands),
-                lambda: read_png_rows(bands, top=top, height=CROP),
-                n,
-            )
-        )
-    plain = folder / "plain.png"
-    webp = folder / "lossless.webp"
+    bands, plain, webp = folder / "bands.png", folder / "plain.png", folder / "lossless.webp"
     swapped = np.ascontiguousarray(frame[..., ::-1])
-    variants = [
-        ("PNG by OpenCV, default", plain, ".png", []),
-        ("PNG by OpenCV, level 1", plain, ".png", [cv2.IMWRITE_PNG_COMPRESSION, 1]),
-        ("WebP lossless by OpenCV", webp, ".webp", [cv2.IMWRITE_WEBP_QUALITY, 101]),
+
+    def ours(level: int) -> Format:
+        return Format(
+            f"PNG in bands, level {level}{', ours' if level == 1 else ''}",
+            bands,
+            lambda: encode_png(frame, level=level),
+            lambda: read_png_rows(bands),
+            lambda: read_png_rows(bands, top=top, height=CROP),
+        )
+
+    def opencv(name: str, path: Path, options: list[int]) -> Format:
+        def write() -> bytes:
+            return cv2.imencode(path.suffix, swapped, options)[1].tobytes()
+
+        return Format(
+            name,
+            path,
+            write,
+            lambda: cv2.imread(str(path)),
+            lambda: np.asarray(cv2.imread(str(path)))[top : top + CROP, left : left + CROP],
+        )
+
+    return [
+        *(ours(level) for level in (1, 3, 6)),
+        opencv("PNG by OpenCV, default", plain, []),
+        opencv("PNG by OpenCV, level 1", plain, [cv2.IMWRITE_PNG_COMPRESSION, 1]),
+        opencv("WebP lossless by OpenCV", webp, [cv2.IMWRITE_WEBP_QUALITY, 101]),
     ]
-    for name, path, suffix, options in variants:
-        rows.append(
-            row(
-                name,
-                path,
-                lambda suffix=suffix, options=options: cv2.imencode(suffix, swapped, options)[1].tobytes(),
-                lambda path=path: cv2.imread(str(path)),
-                lambda path=path: cut(cv2.imread(str(path))),
-                1 if suffix == ".webp" else n,
-            )
-        )
-    return rows
 
 
-def map_rows(depth: np.ndarray, folder: Path, n: int) -> list[str]:
-    rows = []
+def map_formats(depth: np.ndarray, folder: Path) -> list[Format]:
     top = 801
-    path = folder / "a.exr"
-    for level in (1, 2, 6):
-        rows.append(
-            row(
-                f"EXR half ZIP, level {level}{' (ours)' if level == 2 else ''}",
-                path,
-                lambda level=level: encode_exr({"Z": depth}, level=level),
-                lambda: read_exr_rows(path),
-                lambda: read_exr_rows(path, top=top, height=CROP),
-                n,
-            )
-        )
-    rows += openexr_rows(depth, folder, n)
-    png16 = folder / "a16.png"
+    exr, png16, npy = folder / "a.exr", folder / "a16.png", folder / "a.npy"
     levels = (depth.astype(np.float32) * 65535).astype(np.uint16)
-    rows.append(
-        row(
-            "PNG 16 bit (not half float)",
-            png16,
-            lambda: cv2.imencode(".png", levels)[1].tobytes(),
-            lambda: cv2.imread(str(png16), cv2.IMREAD_UNCHANGED),
-            lambda: cv2.imread(str(png16), cv2.IMREAD_UNCHANGED)[top : top + CROP],
-            n,
+
+    def ours(level: int) -> Format:
+        return Format(
+            f"EXR half ZIP, level {level}{', ours' if level == 2 else ''}",
+            exr,
+            lambda: encode_exr({"Z": depth}, level=level),
+            lambda: read_exr_rows(exr),
+            lambda: read_exr_rows(exr, top=top, height=CROP),
         )
-    )
-    raw = folder / "a.npy"
+
+    def write_png16() -> bytes:
+        return cv2.imencode(".png", levels)[1].tobytes()
 
     def write_npy() -> bytes:
         buffer = io.BytesIO()
         np.save(buffer, depth)
         return buffer.getvalue()
 
-    rows.append(
-        row(
+    def read_png16() -> np.ndarray:
+        return np.asarray(cv2.imread(str(png16), cv2.IMREAD_UNCHANGED))
+
+    return [
+        *(ours(level) for level in (1, 2, 6)),
+        *openexr_formats(depth, folder),
+        Format("PNG, 16-bit integers", png16, write_png16, read_png16, lambda: read_png16()[top : top + CROP]),
+        Format(
             "NPY, uncompressed",
-            raw,
+            npy,
             write_npy,
-            lambda: np.load(raw),
-            lambda: np.array(np.load(raw, mmap_mode="r")[top : top + CROP]),
-            n,
-        )
-    )
-    return rows
+            lambda: np.load(npy),
+            lambda: np.array(np.load(npy, mmap_mode="r")[top : top + CROP]),
+        ),
+    ]
 
 
-def openexr_rows(depth: np.ndarray, folder: Path, n: int) -> list[str]:
+def openexr_formats(depth: np.ndarray, folder: Path) -> list[Format]:
     """The same through the OpenEXR package, where it is installed."""
     try:
         import OpenEXR
     except ImportError:
-        return ["| OpenEXR package: not installed | | | | |"]
-    rows = []
-    for name in ("ZIP", "PIZ"):
-        path = folder / f"lib{name}.exr"
-        header = {"compression": getattr(OpenEXR, f"{name}_COMPRESSION"), "type": OpenEXR.scanlineimage}
+        print("(the OpenEXR package is not installed: its two lines are left out)")
+        return []
 
-        def write(path: Path = path, header: dict[str, object] = header) -> bytes:
-            OpenEXR.File(dict(header), {"Z": depth}).write(str(path))
+    def package(name: str) -> Format:
+        path = folder / f"package-{name}.exr"
+
+        def write() -> bytes:
+            header = {"compression": getattr(OpenEXR, f"{name}_COMPRESSION"), "type": OpenEXR.scanlineimage}
+            OpenEXR.File(header, {"Z": depth}).write(str(path))
             return path.read_bytes()
 
-        def read(path: Path = path) -> np.ndarray:
+        def read() -> np.ndarray:
             with OpenEXR.File(str(path)) as file:
                 return np.asarray(file.channels()["Z"].pixels)
 
-        rows.append(
-            row(f"EXR half {name}, OpenEXR package", path, write, read, lambda read=read: read()[801 : 801 + CROP], n)
-        )
-    return rows
+        return Format(f"EXR half {name}, OpenEXR package", path, write, read, lambda: read()[801 : 801 + CROP])
+
+    return [package("ZIP"), package("PIZ")]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--photo", type=Path)
     parser.add_argument("--repeats", type=int, default=5)
     arguments = parser.parse_args()
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
-    print(f"{time.strftime('%Y-%m-%d')}, {platform.machine()}, one thread, commit {commit.stdout.strip()}\n")
+    print(", ".join(f"{key} {value}" for key, value in describe_machine().items()))
     head = f"| format | MB | write ms | read ms | read {CROP} rows ms |\n|---|---|---|---|---|"
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        print(f"8-bit frame {WIDTH}x{HEIGHT}, {'photo' if arguments.photo else 'synthetic'}\n\n{head}")
-        print("\n".join(frame_rows(test_frame(arguments.photo), folder, arguments.repeats)))
+        print(f"\n8-bit frame {WIDTH}x{HEIGHT}, {'photo' if arguments.photo else 'synthetic'}\n\n{head}")
+        for entry in frame_formats(test_frame(arguments.photo), folder):
+            print(entry.row(arguments.repeats), flush=True)
         print(f"\nhalf-float depth {WIDTH}x{HEIGHT}\n\n{head}")
-        print("\n".join(map_rows(test_depth(), folder, arguments.repeats)))
+        for entry in map_formats(test_depth(), folder):
+            print(entry.row(arguments.repeats), flush=True)
 
 
 if __name__ == "__main__":

@@ -4,10 +4,9 @@ python benchmarks/synthesis.py [--size 3840x2160] [--repeats 3] [--scene]
 """
 
 import argparse
-import platform
+import itertools
 import resource
 import statistics
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable
@@ -29,6 +28,7 @@ from libranet.haze.photo_motion import CameraMove, photo_clip
 from libranet.haze.regimes import REGIMES
 from libranet.haze.scattering import add_haze, transmission
 from libranet.haze.smoothing import smooth_depth
+from machine import describe_machine
 
 PROXY = 960
 
@@ -88,7 +88,7 @@ def main() -> None:
     prior, flow = LayoutPrior(0), DisFlow()
     raw = [prior.estimate(image) for image in small]
     depths = [DepthRange.measure(raw, "disparity").normalise(plane) for plane in raw]
-    flows = [flow.estimate(a, b) for a, b in zip(small, small[1:], strict=False)]
+    flows = [flow.estimate(a, b) for a, b in itertools.pairwise(small)]
     depth = guided_upsample(depths[0], frames[0])
     half = torch.from_numpy(depth)[None, None]
     regime = REGIMES[4]
@@ -130,8 +130,10 @@ def main() -> None:
     stages.measure("pass 2", "guided upsampling", "memory", lambda: guided_upsample(depths[0], frames[0]))
     stages.measure("pass 2", "scattering", "memory", scatter)
     stages.measure("pass 2", "write hazy PNG", "deflate", lambda: encode_png(hazy))
-    stages.measure("pass 2", "write depth and transmission EXR", "deflate",
-                   lambda: [encode_exr({"Z": plane.astype(np.float16)}, level=2) for plane in (depth, t[0, 0].numpy())])  # fmt: skip
+    planes = [plane.astype(np.float16) for plane in (depth, t[0, 0].numpy())]
+    stages.measure(
+        "pass 2", "write depth and transmission EXR", "deflate", lambda: [encode_exr({"Z": p}, level=2) for p in planes]
+    )
     stages.measure(
         "pass 2", "write flow EXR", "deflate", lambda: encode_exr({"u": large_flow[0], "v": large_flow[1]}, level=2)
     )
@@ -142,10 +144,7 @@ def main() -> None:
             "checks", "read two PNG and three EXR", "inflate", lambda: [read_png_rows(path) for _ in range(4)]
         )
         stages.measure("checks", "checksums", "SHA-256", lambda: [sha256(path) for _ in range(3)])
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
-    print(
-        f"{time.strftime('%Y-%m-%d')}, {platform.machine()}, {arguments.size}, one thread, commit {commit.stdout.strip()}\n"
-    )
+    print(", ".join(f"{key} {value}" for key, value in describe_machine().items()) + f", {arguments.size}\n")
     stages.print()
     print(f"Peak memory of this benchmark: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.2f} GB.")
 

@@ -77,9 +77,9 @@ def make_set(sources: list[ClipSource], folder: Path, config: SynthConfig = TINY
 
 
 def tree(folder: Path) -> dict[str, bytes]:
-    """Every file of a data set except scratch, for comparing two of them."""
+    """Every file of a data set except scratch and the report, which names its folder, for comparing two of them."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and ".work" not in path.parts
+        if path.is_file() and ".work" not in path.parts and path.name != "report.html"
     }

@@ -62,7 +62,7 @@ def screen_clip(clip: Clip, progress: Callable[[], None] = lambda: None) -> tupl
     return _judge(clip, reports, drifts), float(np.mean([report.psnr for report in reports]))
 
 
-def _screen_frame(clip: Clip, hazy: Image, clear: Image, depth: Map, through: Map, flow: Map) -> FrameReport:  # noqa: PLR0917
+def _screen_frame(clip: Clip, hazy: Image, clear: Image, depth: Map, through: Map, flow: Map) -> FrameReport:
     expected = (clip.info.height, clip.info.width)
     shapes = {array.shape[:2] for array in (hazy, clear)} | {array.shape[1:] for array in (depth, through, flow)}
     if shapes != {expected}:
