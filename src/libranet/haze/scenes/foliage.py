@@ -22,7 +22,7 @@ class Foliage:
         pixel: float,
     ) -> Tensor:  # [3, N]
         lobes, shade = self.trees.lobes[:, lobe], self.trees.shade[:, lobe]
-        middle, colour, radius, squash, key = shade[:3], shade[3:6], shade[6], shade[7], shade[8]
+        middle, colour, radius, squash = shade[:3], shade[3:6], shade[6], shade[7]
         local = points - middle
         stretched = torch.stack([local[0], local[1] * squash, local[2]])
         from_lobe = stretched - lobes[:3]

@@ -4,6 +4,7 @@ Two rays per pixel: through its centre, which gives depth, flow and half of the 
 is half its centre and an eighth of each of its four corners.
 """
 
+import dataclasses
 from dataclasses import dataclass
 
 import torch
@@ -18,6 +19,7 @@ from libranet.haze.scenes.world import World
 
 _BAND_CPU = 1 << 17  # rays per sample set in one band: small enough for the cache
 _BAND_GPU = 1 << 22
+_METERED = 0.135  # log-mean of exposed radiance that a middling picture has
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,16 @@ def render_view(world: World, camera: Camera, time: float, *, colour: bool) -> V
     images, distances, surfaces = [], [], []
     for top in range(0, camera.height, rows):
         bottom = min(top + rows, camera.height)
-        rays = trace(world.solids, world.trees, camera, time, profile, visible, rows=(top, bottom), corners=colour)
+        rays = trace(
+            world.solids,
+            world.trees,
+            camera,
+            time,
+            profile=profile,
+            visible=visible,
+            rows=(top, bottom),
+            corners=colour,
+        )
         distances.append(rays.distance[0, : bottom - top, : camera.width].clone())
         surfaces.append(rays.surface[0, : bottom - top, : camera.width].clone())
         if colour:
@@ -50,6 +61,20 @@ def render_view(world: World, camera: Camera, time: float, *, colour: bool) -> V
             images.append(0.5 * centre + 0.125 * around)
     image = torch.cat(images, dim=1).clamp(0, 1) if colour else None
     return View(image, torch.cat(distances), torch.cat(surfaces), camera, time)
+
+
+def exposed(world: World) -> World:
+    """The world with its exposure corrected, in part, for what the camera sees at the start: a light meter."""
+    camera = world.path.at(0.0, 64, 36)
+    visible = visible_objects(world.solids, world.trees, camera, 0.0)
+    rays = trace(
+        world.solids, world.trees, camera, 0.0, profile=world.terrain.profile(camera), visible=visible, corners=False
+    )
+    radiance = _shade(world, camera, 0.0, rays)
+    grey = 0.2126 * radiance[0] + 0.7152 * radiance[1] + 0.0722 * radiance[2]
+    level = float(grey.clamp(min=1e-3, max=2.0).log().mean().exp()) * world.light.exposure
+    light = dataclasses.replace(world.light, exposure=world.light.exposure * (_METERED / level) ** 0.55)
+    return dataclasses.replace(world, light=light)
 
 
 def _shade(world: World, camera: Camera, time: float, rays: Rays) -> Tensor:  # [3, S, h, w] radiance
@@ -82,7 +107,7 @@ def _shade(world: World, camera: Camera, time: float, rays: Rays) -> Tensor:  # 
         elif name == "ground":
             value = world.ground.radiance(points, d, t, pixel, cars)
         elif name == "solid":
-            value = world.facades.radiance(points, d, t, surface[at].long() - 1, pixel, time)
+            value = world.facades.radiance(points, d, t * pixel, surface[at].long() - 1, time)
         else:
             value = world.foliage.radiance(points, t, surface[at].long() - first_lobe, pixel)
         if name != "sky":

@@ -30,5 +30,5 @@ def sky_radiance(directions: Tensor, light: Light, texture: DetailTexture, pixel
     # Thick parts are darker below; towards the sun clouds glow.
     thick = smoothstep(edge + 0.5, edge + 2.2, field + 0.25 * fine[1])
     bright = 1.0 - 0.42 * thick + 0.10 * fine[0] + 0.35 * glow**6
-    silver = [0.42 * light.sun[i] * 0.62 + 0.85 * light.sky[i] + 0.12 * light.horizon[i] for i in range(3)]
+    silver = [0.26 * light.sun[i] + 0.75 * light.sky[i] + 0.12 * light.horizon[i] for i in range(3)]
     return torch.stack([torch.lerp(scatter[i], silver[i] * bright, density * 0.92) for i in range(3)])

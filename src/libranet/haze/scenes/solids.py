@@ -64,8 +64,10 @@ class Solids:
 
     def __post_init__(self) -> None:
         rows = [
-            [s.x, s.z, s.base, s.half_x, s.half_z, s.height, math.cos(s.yaw), math.sin(s.yaw), s.slope, float(s.stuff)]
-            + [*s.colour, *s.roof, s.storey, s.bay, s.key, float(s.hovers)]
+            [
+                *(s.x, s.z, s.base, s.half_x, s.half_z, s.height, math.cos(s.yaw), math.sin(s.yaw), s.slope),
+                *(float(s.stuff), *s.colour, *s.roof, s.storey, s.bay, s.key, float(s.hovers)),
+            ]
             for s in self.items
         ]
         self.rows = rows

@@ -28,9 +28,9 @@ def trace(
     trees: Trees,
     camera: Camera,
     time: float,
+    *,
     profile: Profile,
     visible: Visible,
-    *,
     rows: tuple[int, int] | None = None,
     corners: bool = False,
 ) -> Rays:

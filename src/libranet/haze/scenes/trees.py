@@ -1,8 +1,8 @@
-"""Trees, bushes and rocks: crowns of overlapping ellipsoids whose two shells are pierced by a leaf pattern fixed in space."""
+"""Trees, bushes and rocks: overlapping ellipsoids; a crown's shells are pierced by a leaf pattern fixed in space."""
 
 import math
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -11,6 +11,7 @@ from libranet.haze.scenes.noise import SolidTexture
 from libranet.haze.scenes.rays import Rays, Window
 from libranet.haze.scenes.solids import Colour, Solid, Stuff
 
+Spot = tuple[float, float, float]  # where something stands: x, height of the ground, z
 SOLID = -9.0  # `Tree.gaps` of a rock
 _SHELLS = ((1.0, 0.0), (0.88, 0.55), (0.74, 1.2))  # radius of each shell, and by how much it is less open
 _TWIGS = 0.28  # period of the finer leaf pattern over that of the coarser
@@ -42,17 +43,25 @@ class Trees:
     first: int
     """The surface number of the first lobe."""
     lobes: Tensor = field(init=False)  # [4, M] crown-relative lobes on the device
-    shade: Tensor = field(init=False)  # [9, M]: crown middle, colour, radius, squash, key
+    shade: Tensor = field(init=False)  # [8, M]: crown middle, colour, radius, squash
 
     def __post_init__(self) -> None:
         lobes, shade, self.starts = [], [], [0]
-        for number, tree in enumerate(self.items):
+        for tree in self.items:
             lobes += tree.lobes
-            shade += [[*tree.middle, *tree.colour, tree.radius, tree.squash, (number * 0.618) % 1.0]] * len(tree.lobes)
+            shade += [[*tree.middle, *tree.colour, tree.radius, tree.squash]] * len(tree.lobes)
             self.starts.append(len(lobes))
         self.hulls = [max(math.sqrt(x * x + y * y + z * z) + r for x, y, z, r in t.lobes) for t in self.items]
         self.lobes = torch.tensor(lobes, dtype=torch.float32).reshape(-1, 4).T.contiguous().to(self.device)
-        self.shade = torch.tensor(shade, dtype=torch.float32).reshape(-1, 9).T.contiguous().to(self.device)
+        self.shade = torch.tensor(shade, dtype=torch.float32).reshape(-1, 8).T.contiguous().to(self.device)
+
+    def outlines(self) -> "Trees":
+        """The same crowns as single closed ellipsoids: enough to judge what hides what."""
+        simple = [
+            replace(tree, lobes=[(0.0, 0.0, 0.0, 0.85 * hull)], gaps=SOLID)
+            for tree, hull in zip(self.items, self.hulls, strict=True)
+        ]
+        return Trees(simple, self.device, self.leaves, self.first)
 
     def corners(self) -> Tensor:  # [3, N, 8] on the host
         middle = torch.tensor([t.middle for t in self.items], dtype=torch.float32).reshape(-1, 3)
@@ -89,7 +98,7 @@ class Trees:
         shape = known.shape
         o, d = ([v.expand(shape).reshape(-1)[active] for v in vectors] for vectors in (o, d))
         distance, lobe = self._shells(
-            tree, self.lobes[:, start:end], o, d, pixel, math.hypot(*shift) - self.hulls[index]
+            tree, self.lobes[:, start:end], o, d, pixel=pixel, tree_distance=math.hypot(*shift) - self.hulls[index]
         )
         found = torch.full(shape, math.inf, device=self.device).reshape(-1)
         number = torch.zeros(shape, device=self.device, dtype=torch.int32).reshape(-1)
@@ -102,6 +111,7 @@ class Trees:
         lobes: Tensor,  # [4, L]
         o: list[Tensor],  # 3 x [N], relative to the crown's middle
         d: list[Tensor],  # 3 x [N]
+        *,
         pixel: float,
         tree_distance: float,
     ) -> tuple[Tensor, Tensor]:  # distance [N], lobe [N] int32
@@ -125,6 +135,8 @@ class Trees:
             )
             t = t / a
             met = torch.isfinite(t) & (t > 0.05)
+            if tree.gaps == SOLID:
+                return torch.where(met, t, math.inf), lobe.to(torch.int32)
             at = torch.where(met, t, 0.0)
             p = [o[i] + at * d[i] for i in range(3)]
             noise = self.leaves.sample(p[0], p[1], p[2], tree.leaf)[0]
@@ -150,10 +162,9 @@ def _quadratic(o: list[Tensor], d: list[Tensor], squash: float) -> tuple[Tensor,
     return a, b, o[0] * o[0] + k * o[1] * o[1] + o[2] * o[2]
 
 
-def broadleaf(
-    rng: random.Random, x: float, z: float, base: float, height: float, colour: Colour, lobes: int
-) -> tuple[Tree, Solid]:
+def broadleaf(rng: random.Random, spot: Spot, height: float, colour: Colour, lobes: int) -> tuple[Tree, Solid]:
     """A round-headed tree and its trunk."""
+    x, base, z = spot
     crown = height * rng.uniform(0.3, 0.4)
     squash = rng.uniform(0.75, 1.1)
     parts = [(0.0, 0.0, 0.0, crown * 0.72)]
@@ -165,13 +176,12 @@ def broadleaf(
     middle = (x, base + height - crown / squash, z)
     tree = Tree(middle, parts, squash, crown * 1.15, colour, rng.uniform(-0.1, 0.6), rng.uniform(2.6, 4.0))
     radius = max(0.09, height * 0.018)
-    return tree, _trunk(rng, x, z, base, radius, middle[1] - base)
+    return tree, _trunk(rng, spot, radius, middle[1] - base)
 
 
-def conifer(
-    rng: random.Random, x: float, z: float, base: float, height: float, colour: Colour, lobes: int
-) -> tuple[Tree, Solid]:
+def conifer(rng: random.Random, spot: Spot, height: float, colour: Colour, lobes: int) -> tuple[Tree, Solid]:
     """A spruce: a spiral of boughs, wide at the foot, and its trunk."""
+    x, base, z = spot
     width = height * rng.uniform(0.15, 0.22)
     squash = rng.uniform(1.1, 1.4) if lobes > 12 else rng.uniform(0.7, 0.85)
     parts = []
@@ -184,10 +194,10 @@ def conifer(
         parts.append((out * math.cos(angle), (share - 0.5) * height * 0.84 * squash, out * math.sin(angle), radius))
     middle = (x, base + height * 0.55, z)
     tree = Tree(middle, parts, squash, width, colour, rng.uniform(0.1, 0.6), rng.uniform(1.8, 2.6))
-    return tree, _trunk(rng, x, z, base, max(0.08, height * 0.012), height * 0.5)
+    return tree, _trunk(rng, spot, max(0.08, height * 0.012), height * 0.5)
 
 
-def bush(rng: random.Random, x: float, z: float, base: float, size: float, colour: Colour) -> Tree:
+def bush(rng: random.Random, spot: Spot, size: float, colour: Colour) -> Tree:
     parts = [
         (
             rng.uniform(-0.5, 0.5) * size,
@@ -197,10 +207,11 @@ def bush(rng: random.Random, x: float, z: float, base: float, size: float, colou
         )
         for _ in range(3)
     ]
+    x, base, z = spot
     return Tree((x, base + size * 0.3, z), parts, 1.2, size, colour, rng.uniform(-0.3, 0.3), rng.uniform(1.2, 2.0))
 
 
-def boulder(rng: random.Random, x: float, z: float, base: float, size: float, colour: Colour) -> Tree:
+def boulder(rng: random.Random, spot: Spot, size: float, colour: Colour) -> Tree:
     """A rock: the same overlapping ellipsoids without gaps."""
     parts = [
         (
@@ -211,10 +222,12 @@ def boulder(rng: random.Random, x: float, z: float, base: float, size: float, co
         )
         for _ in range(4)
     ]
+    x, base, z = spot
     return Tree((x, base + size * 0.12, z), parts, rng.uniform(1.2, 1.8), size, colour, SOLID, 2.0)
 
 
-def _trunk(rng: random.Random, x: float, z: float, base: float, radius: float, height: float) -> Solid:
+def _trunk(rng: random.Random, spot: Spot, radius: float, height: float) -> Solid:
+    x, base, z = spot
     grey = rng.uniform(0.6, 1.2)
     colour = (0.11 * grey, 0.085 * grey, 0.065 * grey)
     return Solid(

@@ -19,8 +19,8 @@ def draw_light(rng: random.Random, heading: float) -> Light:
     blue = rng.uniform(0.75, 1.1)
     if overcast:
         level = rng.uniform(0.85, 1.1)
-        zenith = _scale((0.78, 0.84, 0.92), level * 0.95)
-        horizon = _scale((0.95, 0.97, 1.0), level)
+        zenith = _scale((0.74, 0.80, 0.88), level * 0.85)
+        horizon = _scale((0.90, 0.93, 0.97), level * 0.85)
         sky = _scale((0.92, 0.97, 1.04), level)
     else:
         zenith = _scale((0.10, 0.26, 0.70), blue * (1 - 0.3 * low))
@@ -31,7 +31,7 @@ def draw_light(rng: random.Random, heading: float) -> Light:
     # A camera takes most, not all, of the light's colour out.
     mix = [sun_colour[i] * strength * math.sin(elevation) + sky[i] for i in range(3)]
     red, green, blue_ = ((mix[1] / m) ** 0.6 for m in mix)
-    warm = rng.gauss(0.0, 0.05)
+    warm = rng.gauss(-0.03, 0.05)
     return Light(
         towards_sun=(
             math.cos(elevation) * math.sin(azimuth),
