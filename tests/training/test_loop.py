@@ -16,6 +16,7 @@ from libranet.errors import CheckpointError, InputError
 from libranet.models import load_model, read_checkpoint_info
 from libranet.training.batches import Batch, Share
 from libranet.training.config import LossConfig, PhotoSourceConfig, TrainConfig
+from libranet.training.haze_draw import HazeConfig
 from libranet.training.loop import Trainer, TrainingStoppedError, run_training
 from libranet.training.processes import average_gradients
 from tiny_network import TINY
@@ -136,13 +137,15 @@ import sys, torch, dataclasses
 sys.path[:0] = {paths!r}
 from test_loop import CONFIG, TINY
 from pictures import small_source
+from libranet.training.haze_draw import HazeConfig
 from libranet.training.loop import Trainer
 from libranet.training.processes import join_processes, leave_processes, average_gradients
 device = torch.device("cpu")
 share = join_processes(device)
 config = dataclasses.replace(CONFIG, model=TINY)
 job = Trainer(config, steps=20, device=device, share=share)
-batch = small_source().batch(0, share)
+from libranet.training.haze_draw import HazeConfig
+batch = small_source(haze=HazeConfig(noise=0.0)).batch(0, share)
 job.objective(job.model.predict(batch.hazy), batch.clear).total.backward()
 average_gradients(job.model, share)
 if share.rank == 0:
@@ -163,7 +166,7 @@ def test_two_gloo_processes_give_the_gradients_of_one(tmp_path):
     joined = torch.load(out, weights_only=True)
 
     job = trainer(dataclasses.replace(CONFIG, model=TINY))
-    batch = small_source().batch(0, Share())
+    batch = small_source(haze=HazeConfig(noise=0.0)).batch(0, Share())
     job.objective(job.model.predict(batch.hazy), batch.clear).total.backward()
     average_gradients(job.model, Share())
     for name, parameter in job.model.named_parameters():

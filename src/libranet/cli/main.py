@@ -8,6 +8,7 @@ from rich.console import Console
 
 import libranet
 from libranet.cli.data import data
+from libranet.cli.doctor import doctor
 from libranet.cli.info import info
 from libranet.cli.synth import synth
 from libranet.cli.train import train
@@ -16,6 +17,7 @@ from libranet.errors import LibraNetError
 EXIT_USER_ERROR = 2
 
 COMMANDS: dict[str, Callable[..., None]] = {
+    "doctor": doctor,
     "info": info,
     "synth": synth,
     "data": data,

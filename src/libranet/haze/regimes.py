@@ -28,7 +28,7 @@ class Regime:
         return tuple(self.beta * (wavelength / WAVELENGTHS[1]) ** -angstrom for wavelength in WAVELENGTHS)
 
 
-TIERS = (("thin", 0.8), ("medium", 1.4), ("dense", 2.3))
+TIERS = (("thin", 0.75), ("medium", 1.3), ("dense", 2.15))
 AIRLIGHTS = (
     ("grey", (0.76, 0.77, 0.79)),
     ("white", (0.90, 0.91, 0.92)),

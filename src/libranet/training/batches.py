@@ -81,10 +81,10 @@ class HazeOnTheFly:
         with torch.no_grad():
             clear, depth, place = self._look(images[here], self.bank.depth[here], height, width, *camera)
             clear = dull_colours(clear, draw)
-            hazy = haze_frames(clear, depth, place, draw)
-            hazy = self._add_noise(hazy, draw.noise, noise_seed, rows.start)
+            hazy, target = haze_frames(clear, depth, place, draw)
+            hazy = self._add_noise(hazy, draw.noise, noise_seed + share.rank)
             hazy = (hazy * 255).round() / 255  # what a camera stores
-        return Batch(hazy, clear[:, self.window // 2].contiguous())
+        return Batch(hazy, target[:, self.window // 2].contiguous())
 
     def _choose(self, n: int, generator: torch.Generator) -> Tensor:  # [n] indices into the bank
         rendered = chance(n, self.scene_share, generator)
@@ -150,9 +150,32 @@ class HazeOnTheFly:
         )
 
     @staticmethod
-    def _add_noise(hazy: Tensor, sigma: Tensor, seed: int, first: int) -> Tensor:
-        """Sensor noise from one generator per sample, so that it does not depend on how a batch is shared out."""
-        for i in range(len(hazy)):
-            generator = torch.Generator(hazy.device).manual_seed(seed + first + i)
-            hazy[i] += torch.randn(hazy.shape[1:], generator=generator, device=hazy.device) * sigma[i]
-        return hazy.clamp(0, 1)
+    def _add_noise(hazy: Tensor, sigma: Tensor, seed: int) -> Tensor:
+        generator = torch.Generator(hazy.device).manual_seed(seed)
+        grain = torch.randn(hazy.shape, generator=generator, device=hazy.device)
+        return (hazy + grain * sigma[:, None, None, None, None]).clamp(0, 1)
+
+
+class OneAhead:
+    """Makes the next batch on a CUDA stream of its own while the current step runs."""
+
+    def __init__(self, source: BatchSource) -> None:
+        self.source = source
+        self.stream = torch.cuda.Stream()
+        self.waiting: tuple[int, Batch] | None = None
+
+    def batch(self, step: int, share: Share) -> Batch:
+        if self.waiting is None or self.waiting[0] != step:
+            self._make(step, share)
+        assert self.waiting is not None
+        ready = self.waiting[1]
+        current = torch.cuda.current_stream()
+        current.wait_stream(self.stream)
+        for tensor in (ready.hazy, ready.clear):
+            tensor.record_stream(current)
+        self._make(step + 1, share)
+        return ready
+
+    def _make(self, step: int, share: Share) -> None:
+        with torch.cuda.stream(self.stream):
+            self.waiting = (step, self.source.batch(step, share))

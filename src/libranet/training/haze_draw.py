@@ -1,7 +1,7 @@
 """Random haze over clear crops: what is drawn per sample, and from which ranges.
 
 Draws are made for the whole batch of all processes from a generator seeded by the step, so that a step can be
-repeated, resumed, or split over processes and always sees the same haze.
+repeated, resumed, or split over processes and always sees the same haze (sensor noise alone is each process's own).
 """
 
 from dataclasses import dataclass
@@ -21,13 +21,13 @@ NOISE_CELLS = 9
 class HazeConfig:
     """Ranges of everything random about a sample's haze. Pairs are (low, high)."""
 
-    beta: tuple[float, float] = (0.35, 3.0)
+    beta: tuple[float, float] = (0.25, 2.8)
     """Scattering over the normalised depth 0..1, drawn log-uniformly."""
     near: tuple[float, float] = (0.0, 0.35)
     """Depth of the nearest point: the haze between camera and scene."""
     gamma: tuple[float, float] = (0.6, 1.8)
     """Exponent applied to depth, drawn log-uniformly: how fast the distance grows."""
-    even: float = 0.10
+    even: float = 0.16
     """Share of samples whose haze hardly depends on depth, like smoke in a room."""
     clear: float = 0.04
     """Share of samples without haze, which must stay as they are."""
@@ -55,11 +55,15 @@ class HazeConfig:
     """Largest standard deviation of sensor noise, in half of the samples."""
     dull: float = 0.35
     """Share of samples whose clear picture is made less vivid, as on a grey day."""
+    leftover: float = 0.15
+    """Share of samples whose clear picture keeps a light haze of its own, as distant views do on a clear day."""
+    leftover_beta: float = 0.35
+    """Largest scattering of that light haze."""
     motion: float = 0.015
     """Largest camera motion per frame, as a share of the crop's size."""
     still: float = 0.15
     """Share of samples without motion."""
-    zoom: tuple[float, float] = (0.6, 1.0)
+    zoom: tuple[float, float] = (0.45, 1.0)
     """Height of the crop as a share of the largest that fits the photo."""
 
     def __post_init__(self) -> None:
@@ -67,7 +71,7 @@ class HazeConfig:
             low, high = getattr(self, name)
             if not 0 <= low <= high:
                 raise InputError(f"expected {name} as (low, high) with 0 <= low <= high, got {low}, {high}")
-        for name in ("even", "clear", "prior", "patches", "scene_light", "dull", "still"):
+        for name in ("even", "clear", "prior", "patches", "scene_light", "dull", "leftover", "still"):
             if not 0 <= getattr(self, name) <= 1:
                 raise InputError(f"expected {name} in [0, 1], got {getattr(self, name)}")
 
@@ -77,6 +81,7 @@ class HazeDraw:
     """One draw per sample. All tensors have the batch as their first axis."""
 
     beta: Tensor  # [B, 3]
+    leftover: Tensor  # [B, 3], scattering of the haze that stays in the target
     near: Tensor  # [B]
     gamma: Tensor  # [B]
     prior_share: Tensor  # [B] in [0, 1], how much of the depth is the random prior
@@ -131,7 +136,8 @@ def draw_haze(
     near = torch.where(even, uniform(n, (0.75, 1.0), generator), near)
     beta = torch.where(chance(n, c.clear, generator), torch.zeros(n), beta)
     blueness = uniform(n, (-0.2 * c.wavelength, c.wavelength), generator)
-    beta_rgb = beta[:, None] * (1 + blueness[:, None] * torch.tensor([-0.5, 0.0, 0.5]))
+    colour = 1 + blueness[:, None] * torch.tensor([-0.5, 0.0, 0.5])
+    leftover = chance(n, c.leftover, generator) * uniform(n, (0.0, c.leftover_beta), generator)
 
     blend = uniform(n, (0.0, c.blend), generator)
     prior_share = torch.where(chance(n, c.prior, generator) | ~has_depth, torch.ones(n), blend)
@@ -145,7 +151,8 @@ def draw_haze(
 
     dull = chance(n, c.dull, generator)
     return HazeDraw(
-        beta=beta_rgb,
+        beta=beta[:, None] * colour,
+        leftover=leftover[:, None] * colour,
         near=near,
         gamma=gamma,
         prior_share=prior_share,
@@ -176,7 +183,7 @@ def haze_frames(
     depth: Tensor,  # [B, T, 1, H, W] in [0, 1], 0 near, 1 far
     place: Tensor,  # [B, T, H, W, 2] in [-1, 1], where each pixel lies in its photo
     draw: HazeDraw,
-) -> Tensor:  # [B, T, 3, H, W] in [0, 1], without sensor noise
+) -> tuple[Tensor, Tensor]:  # hazy and target, [B, T, 3, H, W] in [0, 1], without sensor noise
     """Lay the drawn haze over a window. Prior, patches and light are tied to the photo, so they move with it."""
     b, t, _, h, w = clear.shape
     flat = place.reshape(b, t * h, w, 2)
@@ -192,12 +199,15 @@ def haze_frames(
     fall = ((height - each(draw.horizon)) / (1 - each(draw.horizon))).clamp(0, 1)
     ramp = 1 - fall ** each(draw.ramp_power)
     prior = torch.lerp(ramp, field(draw.relief), each(draw.relief_share))
-    distance = torch.lerp(depth, prior, each(draw.prior_share)).clamp(1e-4, 1)
+    distance = torch.lerp(depth, prior, each(draw.prior_share)).clamp(1e-4, 1) ** each(draw.gamma)
     near = each(draw.near)
-    optical = (near + (1 - near) * distance ** each(draw.gamma)) * (1 + field(draw.patches))
-
-    through = transmission(optical.reshape(b, 1, t * h, w), draw.beta).view(b, 3, t, h, w).transpose(1, 2)
-    through = torch.maximum(through, each(draw.floor))
+    optical = (near + (1 - near) * distance) * (1 + field(draw.patches))
     slope = (place * draw.light_slope[:, None, None, None]).sum(-1)[:, :, None]
     light = (draw.airlight[:, None, :, None, None] * (1 + slope)).clamp(0, 1)
-    return torch.lerp(light, clear, through).clamp(0, 1)
+
+    def through(path: Tensor, beta: Tensor) -> Tensor:  # [B, T, 3, H, W]
+        return transmission(path.reshape(b, 1, t * h, w), beta).view(b, 3, t, h, w).transpose(1, 2)
+
+    target = torch.lerp(light, clear, through(distance, draw.leftover))
+    hazy = torch.lerp(light, target, torch.maximum(through(optical, draw.beta), each(draw.floor)))
+    return hazy.clamp(0, 1), target

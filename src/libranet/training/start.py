@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from libranet.errors import InputError
-from libranet.training.batches import BatchSource, HazeOnTheFly
+from libranet.training.batches import BatchSource, HazeOnTheFly, OneAhead
 from libranet.training.config import TrainConfig
 from libranet.training.loop import Outcome, Trainer, run_training
 from libranet.training.photo_bank import load_bank, read_photos, render_scenes
@@ -62,7 +62,7 @@ def build_source(config: TrainConfig, device: torch.device) -> tuple[BatchSource
         read_photos(photos.folders, photos.depth or None),
         render_scenes(photos.scenes, photos.scene_views, seed=config.seed, lines=photos.lines, device=device),
     )
-    source = HazeOnTheFly(
+    source: BatchSource = HazeOnTheFly(
         load_bank(pictures, lines=photos.lines, device=device),
         haze=photos.haze,
         batch=config.batch,
@@ -71,7 +71,7 @@ def build_source(config: TrainConfig, device: torch.device) -> tuple[BatchSource
         scene_share=photos.scene_share,
         seed=config.seed,
     )
-    return source, config.steps
+    return (OneAhead(source) if device.type == "cuda" else source), config.steps
 
 
 def main() -> None:
