@@ -8,12 +8,14 @@ from rich.console import Console
 
 import libranet
 from libranet.cli.info import info
+from libranet.cli.weights import weights
 from libranet.errors import LibraNetError
 
 EXIT_USER_ERROR = 2
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "info": info,
+    "weights": weights,
 }
 
 
