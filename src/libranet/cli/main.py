@@ -7,7 +7,9 @@ import typer
 from rich.console import Console
 
 import libranet
+from libranet.cli.data import data
 from libranet.cli.info import info
+from libranet.cli.synth import synth
 from libranet.cli.weights import weights
 from libranet.errors import LibraNetError
 
@@ -15,6 +17,8 @@ EXIT_USER_ERROR = 2
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "info": info,
+    "synth": synth,
+    "data": data,
     "weights": weights,
 }
 

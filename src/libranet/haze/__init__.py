@@ -1,0 +1,1 @@
+"""Haze: sources of clean video, depth, flow, and the scattering model that fogs them."""
