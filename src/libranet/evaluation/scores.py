@@ -1,4 +1,4 @@
-"""The measures of one run, made ready once: weights loaded, estimator chosen, and reasons for what cannot be measured."""
+"""The measures of one run, made ready once: weights loaded, estimator chosen, reasons for what is not measured."""
 
 import time
 from collections import defaultdict

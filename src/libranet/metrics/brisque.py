@@ -1,6 +1,6 @@
-"""BRISQUE: quality guessed from a frame's statistics by a regression trained on LIVE (Mittal et al. 2012). Lower is better.
+"""BRISQUE: quality guessed from a frame's statistics by a regression trained on LIVE (Mittal et al. 2012).
 
-The features follow OpenCV's implementation of the published method, the regression is the published one.
+Lower is better. The features follow OpenCV's implementation of the method, the regression is the published one.
 """
 
 from collections.abc import Mapping
@@ -39,9 +39,7 @@ def brisque_features(
     """Eighteen statistics at full and eighteen at half size."""
     check_frame(image)
     if min(image.shape[1:]) < _LEAST:
-        raise InputError(
-            f"BRISQUE needs frames of at least {_LEAST}x{_LEAST}, got {image.shape[2]}x{image.shape[1]}"
-        )
+        raise InputError(f"BRISQUE needs frames of at least {_LEAST}x{_LEAST}, got {image.shape[2]}x{image.shape[1]}")
     grey = luminance(image).round() / 255.0  # 8 bit, as OpenCV reads a picture
     half = F.interpolate(grey[None, None], size=[side // 2 for side in grey.shape], mode="bicubic", align_corners=False)
     return torch.cat((_scale_features(grey), _scale_features(half[0, 0])))

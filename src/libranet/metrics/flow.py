@@ -65,7 +65,7 @@ class DisFlow:
         if torch.equal(current, previous):
             return current.new_zeros(2, height, width, dtype=torch.float32)
         first, second = (_luma8(frame) for frame in (current, previous))
-        flow = cv2.DISOpticalFlow_create(cv2.DISOPTICAL_FLOW_PRESET_MEDIUM).calc(first, second, None)  # type: ignore[call-overload]
+        flow = cv2.DISOpticalFlow_create(cv2.DISOPTICAL_FLOW_PRESET_MEDIUM).calc(first, second, None)  # type: ignore[attr-defined]
         return torch.from_numpy(np.ascontiguousarray(flow.transpose(2, 0, 1))).to(current.device)
 
 

@@ -1,4 +1,4 @@
-"""LPIPS v0.1: how far apart two frames are in the features of a network trained to recognise things (Zhang et al. 2018).
+"""LPIPS v0.1: how far apart two frames are in the features of a network that recognises things (Zhang et al. 2018).
 
 Each layer's features are scaled to length one at every pixel; the squared differences are weighted per channel by the
 published heads, summed over channels, averaged over pixels, and summed over five layers. Lower is closer.
@@ -82,7 +82,7 @@ class Lpips:
         return [one, two, three, four, self._conv(four, 10)]
 
     def _vgg16(self, x: Tensor) -> list[Tensor]:
-        maps = []
+        maps: list[Tensor] = []
         for block in ((0, 2), (5, 7), (10, 12, 14), (17, 19, 21), (24, 26, 28)):
             if maps:
                 x = F.max_pool2d(x, 2)

@@ -1,4 +1,4 @@
-"""What a frozen detector and a frozen segmenter make of a restored frame: seven numbers, defined in docs/evaluation.md."""
+"""What a frozen detector and segmenter make of a restored frame: seven numbers, by formula in docs/evaluation.md."""
 
 import math
 from dataclasses import dataclass
