@@ -55,6 +55,7 @@ def evaluate_command(
     segmenter: Annotated[Path | None, typer.Option(help="Folder of a transformers segmentation network.")] = None,
     clips: Annotated[int | None, typer.Option(min=1, help="Only the first so many clips.")] = None,
     frames: Annotated[int | None, typer.Option(min=1, help="Only the first so many frames of each clip.")] = None,
+    stills: Annotated[bool, typer.Option(help="Every image is a clip of its own.")] = False,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     cache: Annotated[Path | None, typer.Option(help="Cache folder of third-party weights.")] = None,
     fresh: Annotated[bool, typer.Option(help="Forget the results in the report's folder.")] = False,
@@ -63,7 +64,7 @@ def evaluate_command(
     console = Console()
     chosen = choose_metrics(metrics)
     wanted = [choose_table(name) for name in table or []]
-    found = open_dataset(dataset, split=split)[:clips]
+    found = open_dataset(dataset, split=split, stills=stills)[:clips]
     paired = _check_pairs(found)
     restorers = open_restorers(model or _default_models(console), device=device)
     scores = prepare_scores(
@@ -210,4 +211,5 @@ def _print_table(console: Console, printed: PrintedTable) -> None:
 def _machine(device: str) -> str:
     if torch.device(device).type == "cuda":
         return torch.cuda.get_device_name(torch.device(device))
-    return f"{platform.machine()} CPU, {torch.get_num_threads()} threads"
+    threads = torch.get_num_threads()
+    return f"{platform.machine()} CPU, {threads} thread{'' if threads == 1 else 's'}"

@@ -64,12 +64,12 @@ class EvalClip:
             yield image, truth
 
 
-def open_dataset(path: str | Path, *, split: Split = "test") -> list[EvalClip]:
+def open_dataset(path: str | Path, *, split: Split = "test", stills: bool = False) -> list[EvalClip]:
     """Find out what lies at `path` and list its clips.
 
     A folder with dataset.json is a set of ours; its `split` part is used, or all of it if that part is empty. A folder
     with hazy/ and clear/ (or gt/) is a paired set of frames, of folders of frames, or of videos. A video, a folder of
-    videos, of frames or of folders of frames is an unpaired set.
+    videos, of frames or of folders of frames is an unpaired set. With `stills`, every image is a clip of its own.
     """
     path = Path(path)
     if not path.exists():
@@ -86,6 +86,8 @@ def open_dataset(path: str | Path, *, split: Split = "test") -> list[EvalClip]:
             raise InputError(f"{path} has {clear.name}/ but no hazy/ beside it: there is nothing to restore")
         else:
             clips = _unpaired(hazy or path)
+    if stills:
+        clips = [still for clip in clips for still in _split_stills(clip)]
     if not clips:
         raise InputError(f"expected a data set with at least one clip, and {path} has none")
     names = [clip.name for clip in clips]
@@ -97,6 +99,15 @@ def open_dataset(path: str | Path, *, split: Split = "test") -> list[EvalClip]:
 
 def _from_dataset(clip: Clip) -> EvalClip:
     return EvalClip(clip.info.name, clip.sequence("hazy"), clip.sequence("clear"), clip.info.regime)
+
+
+def _split_stills(clip: EvalClip) -> list[EvalClip]:
+    """Photographs that have nothing to do with each other; they may differ in size."""
+    if not isinstance(clip.hazy, FrameFiles) or not (clip.clear is None or isinstance(clip.clear, FrameFiles)):
+        raise InputError(f"expected image files for stills, and clip {clip.name} is a video")
+    clear = [None] * len(clip) if clip.clear is None else [FrameFiles((path,)) for path in clip.clear.paths]
+    pairs = zip(clip.hazy.paths, clear, strict=True)
+    return [EvalClip(f"{clip.name}-{path.stem}", FrameFiles((path,)), truth, clip.regime) for path, truth in pairs]
 
 
 def _unpaired(path: Path) -> list[EvalClip]:

@@ -100,7 +100,7 @@ def _estimates(content: ReportContent, models: dict[str, dict[str, Estimate]]) -
                 continue
             everyone = [v[metric.name].mean for v in models.values() if metric.name in v]
             best = max(everyone) if metric.higher_is_better else min(everyone)
-            mark = ' class="best"' if value.mean == best and len(everyone) > 1 else ""
+            mark = ' class="best"' if value.mean == best and len(set(everyone)) > 1 else ""
             interval = "" if value.half_width is None else f" <small>± {value.half_width:.{metric.digits}f}</small>"
             cells.append(f"<td{mark}>{value.mean:.{metric.digits}f}{interval}</td>")
         rows.append(f"<tr><td>{_swatch(index)}{escape(model)}</td>{''.join(cells)}</tr>")
@@ -197,7 +197,7 @@ def _caption(content: ReportContent, by_model: dict[str, list[dict[str, float]]]
     if frame < len(values):
         wanted = [m for m in content.measured if m.name in values[frame]][:3]
         numbers = [f"{m.label} {values[frame][m.name]:.{m.digits}f}" for m in wanted]
-    return f"<figcaption><b>{escape(view)}</b> {escape(' · '.join(numbers))}</figcaption>"
+    return f"<figcaption><b>{escape(view)}</b><br>{escape(' · '.join(numbers)) or '&nbsp;'}</figcaption>"
 
 
 def _per_clip(content: ReportContent) -> str:

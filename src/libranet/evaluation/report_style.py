@@ -12,14 +12,14 @@ p { margin: 6px 0; max-width: 88ch; }
 .soft, figcaption, .tick { color: var(--soft); }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: 5px 12px; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line); }
+th, td { padding: 5px 11px; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line); }
 th { font-weight: 600; background: var(--wash); }
 th:first-child, td:first-child { text-align: left; }
 td.text { text-align: left; }
 tr.measured td { font-weight: 600; }
 tr.reported td { color: var(--soft); }
 td.best { background: var(--best); font-weight: 600; }
-td small { color: var(--soft); font-weight: 400; }
+td small { display: block; color: var(--soft); font-weight: 400; font-size: 12px; line-height: 1.2; }
 .swatch { display: inline-block; width: 10px; height: 10px; border-radius: 50%; margin-right: 7px; }
 .charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(340px, 1fr)); gap: 18px 26px; }
 .charts h3 { margin: 0 0 2px; }

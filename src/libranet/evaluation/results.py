@@ -66,7 +66,7 @@ class ResultStore:
             for key, value in settings.items():
                 if earlier.get(key) != json.loads(json.dumps(value)):
                     raise InputError(
-                        f"{self.folder} holds an evaluation with another {key}: use another folder or add --fresh"
+                        f"{self.folder} has results of other settings ({key}): use another folder or add --fresh"
                     )
             return
         if self.folder.is_file():

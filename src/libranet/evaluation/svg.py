@@ -19,7 +19,7 @@ def interval_chart(
     width: int = 340,
 ) -> str:
     """One line per model: a dot for the mean and a bar for its confidence interval."""
-    row, left, right = 26, 96, 58
+    row, left, right = 26, 96, 34 + 7 * digits
     height = row * len(values) + 22
     low = min(mean - (half or 0.0) for mean, half in values.values())
     high = max(mean + (half or 0.0) for mean, half in values.values())

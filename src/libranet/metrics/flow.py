@@ -31,7 +31,7 @@ class FlowEstimator(Protocol):
 class RaftFlow:
     """RAFT-small. Its memory grows with the fourth power of a side, so a large frame is reduced first."""
 
-    def __init__(self, net: RaftSmall, *, long_side: int = 960, iterations: int = 12) -> None:
+    def __init__(self, net: RaftSmall, *, long_side: int = 768, iterations: int = 12) -> None:
         self._net = net
         self._long_side = long_side
         self._iterations = iterations
