@@ -68,6 +68,7 @@ def test_eval_without_ground_truth(
         (("--metrics", "psnrr"), "no measure is called"),
         (("--table", "mian"), "no table is called"),
         (("--detector", "no.onnx"), "no detector at no.onnx"),
+        (("--split", "test", "--cache", "x", "--flow", "raft"), "raft-small is not in the cache"),
     ],
 )
 def test_mistakes_are_one_line(
@@ -84,6 +85,11 @@ def test_mistakes_are_one_line(
     assert shown.startswith("error: ")
     assert message in shown
     assert len(shown.strip().splitlines()) == 1
+
+
+def test_a_table_needs_a_set(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _call(monkeypatch, "eval", "--table", "main") == 2
+    assert "expected a data set" in capsys.readouterr().err
 
 
 def test_fresh_spares_other_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

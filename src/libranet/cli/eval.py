@@ -2,12 +2,14 @@
 
 import platform
 import shutil
+import sys
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated
 
 import torch
 import typer
+from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
@@ -32,8 +34,9 @@ from libranet.models import packaged_weights
 
 def evaluate_command(
     dataset: Annotated[
-        Path, typer.Argument(help="A set of ours, a folder with hazy/ and clear/, or hazy frames or videos alone.")
-    ],
+        Path | None,
+        typer.Argument(help="A set of ours, a folder with hazy/ and clear/, or hazy frames or videos alone."),
+    ] = None,
     *,
     model: Annotated[
         list[str] | None,
@@ -61,9 +64,16 @@ def evaluate_command(
     fresh: Annotated[bool, typer.Option(help="Forget the results in the report's folder.")] = False,
 ) -> None:
     """Measure models on a data set: CSV files, summary.json and a self-contained HTML report. Run again to resume."""
-    console = Console()
+    console = Console() if sys.stdout.isatty() else Console(width=120)
     chosen = choose_metrics(metrics)
     wanted = [choose_table(name) for name in table or []]
+    if dataset is None:
+        if wanted != ["efficiency"]:
+            raise InputError("expected a data set to measure on; only --table efficiency does without one")
+        _print_table(
+            console, _measure_efficiency(open_restorers(model or _default_models(console), device=device), device)
+        )
+        return
     found = open_dataset(dataset, split=split, stills=stills)[:clips]
     paired = _check_pairs(found)
     restorers = open_restorers(model or _default_models(console), device=device)
@@ -94,7 +104,7 @@ def evaluate_command(
     tables: list[PrintedTable] = []
     for name in wanted:
         if name == "efficiency":
-            tables.append(compare_efficiency([e for r in restorers for e in measure_efficiency(r, device=device)]))
+            tables.append(_measure_efficiency(restorers, device))
         else:
             tables.append(compare_with_paper(name, models, dataset=dataset.name, not_measured=scores.not_measured))
     content = ReportContent(
@@ -118,6 +128,10 @@ def evaluate_command(
     for printed in tables:
         _print_table(console, printed)
     console.print(f"report: {store.folder / 'report.html'}", soft_wrap=True)
+
+
+def _measure_efficiency(restorers: list[Restorer], device: str) -> PrintedTable:
+    return compare_efficiency([row for r in restorers for row in measure_efficiency(r, device=device)])
 
 
 def _check_pairs(clips: list[EvalClip]) -> bool:
@@ -197,15 +211,16 @@ def _print_summary(console: Console, content: ReportContent) -> None:
 
 
 def _print_table(console: Console, printed: PrintedTable) -> None:
-    table = Table(title=printed.title, caption=printed.note, title_justify="left", caption_justify="left")
-    table.add_column("method")
-    table.add_column("source")
+    table = Table(title=printed.title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("method", overflow="fold")
+    table.add_column("source", overflow="fold")
     for heading in printed.headings:
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", overflow="fold")
     for row in printed.rows:
         style = "bold" if row.source == "measured" else "dim"
         table.add_row(row.method, row.source, *row.cells, style=style)
     console.print(table)
+    console.print(f"{printed.note}.", soft_wrap=True, highlight=False)
 
 
 def _machine(device: str) -> str:

@@ -158,10 +158,11 @@ def _worst_frames(content: ReportContent, store: ResultStore) -> str:
     shown = found[:MAX_PANELS]
     more = "" if len(shown) == len(found) else f" The {len(shown)} worst of {len(found)} clips are shown."
     legend = "".join(f"<span>{_swatch(i)}{escape(m)}</span>" for i, m in enumerate(content.models))
+    place = "its error is largest" if content.paired else "it has most detail"
     intro = (
         "<h2>Worst frames first</h2><p>For every clip, the frame with the "
-        f"{escape(shown[0][0].chosen_by)}, whole and as a crop at full size where its error is largest. The third row "
-        "is the change since the frame before, |J<sub>t</sub> − J<sub>t−1</sub>|, on one scale: 0 "
+        f"{escape(shown[0][0].chosen_by)}, whole and as a crop at full size where {place}. The third row is the "
+        "change since the frame before, |J<sub>t</sub> − J<sub>t−1</sub>|, on one scale: 0 "
         f'<span class="scale"></span> {HEAT_RANGE:g} and above.{more}</p><p class="legend">{legend}</p>'
     )
     return intro + "".join(_panel(content, store, panel, name) for panel, name in shown)
@@ -182,7 +183,7 @@ def _panel(content: ReportContent, store: ResultStore, panel: Panel, name: str) 
             caption = _caption(content, by_model, view, panel.frame) if suffix == "" else ""
             cells.append(f'<figure><img alt="{escape(view)}" src="{_embed(picture)}">{caption}</figure>')
         if cells:
-            columns = f"grid-template-columns: repeat({len(views)}, 1fr)"
+            columns = f"grid-template-columns: repeat({len(views)}, minmax(0, 480px))"
             strips.append(f'<div class="strip" style="{columns}">{"".join(cells)}</div>')
     metric = "psnr" if any("psnr" in frame for frames in by_model.values() for frame in frames) else "tof"
     series = {m: [frame.get(metric, float("nan")) for frame in by_model.get(m, [])] for m in content.models}

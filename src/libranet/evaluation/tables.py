@@ -7,6 +7,8 @@ from libranet.evaluation.metric_table import find_metric
 from libranet.evaluation.paper import TableName, paper_table
 from libranet.evaluation.summary import Estimate
 
+_ROOM_FOR_INTERVALS = 4
+
 
 @dataclass(frozen=True)
 class TableRow:
@@ -39,7 +41,7 @@ def compare_with_paper(
     table = paper_table(name)
     metrics = [find_metric(column) for column in table.columns]
     rows = [
-        TableRow(model, "measured", tuple(format_estimate(values.get(m.name), m.digits) for m in metrics))
+        TableRow(model, "measured", tuple(_cell(values.get(m.name), m.digits, len(metrics)) for m in metrics))
         for model, values in models.items()
     ]
     rows += [
@@ -50,10 +52,13 @@ def compare_with_paper(
         )
         for method, v_s in table.rows
     ]
-    missing = [f"{m.label}: {not_measured[m.name]}" for m in metrics if m.name in not_measured]
+    reasons = dict.fromkeys(not_measured[m.name] for m in metrics if m.name in not_measured)
+    missing = [
+        f"{', '.join(m.label for m in metrics if not_measured.get(m.name) == reason)}: {reason}" for reason in reasons
+    ]
     note = f"measured on {dataset}; reported on the paper's own test set, so the two are not the same data"
     if missing:
-        note += ". Not measured: " + "; ".join(dict.fromkeys(missing))
+        note += ". Not measured: " + "; ".join(missing)
     return PrintedTable(table.title, note, tuple(f"{m.label} {m.arrow}" for m in metrics), tuple(rows))
 
 
@@ -82,6 +87,13 @@ def compare_efficiency(measured: list[Efficiency]) -> PrintedTable:
         ("FPS ↑", "GFLOPs", "Params (M)", "peak memory (GiB)"),
         tuple(rows),
     )
+
+
+def _cell(value: Estimate | None, digits: int, columns: int) -> str:
+    """A wide table has no room for intervals and words; summary.json has them."""
+    if columns <= _ROOM_FOR_INTERVALS:
+        return format_estimate(value, digits)
+    return "-" if value is None else f"{value.mean:.{digits}f}"
 
 
 def format_estimate(value: Estimate | None, digits: int) -> str:
