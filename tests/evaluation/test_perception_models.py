@@ -9,7 +9,8 @@ import torch
 import torch.nn.functional as F
 
 from libranet.errors import InputError, MissingDependencyError
-from libranet.evaluation.perception_models import enlarge_classes, open_detector, open_segmenter, suppress_doubles
+from libranet.evaluation.perception_models import enlarge_classes, open_detector, open_segmenter
+from libranet.evaluation.suppression import suppress_doubles
 from libranet.metrics.perception import measure_detections, measure_segmentation
 
 FASTESTDET = Path("/work/shared/data/weights/fastestdet_coco.onnx")
@@ -71,8 +72,10 @@ def test_a_real_detector_finds_the_cars() -> None:
 
 
 def test_what_is_missing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InputError, match="no detector at"):
+    with pytest.raises(InputError, match="expected a file or one of yolov8n"):
         open_detector(tmp_path / "yolo.pt")
+    with pytest.raises(InputError, match="run `libranet weights pull yolov8n`"):
+        open_detector(Path("yolov8n"), cache=tmp_path)
     with pytest.raises(InputError, match=r"folder with config.json"):
         open_segmenter(tmp_path)
     real_import = builtins.__import__

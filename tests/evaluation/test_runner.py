@@ -1,12 +1,14 @@
 """Running models over clips: right frames, right numbers, resumable."""
 
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
 import torch
 from tiny_set import make_frames, write_checkpoint, write_frames, write_pairs
 
+from libranet.errors import InputError
 from libranet.evaluation.clips import open_dataset
 from libranet.evaluation.metric_table import choose_metrics
 from libranet.evaluation.panels import read_panel
@@ -31,6 +33,7 @@ class Delayed:
 
     name = "delayed"
     fingerprint = "delayed"
+    sees: Literal["hazy", "clear"] = "hazy"
 
     def begin(self) -> None:
         self._inside: list[torch.Tensor] = []
@@ -75,6 +78,15 @@ def test_the_network_is_measured_as_the_window_gives_it(tmp_path: Path) -> None:
         with torch.no_grad():
             expected = psnr(round_to_8_bit(net(window[None])[0]), frames[index][1])
         assert result.frames[index]["psnr"] == pytest.approx(expected, abs=1e-3)
+
+
+def test_the_oracle_sees_the_truth(tmp_path: Path) -> None:
+    write_pairs(tmp_path / "set", ("one",))
+    (result,) = _run(tmp_path / "set", open_restorers(["truth"]), tmp_path / "report")
+    assert all(frame["psnr"] == 100.0 for frame in result.frames)
+    write_frames(tmp_path / "unpaired", make_frames(2))
+    with pytest.raises(InputError, match="truth needs ground truth"):
+        _run(tmp_path / "unpaired", open_restorers(["truth"]), tmp_path / "other")
 
 
 def test_a_static_clip_is_steady(tmp_path: Path) -> None:

@@ -49,6 +49,30 @@ def test_niqe_reads_a_matlab_file(tmp_path: Path) -> None:
     assert state["covariance"].shape == (36, 36)
 
 
+class _Block(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = torch.nn.Conv2d(3, 4, 3, bias=False)
+        self.bn = torch.nn.BatchNorm2d(4, eps=1e-3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.bn(self.conv(x))
+
+
+def test_yolo_folds_its_norms(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    network = torch.nn.ModuleDict({"model": torch.nn.Sequential(_Block(), torch.nn.Conv2d(4, 2, 1))}).eval()
+    block = network["model"][0]
+    for tensor in (block.bn.weight, block.bn.bias, block.bn.running_mean, block.bn.running_var):
+        tensor.data.uniform_(0.5, 1.5)
+    torch.save({"model": network}, tmp_path / "yolov8n.pt")
+    state = convert.yolov8({"yolov8n.pt": tmp_path / "yolov8n.pt"})
+    assert set(state) == {"model.0.weight", "model.0.bias", "model.1.weight", "model.1.bias"}
+    x = torch.rand(1, 3, 8, 8)
+    folded = torch.nn.functional.conv2d(x, state["model.0.weight"], state["model.0.bias"])
+    torch.testing.assert_close(folded, block(x).detach(), atol=1e-5, rtol=1e-5)
+
+
 def test_raft_loses_its_prefix(tmp_path: Path) -> None:
     path = tmp_path / "raft-small.pth"
     torch.save({"module.fnet.conv1.weight": torch.ones(2)}, path)

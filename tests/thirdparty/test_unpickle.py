@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from libranet.errors import CheckpointError
-from libranet.thirdparty.unpickle import read_pickled_arrays, read_torch_tensors
+from libranet.thirdparty.unpickle import read_pickled_arrays, read_pickled_network, read_torch_tensors
 
 
 class _Attack:
@@ -32,6 +32,18 @@ def test_a_pickle_that_runs_something_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="holds more than tensors"):
         read_torch_tensors(tmp_path / "bad.pth")
     assert not Path("/tmp/libranet-must-not-exist").exists()
+
+
+def test_a_pickled_network_gives_its_tensors_and_runs_nothing(tmp_path: Path) -> None:
+    network = torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3), torch.nn.BatchNorm2d(2)).half()
+    network.extra = _Attack()
+    torch.save({"model": network, "date": "today", "attack": _Attack()}, tmp_path / "net.pt")
+    found = read_pickled_network(tmp_path / "net.pt", "model")
+    assert found.keys() == network.state_dict().keys()
+    torch.testing.assert_close(found["0.weight"], network[0].weight.detach())
+    assert not Path("/tmp/libranet-must-not-exist").exists()
+    with pytest.raises(CheckpointError, match="holds no pickled network under 'ema'"):
+        read_pickled_network(tmp_path / "net.pt", "ema")
 
 
 def test_a_damaged_pickle_is_refused() -> None:

@@ -40,7 +40,7 @@ def evaluate_command(
     *,
     model: Annotated[
         list[str] | None,
-        typer.Option(help="identity, dcp, libranet or a checkpoint, as [NAME=]PATH; repeat it for several."),
+        typer.Option(help="identity, dcp, libranet, truth (oracle) or a checkpoint, as [NAME=]PATH; repeatable."),
     ] = None,
     metrics: Annotated[
         str, typer.Option(help="Names or groups (fidelity, temporal, noref, downstream), with commas, or all.")
@@ -54,7 +54,9 @@ def evaluate_command(
     flow: Annotated[
         FlowChoice, typer.Option(help="Estimator for tOF; auto is raft if its weights are there.")
     ] = "auto",
-    detector: Annotated[Path | None, typer.Option(help="FastestDet .onnx or an ultralytics checkpoint.")] = None,
+    detector: Annotated[
+        Path | None, typer.Option(help="yolov8n, yolov8s or fastestdet from the cache, or a file.")
+    ] = None,
     segmenter: Annotated[Path | None, typer.Option(help="Folder of a transformers segmentation network.")] = None,
     clips: Annotated[int | None, typer.Option(min=1, help="Only the first so many clips.")] = None,
     frames: Annotated[int | None, typer.Option(min=1, help="Only the first so many frames of each clip.")] = None,
@@ -152,8 +154,9 @@ def _default_models(console: Console) -> list[str]:
 
 def _choose_subject(restorers: list[Restorer]) -> str:
     """The worst frames of the report are those of the last model that is more than a reference point."""
-    real = [r.name for r in restorers if r.name not in ("identity", "dcp")]
-    return real[-1] if real else restorers[-1].name
+    real = [r.name for r in restorers if r.name not in ("identity", "dcp", "truth")]
+    others = [r.name for r in restorers if r.name != "truth"]
+    return (real or others or ["truth"])[-1]
 
 
 def _open_store(folder: Path, fresh: bool) -> ResultStore:

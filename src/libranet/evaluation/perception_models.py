@@ -7,9 +7,16 @@ from typing import Protocol
 import numpy as np
 import torch
 import torch.nn.functional as F
+from safetensors.torch import load_file
 from torch import Tensor
 
 from libranet.errors import InputError, MissingDependencyError
+from libranet.evaluation.suppression import suppress_doubles
+from libranet.evaluation.yolov8 import YoloV8
+from libranet.thirdparty import find_model, find_weights
+from libranet.thirdparty.cache import explain_absence
+
+DETECTOR_NAMES = ("yolov8n", "yolov8s", "fastestdet")
 
 _MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 _FASTESTDET_SIDE = 352
@@ -141,11 +148,21 @@ class TransformersSegmenter:
         return enlarge_classes(logits, height, width)
 
 
-def open_detector(path: Path, device: str = "cpu") -> Detector:
-    """The detector for a file: .onnx is FastestDet, anything else belongs to ultralytics."""
+def open_detector(place: Path, device: str = "cpu", *, cache: Path | None = None) -> Detector:
+    """The detector for a file, or for a name of the table: .onnx is FastestDet, .pt belongs to ultralytics."""
+    path = place
     if not path.is_file():
-        raise InputError(f"no detector at {path}: check the path")
-    return FastestDet(path) if path.suffix == ".onnx" else UltralyticsDetector(path, device)
+        if str(place) not in DETECTOR_NAMES:
+            raise InputError(f"no detector at {place}: expected a file or one of {', '.join(DETECTOR_NAMES)}")
+        found = find_weights(find_model(str(place)), cache)
+        if found is None:
+            raise InputError(explain_absence(find_model(str(place))))
+        path = found
+    if path.suffix == ".onnx":
+        return FastestDet(path)
+    if path.suffix == ".safetensors":
+        return YoloV8(load_file(path), path.stem, device=device)
+    return UltralyticsDetector(path, device)
 
 
 def open_segmenter(path: Path, device: str = "cpu") -> Segmenter:
@@ -173,26 +190,6 @@ def enlarge_classes(
         strip = torch.lerp(wide[:, low[s]], wide[:, high[s]], share[s][None, :, None])
         out[s] = strip.argmax(dim=0).to(torch.int16).cpu().numpy()
     return out
-
-
-def suppress_doubles(
-    boxes: Tensor,  # [N, 4]
-    scores: Tensor,  # [N]
-    labels: Tensor,  # [N]
-    limit: float,
-) -> Tensor:  # indices of the boxes to keep, best first
-    """Greedy non-maximum suppression within each class."""
-    area = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
-    order, kept = scores.argsort(descending=True), []
-    while len(order):
-        best, rest = order[0], order[1:]
-        kept.append(best)
-        left_top = torch.maximum(boxes[best, :2], boxes[rest, :2])
-        right_bottom = torch.minimum(boxes[best, 2:], boxes[rest, 2:])
-        overlap = (right_bottom - left_top).clamp_min(0).prod(dim=1)
-        iou = overlap / (area[best] + area[rest] - overlap).clamp_min(1e-9)
-        order = rest[(iou <= limit) | (labels[rest] != labels[best])]
-    return torch.stack(kept) if kept else torch.zeros(0, dtype=torch.long)
 
 
 def _read_preprocessing(path: Path) -> tuple[tuple[int, int], tuple[float, ...], tuple[float, ...]]:

@@ -170,7 +170,9 @@ def _worst_frames(content: ReportContent, store: ResultStore) -> str:
 
 def _panel(content: ReportContent, store: ResultStore, panel: Panel, name: str) -> str:
     folder = store.clip_folder(name)
-    views = ["hazy", *(m for m in content.models if m != "identity")] + (["clear"] if content.paired else [])
+    views = ["hazy", *(m for m in content.models if m not in ("identity", "truth"))] + (
+        ["clear"] if content.paired else []
+    )
     views = [view for view in views if (folder / f"{view}.jpg").is_file()]
     by_model = {r.model: r.frames for r in content.results if r.clip == name}
     strips = []

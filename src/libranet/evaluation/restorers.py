@@ -2,7 +2,7 @@
 
 import hashlib
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
@@ -22,6 +22,8 @@ class Restorer(Protocol):
     """What reports call it."""
     fingerprint: str
     """Changes when the method or its weights do, so that old results are not taken for new ones."""
+    sees: Literal["hazy", "clear"]
+    """Which frames it is given: `clear` only for the oracle."""
 
     def begin(self) -> None:
         """Forget the clip before."""
@@ -40,6 +42,7 @@ class IdentityRestorer:
 
     name = "identity"
     fingerprint = "identity"
+    sees: Literal["hazy", "clear"] = "hazy"
 
     def begin(self) -> None:
         """Nothing to forget."""
@@ -49,8 +52,18 @@ class IdentityRestorer:
         return None if frame is None else identity(frame)
 
 
+class TruthRestorer(IdentityRestorer):
+    """The ground truth itself: the oracle row of measures that need no reference."""
+
+    name = "truth"
+    fingerprint = "truth"
+    sees: Literal["hazy", "clear"] = "clear"
+
+
 class DarkChannelRestorer:
     """The dark channel prior, per frame."""
+
+    sees: Literal["hazy", "clear"] = "hazy"
 
     def __init__(self, config: DarkChannelConfig | None = None) -> None:
         self.config = config or DarkChannelConfig()
@@ -73,6 +86,8 @@ class DarkChannelRestorer:
 class LiBrANetRestorer:
     """Our network as a stream with full look-ahead, which gives exactly what the windowed network gives."""
 
+    sees: Literal["hazy", "clear"] = "hazy"
+
     def __init__(self, model: LiBrANet, name: str, fingerprint: str) -> None:
         self.model = model
         self.name = name
@@ -92,17 +107,21 @@ class LiBrANetRestorer:
 
 
 def open_restorer(spec: str, *, device: str | torch.device = "cpu") -> Restorer:
-    """`identity`, `dcp`, `libranet` (the package's weights), or the path of a checkpoint, with `NAME=` before it."""
+    """`identity`, `dcp`, `truth`, `libranet` (the package's weights), or a checkpoint's path, with `NAME=` before it."""
     name, equals, rest = spec.partition("=")
     if not equals:
         name, rest = "", spec
     if rest == "identity":
         return IdentityRestorer()
+    if rest == "truth":
+        return TruthRestorer()
     if rest == "dcp":
         return DarkChannelRestorer()
     path = packaged_weights() if rest == PACKAGED_NAME else Path(rest)
     if rest != PACKAGED_NAME and not path.exists():
-        raise InputError(f"expected a model: identity, dcp, {PACKAGED_NAME} or the path of a checkpoint, got {rest!r}")
+        raise InputError(
+            f"expected a model: identity, dcp, truth, {PACKAGED_NAME} or the path of a checkpoint, got {rest!r}"
+        )
     model = load_model(None if rest == PACKAGED_NAME else path, device=device)
     return LiBrANetRestorer(model, name or (PACKAGED_NAME if rest == PACKAGED_NAME else path.stem), _digest(path))
 

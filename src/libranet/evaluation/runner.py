@@ -109,7 +109,9 @@ def _run_clip(
         source = _Source(_to_tensor(hazy, device), None if clear is None else _to_tensor(clear, device))
         waiting.append(source)
         for lane in lanes:
-            lane.feed(source.hazy)
+            if lane.restorer.sees == "clear" and source.clear is None:
+                raise InputError(f"the model {lane.restorer.name} needs ground truth, and clip {clip.name} has none")
+            lane.feed(source.clear if lane.restorer.sees == "clear" else source.hazy)
         _score_ready(waiting, lanes, scoring, report)
     for lane in lanes:
         while lane.feed(None):

@@ -155,22 +155,27 @@ def prepare_scores(
         scores.brisque_regression = _weights(scores, "brisque", "brisque", cache)
     if scores.wants("tof"):
         scores.flow = _choose_flow(flow, cache, device)
-    _prepare_perception(scores, detector, segmenter, device)
+    _prepare_perception(scores, detector, segmenter, cache, device)
     return scores
 
 
-def _prepare_perception(scores: Scores, detector: Path | None, segmenter: Path | None, device: str) -> None:
+def _prepare_perception(
+    scores: Scores, detector: Path | None, segmenter: Path | None, cache: Path | None, device: str
+) -> None:
     detection = [m.name for m in scores.metrics if "detector" in m.needs]
     segmentation = [m.name for m in scores.metrics if "segmenter" in m.needs]
     if detection and detector is not None:
-        scores.detector = open_detector(detector, device)
+        scores.detector = open_detector(detector, device, cache=cache)
     elif detection:
-        reason = f"no detector given (--detector PATH); {explain_absence(find_model('yolov8x'))}"
+        reason = (
+            "no detector given (--detector PATH, or yolov8n, yolov8s, fastestdet from the cache); the paper's "
+            f"{explain_absence(find_model('yolov8x'))}"
+        )
         scores.not_measured |= dict.fromkeys(detection, reason)
     if segmentation and segmenter is not None:
         scores.segmenter = open_segmenter(segmenter, device)
     elif segmentation:
-        reason = f"no segmenter given (--segmenter PATH); {explain_absence(find_model('segformer-b5'))}"
+        reason = f"no segmenter given (--segmenter PATH); the paper's {explain_absence(find_model('segformer-b5'))}"
         scores.not_measured |= dict.fromkeys(segmentation, reason)
 
 

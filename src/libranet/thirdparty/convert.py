@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from libranet.errors import CheckpointError, MissingDependencyError
-from libranet.thirdparty.unpickle import read_pickled_arrays, read_torch_tensors
+from libranet.thirdparty.unpickle import read_pickled_arrays, read_pickled_network, read_torch_tensors
 
 Converter = Callable[[Mapping[str, Path]], dict[str, Tensor]]
 """Takes the published files by their names in the table, gives the tensors to keep."""
@@ -18,6 +18,8 @@ ALEXNET_LAYERS = (0, 3, 6, 8, 10)
 """Positions of the convolutions in torchvision's `alexnet().features`, whose names are the common ones."""
 VGG16_LAYERS = (0, 2, 5, 7, 10, 12, 14, 17, 19, 21, 24, 26, 28)
 """The same for `vgg16().features`."""
+_YOLO_EPSILON = 1e-3
+"""What YOLOv8's batch norms add to the variance."""
 
 
 def alexnet_lpips(files: Mapping[str, Path]) -> dict[str, Tensor]:
@@ -72,6 +74,21 @@ def raft_small(files: Mapping[str, Path]) -> dict[str, Tensor]:
     """RAFT-small without the prefix that data-parallel training left on its names."""
     state = read_torch_tensors(files["raft-small.pth"])
     return {name.removeprefix("module."): tensor.contiguous() for name, tensor in state.items()}
+
+
+def yolov8(files: Mapping[str, Path]) -> dict[str, Tensor]:
+    """YOLOv8 with its batch norms folded into the convolutions: `model.N....weight` and `.bias`."""
+    (path,) = files.values()
+    state = {name: tensor.float() for name, tensor in read_pickled_network(path, "model").items()}
+    folded: dict[str, Tensor] = {}
+    for name in [key.removesuffix(".conv.weight") for key in state if key.endswith(".conv.weight")]:
+        if f"{name}.bn.weight" not in state:
+            continue  # the fixed row of bin numbers in the head
+        scale = state[f"{name}.bn.weight"] / (state[f"{name}.bn.running_var"] + _YOLO_EPSILON).sqrt()
+        folded[f"{name}.weight"] = (state[f"{name}.conv.weight"] * scale[:, None, None, None]).contiguous()
+        folded[f"{name}.bias"] = state[f"{name}.bn.bias"] - state[f"{name}.bn.running_mean"] * scale
+    plain = [key for key in state if ".conv." not in key and ".bn." not in key]
+    return folded | {key: state[key].contiguous() for key in plain}
 
 
 def _flax_lpips(path: Path, network: str, layers: tuple[int, ...]) -> dict[str, Tensor]:

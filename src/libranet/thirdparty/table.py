@@ -196,6 +196,7 @@ TABLE: tuple[ThirdPartyModel, ...] = (
             ),
         ),
         (PublishedFile("yolov8n.pt", 6_549_796, "f59b3d833e2ff32e194b5bb8e08d211dc7c5bdf144b90d2c8412c47ccfc83b36"),),
+        convert.yolov8,
     ),
     ThirdPartyModel(
         "yolov8s",
@@ -212,6 +213,7 @@ TABLE: tuple[ThirdPartyModel, ...] = (
             ),
         ),
         (PublishedFile("yolov8s.pt", 22_588_772, "1f47a78bf100391c2a140b7ac73a1caae18c32779be7d310658112f7ac9aa78a"),),
+        convert.yolov8,
     ),
     ThirdPartyModel(
         "yolov8x",

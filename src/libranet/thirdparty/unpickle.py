@@ -7,6 +7,7 @@ an error. On top of that the caller checks the file's SHA-256 against the table 
 import importlib
 import io
 import pickle
+import types
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,29 @@ _ARRAY_NAMES = {
     ("numpy", "ndarray"): np.ndarray,
     ("numpy", "dtype"): np.dtype,
 }
+
+
+_TORCH_NAMES = {
+    ("torch._utils", "_rebuild_tensor_v2"),
+    ("torch._utils", "_rebuild_parameter"),
+    ("collections", "OrderedDict"),
+    ("torch", "Size"),
+}
+
+
+class _Inert:
+    """Stands in for every class of a pickled network: it keeps the state it is given and can do nothing."""
+
+    def __init__(self, *arguments: object) -> None: ...
+
+
+class _TensorUnpickler(pickle.Unpickler):
+    """Builds tensors and plain containers; all else becomes an inert object."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) in _TORCH_NAMES or (module == "torch" and name.endswith("Storage")):
+            return super().find_class(module, name)
+        return type(name, (_Inert,), {})
 
 
 class _ArrayUnpickler(pickle.Unpickler):
@@ -43,6 +67,31 @@ def read_pickled_arrays(data: bytes) -> Any:
         return _ArrayUnpickler(io.BytesIO(data)).load()
     except (pickle.UnpicklingError, EOFError, IndexError, KeyError, AttributeError, ValueError) as error:
         raise CheckpointError(f"the pickled weights are damaged ({error}): fetch them again") from None
+
+
+def read_pickled_network(path: Path, entry: str) -> dict[str, torch.Tensor]:
+    """The tensors of a whole network that was pickled as an object, under the names its state dictionary would have."""
+    reader = types.SimpleNamespace(Unpickler=_TensorUnpickler, load=pickle.load, __name__="inert")
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=False, pickle_module=reader)
+        network = content[entry]
+    except Exception as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise CheckpointError(f"{path} holds no pickled network under {entry!r} or is damaged ({reason})") from None
+    found: dict[str, torch.Tensor] = {}
+    _collect(network, "", found)
+    return found
+
+
+def _collect(module: Any, prefix: str, found: dict[str, torch.Tensor]) -> None:
+    content = vars(module)
+    for kind in ("_parameters", "_buffers"):
+        found |= {
+            f"{prefix}{name}": tensor.detach() for name, tensor in content.get(kind, {}).items() if tensor is not None
+        }
+    for name, child in content.get("_modules", {}).items():
+        if child is not None:
+            _collect(child, f"{prefix}{name}.", found)
 
 
 def read_torch_tensors(path: Path) -> dict[str, torch.Tensor]:
