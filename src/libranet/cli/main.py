@@ -10,9 +10,11 @@ import libranet
 from libranet.cli.data import data
 from libranet.cli.dehaze import dehaze
 from libranet.cli.doctor import doctor
+from libranet.cli.eval import evaluate_command
 from libranet.cli.info import info
 from libranet.cli.synth import synth
 from libranet.cli.train import train
+from libranet.cli.weights import weights
 from libranet.errors import LibraNetError
 
 EXIT_USER_ERROR = 2
@@ -24,6 +26,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "synth": synth,
     "data": data,
     "train": train,
+    "eval": evaluate_command,
+    "weights": weights,
 }
 
 
