@@ -1,7 +1,7 @@
 """Keeps the tree in README.md true: one line per file, taken from the first sentence of the file's docstring.
 
-    python tools/readme_tree.py          rewrite the tree
-    python tools/readme_tree.py --check  exit with 1 if it is out of date
+python tools/readme_tree.py          rewrite the tree
+python tools/readme_tree.py --check  exit with 1 if it is out of date
 """
 
 import ast
@@ -22,9 +22,8 @@ def first_sentence(path: Path) -> str:
 
 def tree_lines(folder: Path, *, indent: str = "  ") -> list[str]:
     """The files of a folder, then its subfolders, one line each."""
-    lines = []
-    for path in sorted(folder.glob("*.py"), key=lambda p: (p.name != "__init__.py", p.name)):
-        lines.append(f"{indent}{path.name:<24} {first_sentence(path)}".rstrip())
+    files = sorted(folder.glob("*.py"), key=lambda p: (p.name != "__init__.py", p.name))
+    lines = [f"{indent}{path.name:<24} {first_sentence(path)}".rstrip() for path in files]
     for child in sorted(p for p in folder.iterdir() if p.is_dir() and any(p.glob("*.py"))):
         lines.append(f"{indent}{child.name}/")
         lines += tree_lines(child, indent=indent + "  ")
