@@ -98,7 +98,7 @@ def main() -> None:
     parser.add_argument("--model", type=Path, help="a checkpoint; the package's by default")
     parser.add_argument("--frames", type=int, default=6)
     parser.add_argument("--limit", type=int, default=0)
-    parser.add_argument("--regimes", type=int, default=len(REGIMES))
+    parser.add_argument("--rotate", action="store_true", help="one regime per photo, in turn, instead of all nine")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
 
@@ -108,7 +108,7 @@ def main() -> None:
     rows: list[dict[str, object]] = []
     with ProcessPoolExecutor(max_workers=min(len(photos), 10 if device.type == "cuda" else 1)) as pool:
         jobs = [pool.submit(make_clip, photo, options.depth, options.sky, options.frames) for photo in photos]
-        for job in jobs:
+        for index, job in enumerate(jobs):
             arrays = job.result()
             clip = {
                 "clear": torch.from_numpy(arrays["clear"]).permute(0, 3, 1, 2).to(device).float() / 255,
@@ -116,7 +116,7 @@ def main() -> None:
                 "flow": torch.from_numpy(arrays["flow"]).to(device),
                 "sky": torch.from_numpy(arrays["sky"]).to(device),
             }
-            for regime in REGIMES[: options.regimes]:
+            for regime in (REGIMES[index % len(REGIMES)],) if options.rotate else REGIMES:
                 result = measure(model, clip, regime, middle=options.frames // 2)
                 rows.append({"photo": str(arrays["name"]), "regime": regime.name} | result)
             print(f"{arrays['name']}: done", flush=True)
