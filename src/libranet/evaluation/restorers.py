@@ -107,7 +107,7 @@ class LiBrANetRestorer:
 
 
 def open_restorer(spec: str, *, device: str | torch.device = "cpu") -> Restorer:
-    """`identity`, `dcp`, `truth`, `libranet` (the package's weights), or a checkpoint's path, with `NAME=` before it."""
+    """`identity`, `dcp`, `truth`, `libranet` (the package's weights) or a checkpoint's path, `NAME=` before it."""
     name, equals, rest = spec.partition("=")
     if not equals:
         name, rest = "", spec
