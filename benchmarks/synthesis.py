@@ -101,7 +101,7 @@ class Stages:
         print("| part | stage | s per frame (CPU) | frames per second | share | bound by |\n|---|---|---|---|---|---|")
         for part, name, _, cpu, bound in self.rows:
             share = "" if part == "source" else f"{100 * cpu / total:.0f} %"
-            print(f"| {part} | {name} | {cpu:.3f} | {1 / cpu:.2g} | {share} | {bound} |")
+            print(f"| {part} | {name} | {cpu:.3f} | {1 / cpu:.2f} | {share} | {bound} |")
         print(f"| all | one frame without its source | {total:.3f} | {1 / total:.2f} | 100 % | |")
         slowest = max((row for row in self.rows if row[0] != "source"), key=lambda row: row[3])
         print(
