@@ -82,6 +82,16 @@ def test_a_second_run_changes_nothing_and_other_options_are_refused(made: Path) 
         make_set([RampSource("a")], made)
 
 
+def test_two_runs_in_one_folder_are_kept_apart(tmp_path: Path) -> None:
+    fcntl = pytest.importorskip("fcntl", reason="no file locks on this system")
+    (tmp_path / ".work").mkdir()
+    with (tmp_path / ".work" / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(InputError, match="another run is working in"):
+            make_set([RampSource("a")], tmp_path)
+    make_set([RampSource("a")], tmp_path)
+
+
 def test_colour_dependent_scattering_and_noise_pass_the_checks_too(tmp_path: Path) -> None:
     info = make_set([RampSource("a")], tmp_path, replace(TINY, angstrom=1.3, noise=0.02, frames=2))
     assert not info.flagged

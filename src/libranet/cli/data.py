@@ -6,7 +6,9 @@ from typing import Annotated
 
 import numpy as np
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from libranet.data.clip import Clip
@@ -62,7 +64,7 @@ def _check(folder: Path, remeasure: bool) -> None:
                 ]
     console = Console(highlight=False, soft_wrap=True)
     for problem in problems:
-        console.print(f"[red]problem:[/] {problem}")
+        console.print(f"[red]problem:[/] {escape(problem)}")
     if problems:
         raise InputError(f"{len(problems)} problems in {folder}; the first: {problems[0]}")
     console.print(f"{len(names)} clips whole, {len(names) - len(info.flagged)} accepted, {len(info.flagged)} flagged")
@@ -70,11 +72,10 @@ def _check(folder: Path, remeasure: bool) -> None:
 
 def _show(folder: Path) -> None:
     info = DatasetInfo.load(folder)
-    table = Table(title=str(folder), title_justify="left")
-    for heading in ("clip", "source", "size", "frames", "regime", "depth"):
-        table.add_column(heading, overflow="fold")
-    table.add_column("hazy PSNR, dB", justify="right")
-    table.add_column("part")
+    table = Table(title=str(folder), title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("clip", overflow="fold")
+    for heading in ("source", "size", "frames", "regime", "dB", "part"):
+        table.add_column(heading, no_wrap=True, justify="right" if heading in ("frames", "dB") else "left")
     values = []
     for name in info.names("all", flagged=True):
         clip = Clip(folder / CLIPS_FOLDER / name).info
@@ -82,11 +83,10 @@ def _show(folder: Path) -> None:
         values.append(clip.hazy_psnr)
         table.add_row(
             name,
-            f"{clip.source['kind']}",
+            clip.source["kind"],
             f"{clip.width}x{clip.height}",
             str(clip.frames),
             clip.regime,
-            str(clip.depth["estimator"]).split(" ", 1)[0],
             f"{clip.hazy_psnr:.2f}",
             part,
             style=None if clip.accepted else "yellow",
@@ -96,4 +96,4 @@ def _show(folder: Path) -> None:
     if values:
         console.print(f"mean hazy PSNR {np.mean(values):.2f} dB (the paper's UHV-4K: {PAPER_HAZY_PSNR} dB)")
     for name, reason in info.failures.items():
-        console.print(f"[red]no clip:[/] {name}: {reason}")
+        console.print(f"[red]no clip:[/] {name}: {escape(reason)}")

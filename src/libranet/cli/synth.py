@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from libranet.cli.frame_size import parse_size
@@ -142,5 +143,5 @@ class _Bars:
         if task is not None:
             self._progress.remove_task(task)
         if outcome.error:
-            self._console.print(f"[red]failed:[/] {outcome.name}: {outcome.error}")
+            self._console.print(f"[red]failed:[/] {outcome.name}: {escape(outcome.error)}")
         self._progress.advance(self._whole)

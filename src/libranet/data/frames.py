@@ -98,7 +98,9 @@ class VideoFrames:
                     if packet.pts is not None
                 ]
         except (av.FFmpegError, IndexError) as error:
-            raise InputError(f"could not read {self.path} as a video: {error}") from error
+            raise InputError(
+                f"could not read {self.path} as a video: {getattr(error, 'strerror', None) or error}"
+            ) from error
         if not packets:
             raise InputError(f"expected a video with frames, got none in {self.path}")
         return sorted(stamp for stamp, _ in packets), sorted(stamp for stamp, key in packets if key) or [0]
@@ -117,7 +119,7 @@ def decode_video(path: Path, *, seek: int | None = None) -> Iterator[tuple[int, 
             for frame in container.decode(stream):
                 yield frame.pts or 0, frame.to_ndarray(format="rgb24")
     except av.FFmpegError as error:
-        raise InputError(f"could not read {path} as a video: {error}") from error
+        raise InputError(f"could not read {path} as a video: {getattr(error, 'strerror', None) or error}") from error
 
 
 def import_av():  # type: ignore[no-untyped-def]  # the module, which mypy cannot name

@@ -15,7 +15,7 @@ REPORT_FILE = "report.html"
 THUMBNAIL_WIDTH = 320
 
 _STYLE = """
-:root { color-scheme: light dark; --line: #8884; --soft: #8881; --good: #2a9d5c; --bad: #d1495b; --text2: #777; }
+:root { color-scheme: light dark; --line: #8884; --soft: #8881; --good: #2a9d5c; --bad: #d1495b; --text2: #808080; }
 * { box-sizing: border-box; }
 body { font: 15px/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 1500px; padding: 2rem 1.5rem 4rem; }
 h1 { font-size: 1.6rem; margin: 0; }
@@ -29,6 +29,7 @@ table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th { text-align: left; font-weight: 600; color: var(--text2); font-size: .85rem; }
 th, td { padding: .25rem .9rem .25rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 td.n, th.n { text-align: right; }
+td:first-child { white-space: nowrap; }
 .swatch { display: inline-block; width: 1em; height: 1em; border-radius: 3px; vertical-align: -2px;
   border: 1px solid var(--line); }
 article { border: 1px solid var(--line); border-radius: 10px; padding: 1rem 1.2rem; margin: 1.2rem 0; }

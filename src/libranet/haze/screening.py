@@ -10,7 +10,7 @@ import torch
 from libranet.data.arrays import Image, Map
 from libranet.data.clip import CheckResult, Clip
 from libranet.haze.flow import warp
-from libranet.haze.scattering import add_haze, estimate_airlight, transmission
+from libranet.haze.scattering import add_haze, airlight_sums, transmission
 
 ALIGNMENT_LIMIT = 1.0 / 255.0
 """Largest difference between a hazy frame and the one recomputed from clear, transmission and airlight."""
@@ -29,16 +29,19 @@ WARP_WIDTH = 960
 """Width at which depth is compared along the flow."""
 
 
+BAND_ROWS = 128
+"""Frames are measured in bands that stay in the processor's cache."""
+
+
 @dataclass(frozen=True)
 class FrameReport:
-    """What one frame says; the clip's values are maxima or means over these."""
+    """What one frame says; the clip's values are maxima, means or sums over these."""
 
     misfit: float
     psnr: float
     veil: float
     outside: float
-    airlight: np.ndarray  # [3], the frame's own estimate
-    haze_weight: float
+    airlight: np.ndarray  # [2, 3], the sums whose ratio is the airlight
 
 
 def screen_clip(clip: Clip, progress: Callable[[], None] = lambda: None) -> tuple[tuple[CheckResult, ...], float]:
@@ -48,9 +51,9 @@ def screen_clip(clip: Clip, progress: Callable[[], None] = lambda: None) -> tupl
     depth_before: np.ndarray | None = None
     flow_before: Map | None = None
     for index in range(len(clip)):
-        hazy, clear = clip.frame("hazy", index), clip.frame("clear", index)
-        depth, through, flow = (clip.map(name, index) for name in ("depth", "transmission", "flow"))
-        reports.append(_screen_frame(clip, hazy, clear, depth, through, flow))
+        frames = clip.frame("hazy", index), clip.frame("clear", index)
+        depth, through, flow = clip.map("depth", index), clip.map("transmission", index), clip.map("flow", index)
+        reports.append(_screen_frame(clip, frames, (depth, through, flow)))
         step = max(clip.info.width // WARP_WIDTH, 1)
         small_depth = np.ascontiguousarray(depth[0, ::step, ::step])
         if depth_before is not None and flow_before is not None and small_depth.shape == depth_before.shape:
@@ -62,42 +65,47 @@ def screen_clip(clip: Clip, progress: Callable[[], None] = lambda: None) -> tupl
     return _judge(clip, reports, drifts), float(np.mean([report.psnr for report in reports]))
 
 
-def _screen_frame(clip: Clip, hazy: Image, clear: Image, depth: Map, through: Map, flow: Map) -> FrameReport:
+def _screen_frame(clip: Clip, frames: tuple[Image, Image], maps: tuple[Map, Map, Map]) -> FrameReport:
+    (hazy, clear), (depth, through, flow) = frames, maps
     expected = (clip.info.height, clip.info.width)
-    shapes = {array.shape[:2] for array in (hazy, clear)} | {array.shape[1:] for array in (depth, through, flow)}
+    shapes = {array.shape[:2] for array in frames} | {array.shape[1:] for array in maps}
     if shapes != {expected}:
-        return FrameReport(1.0, float("nan"), float("nan"), 1.0, np.full(3, np.nan), 0.0)
+        return FrameReport(1.0, float("nan"), float("nan"), 1.0, np.full((2, 3), np.nan))
     farthest = FLOW_LIMIT * max(expected)
     outside = _outside(depth, 0.0, 1.0) + _outside(through, 1e-6, 1.0) + _outside(flow, -farthest, farthest)
-    hazy_t, clear_t = _as_tensor(hazy), _as_tensor(clear)
-    t = torch.from_numpy(through)[None]
     light = torch.from_numpy(clip.airlight())[None]
-    gap = (add_haze(clear_t, t, light) - hazy_t).abs()
+    beta = torch.tensor(clip.info.beta).reshape(1, -1)
+    largest = drift = gap_sum = error_sum = veil_sum = 0.0
+    sums = torch.zeros(2, 3, dtype=torch.float64)
+    for top in range(0, expected[0], BAND_ROWS):
+        rows = slice(top, top + BAND_ROWS)
+        hazy_t, clear_t = _as_tensor(hazy[rows]), _as_tensor(clear[rows])
+        t = torch.from_numpy(through[:, rows])[None]
+        gap = (add_haze(clear_t, t, light) - hazy_t).abs_()
+        largest = max(largest, float(gap.max()))
+        gap_sum += float(gap.sum())
+        predicted = transmission(torch.from_numpy(depth[:, rows])[None], beta)
+        drift = max(drift, float((predicted - t).abs_().max()))
+        error_sum += float((hazy_t - clear_t).square_().sum())
+        veil_sum += float((hazy_t - clear_t * t).sum())
+        sums += torch.cat(airlight_sums(hazy_t, clear_t, t))
+    count = hazy.size
     # With sensor noise single pixels differ by design; then the mean must match the noise's own mean deviation.
-    misfit = float(gap.max()) if clip.info.noise == 0 else max(float(gap.mean()) - 0.8 * clip.info.noise, 0.0)
-    predicted = transmission(torch.from_numpy(depth)[None], torch.tensor(clip.info.beta).reshape(1, -1))
-    misfit = max(misfit, float((predicted - t).abs().max()) - 2.0**-10)
-    error = float((hazy_t - clear_t).square().mean())
+    misfit = largest if clip.info.noise == 0 else max(gap_sum / count - 0.8 * clip.info.noise, 0.0)
     return FrameReport(
-        misfit=misfit,
-        psnr=-10.0 * float(np.log10(max(error, 1e-12))),
-        veil=float((hazy_t - clear_t * t).mean()),
+        misfit=max(misfit, drift - 2.0**-10),
+        psnr=-10.0 * float(np.log10(max(error_sum / count, 1e-12))),
+        veil=veil_sum / count,
         outside=outside,
-        airlight=estimate_airlight(hazy_t, clear_t, t)[0].numpy(),
-        haze_weight=float((1.0 - t).square().mean()),
+        airlight=sums.numpy(),
     )
 
 
 def _judge(clip: Clip, reports: list[FrameReport], drifts: list[float]) -> tuple[CheckResult, ...]:
     light = clip.airlight()
     jumps = [abs(after.veil - before.veil) for before, after in itertools.pairwise(reports)]
-    weights = np.array([report.haze_weight for report in reports])
-    usable = [i for i, report in enumerate(reports) if np.isfinite(report.airlight).all() and weights[i] > 0]
-    recovered = (
-        np.average([reports[i].airlight for i in usable], axis=0, weights=weights[usable])
-        if usable
-        else np.full(3, np.nan)
-    )
+    numerator, denominator = np.sum([report.airlight for report in reports], axis=0)
+    recovered = numerator / np.where(denominator > 0, denominator, np.nan)
     return (
         _result(
             "alignment",

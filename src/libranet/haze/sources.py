@@ -115,7 +115,9 @@ class VideoSource:
                     if count == request.frames:
                         return
         except av.FFmpegError as error:
-            raise InputError(f"could not read {self.path} as a video: {error}") from error
+            raise InputError(
+                f"could not read {self.path} as a video: {getattr(error, 'strerror', None) or error}"
+            ) from error
         _require_frames(count, self.path, f" at {request.fps:g} fps")
 
 

@@ -1,7 +1,6 @@
 """A whole data set: plan the clips, make them in parallel, keep what works, say what does not."""
 
 import dataclasses
-import fcntl
 import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -247,6 +246,11 @@ def _sole_owner(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise InputError(f"could not write to {folder}: {error.strerror or error}") from error
     with lock:
+        try:
+            import fcntl
+        except ImportError:  # Windows has no such lock: there two runs in one folder are the user's own care
+            yield
+            return
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
