@@ -14,17 +14,24 @@ MAY_KNOW: dict[str, set[str]] = {
     "data": set(),
     "metrics": set(),
     "models": {"ops"},
+    "cuda": {"ops", "models"},
     "losses": {"ops", "models"},
     "haze": {"data", "video"},
-    "training": {"models", "losses", "data", "metrics", "haze"},
-    "engine": {"models", "video"},
+    "training": {"models", "cuda", "losses", "data", "metrics", "haze"},
+    "engine": {"models", "cuda", "video"},
     "serve": {"engine"},
 }
 """Everyone may know `errors`; the command line may know everyone; the package's face shows models and engine."""
 EVERYONE = set(MAY_KNOW) | {"cli", "weights"}
 MAY_KNOW |= {"cli": EVERYONE, "__init__": {"models", "engine"}}
 
-WITHOUT = {"models": {"av", "typer"}, "ops": {"av", "typer"}, "losses": {"av", "typer"}, "training": {"av", "typer"}}
+WITHOUT = {
+    "models": {"av", "typer"},
+    "cuda": {"av", "typer"},
+    "ops": {"av", "typer"},
+    "losses": {"av", "typer"},
+    "training": {"av", "typer"},
+}
 """Packages that these rooms do without: they run on GPU machines where those are not installed."""
 
 

@@ -7,15 +7,23 @@ import typer
 from rich.console import Console
 
 import libranet
+from libranet.cli.data import data
 from libranet.cli.dehaze import dehaze
+from libranet.cli.doctor import doctor
 from libranet.cli.info import info
+from libranet.cli.synth import synth
+from libranet.cli.train import train
 from libranet.errors import LibraNetError
 
 EXIT_USER_ERROR = 2
 
 COMMANDS: dict[str, Callable[..., None]] = {
+    "doctor": doctor,
     "dehaze": dehaze,
     "info": info,
+    "synth": synth,
+    "data": data,
+    "train": train,
 }
 
 

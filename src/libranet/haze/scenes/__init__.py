@@ -1,4 +1,4 @@
-"""Procedural outdoor scenes with real camera motion, exact depth and exact flow: a clean source that needs no download."""
+"""Procedural outdoor scenes with camera motion, exact depth and exact flow: a clean source that needs no download."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from torch import Tensor
 
 from libranet.errors import InputError
 from libranet.haze.scenes.motion import flow_between
-from libranet.haze.scenes.render import render_view
+from libranet.haze.scenes.render import exposed, render_view
 from libranet.haze.scenes.world import build_world
 
 SKY_DEPTH: float = 10_000.0
@@ -47,16 +47,16 @@ def render_clip(
         raise InputError(f"the frame rate must be a positive number, got fps={fps}")
     if seed < 0:
         raise InputError(f"a seed must not be negative, got seed={seed}")
-    return _frames(seed, frames, width, height, fps, torch.device(device))
+    return _frames(seed, frames, (width, height), fps, torch.device(device))
 
 
 @torch.no_grad()
-def _frames(seed: int, frames: int, width: int, height: int, fps: float, device: torch.device) -> Iterator[SceneFrame]:
-    world = build_world(seed, device)
-    cameras = [world.path.at(i / fps, width, height) for i in range(frames + 1)]
-    view = render_view(world, cameras[0], 0.0, device, colour=True)
+def _frames(seed: int, frames: int, size: tuple[int, int], fps: float, device: torch.device) -> Iterator[SceneFrame]:
+    world = exposed(build_world(seed, device))
+    cameras = [world.path.at(i / fps, *size) for i in range(frames + 1)]
+    view = render_view(world, cameras[0], 0.0, colour=True)
     for i in range(frames):
-        following = render_view(world, cameras[i + 1], (i + 1) / fps, device, colour=i + 1 < frames)
+        following = render_view(world, cameras[i + 1], (i + 1) / fps, colour=i + 1 < frames)
         flow, occluded = flow_between(world, view, following)
         depth = view.distance.clamp(max=SKY_DEPTH)
         assert view.image is not None

@@ -1,10 +1,9 @@
 """The kinds of places: street, suburb, city, country road, forest, mountains, coast, dry land."""
 
-import math
 import random
 from dataclasses import dataclass
 
-from libranet.haze.scenes.ground import Palette
+from libranet.haze.scenes.palette import Palette
 from libranet.haze.scenes.roads import Road
 from libranet.haze.scenes.solids import Colour
 from libranet.haze.scenes.terrain import Relief
@@ -25,6 +24,7 @@ class Biome:
     """Share of conifers among trees."""
     trees: int
     """Trees wanted near the path."""
+    bushes: int
     moves: tuple[float, float, float, float]
     """How likely: drive, fly, pan, dolly."""
     look_towards: float
@@ -40,13 +40,13 @@ def draw_biome(rng: random.Random) -> Biome:
         hills={"mountain": 90.0, "forest": 60.0, "country": 40.0}.get(kind, 30.0) * rng.uniform(0.5, 1.3),
         rolls={"mountain": 14.0, "country": 5.0, "forest": 5.0, "dry": 7.0, "coast": 5.0}.get(kind, 0.6)
         * rng.uniform(0.5, 1.4),
-        mountains=0.0 if rng.random() < (0.1 if kind in ("mountain", "dry") else 0.45) else rng.uniform(250, 1300),
+        mountains=0.0 if rng.random() < (0.1 if kind in ("mountain", "dry") else 0.45) else rng.uniform(180, 900),
         mountain_start=rng.uniform(500, 2500) if kind == "mountain" else rng.uniform(1500, 4000),
         forest={"forest": 0.85, "mountain": 0.5, "dry": 0.0, "street": 0.3, "city": 0.1}.get(kind, 0.35)
         * rng.uniform(0.6, 1.1),
         sea=-1.6 if kind == "coast" else (-5.0 if kind == "mountain" and rng.random() < 0.4 else None),
         shore=rng.uniform(0.06, 0.2),
-        clearing={"street": 90.0, "city": 400.0, "suburb": 110.0, "forest": 22.0}.get(kind, 60.0),
+        clearing={"street": 130.0, "city": 450.0, "suburb": 110.0, "forest": 45.0}.get(kind, 60.0),
     )
     has_road = kind in ("street", "city", "suburb", "country") or rng.random() < 0.6
     block = (rng.uniform(55, 95), rng.uniform(60, 120)) if urban else None
@@ -60,6 +60,7 @@ def draw_biome(rng: random.Random) -> Biome:
         rise_length=rng.uniform(70, 160),
         phase=rng.uniform(0, 6.28),
         block=block,
+        town=block[0] * (5.0 if kind == "city" else 1.5) if block else 0.0,
         paved=urban or kind == "suburb" or rng.random() < 0.75,
     )
     moves = {
@@ -76,11 +77,12 @@ def draw_biome(rng: random.Random) -> Biome:
         conifers={"mountain": 0.8, "forest": rng.choice([0.1, 0.5, 0.95]), "street": 0.05, "city": 0.05}.get(
             kind, 0.25
         ),
-        trees={"street": 34, "city": 50, "suburb": 70, "country": 60, "forest": 170, "mountain": 80, "coast": 40}.get(
+        trees={"street": 34, "city": 50, "suburb": 70, "country": 60, "forest": 190, "mountain": 80, "coast": 40}.get(
             kind, 18
         ),
+        bushes={"suburb": 30, "country": 35, "forest": 60, "mountain": 45, "dry": 90, "coast": 40}.get(kind, 0),
         moves=moves if has_road else (0.0, *moves[1:]),
-        look_towards=-0.75 if kind == "coast" else 0.0,
+        look_towards=-0.5 if kind == "coast" else 0.0,
         look_around=0.25 if urban else 0.5,
         shadow_reach=200.0 if kind == "city" else 110.0,
     )
@@ -88,8 +90,8 @@ def draw_biome(rng: random.Random) -> Biome:
 
 def _draw_palette(rng: random.Random, kind: str, season: str) -> Palette:
     grass = {
-        "spring": (0.075, 0.15, 0.028),
-        "summer": (0.070, 0.115, 0.030),
+        "spring": (0.080, 0.135, 0.040),
+        "summer": (0.072, 0.108, 0.040),
         "late": (0.16, 0.145, 0.05),
         "autumn": (0.13, 0.12, 0.045),
         "winter": (0.16, 0.14, 0.085),
@@ -105,10 +107,10 @@ def _draw_palette(rng: random.Random, kind: str, season: str) -> Palette:
     grey = rng.uniform(0.22, 0.42)
     green = rng.uniform(0.8, 1.2)
     canopy: tuple[Colour, Colour] = {
-        "autumn": ((0.10, 0.075, 0.02), (0.24, 0.115, 0.025)),
+        "autumn": ((0.08, 0.072, 0.022), (0.17, 0.092, 0.026)),
         "winter": ((0.055, 0.06, 0.035), (0.09, 0.08, 0.055)),
-        "spring": ((0.05, 0.10, 0.018), (0.085, 0.14, 0.03)),
-    }.get(season, ((0.03, 0.062, 0.016), (0.062, 0.10, 0.026)))
+        "spring": ((0.045, 0.082, 0.025), (0.075, 0.115, 0.036)),
+    }.get(season, ((0.030, 0.056, 0.022), (0.056, 0.086, 0.032)))
     return Palette(
         grass=(grass[0], grass[1] * green, grass[2]),
         dry=dry,
@@ -129,10 +131,16 @@ def _leaf_colours(rng: random.Random, kind: str, season: str) -> list[Colour]:
     if kind == "dry":
         return [(0.10, 0.11, 0.05), (0.13, 0.13, 0.06)]
     return {
-        "spring": [(0.085, 0.16, 0.025), (0.11, 0.18, 0.035), (0.45, 0.36, 0.37), (0.07, 0.13, 0.02)],
-        "summer": [(0.042, 0.088, 0.016), (0.058, 0.105, 0.022), (0.07, 0.11, 0.03), (0.035, 0.075, 0.02)],
+        "spring": [(0.08, 0.14, 0.032), (0.10, 0.155, 0.04), (0.38, 0.31, 0.32), (0.065, 0.115, 0.028)],
+        "summer": [(0.042, 0.080, 0.022), (0.056, 0.095, 0.028), (0.068, 0.10, 0.035), (0.036, 0.070, 0.025)],
         "late": [(0.07, 0.10, 0.022), (0.10, 0.11, 0.03), (0.05, 0.085, 0.02)],
-        "autumn": [(0.34, 0.15, 0.02), (0.30, 0.20, 0.03), (0.22, 0.07, 0.02), (0.12, 0.11, 0.025)],
+        "autumn": [
+            (0.24, 0.11, 0.02),
+            (0.22, 0.145, 0.028),
+            (0.17, 0.058, 0.02),
+            (0.10, 0.095, 0.025),
+            (0.06, 0.085, 0.02),
+        ],
         "winter": [(0.10, 0.085, 0.06), (0.05, 0.07, 0.03), (0.12, 0.10, 0.07)],
     }[season]
 
@@ -140,9 +148,20 @@ def _leaf_colours(rng: random.Random, kind: str, season: str) -> list[Colour]:
 def facade_colour(rng: random.Random) -> Colour:
     """White and pale plaster, brick, stone, concrete, and a few painted houses."""
     base = rng.choice(
-        [(0.72, 0.71, 0.68), (0.62, 0.58, 0.49), (0.50, 0.44, 0.34), (0.34, 0.15, 0.10), (0.27, 0.12, 0.08)]
-        + [(0.38, 0.37, 0.35), (0.24, 0.24, 0.25), (0.58, 0.46, 0.28), (0.45, 0.52, 0.56), (0.80, 0.79, 0.77)]
-        + [(0.55, 0.33, 0.24), (0.14, 0.15, 0.17)]
+        [
+            (0.72, 0.71, 0.68),
+            (0.62, 0.58, 0.49),
+            (0.50, 0.44, 0.34),
+            (0.34, 0.15, 0.10),
+            (0.27, 0.12, 0.08),
+            (0.38, 0.37, 0.35),
+            (0.24, 0.24, 0.25),
+            (0.58, 0.46, 0.28),
+            (0.45, 0.52, 0.56),
+            (0.80, 0.79, 0.77),
+            (0.55, 0.33, 0.24),
+            (0.14, 0.15, 0.17),
+        ]
     )
     f = rng.uniform(0.8, 1.1)
     return (base[0] * f, base[1] * f, base[2] * f)
@@ -158,10 +177,15 @@ def roof_colour(rng: random.Random) -> Colour:
 
 def car_colour(rng: random.Random) -> Colour:
     return rng.choice(
-        [(0.75, 0.75, 0.75), (0.45, 0.46, 0.48), (0.05, 0.05, 0.055), (0.02, 0.02, 0.02), (0.4, 0.03, 0.03)]
-        + [(0.03, 0.07, 0.28), (0.12, 0.13, 0.14), (0.30, 0.28, 0.22), (0.05, 0.16, 0.10)]
+        [
+            (0.75, 0.75, 0.75),
+            (0.45, 0.46, 0.48),
+            (0.05, 0.05, 0.055),
+            (0.02, 0.02, 0.02),
+            (0.40, 0.03, 0.03),
+            (0.03, 0.07, 0.28),
+            (0.12, 0.13, 0.14),
+            (0.30, 0.28, 0.22),
+            (0.05, 0.16, 0.10),
+        ]
     )
-
-
-def heading_noise(rng: random.Random) -> float:
-    return rng.choice([0.0, math.pi / 2]) + rng.gauss(0, 0.08)

@@ -8,6 +8,8 @@ from torch import Tensor
 
 from libranet.haze.scenes.roads import Road
 
+TURN = 6.0  # seconds of path that are known to be free
+
 
 @dataclass(frozen=True)
 class Camera:
@@ -40,7 +42,7 @@ class Camera:
         return torch.stack([(r[i][0] * a + r[i][1] * b + r[i][2]) * inverse for i in range(3)])
 
     def project(self, offsets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Image x, y and forward distance of points given relative to the camera, [3, ...]. Not visible: forward <= 0."""
+        """Image x, y and forward distance of points [3, ...] relative to the camera; behind it where forward <= 0."""
         r = self.rotation().tolist()
         right, up, forward = (sum(r[i][j] * offsets[i] for i in range(3)) for j in range(3))
         scale = self.focal / torch.as_tensor(forward).clamp(min=1e-3)
@@ -66,6 +68,8 @@ class CameraPath:
     """Follow this road: `start` and `yaw` are then relative to its centre line."""
 
     def at(self, time: float, width: int, height: int) -> Camera:
+        """The camera at a time in seconds. After `TURN` seconds it goes back the way it came, and so on."""
+        time = abs((time + TURN) % (2 * TURN) - TURN)
         x, y, z = (p + v * time for p, v in zip(self.start, self.velocity, strict=True))
         yaw = self.yaw
         if self.road is not None:

@@ -43,6 +43,7 @@ class ParallelMap:
         self,
         solids: Solids,
         trees: Trees,
+        *,
         towards: tuple[float, float, float],
         centre: tuple[float, float, float],
         reach: float,
@@ -105,8 +106,12 @@ class Shade:
     ) -> None:
         self.light = light
         self.sunny = max(light.sun) > 0.05
-        self.sun_map = ParallelMap(solids, trees, light.towards_sun, centre, reach, 1536) if self.sunny else None
-        above = ParallelMap(solids, trees, (0.0, 1.0, 0.0), centre, reach, 512)
+        self.sun_map = (
+            ParallelMap(solids, trees, towards=light.towards_sun, centre=centre, reach=reach, size=1536)
+            if self.sunny
+            else None
+        )
+        above = ParallelMap(solids, trees.outlines(), towards=(0.0, 1.0, 0.0), centre=centre, reach=reach, size=512)
         self.above = above
         cover = (above.distance < _FAR + 60.0).float()[None, None]
         wide = F.avg_pool2d(cover, 9, 1, 4, count_include_pad=False)

@@ -33,20 +33,29 @@ def flow_between(world: World, view: View, following: View) -> tuple[Tensor, Ten
         tx, ty, forward = then.project(offsets)
         flows.append(torch.stack([tx - px, ty - py]))
         expected = torch.where(sky, torch.inf, offsets.norm(dim=0))
-        hidden.append(_hidden(tx, ty, forward, expected, following))
+        hidden.append(_hidden(torch.stack([tx, ty, forward]), expected, view.surface[band], following))
     return torch.cat(flows, dim=1), torch.cat(hidden)
 
 
-def _hidden(x: Tensor, y: Tensor, forward: Tensor, expected: Tensor, following: View) -> Tensor:
-    """Compare with the four pixels around the target: a visible point lies within the range of their distances."""
+def _hidden(
+    target: Tensor,  # [3, h, w] image x, y and forward distance in the following view
+    expected: Tensor,  # [h, w] distance there
+    surface: Tensor,  # [h, w] what the point belongs to
+    following: View,
+) -> Tensor:  # [h, w] bool
+    """A visible point lies within the distances of the four pixels around it; the nearest of them shows its surface."""
+    x, y, forward = target
     height, width = following.distance.shape
     outside = (forward <= 1e-3) | (x < 0.5) | (y < 0.5) | (x > width - 0.5) | (y > height - 0.5)
-    column = (x - 0.5).nan_to_num(0).clamp(0, max(width - 2, 0)).long()
-    row = (y - 0.5).nan_to_num(0).clamp(0, max(height - 2, 0)).long()
-    start = row * width + column
+    x, y = (x - 0.5).nan_to_num(0).clamp(0, width - 1.001), (y - 0.5).nan_to_num(0).clamp(0, height - 1.001)
+    start = y.long() * width + x.long()
     table = following.distance.reshape(-1)
     around = torch.stack([table[start + k] for k in (0, 1, width, width + 1)])
     nearest, farthest = around.amin(dim=0), around.amax(dim=0)
-    behind = expected > farthest * 1.01 + 0.05
-    missed = expected < nearest * 0.98 - 0.05
-    return outside | behind | missed
+    beyond = (expected > farthest * 1.01 + 0.05) | (expected < nearest * 0.98 - 0.05)
+    pixel = y.round().long() * width + x.round().long()
+    there = table[pixel]
+    other = (following.surface.reshape(-1)[pixel] != surface) & ~(
+        (there > 0.9 * expected - 0.3) & (there < 1.1 * expected + 0.3)
+    )
+    return outside | beyond | other

@@ -1,13 +1,14 @@
 """Tileable random fields with prefiltered levels, so that a texture holds detail up to the pixel and none beyond it."""
 
+import functools
 import math
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-SIZE = 256  # texels along one period
-LEVELS = 8  # level l is the field without the frequencies that a footprint of 2**l texels cannot show
+SIZE = 512  # texels along one period
+LEVELS = 9  # level l is the field without the frequencies that a footprint of 2**l texels cannot show
 
 
 def spectral_noise(size: int, slope: float, generator: torch.Generator, *, dims: int = 2) -> Tensor:
@@ -28,11 +29,14 @@ def _radius(size: int, dims: int) -> Tensor:
 class DetailTexture:
     """Four independent tileable fields, sampled at any scale and band-limited by the pixel's footprint."""
 
-    def __init__(self, generator: torch.Generator, device: torch.device) -> None:
+    def __init__(self, device: torch.device) -> None:
+        generator = torch.Generator().manual_seed(1)
         radius = _radius(SIZE, 2)
         channels = []
-        for slope in (1.0, 1.0, 0.6, 1.4):
-            spectrum = torch.fft.fft2(spectral_noise(SIZE, slope, generator))
+        for slope, lowest in ((1.0, 9.0), (1.0, 9.0), (0.6, 9.0), (1.4, 1.0)):
+            # Without its longest waves a field shows no tiles; textures of several periods are laid over each other.
+            spectrum = torch.fft.fft2(spectral_noise(SIZE, slope, generator)) * (radius >= lowest)
+            spectrum = spectrum / (spectrum.abs().square().mean().sqrt() / SIZE)
             # A Gaussian of 0.35 footprints: what a pixel of that size averages over.
             spreads = [0.35 * 2**level if level else 0.0 for level in range(LEVELS)]
             blurred = [spectrum * torch.exp(-2 * (math.pi * spread * radius / SIZE) ** 2) for spread in spreads]
@@ -56,7 +60,8 @@ class SolidTexture:
 
     SIZE = 48
 
-    def __init__(self, generator: torch.Generator, device: torch.device) -> None:
+    def __init__(self, device: torch.device) -> None:
+        generator = torch.Generator().manual_seed(2)
         fields = torch.stack([spectral_noise(self.SIZE, slope, generator, dims=3) for slope in (1.1, 0.8)])
         # One more slice, equal to the first, closes the period.
         self.atlas = _atlas(torch.cat([fields, fields[:, :1]], dim=1)).to(device)
@@ -65,6 +70,12 @@ class SolidTexture:
         """[2, N] of unit variance at points [N] in metres."""
         slice_ = (y / period).remainder(1.0) * self.SIZE
         return _sample_atlas(self.atlas, x / period, z / period, slice_.clamp(max=self.SIZE - 0.001), self.SIZE + 1)
+
+
+@functools.cache
+def textures(device: torch.device) -> tuple[DetailTexture, SolidTexture]:
+    """The two textures all scenes share (each reads them at places of its own), made on first use."""
+    return DetailTexture(device), SolidTexture(device)
 
 
 def _atlas(layers: Tensor) -> Tensor:
@@ -99,16 +110,29 @@ def _padded(periods: Tensor, size: int, pad: int) -> Tensor:
 
 def sample_periodic(
     field: Tensor,  # [n, n], tileable
-    x: Tensor,  # [...] metres
-    z: Tensor,  # [...] metres
+    x: Tensor,  # [W] metres, the columns of a raster
+    z: Tensor,  # [H] metres, its rows
     period: float,
-) -> Tensor:
-    """Smooth (bicubic) reading of a tileable field: for building maps, not for every frame."""
+) -> Tensor:  # [H, W]
+    """Smooth (Catmull-Rom) reading of a tileable field on a raster: separable, so two small matrix products."""
     n = field.shape[0]
-    padded = F.pad(field[None, None], (3, 3, 3, 3), mode="circular")
-    grid = _padded(torch.stack([x, z], dim=-1) / period, n, 3)
-    out = F.grid_sample(padded, grid.reshape(1, 1, -1, 2), mode="bicubic", padding_mode="border", align_corners=False)
-    return out.reshape(x.shape)
+    return _cubic(z / period * n, n) @ field @ _cubic(x / period * n, n).T
+
+
+def _cubic(position: Tensor, size: int) -> Tensor:  # [len(position), size]
+    start = position.floor()
+    t = position - start
+    weights = (
+        0.5 * (-t + 2 * t**2 - t**3),
+        0.5 * (2 - 5 * t**2 + 3 * t**3),
+        0.5 * (t + 4 * t**2 - 3 * t**3),
+        0.5 * (t**3 - t**2),
+    )
+    matrix = torch.zeros(position.shape[0], size)
+    for offset, weight in enumerate(weights):
+        index = (start.long() + offset - 1).remainder(size)
+        matrix.scatter_add_(1, index[:, None], weight[:, None])
+    return matrix
 
 
 def hash01(*keys: Tensor) -> Tensor:

@@ -19,6 +19,10 @@ class Window:
     left: int
     right: int
 
+    @property
+    def area(self) -> int:
+        return (self.bottom - self.top) * (self.right - self.left)
+
     def within(self, rows: tuple[int, int]) -> "Window | None":
         """The part inside a band of rows, in the band's own coordinates."""
         top, bottom = max(self.top, rows[0]), min(self.bottom, rows[1])

@@ -4,7 +4,7 @@ Two rays per pixel: through its centre, which gives depth, flow and half of the 
 is half its centre and an eighth of each of its four corners.
 """
 
-import math
+import dataclasses
 from dataclasses import dataclass
 
 import torch
@@ -12,13 +12,14 @@ from torch import Tensor
 
 from libranet.haze.scenes.camera import Camera
 from libranet.haze.scenes.light import develop
-from libranet.haze.scenes.rays import GROUND, SKY, Rays, Window, windows
+from libranet.haze.scenes.rays import GROUND, SKY, Rays
 from libranet.haze.scenes.sky import sky_radiance
-from libranet.haze.scenes.terrain import Profile
+from libranet.haze.scenes.trace import trace, visible_objects
 from libranet.haze.scenes.world import World
 
-_BAND_CPU = 1 << 16  # rays per sample set in one band: small enough for the cache
+_BAND_CPU = 1 << 17  # rays per sample set in one band: small enough for the cache
 _BAND_GPU = 1 << 22
+_METERED = 0.135  # log-mean of exposed radiance that a middling picture has
 
 
 @dataclass(frozen=True)
@@ -32,16 +33,25 @@ class View:
     time: float
 
 
-def render_view(world: World, camera: Camera, time: float, device: torch.device, *, colour: bool) -> View:
+def render_view(world: World, camera: Camera, time: float, *, colour: bool) -> View:
     """Trace a frame; `colour=False` leaves the shading out."""
-    profile = world.terrain.profile(camera, device)
-    visible = _visible(world, camera, time)
-    area = _BAND_CPU if device.type == "cpu" else _BAND_GPU
+    profile = world.terrain.profile(camera)
+    visible = visible_objects(world.solids, world.trees, camera, time)
+    area = _BAND_CPU if world.solids.device.type == "cpu" else _BAND_GPU
     rows = max(1, min(camera.height, area // (camera.width + 1)))
     images, distances, surfaces = [], [], []
     for top in range(0, camera.height, rows):
         bottom = min(top + rows, camera.height)
-        rays = _trace(world, camera, time, profile, visible, (top, bottom), device, corners=colour)
+        rays = trace(
+            world.solids,
+            world.trees,
+            camera,
+            time,
+            profile=profile,
+            visible=visible,
+            rows=(top, bottom),
+            corners=colour,
+        )
         distances.append(rays.distance[0, : bottom - top, : camera.width].clone())
         surfaces.append(rays.surface[0, : bottom - top, : camera.width].clone())
         if colour:
@@ -53,50 +63,18 @@ def render_view(world: World, camera: Camera, time: float, device: torch.device,
     return View(image, torch.cat(distances), torch.cat(surfaces), camera, time)
 
 
-def _visible(world: World, camera: Camera, time: float) -> tuple[list[tuple[int, Window]], list[tuple[int, Window]]]:
-    found = []
-    for corners in (world.solids.corners(time), world.trees.corners()):
-        if corners.shape[1] == 0:
-            found.append([])
-            continue
-        offsets = corners - torch.tensor(camera.position).reshape(3, 1, 1)
-        x, y, forward = camera.project(offsets)
-        found.append(windows(x, y, forward, camera.width + 1, camera.height + 1))
-    return found[0], found[1]
-
-
-def _trace(
-    world: World,
-    camera: Camera,
-    time: float,
-    profile: Profile,
-    visible: tuple[list[tuple[int, Window]], list[tuple[int, Window]]],
-    band: tuple[int, int],
-    device: torch.device,
-    *,
-    corners: bool,
-) -> Rays:
-    """All rays of a band. Sample set 0 are pixel centres, set 1 their upper left corners (one row and column more)."""
-    x = torch.arange(camera.width + 1, device=device, dtype=torch.float32)
-    y = torch.arange(band[0], band[1] + 1, device=device, dtype=torch.float32)[:, None]
-    offsets = torch.tensor([0.5, 0.0] if corners else [0.5], device=device).reshape(-1, 1, 1)
-    directions = camera.directions(x + offsets + 0 * y, y + offsets + 0 * x)
-    rays = Rays.start(torch.zeros(3, 1, 1, 1, device=device), directions, camera.position)
-    distance = profile.intersect(directions)
-    rays.distance = distance
-    rays.surface = torch.where(torch.isfinite(distance), GROUND, SKY).to(torch.int32)
-    pixel = 1.0 / camera.focal
-    rows = (band[0], band[1] + 1)
-    solids, trees = visible
-    for i, window in solids:
-        part = window.within(rows)
-        if part is not None:
-            world.solids.intersect(rays, i, part, time)
-    for i, window in trees:
-        part = window.within(rows)
-        if part is not None:
-            world.trees.intersect(rays, i, part, pixel)
-    return rays
+def exposed(world: World) -> World:
+    """The world with its exposure corrected, in part, for what the camera sees at the start: a light meter."""
+    camera = world.path.at(0.0, 64, 36)
+    visible = visible_objects(world.solids, world.trees, camera, 0.0)
+    rays = trace(
+        world.solids, world.trees, camera, 0.0, profile=world.terrain.profile(camera), visible=visible, corners=False
+    )
+    radiance = _shade(world, camera, 0.0, rays)
+    grey = 0.2126 * radiance[0] + 0.7152 * radiance[1] + 0.0722 * radiance[2]
+    level = float(grey.clamp(min=1e-3, max=2.0).log().mean().exp()) * world.light.exposure
+    light = dataclasses.replace(world.light, exposure=world.light.exposure * (_METERED / level) ** 0.55)
+    return dataclasses.replace(world, light=light)
 
 
 def _shade(world: World, camera: Camera, time: float, rays: Rays) -> Tensor:  # [3, S, h, w] radiance
@@ -129,7 +107,7 @@ def _shade(world: World, camera: Camera, time: float, rays: Rays) -> Tensor:  # 
         elif name == "ground":
             value = world.ground.radiance(points, d, t, pixel, cars)
         elif name == "solid":
-            value = world.facades.radiance(points, d, t, surface[at].long() - 1, pixel, time)
+            value = world.facades.radiance(points, d, t * pixel, surface[at].long() - 1, time)
         else:
             value = world.foliage.radiance(points, t, surface[at].long() - first_lobe, pixel)
         if name != "sky":
@@ -138,8 +116,3 @@ def _shade(world: World, camera: Camera, time: float, rays: Rays) -> Tensor:  # 
             value = value + (air - value) * veil
         out[:, at] = value
     return out.reshape(3, *shape)
-
-
-def finite(distance: Tensor, sky: float) -> Tensor:
-    """Distances with the sky at `sky` metres and nothing beyond it."""
-    return torch.where(torch.isfinite(distance), distance, math.inf).clamp(max=sky)

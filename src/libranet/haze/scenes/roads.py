@@ -25,6 +25,8 @@ class Road:
     block: tuple[float, float] | None
     """Distance between parallel and between cross streets; None for a single road."""
     paved: bool
+    town: float
+    """With blocks: metres to each side of the main road to which the town reaches."""
 
     def centre(self, z: float) -> float:
         return self.bend * (math.sin(z / self.bend_length + self.phase) - math.sin(self.phase))
@@ -50,4 +52,10 @@ class Road:
         if self.block is None:
             return side, torch.full_like(z, 1e4)
         along, across = self.block
-        return (side + along / 2).remainder(along) - along / 2, (z + 0.37 * across).remainder(across) - across / 2
+        inside = self.in_town(x, z)
+        nearest = torch.where(inside, (side + along / 2).remainder(along) - along / 2, side)
+        return nearest, torch.where(inside, (z + 0.37 * across).remainder(across) - across / 2, 1e4)
+
+    def in_town(self, x: Tensor, z: Tensor) -> Tensor:
+        """Where the grid of streets lies."""
+        return (self.side(x, z).abs() < self.town) & (z > -160.0) & (z < 560.0)

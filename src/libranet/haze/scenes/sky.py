@@ -23,12 +23,12 @@ def sky_radiance(directions: Tensor, light: Light, texture: DetailTexture, pixel
     u, v = dx * reach * light.cloud_scale + light.cloud_shift[0], dz * reach * light.cloud_scale + light.cloud_shift[1]
     footprint = pixel * reach * reach * light.cloud_scale * 0.7
     large = texture.sample(u, v, 9.0, footprint)
-    fine = texture.sample(u + 3.7, v + 1.9, 1.6, footprint)
+    fine = texture.sample(u + 3.7, v + 1.9, 3.2, footprint)
     field = large[3] + 0.32 * fine[0]
     edge = 1.7 - 3.2 * light.clouds
     density = smoothstep(edge, edge + 1.1, field) * smoothstep(0.0, 0.05, height) * min(1.0, light.clouds * 6)
     # Thick parts are darker below; towards the sun clouds glow.
     thick = smoothstep(edge + 0.5, edge + 2.2, field + 0.25 * fine[1])
     bright = 1.0 - 0.42 * thick + 0.10 * fine[0] + 0.35 * glow**6
-    silver = [0.42 * light.sun[i] * 0.62 + 0.85 * light.sky[i] + 0.12 * light.horizon[i] for i in range(3)]
+    silver = [0.26 * light.sun[i] + 0.75 * light.sky[i] + 0.12 * light.horizon[i] for i in range(3)]
     return torch.stack([torch.lerp(scatter[i], silver[i] * bright, density * 0.92) for i in range(3)])

@@ -1,5 +1,6 @@
 """Houses, towers, cars, trunks, poles and walls: boxes standing on the ground, with or without a gable roof."""
 
+import math
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -44,6 +45,8 @@ class Solid:
     bay: float = 2.5
     key: float = 0.0
     """A number in [0, 1) from which details are drawn."""
+    hovers: bool = False
+    """Ends at `base` instead of going on into the ground: lamps, cornices, cars."""
     velocity: tuple[float, float] = (0.0, 0.0)
     """Metres per second along x and z."""
 
@@ -60,11 +63,11 @@ class Solids:
     table: Tensor = field(init=False)  # [_FIELDS, N] on the device, at time 0
 
     def __post_init__(self) -> None:
-        import math
-
         rows = [
-            [s.x, s.z, s.base, s.half_x, s.half_z, s.height, math.cos(s.yaw), math.sin(s.yaw), s.slope, float(s.stuff)]
-            + [*s.colour, *s.roof, s.storey, s.bay, s.key, 0.0]
+            [
+                *(s.x, s.z, s.base, s.half_x, s.half_z, s.height, math.cos(s.yaw), math.sin(s.yaw), s.slope),
+                *(float(s.stuff), *s.colour, *s.roof, s.storey, s.bay, s.key, float(s.hovers)),
+            ]
             for s in self.items
         ]
         self.rows = rows
@@ -117,6 +120,11 @@ class Solids:
             t = (top - oy - sign * slope * ox) / rate
             enter = torch.where(rate < 0, torch.maximum(enter, t), enter)
             leave = torch.where(rate > 0, torch.minimum(leave, t), leave)
+        if self.items[index].hovers:
+            rate = _nonzero(dy)
+            t = -oy / rate
+            enter = torch.where(rate > 0, torch.maximum(enter, t), enter)
+            leave = torch.where(rate < 0, torch.minimum(leave, t), leave)
         hit = (enter < leave) & (enter > 0.05)
         rays.meet(window, torch.where(hit, enter, torch.inf), index + 1)
 

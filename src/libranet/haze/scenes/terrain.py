@@ -49,42 +49,46 @@ class Terrain:
 
     def __init__(self, relief: Relief, road: Road, middle_z: float, generator: torch.Generator) -> None:
         self.relief, self.road, self.middle_z = relief, road, middle_z
-        fields = [spectral_noise(256, slope, generator) for slope in (2.1, 1.7, 1.6)]
+        fields = [spectral_noise(256, slope, generator) for slope in (2.1, 2.2, 1.9)]
         near, far = (self._bake(extent, size, fields, generator) for extent, size in ((NEAR, 1024), (FAR, 1024)))
         self.maps = ((near, NEAR), (far, FAR))
-        self.heights = tuple((m[:, :1].contiguous(), extent) for m, extent in self.maps)
+        self.heights = ((near[:, :1].contiguous(), NEAR), (far[:, :1].contiguous(), FAR))
         self.bare = near[0, 4].numpy()
 
     def _bake(
         self, extent: float, size: int, fields: list[Tensor], generator: torch.Generator
     ) -> Tensor:  # [1, 5, size, size]
         axis = ((torch.arange(size) * 2 + 1) / size - 1) * extent
-        x, z = axis.expand(size, size), (axis + self.middle_z)[:, None].expand(size, size)
+        column, row = axis, axis + self.middle_z
+        x, z = column.expand(size, size), row[:, None].expand(size, size)
         relief, road = self.relief, self.road
         side = road.side(x, z).abs() if road.half_width else torch.hypot(x, z - self.middle_z)
         radius = torch.hypot(x, z - self.middle_z)
 
-        macro = sample_periodic(fields[0], x, z, 9000.0) - sample_periodic(
-            fields[0], torch.zeros(1), torch.zeros(1) + self.middle_z, 9000.0
-        )
-        rolls = sample_periodic(fields[1], x, z, 620.0)
-        ridge = 1.2 - (sample_periodic(fields[2], x, z, 13000.0) * 0.9).abs()
+        macro = sample_periodic(fields[0], column, row, 9000.0)
+        macro = macro - sample_periodic(fields[0], torch.zeros(1), torch.full((1,), self.middle_z), 9000.0)
+        rolls = sample_periodic(fields[1], column, row, 620.0)
+        ridge = (1.25 - sample_periodic(fields[0], column + 4000, row, 15000.0).abs()).clamp(min=0.0)
         range_ = smoothstep(relief.mountain_start, relief.mountain_start * 2.2 + 1500, radius) * relief.mountains
         height = relief.hills * macro * smoothstep(0, 1200, radius) + relief.rolls * rolls
-        height = height + range_ * (ridge + 0.16 * sample_periodic(fields[2], x, z, 2100.0)).clamp(min=0.0)
+        # Spurs and gullies grow with the height of the mountain they cut into.
+        spurs = 0.5 - sample_periodic(fields[2], column, row, 6000.0).abs()
+        height = height + range_ * ridge * (1 + 0.45 * spurs).clamp(min=0.2)
         if relief.sea is not None:
-            fall = (-x - 45.0 + 18.0 * sample_periodic(fields[1], x, z, 900.0)).clamp(min=0)
+            fall = (-x - 45.0 + 18.0 * sample_periodic(fields[1], column, row, 900.0)).clamp(min=0)
             height = height - (fall * relief.shore).clamp(max=60.0 + relief.hills * 1.5)
         if road.half_width:
             reach = road.half_width + road.walk + 1.5
-            keep = smoothstep(reach, reach + 45.0, side)
-            height = torch.lerp(road.levels(z) * smoothstep(1500, 500, radius), height, keep)
+            keep = torch.maximum(smoothstep(reach, reach + 45.0, side), smoothstep(600.0, 1400.0, radius))
+            height = torch.lerp(road.levels(z), height, keep)
         ground = height
 
         forest = torch.zeros_like(x)
         tint = torch.zeros_like(x)
         if relief.forest > 0:
-            mask = sample_periodic(fields[1], x + 311, z + 97, 1500.0)
+            mask = sample_periodic(fields[1], column + 311, row + 97, 1500.0)
+            # Ragged edges; above the tree line none.
+            mask = mask + 0.25 * sample_periodic(fields[2], column, row, 350.0) - 2.5 * smoothstep(160.0, 420.0, height)
             edge = math.sqrt(2) * torch.erfinv(torch.tensor(1 - 2 * min(relief.forest, 0.98))).item()
             forest = smoothstep(edge - 0.15, edge + 0.15, mask) * smoothstep(relief.clearing, relief.clearing + 8, side)
             if relief.sea is not None:
@@ -102,13 +106,16 @@ class Terrain:
         slope_x = (padded[1:-1, 2:] - padded[1:-1, :-2]) / (2 * texel)
         slope_z = (padded[2:, 1:-1] - padded[:-2, 1:-1]) / (2 * texel)
         covered = (forest > 0.5).float() * (1 + tint)
+        # The slope up to the first crowns belongs to the forest too.
+        covered = torch.maximum(covered, (F.max_pool2d(covered[None, None], 3, 1, 1)[0, 0] > 0).float())
         return torch.stack([height, slope_x, slope_z, covered, ground])[None].contiguous()
 
     def to(self, device: torch.device) -> "Terrain":
         """The same terrain with its maps on another device."""
         moved = copy.copy(self)
-        moved.maps = tuple((m.to(device), extent) for m, extent in self.maps)
-        moved.heights = tuple((m.to(device), extent) for m, extent in self.heights)
+        moved.maps, moved.heights = (
+            ((near.to(device), NEAR), (far.to(device), FAR)) for (near, _), (far, _) in (self.maps, self.heights)
+        )
         return moved
 
     def level(self, x: float, z: float) -> float:
@@ -142,8 +149,9 @@ class Terrain:
             values.append(out.reshape(-1, *x.shape))
         return torch.lerp(values[0], values[1], blend)
 
-    def profile(self, camera: Camera, device: torch.device) -> "Profile":
-        return Profile(self, camera, device)
+    def profile(self, camera: Camera) -> "Profile":
+        """This terrain as seen from one camera."""
+        return Profile(self, camera, self.maps[0][0].device)
 
 
 class Profile:
@@ -218,16 +226,16 @@ class Profile:
 def _canopy(x: Tensor, z: Tensor, spacing: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Crowns of a closed forest seen from outside: height above ground in metres and a shade per tree."""
     n = 97
-    table = torch.rand(2, n * n, generator=generator)
+    table = torch.rand(2, n, n, generator=generator)
     sx, sz = x[0] / spacing, z[:, 0] / spacing  # the map is a regular raster: cells are looked up by row and column
     cx, cz = sx.floor(), sz.floor()
-    best, shade = torch.full_like(x, 9.0), torch.zeros_like(x)
+    best, shade = torch.full_like(x, 81.0), torch.zeros_like(x)
     for i in (-1, 0, 1):
         for j in (-1, 0, 1):
             kx, kz = cx + i, cz + j
-            index = (kz.long().remainder(n) * n)[:, None] + kx.long().remainder(n)
-            a, b = table[0][index], table[1][index]
-            d = torch.hypot((sx - kx - 0.2) - 0.6 * a, (sz - kz - 0.2)[:, None] - 0.6 * b) + 0.25 * b
+            cells = table[:, kz.long().remainder(n)][:, :, kx.long().remainder(n)]
+            dx, dz = (sx - kx - 0.2) - 0.6 * cells[0], (sz - kz - 0.2)[:, None] - 0.6 * cells[1]
+            d = dx * dx + dz * dz + 0.25 * cells[1]
             closer = d < best
-            best, shade = torch.where(closer, d, best), torch.where(closer, a, shade)
-    return 7.0 + 3.0 * shade + 4.5 * (1.0 - best * best).clamp(min=0.0), shade * 0.98
+            best, shade = torch.where(closer, d, best), torch.where(closer, cells[0], shade)
+    return 5.0 + 3.0 * shade + 6.5 * (1.0 - 1.2 * best).clamp(min=0.0), shade * 0.98

@@ -1,8 +1,8 @@
-"""Trees and bushes: crowns of overlapping ellipsoids whose two shells are pierced by a leaf pattern fixed in space."""
+"""Trees, bushes and rocks: overlapping ellipsoids; a crown's shells are pierced by a leaf pattern fixed in space."""
 
 import math
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -10,6 +10,11 @@ from torch import Tensor
 from libranet.haze.scenes.noise import SolidTexture
 from libranet.haze.scenes.rays import Rays, Window
 from libranet.haze.scenes.solids import Colour, Solid, Stuff
+
+Spot = tuple[float, float, float]  # where something stands: x, height of the ground, z
+SOLID = -9.0  # `Tree.gaps` of a rock
+_SHELLS = ((1.0, 0.0), (0.88, 0.55), (0.74, 1.2))  # radius of each shell, and by how much it is less open
+_TWIGS = 0.28  # period of the finer leaf pattern over that of the coarser
 
 
 @dataclass(frozen=True)
@@ -38,17 +43,25 @@ class Trees:
     first: int
     """The surface number of the first lobe."""
     lobes: Tensor = field(init=False)  # [4, M] crown-relative lobes on the device
-    shade: Tensor = field(init=False)  # [9, M]: crown middle, colour, radius, squash, key
+    shade: Tensor = field(init=False)  # [8, M]: crown middle, colour, radius, squash
 
     def __post_init__(self) -> None:
         lobes, shade, self.starts = [], [], [0]
-        for number, tree in enumerate(self.items):
+        for tree in self.items:
             lobes += tree.lobes
-            shade += [[*tree.middle, *tree.colour, tree.radius, tree.squash, (number * 0.618) % 1.0]] * len(tree.lobes)
+            shade += [[*tree.middle, *tree.colour, tree.radius, tree.squash]] * len(tree.lobes)
             self.starts.append(len(lobes))
         self.hulls = [max(math.sqrt(x * x + y * y + z * z) + r for x, y, z, r in t.lobes) for t in self.items]
         self.lobes = torch.tensor(lobes, dtype=torch.float32).reshape(-1, 4).T.contiguous().to(self.device)
-        self.shade = torch.tensor(shade, dtype=torch.float32).reshape(-1, 9).T.contiguous().to(self.device)
+        self.shade = torch.tensor(shade, dtype=torch.float32).reshape(-1, 8).T.contiguous().to(self.device)
+
+    def outlines(self) -> "Trees":
+        """The same crowns as single closed ellipsoids: enough to judge what hides what."""
+        simple = [
+            replace(tree, lobes=[(0.0, 0.0, 0.0, 0.85 * hull)], gaps=SOLID)
+            for tree, hull in zip(self.items, self.hulls, strict=True)
+        ]
+        return Trees(simple, self.device, self.leaves, self.first)
 
     def corners(self) -> Tensor:  # [3, N, 8] on the host
         middle = torch.tensor([t.middle for t in self.items], dtype=torch.float32).reshape(-1, 3)
@@ -84,7 +97,9 @@ class Trees:
             return
         shape = known.shape
         o, d = ([v.expand(shape).reshape(-1)[active] for v in vectors] for vectors in (o, d))
-        distance, lobe = self._shells(tree, self.lobes[:, start:end], o, d, pixel)
+        distance, lobe = self._shells(
+            tree, self.lobes[:, start:end], o, d, pixel=pixel, tree_distance=math.hypot(*shift) - self.hulls[index]
+        )
         found = torch.full(shape, math.inf, device=self.device).reshape(-1)
         number = torch.zeros(shape, device=self.device, dtype=torch.int32).reshape(-1)
         found[active], number[active] = distance, lobe + (self.first + start)
@@ -96,26 +111,40 @@ class Trees:
         lobes: Tensor,  # [4, L]
         o: list[Tensor],  # 3 x [N], relative to the crown's middle
         d: list[Tensor],  # 3 x [N]
+        *,
         pixel: float,
+        tree_distance: float,
     ) -> tuple[Tensor, Tensor]:  # distance [N], lobe [N] int32
-        """The first leaf on the outer shell, else on the inner one."""
+        """The first leaf, looked for from the outermost shell inwards."""
         k = tree.squash
         cx, cy, cz, r = (lobes[i][:, None] for i in range(4))
         found = torch.full_like(d[0], math.inf)
+        # Nearer than this the finer pattern shows; farther it has faded away.
+        close = pixel > 0 and tree_distance < 1.5 * tree.leaf * _TWIGS / (10.0 * pixel)
         number = torch.zeros_like(found, dtype=torch.int32)
         left = torch.arange(found.shape[0], device=self.device)
-        for shell, gaps in ((1.0, tree.gaps), (0.8, tree.gaps - 0.35)):
+        for shell, less in _SHELLS:
+            gaps = tree.gaps - less
             a, b, c = _quadratic(o, d, k)
             b = b - (cx * d[0] + (cy * k) * d[1] + cz * d[2])
             c = c - 2 * (cx * o[0] + (cy * k) * o[1] + cz * o[2]) + (cx * cx + cy * cy + cz * cz - (r * shell) ** 2)
             root = b * b - a * c
-            t, lobe = torch.where(root > 0, -b - root.clamp(min=0).sqrt(), math.inf).min(dim=0)
+            # Seen edge-on a pierced shell is a bundle of arcs: leave its rim out.
+            t, lobe = torch.where(root > a * (0.07 * (r * shell) ** 2), -b - root.clamp(min=0).sqrt(), math.inf).min(
+                dim=0
+            )
             t = t / a
             met = torch.isfinite(t) & (t > 0.05)
+            if tree.gaps == SOLID:
+                return torch.where(met, t, math.inf), lobe.to(torch.int32)
             at = torch.where(met, t, 0.0)
-            noise = self.leaves.sample(o[0] + at * d[0], o[1] + at * d[1], o[2] + at * d[2], tree.leaf)[0]
-            if pixel:  # leaves smaller than the pixel merge into a closed crown
-                noise = noise * (1.5 - at * (pixel * 10.0 / tree.leaf)).clamp(0, 1)
+            p = [o[i] + at * d[i] for i in range(3)]
+            noise = self.leaves.sample(p[0], p[1], p[2], tree.leaf)[0]
+            # Leaves smaller than the pixel merge into a closed crown.
+            noise = noise * (1.5 - at * (pixel * 10.0 / tree.leaf)).clamp(0, 1)
+            if close:
+                twigs = self.leaves.sample(p[2], p[0], p[1], tree.leaf * _TWIGS)[1]
+                noise = noise + 0.8 * twigs * (1.5 - at * (pixel * 10.0 / (tree.leaf * _TWIGS))).clamp(0, 1)
             leaf = met & (noise > gaps)
             here = leaf.nonzero()[:, 0]
             found[left[here]], number[left[here]] = t[here], lobe[here].to(torch.int32)
@@ -133,10 +162,9 @@ def _quadratic(o: list[Tensor], d: list[Tensor], squash: float) -> tuple[Tensor,
     return a, b, o[0] * o[0] + k * o[1] * o[1] + o[2] * o[2]
 
 
-def broadleaf(
-    rng: random.Random, x: float, z: float, base: float, height: float, colour: Colour, lobes: int
-) -> tuple[Tree, Solid]:
+def broadleaf(rng: random.Random, spot: Spot, height: float, colour: Colour, lobes: int) -> tuple[Tree, Solid]:
     """A round-headed tree and its trunk."""
+    x, base, z = spot
     crown = height * rng.uniform(0.3, 0.4)
     squash = rng.uniform(0.75, 1.1)
     parts = [(0.0, 0.0, 0.0, crown * 0.72)]
@@ -146,34 +174,30 @@ def broadleaf(
         out = crown * rng.uniform(0.4, 0.62) * math.sqrt(max(0.2, 1 - up * up * 0.8))
         parts.append((out * math.cos(angle), crown * up, out * math.sin(angle), crown * rng.uniform(0.34, 0.55)))
     middle = (x, base + height - crown / squash, z)
-    tree = Tree(middle, parts, squash, crown * 1.15, colour, rng.uniform(-0.75, -0.2), rng.uniform(3.0, 4.5))
+    tree = Tree(middle, parts, squash, crown * 1.15, colour, rng.uniform(-0.1, 0.6), rng.uniform(2.6, 4.0))
     radius = max(0.09, height * 0.018)
-    return tree, _trunk(rng, x, z, base, radius, middle[1] - base)
+    return tree, _trunk(rng, spot, radius, middle[1] - base)
 
 
-def conifer(
-    rng: random.Random, x: float, z: float, base: float, height: float, colour: Colour, lobes: int
-) -> tuple[Tree, Solid]:
-    """A spruce: flat whorls, wide at the foot, and its trunk."""
-    squash = 1.6
+def conifer(rng: random.Random, spot: Spot, height: float, colour: Colour, lobes: int) -> tuple[Tree, Solid]:
+    """A spruce: a spiral of boughs, wide at the foot, and its trunk."""
+    x, base, z = spot
     width = height * rng.uniform(0.15, 0.22)
+    squash = rng.uniform(1.1, 1.4) if lobes > 12 else rng.uniform(0.7, 0.85)
     parts = []
     for i in range(lobes):
-        share = i / max(1, lobes - 1)
-        radius = width * (1.05 - 0.9 * share)
-        lean = width * 0.12
-        parts.append(
-            (rng.uniform(-lean, lean), (share - 0.5) * height * 0.8 * squash, rng.uniform(-lean, lean), radius)
-        )
-    # Whorls of few lobes must still touch each other.
-    stretch = min(squash, 2.6 * width * lobes / (height * 0.8 * 2.0))
-    parts = [(px, py / squash * stretch, pz, pr) for px, py, pz, pr in parts]
-    middle = (x, base + height * 0.56, z)
-    tree = Tree(middle, parts, stretch, width, colour, rng.uniform(-0.6, -0.2), rng.uniform(2.5, 3.5))
-    return tree, _trunk(rng, x, z, base, max(0.08, height * 0.012), height * 0.5)
+        share = (i + 0.3) / lobes
+        bough = width * (1.02 - 0.92 * share)
+        angle = 2.4 * i + rng.uniform(-0.4, 0.4)
+        radius = max(bough * rng.uniform(0.62, 0.78), 0.8 * squash * height / lobes * (1 - 0.55 * share))
+        out = bough * 0.42 * (1 - share)
+        parts.append((out * math.cos(angle), (share - 0.5) * height * 0.84 * squash, out * math.sin(angle), radius))
+    middle = (x, base + height * 0.55, z)
+    tree = Tree(middle, parts, squash, width, colour, rng.uniform(0.1, 0.6), rng.uniform(1.8, 2.6))
+    return tree, _trunk(rng, spot, max(0.08, height * 0.012), height * 0.5)
 
 
-def bush(rng: random.Random, x: float, z: float, base: float, size: float, colour: Colour) -> Tree:
+def bush(rng: random.Random, spot: Spot, size: float, colour: Colour) -> Tree:
     parts = [
         (
             rng.uniform(-0.5, 0.5) * size,
@@ -183,10 +207,27 @@ def bush(rng: random.Random, x: float, z: float, base: float, size: float, colou
         )
         for _ in range(3)
     ]
-    return Tree((x, base + size * 0.3, z), parts, 1.2, size, colour, rng.uniform(-0.9, -0.5), rng.uniform(1.5, 2.5))
+    x, base, z = spot
+    return Tree((x, base + size * 0.3, z), parts, 1.2, size, colour, rng.uniform(-0.3, 0.3), rng.uniform(1.2, 2.0))
 
 
-def _trunk(rng: random.Random, x: float, z: float, base: float, radius: float, height: float) -> Solid:
+def boulder(rng: random.Random, spot: Spot, size: float, colour: Colour) -> Tree:
+    """A rock: the same overlapping ellipsoids without gaps."""
+    parts = [
+        (
+            rng.uniform(-0.45, 0.45) * size,
+            rng.uniform(-0.2, 0.15) * size,
+            rng.uniform(-0.45, 0.45) * size,
+            size * rng.uniform(0.4, 0.7),
+        )
+        for _ in range(4)
+    ]
+    x, base, z = spot
+    return Tree((x, base + size * 0.12, z), parts, rng.uniform(1.2, 1.8), size, colour, SOLID, 2.0)
+
+
+def _trunk(rng: random.Random, spot: Spot, radius: float, height: float) -> Solid:
+    x, base, z = spot
     grey = rng.uniform(0.6, 1.2)
     colour = (0.11 * grey, 0.085 * grey, 0.065 * grey)
     return Solid(

@@ -19,16 +19,19 @@ def draw_light(rng: random.Random, heading: float) -> Light:
     blue = rng.uniform(0.75, 1.1)
     if overcast:
         level = rng.uniform(0.85, 1.1)
-        zenith = _scale((0.78, 0.84, 0.92), level * 0.95)
-        horizon = _scale((0.95, 0.97, 1.0), level)
+        zenith = _scale((0.74, 0.80, 0.88), level * 0.85)
+        horizon = _scale((0.90, 0.93, 0.97), level * 0.85)
         sky = _scale((0.92, 0.97, 1.04), level)
     else:
-        zenith = _scale((0.14, 0.29, 0.66), blue * (1 - 0.3 * low))
-        horizon = _blend(_scale((0.60, 0.76, 0.95), rng.uniform(0.8, 1.05)), (1.0, 0.66, 0.38), 1.2 * low)
+        zenith = _scale((0.10, 0.26, 0.70), blue * (1 - 0.3 * low))
+        horizon = _blend(_scale((0.50, 0.70, 0.98), rng.uniform(0.8, 1.05)), (1.0, 0.66, 0.38), 1.2 * low)
         sky = _blend(_scale((0.42, 0.55, 0.80), 0.85), (0.8, 0.82, 0.86), 0.7 * clouds)
     total = strength * math.sin(elevation) * 0.85 + sum(sky) / 3
     bounce = _scale((0.16, 0.15, 0.12), total)
-    warm = rng.gauss(0.0, 0.05)
+    # A camera takes most, not all, of the light's colour out.
+    mix = [sun_colour[i] * strength * math.sin(elevation) + sky[i] for i in range(3)]
+    red, green, blue_ = ((mix[1] / m) ** 0.6 for m in mix)
+    warm = rng.gauss(-0.03, 0.05)
     return Light(
         towards_sun=(
             math.cos(elevation) * math.sin(azimuth),
@@ -38,10 +41,10 @@ def draw_light(rng: random.Random, heading: float) -> Light:
         sun=_scale(sun_colour, strength),
         sky=sky,
         bounce=bounce,
-        exposure=1.05 / total**0.85 * 2 ** rng.gauss(0.0, 0.3),
-        white_balance=(1.0 + warm, 1.0, 1.0 - warm),
-        saturation=rng.uniform(0.85, 1.15),
-        contrast=rng.uniform(0.92, 1.08),
+        exposure=0.88 / total**0.85 * 2 ** rng.gauss(0.0, 0.3),
+        white_balance=(red * (1.0 + warm), green, blue_ * (1.0 - warm)),
+        saturation=rng.uniform(0.9, 1.35),
+        contrast=rng.uniform(0.98, 1.2),
         zenith=zenith,
         horizon=horizon,
         clouds=clouds,

@@ -1,5 +1,6 @@
 """Draws a whole scene from a seed: the land, what stands on it, the light, and the camera's path through it."""
 
+import dataclasses
 import math
 import random
 from dataclasses import dataclass
@@ -7,17 +8,23 @@ from dataclasses import dataclass
 import torch
 
 from libranet.haze.scenes.biome import Biome, draw_biome
-from libranet.haze.scenes.camera import CameraPath
+from libranet.haze.scenes.camera import TURN, CameraPath
 from libranet.haze.scenes.facades import Facades
 from libranet.haze.scenes.foliage import Foliage
 from libranet.haze.scenes.ground import Ground
 from libranet.haze.scenes.light import Light, Shade
-from libranet.haze.scenes.noise import DetailTexture, SolidTexture
-from libranet.haze.scenes.planting import Planter
+from libranet.haze.scenes.noise import DetailTexture, textures
+from libranet.haze.scenes.planting import plant
+from libranet.haze.scenes.roadside import furnish
+from libranet.haze.scenes.site import Site
 from libranet.haze.scenes.solids import Solids
 from libranet.haze.scenes.terrain import Terrain
+from libranet.haze.scenes.town import build
 from libranet.haze.scenes.trees import Trees
+from libranet.haze.scenes.view_choice import choose_view
 from libranet.haze.scenes.weather import draw_light
+
+_HOST = torch.device("cpu")
 
 
 @dataclass(frozen=True)
@@ -44,13 +51,25 @@ def build_world(seed: int, device: torch.device) -> World:
     middle_z = 60.0
     host = Terrain(biome.relief, biome.road, middle_z, generator)
     path = _draw_path(rng, biome, host)
+    path = _lifted(path, host)
+    site = Site(rng, biome, host, path)
+    build(site)
+    furnish(site)
+    plant(site)
+    first = len(site.solids) + 1
+    path = choose_view(
+        path,
+        rng=rng,
+        spread=biome.look_around,
+        terrain=host,
+        solids=Solids(site.solids, _HOST),
+        trees=Trees(site.trees, _HOST, textures(_HOST)[1], first),
+    )
     light = draw_light(rng, path.yaw)
-    planter = Planter(rng, biome, host, path)
-    planter.plant()
     terrain = host.to(device)
-    solids = Solids(planter.solids, device)
-    texture = DetailTexture(generator, device)
-    trees = Trees(planter.trees, device, SolidTexture(generator, device), first=len(planter.solids) + 1)
+    solids = Solids(site.solids, device)
+    texture, leaves = textures(device)
+    trees = Trees(site.trees, device, leaves, first)
     reach = biome.shadow_reach
     forward = 0.72 * reach
     centre = (
@@ -66,7 +85,7 @@ def build_world(seed: int, device: torch.device) -> World:
         trees=trees,
         light=light,
         texture=texture,
-        ground=Ground(biome.palette, terrain, light, shade, texture),
+        ground=Ground(biome.palette, terrain, light, shade, texture, trees.leaves),
         facades=Facades(solids, light, shade, texture),
         foliage=Foliage(trees, shade),
         path=path,
@@ -81,7 +100,7 @@ def _draw_path(rng: random.Random, biome: Biome, terrain: Terrain) -> CameraPath
     phase = rng.uniform(0, 6.28)
     lane = road.half_width * 0.45 * rng.choice([-1, 1]) if road.half_width else 0.0
     if move == "drive":
-        speed = rng.uniform(4.0, 12.0)
+        speed = rng.uniform(2.0, 8.0)
         y = rng.uniform(1.4, 2.6)
         return CameraPath(
             start=(lane, y, 0.0),
@@ -98,6 +117,8 @@ def _draw_path(rng: random.Random, biome: Biome, terrain: Terrain) -> CameraPath
     yaw = rng.gauss(0, biome.look_around) + biome.look_towards
     if move == "fly":
         altitude = rng.choice([rng.uniform(7, 20), rng.uniform(18, 75)])
+        if biome.kind == "forest":
+            altitude += 18.0  # above the crowns
         speed = rng.uniform(3.0, 11.0)
         x = rng.uniform(-15, 15)
         course = yaw + rng.gauss(0, 0.5)
@@ -106,7 +127,7 @@ def _draw_path(rng: random.Random, biome: Biome, terrain: Terrain) -> CameraPath
             velocity=(speed * math.sin(course), rng.uniform(-0.8, 1.2), speed * math.cos(course)),
             yaw=yaw,
             yaw_rate=rng.gauss(0, 0.03),
-            pitch=-rng.uniform(0.04, 0.2) - 0.0042 * altitude,
+            pitch=-rng.uniform(0.0, 0.14) - 0.0024 * altitude,
             pitch_rate=0.0,
             sway=0.5,
             phase=phase,
@@ -134,3 +155,15 @@ def _draw_path(rng: random.Random, biome: Biome, terrain: Terrain) -> CameraPath
 def _clear_height(terrain: Terrain, x: float, z: float, course: float) -> float:
     """The highest ground along the first hundred metres."""
     return max(terrain.level(x + math.sin(course) * d, z + math.cos(course) * d) for d in range(0, 120, 10))
+
+
+def _lifted(path: CameraPath, terrain: Terrain) -> CameraPath:
+    """The same path, high enough to stay above ground and closed forest."""
+    if path.road is not None:
+        return path
+    x, y, z = (
+        torch.tensor([path.at(0.25 * i, 16, 16).position[k] for i in range(int(4 * TURN) + 1)]) for k in range(3)
+    )
+    lacking = float((terrain.height(x, z) + 1.4 - y).max())
+    start = path.start
+    return dataclasses.replace(path, start=(start[0], start[1] + max(0.0, lacking), start[2]))

@@ -1,0 +1,73 @@
+"""The fused step against the float32 network, as bytes, over streams of random frames."""
+
+import traceback
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gpu_sections.timing import perturbed_net, random_frames
+from libranet.cuda.refiner import Tiles
+from libranet.cuda.step import FusedStep
+from libranet.models import LiBrANet, start_stream, stream_step
+
+CASES: list[tuple[int, int, dict[str, Any]]] = [
+    (256, 144, {"batch": 1}),
+    (16, 16, {"batch": 1}),
+    (1279, 717, {"batch": 1}),
+    (1279, 717, {"batch": 4, "overlap": True}),
+    (1920, 1080, {"batch": 1, "lookahead": 0}),
+    (3840, 2160, {"batch": 1}),
+    (3840, 2160, {"batch": 2, "overlap": True}),
+    (7680, 4320, {"batch": 1}),
+]
+
+
+def reference_bytes(net: LiBrANet, frames: Tensor, lookahead: int | None) -> Tensor:  # [N, H, W, 3] uint8
+    """The plain network's stream, rounded as the fused path rounds."""
+    state, out = start_stream(net, lookahead=lookahead), []
+    queue: list[Tensor | None] = list(frames)
+    while queue or state.waiting:
+        frame = queue.pop(0) if queue else None
+        image = None if frame is None else frame.permute(2, 0, 1)[None] / 255.0
+        restored, state = stream_step(net, image, state)
+        if restored is not None:
+            out.append((restored[0] * 255.0 + 0.5).to(torch.uint8).permute(1, 2, 0))
+    return torch.stack(out)
+
+
+def compare(net: LiBrANet, width: int, height: int, settings: dict[str, Any], tiles: Tiles | None) -> dict[str, Any]:
+    """Mean and largest difference, in bytes, over a short stream with both its ends."""
+    count = 5 if width <= 1920 else 3
+    frames = random_frames(count, width, height, seed=width + len(settings))
+    want = reference_bytes(net, frames, settings.get("lookahead"))
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    step = FusedStep(net, height=height, width=width, tiles=tiles, device=device, **settings)
+    batch = step.plan.batch
+    got = [step.push(frames[start : start + batch]).clone() for start in range(0, count, batch)]
+    got.append(step.drain())
+    difference = (torch.cat(got).int() - want.int()).abs()
+    moved = (want.int() - frames.int()).abs().float().mean()
+    return {"mean": float(difference.float().mean()), "max": int(difference.max()), "moved": float(moved)}
+
+
+@torch.no_grad()
+def run(*, quick: bool, tiles: Tiles | None) -> dict[str, Any]:
+    net = perturbed_net()
+    if torch.cuda.is_available():
+        net = net.cuda()
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+    rows: list[dict[str, Any]] = []
+    for width, height, settings in CASES[:3] if quick else CASES:
+        row: dict[str, Any] = {"case": f"{width}x{height} {settings}"}
+        try:
+            row |= compare(net, width, height, settings, tiles)
+            row["ok"] = row["mean"] <= 0.2 and row["max"] <= 2
+        except Exception as problem:
+            traceback.print_exc()
+            row |= {"ok": False, "why": repr(problem)[:200]}
+        print(row, flush=True)
+        rows.append(row)
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+    return {"rows": rows}

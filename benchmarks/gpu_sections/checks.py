@@ -1,0 +1,181 @@
+"""Every kernel against its plain twin, on fresh random inputs and poisoned outputs."""
+
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from gpu_sections.tune import CONV_TILES, POINT_TILES
+from libranet.ops import field_torch, frame_torch, group_norm_torch
+from libranet.ops.conv_triton import ConvTile, conv3x3_out, pack_weight, tile_count
+from libranet.ops.field_triton import apply_field_out
+from libranet.ops.frame_triton import band, finish_frame_out, project_frame_out, read_cells_out, reduce_rows_out
+from libranet.ops.group_norm_triton import group_norm_gelu
+from libranet.ops.pointwise_triton import (
+    PointTile,
+    fold_sums_out,
+    normalise_mix_out,
+    pack_structure_weight,
+    structure_apply_out,
+    structure_sums_out,
+    structure_tiles,
+)
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def poison(*shape: int, dtype: torch.dtype = torch.float16) -> Tensor:
+    return torch.full(shape, float("nan"), dtype=dtype, device=DEVICE)
+
+
+def error(out: Tensor, reference: Tensor) -> float:
+    """|out - ref| / |ref|; not a number if anything was left unwritten."""
+    return float((out.double() - reference.double()).norm() / reference.double().norm().clamp_min(1e-30))
+
+
+def check_conv(tile: ConvTile, cin: int) -> float:
+    b, h, w, cout = 2, 22, 150, 64
+    x = torch.randn(b, h, w, cin, device=DEVICE).half()
+    weight = torch.randn(cout, cin, 3, 3, device=DEVICE) * 0.05
+    bias = torch.randn(cout, device=DEVICE)
+    out, sums = poison(b, h, w, cout), poison(b, tile_count(tile, h, w), 2, 8, dtype=torch.float32)
+    conv3x3_out(x, pack_weight(weight), out, bias=bias, sums=sums, tile=tile)
+    reference = F.conv2d(x.double().permute(0, 3, 1, 2), weight.half().double(), bias.double(), padding=1)
+    groups = reference.unflatten(1, (8, -1))
+    totals = torch.stack([groups.sum((2, 3, 4)), groups.square().sum((2, 3, 4))], dim=1)
+    return max(error(out, reference.permute(0, 2, 3, 1)), error(sums.double().sum(1), totals))
+
+
+def check_fold() -> float:
+    sums = torch.rand(2, 1500, 2, 8, device=DEVICE)
+    sums[:, :, 1] += 1.0
+    weight, bias = torch.randn(64, device=DEVICE), torch.randn(64, device=DEVICE)
+    fold = poison(2, 2, 64, dtype=torch.float32)
+    fold_sums_out(sums, weight, bias, fold, count=1500)
+    return error(fold, group_norm_torch.fold_sums(sums, weight, bias, 1500))
+
+
+def check_point(tile: PointTile, *, mixed: bool) -> float:
+    b, h, w, c = 2, 21, 75, 64
+    raw, skip = (torch.randn(b, h, w, c, device=DEVICE).half() for _ in range(2))
+    fold = torch.randn(b, 2, c, device=DEVICE)
+    mix, mix_bias = (torch.randn(c, c, device=DEVICE) * 0.1).half(), torch.randn(c, device=DEVICE)
+    wide = poison(b, h, w, 2 * c)
+    reference = F.gelu(raw.float() * fold[:, 0, None, None] + fold[:, 1, None, None])
+    if mixed:
+        normalise_mix_out(raw, fold, wide[..., c:], skip=skip, mix=mix, mix_bias=mix_bias, tile=tile)
+        reference = skip.float() + reference @ mix.float().T + mix_bias
+    else:
+        normalise_mix_out(raw, fold, wide[..., c:], tile=tile)
+    assert wide[..., :c].isnan().all(), "wrote outside of its slice"
+    return error(wide[..., c:], reference)
+
+
+def check_structure() -> float:
+    small, weight = torch.rand(2, 3, 21, 75, device=DEVICE), torch.randn(64, 3, 3, 3, device=DEVICE) * 0.2
+    raw = F.conv2d(small.half().float(), weight.half().float(), padding=1)
+    sums = poison(2, structure_tiles(21, 75), 2, 8, dtype=torch.float32)
+    structure_sums_out(small, pack_structure_weight(weight), sums)
+    groups = raw.double().unflatten(1, (8, -1))
+    totals = torch.stack([groups.sum((2, 3, 4)), groups.square().sum((2, 3, 4))], dim=1)
+    fold, out = torch.randn(2, 2, 64, device=DEVICE), poison(2, 21, 75, 64)
+    structure_apply_out(small, pack_structure_weight(weight), fold, out)
+    reference = F.gelu(raw.permute(0, 2, 3, 1) * fold[:, 0, None, None] + fold[:, 1, None, None])
+    return max(error(sums.double().sum(1), totals), error(out, reference))
+
+
+def _ring(h: int, w: int) -> tuple[Tensor, list[int]]:
+    return torch.randint(0, 256, (3, 4 * h, 4 * w, 3), dtype=torch.uint8, device=DEVICE), [2, 0]
+
+
+def check_cells() -> float:
+    ring, picked = _ring(21, 75)
+    low, cells = poison(2, 3, 21, 75, dtype=torch.float32), poison(2, 21, 75, 48)
+    read_cells_out(ring, low, cells, first=2)
+    want_low, want_cells = frame_torch.read_cells(ring[picked])
+    return max(error(low, want_low), error(cells, want_cells))
+
+
+def check_rows() -> float:
+    ring, picked = _ring(80, 75)
+    matrix = frame_torch.resize_matrix(320, 64, DEVICE)
+    out = poison(2, 3, 64, 300)
+    reduce_rows_out(ring, *band(matrix), out, first=2)
+    return error(out, torch.einsum("bhwc,hi->bciw", ring[picked].float() / 255, matrix))
+
+
+def check_finish(tile: ConvTile | None) -> float:
+    """Bytes differ by at most one, where a sum lies within rounding of a half."""
+    h, w = 21, 75
+    ring, picked = _ring(h, w)
+    delta, strength = torch.randn(2, 3, h, w, device=DEVICE) * 0.1, torch.tensor([0.7], device=DEVICE)
+    out = torch.zeros(2, 4 * h, 4 * w, 3, dtype=torch.uint8, device=DEVICE)
+    x, weight = torch.randn(2, h, w, 64, device=DEVICE).half(), torch.randn(48, 64, 3, 3, device=DEVICE) * 0.005
+    packed, bias = frame_torch.pack_project(weight, torch.randn(48, device=DEVICE) * 0.05)
+    raw = F.conv2d(x.double().permute(0, 3, 1, 2), packed.half().double(), bias.double(), padding=1)
+    residual = raw.permute(0, 2, 3, 1).half()
+    if tile is None:
+        finish_frame_out(ring, residual.contiguous(), delta, strength, out, first=2)
+    else:
+        project_frame_out(x, pack_weight(packed), bias, ring, delta, strength, out, first=2, tile=tile)
+    reference = frame_torch.finish_frame(ring[picked], residual, delta, 0.7)
+    difference = (out.int() - reference.int()).abs()
+    assert difference.max() <= 1, f"bytes differ by up to {int(difference.max())}"
+    return float(difference.float().mean())
+
+
+def check_field() -> float:
+    low = torch.rand(2, 3, 21, 300, device=DEVICE)
+    chromatic = torch.randn(2, 2, 12, 8, 16, 16, device=DEVICE) * 0.3
+    plane, strength = torch.randn(2, 12, 16, 16, device=DEVICE) * 0.3, torch.tensor([0.7], device=DEVICE)
+    rows, small, delta = (poison(*s, dtype=torch.float32) for s in ((2, 21, 2, 8, 16, 16), low.shape, low.shape))
+    apply_field_out(low, chromatic, plane, strength, rows, small, delta)
+    reference = field_torch.apply_field(low, chromatic, plane, strength=0.7)
+    return max(error(small, reference), error(delta, reference - low))
+
+
+def check_group_norm(channels: int, *, gradients: bool) -> float:
+    x = torch.randn(3, channels, 33, 31, device=DEVICE).contiguous(memory_format=torch.channels_last)
+    weight, bias = torch.randn(channels, device=DEVICE), torch.randn(channels, device=DEVICE)
+    leaves = [t.requires_grad_(gradients) for t in (x, weight, bias)]
+    out, reference = (f(*leaves, 8) for f in (group_norm_gelu, group_norm_torch.group_norm_gelu))
+    if not gradients:
+        return error(out, reference)
+    upstream = torch.randn_like(x)
+    pairs = zip(*(torch.autograd.grad(y, leaves, upstream) for y in (out, reference)), strict=True)
+    return max(error(a, b) for a, b in pairs)
+
+
+def all_checks() -> list[tuple[str, Callable[[], float], float]]:
+    """Name, check, largest error allowed."""
+    checks: list[tuple[str, Callable[[], float], float]] = []
+    checks += [(f"conv 64 {tile}", lambda t=tile: check_conv(t, 64), 2e-3) for tile in CONV_TILES]
+    checks += [(f"conv {cin} {CONV_TILES[0]}", lambda c=cin: check_conv(CONV_TILES[0], c), 2e-3) for cin in (48, 128)]
+    checks.append(("fold", check_fold, 1e-4))
+    checks += [(f"norm+gelu+mix {p}", lambda t=p: check_point(t, mixed=True), 2e-3) for p in POINT_TILES]
+    checks.append((f"norm+gelu {POINT_TILES[0]}", lambda: check_point(POINT_TILES[0], mixed=False), 2e-3))
+    checks += [("structure stem", check_structure, 2e-3), ("read cells", check_cells, 1e-5)]
+    checks += [("encoder rows", check_rows, 1e-3), ("finish", lambda: check_finish(None), 0.02)]
+    checks.append((f"project+finish {CONV_TILES[0]}", lambda: check_finish(CONV_TILES[0]), 0.05))
+    checks.append(("colour field", check_field, 1e-4))
+    for channels in (24, 192):
+        checks.append((f"groupnorm {channels}", lambda c=channels: check_group_norm(c, gradients=False), 1e-3))
+        checks.append((f"groupnorm {channels} grad", lambda c=channels: check_group_norm(c, gradients=True), 1e-3))
+    return checks
+
+
+def run(*, quick: bool) -> dict[str, Any]:
+    rows = []
+    for name, check, limit in all_checks()[:: 4 if quick else 1]:
+        try:
+            value = check()
+            row = {"name": name, "error": value, "limit": limit, "ok": value <= limit}  # NaN is not <= anything
+        except Exception as problem:
+            traceback.print_exc()
+            row = {"name": name, "error": None, "limit": limit, "ok": False, "why": repr(problem)[:200]}
+        print(row, flush=True)
+        rows.append(row)
+    return {"rows": rows}

@@ -1,0 +1,183 @@
+"""The summary that is printed last, short enough to survive a cut log, and the scaling plot."""
+
+from pathlib import Path
+from typing import Any
+
+from gpu_sections.timing import SIZES
+
+Results = dict[str, dict[str, Any] | None]
+
+
+def summary(results: Results, ends: dict[str, str], logs: dict[str, list[str]], stamp: dict[str, str]) -> str:
+    """All tables, most important last."""
+    parts = [
+        _logs(logs),
+        _checks(results.get("checks")),
+        _tune(results.get("tune")),
+        _stages(results.get("stages")),
+        _accuracy(results.get("accuracy")),
+        _host(results.get("host")),
+        _training(results.get("training")),
+        _baselines(results.get("baselines")),
+        _steps(results.get("steps"), results.get("baselines")),
+        _machine(results.get("machine"), stamp),
+        "sections: " + ", ".join(f"{name} {end or 'ok'}" for name, end in ends.items()),
+    ]
+    return "\n".join(part for part in parts if part) + "\n"
+
+
+def _logs(logs: dict[str, list[str]]) -> str:
+    return "\n".join(
+        f"## {name} did not finish; its last lines\n" + "\n".join(lines[-12:])[-1500:]
+        for name, lines in logs.items()
+        if lines
+    )
+
+
+def _checks(result: dict[str, Any] | None) -> str:
+    if not result:
+        return ""
+    rows = result["rows"]
+    failed = [row for row in rows if not row["ok"]]
+    lines = [f"## kernels against their twins: {len(rows) - len(failed)} of {len(rows)} agree"]
+    lines += [
+        f"  FAILED {row['name']}: error {row['error']}, limit {row['limit']} {row.get('why', '')[:160]}"
+        for row in failed
+    ]
+    good = sorted((row for row in rows if row["ok"]), key=lambda row: row["error"] / row["limit"])[-3:]
+    return "\n".join(
+        lines + [f"  nearest to its limit: {row['name']} {row['error']:.2e} of {row['limit']:.0e}" for row in good]
+    )
+
+
+def _tune(result: dict[str, Any] | None) -> str:
+    if not result:
+        return ""
+    lines = ["## tiles (ms, fastest first)"]
+    for kernel in dict.fromkeys(row["kernel"] for row in result["rows"]):
+        rows = [row for row in result["rows"] if row["kernel"] == kernel]
+        rows.sort(key=lambda row: row["ms"] if row["ms"] is not None else 1e9)
+        lines.append(f"  {kernel}: " + ", ".join(f"{row['tile']} {row['ms'] or 'failed'}" for row in rows))
+    lines.append(f"  project and tail fused: {result['tiles']['fuse_tail']}")
+    return "\n".join(lines)
+
+
+def _stages(result: dict[str, Any] | None) -> str:
+    if not result:
+        return ""
+    columns = list(result["stages"])
+    names = list(dict.fromkeys(stage for rows in result["stages"].values() for stage in rows))
+    lines = ["## stages, ms per frame: " + " | ".join(columns)]
+    for name in names:
+        cells = (result["stages"][column].get(name, "") for column in columns)
+        lines.append(
+            f"  {name:28s} " + " | ".join(f"{c:8.4f}" if isinstance(c, float) else f"{str(c)[:60]:>8s}" for c in cells)
+        )
+    return "\n".join(lines)
+
+
+def _accuracy(result: dict[str, Any] | None) -> str:
+    if not result:
+        return ""
+    lines = ["## against the float32 network, in bytes (allowed: mean 0.2, max 2)"]
+    for row in result["rows"]:
+        numbers = (
+            f"mean {row['mean']:.4f} max {row['max']} (network moves {row['moved']:.1f})"
+            if "mean" in row
+            else row["why"]
+        )
+        lines.append(f"  {'ok    ' if row['ok'] else 'FAILED'} {row['case']}: {numbers}")
+    return "\n".join(lines)
+
+
+def _host(result: dict[str, Any] | None) -> str:
+    if not result:
+        return ""
+    return "\n".join(["## main memory to main memory", *(f"  {row}" for row in result["rows"])])
+
+
+def _training(result: dict[str, Any] | None) -> str:
+    if not result:
+        return ""
+    lines = ["## training, 512 crops, T = 5, bf16 autocast"]
+    return "\n".join(
+        lines
+        + [
+            f"  batch {row['batch']:2d} {row['variant']}: {row.get('samples_s', row.get('why'))}"
+            for row in result["rows"]
+        ]
+    )
+
+
+def _baselines(result: dict[str, Any] | None) -> str:
+    if not result:
+        return ""
+    lines = ["## the plain network, ms a streaming step"]
+    return "\n".join(
+        lines + [f"  {row['variant']:14s} {row['size']:6s} {row.get('ms', row.get('why'))}" for row in result["rows"]]
+    )
+
+
+def _eager(baselines: dict[str, Any] | None) -> dict[str, float]:
+    rows = (baselines or {}).get("rows", [])
+    return {row["size"]: row["ms"] for row in rows if row["variant"] == "eager fp16" and "ms" in row}
+
+
+def _steps(result: dict[str, Any] | None, baselines: dict[str, Any] | None) -> str:
+    if not result:
+        return ""
+    eager = _eager(baselines)
+    lines = ["## the fused step: size, mode, ms a step (p95), ms a frame, sustained, FPS, times eager, GB held (peak)"]
+    for row in result["rows"]:
+        if "why" in row:
+            lines.append(f"  {row['size']:6s} {row['mode']:20s} FAILED {row['why']}")
+            continue
+        fps = 1e3 / row["sustained_frame_ms"]
+        ratio = f"{eager[row['size']] / row['sustained_frame_ms']:6.1f}x" if row["size"] in eager else "      -"
+        lines.append(
+            f"  {row['size']:6s} {row['mode']:20s} {row['step_ms']:8.3f} ({row['p95_ms']:8.3f}) {row['frame_ms']:7.3f}"
+            f" {row['sustained_frame_ms']:7.3f} {fps:8.1f} {ratio} {row['held_gb']:5.2f} ({row['peak_gb']:.2f})"
+        )
+    return "\n".join(lines)
+
+
+def _machine(result: dict[str, Any] | None, stamp: dict[str, str]) -> str:
+    line = f"{stamp['date']}, commit {stamp['commit']}"
+    if result:
+        line += f", {result['gpu']}, torch {result['torch']}"
+        line += f": copy {result['copy_tb_s']:.2f} TB/s, matrix {result['matrix_tflops']:.0f} TFLOP/s"
+    return line
+
+
+def plot(results: Results, path: Path) -> None:
+    """Frames per second against pixels, both axes logarithmic. Skipped where there is nothing to plot or plot with."""
+    steps = results.get("steps")
+    try:
+        import matplotlib
+
+        matplotlib.use("Agg")
+        from matplotlib import pyplot
+    except ImportError:
+        return
+    curves: dict[str, dict[str, float]] = {}
+    for row in (steps or {}).get("rows", []):
+        if "sustained_frame_ms" in row:
+            curves.setdefault(f"fused, {row['mode']}", {})[row["size"]] = 1e3 / row["sustained_frame_ms"]
+    for row in (results.get("baselines") or {}).get("rows", []):
+        if "ms" in row:
+            curves.setdefault(f"plain, {row['variant']}", {})[row["size"]] = 1e3 / row["ms"]
+    shown = {name: points for name, points in curves.items() if not name.endswith(("B=1", "B=2"))}
+    keep = {name: points for name, points in shown.items() if len(points) > 1}
+    if not keep:
+        return
+    figure, axes = pyplot.subplots(figsize=(7, 4.5))
+    for name, points in keep.items():
+        sizes = sorted(points, key=lambda size: SIZES[size][0])
+        axes.loglog([SIZES[s][0] * SIZES[s][1] / 1e6 for s in sizes], [points[s] for s in sizes], "o-", label=name)
+    axes.axhline(30, color="grey", linewidth=0.8, linestyle="--")
+    axes.set_xticks([SIZES[s][0] * SIZES[s][1] / 1e6 for s in SIZES], list(SIZES))
+    axes.minorticks_off()
+    axes.set(xlabel="frame size", ylabel="frames per second", title="Speed against frame size")
+    axes.legend(fontsize=8)
+    figure.tight_layout()
+    figure.savefig(path, dpi=150)

@@ -1,0 +1,72 @@
+"""Each stage of the fused step alone, at every size, by replaying a graph that holds just that stage."""
+
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from gpu_sections.timing import SIZES, graph_ms, perturbed_net, random_frames
+from libranet.cuda.refiner import Tiles
+from libranet.cuda.step import FusedStep
+from libranet.ops.conv_triton import conv3x3_out, tile_count
+from libranet.ops.frame_triton import read_cells_out
+from libranet.ops.pointwise_triton import fold_sums_out, normalise_mix_out
+
+
+def stages_of(step: FusedStep) -> dict[str, Callable[[], object]]:
+    """The step's stages in the order they run."""
+    refiner, b, frames = step.refiner, step.buffers, step.frames
+    small = step.input.read(frames, 0)
+    chroma, strength = step.chroma_of(0), step.strength
+    window = step.window_features(0)
+    plane = step.temporal.mix(window)
+    block = refiner.fusion_blocks[0]
+    count = 8 * b.shape[1] * b.shape[2]
+    sums = b.sums_for(tile_count(refiner.tiles.block, *b.shape[1:]))
+    return {
+        "encoder input": lambda: step.input.read(frames, 0),
+        "chromatic encoder + head": lambda: step.chromatic(small),
+        "temporal encoder": lambda: step.temporal.encode(small),
+        "temporal mix + head": lambda: step.temporal.mix(window),
+        "read frames (down + cells)": lambda: read_cells_out(frames, b.low, b.cells),
+        "detail stream": lambda: refiner.run_detail(b),
+        "colour field": lambda: refiner.run_field(chroma, plane, strength, b),
+        "structure stream": lambda: refiner.run_structure(b),
+        "join + fusion": lambda: refiner.run_fusion(b),
+        "project + write": lambda: refiner.write_frames(frames, 0, strength, step.out[0], b),
+        "  one block: conv": lambda: conv3x3_out(b.x, block.conv, b.raw, sums=sums, tile=refiner.tiles.block),
+        "  one block: fold": lambda: fold_sums_out(sums, block.norm.weight, block.norm.bias, b.fold, count=count),
+        "  one block: norm+mix": lambda: normalise_mix_out(
+            b.raw, b.fold, b.joined[..., : refiner.width], skip=b.x, mix=block.mix, mix_bias=block.mix_bias,
+            tile=refiner.tiles.point,
+        ),
+    }  # fmt: skip
+
+
+@torch.no_grad()
+def run(*, quick: bool, tiles: Tiles | None) -> dict[str, Any]:
+    net = perturbed_net().cuda()
+    result: dict[str, Any] = {"stages": {}}
+    cases = [("4K", 1), ("1080p", 1)] if quick else [("4K", 1), ("4K", 4), ("1080p", 1), ("720p", 1), ("8K", 1)]
+    for name, batch in cases:
+        width, height = SIZES[name]
+        rows = result["stages"].setdefault(f"{name} B={batch}", {})
+        try:
+            step = FusedStep(net, height=height, width=width, batch=batch, tiles=tiles, graphs=False)
+            step.frames.copy_(random_frames(1, width, height).expand_as(step.frames))
+            with torch.backends.cudnn.flags(enabled=True, benchmark=True):
+                step._work(0)
+                for stage, work in stages_of(step).items():
+                    try:
+                        rows[stage] = round(graph_ms(work, inner=3, repeats=7) / batch, 4)
+                    except Exception as problem:
+                        traceback.print_exc()
+                        rows[stage] = repr(problem)[:100]
+                    print(name, batch, stage, rows[stage], flush=True)
+            del step
+        except Exception as problem:
+            traceback.print_exc()
+            rows["error"] = repr(problem)[:200]
+        torch.cuda.empty_cache()
+    return result

@@ -1,0 +1,70 @@
+"""How fast procedural scenes render: `python benchmarks/scenes.py [--device cuda] [--sizes 960x540 ...]`.
+
+Prints, per size, seconds to build a scene and frames per second (median over seeds), the processor time, and what a
+3840x2160 frame needs in memory when that size is among them.
+"""
+
+import argparse
+import platform
+import resource
+import statistics
+import subprocess
+import time
+from datetime import datetime, timezone
+
+import torch
+
+from libranet.haze.scenes.motion import flow_between
+from libranet.haze.scenes.render import render_view
+from libranet.haze.scenes.world import build_world
+
+
+def measure(seed: int, width: int, height: int, frames: int, device: torch.device) -> tuple[float, float, float]:
+    """Seconds to build the scene, wall seconds per frame, processor seconds per frame (all threads)."""
+    start = time.perf_counter()
+    world = build_world(seed, device)
+    _wait(device)
+    built = time.perf_counter() - start
+    view = render_view(world, world.path.at(0.0, width, height), 0.0, colour=True)  # warm-up
+    _wait(device)
+    start, busy = time.perf_counter(), time.process_time()
+    for i in range(1, frames + 1):
+        following = render_view(world, world.path.at(0.2 * i, width, height), 0.2 * i, colour=True)
+        flow_between(world, view, following)
+        view = following
+    _wait(device)
+    return built, (time.perf_counter() - start) / frames, (time.process_time() - busy) / frames
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 3, 5, 7])
+    parser.add_argument("--sizes", nargs="+", default=["320x180", "960x540", "1920x1080"])
+    parser.add_argument("--frames", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=1)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    device = torch.device(options.device)
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or platform.machine()
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout
+    today = f"{datetime.now(timezone.utc):%Y-%m-%d}"
+    print(f"{today} {name}, {options.threads} threads, torch {torch.__version__}, {commit.strip()}")
+    print(f"{'size':>10} {'build s':>8} {'frames/s':>9} {'s/frame':>8} {'cpu s/frame':>12} {'slowest seed':>13}")
+    with torch.no_grad():
+        for size in options.sizes:
+            width, height = (int(v) for v in size.split("x"))
+            runs = [measure(seed, width, height, options.frames, device) for seed in options.seeds]
+            built, wall, busy = (statistics.median(r[i] for r in runs) for i in range(3))
+            slowest = max(r[1] for r in runs)
+            print(f"{size:>10} {built:8.2f} {1 / wall:9.2f} {wall:8.2f} {busy:12.2f} {slowest:12.2f}s")
+    print(f"peak memory of this process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.2f} GB")
+
+
+if __name__ == "__main__":
+    main()

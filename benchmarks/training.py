@@ -1,0 +1,97 @@
+"""Training speed: samples per second, the share of the time that goes into making data, and peak memory.
+
+    PYTHONPATH=src python3 benchmarks/training.py [RECIPE] [--set key=value ...] [--steps 30]
+
+Without a recipe: random pictures and the default network, at the paper's crop and window.
+"""
+
+import argparse
+import json
+import time
+
+import numpy as np
+import torch
+
+from libranet.training.batches import BatchSource, HazeOnTheFly, Share
+from libranet.training.config import LossConfig, PhotoSourceConfig, TrainConfig
+from libranet.training.loop import Trainer
+from libranet.training.photo_bank import Picture, load_bank
+from libranet.training.recipe import load_recipe
+from libranet.training.start import build_source, pick_device
+from machine import describe_machine
+
+
+def random_source(config: TrainConfig, device: torch.device) -> BatchSource:
+    """Pictures of smooth noise with random depth: what they show does not matter for speed."""
+    rng = np.random.default_rng(0)
+    pictures = [
+        Picture(
+            str(i), rng.integers(0, 256, (720, 1280, 3), np.uint8), rng.integers(0, 256, (360, 640), np.uint8), False
+        )
+        for i in range(16)
+    ]
+    bank = load_bank(pictures, lines=720, device=device)
+    photos = config.photos or PhotoSourceConfig()
+    return HazeOnTheFly(
+        bank,
+        haze=photos.haze,
+        batch=config.batch,
+        crops=config.crops,
+        window=config.model.window,
+        scene_share=0.0,
+        seed=0,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("recipe", nargs="?")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides")
+    parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--warmup", type=int, default=5)
+    options = parser.parse_args()
+
+    device = pick_device("auto")
+    if options.recipe:
+        config = load_recipe(options.recipe, options.overrides)
+        source, _ = build_source(config, device)
+    else:
+        cuda = device.type == "cuda"
+        config = TrainConfig(
+            batch=32 if cuda else 2,
+            precision="bf16" if cuda else "fp32",
+            loss=LossConfig(perceptual="none"),
+            photos=PhotoSourceConfig(),
+        )
+        source = random_source(config, device)
+    trainer = Trainer(config, steps=10_000, device=device)
+
+    def now() -> float:
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+        return time.perf_counter()
+
+    # As the loop runs it, and again with one and the same batch: the difference is what making data costs.
+    seconds = {}
+    for name, fixed in (("whole", None), ("without data", source.batch(0, Share()))):
+        for step in range(options.warmup + options.steps):
+            if step == options.warmup:
+                begin = now()
+                if device.type == "cuda":
+                    torch.cuda.reset_peak_memory_stats()
+            trainer.step(fixed or source.batch(step, Share()))
+        seconds[name] = now() - begin
+    whole = seconds["whole"]
+    result = describe_machine() | {
+        "batch": config.batch,
+        "crops": config.crops,
+        "samples_per_second": round(options.steps * config.batch / whole, 1),
+        "data_share": round(1 - seconds["without data"] / whole, 4),
+        "ms_per_step": round(1000 * whole / options.steps, 1),
+        "peak_gpu_gb": round(torch.cuda.max_memory_allocated() / 1e9, 2) if device.type == "cuda" else None,
+    }
+    print(json.dumps(result, indent=2))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+"""Which frames a step of the fused path touches, and where they lie in its rings."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class StepPlan:
+    """Which frames a step touches, from the batch, the look-ahead and the mode alone."""
+
+    batch: int
+    lookahead: int
+    radius: int
+    """T // 2."""
+    overlap: bool
+
+    @property
+    def delay(self) -> int:
+        """How many frames restoring lags behind."""
+        return self.lookahead + (self.batch if self.overlap else 0)
+
+    @property
+    def ring(self) -> int:
+        """Slots: what a step and its windows need, one more batch for copies under way, an even number of steps."""
+        needed = self.delay + self.batch + max(self.radius, self.batch)
+        return -(-needed // (2 * self.batch)) * 2 * self.batch
+
+    def first_in(self, step: int) -> int:
+        """The first slot that this step fills."""
+        return step * self.batch % self.ring
+
+    def first_out(self, step: int) -> int:
+        """The first frame that this step restores; negative before the stream is filled."""
+        return step * self.batch - self.delay
+
+    def windows(self, step: int, count: int) -> list[list[int]]:
+        """Slots of the windows of the frames restored, when the stream has `count` frames so far."""
+        rows = []
+        for frame in range(self.first_out(step), self.first_out(step) + self.batch):
+            newest = max(min(frame + self.lookahead, count - 1), 0)
+            reach = range(frame - self.radius, frame + self.radius + 1)
+            rows.append([min(max(index, 0), newest) % self.ring for index in reach])
+        return rows

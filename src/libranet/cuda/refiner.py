@@ -1,0 +1,189 @@
+"""The refiner and the colour field on half-precision channels-last maps, as a sequence of fused kernels."""
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from libranet.models.refiner import Refiner, RefinerBlock, Stream
+from libranet.ops.conv_triton import GROUPS, ConvTile, conv3x3_out, pack_weight, tile_count
+from libranet.ops.field_triton import apply_field_out
+from libranet.ops.frame_torch import pack_cell_weight, pack_project
+from libranet.ops.frame_triton import finish_frame_out, project_frame_out, read_cells_out
+from libranet.ops.pointwise_triton import (
+    PointTile,
+    fold_sums_out,
+    normalise_mix_out,
+    pack_structure_weight,
+    structure_apply_out,
+    structure_sums_out,
+    structure_tiles,
+)
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """How each kind of kernel is cut up. The defaults are a guess until `benchmarks/gpu.py` has measured them."""
+
+    stem: ConvTile = field(default_factory=lambda: ConvTile(2, 128, 32, False, 4, 2))
+    """48 channels to the refiner's width."""
+    block: ConvTile = field(default_factory=lambda: ConvTile(2, 128, 32, False, 4, 2))
+    join: ConvTile = field(default_factory=lambda: ConvTile(2, 128, 32, False, 4, 2))
+    project: ConvTile = field(default_factory=lambda: ConvTile(2, 128, 32, False, 4, 2))
+    fuse_tail: bool = False
+    """Add the last convolution to the frame without storing it."""
+    point: PointTile = field(default_factory=PointTile)
+
+
+@dataclass(frozen=True)
+class _Norm:
+    """A GroupNorm's parameters."""
+
+    weight: Tensor  # [C] fp32
+    bias: Tensor  # [C] fp32
+    eps: float
+
+
+@dataclass(frozen=True)
+class _Block:
+    """A residual block's weights as the kernels read them."""
+
+    conv: Tensor  # [9, C, C] fp16
+    norm: _Norm
+    mix: Tensor  # [C, C] fp16
+    mix_bias: Tensor  # [C] fp32
+
+
+class RefinerBuffers:
+    """Everything the refiner writes, for B frames of one size: about 0.33 GB per 4K frame at width 64."""
+
+    def __init__(
+        self, batch: int, height: int, width: int, *, channels: int, grid: tuple[int, int], device: torch.device
+    ) -> None:
+        def make(*shape: int, dtype: torch.dtype = torch.float16) -> Tensor:
+            return torch.empty(batch, *shape, dtype=dtype, device=device)
+
+        h, w, (bins, side) = height // 4, width // 4, grid
+        self.shape = (batch, h, w)
+        self.cells = make(h, w, 48)
+        self.raw = make(h, w, channels)
+        self.x = make(h, w, channels)
+        # The last convolution's 64 channels (a cell's rows, padded) take the place of the joined streams.
+        wide = make(h * w * max(2 * channels, 64))
+        self.joined = wide.view(-1)[: batch * h * w * 2 * channels].view(batch, h, w, 2 * channels)
+        self.residual = wide.view(-1)[: batch * h * w * 64].view(batch, h, w, 64)
+        self.low, self.small, self.delta = (make(3, h, w, dtype=torch.float32) for _ in range(3))
+        self.rows = make(h, 2, bins, side, 16, dtype=torch.float32)
+        self.fold = make(2, channels, dtype=torch.float32)
+        most = max(h * -(-w // 16), structure_tiles(h, w))
+        self.sums = torch.empty(batch * most * 2 * GROUPS, dtype=torch.float32, device=device)
+
+    def sums_for(self, tiles: int) -> Tensor:  # [B, tiles, 2, 8]
+        return self.sums[: self.shape[0] * tiles * 2 * GROUPS].view(self.shape[0], tiles, 2, GROUPS)
+
+
+class FusedRefiner:
+    """Runs a `Refiner` by kernels. What it computes is what the module computes, up to half-precision rounding."""
+
+    def __init__(self, refiner: Refiner, device: torch.device, tiles: Tiles | None = None) -> None:
+        self.device, self.tiles = device, tiles or Tiles()
+        self.width = refiner.join.weight.shape[0]
+        detail_stem = _conv(refiner.detail[0])
+        self.detail_stem = pack_weight(pack_cell_weight(detail_stem.weight.float())).to(device)
+        self.detail_norm = self._norm(refiner.detail[1])
+        self.detail_blocks = self._blocks(refiner.detail)
+        self.structure_stem = pack_structure_weight(_conv(refiner.structure[0]).weight).to(device)
+        self.structure_norm = self._norm(refiner.structure[1])
+        self.structure_blocks = self._blocks(refiner.structure)
+        self.join = pack_weight(refiner.join.weight).to(device)
+        self.join_bias = _bias(refiner.join).to(device)
+        self.fusion_blocks = self._blocks(refiner.fusion)
+        weight, bias = pack_project(refiner.project.weight.detach().float(), _bias(refiner.project))
+        self.project, self.project_bias = pack_weight(weight).to(device), bias.to(device)
+
+    def read_frames(self, frames: Tensor, first: int, buffers: RefinerBuffers) -> None:
+        """Down(I) and the cells of B frames of the ring."""
+        read_cells_out(frames, buffers.low, buffers.cells, first=first)
+
+    def run_detail(self, buffers: RefinerBuffers) -> None:
+        """The stream that looks at the frames themselves. Needs no grids, so it can run beside the encoders."""
+        b = buffers
+        self._convolve(b.cells, self.detail_stem, b, self.tiles.stem, self.detail_norm)
+        normalise_mix_out(b.raw, b.fold, b.x, tile=self.tiles.point)
+        self._run_blocks(self.detail_blocks, b, b.joined[..., : self.width])
+
+    def run_field(self, chromatic: Tensor, plane: Tensor, strength: Tensor, buffers: RefinerBuffers) -> None:
+        """Restore the reduced frames by their grids."""
+        b = buffers
+        apply_field_out(b.low, chromatic, plane, strength, b.rows, b.small, b.delta)
+
+    def run_structure(self, buffers: RefinerBuffers) -> None:
+        """The stream that looks at the restored small frames."""
+        b = buffers
+        sums = b.sums_for(structure_tiles(*b.shape[1:]))
+        structure_sums_out(b.small, self.structure_stem, sums)
+        self._fold(sums, self.structure_norm, b)
+        structure_apply_out(b.small, self.structure_stem, b.fold, b.x)
+        self._run_blocks(self.structure_blocks, b, b.joined[..., self.width :])
+
+    def run_fusion(self, buffers: RefinerBuffers) -> None:
+        """Join both streams. Writes `x`."""
+        b = buffers
+        conv3x3_out(b.joined, self.join, b.x, bias=self.join_bias, tile=self.tiles.join)
+        self._run_blocks(self.fusion_blocks, b, b.x)
+
+    def write_frames(self, frames: Tensor, first: int, strength: Tensor, out: Tensor, buffers: RefinerBuffers) -> None:
+        """The last convolution, added to the frames with the colour correction."""
+        b = buffers
+        if self.tiles.fuse_tail:
+            project_frame_out(
+                b.x, self.project, self.project_bias, frames, b.delta, strength, out,
+                first=first, tile=self.tiles.project,
+            )  # fmt: skip
+        else:
+            conv3x3_out(b.x, self.project, b.residual, bias=self.project_bias, tile=self.tiles.project)
+            finish_frame_out(frames, b.residual, b.delta, strength, out, first=first)
+
+    def _convolve(self, x: Tensor, weight: Tensor, b: RefinerBuffers, tile: ConvTile, norm: _Norm) -> None:
+        sums = b.sums_for(tile_count(tile, *b.shape[1:]))
+        conv3x3_out(x, weight, b.raw, sums=sums, tile=tile)
+        self._fold(sums, norm, b)
+
+    def _fold(self, sums: Tensor, norm: _Norm, b: RefinerBuffers) -> None:
+        count = b.shape[1] * b.shape[2] * (self.width // GROUPS)
+        fold_sums_out(sums, norm.weight, norm.bias, b.fold, count=count, eps=norm.eps)
+
+    def _run_blocks(self, blocks: list[_Block], b: RefinerBuffers, out: Tensor) -> None:
+        """Residual blocks on `x`; the last one writes to `out`."""
+        for number, block in enumerate(blocks, 1):
+            self._convolve(b.x, block.conv, b, self.tiles.block, block.norm)
+            target = out if number == len(blocks) else b.x
+            normalise_mix_out(
+                b.raw, b.fold, target, skip=b.x, mix=block.mix, mix_bias=block.mix_bias, tile=self.tiles.point
+            )
+
+    def _blocks(self, stream: Stream | nn.Sequential) -> list[_Block]:
+        blocks = [layer for layer in stream if isinstance(layer, RefinerBlock)]
+        return [
+            _Block(
+                pack_weight(block.conv.weight).to(self.device),
+                self._norm(block.norm),
+                block.mix.weight.detach().flatten(1).half().contiguous().to(self.device),
+                _bias(block.mix).to(self.device),
+            )
+            for block in blocks
+        ]
+
+    def _norm(self, norm: nn.Module) -> _Norm:
+        assert isinstance(norm, nn.GroupNorm)
+        return _Norm(norm.weight.detach().float().to(self.device), norm.bias.detach().float().to(self.device), norm.eps)
+
+
+def _conv(layer: nn.Module) -> nn.Conv2d:
+    assert isinstance(layer, nn.Conv2d)
+    return layer
+
+
+def _bias(conv: nn.Conv2d) -> Tensor:
+    assert conv.bias is not None
+    return conv.bias.detach().float().contiguous()

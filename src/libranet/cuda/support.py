@@ -1,0 +1,54 @@
+"""Whether the fused path can run here, and if not, why. Imports neither Triton nor CUDA code."""
+
+from importlib import util
+
+import torch
+
+from libranet.models.libranet import LiBrANetConfig
+
+MIN_CAPABILITY = (9, 0)
+"""Tensor descriptors are fetched by hardware from Hopper on."""
+
+
+def why_not_fused(config: LiBrANetConfig, device: str | torch.device) -> str | None:
+    """One sentence that says what keeps the plain path in use, or None where the fused path runs."""
+    return _why_not_device(torch.device(device)) or why_not_network(config)
+
+
+def why_not_network(config: LiBrANetConfig) -> str | None:
+    """What about this network the kernels do not cover."""
+    width = config.refiner_width
+    reasons = (
+        (not config.refiner, "it has no refiner"),
+        (not config.chromatic_field, "it has no chromatic field"),
+        (not config.temporal_field, "it has no temporal field"),
+        (not config.cayley, "it does not use the Cayley map"),
+        (not config.adaptive_slicing, "it slices at a fixed size"),
+        (config.scale != 4, f"its scale is {config.scale}, not 4"),
+        (config.refiner_mix_kernel != 1, f"its mix kernel is {config.refiner_mix_kernel}, not 1"),
+        (width not in (16, 32, 64, 128), f"its refiner width is {width}, not 16, 32, 64 or 128"),
+        (config.bins & (config.bins - 1) != 0, f"it has {config.bins} colour bins, not a power of two"),
+        (_side(config) & (_side(config) - 1) != 0, f"its grids are {_side(config)} wide, not a power of two"),
+    )
+    for holds, reason in reasons:
+        if holds:
+            return f"the fused kernels do not cover this network: {reason}"
+    return None
+
+
+def _side(config: LiBrANetConfig) -> int:
+    return config.encoder_size >> len(config.encoder_widths)
+
+
+def _why_not_device(device: torch.device) -> str | None:
+    if device.type != "cuda":
+        return f"the device is {device.type}, and the fused path needs an NVIDIA GPU"
+    if not torch.cuda.is_available():
+        return "PyTorch finds no CUDA device"
+    if util.find_spec("triton") is None:
+        return "Triton is not installed: pip install 'libranet[gpu]'"
+    capability = torch.cuda.get_device_capability(device)
+    if capability < MIN_CAPABILITY:
+        name = torch.cuda.get_device_name(device)
+        return f"{name} has compute capability {capability[0]}.{capability[1]}, and the kernels need 9.0 or higher"
+    return None

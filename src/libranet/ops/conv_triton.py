@@ -1,0 +1,201 @@
+# ruff: noqa: SIM108 - kernels take many arguments, and their branches on constants are not expressions
+# mypy: disable-error-code="no-untyped-def"
+"""3x3 convolution over channels-last maps on the tensor cores, with GroupNorm's sums taken on the way out.
+
+An implicit matrix product. One program makes ROWS x COLS output pixels and keeps one accumulator per row, so that an
+input row is fetched once per horizontal tap and used for up to three output rows: at 64 channels the convolution is
+bound by fetches from the cache, and four rows halve them. Fetches go through tensor descriptors, which return zeros
+outside the map: that is the padding.
+"""
+
+from dataclasses import dataclass
+
+import triton
+import triton.language as tl
+from torch import Tensor
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+GROUPS = 8
+
+
+@dataclass(frozen=True)
+class ConvTile:
+    """How a convolution is cut up. Results differ only by rounding; speed differs by size and GPU."""
+
+    rows: int = 4
+    """Output rows per program, 1 to 4."""
+    cols: int = 64
+    """Output columns per program, a power of two."""
+    block_k: int = 64
+    """Input channels per fetch."""
+    pixels_first: bool = True
+    """True: pixels are the rows of the matrix product; False: output channels are."""
+    warps: int = 4
+    stages: int = 2
+    """Fetches in flight."""
+
+    def __str__(self) -> str:
+        order = "p" if self.pixels_first else "c"
+        return f"{self.rows}x{self.cols}k{self.block_k}{order}w{self.warps}s{self.stages}"
+
+
+@triton.jit
+def _tap(acc, pixels, w0, w1, w2, DY: tl.constexpr, PIXELS_FIRST: tl.constexpr):
+    """Add one tap's product to an output row's accumulator; DY outside 0..2 means this input row is not its."""
+    if DY == 0:
+        weight = w0
+    elif DY == 1:
+        weight = w1
+    else:
+        weight = w2
+    if DY >= 0 and DY <= 2:
+        if PIXELS_FIRST:
+            acc = tl.dot(pixels, weight.T, acc)
+        else:
+            acc = tl.dot(weight, pixels.T, acc)
+    return acc
+
+
+@triton.jit
+def convolve_tile(
+    x_desc, weight_desc, b, y0, x0,
+    CIN: tl.constexpr, COUT: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr, BLOCK_K: tl.constexpr,
+    PIXELS_FIRST: tl.constexpr,
+):  # fmt: skip
+    """Accumulators of up to four output rows of one tile, [COLS, COUT] or [COUT, COLS] each."""
+    if PIXELS_FIRST:
+        acc0 = tl.zeros((COLS, COUT), tl.float32)
+    else:
+        acc0 = tl.zeros((COUT, COLS), tl.float32)
+    acc1, acc2, acc3 = acc0, acc0, acc0
+
+    chunks: tl.constexpr = (CIN + BLOCK_K - 1) // BLOCK_K
+    for step in tl.range(0, 3 * chunks):
+        dx = step // chunks
+        k = (step % chunks) * BLOCK_K
+        w0 = weight_desc.load([dx, 0, k]).reshape(COUT, BLOCK_K)
+        w1 = weight_desc.load([3 + dx, 0, k]).reshape(COUT, BLOCK_K)
+        w2 = weight_desc.load([6 + dx, 0, k]).reshape(COUT, BLOCK_K)
+        for i in tl.static_range(ROWS + 2):
+            pixels = x_desc.load([b, y0 + i - 1, x0 + dx - 1, k]).reshape(COLS, BLOCK_K)
+            acc0 = _tap(acc0, pixels, w0, w1, w2, i, PIXELS_FIRST)
+            if ROWS > 1:
+                acc1 = _tap(acc1, pixels, w0, w1, w2, i - 1, PIXELS_FIRST)
+            if ROWS > 2:
+                acc2 = _tap(acc2, pixels, w0, w1, w2, i - 2, PIXELS_FIRST)
+            if ROWS > 3:
+                acc3 = _tap(acc3, pixels, w0, w1, w2, i - 3, PIXELS_FIRST)
+    return acc0, acc1, acc2, acc3
+
+
+@triton.jit
+def pick_row(acc0, acc1, acc2, acc3, R: tl.constexpr):
+    """The accumulator of one row."""
+    if R == 0:
+        acc = acc0
+    elif R == 1:
+        acc = acc1
+    elif R == 2:
+        acc = acc2
+    else:
+        acc = acc3
+    return acc
+
+
+@triton.jit
+def _finish_row(
+    acc, bias_ptr, out_desc, b, y, x0, height, width,
+    total, squares,  # [COUT]
+    COLS: tl.constexpr, COUT: tl.constexpr, PIXELS_FIRST: tl.constexpr, HAS_BIAS: tl.constexpr, HAS_SUMS: tl.constexpr,
+):  # fmt: skip
+    """Add the bias, store one output row and add it to the channels' sums."""
+    channels = tl.arange(0, COUT)
+    if HAS_BIAS:
+        bias = tl.load(bias_ptr + channels)
+        if PIXELS_FIRST:
+            acc += bias[None, :]
+        else:
+            acc += bias[:, None]
+    if HAS_SUMS:
+        inside = ((x0 + tl.arange(0, COLS)) < width) & (y < height)
+        if PIXELS_FIRST:
+            kept = tl.where(inside[:, None], acc, 0.0)
+            total += tl.sum(kept, axis=0)
+            squares += tl.sum(kept * kept, axis=0)
+        else:
+            kept = tl.where(inside[None, :], acc, 0.0)
+            total += tl.sum(kept, axis=1)
+            squares += tl.sum(kept * kept, axis=1)
+    result = acc.to(tl.float16)
+    if not PIXELS_FIRST:
+        result = result.T
+    out_desc.store([b, y, x0, 0], result.reshape(1, 1, COLS, COUT))
+    return total, squares
+
+
+@triton.jit(do_not_specialize=["height", "width"])
+def conv3x3_kernel(
+    x_desc,  # [B, h, w, CIN] fp16, block [1, 1, COLS, BLOCK_K]
+    weight_desc,  # [9, COUT, CIN] fp16, block [1, COUT, BLOCK_K]
+    bias_ptr,  # [COUT] fp32
+    out_desc,  # [B, h, w, COUT] fp16, block [1, 1, COLS, COUT]
+    sums_ptr,  # [B, tiles, 2, GROUPS] fp32: sums and sums of squares of one tile
+    height, width,
+    CIN: tl.constexpr, COUT: tl.constexpr, GROUPS: tl.constexpr,
+    ROWS: tl.constexpr, COLS: tl.constexpr, BLOCK_K: tl.constexpr,
+    PIXELS_FIRST: tl.constexpr, HAS_BIAS: tl.constexpr, HAS_SUMS: tl.constexpr,
+):  # fmt: skip
+    tiles_x = tl.cdiv(width, COLS)
+    tiles = tiles_x * tl.cdiv(height, ROWS)
+    tile = tl.program_id(0) % tiles
+    b = tl.program_id(0) // tiles
+    y0 = (tile // tiles_x) * ROWS
+    x0 = (tile % tiles_x) * COLS
+
+    acc0, acc1, acc2, acc3 = convolve_tile(x_desc, weight_desc, b, y0, x0, CIN, COUT, ROWS, COLS, BLOCK_K, PIXELS_FIRST)
+    total = tl.zeros((COUT,), tl.float32)
+    squares = tl.zeros((COUT,), tl.float32)
+    for r in tl.static_range(ROWS):
+        total, squares = _finish_row(
+            pick_row(acc0, acc1, acc2, acc3, r), bias_ptr, out_desc, b, y0 + r, x0, height, width, total, squares,
+            COLS, COUT, PIXELS_FIRST, HAS_BIAS, HAS_SUMS,
+        )  # fmt: skip
+    if HAS_SUMS:
+        place = sums_ptr + tl.program_id(0) * 2 * GROUPS + tl.arange(0, GROUPS)
+        tl.store(place, tl.sum(total.reshape(GROUPS, COUT // GROUPS), axis=1))
+        tl.store(place + GROUPS, tl.sum(squares.reshape(GROUPS, COUT // GROUPS), axis=1))
+
+
+def tile_count(tile: ConvTile, height: int, width: int) -> int:
+    """Programs per map, which is how many partial sums a convolution leaves."""
+    return triton.cdiv(height, tile.rows) * triton.cdiv(width, tile.cols)
+
+
+def pack_weight(
+    weight: Tensor,  # [Cout, Cin, 3, 3]
+) -> Tensor:  # [9, Cout, Cin] fp16
+    """Order a convolution's weights by tap, as the kernel fetches them."""
+    return weight.detach().permute(2, 3, 0, 1).flatten(0, 1).half().contiguous()
+
+
+def conv3x3_out(
+    x: Tensor,  # [B, h, w, Cin] fp16
+    weight: Tensor,  # [9, Cout, Cin] fp16
+    out: Tensor,  # [B, h, w, Cout] fp16, written
+    *,
+    bias: Tensor | None = None,  # [Cout] fp32
+    sums: Tensor | None = None,  # [B, tiles, 2, 8] fp32, written
+    tile: ConvTile,
+) -> None:
+    """Convolve into `out`; with `sums`, leave each tile's group sums there for `fold_sums`."""
+    b, height, width, cin = x.shape
+    cout = weight.shape[1]
+    x_desc = TensorDescriptor(x, list(x.shape), list(x.stride()), [1, 1, tile.cols, tile.block_k])
+    w_desc = TensorDescriptor(weight, list(weight.shape), list(weight.stride()), [1, cout, tile.block_k])
+    out_desc = TensorDescriptor(out, list(out.shape), list(out.stride()), [1, 1, tile.cols, cout])
+    conv3x3_kernel[(b * tile_count(tile, height, width),)](
+        x_desc, w_desc, bias, out_desc, sums, height, width,
+        CIN=cin, COUT=cout, GROUPS=GROUPS, ROWS=tile.rows, COLS=tile.cols, BLOCK_K=tile.block_k,
+        PIXELS_FIRST=tile.pixels_first, HAS_BIAS=bias is not None, HAS_SUMS=sums is not None,
+        num_warps=tile.warps, num_stages=tile.stages,
+    )  # fmt: skip

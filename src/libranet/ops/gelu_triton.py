@@ -1,0 +1,22 @@
+# mypy: disable-error-code="no-untyped-def"
+"""GELU inside kernels."""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def gelu(x):
+    """x * Phi(x) within 3e-5 of the exact function, which is below half-precision rounding.
+
+    Phi is a logistic of an odd polynomial, its coefficients fitted over [-8, 8] and folded with log2(e): one exp2 and
+    one division instead of the error function's thirty instructions, which would cost as much time as the memory.
+    """
+    x2 = tl.minimum(x * x, 20.0)
+    return x / (1.0 + tl.exp2(-x * (2.3011173 + x2 * (0.10677936 - x2 * 0.00101485))))
+
+
+@triton.jit
+def gelu_slope(x):
+    """The exact derivative Phi(x) + x * phi(x), for training."""
+    return 0.5 * (1.0 + tl.erf(x * 0.7071067811865476)) + x * 0.3989422804014327 * tl.exp(-0.5 * x * x)

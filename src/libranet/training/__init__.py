@@ -1,0 +1,1 @@
+"""Training: typed recipes, haze made on the fly, the loop, exact resume."""

@@ -1,0 +1,181 @@
+"""Where training windows come from."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from libranet.training.haze_draw import HazeConfig, chance, draw_haze, dull_colours, haze_frames, uniform
+from libranet.training.photo_bank import COARSE, FINE, PhotoBank
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One process's share of a step."""
+
+    hazy: Tensor  # [B, T, 3, H, W] in [0, 1]
+    clear: Tensor  # [B, 3, H, W] in [0, 1], the centre frame
+
+    def __len__(self) -> int:
+        return self.clear.shape[0]
+
+
+@dataclass(frozen=True)
+class Share:
+    """Which part of the global batch this process computes."""
+
+    rank: int = 0
+    world: int = 1
+
+    def of(self, batch: int) -> slice:
+        per_process = batch // self.world
+        return slice(self.rank * per_process, (self.rank + 1) * per_process)
+
+
+class BatchSource(Protocol):
+    """Gives the batch of a step. The same step always gives the same batch, which is what makes resuming exact."""
+
+    def batch(self, step: int, share: Share) -> Batch: ...
+
+
+class HazeOnTheFly:
+    """Crops, camera motion, depth and haze, drawn per sample on the device from a bank of clear pictures."""
+
+    def __init__(
+        self,
+        bank: PhotoBank,
+        *,
+        haze: HazeConfig,
+        batch: int,
+        crops: tuple[tuple[int, int], ...],
+        window: int,
+        scene_share: float,
+        seed: int,
+    ) -> None:
+        self.bank, self.haze = bank, haze
+        self.size, self.crops, self.window, self.seed = batch, crops, window, seed
+        photos, scenes = (torch.nonzero(mask)[:, 0] for mask in (~bank.rendered, bank.rendered))
+        if len(photos) == 0 or len(scenes) == 0:
+            scene_share = 1.0 if len(photos) == 0 else 0.0
+        self.photos, self.scenes, self.scene_share = photos, scenes, scene_share
+
+    def batch(self, step: int, share: Share) -> Batch:
+        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + step)
+        height, width = self.crops[step % len(self.crops)]
+        n = self.size
+        index = self._choose(n, generator)
+        centre, half, motion = self._draw_camera(index, height, width, generator)
+        mirror = torch.where(chance(n, 0.5, generator), -1.0, 1.0)
+        draw = draw_haze(self.haze, self.bank.brightness[index], self.bank.has_depth[index], generator)
+        noise_seed = int(torch.randint(2**40, (1,), generator=generator))
+
+        rows, device = share.of(n), self.bank.fine.device
+        draw = draw.rows(rows).to(device)
+        camera = (v[rows].to(device) for v in (centre, half, motion, mirror, self.bank.width[index]))
+        # A crop that covers more picture lines than it has pixels reads the smaller copy, which is free of aliasing.
+        shrink = float(half[:, 1].mean()) * self.bank.fine.shape[-2] / height
+        images = self.bank.fine if shrink < 0.5 * (FINE + 1 / COARSE) else self.bank.coarse
+        here = index[rows].to(device)
+        with torch.no_grad():
+            clear, depth, place = self._look(images[here], self.bank.depth[here], height, width, *camera)
+            clear = dull_colours(clear, draw)
+            hazy, target = haze_frames(clear, depth, place, draw)
+            hazy = self._add_noise(hazy, draw.noise, noise_seed + share.rank)
+            hazy = (hazy * 255).round() / 255  # what a camera stores
+        return Batch(hazy, target[:, self.window // 2].contiguous())
+
+    def _choose(self, n: int, generator: torch.Generator) -> Tensor:  # [n] indices into the bank
+        rendered = chance(n, self.scene_share, generator)
+        picks = torch.rand(n, generator=generator)
+        photo = (picks * len(self.photos)).long().clamp_max(max(len(self.photos) - 1, 0))
+        scene = (picks * len(self.scenes)).long().clamp_max(max(len(self.scenes) - 1, 0))
+        if len(self.photos) == 0:
+            return self.scenes[scene]
+        return torch.where(rendered, self.scenes[scene], self.photos[photo]) if len(self.scenes) else self.photos[photo]
+
+    def _draw_camera(
+        self, index: Tensor, height: int, width: int, generator: torch.Generator
+    ) -> tuple[Tensor, Tensor, Tensor]:  # [B, 2] centre, [B, 2] half size, [B, 4] motion; canvas spans [-1, 1]
+        n = len(index)
+        canvas = self.bank.fine.shape[-1] / self.bank.fine.shape[-2]
+        used = self.bank.width[index]
+        largest = (used * canvas / (width / height)).clamp_max(1.0)  # crop height that still fits in width
+        half_y = uniform(n, self.haze.zoom, generator) * largest
+        half_x = half_y * (width / height) / canvas
+        room_x, room_y = (used - half_x).clamp_min(0), (1 - half_y).clamp_min(0)
+        centre_x = (used - 1) + (torch.rand(n, generator=generator) * 2 - 1) * room_x
+        centre_y = (torch.rand(n, generator=generator) * 2 - 1) * room_y
+        speed = self.haze.motion * ~chance(n, self.haze.still, generator)
+        # Pan x, pan y, zoom, and parallax: how much more near things move than far ones.
+        motion = (torch.rand(n, 4, generator=generator) * 2 - 1) * speed[:, None]
+        return torch.stack([centre_x, centre_y], -1), torch.stack([half_x, half_y], -1), motion
+
+    def _look(
+        self,
+        images: Tensor,  # [B, 3, Hc, Wc] uint8
+        depths: Tensor,  # [B, 1, hc, wc] uint8
+        height: int,
+        width: int,
+        centre: Tensor,
+        half: Tensor,
+        motion: Tensor,
+        mirror: Tensor,  # [B] of -1 or 1
+        used: Tensor,  # [B]
+    ) -> tuple[Tensor, Tensor, Tensor]:  # [B, T, 3, H, W], [B, T, 1, H, W], [B, T, H, W, 2]
+        b, t, device = len(images), self.window, images.device
+        y = (torch.arange(height, device=device) * 2 + 1) / height - 1
+        x = (torch.arange(width, device=device) * 2 + 1) / width - 1
+        base = torch.stack(torch.meshgrid(x, y, indexing="xy"), -1)  # [H, W, 2]
+        base = base * torch.stack([mirror, torch.ones_like(mirror)], -1)[:, None, None]
+        still = centre[:, None, None] + half[:, None, None] * base  # [B, H, W, 2]
+        depth_float = depths.float() / 255
+        nearness = 1 - F.grid_sample(depth_float, still, padding_mode="border", align_corners=False)[:, 0]
+        tau = (torch.arange(t, device=device) - t // 2).view(1, t, 1, 1, 1)
+        pan, zoom, parallax = motion[:, None, None, None, :2], motion[:, 2], motion[:, 3]
+        scale = 1 + tau * zoom.view(b, 1, 1, 1, 1) * 0.5
+        shift = tau * (pan + pan.sign() * (nearness * parallax.abs()[:, None, None])[:, None, ..., None])
+        place = centre[:, None, None, None] + half[:, None, None, None] * (base[:, None] * scale + shift * 2)
+        limit = 2 * used - 1
+        place = torch.stack([torch.minimum(place[..., 0], limit.view(b, 1, 1, 1)), place[..., 1]], -1).clamp(-1, 1)
+
+        flat = place.reshape(b, t * height, width, 2)
+        picture = F.grid_sample(images.float() / 255, flat, padding_mode="border", align_corners=False)
+        distance = F.grid_sample(depth_float, flat, padding_mode="border", align_corners=False)
+        return (
+            picture.view(b, 3, t, height, width).transpose(1, 2),
+            distance.view(b, 1, t, height, width).transpose(1, 2),
+            place,
+        )
+
+    @staticmethod
+    def _add_noise(hazy: Tensor, sigma: Tensor, seed: int) -> Tensor:
+        generator = torch.Generator(hazy.device).manual_seed(seed)
+        grain = torch.randn(hazy.shape, generator=generator, device=hazy.device)
+        return (hazy + grain * sigma[:, None, None, None, None]).clamp(0, 1)
+
+
+class OneAhead:
+    """Makes the next batch on a CUDA stream of its own while the current step runs."""
+
+    def __init__(self, source: BatchSource) -> None:
+        self.source = source
+        self.stream = torch.cuda.Stream()
+        self.waiting: tuple[int, Batch] | None = None
+
+    def batch(self, step: int, share: Share) -> Batch:
+        if self.waiting is None or self.waiting[0] != step:
+            self._make(step, share)
+        assert self.waiting is not None
+        ready = self.waiting[1]
+        current = torch.cuda.current_stream()
+        current.wait_stream(self.stream)
+        for tensor in (ready.hazy, ready.clear):
+            tensor.record_stream(current)
+        self._make(step + 1, share)
+        return ready
+
+    def _make(self, step: int, share: Share) -> None:
+        with torch.cuda.stream(self.stream):
+            self.waiting = (step, self.source.batch(step, share))

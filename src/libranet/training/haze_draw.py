@@ -1,0 +1,213 @@
+"""Random haze over clear crops: what is drawn per sample, and from which ranges.
+
+Draws are made for the whole batch of all processes from a generator seeded by the step, so that a step can be
+repeated, resumed, or split over processes and always sees the same haze (sensor noise alone is each process's own).
+"""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from libranet.errors import InputError
+from libranet.haze.scattering import transmission
+
+NOISE_CELLS = 9
+"""Side of the coarse random fields that become smooth structure."""
+
+
+@dataclass(frozen=True)
+class HazeConfig:
+    """Ranges of everything random about a sample's haze. Pairs are (low, high)."""
+
+    beta: tuple[float, float] = (0.25, 2.8)
+    """Scattering over the normalised depth 0..1, drawn log-uniformly."""
+    near: tuple[float, float] = (0.0, 0.35)
+    """Depth of the nearest point: the haze between camera and scene."""
+    gamma: tuple[float, float] = (0.6, 1.8)
+    """Exponent applied to depth, drawn log-uniformly: how fast the distance grows."""
+    even: float = 0.16
+    """Share of samples whose haze hardly depends on depth, like smoke in a room."""
+    clear: float = 0.04
+    """Share of samples without haze, which must stay as they are."""
+    prior: float = 0.30
+    """Share of samples that use a random depth prior although a depth map exists."""
+    blend: float = 0.4
+    """Most that a random prior is mixed into a depth map."""
+    patches: float = 0.35
+    """Share of samples with uneven haze."""
+    patch_strength: float = 0.5
+    """Largest relative change of the optical depth by patches."""
+    floor: tuple[float, float] = (0.02, 0.12)
+    """Least transmission: no pixel is lost entirely."""
+    airlight: tuple[float, float] = (0.6, 1.0)
+    """Brightness of the airlight."""
+    scene_light: float = 0.5
+    """Share of samples whose airlight follows the brightness of the photo's bright parts instead."""
+    tint: float = 0.02
+    """Standard deviation of the airlight's blue-to-yellow tint, and half that per channel."""
+    light_gradient: float = 0.08
+    """Largest relative change of the airlight across the frame, in 40 % of the samples."""
+    wavelength: float = 0.08
+    """Largest relative excess of the blue over the red scattering."""
+    noise: float = 0.012
+    """Largest standard deviation of sensor noise, in half of the samples."""
+    dull: float = 0.35
+    """Share of samples whose clear picture is made less vivid, as on a grey day."""
+    leftover: float = 0.15
+    """Share of samples whose clear picture keeps a light haze of its own, as distant views do on a clear day."""
+    leftover_beta: float = 0.35
+    """Largest scattering of that light haze."""
+    motion: float = 0.015
+    """Largest camera motion per frame, as a share of the crop's size."""
+    still: float = 0.15
+    """Share of samples without motion."""
+    zoom: tuple[float, float] = (0.45, 1.0)
+    """Height of the crop as a share of the largest that fits the photo."""
+
+    def __post_init__(self) -> None:
+        for name in ("beta", "near", "gamma", "floor", "airlight", "zoom"):
+            low, high = getattr(self, name)
+            if not 0 <= low <= high:
+                raise InputError(f"expected {name} as (low, high) with 0 <= low <= high, got {low}, {high}")
+        for name in ("even", "clear", "prior", "patches", "scene_light", "dull", "leftover", "still"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise InputError(f"expected {name} in [0, 1], got {getattr(self, name)}")
+
+
+@dataclass(frozen=True)
+class HazeDraw:
+    """One draw per sample. All tensors have the batch as their first axis."""
+
+    beta: Tensor  # [B, 3]
+    leftover: Tensor  # [B, 3], scattering of the haze that stays in the target
+    near: Tensor  # [B]
+    gamma: Tensor  # [B]
+    prior_share: Tensor  # [B] in [0, 1], how much of the depth is the random prior
+    horizon: Tensor  # [B] in [0, 1], the prior's horizon from the top
+    ramp_power: Tensor  # [B]
+    relief: Tensor  # [B, 1, cells, cells] in [0, 1], smooth structure of the prior
+    relief_share: Tensor  # [B]
+    patches: Tensor  # [B, 1, cells, cells] in [-1, 1], relative change of the optical depth
+    floor: Tensor  # [B]
+    airlight: Tensor  # [B, 3]
+    light_slope: Tensor  # [B, 2], relative change over x and y in [-1, 1]
+    noise: Tensor  # [B]
+    saturation: Tensor  # [B], applied to the clear picture
+    lift: Tensor  # [B], black level of the clear picture
+
+    def rows(self, part: slice) -> "HazeDraw":
+        """The draws of some of the samples."""
+        return HazeDraw(**{name: value[part] for name, value in vars(self).items()})
+
+    def to(self, device: torch.device) -> "HazeDraw":
+        return HazeDraw(**{name: value.to(device, non_blocking=True) for name, value in vars(self).items()})
+
+
+def uniform(count: int, bounds: tuple[float, float], generator: torch.Generator) -> Tensor:  # [count]
+    return torch.rand(count, generator=generator) * (bounds[1] - bounds[0]) + bounds[0]
+
+
+def chance(count: int, share: float, generator: torch.Generator) -> Tensor:  # [count] bool
+    return torch.rand(count, generator=generator) < share
+
+
+def draw_haze(
+    config: HazeConfig,
+    brightness: Tensor,  # [B], of the bright parts of each photo
+    has_depth: Tensor,  # [B] bool
+    generator: torch.Generator,
+) -> HazeDraw:
+    """Draw the haze of a batch. Photos without a depth map use the random prior alone."""
+    c, n = config, brightness.shape[0]
+
+    def log_uniform(bounds: tuple[float, float]) -> Tensor:
+        return (
+            uniform(n, bounds, generator).clamp_min(1e-6)
+            if bounds[0] <= 0
+            else torch.exp(
+                uniform(n, (float(torch.tensor(bounds[0]).log()), float(torch.tensor(bounds[1]).log())), generator)
+            )
+        )
+
+    beta, near, gamma = log_uniform(c.beta), uniform(n, c.near, generator), log_uniform(c.gamma)
+    even = chance(n, c.even, generator)
+    near = torch.where(even, uniform(n, (0.75, 1.0), generator), near)
+    beta = torch.where(chance(n, c.clear, generator), torch.zeros(n), beta)
+    blueness = uniform(n, (-0.2 * c.wavelength, c.wavelength), generator)
+    colour = 1 + blueness[:, None] * torch.tensor([-0.5, 0.0, 0.5])
+    leftover = chance(n, c.leftover, generator) * uniform(n, (0.0, c.leftover_beta), generator)
+
+    blend = uniform(n, (0.0, c.blend), generator)
+    prior_share = torch.where(chance(n, c.prior, generator) | ~has_depth, torch.ones(n), blend)
+
+    level = uniform(n, c.airlight, generator)
+    from_scene = (brightness * uniform(n, (0.9, 1.15), generator)).clamp(0.5, 1.0)
+    level = torch.where(chance(n, c.scene_light, generator), from_scene, level)
+    tint = torch.randn(n, 1, generator=generator) * c.tint * torch.tensor([-1.0, 0.0, 1.0])
+    tint = tint + torch.randn(n, 3, generator=generator) * (c.tint / 2)
+    slope = (torch.rand(n, 2, generator=generator) * 2 - 1) * c.light_gradient
+
+    dull = chance(n, c.dull, generator)
+    return HazeDraw(
+        beta=beta[:, None] * colour,
+        leftover=leftover[:, None] * colour,
+        near=near,
+        gamma=gamma,
+        prior_share=prior_share,
+        horizon=uniform(n, (0.05, 0.55), generator),
+        ramp_power=torch.exp(uniform(n, (-0.7, 0.5), generator)),
+        relief=torch.rand(n, 1, NOISE_CELLS, NOISE_CELLS, generator=generator),
+        relief_share=uniform(n, (0.05, 0.5), generator),
+        patches=(torch.rand(n, 1, NOISE_CELLS, NOISE_CELLS, generator=generator) * 2 - 1)
+        * (chance(n, c.patches, generator) * uniform(n, (0.1, c.patch_strength), generator))[:, None, None, None],
+        floor=uniform(n, c.floor, generator),
+        airlight=(level[:, None] * (1 + tint)).clamp(0.3, 1.0),
+        light_slope=slope * chance(n, 0.4, generator)[:, None],
+        noise=uniform(n, (0.0, c.noise), generator) * chance(n, 0.5, generator),
+        saturation=torch.where(dull, uniform(n, (0.45, 1.0), generator), torch.ones(n)),
+        lift=torch.where(dull, uniform(n, (0.0, 0.06), generator), torch.zeros(n)),
+    )
+
+
+def dull_colours(clear: Tensor, draw: HazeDraw) -> Tensor:  # [B, T, 3, H, W]
+    """Make some clear pictures less vivid: clear weather is not always sunshine."""
+    grey = clear.mean(dim=2, keepdim=True)
+    saturation, lift = (v[:, None, None, None, None] for v in (draw.saturation, draw.lift))
+    return (grey + (clear - grey) * saturation) * (1 - lift) + lift
+
+
+def haze_frames(
+    clear: Tensor,  # [B, T, 3, H, W] in [0, 1]
+    depth: Tensor,  # [B, T, 1, H, W] in [0, 1], 0 near, 1 far
+    place: Tensor,  # [B, T, H, W, 2] in [-1, 1], where each pixel lies in its photo
+    draw: HazeDraw,
+) -> tuple[Tensor, Tensor]:  # hazy and target, [B, T, 3, H, W] in [0, 1], without sensor noise
+    """Lay the drawn haze over a window. Prior, patches and light are tied to the photo, so they move with it."""
+    b, t, _, h, w = clear.shape
+    flat = place.reshape(b, t * h, w, 2)
+
+    def field(cells: Tensor) -> Tensor:  # [B, T, 1, H, W]
+        sampled = F.grid_sample(cells, flat, mode="bilinear", padding_mode="border", align_corners=True)
+        return sampled.view(b, 1, t, h, w).transpose(1, 2)
+
+    def each(value: Tensor) -> Tensor:  # [B] -> [B, 1, 1, 1, 1]
+        return value[:, None, None, None, None]
+
+    height = (place[..., 1].unsqueeze(2) + 1) / 2  # 0 at the top
+    fall = ((height - each(draw.horizon)) / (1 - each(draw.horizon))).clamp(0, 1)
+    ramp = 1 - fall ** each(draw.ramp_power)
+    prior = torch.lerp(ramp, field(draw.relief), each(draw.relief_share))
+    distance = torch.lerp(depth, prior, each(draw.prior_share)).clamp(1e-4, 1) ** each(draw.gamma)
+    near = each(draw.near)
+    optical = (near + (1 - near) * distance) * (1 + field(draw.patches))
+    slope = (place * draw.light_slope[:, None, None, None]).sum(-1)[:, :, None]
+    light = (draw.airlight[:, None, :, None, None] * (1 + slope)).clamp(0, 1)
+
+    def through(path: Tensor, beta: Tensor) -> Tensor:  # [B, T, 3, H, W]
+        return transmission(path.reshape(b, 1, t * h, w), beta).view(b, 3, t, h, w).transpose(1, 2)
+
+    target = torch.lerp(light, clear, through(distance, draw.leftover))
+    hazy = torch.lerp(light, target, torch.maximum(through(optical, draw.beta), each(draw.floor)))
+    return hazy.clamp(0, 1), target

@@ -1,0 +1,81 @@
+"""The training objective, put together from its terms."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from libranet.errors import InputError
+from libranet.losses.charbonnier import charbonnier
+from libranet.losses.lie import LieTerms, lie_regulariser
+from libranet.losses.perceptual import DINOV2_HUB_ID, DinoV2Features, FeatureExtractor, PerceptualLoss, VggFeatures
+from libranet.models.libranet import Restoration
+from libranet.training.config import LossConfig
+
+
+@dataclass(frozen=True)
+class LossTerms:
+    """One step's loss and what it is made of. All scalars, unweighted but for the total."""
+
+    total: Tensor
+    pixel: Tensor
+    perceptual: Tensor
+    lie: LieTerms
+
+    def scalars(self) -> dict[str, float]:
+        """For the log."""
+        terms = {"total": self.total, "pixel": self.pixel, "perceptual": self.perceptual, "lie": self.lie.total}
+        terms |= {f"lie_{name}": getattr(self.lie, name) for name in ("identity", "spatial", "temporal", "guide")}
+        return {name: float(value.detach()) for name, value in terms.items()}
+
+
+class Objective:
+    """Charbonnier + perceptual + Lie regulariser, weighted as configured."""
+
+    def __init__(self, config: LossConfig, device: torch.device) -> None:
+        self.config = config
+        extractor = _build_extractor(config)
+        self.perceptual = None if extractor is None else PerceptualLoss(extractor).to(device)
+
+    @property
+    def warning(self) -> str:
+        """What a reader of the log and of the checkpoint must know; empty if nothing."""
+        if self.perceptual is None:
+            return 'trained WITHOUT a perceptual term (perceptual = "none"): not the paper\'s objective'
+        if self.config.perceptual != "dinov2":
+            return f"perceptual term over {self.config.perceptual} features instead of the paper's DINOv2"
+        return ""
+
+    def __call__(
+        self,
+        restoration: Restoration,
+        clear: Tensor,  # [B, 3, H, W]
+    ) -> LossTerms:
+        c = self.config
+        pixel = charbonnier(restoration.image, clear, epsilon=c.charbonnier_epsilon)
+        perceptual = pixel.new_zeros(())
+        if self.perceptual is not None:
+            perceptual = self.perceptual(*_same_square(restoration.image, clear, c.perceptual_crop))
+        lie = lie_regulariser(restoration.grids, c.lie)
+        return LossTerms(pixel + c.perceptual_weight * perceptual + c.lie_weight * lie.total, pixel, perceptual, lie)
+
+
+def _same_square(a: Tensor, b: Tensor, side: int) -> tuple[Tensor, Tensor]:
+    """Cut the same random square out of two batches of images; side 0 keeps them whole."""
+    height, width = a.shape[-2:]
+    if side == 0 or side >= min(height, width):
+        return a, b
+    top, left = (int(torch.randint(size - side + 1, ())) for size in (height, width))
+    return tuple(image[..., top : top + side, left : left + side] for image in (a, b))  # type: ignore[return-value]
+
+
+def _build_extractor(config: LossConfig) -> FeatureExtractor | None:
+    if config.perceptual == "none":
+        return None
+    if config.perceptual == "dinov2":
+        return DinoV2Features(config.perceptual_source or DINOV2_HUB_ID)
+    if not config.perceptual_source:
+        raise InputError(f'perceptual = "{config.perceptual}" needs perceptual_source, the path of its weights')
+    return VggFeatures(
+        config.perceptual_source, depth=16 if config.perceptual == "vgg16" else 19, taps=config.perceptual_taps
+    )

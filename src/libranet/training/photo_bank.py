@@ -1,0 +1,153 @@
+"""Clear photos and rendered scenes with their depth, kept on the device for the whole run."""
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import cv2
+import numpy as np
+import torch
+from torch import Tensor
+
+from libranet.errors import InputError
+from libranet.haze.scenes import SKY_DEPTH, render_clip
+
+PHOTO_SUFFIXES = {".jpg", ".jpeg", ".png", ".webp"}
+ASPECT = 16 / 9
+"""Shape of the canvas that every photo is laid on; narrower photos leave its right side empty."""
+FINE, COARSE = 1.0, 2 / 3
+"""Sizes at which photos are kept, in units of the configured number of lines: crops take the nearer one."""
+DEPTH_SCALE = 0.5
+"""Size at which depth is kept, likewise."""
+BRIGHT_PERCENTILE = 90
+
+
+@dataclass(frozen=True)
+class PhotoBank:
+    """All pictures as bytes, stacked, so that a batch is one gather."""
+
+    fine: Tensor  # [N, 3, lines, lines * 16 / 9] uint8
+    coarse: Tensor  # [N, 3, lines * 2 / 3, ...] uint8
+    depth: Tensor  # [N, 1, lines / 2, ...] uint8, 0 near, 255 far
+    width: Tensor  # [N] in (0, 1], the used share of the canvas, on the CPU
+    has_depth: Tensor  # [N] bool, on the CPU
+    brightness: Tensor  # [N] in [0, 1], of each picture's bright parts, on the CPU
+    rendered: Tensor  # [N] bool, on the CPU
+    names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One picture before it is laid on the canvas."""
+
+    name: str
+    image: np.ndarray  # [H, W, 3] uint8 RGB
+    depth: np.ndarray | None  # [h, w] uint8, 0 near, 255 far
+    rendered: bool
+
+
+def load_bank(pictures: Iterable[Picture], *, lines: int, device: torch.device) -> PhotoBank:
+    """Lay pictures on canvases of one size and put them on the device."""
+    with ThreadPoolExecutor() as pool:
+        laid = list(pool.map(lambda picture: _lay(picture, lines), pictures))
+    if not laid:
+        raise InputError("no clear pictures to train on: give folders of photos, or a number of scenes")
+    fine, coarse, depth, width, has_depth, brightness, rendered, names = zip(*laid, strict=True)
+
+    def stack(arrays: tuple[np.ndarray, ...]) -> Tensor:
+        return torch.from_numpy(np.stack(arrays)).permute(0, 3, 1, 2).contiguous().to(device)
+
+    return PhotoBank(
+        fine=stack(fine),
+        coarse=stack(coarse),
+        depth=stack(depth),
+        width=torch.tensor(width),
+        has_depth=torch.tensor(has_depth),
+        brightness=torch.tensor(brightness, dtype=torch.float32),
+        rendered=torch.tensor(rendered),
+        names=tuple(names),
+    )
+
+
+def read_photos(folders: Iterable[str | Path], depth_folder: str | Path | None) -> list[Picture]:
+    """Read every photo of the folders, with its depth map where there is one."""
+    paths: list[Path] = []
+    for folder in map(Path, folders):
+        if not folder.is_dir():
+            raise InputError(f"no folder of photos at {folder}: check the recipe's [photos] folders")
+        found = sorted(path for path in folder.iterdir() if path.suffix.lower() in PHOTO_SUFFIXES)
+        if not found:
+            raise InputError(f"no JPEG, PNG or WebP photos in {folder}")
+        paths += found
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(lambda path: _read(path, Path(depth_folder) if depth_folder else None), paths))
+
+
+def render_scenes(
+    count: int, views: int, *, seed: int, lines: int, device: torch.device, first: int = 0
+) -> Iterable[Picture]:
+    """Render procedural scenes with their exact depth, `views` frames each."""
+    for scene in range(first, first + count):
+        width = round(lines * ASPECT)
+        # Frames one second apart differ enough to be worth having.
+        clip = render_clip(seed + scene, frames=views, width=width, height=lines, fps=1.0, device=device)
+        for view, frame in enumerate(clip):
+            image = (frame.image.clamp(0, 1) * 255).round().byte().permute(1, 2, 0).cpu().numpy()
+            yield Picture(f"scene-{scene}-{view}", image, _normalise_depth(frame.depth.cpu().numpy()), rendered=True)
+
+
+def _normalise_depth(metres: np.ndarray) -> np.ndarray:  # [H, W] uint8
+    """Metric depth to 0..255: the sky and what is beyond the 95th percentile of the ground are farthest."""
+    ground = metres[metres < SKY_DEPTH * 0.99]
+    if ground.size == 0:
+        return np.full(metres.shape, 255, np.uint8)
+    near, far = np.percentile(ground, 1), max(np.percentile(ground, 95), 1.0)
+    # Distances span orders of magnitude; the square root spreads the near ones.
+    unit = np.sqrt(np.clip((metres - near) / max(far - near, 1e-6), 0, 1))
+    return (unit * 255).round().astype(np.uint8)
+
+
+def _read(path: Path, depth_folder: Path | None) -> Picture:
+    image = cv2.imread(str(path), cv2.IMREAD_COLOR)
+    if image is None:
+        raise InputError(f"cannot read {path} as an image: remove it or replace it")
+    depth = None
+    if depth_folder is not None:
+        map_path = depth_folder / f"{path.parent.name}__{path.stem}.png"
+        depth = cv2.imread(str(map_path), cv2.IMREAD_GRAYSCALE) if map_path.is_file() else None
+    return Picture(path.stem, cv2.cvtColor(image, cv2.COLOR_BGR2RGB), depth, rendered=False)
+
+
+def _lay(picture: Picture, lines: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, float, bool, float, bool, str]:
+    """Bring a picture to the canvas's height, cut what is wider, leave free what is narrower."""
+    canvas_width = round(lines * ASPECT)
+    height, width = picture.image.shape[:2]
+    used = min(round(width * lines / height), canvas_width)
+
+    def lay(image: np.ndarray, scale: float) -> np.ndarray:
+        rows, columns = round(lines * scale), round(canvas_width * scale)
+        full = max(round(image.shape[1] * rows / image.shape[0]), 1)
+        resized = cv2.resize(image, (full, rows), interpolation=cv2.INTER_AREA)
+        resized = resized.reshape(rows, full, -1)
+        start = max((full - columns) // 2, 0)
+        cut = resized[:, start : start + columns]
+        return np.pad(cut, ((0, 0), (0, columns - cut.shape[1]), (0, 0)), mode="edge")
+
+    depth = np.zeros((2, 2), np.uint8) if picture.depth is None else picture.depth
+    depth = cv2.resize(depth, (width // 2, height // 2), interpolation=cv2.INTER_LINEAR)
+    fine = lay(picture.image, FINE)
+    bright = float(np.percentile(fine[:, :used].max(axis=2), BRIGHT_PERCENTILE)) / 255
+    return (
+        fine,
+        lay(picture.image, COARSE),
+        lay(depth, DEPTH_SCALE),
+        used / canvas_width,
+        picture.depth is not None,
+        bright,
+        picture.rendered,
+        picture.name,
+    )

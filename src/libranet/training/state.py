@@ -1,0 +1,114 @@
+"""The whole state of a run in one safetensors file: network, averaged network, optimiser, scaler, RNG, counters."""
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from libranet.errors import CheckpointError
+from libranet.models.libranet import LiBrANet
+from libranet.training.config import TrainConfig
+from libranet.training.optimiser import Ema
+
+FORMAT = "libranet-training-state"
+FORMAT_VERSION = 1
+
+
+@dataclass
+class Progress:
+    """Counters that survive a restart."""
+
+    step: int = 0
+    """Steps done."""
+    bad_steps: int = 0
+    """Steps skipped so far because their loss was not finite."""
+    bad_in_a_row: int = 0
+    best: float = float("-inf")
+    """Best validation PSNR so far."""
+    best_step: int = 0
+
+
+def save_state(
+    path: Path,
+    *,
+    config: TrainConfig,
+    model: LiBrANet,
+    ema: Ema,
+    optimiser: torch.optim.Optimizer,
+    scaler: torch.amp.GradScaler,
+    progress: Progress,
+) -> None:
+    """Write everything the next step depends on; the file appears under its name only when whole."""
+    tensors: dict[str, Tensor] = {f"model.{k}": v for k, v in model.state_dict().items()}
+    tensors |= {f"ema.{k}": v for k, v in ema.model.state_dict().items()}
+    for index, slots in optimiser.state_dict()["state"].items():
+        tensors |= {f"optimiser.{index}.{k}": torch.as_tensor(v) for k, v in slots.items()}
+    tensors["rng.cpu"] = torch.get_rng_state()
+    if torch.cuda.is_available():
+        tensors["rng.cuda"] = torch.cuda.get_rng_state()
+    header = {
+        "format": FORMAT,
+        "format_version": str(FORMAT_VERSION),
+        "progress": json.dumps(asdict(progress)),
+        "scaler": json.dumps(scaler.state_dict()),
+        "config": json.dumps(asdict(config)),
+    }
+    temporary = path.with_name(f".{path.name}.tmp")
+    safetensors.torch.save_file({k: v.detach().cpu().contiguous() for k, v in tensors.items()}, temporary, header)
+    os.replace(temporary, path)
+
+
+def load_state(
+    path: Path,
+    *,
+    config: TrainConfig,
+    model: LiBrANet,
+    ema: Ema,
+    optimiser: torch.optim.Optimizer,
+    scaler: torch.amp.GradScaler,
+) -> Progress:
+    """Put a run back to where `save_state` left it. The recipe must be the same but for how long it runs."""
+    try:
+        tensors = safetensors.torch.load_file(path)
+        with safetensors.safe_open(path, framework="pt") as file:
+            header = file.metadata() or {}
+    except safetensors.SafetensorError as error:
+        raise CheckpointError(f"{path} is damaged ({error}): delete it to begin anew") from None
+    if header.get("format") != FORMAT:
+        raise CheckpointError(f"{path} is not the state of a training run")
+    _check_same_run(path, json.loads(header["config"]), json.loads(json.dumps(asdict(config))))
+
+    model.load_state_dict(_part(tensors, "model."))
+    ema.model.load_state_dict(_part(tensors, "ema."))
+    slots: dict[int, dict[str, Tensor]] = {}
+    for name, tensor in _part(tensors, "optimiser.").items():
+        index, _, key = name.partition(".")
+        slots.setdefault(int(index), {})[key] = tensor
+    groups = optimiser.state_dict()["param_groups"]
+    optimiser.load_state_dict({"state": slots, "param_groups": groups})
+    scaler.load_state_dict(json.loads(header["scaler"]))
+    torch.set_rng_state(tensors["rng.cpu"])
+    if torch.cuda.is_available() and "rng.cuda" in tensors:
+        torch.cuda.set_rng_state(tensors["rng.cuda"])
+    return Progress(**json.loads(header["progress"]))
+
+
+def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
+def _check_same_run(path: Path, old: dict[str, Any], new: dict[str, Any]) -> None:
+    """What may change between two parts of a run: where it logs and how often, not what it computes."""
+    free = {"log_every", "checkpoint_every", "validate_every", "validation", "max_bad_steps", "name"}
+    changed = sorted(key for key in old.keys() | new.keys() if key not in free and old.get(key) != new.get(key))
+    if changed:
+        raise CheckpointError(
+            f"{path} belongs to a run with other settings ({', '.join(changed)}): resume with the same recipe, "
+            "or choose another output folder"
+        )

@@ -1,0 +1,39 @@
+"""`libranet doctor` tells the truth about this machine."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from typer.testing import CliRunner
+
+from libranet.cli.doctor import diagnose
+from libranet.cli.main import build_app
+from libranet.models import LiBrANet, LiBrANetConfig, save_checkpoint
+
+
+def test_names_the_path_and_the_reason() -> None:
+    result = CliRunner().invoke(build_app(), ["doctor", "--json"])
+    assert result.exit_code == 0
+    facts = json.loads(result.stdout)
+    assert facts["torch"] == torch.__version__
+    if not torch.cuda.is_available():
+        assert facts["path"] == "plain"
+        assert "needs an NVIDIA GPU" in facts["why"]
+
+
+def test_table_shows_every_fact() -> None:
+    result = CliRunner().invoke(build_app(), ["doctor"])
+    assert result.exit_code == 0
+    for name in diagnose(LiBrANetConfig()):
+        assert name in result.stdout
+
+
+def test_reads_a_checkpoint(tmp_path: Path) -> None:
+    config = replace(
+        LiBrANetConfig(), encoder_widths=(8, 8, 8, 16), encoder_size=32, head_hidden=8, refiner_width=8, refiner=False
+    )
+    path = tmp_path / "net.safetensors"
+    save_checkpoint(LiBrANet(config), path)
+    result = CliRunner().invoke(build_app(), ["doctor", "--model", str(path), "--json"])
+    assert json.loads(result.stdout)["path"] == "plain"

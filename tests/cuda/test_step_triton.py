@@ -1,0 +1,88 @@
+"""The fused step against the plain stream, frame by frame, both ends of the stream included."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from libranet.errors import InputError
+from libranet.models import LiBrANet, LiBrANetConfig, start_stream, stream_step
+
+CONFIG = LiBrANetConfig(
+    window=3,
+    encoder_size=16,
+    encoder_widths=(8, 16),
+    encoder_blocks=1,
+    head_hidden=8,
+    attention_heads=2,
+    refiner_width=16,
+)
+
+
+@pytest.fixture(scope="module")
+def net() -> LiBrANet:
+    """A small network whose heads are not zero."""
+    torch.manual_seed(0)
+    net = LiBrANet(CONFIG).eval()
+    with torch.no_grad():
+        for name, parameter in net.named_parameters():
+            if "project" in name:
+                parameter.normal_(0.0, 0.05)
+    return net
+
+
+def plain_stream(net: LiBrANet, clip: torch.Tensor, lookahead: int | None) -> torch.Tensor:  # [N, H, W, 3] uint8
+    state, images = start_stream(net, lookahead=lookahead), []
+    for frame in clip:
+        image, state = stream_step(net, frame.permute(2, 0, 1)[None] / 255.0, state)
+        images += [] if image is None else [image]
+    while state.waiting:
+        image, state = stream_step(net, None, state)
+        images += [] if image is None else [image]
+    return (torch.cat(images) * 255.0 + 0.5).to(torch.uint8).permute(0, 2, 3, 1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "fused_tail"),
+    [
+        pytest.param({}, True, id="latency", marks=pytest.mark.slow),
+        pytest.param({"lookahead": 0}, False, id="live", marks=pytest.mark.slow),
+        pytest.param({"batch": 2, "overlap": True}, False, id="throughput"),
+    ],
+)
+def test_matches_the_plain_stream(device: str, net: LiBrANet, settings: dict[str, Any], fused_tail: bool) -> None:
+    from libranet.cuda.refiner import Tiles
+    from libranet.cuda.step import FusedStep
+    from libranet.ops.conv_triton import ConvTile
+
+    clip = torch.randint(0, 256, (3, 17, 18, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
+    tile = ConvTile(4, 16, 16)
+    tiles = Tiles(tile, tile, tile, tile, fuse_tail=fused_tail)
+    step = FusedStep(net, height=17, width=18, device=device, tiles=tiles, **settings)
+    batch = step.plan.batch
+
+    got = [step.push(clip[i : i + batch].to(device)).clone() for i in range(0, len(clip), batch)]
+    result = torch.cat([*got, step.drain()]).cpu()
+
+    want = plain_stream(net, clip, settings.get("lookahead"))
+    assert result.shape == want.shape
+    difference = (result.int() - want.int()).abs()
+    assert difference.max() <= 2
+    assert difference.float().mean() <= 0.2
+    assert (want.int() - clip.int()).abs().float().mean() > 3  # the network does something to compare
+    with pytest.raises(InputError, match="drained"):
+        step.advance(1)
+
+
+def test_refuses_what_it_cannot_do(device: str, net: LiBrANet) -> None:
+    from libranet.cuda.step import FusedStep
+
+    with pytest.raises(InputError, match="at least 16x16"):
+        FusedStep(net, height=8, width=64, device=device)
+    with pytest.raises(InputError, match="look-ahead of 0 to 1"):
+        FusedStep(net, height=16, width=16, lookahead=2, device=device)
+    with pytest.raises(InputError, match="no refiner"):
+        FusedStep(LiBrANet(LiBrANetConfig(refiner=False)), height=16, width=16, device=device)
+    step = FusedStep(net, height=16, width=16, device=device, graphs=False)
+    with pytest.raises(InputError, match="uint8 frames"):
+        step.push(torch.zeros(1, 16, 16, 3, device=device))

@@ -1,0 +1,93 @@
+import torch
+from pictures import coloured_blocks, small_bank, small_source
+
+from libranet.training.batches import HazeOnTheFly, Share
+from libranet.training.haze_draw import HazeConfig
+from libranet.training.photo_bank import load_bank, render_scenes
+
+NO_HAZE = HazeConfig(clear=1.0, noise=0.0, dull=0.0, leftover=0.0)
+
+
+def test_shapes_and_ranges():
+    source = small_source()
+    for step, size in ((0, (32, 32)), (1, (32, 48))):
+        batch = source.batch(step, Share())
+        assert batch.hazy.shape == (4, 5, 3, *size)
+        assert batch.clear.shape == (4, 3, *size)
+        for tensor in (batch.hazy, batch.clear):
+            assert tensor.min() >= 0
+            assert tensor.max() <= 1
+
+
+def test_a_step_always_gives_the_same_batch_and_steps_differ():
+    first, again, other = (
+        small_source().batch(3, Share()),
+        small_source().batch(3, Share()),
+        small_source().batch(5, Share()),
+    )
+    assert torch.equal(first.hazy, again.hazy)
+    assert torch.equal(first.clear, again.clear)
+    assert not torch.equal(first.hazy, other.hazy)
+    assert not torch.equal(first.hazy, small_source(seed=1).batch(3, Share()).hazy)
+
+
+def test_shares_of_two_processes_join_to_the_batch_of_one():
+    quiet = HazeConfig(noise=0.0)  # sensor noise is each process's own
+    whole = small_source(haze=quiet).batch(2, Share())
+    parts = [small_source(haze=quiet).batch(2, Share(rank, 2)) for rank in range(2)]
+    assert torch.equal(torch.cat([part.hazy for part in parts]), whole.hazy)
+    assert torch.equal(torch.cat([part.clear for part in parts]), whole.clear)
+
+
+def test_without_haze_the_centre_frame_is_the_clear_one():
+    batch = small_source(haze=NO_HAZE).batch(0, Share())
+    assert (batch.hazy[:, 2] - batch.clear).abs().max() <= 0.5 / 255 + 1e-6
+
+
+def test_haze_pulls_towards_a_bright_airlight_and_more_so_where_it_is_far():
+    haze = HazeConfig(beta=(2.0, 2.0), near=(0, 0), gamma=(1, 1), even=0, clear=0, prior=0, blend=0, patches=0,
+                      scene_light=0, airlight=(0.9, 0.9), tint=0, light_gradient=0, noise=0, dull=0, leftover=0,
+                      still=1.0, zoom=(1, 1), floor=(0, 0), wavelength=0)  # fmt: skip
+    bank = load_bank([coloured_blocks(1)], lines=72, device=torch.device("cpu"))
+    source = HazeOnTheFly(bank, haze=haze, batch=2, crops=((64, 96),), window=5, scene_share=0, seed=0)
+    batch = source.batch(0, Share())
+    veil = (batch.hazy[:, 2] - 0.9).abs() / (batch.clear - 0.9).abs().clamp_min(0.1)
+    top, bottom = veil[..., :8, :].median(), veil[..., -8:, :].median()
+    assert top < 0.25
+    assert bottom > 0.75
+
+
+def test_motion_moves_the_frames_and_stillness_keeps_them():
+    moving = small_source(haze=HazeConfig(noise=0, still=0.0, motion=0.05)).batch(0, Share()).hazy
+    still = small_source(haze=HazeConfig(noise=0, still=1.0)).batch(0, Share()).hazy
+    assert (moving[:, 0] - moving[:, 4]).abs().mean() > 0.01
+    assert torch.equal(still[:, 0], still[:, 4])
+
+
+def test_crops_stay_inside_narrow_pictures():
+    # A red portrait picture: the rest of its canvas must never be seen.
+    picture = coloured_blocks(0, height=72, width=40)
+    picture.image[:] = (200, 10, 10)
+    bank = load_bank([picture], lines=72, device=torch.device("cpu"))
+    assert float(bank.width[0]) < 0.35
+    bank.fine[..., 41:] = 255
+    source = HazeOnTheFly(bank, haze=NO_HAZE, batch=8, crops=((32, 32),), window=5, scene_share=0, seed=0)
+    assert source.batch(0, Share()).hazy[:, :, 1].max() < 0.1
+
+
+def test_rendered_scenes_bring_their_depth():
+    device = torch.device("cpu")
+    bank = load_bank(
+        [*render_scenes(1, 1, seed=3, lines=36, device=device), coloured_blocks(0)], lines=36, device=device
+    )
+    assert bank.rendered.tolist() == [True, False]
+    assert bank.has_depth.tolist() == [True, True]
+    assert bank.depth[0].float().std() > 5
+    source = HazeOnTheFly(bank, haze=HazeConfig(), batch=64, crops=((32, 32),), window=1, scene_share=0.5, seed=0)
+    chosen = bank.rendered[source._choose(64, torch.Generator().manual_seed(0))]
+    assert 10 < int(chosen.sum()) < 54
+
+
+def test_photos_without_depth_use_the_prior():
+    bank = small_bank()
+    assert bank.has_depth.tolist() == [False, True, True, False, True, True]

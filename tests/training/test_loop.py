@@ -1,0 +1,185 @@
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+from pictures import small_source
+
+from libranet.errors import CheckpointError, InputError
+from libranet.models import load_model, read_checkpoint_info
+from libranet.training.batches import Batch, Share
+from libranet.training.config import LossConfig, PhotoSourceConfig, TrainConfig
+from libranet.training.haze_draw import HazeConfig
+from libranet.training.loop import Trainer, TrainingStoppedError, run_training
+from libranet.training.processes import average_gradients
+from tiny_network import TINY
+
+CONFIG = TrainConfig(
+    steps=20,
+    batch=4,
+    precision="fp32",
+    log_every=5,
+    checkpoint_every=100,
+    model=dataclasses.replace(TINY, drop_path=0.2, dropout=0.2),  # random parts, so that the RNG state matters
+    loss=LossConfig(perceptual="none"),
+    photos=PhotoSourceConfig(),
+)
+
+
+def trainer(config: TrainConfig = CONFIG) -> Trainer:
+    return Trainer(config, steps=config.steps, device=torch.device("cpu"))
+
+
+def run(folder: Path, *, config: TrainConfig = CONFIG, source=None, **options):
+    job = trainer(config)
+    outcome = run_training(job, source or small_source(), folder=folder, pairs=[], **options)
+    return job, outcome
+
+
+def weights(job: Trainer) -> dict[str, torch.Tensor]:
+    return job.model.state_dict() | {f"ema.{k}": v for k, v in job.ema.model.state_dict().items()}
+
+
+def test_ten_steps_resume_ten_steps_equals_twenty_bit_for_bit(tmp_path):
+    straight, _ = run(tmp_path / "a")
+    run(tmp_path / "b", until=10)
+    torch.manual_seed(999)  # whatever happened to the process in between
+    resumed, outcome = run(tmp_path / "b", resume=True)
+    assert outcome.progress.step == 20
+    for name, tensor in weights(straight).items():
+        assert torch.equal(tensor, weights(resumed)[name]), name
+    a, b = (safetensors.torch.load_file(tmp_path / run / "state.safetensors") for run in "ab")
+    assert a.keys() == b.keys()
+    assert all(torch.equal(a[name], b[name]) for name in a)
+
+
+def test_training_learns_and_leaves_a_checkpoint(tmp_path):
+    config = dataclasses.replace(CONFIG, steps=40, model=TINY)
+    config = dataclasses.replace(config, optimiser=dataclasses.replace(config.optimiser, lr=3e-3))
+    job, _ = run(tmp_path, config=config)
+    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    losses = [line["pixel"] for line in lines if line["group"] == "train"]
+    assert losses[-1] < losses[0]
+    assert {"lie_identity", "lie_spatial", "lie_temporal", "lie_guide", "psnr", "samples_per_second"} <= lines[0].keys()
+    model = load_model(tmp_path / "model.safetensors")
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(tensor, job.ema.model.state_dict()[name])
+    provenance = read_checkpoint_info(tmp_path / "model.safetensors").provenance
+    assert "WITHOUT a perceptual term" in provenance["warning"]
+    assert provenance["recipe"]["loss"]["perceptual"] == "none"
+
+
+class Poisoned:
+    """A source whose batches are NaN at some steps."""
+
+    def __init__(self, bad: set[int]) -> None:
+        self.inner, self.bad = small_source(), bad
+
+    def batch(self, step: int, share: Share) -> Batch:
+        batch = self.inner.batch(step, share)
+        return Batch(batch.hazy * float("nan"), batch.clear) if step in self.bad else batch
+
+
+def test_a_loss_that_is_not_finite_is_skipped_and_counted(tmp_path):
+    job, outcome = run(tmp_path, source=Poisoned({3, 4, 9}))
+    assert outcome.progress.bad_steps == 3
+    assert outcome.progress.step == 20
+    assert all(torch.isfinite(tensor).all() for tensor in weights(job).values())
+
+
+def test_a_loss_that_stays_not_finite_stops_the_run(tmp_path):
+    config = dataclasses.replace(CONFIG, max_bad_steps=4)
+    with pytest.raises(TrainingStoppedError, match=r"not finite in 4 steps in a row \(step 6\): lower optimiser\.lr"):
+        run(tmp_path, config=config, source=Poisoned(set(range(2, 20))))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signals_leave_a_whole_state(tmp_path, number):
+    source, inner = small_source(), small_source()
+
+    def batch(step: int, share: Share) -> Batch:
+        if step == 6:
+            os.kill(os.getpid(), number)
+        return inner.batch(step, share)
+
+    source.batch = batch
+    _, outcome = run(tmp_path / "a", source=source)
+    assert outcome.interrupted
+    assert outcome.progress.step == 7
+    resumed, _ = run(tmp_path / "a", resume=True)
+    straight, _ = run(tmp_path / "b")
+    assert all(torch.equal(t, weights(resumed)[n]) for n, t in weights(straight).items())
+
+
+def test_folders_are_not_mixed_up(tmp_path):
+    with pytest.raises(InputError, match="nothing to resume"):
+        run(tmp_path, resume=True)
+    run(tmp_path, until=2)
+    with pytest.raises(InputError, match="already holds a run: add --resume"):
+        run(tmp_path, until=4)
+    with pytest.raises(CheckpointError, match=r"other settings \(batch\)"):
+        run(tmp_path, config=dataclasses.replace(CONFIG, batch=2), resume=True)
+    state = tmp_path / "state.safetensors"
+    state.write_bytes(state.read_bytes()[:1000])
+    with pytest.raises(CheckpointError, match="damaged"):
+        run(tmp_path, resume=True)
+
+
+GLOO_WORKER = """
+import sys, torch, dataclasses
+sys.path[:0] = {paths!r}
+from test_loop import CONFIG, TINY
+from pictures import small_source
+from libranet.training.haze_draw import HazeConfig
+from libranet.training.loop import Trainer
+from libranet.training.processes import join_processes, leave_processes, average_gradients
+device = torch.device("cpu")
+share = join_processes(device)
+config = dataclasses.replace(CONFIG, model=TINY)
+job = Trainer(config, steps=20, device=device, share=share)
+from libranet.training.haze_draw import HazeConfig
+batch = small_source(haze=HazeConfig(noise=0.0)).batch(0, share)
+job.objective(job.model.predict(batch.hazy), batch.clear).total.backward()
+average_gradients(job.model, share)
+if share.rank == 0:
+    torch.save({{n: p.grad for n, p in job.model.named_parameters()}}, {out!r})
+leave_processes()
+"""
+
+
+def test_two_gloo_processes_give_the_gradients_of_one(tmp_path):
+    out = tmp_path / "gradients.pt"
+    script = tmp_path / "worker.py"
+    here = Path(__file__).parent
+    script.write_text(GLOO_WORKER.format(paths=[str(here), str(here.parent)], out=str(out)))
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    joined = torch.load(out, weights_only=True)
+
+    job = trainer(dataclasses.replace(CONFIG, model=TINY))
+    batch = small_source(haze=HazeConfig(noise=0.0)).batch(0, Share())
+    job.objective(job.model.predict(batch.hazy), batch.clear).total.backward()
+    average_gradients(job.model, Share())
+    for name, parameter in job.model.named_parameters():
+        torch.testing.assert_close(joined[name], parameter.grad, rtol=1e-4, atol=1e-7)
+
+
+def test_a_batch_must_split_evenly():
+    with pytest.raises(InputError, match="3 processes can share evenly, got 4"):
+        Trainer(CONFIG, steps=1, device=torch.device("cpu"), share=Share(0, 3))
+
+
+def test_signal_handlers_are_put_back(tmp_path):
+    assert threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGTERM)
+    run(tmp_path, until=1)
+    assert signal.getsignal(signal.SIGTERM) == before
