@@ -114,9 +114,10 @@ def test_comparisons_of_turned_video_stand_upright(run, tmp_path, rotation):
         assert np.array_equal(half[:, middle + 2 :], clear[:, middle + 2 :])
 
 
-def test_haze_view_is_another_picture(run, tmp_path):
+@pytest.mark.parametrize("view", ["haze", "veil"])
+def test_a_heat_map_is_another_picture(run, tmp_path, view):
     source = write_clip(tmp_path / "in.mkv", Clip(codec="ffv1", frames=3, width=320, height=192))
-    assert run(source, "-o", tmp_path / "haze.mkv", "--view", "haze")[0] == 0
+    assert run(source, "-o", tmp_path / "haze.mkv", "--view", view)[0] == 0
     assert run(source, "-o", tmp_path / "out.mkv")[0] == 0
     assert not same_pictures(read_all(tmp_path / "haze.mkv")[1], read_all(tmp_path / "out.mkv")[1])
 

@@ -15,6 +15,7 @@ from libranet.video.draw import haze_picture, split_picture
 from libranet.video.frames import SourceFrame
 from libranet.video.pixels import PixelLayout, layout_of, read_planes, write_planes
 from libranet.video.tags import VideoTags
+from libranet.video.veil import implied_transmission
 
 
 class FrameRestorer:
@@ -75,9 +76,8 @@ class FrameRestorer:
     def _shown(self, rgb: Tensor, restored: Restored) -> Tensor:
         """What the viewer asked for. Lines and words are drawn as a player turns the picture."""
         picture = restored.image
-        if self._view == "haze":
-            assert restored.transmission is not None
-            upright = _turn(restored.transmission, self._turns)
+        if self._view != "result":
+            upright = _turn(shown_transmission(self._view, rgb, restored), self._turns)
             size = _turn(rgb, self._turns).shape
             picture = _turn(haze_picture(upright, (size[-2], size[-1])), -self._turns)
         if self._compare == "split":
@@ -100,6 +100,14 @@ class FrameRestorer:
         packed.color_range, packed.colorspace = tags.color_range, tags.colorspace
         packed.color_primaries, packed.color_trc = tags.color_primaries, tags.color_trc
         return packed
+
+
+def shown_transmission(view: View, rgb: Tensor, restored: Restored) -> Tensor:  # [1, 1, h, w] in [0, 1]
+    """The transmission behind a heat map: the network's own, or the one that its result implies."""
+    if view == "veil":
+        return implied_transmission(rgb, restored.image)
+    assert restored.transmission is not None
+    return restored.transmission
 
 
 def encode_rgb(
