@@ -13,13 +13,15 @@ MAY_KNOW: dict[str, set[str]] = {
     "video": set(),
     "data": set(),
     "metrics": set(),
+    "baselines": set(),
+    "thirdparty": set(),
     "models": {"ops"},
     "cuda": {"ops", "models"},
     "losses": {"ops", "models"},
     "haze": {"data", "video"},
     "training": {"models", "cuda", "losses", "data", "metrics", "haze"},
     "engine": {"models", "cuda", "video"},
-    "serve": {"engine"},
+    "evaluation": {"models", "metrics", "data", "baselines", "thirdparty"},
 }
 """Everyone may know `errors`; the command line may know everyone; the package's face shows models and engine."""
 EVERYONE = set(MAY_KNOW) | {"cli", "weights"}
