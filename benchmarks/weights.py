@@ -10,6 +10,7 @@ of the sky's colour. Photos and maps pair up by name: PHOTO.jpg and `<folder of 
 
 import argparse
 import json
+import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -34,6 +35,7 @@ SPAN = 25
 def make_clip(photo: Path, depth_folder: Path, sky_folder: Path, frames: int) -> dict[str, np.ndarray]:
     """Clear frames, depth, exact flow and the sky of the first frame, as compact arrays."""
     cv2.setNumThreads(1)
+    torch.set_num_threads(1)
     image = cv2.cvtColor(cv2.imread(str(photo)), cv2.COLOR_BGR2RGB)
     name = f"{photo.parent.name}__{photo.stem}.png"
     full = (image.shape[1], image.shape[0])
@@ -106,7 +108,9 @@ def main() -> None:
     model = load_model(options.model, device=device)
     photos = sorted(options.photos.glob("*.jpg"))[: options.limit or None]
     rows: list[dict[str, object]] = []
-    with ProcessPoolExecutor(max_workers=min(len(photos), 10 if device.type == "cuda" else 1)) as pool:
+    workers = min(len(photos), 10 if device.type == "cuda" else 1)
+    # Forked children would inherit torch's thread pool without its threads and wait for them for ever.
+    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
         jobs = [pool.submit(make_clip, photo, options.depth, options.sky, options.frames) for photo in photos]
         for index, job in enumerate(jobs):
             arrays = job.result()

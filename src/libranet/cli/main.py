@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 import libranet
 from libranet.cli.data import data
@@ -59,5 +60,5 @@ def main() -> None:
     try:
         build_app()()
     except LibraNetError as error:
-        Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]error:[/] {error}", markup=True)
+        Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]error:[/] {escape(str(error))}")
         sys.exit(EXIT_USER_ERROR)
