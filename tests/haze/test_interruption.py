@@ -15,9 +15,9 @@ from small_sets import RampSource, SlidingSource, make_set, tree
 from test_sources import put_image, put_video
 
 from libranet.data import DatasetInfo
-from libranet.data.atomic import TEMPORARY_SUFFIX
 from libranet.haze import make_clip
 from libranet.haze.sources import find_sources
+from libranet.whole_file import TEMPORARY_SUFFIX
 
 
 class Death(BaseException):

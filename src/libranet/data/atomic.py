@@ -2,31 +2,20 @@
 
 import hashlib
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from libranet.errors import InputError
-
-TEMPORARY_SUFFIX = ".part"
+from libranet.whole_file import whole_file
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write beside `path`, then rename: a kill or a full disk leaves the old file or none, never a part of one."""
-    temporary = None
+    """Write a file whole or not at all."""
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=TEMPORARY_SUFFIX)
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException as error:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise InputError(f"could not write {path}: {error.strerror or error}") from error
-        raise
+        with whole_file(path) as temporary:
+            temporary.write_bytes(content)
+    except OSError as error:
+        raise InputError(f"could not write {path}: {error.strerror or error}") from error
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:

