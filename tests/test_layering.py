@@ -24,7 +24,7 @@ MAY_KNOW: dict[str, set[str]] = {
     "engine": {"models", "cuda", "video"},
     "evaluation": {"models", "metrics", "data", "baselines", "thirdparty"},
 }
-"""Everyone may know `errors` and `whole_file`; the command line knows all; the package's face shows models and engine."""
+"""Everyone may know `errors` and `whole_file`; the command line knows all; the package shows models and engine."""
 EVERYONE = set(MAY_KNOW) | {"cli", "weights"}
 MAY_KNOW |= {"cli": EVERYONE, "__init__": {"models", "engine"}}
 
