@@ -1,16 +1,14 @@
-"""Statistics of natural pictures that NIQE and BRISQUE share.
+"""Statistics of natural pictures, on which NIQE rests.
 
-Both normalise the luminance by its local mean and deviation (MSCN coefficients) and describe these coefficients, and
-products of neighbours, by the parameters of an asymmetric generalised Gaussian distribution (AGGD).
+The luminance is normalised by its local mean and deviation (MSCN coefficients); these coefficients, and products of
+neighbours, are described by the parameters of an asymmetric generalised Gaussian distribution (AGGD).
 """
-
-from typing import Literal
 
 import torch
 from torch import Tensor
 
 _SHAPES = torch.arange(200, 10_000, dtype=torch.float64) / 1000
-"""Candidates for the shape parameter, 0.2 to 10, as in the published code of both measures."""
+"""Candidates for the shape parameter, 0.2 to 10, as in the published code."""
 
 
 def luminance(
@@ -22,14 +20,14 @@ def luminance(
 
 
 def gaussian_taps(device: torch.device) -> Tensor:  # [7], sums to one
-    """The 7-tap window of deviation 7/6 that both measures smooth with."""
+    """The 7-tap window of deviation 7/6 to smooth with."""
     offsets = torch.arange(-3, 4, device=device, dtype=torch.float64)
     taps = torch.exp(-0.5 * (offsets / (7 / 6)).square())
     return (taps / taps.sum()).float()
 
 
 def smooth(
-    image: Tensor,  # [H + 6, W + 6], padded by 3 as the measure wants it
+    image: Tensor,  # [H + 6, W + 6], padded by 3
 ) -> Tensor:  # [H, W]
     """Separable smoothing as sums of shifted maps."""
     taps = gaussian_taps(image.device).tolist()
@@ -41,21 +39,14 @@ def smooth(
 
 def fit_aggd(
     samples: Tensor,  # [..., N]
-    *,
-    zeros: Literal["right", "neither"] = "right",
-    count: int | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # [...] each: shape, mean, left and right deviation
-    """Fit the AGGD by matching moments; the deviations are root mean squares of the two sides.
-
-    The published codes differ in which side a zero counts for, and in whether products that reach over the border
-    count as zeros: `count` is the number of samples with them.
-    """
+    """Fit the AGGD by matching moments; the deviations are root mean squares of the two sides."""
     x = samples.double()
-    squares, total = x.square(), count or x.shape[-1]
+    squares = x.square()
     left = _masked_mean(squares, x < 0).sqrt()
-    right = _masked_mean(squares, x >= 0 if zeros == "right" else x > 0).sqrt()
+    right = _masked_mean(squares, x >= 0).sqrt()
     ratio = left / right.clamp_min(1e-300)
-    moment = (x.abs().sum(-1) / total).square() / (squares.sum(-1) / total).clamp_min(1e-300)
+    moment = x.abs().mean(-1).square() / squares.mean(-1).clamp_min(1e-300)
     wanted = moment * (ratio**3 + 1) * (ratio + 1) / (ratio.square() + 1).square()
     shape = _nearest_shape(wanted)
     g1, g2, g3 = (torch.lgamma(k / shape) for k in (1.0, 2.0, 3.0))
