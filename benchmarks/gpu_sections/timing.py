@@ -6,7 +6,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from libranet.models import LiBrANet, LiBrANetConfig
+from libranet.models import LiBrANet, LiBrANetConfig, load_model
+from libranet.models.checkpoint import packaged_weights
 
 SIZES = {"720p": (1280, 720), "1080p": (1920, 1080), "4K": (3840, 2160), "8K": (7680, 4320)}
 
@@ -40,6 +41,13 @@ def event_ms(work: Callable[[], object], *, repeats: int = 20, warmup: int = 1) 
         pairs.append((start, end))
     torch.cuda.synchronize()
     return statistics.median(start.elapsed_time(end) for start, end in pairs)
+
+
+def trained_net() -> tuple[LiBrANet, str]:
+    """The network of the package in single precision, and which one it is; random weights where none is shipped."""
+    if packaged_weights().is_file():
+        return load_model().eval(), "trained"
+    return perturbed_net(), "random"
 
 
 def perturbed_net(config: LiBrANetConfig | None = None, *, seed: int = 0) -> LiBrANet:

@@ -84,7 +84,12 @@ class FusedStep:
         self.strength = torch.tensor([strength], dtype=torch.float32, device=self.device)
         self.input = EncoderInput(batch, *padded, config.encoder_size, self.device)
         self.buffers = RefinerBuffers(
-            batch, *padded, channels=config.refiner_width, grid=(config.bins, side), device=self.device
+            batch,
+            *padded,
+            channels=config.refiner_width,
+            grid=(config.bins, side),
+            device=self.device,
+            wide_cells=self.refiner.tiles.wide_cells,
         )
 
         self.step = self.count = 0
