@@ -1,7 +1,9 @@
 """Timing on the device, and the network and frames that every section uses."""
 
 import statistics
+import time
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -41,6 +43,14 @@ def event_ms(work: Callable[[], object], *, repeats: int = 20, warmup: int = 1) 
         pairs.append((start, end))
     torch.cuda.synchronize()
     return statistics.median(start.elapsed_time(end) for start, end in pairs)
+
+
+def wait_for(go: Path | None) -> None:
+    """Wait until this file appears: a section that had to compile beside others is timed alone."""
+    if go is not None:
+        print("ready", flush=True)
+    while go is not None and not go.exists():
+        time.sleep(0.05)
 
 
 def trained_net() -> tuple[LiBrANet, str]:
