@@ -2,8 +2,8 @@
 
 Frames, chromatic grids and temporal features live in rings on the device; frame i is in slot i modulo the ring's
 length (frames, which are large, have a shorter ring). A step reads and writes slots that are fixed once its place in
-the ring is known, so there is one graph per place. Only the windows' indices change, by the edge rule of `models/stream.py`
-at a stream's two ends; they are a small tensor per place, written when they change.
+the ring is known, so there is one graph per place. Only the windows' indices change, by the edge rule of
+`models/stream.py` at a stream's two ends; they are a small tensor per place, written when they change.
 
 Latency mode (`batch=1`): a frame's temporal features are needed in the step that brings it, so the encoder runs beside
 the detail stream of the frame being restored. Throughput mode (`overlap=True`): restoring lags one more batch behind,
@@ -254,7 +254,7 @@ class FusedStep:
             pool = None
             for place in range(self.plan.ring // self.plan.batch):
                 graph = torch.cuda.CUDAGraph()
-                with torch.cuda.graph(graph, pool=pool, stream=main):
+                with torch.cuda.graph(graph, pool=pool, stream=main, capture_error_mode="thread_local"):
                     self._work(place)
                 pool = pool or graph.pool()
                 graphs.append(graph)
