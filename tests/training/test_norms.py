@@ -2,10 +2,14 @@
 
 import copy
 
+import pytest
 import torch
 from torch import nn
 
-from libranet.models import LiBrANet
+from libranet.models import LiBrANet, LiBrANetConfig
+from libranet.training.batches import Batch
+from libranet.training.config import LossConfig, PhotoSourceConfig, TrainConfig
+from libranet.training.loop import Trainer
 from libranet.training.norms import AmpGroupNorm, use_norms
 
 
@@ -38,3 +42,31 @@ def test_maps_stay_in_half_precision_under_autocast(tiny_model: LiBrANet) -> Non
 
 def test_fp32_changes_nothing(tiny_model: LiBrANet) -> None:
     assert not any(isinstance(module, AmpGroupNorm) for module in use_norms(tiny_model, "fp32").modules())
+
+
+def test_a_trainer_takes_both_switches(tiny_config: LiBrANetConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[object] = []
+
+    def stand_in(function, *, dynamic):
+        compiled.append(function)
+        return function
+
+    monkeypatch.setattr(torch, "compile", stand_in)
+    config = TrainConfig(
+        batch=2,
+        crops=((32, 32),),
+        norms="amp",
+        compile=True,
+        precision="bf16",
+        model=tiny_config,
+        loss=LossConfig(perceptual="none"),
+        photos=PhotoSourceConfig(),
+    )
+    trainer = Trainer(config, steps=2, device=torch.device("cpu"))
+    before = copy.deepcopy(trainer.model.state_dict())
+    frames = torch.rand(2, 5, 3, 32, 32)
+    terms, _ = trainer.step(Batch(frames, frames[:, 2].flip(0)))
+    assert terms.total.isfinite()
+    assert len(compiled) == 1
+    assert any(isinstance(module, AmpGroupNorm) for module in trainer.ema.model.modules())
+    assert any(not torch.equal(value, before[name]) for name, value in trainer.model.state_dict().items())

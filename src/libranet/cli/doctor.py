@@ -47,7 +47,7 @@ def diagnose(config: LiBrANetConfig) -> dict[str, str]:
         "weights": str(weights) if weights.is_file() else "none in the package: give a checkpoint with --model",
         "path": "plain" if reason else "fused",
         "why": reason
-        or "8-bit video on an NVIDIA GPU with Triton; deeper video, fp32 and the haze view take the plain path",
+        or "NVIDIA GPU and Triton; for 8-bit video in fp16, the haze view excepted",
     }
 
 

@@ -99,7 +99,7 @@ def make_step(
 
 
 def why_not_fused_here(network: LiBrANet) -> str | None:
-    """One sentence that says what keeps this network on the plain path, or None where the fused one takes 8-bit video."""
+    """One sentence that says what keeps this network on the plain path, or None where the fused one takes bytes."""
     if network.dtype != torch.float16:
         return f"the network is in {str(network.dtype).removeprefix('torch.')}, and the fused path computes in float16"
     return why_not_fused(network.config, next(network.parameters()).device)
