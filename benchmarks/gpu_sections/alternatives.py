@@ -16,7 +16,7 @@ from libranet.cuda.refiner import Tiles
 from libranet.ops.conv_triton import ConvTile, conv3x3_out, tile_count
 from libranet.ops.frame_torch import enlargement
 from libranet.ops.frame_triton import finish_frame_out, read_cells_out
-from libranet.ops.pointwise_triton import structure_sums_out, structure_tiles
+from libranet.ops.pointwise_triton import structure_apply_out, structure_sums_out, structure_tiles
 
 SUMS_TILES = [
     ConvTile(3, 64, 32, True, 4, 2, True),
@@ -38,6 +38,10 @@ BIAS_TILES = [
 ]
 """For convolutions with a bias."""
 STRUCTURE_STEPS = 8
+TAILS = [(False, (64, 4)), (False, (32, 4)), (False, (64, 8)), (True, (64, 8)), (True, (32, 4))]
+"""Whether the correction is enlarged by a matrix product, and the cut; the default first."""
+APPLIES = [(256, 8), (128, 8), (64, 4), (128, 4)]
+"""Pixels and warps per program of the structure stream's first map; the default first."""
 GAIN = 0.98
 """An alternative is picked when it takes less than this share of the default's time."""
 
@@ -118,11 +122,14 @@ def run(*, quick: bool) -> dict[str, Any]:
     residual, delta = torch.randn(1, h, w, 64, device="cuda").half(), torch.randn(1, 3, h, w, device="cuda") * 0.05
     one, matrix = torch.ones(1, device="cuda"), enlargement().cuda()
 
-    def tail(name: str, enlarge: torch.Tensor | None) -> float:
-        work = lambda: finish_frame_out(frames, residual, delta, one, out, enlarge=enlarge)  # noqa: E731
-        return race.time("write frame", name, work, lambda: check_finish(None, enlarge=enlarge), 0.02)
+    def tail(product: bool, cut: tuple[int, int]) -> float:
+        enlarge, name = (matrix, "matrix product") if product else (None, "four fetches")
+        work = lambda: finish_frame_out(frames, residual, delta, one, out, enlarge=enlarge, cut=cut)  # noqa: E731
+        check = lambda: check_finish(None, enlarge=enlarge, cut=cut)  # noqa: E731
+        return race.time("write frame", f"{name} {cut}", work, check, 0.02)
 
-    product = GAIN * tail("four fetches", None) > tail("matrix product", matrix)
+    tails = {variant: tail(*variant) for variant in TAILS}
+    product, cut = _fastest(tails)
 
     small, weight = torch.rand(1, 3, h, w, device="cuda"), (torch.randn(64, 32, device="cuda") / 5).half()
 
@@ -132,8 +139,21 @@ def run(*, quick: bool) -> dict[str, Any]:
         return race.time("structure sums", f"{steps} steps", work, lambda: check_structure(steps), 2e-3)
 
     steps = STRUCTURE_STEPS if GAIN * structure(1) > structure(STRUCTURE_STEPS) else 1
+    fold, apply_out = torch.randn(1, 2, 64, device="cuda"), torch.empty(1, h, w, 64, device="cuda").half()
+
+    def apply(cut: tuple[int, int]) -> float:
+        work = lambda: structure_apply_out(small, weight, fold, apply_out, cut=cut)  # noqa: E731
+        return race.time("structure apply", str(cut), work, lambda: check_structure(1, cut), 2e-3)
+
+    applied = _fastest({each: apply(each) for each in APPLIES})
     picked = dataclasses.replace(
-        tiles, stem=block if wide else stem, block=block, join=join, project=project,
-        wide_cells=wide, product_tail=product, structure_steps=steps,
+        tiles, stem=block if wide else stem, block=block, join=join, project=project, wide_cells=wide,
+        product_tail=product, tail=cut, structure_steps=steps, structure_apply=applied,
     )  # fmt: skip
     return {"rows": race.rows, "tiles": dataclasses.asdict(picked), "changed": picked != tiles}
+
+
+def _fastest(times: dict[Any, float]) -> Any:
+    """The fastest, or the first, which is the default, where none gains."""
+    default, best = next(iter(times)), min(times, key=lambda each: times[each])
+    return best if times[best] < GAIN * times[default] else default

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from gpu_sections.alternatives import BIAS_TILES, STEM_TILES, STRUCTURE_STEPS, SUMS_TILES
+from gpu_sections.alternatives import APPLIES, BIAS_TILES, STEM_TILES, STRUCTURE_STEPS, SUMS_TILES, TAILS
 from gpu_sections.checks import check_cells, check_conv, check_finish, check_structure
 from gpu_sections.tune import CONV_TILES, FUSED_TILES, POINT_TILES, STEM_TILE
 from libranet.cuda.refiner import Tiles
@@ -55,8 +55,9 @@ def run_final(*, quick: bool, part: int) -> dict[str, Any]:
     kinds[128] = (tiles.join, *BIAS_TILES)
     jobs += [partial(check_conv, tile, cin) for cin, candidates in kinds.items() for tile in candidates]
     jobs += [partial(check_cells, channels) for channels in (48, 64)]
-    jobs += [partial(check_structure, steps) for steps in (1, STRUCTURE_STEPS)]
-    jobs += [partial(check_finish, None, enlarge=matrix) for matrix in (None, enlargement().cuda())]
+    jobs += [partial(check_structure, STRUCTURE_STEPS), *(partial(check_structure, 1, cut) for cut in APPLIES)]
+    matrix = enlargement().cuda()
+    jobs += [partial(check_finish, None, enlarge=matrix if product else None, cut=cut) for product, cut in TAILS]
     jobs += [partial(_point, tiles.point, mixed=mixed) for mixed in (True, False)]
     done = sum(_survives(job) for job in jobs[part :: FINAL_PARTS * (4 if quick else 1)])
     torch.cuda.synchronize()

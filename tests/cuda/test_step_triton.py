@@ -59,7 +59,16 @@ def test_matches_the_plain_stream(device: str, net: LiBrANet, settings: dict[str
     tile = ConvTile(4, 16, 16)
     new = not fused_tail
     tiles = Tiles(
-        tile, tile, tile, tile, fuse_tail=fused_tail, wide_cells=new, structure_steps=2 if new else 1, product_tail=new
+        tile,
+        tile,
+        tile,
+        tile,
+        fuse_tail=fused_tail,
+        wide_cells=new,
+        structure_steps=2 if new else 1,
+        product_tail=new,
+        tail=(32, 4) if new else (64, 4),
+        structure_apply=(64, 4) if new else (256, 8),
     )
     step = FusedStep(net, height=17, width=18, device=device, tiles=tiles, **settings)
     batch = step.plan.batch

@@ -48,6 +48,10 @@ class Tiles:
     """Blocks of pixels whose sums one program of the structure stream's first convolution adds up."""
     product_tail: bool = False
     """Enlarge the colour correction by a matrix product instead of four fetches per value."""
+    tail: tuple[int, int] = (64, 4)
+    """Cells and warps per program that writes the frame."""
+    structure_apply: tuple[int, int] = (256, 8)
+    """Pixels and warps per program that writes the structure stream's first map."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +160,7 @@ class FusedRefiner:
         sums = b.sums_for(structure_tiles(*b.shape[1:], steps))
         structure_sums_out(b.small, self.structure_stem, sums, steps=steps)
         self._fold(sums, self.structure_norm, b)
-        structure_apply_out(b.small, self.structure_stem, b.fold, b.x)
+        structure_apply_out(b.small, self.structure_stem, b.fold, b.x, cut=self.tiles.structure_apply)
         self._run_blocks(self.structure_blocks, b, b.joined[..., self.width :])
 
     def run_fusion(self, buffers: RefinerBuffers) -> None:
@@ -175,7 +179,9 @@ class FusedRefiner:
             )  # fmt: skip
         else:
             conv3x3_out(b.x, self.project, b.residual, bias=self.project_bias, tile=self.tiles.project)
-            finish_frame_out(frames, b.residual, b.delta, strength, out, first=first, enlarge=self.enlarge)
+            finish_frame_out(
+                frames, b.residual, b.delta, strength, out, first=first, enlarge=self.enlarge, cut=self.tiles.tail
+            )
 
     def _convolve(self, x: Tensor, weight: Tensor, b: RefinerBuffers, tile: ConvTile, norm: _Norm) -> None:
         sums = b.sums_for(tile_count(tile, *b.shape[1:]))

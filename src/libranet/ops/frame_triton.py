@@ -186,21 +186,24 @@ def _finish_product_kernel(
     x = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
     n, k = tl.arange(0, 64)[None, :], tl.arange(0, 32)[None, :]
     pixels = height * width
+    frame_ptr += ((first + b) % ring) * pixels * 48 + y * (48 * width)  # whole frames apart by 64-bit scalars,
+    residual_ptr += (b * height + y) * width * 64  # so that places inside a frame are 32-bit numbers
+    delta_ptr += b * pixels * 3
+    out_ptr += b * pixels * 48 + y * (48 * width)
     near_y = tl.minimum(tl.maximum(y + k // 9 - 1, 0), height - 1)
     near_x = tl.minimum(tl.maximum(x + (k // 3) % 3 - 1, 0), width - 1)
-    place = delta_ptr + (b * 3 + k % 3) * pixels + near_y * width + near_x
-    near = tl.load(place, mask=(k < 27) & (x < width), other=0.0)
+    near = tl.load(delta_ptr + (k % 3) * pixels + near_y * width + near_x, mask=(k < 27) & (x < width), other=0.0)
     coarse = near.to(tl.float16)  # two halves of a float32: the weights are multiples of 1/64, so nothing is lost
     fine = (near - coarse.to(tl.float32)).to(tl.float16)
     enlarge = tl.load(enlarge_ptr + tl.arange(0, 32)[:, None] * 64 + n)
     change = tl.dot(fine, enlarge, tl.dot(coarse, enlarge))
-    residual = tl.load(residual_ptr + ((b * height + y) * width + x) * 64 + n, mask=x < width, other=0.0)
+    residual = tl.load(residual_ptr + x * 64 + n, mask=x < width, other=0.0)
     real = (x < width) & (n % 16 < 12)
-    at = (4 * y + n // 16) * (12 * width) + x * 12 + n % 16
-    carrier = tl.load(frame_ptr + ((first + b) % ring) * pixels * 48 + at, mask=real, other=0).to(tl.float32)
+    at = (n // 16) * (12 * width) + x * 12 + n % 16
+    carrier = tl.load(frame_ptr + at, mask=real, other=0).to(tl.float32)
     value = carrier + 255.0 * (change + tl.load(strength_ptr) * residual.to(tl.float32))
     value = tl.minimum(tl.maximum(value, 0.0), 255.0) + 0.5
-    tl.store(out_ptr + b * pixels * 48 + at, value.to(tl.uint8), mask=real)
+    tl.store(out_ptr + at, value.to(tl.uint8), mask=real)
 
 
 @triton.jit(do_not_specialize=["height", "width", "first", "ring"])
@@ -292,17 +295,20 @@ def finish_frame_out(
     *,
     first: int = 0,
     enlarge: Tensor | None = None,  # `frame_torch.enlargement`: enlarge by a matrix product
+    cut: tuple[int, int] = (64, 4),  # cells and warps per program
 ) -> None:
     """What `frame_torch.finish_frame` computes."""
     b, height, width, _ = residual.shape
+    block, warps = cut
+    grid = (triton.cdiv(width, block), height, b)
     if enlarge is not None:
-        _finish_product_kernel[(triton.cdiv(width, 64), height, b)](
+        _finish_product_kernel[grid](
             residual, frames, delta, strength, enlarge, out, height, width, first, frames.shape[0],
-            BLOCK=64, num_warps=4,
+            BLOCK=block, num_warps=warps,
         )  # fmt: skip
         return
-    _finish_kernel[(triton.cdiv(width, 64), height, b)](
-        residual, frames, delta, strength, out, height, width, first, frames.shape[0], BLOCK=64, num_warps=4
+    _finish_kernel[grid](
+        residual, frames, delta, strength, out, height, width, first, frames.shape[0], BLOCK=block, num_warps=warps
     )
 
 

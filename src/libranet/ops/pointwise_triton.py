@@ -212,14 +212,23 @@ def structure_apply_out(
     weight: Tensor,  # [C, 32] fp16
     fold: Tensor,  # [B, 2, C] fp32
     out: Tensor,  # [B, h, w, C] fp16, written
+    *,
+    cut: tuple[int, int] = (STRUCTURE_BLOCK, 8),  # pixels and warps per program
 ) -> None:
     """The structure stream up to its first GELU."""
-    _structure(small, weight, None, fold, out)
+    _structure(small, weight, None, fold, out, cut)
 
 
-def _structure(small: Tensor, weight: Tensor, sums: Tensor | None, fold: Tensor | None, out: Tensor | None) -> None:
+def _structure(
+    small: Tensor,
+    weight: Tensor,
+    sums: Tensor | None,
+    fold: Tensor | None,
+    out: Tensor | None,
+    cut: tuple[int, int] = (STRUCTURE_BLOCK, 8),
+) -> None:
     b, _, height, width = small.shape
-    _structure_kernel[(structure_tiles(height, width), b)](
+    _structure_kernel[(triton.cdiv(height * width, cut[0]), b)](
         small, weight, fold, sums, out, height, width,
-        CHANNELS=weight.shape[0], GROUPS=8, BLOCK=STRUCTURE_BLOCK, APPLY=out is not None, num_warps=8,
+        CHANNELS=weight.shape[0], GROUPS=8, BLOCK=cut[0], APPLY=out is not None, num_warps=cut[1],
     )  # fmt: skip
