@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 .PHONY: help demo test test-slow lint format clean
 
 help:
-	@echo "make demo       install what is needed, then the main job on a small example"
+	@echo "make demo       install what is needed, then dehaze a short clip and show the result"
 	@echo "make test       install what is needed, then lint, types and the test suite"
 	@echo "make test-slow  the tests marked slow"
 	@echo "make format     rewrite the sources in the house style"
@@ -19,7 +19,7 @@ $(STAMP): pyproject.toml
 	@touch $(STAMP)
 
 demo: $(STAMP)
-	$(BIN)/libranet info
+	$(BIN)/python examples/demo.py
 
 test: $(STAMP) lint
 	$(BIN)/python -m pytest

@@ -90,9 +90,34 @@ def test_compare_side_shows_both_whole(run, tmp_path):
             assert np.array_equal(plane, np.concatenate([plane_a, plane_b], axis=1))
 
 
-def test_haze_view_is_another_picture(run, tmp_path):
+TURNS = {0: 0, 90: 1, 180: 2, -90: 3}
+
+
+def upright(plane: np.ndarray, rotation: int) -> np.ndarray:
+    return np.rot90(plane, TURNS[rotation])
+
+
+@pytest.mark.parametrize("rotation", TURNS)
+def test_comparisons_of_turned_video_stand_upright(run, tmp_path, rotation):
+    clip = Clip(codec="ffv1", frames=2, rotation=rotation, pixel_format="yuv420p", width=64, height=48)
+    source = write_clip(tmp_path / "in.mkv", clip)
+    for name, options in {"alone": [], "side": ["--compare", "side"], "split": ["--compare", "split"]}.items():
+        assert run(source, "-o", tmp_path / f"{name}.mkv", *options)[0] == 0
+    inputs, alone, side, split = (read_all(tmp_path / f"{n}.mkv")[1] for n in ("in", "alone", "side", "split"))
+    for a, b, both, halves in zip(inputs, alone, side, split, strict=True):
+        for planes in zip(a, b, both, strict=True):
+            hazy, clear, pair = (upright(plane, rotation) for plane in planes)
+            assert np.array_equal(pair, np.concatenate([hazy, clear], axis=1))
+        hazy, clear, half = (upright(planes[0], rotation) for planes in (a, b, halves))
+        middle = hazy.shape[1] // 2
+        assert np.array_equal(half[:, : middle - 2], hazy[:, : middle - 2])
+        assert np.array_equal(half[:, middle + 2 :], clear[:, middle + 2 :])
+
+
+@pytest.mark.parametrize("view", ["haze", "veil"])
+def test_a_heat_map_is_another_picture(run, tmp_path, view):
     source = write_clip(tmp_path / "in.mkv", Clip(codec="ffv1", frames=3, width=320, height=192))
-    assert run(source, "-o", tmp_path / "haze.mkv", "--view", "haze")[0] == 0
+    assert run(source, "-o", tmp_path / "haze.mkv", "--view", view)[0] == 0
     assert run(source, "-o", tmp_path / "out.mkv")[0] == 0
     assert not same_pictures(read_all(tmp_path / "haze.mkv")[1], read_all(tmp_path / "out.mkv")[1])
 

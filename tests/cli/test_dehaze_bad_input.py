@@ -191,7 +191,7 @@ def read_all_times(path: Path) -> list:
         (["--codec", "ffv1"], "cannot hold ffv1"),
         (["--crf", "99"], "crf from 0 to 63"),
         (["--compare", "diagonal"], "split or side"),
-        (["--view", "x-ray"], "result or haze"),
+        (["--view", "x-ray"], "result, haze or veil"),
         (["--preset", "warp"], "refuses"),
         (["--device", "abacus"], "unknown device"),
         (["--precision", "fp16"], "needs a GPU"),

@@ -9,6 +9,7 @@ from clips import Clip, read_all, same_pictures, write_clip
 from libranet.engine import DehazeOptions, dehaze_video
 from libranet.engine.pipeline import QUEUE_FRAMES, run_pipeline
 from libranet.errors import InputError
+from libranet.models import save_checkpoint
 from libranet.video.frames import SourceFrame
 from libranet.video.pixels import plane_views
 from libranet.video.reader import open_video
@@ -144,3 +145,19 @@ def test_closing_early_leaves_the_source_as_it_is(tmp_path):
         first = next(iter(reader.frames()))
         plane_views(first.image)[0][...] = 0
     assert source.read_bytes() == before
+
+
+def test_strength_zero_is_exact_in_half_precision_too(tmp_path, tiny_model):
+    save_checkpoint(tiny_model, tmp_path / "tiny.safetensors")
+    source = write_clip(tmp_path / "in.mkv", Clip(codec="ffv1", frames=3))
+    for strength, equal in ((0.0, True), (1.0, False)):
+        dehaze_video(
+            source,
+            tmp_path / "out.mkv",
+            model=tmp_path / "tiny.safetensors",
+            options=DehazeOptions(strength=strength),
+            device="cpu",
+            precision="bf16",
+            overwrite=True,
+        )
+        assert same_pictures(read_all(source)[1], read_all(tmp_path / "out.mkv")[1]) == equal

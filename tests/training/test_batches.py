@@ -46,8 +46,8 @@ def test_without_haze_the_centre_frame_is_the_clear_one():
 
 def test_haze_pulls_towards_a_bright_airlight_and_more_so_where_it_is_far():
     haze = HazeConfig(beta=(2.0, 2.0), near=(0, 0), gamma=(1, 1), even=0, clear=0, prior=0, blend=0, patches=0,
-                      scene_light=0, airlight=(0.9, 0.9), tint=0, light_gradient=0, noise=0, dull=0, leftover=0, still=1.0,
-                      zoom=(1, 1), floor=(0, 0), wavelength=0)  # fmt: skip
+                      scene_light=0, airlight=(0.9, 0.9), tint=0, light_gradient=0, noise=0, dull=0, leftover=0,
+                      still=1.0, zoom=(1, 1), floor=(0, 0), wavelength=0)  # fmt: skip
     bank = load_bank([coloured_blocks(1)], lines=72, device=torch.device("cpu"))
     source = HazeOnTheFly(bank, haze=haze, batch=2, crops=((64, 96),), window=5, scene_share=0, seed=0)
     batch = source.batch(0, Share())

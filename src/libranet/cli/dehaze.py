@@ -35,7 +35,9 @@ def dehaze(
     model: Annotated[Path | None, typer.Option(help="A checkpoint; without it, the weights of the package.")] = None,
     strength: Annotated[float, typer.Option(help="0 changes nothing, 1 is the network's answer, up to 1.5.")] = 1.0,
     compare: Annotated[str | None, typer.Option(help="split or side: before and after in one picture.")] = None,
-    view: Annotated[str, typer.Option(help="result, or haze: the estimated transmission as a heat map.")] = "result",
+    view: Annotated[
+        str, typer.Option(help="result; or a heat map: haze (transmission), veil (haze taken away).")
+    ] = "result",
     start: Annotated[float, typer.Option(help="Begin at this second.")] = 0.0,
     end: Annotated[float | None, typer.Option(help="Stop before this second.")] = None,
     codec: Annotated[

@@ -5,12 +5,17 @@ from collections.abc import Callable
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 import libranet
+from libranet.cli.data import data
 from libranet.cli.dehaze import dehaze
 from libranet.cli.doctor import doctor
+from libranet.cli.eval import evaluate_command
 from libranet.cli.info import info
+from libranet.cli.synth import synth
 from libranet.cli.train import train
+from libranet.cli.weights import weights
 from libranet.errors import LibraNetError
 
 EXIT_USER_ERROR = 2
@@ -19,7 +24,11 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "doctor": doctor,
     "dehaze": dehaze,
     "info": info,
+    "synth": synth,
+    "data": data,
     "train": train,
+    "eval": evaluate_command,
+    "weights": weights,
 }
 
 
@@ -51,5 +60,5 @@ def main() -> None:
     try:
         build_app()()
     except LibraNetError as error:
-        Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]error:[/] {error}", markup=True)
+        Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]error:[/] {escape(str(error))}")
         sys.exit(EXIT_USER_ERROR)

@@ -15,6 +15,7 @@ from libranet.video.draw import haze_picture, split_picture
 from libranet.video.frames import SourceFrame
 from libranet.video.pixels import PixelLayout, layout_of, read_planes, write_planes
 from libranet.video.tags import VideoTags
+from libranet.video.veil import implied_transmission
 
 
 class FrameRestorer:
@@ -41,6 +42,7 @@ class FrameRestorer:
             spec = target_tags.color_spec(target_format, height)
             self._target = ColorConverter(layout_of(target_format), spec, device=step.device)
         self._compare, self._view = compare, view
+        self._turns = tags.quarter_turns
         self._waiting: deque[tuple[SourceFrame, list[Tensor], Tensor]] = deque()
 
     def push(self, frame: SourceFrame, *, cut: bool = False) -> list[SourceFrame]:
@@ -63,7 +65,7 @@ class FrameRestorer:
             result = encode_rgb(self._target, shown)
         if self._compare == "side":
             before = planes if self._target is None else encode_rgb(self._target, rgb)
-            result = _side_by_side(self.output_layout, before, result)
+            result = _side_by_side(self.output_layout, before, result, self._turns)
         return replace(frame, image=self._pack(frame.image, result))
 
     @property
@@ -72,12 +74,16 @@ class FrameRestorer:
         return self._layout if self._target is None else self._target.layout
 
     def _shown(self, rgb: Tensor, restored: Restored) -> Tensor:
-        if self._view == "haze":
-            assert restored.transmission is not None
-            picture = haze_picture(restored.transmission, (rgb.shape[-2], rgb.shape[-1]))
-        else:
-            picture = restored.image
-        return split_picture(rgb, picture) if self._compare == "split" else picture
+        """What the viewer asked for. Lines and words are drawn as a player turns the picture."""
+        picture = restored.image
+        if self._view != "result":
+            upright = _turn(shown_transmission(self._view, rgb, restored), self._turns)
+            size = _turn(rgb, self._turns).shape
+            picture = _turn(haze_picture(upright, (size[-2], size[-1])), -self._turns)
+        if self._compare == "split":
+            upright = split_picture(_turn(rgb, self._turns), _turn(picture, self._turns))
+            picture = _turn(upright, -self._turns)
+        return picture
 
     def _pack(self, carrier: av.VideoFrame, planes: list[Tensor]) -> av.VideoFrame:
         """The planes in the decoded frame itself, which keeps its side data; in a new frame where the shape differs."""
@@ -96,6 +102,14 @@ class FrameRestorer:
         return packed
 
 
+def shown_transmission(view: View, rgb: Tensor, restored: Restored) -> Tensor:  # [1, 1, h, w] in [0, 1]
+    """The transmission behind a heat map: the network's own, or the one that its result implies."""
+    if view == "veil":
+        return implied_transmission(rgb, restored.image)
+    assert restored.transmission is not None
+    return restored.transmission
+
+
 def encode_rgb(
     converter: ColorConverter,
     rgb: Tensor,  # [1, 3, H, W] in [0, 1]
@@ -111,8 +125,10 @@ def encode_rgb(
     return converter.add_change(black, rgb)
 
 
-def side_size(layout: PixelLayout, width: int, height: int) -> tuple[int, int]:
-    """Width and height of a side-by-side picture: whole chroma columns of both halves."""
+def side_size(layout: PixelLayout, width: int, height: int, turns: int) -> tuple[int, int]:
+    """Width and height of both, side by side as a player turns the picture: whole chroma samples of each."""
+    if turns % 2:
+        return width, 2 * (height // layout.sub_y * layout.sub_y)
     return 2 * (width // layout.sub_x * layout.sub_x), height
 
 
@@ -123,12 +139,22 @@ def target_tags(tags: VideoTags, pixel_format: str, target_format: str, height: 
     return tags
 
 
-def _side_by_side(layout: PixelLayout, left: list[Tensor], right: list[Tensor]) -> list[Tensor]:
-    width = side_size(layout, left[0].shape[1], 0)[0] // 2
+def _turn(picture: Tensor, turns: int) -> Tensor:
+    return torch.rot90(picture, turns, (2, 3)) if turns % 4 else picture
+
+
+def _side_by_side(layout: PixelLayout, left: list[Tensor], right: list[Tensor], turns: int) -> list[Tensor]:
+    """Join planes so that `left` is on the left after `turns` quarter turns against the clock."""
+    height, width = left[0].shape
+    size = side_size(layout, width, height, turns)
+    axis = 0 if turns % 2 else 1
     joined = []
     for index, (a, b) in enumerate(zip(left, right, strict=True)):
-        columns = width // layout.sub_x if layout.model == "yuv" and index in (1, 2) else width
-        joined.append(torch.cat([a.to(b.device)[:, :columns], b[:, :columns]], dim=1))
+        chroma = layout.model == "yuv" and index in (1, 2)
+        step = (layout.sub_y, layout.sub_x)[axis] if chroma else 1
+        half = size[1 - axis] // 2 // step
+        pair = [a.to(b.device).narrow(axis, 0, half), b.narrow(axis, 0, half)]
+        joined.append(torch.cat(pair if turns in (0, 1) else pair[::-1], dim=axis))
     return joined
 
 

@@ -8,7 +8,7 @@ from libranet.errors import InputError, LibraNetError
 from libranet.video.codecs import CodecName
 
 Compare = Literal["split", "side"]
-View = Literal["result", "haze"]
+View = Literal["result", "haze", "veil"]
 
 
 class OutputError(LibraNetError):
@@ -24,7 +24,8 @@ class DehazeOptions:
     compare: Compare | None = None
     """`split` shows the input left and the result right of a line, `side` shows both whole, next to each other."""
     view: View = "result"
-    """`haze` shows the estimated transmission as a heat map instead of the result."""
+    """Instead of the result, a heat map: `haze` of the transmission that the network's matrices stand for, `veil` of
+    the haze that was taken away, told from input and result."""
     start: float = 0.0
     """Seconds to begin at."""
     end: float | None = None
@@ -54,8 +55,8 @@ class DehazeOptions:
             raise InputError(f"expected segments of at least 2 frames, got {self.segment_frames}")
         if self.compare not in (None, "split", "side"):
             raise InputError(f"unknown comparison {self.compare!r}: use split or side")
-        if self.view not in ("result", "haze"):
-            raise InputError(f"unknown view {self.view!r}: use result or haze")
+        if self.view not in ("result", "haze", "veil"):
+            raise InputError(f"unknown view {self.view!r}: use result, haze or veil")
 
 
 @dataclass(frozen=True)

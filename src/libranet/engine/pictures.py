@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from libranet.engine.frames import shown_transmission
 from libranet.engine.options import DehazeOptions, DehazeReport, Progress
 from libranet.engine.sinks import writing
 from libranet.engine.step import Restored, make_step
@@ -100,12 +101,11 @@ def restore_pictures(
 
 def _finish(picture: Picture, rgb: Tensor, restored: Restored, options: DehazeOptions) -> Picture:
     shown = restored.image
-    if options.view == "haze":
-        assert restored.transmission is not None
-        shown = haze_picture(restored.transmission, (rgb.shape[-2], rgb.shape[-1]))
+    if options.view != "result":
+        shown = haze_picture(shown_transmission(options.view, rgb, restored), (rgb.shape[-2], rgb.shape[-1]))
     if options.compare == "split":
         shown = split_picture(rgb, shown)
-    colourful = options.view == "haze" or options.compare == "split"
+    colourful = options.view != "result" or options.compare == "split"
     before = picture.samples
     if before.shape[2] == 1 and colourful:
         before = picture.rgb

@@ -36,7 +36,8 @@ def write_preview(
     if not is_image_name(output):
         raise InputError(f"a preview is a picture: give -o a name that ends in .png or .jpg, not {output.name}")
     pairs = _image_pair(source, network, options) if is_image_name(source) else _pairs(source, network, options, count)
-    shown = "estimated haze" if options.view == "haze" else f"strength {options.strength:g}"
+    views = {"haze": "estimated haze", "veil": "haze taken away"}
+    shown = views.get(options.view, f"strength {options.strength:g}")
     title = f"{Path(source).name}   {pairs[0][0].shape[1]}x{pairs[0][0].shape[0]}   {shown}"
     with writing(output):
         write_image(output, Picture(contact_sheet(pairs, title=title)))

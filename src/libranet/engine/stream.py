@@ -28,7 +28,7 @@ class Y4mSink:
     def __init__(self, file: IO[bytes], reader: VideoReader, options: DehazeOptions) -> None:
         width, height = reader.width, reader.height
         if options.compare == "side":
-            width, height = side_size(layout_of(reader.pixel_format), width, height)
+            width, height = side_size(layout_of(reader.pixel_format), width, height, reader.tags.quarter_turns)
         self._file = file
         self._header: bytes | None = y4m_header(width, height, reader.rate, reader.pixel_format, reader.tags)
 

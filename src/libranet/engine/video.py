@@ -77,14 +77,14 @@ def encoder_settings(reader: VideoReader, output: Path, options: DehazeOptions) 
     layout = layout_of(reader.pixel_format)
     width, height = reader.width, reader.height
     if options.compare == "side":
-        width, height = side_size(layout, width, height)
+        width, height = side_size(layout, width, height, reader.tags.quarter_turns)
     codec = choose_codec(output, asked=options.codec, source_codec=reader.codec, layout=layout, size=(width, height))
     pixel_format = pick_pixel_format(codec, layout)
     assert pixel_format is not None
     tags = target_tags(reader.tags, reader.pixel_format, pixel_format, reader.height)
     target = layout_of(pixel_format)
     if options.compare == "side":
-        width, height = side_size(target, reader.width, reader.height)
+        width, height = side_size(target, reader.width, reader.height, reader.tags.quarter_turns)
     return EncoderSettings(
         codec=codec,
         pixel_format=pixel_format,

@@ -68,10 +68,17 @@ def estimate_airlight(
     t: Tensor,  # [B, 1, H, W] or [B, 3, H, W] in (0, 1]
 ) -> Tensor:  # [B, 3]; NaN where no pixel carries haze
     """Solve the model for the airlight by least squares over all pixels that are not clipped."""
-    veil = 1.0 - t.expand_as(clear).to(torch.float64)
+    numerator, denominator = airlight_sums(hazy, clear, t)
+    return numerator / denominator
+
+
+def airlight_sums(hazy: Tensor, clear: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:  # [B, 3] each, double
+    """The two sums whose ratio is the airlight. Add them up over parts of a frame, or over frames, before dividing."""
+    veil = (1.0 - t).expand_as(clear)
     weight = veil * ((hazy > 0.5 / 255) & (hazy < 254.5 / 255))
-    excess = hazy.to(torch.float64) - clear.to(torch.float64) * (1.0 - veil)
-    return (weight * excess).sum((-2, -1)) / (weight * veil).sum((-2, -1))
+    excess = hazy - torch.addcmul(clear, clear, veil, value=-1.0)
+    # Millions of float32 products are summed in double precision, which costs no memory.
+    return (weight * excess).sum((-2, -1), dtype=torch.float64), (weight * veil).sum((-2, -1), dtype=torch.float64)
 
 
 def _as_channels(value: Tensor | float, like: Tensor) -> Tensor:

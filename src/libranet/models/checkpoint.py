@@ -2,8 +2,6 @@
 
 import dataclasses
 import json
-import os
-import tempfile
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ import torch
 
 from libranet.errors import CheckpointError, InputError
 from libranet.models.libranet import LiBrANet, LiBrANetConfig
+from libranet.whole_file import whole_file
 
 FORMAT = "libranet-checkpoint"
 FORMAT_VERSION = 1
@@ -56,15 +55,8 @@ def save_checkpoint(
     }
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-    os.close(handle)
-    try:
+    with whole_file(path) as temporary:
         safetensors.torch.save_file(tensors, temporary, metadata=metadata)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def load_model(

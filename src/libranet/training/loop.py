@@ -12,6 +12,8 @@ from types import FrameType
 from typing import Any
 
 import torch
+import torch.nn.functional as F
+from torch import Tensor
 
 from libranet.errors import InputError, LibraNetError
 from libranet.models.checkpoint import load_model, save_checkpoint
@@ -24,7 +26,7 @@ from libranet.training.objective import LossTerms, Objective
 from libranet.training.optimiser import Ema, build_optimiser, learning_rate
 from libranet.training.processes import average_gradients, check_shares, everywhere
 from libranet.training.state import Progress, load_state, save_state
-from libranet.training.validation import Pair, psnr, validate
+from libranet.training.validation import Pair, validate
 
 STATE_FILE = "state.safetensors"
 MODEL_FILE = "model.safetensors"
@@ -70,8 +72,8 @@ class Trainer:
         # From here on the processes draw different stochastic depth and dropout.
         torch.manual_seed(config.seed + 7919 * (1 + self.share.rank))
 
-    def step(self, batch: Batch) -> tuple[LossTerms, float]:
-        """One optimiser step. A loss that is not finite changes nothing and is counted."""
+    def step(self, batch: Batch) -> tuple[LossTerms, Tensor]:
+        """One optimiser step; returns the loss and the squared error. A loss that is not finite changes nothing."""
         p = self.progress
         rate = learning_rate(p.step, self.steps, self.config.optimiser)
         for group in self.optimiser.param_groups:
@@ -105,8 +107,7 @@ class Trainer:
                     f"the loss was not finite in {p.bad_in_a_row} steps in a row (step {p.step}): "
                     "lower optimiser.lr, or use precision = 'bf16' or 'fp32'"
                 )
-        with torch.no_grad():
-            return terms, psnr(restoration.image.detach(), batch.clear)
+        return terms, F.mse_loss(restoration.image.detach().float(), batch.clear)
 
     def save(self, folder: Path, provenance: dict[str, Any]) -> None:
         """Write the state of the run, and the averaged network as a checkpoint of its own."""
@@ -156,9 +157,10 @@ def run_training(
             waited = time.perf_counter()
             batch = source.batch(trainer.progress.step, share)
             pace.waiting += time.perf_counter() - waited
-            terms, last_psnr = trainer.step(batch)
+            terms, error = trainer.step(batch)
             step = trainer.progress.step
             if step % config.log_every == 0 or step == end:
+                last_psnr = -10 * math.log10(max(float(error), 1e-12))
                 _log_step(log, trainer, terms, last_psnr, pace)
             if pairs and (step % config.validate_every == 0 or step == end):
                 _validate(log, trainer, pairs, folder)

@@ -2,6 +2,7 @@
 
 import argparse
 import math
+import os
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
@@ -10,8 +11,9 @@ import torch
 
 from libranet.errors import InputError
 from libranet.training.batches import BatchSource, HazeOnTheFly, OneAhead
-from libranet.training.config import TrainConfig
+from libranet.training.config import PairedSourceConfig, TrainConfig
 from libranet.training.loop import Outcome, Trainer, run_training
+from libranet.training.paired import PairedBatches, open_training_clips
 from libranet.training.photo_bank import load_bank, read_photos, render_scenes
 from libranet.training.processes import join_processes, leave_processes
 from libranet.training.recipe import load_recipe
@@ -46,8 +48,6 @@ def pick_device(name: str) -> torch.device:
         return torch.device(name)
     if not torch.cuda.is_available():
         return torch.device("cpu")
-    import os
-
     index = int(os.environ.get("LOCAL_RANK", "0"))
     torch.cuda.set_device(index)
     return torch.device("cuda", index)
@@ -55,8 +55,9 @@ def pick_device(name: str) -> torch.device:
 
 def build_source(config: TrainConfig, device: torch.device) -> tuple[BatchSource, int]:
     """The batches of a recipe, and how many steps it has."""
-    if config.photos is None:
-        raise InputError("paired sets are not wired yet")
+    if config.paired is not None:
+        return _paired_source(config, config.paired, device)
+    assert config.photos is not None  # the configuration has exactly one of the two
     photos = config.photos
     pictures = chain(
         read_photos(photos.folders, photos.depth or None),
@@ -72,6 +73,21 @@ def build_source(config: TrainConfig, device: torch.device) -> tuple[BatchSource
         seed=config.seed,
     )
     return (OneAhead(source) if device.type == "cuda" else source), config.steps
+
+
+def _paired_source(config: TrainConfig, paired: PairedSourceConfig, device: torch.device) -> tuple[BatchSource, int]:
+    if len(config.crops) != 1 or config.crops[0][0] != config.crops[0][1]:
+        raise InputError(f"expected one square crop with a paired data set, got {config.crops}")
+    source = PairedBatches(
+        open_training_clips(paired),
+        batch=config.batch,
+        crop=config.crops[0][0],
+        window=config.model.window,
+        seed=config.seed,
+        workers=paired.workers,
+        device=device,
+    )
+    return source, config.steps or config.epochs * source.steps_per_epoch
 
 
 def main() -> None:

@@ -1,7 +1,6 @@
 """The whole state of a run in one safetensors file: network, averaged network, optimiser, scaler, RNG, counters."""
 
 import json
-import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from libranet.errors import CheckpointError
 from libranet.models.libranet import LiBrANet
 from libranet.training.config import TrainConfig
 from libranet.training.optimiser import Ema
+from libranet.whole_file import whole_file
 
 FORMAT = "libranet-training-state"
 FORMAT_VERSION = 1
@@ -59,9 +59,8 @@ def save_state(
         "scaler": json.dumps(scaler.state_dict()),
         "config": json.dumps(asdict(config)),
     }
-    temporary = path.with_name(f".{path.name}.tmp")
-    safetensors.torch.save_file({k: v.detach().cpu().contiguous() for k, v in tensors.items()}, temporary, header)
-    os.replace(temporary, path)
+    with whole_file(path) as temporary:
+        safetensors.torch.save_file({k: v.detach().cpu().contiguous() for k, v in tensors.items()}, temporary, header)
 
 
 def load_state(

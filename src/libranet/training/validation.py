@@ -6,10 +6,10 @@ from pathlib import Path
 import cv2
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from libranet.errors import InputError
+from libranet.metrics.fidelity import psnr
 from libranet.models.libranet import LiBrANet
 from libranet.training.config import ValidationConfig
 
@@ -38,11 +38,6 @@ def load_pairs(config: ValidationConfig) -> list[Pair]:
     return [Pair(name, _read(hazy_folder / name), _read(clear_folder / name)) for name in names]
 
 
-def psnr(a: Tensor, b: Tensor) -> float:
-    """Peak signal-to-noise ratio of values in [0, 1], in dB."""
-    return float(-10 * torch.log10(F.mse_loss(a.float(), b.float()).clamp_min(1e-12)))
-
-
 @torch.no_grad()
 def validate(model: LiBrANet, pairs: list[Pair], device: torch.device) -> tuple[float, float, list[Tensor]]:
     """Mean PSNR of the hazy images and of the restored ones, and the first restored images for a picture.
@@ -56,8 +51,8 @@ def validate(model: LiBrANet, pairs: list[Pair], device: torch.device) -> tuple[
         hazy, clear = (image.to(device).float()[None] / 255 for image in (pair.hazy, pair.clear))
         window = hazy[:, None].expand(-1, model.config.window, -1, -1, -1)
         restored = model(window)
-        before.append(psnr(hazy, clear))
-        after.append(psnr(restored, clear))
+        before.append(psnr(hazy[0], clear[0]))
+        after.append(psnr(restored[0], clear[0]))
         if len(pictures) < 4:
             pictures.append(torch.cat([hazy[0], restored[0], clear[0]], dim=-1).cpu())
     return float(np.mean(before)), float(np.mean(after)), pictures

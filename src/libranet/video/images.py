@@ -1,7 +1,5 @@
 """Single pictures: 8 and 16 bit, gray, colour and alpha, with their EXIF, XMP and colour profile."""
 
-import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +8,7 @@ import cv2
 import numpy as np
 
 from libranet.errors import InputError
+from libranet.whole_file import whole_file
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp")
 _DEEP = (".png", ".tif", ".tiff")
@@ -81,19 +80,8 @@ def write_image(path: str | Path, picture: Picture) -> None:
         ok, data = cv2.imencode(suffix, array, parameters)
     if not ok:
         raise InputError(f"OpenCV cannot write {path}: choose .png")
-    _replace(path, data.tobytes())
-
-
-def _replace(path: Path, data: bytes) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with whole_file(path) as temporary:
+        temporary.write_bytes(data.tobytes())
 
 
 def _bgr_to_rgb(array: np.ndarray) -> np.ndarray:

@@ -20,6 +20,21 @@ def test_a_cut_is_found_at_its_frame(a, b):
     assert cuts(scene(a, 8) + scene(b, 8)) == [8]
 
 
+def test_two_foggy_landscapes_are_told_apart():
+    """Both have a bright sky and a dark ground; only what stands in them differs."""
+    gradient = np.linspace(210, 60, 192)[:, None]
+    frames = []
+    for number in (0, 7):
+        texture = scene(number, 1)[0].astype(np.float64) - 128
+        frames += [np.clip(gradient + 0.5 * np.roll(texture, 2 * i, axis=1), 0, 255).astype(np.uint8) for i in range(4)]
+    assert cuts(frames) == [4]
+
+
+def test_noise_in_dense_fog_is_no_cut():
+    generator = np.random.default_rng(0)
+    assert cuts([generator.normal(180, 12, (192, 320)).clip(0, 255).astype(np.uint8) for _ in range(10)]) == []
+
+
 def test_deep_video_is_compared_in_its_own_range():
     assert cuts(scene(0, 5, "yuv420p10le") + scene(7, 5, "yuv420p10le"), 1023) == [5]
 

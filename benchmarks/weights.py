@@ -1,0 +1,154 @@
+"""How good the shipped weights are at 3840x2160, on photos that training never saw.
+
+    PYTHONPATH=src python3 benchmarks/weights.py --photos FOLDER --depth FOLDER --sky FOLDER [--frames 6] [--out FOLDER]
+
+Every photo becomes a short clip by a camera move over its depth map, is hazed by each of the nine regimes, and restored
+at full size as a stream. Prints, per regime: PSNR of the hazy input, of dark-channel dehazing and of the network, the
+network's gain, flicker of its output and of the clear clip (mean difference along the exact flow), and the mean shift
+of the sky's colour. Photos and maps pair up by name: PHOTO.jpg and `<folder of photos>__PHOTO.png`.
+"""
+
+import argparse
+import json
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import cv2
+import numpy as np
+import torch
+from torch import Tensor
+
+from libranet.baselines.dcp import dark_channel_dehaze
+from libranet.haze.photo_motion import CameraMove, photo_clip
+from libranet.haze.regimes import REGIMES, Regime
+from libranet.haze.scattering import add_haze, transmission
+from libranet.metrics import psnr, warp_error
+from libranet.models import LiBrANet, load_model, start_stream, stream_step
+from machine import describe_machine
+
+SIZE = (3840, 2160)
+SPAN = 25
+"""Frames over which a move is spread, as in UHV-4K; only the first few are rendered."""
+
+
+def make_clip(photo: Path, depth_folder: Path, sky_folder: Path, frames: int) -> dict[str, np.ndarray]:
+    """Clear frames, depth, exact flow and the sky of the first frame, as compact arrays."""
+    cv2.setNumThreads(1)
+    torch.set_num_threads(1)
+    image = cv2.cvtColor(cv2.imread(str(photo)), cv2.COLOR_BGR2RGB)
+    name = f"{photo.parent.name}__{photo.stem}.png"
+    full = (image.shape[1], image.shape[0])
+    depth = cv2.resize(cv2.imread(str(depth_folder / name), 0), full, interpolation=cv2.INTER_CUBIC)
+    sky = cv2.resize(cv2.imread(str(sky_folder / name), 0), SIZE, interpolation=cv2.INTER_NEAREST)
+    move = CameraMove.draw(sum(photo.stem.encode()))
+    clip = photo_clip(image, (depth / 255).astype(np.float32), move, frames=SPAN, size=SIZE)
+    moved = [frame for frame, _ in zip(clip, range(frames), strict=False)]
+    # Well inside the sky, so that a moved skyline does not count as sky.
+    inner = cv2.erode(sky, np.ones((61, 61), np.uint8), borderValue=255)
+    return {
+        "name": np.array(photo.stem),
+        "clear": np.stack([frame.image for frame in moved]),
+        "depth": np.stack([frame.depth for frame in moved]).astype(np.float16),
+        "flow": np.stack([frame.flow for frame in moved[:-1]]).astype(np.float32),
+        "sky": inner > 127,
+    }
+
+
+def restore(model: LiBrANet, hazy: Tensor) -> Tensor:  # [N, 3, H, W] -> the same
+    state, out = start_stream(model), []
+    for frame in hazy:
+        restored, state = stream_step(model, frame[None], state)
+        out += [] if restored is None else [restored[0]]
+    while state.waiting:
+        restored, state = stream_step(model, None, state)
+        assert restored is not None
+        out.append(restored[0])
+    return torch.stack(out)
+
+
+def flicker(frames: Tensor, flow: Tensor) -> float:
+    """Mean difference of consecutive frames along the flow: frame t+1, looked up from frame t."""
+    return float(np.mean([warp_error(a, b, f) for a, b, f in zip(frames[:-1], frames[1:], flow, strict=True)]))
+
+
+def measure(model: LiBrANet, clip: dict[str, Tensor], regime: Regime, *, middle: int) -> dict[str, float]:
+    """One clip in one regime. Fidelity is taken at the middle frame, flicker over all."""
+    clear, sky = clip["clear"], clip["sky"]
+    airlight = torch.tensor(regime.airlight, device=clear.device)
+    hazy = add_haze(clear, transmission(clip["depth"], regime.beta), airlight)
+    hazy = (hazy * 255).round() / 255
+    restored = (restore(model, hazy) * 255).round() / 255
+    dark, _ = dark_channel_dehaze(hazy[middle])
+    row = {
+        "hazy": psnr(hazy[middle], clear[middle]),
+        "dark_channel": psnr(dark, clear[middle]),
+        "restored": psnr(restored[middle], clear[middle]),
+        "flicker": flicker(restored, clip["flow"]),
+        "flicker_clear": flicker(clear, clip["flow"]),
+    }
+    if sky.float().mean() > 0.02:
+        shift = (restored[middle][:, sky] - clear[middle][:, sky]).mean(dim=1)
+        row["sky_shift"] = float(shift.abs().mean())
+    return row
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    for name in ("photos", "depth", "sky"):
+        parser.add_argument(f"--{name}", type=Path, required=True)
+    parser.add_argument("--model", type=Path, help="a checkpoint; the package's by default")
+    parser.add_argument("--frames", type=int, default=6)
+    parser.add_argument("--limit", type=int, default=0)
+    parser.add_argument("--rotate", action="store_true", help="one regime per photo, in turn, instead of all nine")
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    model = load_model(options.model, device=device)
+    photos = sorted(options.photos.glob("*.jpg"))[: options.limit or None]
+    rows: list[dict[str, object]] = []
+    workers = min(len(photos), 10 if device.type == "cuda" else 1)
+    # Forked children would inherit torch's thread pool without its threads and wait for them for ever.
+    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+        jobs = [pool.submit(make_clip, photo, options.depth, options.sky, options.frames) for photo in photos]
+        for index, job in enumerate(jobs):
+            arrays = job.result()
+            clip = {
+                "clear": torch.from_numpy(arrays["clear"]).permute(0, 3, 1, 2).to(device).float() / 255,
+                "depth": torch.from_numpy(arrays["depth"]).float().to(device).clamp(0, 1)[:, None],
+                "flow": torch.from_numpy(arrays["flow"]).to(device),
+                "sky": torch.from_numpy(arrays["sky"]).to(device),
+            }
+            for regime in (REGIMES[index % len(REGIMES)],) if options.rotate else REGIMES:
+                result = measure(model, clip, regime, middle=options.frames // 2)
+                rows.append({"photo": str(arrays["name"]), "regime": regime.name} | result)
+            print(f"{arrays['name']}: done", flush=True)
+    report(rows)
+    if options.out:
+        options.out.mkdir(parents=True, exist_ok=True)
+        (options.out / "weights.json").write_text(json.dumps(describe_machine() | {"rows": rows}, indent=1))
+
+
+def report(rows: list[dict[str, object]]) -> None:
+    """Means per regime and over all."""
+    print(
+        f"{'regime':<14} {'hazy':>6} {'dcp':>6} {'ours':>6} {'gain':>6} {'over dcp':>8} {'flicker':>8} {'sky shift':>9}"
+    )
+    names = [*dict.fromkeys(str(row["regime"]) for row in rows), "all"]
+    for name in names:
+        part = [row for row in rows if name in ("all", row["regime"])]
+
+        def mean(key: str, part: list[dict[str, object]] = part) -> float:
+            return float(np.mean([row[key] for row in part if key in row]))
+
+        hazy, dark, ours = mean("hazy"), mean("dark_channel"), mean("restored")
+        ratio = mean("flicker") / mean("flicker_clear")
+        print(
+            f"{name:<14} {hazy:6.2f} {dark:6.2f} {ours:6.2f} {ours - hazy:6.2f} {ours - dark:8.2f} "
+            f"{ratio:8.3f} {mean('sky_shift'):9.4f}"
+        )
+
+
+if __name__ == "__main__":
+    main()

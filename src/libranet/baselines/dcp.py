@@ -1,0 +1,131 @@
+"""Dark channel prior with a guided filter (He et al., CVPR 2009 and TPAMI 2011; guided filter ECCV 2010).
+
+The radii of the papers fit pictures of about 600x400. So that a 4K frame is treated like its own thumbnail, the
+transmission is estimated on a copy whose short side is at most `work_size`, and the guided filter's coefficients, not
+the transmission, are enlarged: the fine edges come from the full-size frame (fast guided filter, He and Sun 2015).
+"""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from libranet.errors import InputError
+
+
+@dataclass(frozen=True)
+class DarkChannelConfig:
+    """The papers' constants."""
+
+    patch: int = 15
+    """Side of the window of the dark channel, in pixels of the working copy."""
+    omega: float = 0.95
+    """How much of the haze to take away; a little is left so that distance stays visible."""
+    brightest: float = 1e-3
+    """Share of the haziest pixels that the airlight is the mean of."""
+    guide_radius: int = 60
+    """Radius of the guided filter's box, in pixels of the working copy."""
+    guide_epsilon: float = 1e-4
+    """Regularisation of the guided filter."""
+    floor: float = 0.1
+    """Smallest transmission to divide by."""
+    work_size: int = 540
+    """Short side of the working copy; a smaller frame is worked on as it is."""
+    airlight_memory: float = 0.0
+    """Share of the previous frame's airlight that is kept: 0 is the published per-frame method, 0.9 is steady."""
+
+    def __post_init__(self) -> None:
+        if self.patch < 1 or self.patch % 2 == 0:
+            raise InputError(f"expected an odd patch of at least 1 pixel, got {self.patch}")
+        for name in ("omega", "brightest", "floor"):
+            if not 0.0 < getattr(self, name) <= 1.0:
+                raise InputError(f"expected {name} in (0, 1], got {getattr(self, name)}")
+        if not 0.0 <= self.airlight_memory < 1.0:
+            raise InputError(f"expected airlight_memory in [0, 1), got {self.airlight_memory}")
+        if self.guide_radius < 1 or self.work_size < 16 or self.guide_epsilon <= 0:
+            raise InputError("expected guide_radius >= 1, work_size >= 16 and guide_epsilon > 0")
+
+
+@torch.no_grad()
+def dark_channel_dehaze(
+    frame: Tensor,  # [3, H, W] in [0, 1]
+    config: DarkChannelConfig | None = None,
+    *,
+    previous_airlight: Tensor | None = None,  # [3]
+) -> tuple[Tensor, Tensor]:  # [3, H, W] in [0, 1], [3]
+    """Remove the haze of one frame; returns the airlight too, to hand to the next frame of a clip."""
+    c = config or DarkChannelConfig()
+    height, width = frame.shape[1:]
+    step = max(1.0, min(height, width) / c.work_size)
+    size = (max(1, round(height / step)), max(1, round(width / step)))
+    small = frame[None].float()
+    if step > 1.0:
+        small = F.interpolate(small, size=size, mode="bilinear", align_corners=False, antialias=True)
+
+    airlight = estimate_airlight(small[0], dark_channel(small, c.patch)[0, 0], c.brightest)
+    if previous_airlight is not None:
+        airlight = c.airlight_memory * previous_airlight + (1 - c.airlight_memory) * airlight
+    rough = 1 - c.omega * dark_channel(small / airlight[None, :, None, None], c.patch)
+    slope, offset = guided_coefficients(_grey(small), rough, c.guide_radius, c.guide_epsilon)
+    if step > 1.0:
+        slope, offset = (
+            F.interpolate(m, size=(height, width), mode="bilinear", align_corners=False) for m in (slope, offset)
+        )
+    transmission = (slope * _grey(frame[None].float()) + offset)[0].clamp(c.floor, 1.0)
+    a = airlight[:, None, None]
+    return ((frame - a) / transmission + a).clamp(0.0, 1.0).to(frame.dtype), airlight
+
+
+def dark_channel(
+    image: Tensor,  # [B, 3, h, w]
+    patch: int,
+) -> Tensor:  # [B, 1, h, w]
+    """The smallest value of any colour within the patch around each pixel; the border is repeated outwards."""
+    darkest, radius = image.amin(dim=1, keepdim=True), patch // 2
+    rows = -F.max_pool2d(-F.pad(darkest, (radius, radius, 0, 0), mode="replicate"), (1, patch), stride=1)
+    return -F.max_pool2d(-F.pad(rows, (0, 0, radius, radius), mode="replicate"), (patch, 1), stride=1)
+
+
+def estimate_airlight(
+    image: Tensor,  # [3, h, w]
+    dark: Tensor,  # [h, w]
+    share: float,
+) -> Tensor:  # [3], at least 0.05
+    """The mean colour of the pixels with the largest dark channel."""
+    count = max(1, int(share * dark.numel()))
+    places = dark.flatten().topk(count).indices
+    return image.flatten(1)[:, places].mean(dim=1).clamp_min(0.05)
+
+
+def guided_coefficients(
+    guide: Tensor,  # [B, 1, h, w]
+    target: Tensor,  # [B, 1, h, w]
+    radius: int,
+    epsilon: float,
+) -> tuple[Tensor, Tensor]:  # [B, 1, h, w] twice
+    """Slope and offset of the local linear model target = slope * guide + offset, averaged over their windows."""
+    mean = _box_mean(torch.cat((guide, target, guide * guide, guide * target), dim=1), radius)
+    g, t, gg, gt = mean.split(1, dim=1)
+    slope = (gt - g * t) / (gg - g * g + epsilon)
+    return tuple(_box_mean(torch.cat((slope, t - slope * g), dim=1), radius).split(1, dim=1))  # type: ignore[return-value]
+
+
+def _box_mean(
+    maps: Tensor,  # [B, C, h, w]
+    radius: int,
+) -> Tensor:  # [B, C, h, w]
+    """Mean over a (2r+1)-square cut off at the border, from running sums, so that its cost does not grow with r."""
+    for axis in (2, 3):
+        length = maps.shape[axis]
+        sums = F.pad(maps.double().cumsum(axis), (1, 0, 0, 0) if axis == 3 else (0, 0, 1, 0))
+        places = torch.arange(length, device=maps.device)
+        high, low = (places + radius + 1).clamp(max=length), (places - radius).clamp(min=0)
+        counts = (high - low).view(-1, 1) if axis == 2 else (high - low)
+        maps = (sums.index_select(axis, high) - sums.index_select(axis, low)) / counts
+    return maps.float()
+
+
+def _grey(image: Tensor) -> Tensor:  # [B, 3, H, W] -> [B, 1, H, W]
+    weights = image.new_tensor((0.299, 0.587, 0.114))[None, :, None, None]
+    return (image * weights).sum(dim=1, keepdim=True)

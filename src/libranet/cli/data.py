@@ -1,0 +1,99 @@
+"""`libranet data`: look at a data set and prove that it is whole."""
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from libranet.data.clip import Clip
+from libranet.data.dataset import CLIPS_FOLDER, DatasetInfo, find_damage
+from libranet.errors import InputError
+from libranet.haze.regimes import PAPER_HAZY_PSNR
+from libranet.haze.report import write_report
+from libranet.haze.screening import screen_clip
+
+
+class Action(str, Enum):
+    """What to do with the data set."""
+
+    check = "check"
+    show = "show"
+    report = "report"
+
+
+def data(
+    action: Annotated[Action, typer.Argument(help="check the files, show the clips, or write report.html.")],
+    folder: Annotated[Path, typer.Argument(help="A folder that `libranet synth` made.")],
+    remeasure: Annotated[
+        bool, typer.Option("--remeasure", help="With check: measure the five checks again, from the files.")
+    ] = False,
+) -> None:
+    """Check, show or report on a data set made by `libranet synth`."""
+    if action is Action.check:
+        _check(folder, remeasure)
+    elif action is Action.show:
+        _show(folder)
+    else:
+        print(write_report(folder))
+
+
+def _check(folder: Path, remeasure: bool) -> None:
+    """Every file there with the right checksum, every accepted clip with five passed checks."""
+    info = DatasetInfo.load(folder)
+    if not info.complete:
+        raise InputError(f"expected a complete data set in {folder}; run its `libranet synth` command again")
+    names = info.names("all", flagged=True)
+    problems: list[str] = []
+    for name in names:
+        damage = find_damage(folder, name)
+        problems += damage
+        if not damage:
+            clip = Clip(folder / CLIPS_FOLDER / name)
+            checks = screen_clip(clip)[0] if remeasure else clip.info.checks
+            if name not in info.flagged:
+                problems += [
+                    f"{clip.folder}: {check.name} is {check.value}, over its limit {check.threshold}"
+                    for check in checks
+                    if not check.passed
+                ]
+    console = Console(highlight=False, soft_wrap=True)
+    for problem in problems:
+        console.print(f"[red]problem:[/] {escape(problem)}")
+    if problems:
+        raise InputError(f"{len(problems)} problems in {folder}; the first: {problems[0]}")
+    console.print(f"{len(names)} clips whole, {len(names) - len(info.flagged)} accepted, {len(info.flagged)} flagged")
+
+
+def _show(folder: Path) -> None:
+    info = DatasetInfo.load(folder)
+    table = Table(title=str(folder), title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("clip", overflow="fold")
+    for heading in ("source", "size", "frames", "regime", "dB", "part"):
+        table.add_column(heading, no_wrap=True, justify="right" if heading in ("frames", "dB") else "left")
+    values = []
+    for name in info.names("all", flagged=True):
+        clip = Clip(folder / CLIPS_FOLDER / name).info
+        part = next((part for part, names in info.split.items() if name in names), "flagged")
+        values.append(clip.hazy_psnr)
+        table.add_row(
+            name,
+            clip.source["kind"],
+            f"{clip.width}x{clip.height}",
+            str(clip.frames),
+            clip.regime,
+            f"{clip.hazy_psnr:.2f}",
+            part,
+            style=None if clip.accepted else "yellow",
+        )
+    console = Console()
+    console.print(table)
+    if values:
+        console.print(f"mean hazy PSNR {np.mean(values):.2f} dB (the paper's UHV-4K: {PAPER_HAZY_PSNR} dB)")
+    for name, reason in info.failures.items():
+        console.print(f"[red]no clip:[/] {name}: {escape(reason)}")

@@ -1,0 +1,233 @@
+"""`libranet eval`: measure models on a data set and write a report."""
+
+import platform
+import shutil
+import sys
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+import libranet
+from libranet.data.dataset import Split
+from libranet.errors import InputError
+from libranet.evaluation.clips import EvalClip, open_dataset
+from libranet.evaluation.efficiency import measure_efficiency
+from libranet.evaluation.metric_table import choose_metrics
+from libranet.evaluation.paper import choose_table
+from libranet.evaluation.report import ReportContent, render_report
+from libranet.evaluation.restorers import PACKAGED_NAME, Restorer, open_restorers
+from libranet.evaluation.results import RUN_FILE, ClipResult, ResultStore, write_text
+from libranet.evaluation.runner import default_report_folder, evaluate, smallest_size
+from libranet.evaluation.scores import FlowChoice, Scores, prepare_scores
+from libranet.evaluation.summary import summarise_clip, summarise_models
+from libranet.evaluation.summary_file import write_summaries
+from libranet.evaluation.tables import PrintedTable, compare_efficiency, compare_with_paper, format_estimate
+from libranet.models import packaged_weights
+
+
+def evaluate_command(
+    dataset: Annotated[
+        Path | None,
+        typer.Argument(help="A set of ours, a folder with hazy/ and clear/, or hazy frames or videos alone."),
+    ] = None,
+    *,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(help="identity, dcp, libranet, truth (oracle) or a checkpoint, as [NAME=]PATH; repeatable."),
+    ] = None,
+    metrics: Annotated[
+        str, typer.Option(help="Names or groups (fidelity, temporal, noref, downstream), with commas, or all.")
+    ] = "all",
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder of the report.")] = None,
+    split: Annotated[Split, typer.Option(help="Part of a set of ours.")] = "test",
+    table: Annotated[
+        list[str] | None,
+        typer.Option(help="Print a table of the paper with our rows in it: main, temporal, downstream, efficiency."),
+    ] = None,
+    flow: Annotated[
+        FlowChoice, typer.Option(help="Estimator for tOF; auto is raft if its weights are there.")
+    ] = "auto",
+    detector: Annotated[
+        Path | None, typer.Option(help="yolov8n, yolov8s or fastestdet from the cache, or a file.")
+    ] = None,
+    segmenter: Annotated[Path | None, typer.Option(help="Folder of a transformers segmentation network.")] = None,
+    clips: Annotated[int | None, typer.Option(min=1, help="Only the first so many clips.")] = None,
+    frames: Annotated[int | None, typer.Option(min=1, help="Only the first so many frames of each clip.")] = None,
+    stills: Annotated[bool, typer.Option(help="Every image is a clip of its own.")] = False,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    cache: Annotated[Path | None, typer.Option(help="Cache folder of third-party weights.")] = None,
+    fresh: Annotated[bool, typer.Option(help="Forget the results in the report's folder.")] = False,
+) -> None:
+    """Measure models on a data set: CSV files, summary.json and a self-contained HTML report. Run again to resume."""
+    console = Console() if sys.stdout.isatty() else Console(width=120)
+    chosen = choose_metrics(metrics)
+    wanted = [choose_table(name) for name in table or []]
+    if dataset is None:
+        if wanted != ["efficiency"]:
+            raise InputError("expected a data set to measure on; only --table efficiency does without one")
+        _print_table(
+            console, _measure_efficiency(open_restorers(model or _default_models(console), device=device), device)
+        )
+        return
+    found = open_dataset(dataset, split=split, stills=stills)[:clips]
+    paired = _check_pairs(found)
+    restorers = open_restorers(model or _default_models(console), device=device)
+    scores = prepare_scores(
+        chosen,
+        paired=paired,
+        smallest=smallest_size(found),
+        flow=flow,
+        detector=detector,
+        segmenter=segmenter,
+        cache=cache,
+        device=device,
+    )
+    store = _open_store(output or default_report_folder(dataset), fresh)
+    store.begin(
+        {
+            "dataset": str(dataset.resolve()),
+            "metrics": [metric.name for metric in chosen if metric.name not in scores.not_measured],
+            "estimators": scores.estimators(),
+            "frames": frames,
+        }
+    )
+    subject = _choose_subject(restorers)
+    results = _run(console, found, restorers, scores, store, subject=subject, frames=frames, device=device)
+
+    summaries = [summarise_clip(result) for result in results]
+    models = summarise_models(summaries)
+    tables: list[PrintedTable] = []
+    for name in wanted:
+        if name == "efficiency":
+            tables.append(_measure_efficiency(restorers, device))
+        else:
+            tables.append(compare_with_paper(name, models, dataset=dataset.name, not_measured=scores.not_measured))
+    content = ReportContent(
+        dataset=dataset.resolve().name,
+        paired=paired,
+        created=datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
+        version=libranet.__version__,
+        machine=_machine(device),
+        subject=subject,
+        metrics=chosen,
+        not_measured=scores.not_measured,
+        estimators=scores.estimators(),
+        seconds=dict(scores.seconds),
+        results=results,
+        clips=summaries,
+        tables=tables,
+    )
+    write_summaries(content, store.folder)
+    write_text(store.folder / "report.html", render_report(content, store))
+    _print_summary(console, content)
+    for printed in tables:
+        _print_table(console, printed)
+    console.print(f"report: {store.folder / 'report.html'}", soft_wrap=True)
+
+
+def _measure_efficiency(restorers: list[Restorer], device: str) -> PrintedTable:
+    return compare_efficiency([row for r in restorers for row in measure_efficiency(r, device=device)])
+
+
+def _check_pairs(clips: list[EvalClip]) -> bool:
+    paired = [clip.clear is not None for clip in clips]
+    if any(paired) and not all(paired):
+        missing = clips[paired.index(False)].name
+        raise InputError(f"expected ground truth for every clip or for none, and clip {missing} has none")
+    return all(paired)
+
+
+def _default_models(console: Console) -> list[str]:
+    models = ["identity", "dcp"]
+    if packaged_weights().is_file():
+        return [*models, PACKAGED_NAME]
+    console.print("the package has no weights of its own: measuring identity and dcp only; add --model PATH")
+    return models
+
+
+def _choose_subject(restorers: list[Restorer]) -> str:
+    """The worst frames of the report are those of the last model that is more than a reference point."""
+    real = [r.name for r in restorers if r.name not in ("identity", "dcp", "truth")]
+    others = [r.name for r in restorers if r.name != "truth"]
+    return (real or others or ["truth"])[-1]
+
+
+def _open_store(folder: Path, fresh: bool) -> ResultStore:
+    if fresh and folder.exists():
+        if any(folder.iterdir()) and not (folder / RUN_FILE).is_file():
+            raise InputError(f"{folder} is not the folder of an evaluation, so --fresh will not delete it")
+        shutil.rmtree(folder)
+    return ResultStore(folder)
+
+
+def _run(
+    console: Console,
+    clips: list[EvalClip],
+    restorers: list[Restorer],
+    scores: Scores,
+    store: ResultStore,
+    *,
+    subject: str,
+    frames: int | None,
+    device: str,
+) -> list[ClipResult]:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    total = sum(min(len(clip), frames or len(clip)) for clip in clips)
+    done: dict[str, int] = {}
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("frames", total=total)
+
+        def show(clip: str, index: int) -> None:
+            done[clip] = index
+            bar.update(task, completed=sum(done.values()), description=clip)
+
+        return evaluate(
+            clips, restorers, scores, store, subject=subject, limit_frames=frames, device=device, report=show
+        )
+
+
+def _print_summary(console: Console, content: ReportContent) -> None:
+    table = Table(title=f"{content.dataset}: mean over clips ± 95 % interval", title_justify="left")
+    models = summarise_models(content.clips)
+    table.add_column("measure")
+    for model in models:
+        table.add_column(model, justify="right")
+    for metric in content.measured:
+        cells = (format_estimate(values.get(metric.name), metric.digits) for values in models.values())
+        table.add_row(f"{metric.label} {metric.arrow}", *cells)
+    console.print(table)
+    for name, value in content.estimators.items():
+        console.print(f"{name}: {value}", soft_wrap=True, highlight=False)
+    for reason in dict.fromkeys(content.not_measured.values()):
+        labels = ", ".join(m.label for m in content.metrics if content.not_measured.get(m.name) == reason)
+        console.print(f"[yellow]not measured: {labels}[/] ({reason})", soft_wrap=True, highlight=False)
+    if content.seconds:
+        times = ", ".join(f"{name} {value:.1f} s" for name, value in content.seconds.items())
+        console.print(f"time per measure: {times}", soft_wrap=True, highlight=False)
+
+
+def _print_table(console: Console, printed: PrintedTable) -> None:
+    table = Table(title=printed.title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("method", overflow="fold")
+    table.add_column("source", overflow="fold")
+    for heading in printed.headings:
+        table.add_column(heading, justify="right", overflow="fold")
+    for row in printed.rows:
+        style = "bold" if row.source == "measured" else "dim"
+        table.add_row(row.method, row.source, *row.cells, style=style)
+    console.print(table)
+    console.print(f"{printed.note}.", soft_wrap=True, highlight=False)
+
+
+def _machine(device: str) -> str:
+    if torch.device(device).type == "cuda":
+        return torch.cuda.get_device_name(torch.device(device))
+    threads = torch.get_num_threads()
+    return f"{platform.machine()} CPU, {threads} thread{'' if threads == 1 else 's'}"

@@ -1,0 +1,147 @@
+"""`libranet synth`: paired hazy video from any clean source, or from none at all."""
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from libranet.cli.frame_size import parse_size
+from libranet.data.dataset import DatasetInfo
+from libranet.errors import InputError
+from libranet.haze.depth import DepthEstimator, Meaning
+from libranet.haze.depth_onnx import OnnxDepth
+from libranet.haze.depth_prior import LayoutPrior
+from libranet.haze.depth_transformers import DEPTH_ANYTHING_V2, TransformersDepth
+from libranet.haze.flow import DisFlow, FlowEstimator
+from libranet.haze.flow_raft import RaftFlow
+from libranet.haze.report import write_report
+from libranet.haze.sources import find_sources
+from libranet.haze.synthesize import PRESETS, Outcome, synthesize
+
+
+def synth(
+    sources: Annotated[list[str], typer.Argument(help="Videos, photos, folders of them, or the word: procedural.")],
+    *,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the data set; run again to resume.")],
+    preset: Annotated[Literal["uhv4k", "mini"], typer.Option(help="25 frames of 4K, or 10 of 960x540.")] = "uhv4k",
+    depth: Annotated[str, typer.Option(help="prior, hf (Depth Anything V2), hf:FOLDER_OR_ID, or onnx:FILE.")] = "prior",
+    depth_output: Annotated[
+        Literal["disparity", "distance"], typer.Option(help="What the depth model gives: large is near, or far.")
+    ] = "disparity",
+    flow: Annotated[str, typer.Option(help="dis, raft, or raft:WEIGHTS.")] = "dis",
+    seed: Annotated[int, typer.Option(help="Same seed, same files.")] = 0,
+    workers: Annotated[int | None, typer.Option(help="Clips made at once; default one per core, two at 4K.")] = None,
+    scenes: Annotated[int | None, typer.Option(help="How many clips 'procedural' gives.")] = None,
+    frames: Annotated[int | None, typer.Option(help="Frames per clip, instead of the preset's.")] = None,
+    size: Annotated[str | None, typer.Option(help="WIDTHxHEIGHT at most, instead of the preset's.")] = None,
+    folders: Annotated[
+        Literal["auto", "frames", "photos"], typer.Option(help="What a folder of images holds.")
+    ] = "auto",
+    licence: Annotated[str, typer.Option(help="Licence of the sources, for clip.json.")] = "not stated",
+    angstrom: Annotated[float, typer.Option(help="Wavelength dependence of scattering, 0 to 4.")] = 0.0,
+    noise: Annotated[float, typer.Option(help="Sensor noise on hazy frames, standard deviation in 0..1.")] = 0.0,
+    device: Annotated[str, typer.Option(help="Where scenes and models run: cpu, cuda.")] = "cpu",
+) -> None:
+    """Make hazy, clear, depth, transmission and flow for every clip, check them, and write a report."""
+    base = PRESETS[preset]
+    config = replace(
+        base,
+        seed=seed,
+        scenes=base.scenes if scenes is None else scenes,
+        frames=base.frames if frames is None else frames,
+        size=base.size if size is None else parse_size(size),
+        angstrom=angstrom,
+        noise=noise,
+    )
+    cores = os.cpu_count() or 1
+    workers = workers if workers is not None else min(cores, 2 if config.size[0] > 1920 else cores)
+    found = find_sources(sources, scenes=config.scenes, seed=seed, folders=folders, licence=licence, device=device)
+    console = Console(stderr=True, highlight=False)
+    with _Bars(console, len(found)) as bars:
+        info = synthesize(
+            found,
+            output,
+            config,
+            depth=_choose_depth(depth, depth_output, device),
+            flow=_choose_flow(flow, device),
+            workers=workers,
+            progress=bars.step,
+            finished=bars.finish,
+        )
+    page = write_report(output)
+    _summary(console, info, output, page)
+
+
+def _choose_depth(text: str, meaning: Meaning, device: str) -> Callable[[int], DepthEstimator]:
+    kind, _, rest = text.partition(":")
+    if kind == "prior" and not rest:
+        return LayoutPrior
+    if kind == "hf":
+        model = TransformersDepth(rest or DEPTH_ANYTHING_V2, device=device, meaning=meaning)
+        return lambda seed: model
+    if kind == "onnx" and rest:
+        network = OnnxDepth(rest, meaning=meaning)
+        return lambda seed: network
+    raise InputError(f"expected --depth as prior, hf, hf:FOLDER_OR_ID or onnx:FILE, got {text!r}")
+
+
+def _choose_flow(text: str, device: str) -> FlowEstimator:
+    kind, _, rest = text.partition(":")
+    if text == "dis":
+        return DisFlow()
+    if kind == "raft":
+        return RaftFlow(rest or None, device=device)
+    raise InputError(f"expected --flow as dis, raft or raft:WEIGHTS, got {text!r}")
+
+
+def _summary(console: Console, info: DatasetInfo, output: Path, page: Path) -> None:
+    made = sum(len(names) for names in info.split.values())
+    parts = ", ".join(f"{len(names)} {part}" for part, names in info.split.items())
+    console.print(f"{made} clips accepted ({parts}) in {output}; report: {page}")
+    for name, checks in info.flagged.items():
+        console.print(f"[yellow]flagged:[/] {name} failed: {', '.join(checks)}; it is in neither part")
+    if info.failures:
+        reasons = "; ".join(info.failures.values())
+        raise InputError(f"{len(info.failures)} of {len(info.generator['sources'])} sources gave no clip: {reasons}")
+
+
+class _Bars:
+    """One bar for the whole job and one per clip at work."""
+
+    def __init__(self, console: Console, clips: int) -> None:
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            console=console,
+        )
+        self._console = console
+        self._whole = self._progress.add_task("clips", total=clips)
+        self._clips: dict[str, TaskID] = {}
+
+    def __enter__(self) -> "_Bars":
+        self._progress.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._progress.stop()
+
+    def step(self, name: str, stage: str, done: int, total: int) -> None:
+        if name not in self._clips:
+            self._clips[name] = self._progress.add_task(name, total=total)
+        self._progress.update(self._clips[name], description=f"  {name} [dim]{stage}", completed=done, total=total)
+
+    def finish(self, outcome: Outcome) -> None:
+        task = self._clips.pop(outcome.name, None)
+        if task is not None:
+            self._progress.remove_task(task)
+        if outcome.error:
+            self._console.print(f"[red]failed:[/] {outcome.name}: {escape(outcome.error)}")
+        self._progress.advance(self._whole)

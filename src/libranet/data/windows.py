@@ -1,0 +1,100 @@
+"""Windows of T frames with the centre's ground truth, as a torch Dataset."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from libranet.data.frames import Box
+from libranet.data.maps import read_map
+from libranet.data.pairs import PairedClip
+from libranet.errors import InputError
+
+
+@dataclass(frozen=True)
+class WindowConfig:
+    """What one training or test sample is."""
+
+    window: int = 5
+    """T, odd; the centre frame is the one to restore. Beyond a clip's ends its first or last frame is repeated."""
+    crop: int | None = 512
+    """Side of the square crop, at the same place in every frame; None for whole frames."""
+    random: bool = True
+    """Crop anywhere and flip, by seed, epoch and index; False crops the centre."""
+    maps: tuple[str, ...] = ()
+    """Maps of the centre frame to add, of: depth, transmission, flow."""
+    all_clear: bool = False
+    """Ground truth for all T frames instead of the centre's alone."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.window < 1 or self.window % 2 == 0:
+            raise InputError(f"expected an odd window length, got T={self.window}")
+        if self.crop is not None and self.crop < 16:
+            raise InputError(f"expected a crop of at least 16, got {self.crop}")
+        if self.random and "flow" in self.maps:
+            raise InputError("expected random=False with flow maps: a mirrored flow would point the wrong way")
+
+
+class ClipWindows(Dataset[dict[str, Tensor]]):
+    """Every frame of every clip once, as {"hazy": [T, 3, h, w], "clear": [3, h, w], maps [C, h, w]}, in [0, 1].
+
+    A sample depends only on the seed, the epoch and its index, so an interrupted run resumes exactly and any number of
+    loader workers gives the same data.
+    """
+
+    def __init__(self, clips: Sequence[PairedClip], config: WindowConfig | None = None) -> None:
+        self.clips = list(clips)
+        self.config = config or WindowConfig()
+        self.epoch = 0
+        self.places = [(clip, frame) for clip in range(len(self.clips)) for frame in range(len(self.clips[clip]))]
+        if not self.places:
+            raise InputError("expected at least one clip with frames, got none")
+        for clip in self.clips:
+            missing = [name for name in self.config.maps if name not in clip.maps]
+            if missing:
+                raise InputError(f"expected the maps {missing} in {clip.name}; this set has {sorted(clip.maps)}")
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Draw other crops. Call before the epoch's loader starts its workers."""
+        self.epoch = epoch
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        config = self.config
+        number, centre = self.places[index]
+        clip = self.clips[number]
+        rng = np.random.default_rng((config.seed, self.epoch, index))
+        box = self._box(clip, rng)
+        mirror = config.random and bool(rng.integers(2))
+        radius = config.window // 2
+        frames = [min(max(centre + step, 0), len(clip) - 1) for step in range(-radius, radius + 1)]
+        hazy = torch.stack([_as_tensor(clip.hazy.read(frame, box)) for frame in frames])
+        truth = frames if config.all_clear else [centre]
+        clear = torch.stack([_as_tensor(clip.clear.read(frame, box)) for frame in truth])
+        sample = {"hazy": hazy, "clear": clear if config.all_clear else clear[0]}
+        for name in config.maps:
+            sample[name] = torch.from_numpy(read_map(clip.maps[name][centre], name, box))
+        return {name: value.flip(-1) for name, value in sample.items()} if mirror else sample
+
+    def _box(self, clip: PairedClip, rng: np.random.Generator) -> Box | None:
+        side = self.config.crop
+        if side is None:
+            return None
+        width, height = clip.hazy.size
+        if min(width, height) < side:
+            raise InputError(
+                f"expected frames of at least {side}x{side} for the crop, got {width}x{height}: {clip.name}"
+            )
+        if not self.config.random:
+            return Box((height - side) // 2, (width - side) // 2, side, side)
+        return Box(int(rng.integers(height - side + 1)), int(rng.integers(width - side + 1)), side, side)
+
+
+def _as_tensor(image: np.ndarray) -> Tensor:  # [H, W, 3] 8 bit -> [3, H, W] in [0, 1]
+    return torch.from_numpy(np.ascontiguousarray(image.transpose(2, 0, 1))).float() / 255.0

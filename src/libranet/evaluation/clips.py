@@ -1,0 +1,142 @@
+"""What there is to evaluate on: our data-set folders, hazy/ beside clear/, or hazy frames and videos alone."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from libranet.data.clip import Clip
+from libranet.data.dataset import DATASET_FILE, Split, open_clips
+from libranet.data.frames import VIDEO_SUFFIXES, FrameFiles, FrameSequence, VideoFrames, decode_video, list_images
+from libranet.data.pairs import folder_pairs
+from libranet.errors import InputError
+
+HAZY_NAMES = ("hazy", "input", "haze")
+CLEAR_NAMES = ("clear", "gt", "GT")
+
+
+@dataclass(frozen=True)
+class EvalClip:
+    """One clip to restore and, where known, what it should look like."""
+
+    name: str
+    hazy: FrameSequence
+    clear: FrameSequence | None = None
+    regime: str = ""
+    """The haze regime of a synthetic set; empty elsewhere."""
+
+    def __post_init__(self) -> None:
+        if len(self.hazy) == 0:
+            raise InputError(f"expected frames in clip {self.name}, found none")
+        if self.clear is None:
+            return
+        if len(self.clear) != len(self.hazy):
+            raise InputError(
+                f"expected as many clear as hazy frames in clip {self.name}, "
+                f"got {len(self.clear)} clear and {len(self.hazy)} hazy"
+            )
+        if self.clear.size != self.hazy.size:
+            clear, hazy = (f"{width}x{height}" for width, height in (self.clear.size, self.hazy.size))
+            raise InputError(
+                f"expected clear frames of the hazy frames' size in clip {self.name}, got {clear} and {hazy}"
+            )
+
+    def __len__(self) -> int:
+        return len(self.hazy)
+
+    def frames(self, limit: int | None = None) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
+        """Hazy and clear frames [H, W, 3] RGB 8 bit in order, one pair at a time."""
+        count = min(len(self), limit or len(self))
+        clear = _read_all(self.clear, count) if self.clear is not None else None
+        size = self.hazy.size[::-1]
+        for index, image in enumerate(_read_all(self.hazy, count)):
+            truth = next(clear, None) if clear is not None else None
+            if clear is not None and truth is None:
+                raise InputError(f"clip {self.name}: the clear side ends at frame {index} of {count}")
+            for side, frame in (("hazy", image), ("clear", truth)):
+                if frame is not None and frame.shape[:2] != size:
+                    found = f"{frame.shape[1]}x{frame.shape[0]}"
+                    raise InputError(
+                        f"expected every frame of clip {self.name} to be {size[1]}x{size[0]}, "
+                        f"got {found} for the {side} frame {index}"
+                    )
+            yield image, truth
+
+
+def open_dataset(path: str | Path, *, split: Split = "test", stills: bool = False) -> list[EvalClip]:
+    """Find out what lies at `path` and list its clips.
+
+    A folder with dataset.json is a set of ours; its `split` part is used, or all of it if that part is empty. A folder
+    with hazy/ and clear/ (or gt/) is a paired set of frames, of folders of frames, or of videos. A video, a folder of
+    videos, of frames or of folders of frames is an unpaired set. With `stills`, every image is a clip of its own.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise InputError(f"no data set at {path}: check the path")
+    if (path / DATASET_FILE).is_file():
+        clips = [_from_dataset(clip) for clip in open_clips(path, split) or open_clips(path, "all")]
+    else:
+        hazy, clear = (_child(path, names) for names in (HAZY_NAMES, CLEAR_NAMES))
+        if hazy is not None and clear is not None:
+            clips = [EvalClip(pair.name, pair.hazy, pair.clear) for pair in folder_pairs(hazy, clear)]
+            if len(clips) == 1 and clips[0].name == hazy.name:
+                clips = [EvalClip(path.resolve().name, clips[0].hazy, clips[0].clear)]
+        elif clear is not None:
+            raise InputError(f"{path} has {clear.name}/ but no hazy/ beside it: there is nothing to restore")
+        else:
+            clips = _unpaired(hazy or path)
+    if stills:
+        clips = [still for clip in clips for still in _split_stills(clip)]
+    if not clips:
+        raise InputError(f"expected a data set with at least one clip, and {path} has none")
+    names = [clip.name for clip in clips]
+    if len(set(names)) < len(names):
+        double = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"expected different clip names in {path}, got {double!r} twice")
+    return clips
+
+
+def _from_dataset(clip: Clip) -> EvalClip:
+    return EvalClip(clip.info.name, clip.sequence("hazy"), clip.sequence("clear"), clip.info.regime)
+
+
+def _split_stills(clip: EvalClip) -> list[EvalClip]:
+    """Photographs that have nothing to do with each other; they may differ in size."""
+    if not isinstance(clip.hazy, FrameFiles) or not (clip.clear is None or isinstance(clip.clear, FrameFiles)):
+        raise InputError(f"expected image files for stills, and clip {clip.name} is a video")
+    clear = [None] * len(clip) if clip.clear is None else [FrameFiles((path,)) for path in clip.clear.paths]
+    pairs = zip(clip.hazy.paths, clear, strict=True)
+    return [EvalClip(f"{clip.name}-{path.stem}", FrameFiles((path,)), truth, clip.regime) for path, truth in pairs]
+
+
+def _unpaired(path: Path) -> list[EvalClip]:
+    if path.is_file():
+        if path.suffix.lower() not in VIDEO_SUFFIXES:
+            raise InputError(f"expected a video or a folder, got the file {path}")
+        return [EvalClip(path.stem, VideoFrames(path))]
+    if files := list_images(path):
+        return [EvalClip(path.resolve().name, FrameFiles(files))]
+    entries = sorted(path.iterdir())
+    clips = [EvalClip(entry.name, FrameFiles(list_images(entry))) for entry in entries if _holds_images(entry)]
+    return clips + [EvalClip(e.stem, VideoFrames(e)) for e in entries if e.suffix.lower() in VIDEO_SUFFIXES]
+
+
+def _holds_images(path: Path) -> bool:
+    return path.is_dir() and bool(list_images(path))
+
+
+def _child(path: Path, names: tuple[str, ...]) -> Path | None:
+    return next((path / name for name in names if (path / name).is_dir()), None)
+
+
+def _read_all(frames: FrameSequence, count: int) -> Iterator[np.ndarray]:
+    """In order; a video is decoded once from its start instead of being searched for every frame."""
+    if isinstance(frames, VideoFrames):
+        for index, (_, image) in enumerate(decode_video(frames.path)):
+            if index == count:
+                return
+            yield image
+    else:
+        for index in range(count):
+            yield frames.read(index)

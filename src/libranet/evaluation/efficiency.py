@@ -1,0 +1,110 @@
+"""Parameters, GFLOPs, frames per second and peak memory of a model at the four sizes people ask about."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from libranet.evaluation.restorers import LiBrANetRestorer, Restorer
+from libranet.models.cost import measure_cost
+
+SIZES: tuple[tuple[str, int, int], ...] = (
+    ("720p", 1280, 720),
+    ("1080p", 1920, 1080),
+    ("4K", 3840, 2160),
+    ("8K", 7680, 4320),
+)
+
+
+@dataclass(frozen=True)
+class Efficiency:
+    """One model at one size, as a stream: every frame is encoded once."""
+
+    model: str
+    size: str
+    width: int
+    height: int
+    parameters: int
+    gflops: float | None
+    """For one window as the paper counts, two per multiply-add; None where the method is not a network."""
+    fps: float
+    """Restored frames per second, frames already in memory, over `frames` steps after one step of warm-up."""
+    peak_bytes: int | None
+    """CUDA: peak of allocated memory. CPU: growth of the resident set at its peak, where the system tells."""
+    frames: int
+    device: str
+
+
+def measure_efficiency(
+    restorer: Restorer,
+    *,
+    sizes: tuple[tuple[str, int, int], ...] = SIZES,
+    frames: int = 3,
+    device: str = "cpu",
+) -> list[Efficiency]:
+    """Run the model on random frames of every size."""
+    found = []
+    for name, width, height in sizes:
+        parameters, gflops = 0, None
+        if isinstance(restorer, LiBrANetRestorer):
+            cost = measure_cost(restorer.model.config, width=width, height=height)
+            parameters, gflops = cost.parameters, cost.gflops
+        fps, peak = _run(restorer, width, height, frames, device)
+        found.append(
+            Efficiency(restorer.name, name, width, height, parameters, gflops, fps, peak, frames, _device_name(device))
+        )
+    return found
+
+
+def _run(restorer: Restorer, width: int, height: int, frames: int, device: str) -> tuple[float, int | None]:
+    frame = torch.rand(3, height, width, generator=torch.Generator().manual_seed(0)).to(device)
+    cuda = torch.device(device).type == "cuda"
+    before = _begin_peak(cuda)
+    restorer.begin()
+    while restorer.step(frame) is None:  # fill the look-ahead; the first answer is the warm-up
+        pass
+    if cuda:
+        torch.cuda.synchronize()
+    start = time.perf_counter()
+    for _ in range(frames):
+        restorer.step(frame)
+    if cuda:
+        torch.cuda.synchronize()
+    seconds = time.perf_counter() - start
+    peak = _end_peak(cuda, before)
+    restorer.begin()
+    return frames / seconds, peak
+
+
+def _begin_peak(cuda: bool) -> int | None:
+    if cuda:
+        torch.cuda.reset_peak_memory_stats()
+        return 0
+    try:
+        Path("/proc/self/clear_refs").write_text("5")  # Linux: forget the peak so far
+    except OSError:
+        return None
+    return _status_bytes("VmRSS")
+
+
+def _end_peak(cuda: bool, before: int | None) -> int | None:
+    if cuda:
+        return int(torch.cuda.max_memory_allocated())
+    peak = _status_bytes("VmHWM")
+    return None if before is None or peak is None else max(0, peak - before)
+
+
+def _status_bytes(field: str) -> int | None:
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{field}:")), None)
+
+
+def _device_name(device: str) -> str:
+    if torch.device(device).type == "cuda":
+        return torch.cuda.get_device_name(torch.device(device))
+    threads = torch.get_num_threads()
+    return f"CPU, {threads} thread{'' if threads == 1 else 's'}"

@@ -1,0 +1,277 @@
+"""The report of an evaluation: one HTML file that carries its own pictures and needs nothing else."""
+
+import base64
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+
+from libranet.evaluation.metric_table import Metric
+from libranet.evaluation.panels import HEAT_RANGE, Panel, read_panel
+from libranet.evaluation.report_style import STYLE
+from libranet.evaluation.results import ClipResult, ResultStore
+from libranet.evaluation.summary import ClipSummary, Estimate, summarise_models
+from libranet.evaluation.svg import colour_of, interval_chart, line_chart
+from libranet.evaluation.tables import PrintedTable
+
+MAX_PANELS = 12
+
+
+@dataclass(frozen=True)
+class ReportContent:
+    """Everything the page shows."""
+
+    dataset: str
+    paired: bool
+    created: str
+    version: str
+    machine: str
+    subject: str
+    """The model whose worst frames are shown."""
+    metrics: tuple[Metric, ...]
+    not_measured: dict[str, str]
+    estimators: dict[str, str]
+    seconds: dict[str, float]
+    results: list[ClipResult]
+    clips: list[ClipSummary]
+    tables: list[PrintedTable]
+
+    @property
+    def models(self) -> list[str]:
+        return list(dict.fromkeys(clip.model for clip in self.clips))
+
+    @property
+    def measured(self) -> list[Metric]:
+        return [m for m in self.metrics if any(m.name in clip.values for clip in self.clips)]
+
+
+def render_report(content: ReportContent, store: ResultStore) -> str:
+    """The whole page."""
+    body = "".join(
+        (
+            _head(content),
+            _overall(content),
+            _missing(content),
+            _charts(content),
+            _regimes(content),
+            _worst_frames(content, store),
+            _per_clip(content),
+            "".join(_printed(table) for table in content.tables),
+            _how(content),
+        )
+    )
+    title = escape(f"Evaluation: {content.dataset}")
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}</style></head>'
+        f"<body><main>{body}</main></body></html>\n"
+    )
+
+
+def _head(content: ReportContent) -> str:
+    names = list(dict.fromkeys(clip.clip for clip in content.clips))
+    frames = sum(clip.frames for clip in content.clips if clip.model == content.models[0])
+    kind = "with ground truth" if content.paired else "without ground truth"
+    return (
+        f"<h1>Evaluation on {escape(content.dataset)}</h1>"
+        f'<p class="soft">{_count(len(names), "clip")}, {_count(frames, "frame")}, {kind} · '
+        f"{_count(len(content.models), 'model')} · {escape(content.created)} · libranet {escape(content.version)} · "
+        f"{escape(content.machine)}</p>"
+    )
+
+
+def _overall(content: ReportContent) -> str:
+    intro = (
+        "<h2>Result</h2><p>Mean over clips, each clip counting the same, with the 95 % confidence interval over clips. "
+        "The best value of a column is marked.</p>"
+    )
+    return intro + _estimates(content, summarise_models(content.clips))
+
+
+def _estimates(content: ReportContent, models: dict[str, dict[str, Estimate]]) -> str:
+    metrics = content.measured
+    heads = "".join(f"<th>{escape(m.label)} {m.arrow}</th>" for m in metrics)
+    rows = []
+    for index, model in enumerate(content.models):
+        cells = []
+        for metric in metrics:
+            value = models[model].get(metric.name)
+            if value is None:
+                cells.append('<td class="soft">–</td>')
+                continue
+            everyone = [v[metric.name].mean for v in models.values() if metric.name in v]
+            best = max(everyone) if metric.higher_is_better else min(everyone)
+            mark = ' class="best"' if value.mean == best and len(set(everyone)) > 1 else ""
+            interval = "" if value.half_width is None else f" <small>± {value.half_width:.{metric.digits}f}</small>"
+            cells.append(f"<td{mark}>{value.mean:.{metric.digits}f}{interval}</td>")
+        rows.append(f"<tr><td>{_swatch(index)}{escape(model)}</td>{''.join(cells)}</tr>")
+    return f'<div class="wide"><table><tr><th>model</th>{heads}</tr>{"".join(rows)}</table></div>'
+
+
+def _missing(content: ReportContent) -> str:
+    if not content.not_measured:
+        return ""
+    reasons: dict[str, list[str]] = {}
+    for metric in content.metrics:
+        if metric.name in content.not_measured:
+            reasons.setdefault(content.not_measured[metric.name], []).append(metric.label)
+    items = "".join(f"<li><b>{escape(', '.join(labels))}</b>: {escape(why)}</li>" for why, labels in reasons.items())
+    return f'<div class="missing">Not measured:<ul>{items}</ul></div>'
+
+
+def _charts(content: ReportContent) -> str:
+    models = summarise_models(content.clips)
+    charts = []
+    for metric in content.measured:
+        values = {
+            name: (v[metric.name].mean, v[metric.name].half_width) for name, v in models.items() if metric.name in v
+        }
+        better = "higher" if metric.higher_is_better else "lower"
+        chart = interval_chart(values, digits=metric.digits)
+        charts.append(
+            f'<div><h3>{escape(metric.label)} <span class="soft">({better} is better)</span></h3>{chart}</div>'
+        )
+    return f'<h2>Models side by side</h2><div class="charts">{"".join(charts)}</div>'
+
+
+def _regimes(content: ReportContent) -> str:
+    regimes = sorted({clip.regime for clip in content.clips if clip.regime})
+    if not regimes:
+        return ""
+    parts = ["<h2>By haze regime</h2>"]
+    for regime in regimes:
+        chosen = [clip for clip in content.clips if clip.regime == regime]
+        count = len({clip.clip for clip in chosen})
+        parts.append(f'<h3>{escape(regime)} <span class="soft">({_count(count, "clip")})</span></h3>')
+        parts.append(_estimates(content, summarise_models(content.clips, regime=regime)))
+    return "".join(parts)
+
+
+def _worst_frames(content: ReportContent, store: ResultStore) -> str:
+    found: list[tuple[Panel, str]] = []
+    for name in dict.fromkeys(clip.clip for clip in content.clips):
+        panel = read_panel(store.clip_folder(name))
+        if panel is not None:
+            found.append((panel, name))
+    if not found:
+        return ""
+    found.sort(key=lambda pair: pair[0].value)
+    shown = found[:MAX_PANELS]
+    more = "" if len(shown) == len(found) else f" The {len(shown)} worst of {len(found)} clips are shown."
+    legend = "".join(f"<span>{_swatch(i)}{escape(m)}</span>" for i, m in enumerate(content.models))
+    place = "its error is largest" if content.paired else "it has most detail"
+    intro = (
+        "<h2>Worst frames first</h2><p>For every clip, the frame with the "
+        f"{escape(shown[0][0].chosen_by)}, whole and as a crop at full size where {place}. The third row is the "
+        "change since the frame before, |J<sub>t</sub> − J<sub>t−1</sub>|, on one scale: 0 "
+        f'<span class="scale"></span> {HEAT_RANGE:g} and above.{more}</p><p class="legend">{legend}</p>'
+    )
+    return intro + "".join(_panel(content, store, panel, name) for panel, name in shown)
+
+
+def _panel(content: ReportContent, store: ResultStore, panel: Panel, name: str) -> str:
+    folder = store.clip_folder(name)
+    views = ["hazy", *(m for m in content.models if m not in ("identity", "truth"))] + (
+        ["clear"] if content.paired else []
+    )
+    views = [view for view in views if (folder / f"{view}.jpg").is_file()]
+    by_model = {r.model: r.frames for r in content.results if r.clip == name}
+    strips = []
+    for suffix in ("", "-crop", "-change"):
+        cells = []
+        for view in views:
+            picture = folder / f"{view}{suffix}.jpg"
+            if not picture.is_file():
+                continue
+            caption = _caption(content, by_model, view, panel.frame) if suffix == "" else ""
+            cells.append(f'<figure><img alt="{escape(view)}" src="{_embed(picture)}">{caption}</figure>')
+        if cells:
+            columns = f"grid-template-columns: repeat({len(views)}, minmax(0, 480px))"
+            strips.append(f'<div class="strip" style="{columns}">{"".join(cells)}</div>')
+    metric = "psnr" if any("psnr" in frame for frames in by_model.values() for frame in frames) else "tof"
+    series = {m: [frame.get(metric, float("nan")) for frame in by_model.get(m, [])] for m in content.models}
+    chart = line_chart(series, unit="PSNR in dB" if metric == "psnr" else "tOF")
+    return f'<div class="panel"><h3>{escape(name)}, frame {panel.frame}</h3>{"".join(strips)}{chart}</div>'
+
+
+def _caption(content: ReportContent, by_model: dict[str, list[dict[str, float]]], view: str, frame: int) -> str:
+    source = "identity" if view == "hazy" else view
+    values = by_model.get(source, [])
+    numbers = []
+    if frame < len(values):
+        wanted = [m for m in content.measured if m.name in values[frame]][:3]
+        numbers = [f"{m.label} {values[frame][m.name]:.{m.digits}f}" for m in wanted]
+    return f"<figcaption><b>{escape(view)}</b><br>{escape(' · '.join(numbers)) or '&nbsp;'}</figcaption>"
+
+
+def _per_clip(content: ReportContent) -> str:
+    metrics = content.measured
+    first = metrics[0] if metrics else None
+    clips = [clip for clip in content.clips if clip.model == content.subject]
+    if first is not None:
+        sign = 1 if first.higher_is_better else -1
+        clips.sort(key=lambda clip: sign * clip.values.get(first.name, 0.0))
+    heads = "".join(f"<th>{escape(m.label)}</th>" for m in metrics)
+    rows = []
+    for name in [clip.clip for clip in clips]:
+        for clip in (c for c in content.clips if c.clip == name):
+            cells = "".join(
+                f"<td>{clip.values[m.name]:.{m.digits}f}</td>" if m.name in clip.values else "<td>–</td>"
+                for m in metrics
+            )
+            worst = "–" if clip.worst_frame is None else str(clip.worst_frame)
+            speed = f"{clip.frames / clip.seconds:.2f}" if clip.seconds > 0.01 * clip.frames else "–"
+            rows.append(
+                f'<tr><td>{escape(name)}</td><td class="text">{escape(clip.model)}</td>'
+                f'<td class="text">{escape(clip.regime)}</td>{cells}<td>{worst}</td><td>{speed}</td></tr>'
+            )
+    table = (
+        f'<div class="wide"><table><tr><th>clip</th><th>model</th><th>regime</th>{heads}<th>worst frame</th>'
+        f"<th>frames/s</th></tr>{''.join(rows)}</table></div>"
+    )
+    summary = f"{_count(len(clips), 'clip')}, worst first"
+    return f"<h2>Every clip</h2><details open><summary>{summary}</summary>{table}</details>"
+
+
+def _printed(table: PrintedTable) -> str:
+    heads = "".join(f"<th>{escape(h)}</th>" for h in table.headings)
+    rows = "".join(
+        f'<tr class="{row.source}"><td>{escape(row.method)}</td><td class="text">{row.source}'
+        f"</td>{''.join(f'<td>{escape(cell)}</td>' for cell in row.cells)}</tr>"
+        for row in table.rows
+    )
+    return (
+        f"<h2>{escape(table.title)}</h2><p>{escape(table.note)}.</p>"
+        f'<div class="wide"><table><tr><th>method</th><th>source</th>{heads}</tr>{rows}</table></div>'
+    )
+
+
+def _how(content: ReportContent) -> str:
+    estimators = "".join(f"<li>{escape(k)}: {escape(v)}</li>" for k, v in content.estimators.items())
+    total = sum(content.seconds.values())
+    times = "".join(
+        f"<tr><td>{escape(name)}</td><td>{value:.1f}</td></tr>" for name, value in content.seconds.items() if value > 0
+    )
+    timing = (
+        f"<table><tr><th>measure</th><th>seconds in this run</th></tr>{times}</table>"
+        if total > 0
+        else '<p class="soft">All results were taken over from an earlier run.</p>'
+    )
+    return (
+        "<h2>How it was measured</h2><p>Frames are rounded to 8 bit before they are measured. PSNR and SSIM are those "
+        "of RGB with a data range of 1, SSIM with an 11×11 Gaussian window of σ = 1.5; equal frames count as 100 dB. "
+        "tOF is the mean absolute difference to the flow-warped frame before, with the flow of the clear frames (or of "
+        "the hazy ones where there are none). σ-PSNR is the standard deviation of PSNR within a clip. The formulas are "
+        f"in docs/evaluation.md.</p><ul>{estimators}</ul>{timing}"
+    )
+
+
+def _embed(path: Path) -> str:
+    return "data:image/jpeg;base64," + base64.b64encode(path.read_bytes()).decode("ascii")
+
+
+def _swatch(index: int) -> str:
+    return f'<span class="swatch" style="background:{colour_of(index)}"></span>'
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,120 @@
+"""What a run leaves behind: one CSV per model and clip, written whole, so that a stopped run goes on where it was."""
+
+import csv
+import io
+import json
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from libranet.errors import InputError
+from libranet.whole_file import whole_file
+
+RUN_FILE = "run.json"
+CLIPS_FOLDER = "clips"
+
+
+@dataclass(frozen=True)
+class ClipResult:
+    """The measurements of one model on one clip."""
+
+    model: str
+    clip: str
+    regime: str
+    frames: list[dict[str, float]]
+    """Metric name to value, one per frame."""
+    seconds: float
+    """Time that the model took for the clip."""
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file that appears under its name only when whole."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """The same for bytes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(path) as temporary:
+        temporary.write_bytes(data)
+
+
+class ResultStore:
+    """The folder of one evaluation."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def begin(self, settings: dict[str, Any]) -> None:
+        """Record what is measured, or check that the folder's earlier results were measured the same way."""
+        path = self.folder / RUN_FILE
+        if path.is_file():
+            try:
+                earlier = json.loads(path.read_text())
+            except ValueError:
+                raise InputError(f"{path} is damaged: use another folder for this evaluation") from None
+            for key, value in settings.items():
+                if earlier.get(key) != json.loads(json.dumps(value)):
+                    raise InputError(
+                        f"{self.folder} has results of other settings ({key}): use another folder or add --fresh"
+                    )
+            return
+        if self.folder.is_file():
+            raise InputError(f"expected a folder for the report, got the file {self.folder}")
+        write_text(path, json.dumps(settings, indent=2) + "\n")
+
+    def clip_folder(self, clip: str) -> Path:
+        """Where a clip's results are."""
+        return self.folder / CLIPS_FOLDER / re.sub(r"[^\w.-]", "_", clip)
+
+    def find(self, model: str, fingerprint: str, clip: str) -> ClipResult | None:
+        """An earlier result of this very model, or None."""
+        path = self.clip_folder(clip) / f"{model}.csv"
+        if not path.is_file():
+            return None
+        try:
+            rows = list(csv.reader(io.StringIO(path.read_text())))
+            note = json.loads(rows[0][1])
+            if note["fingerprint"] != fingerprint or note["clip"] != clip:
+                return None
+            names = rows[1][1:]
+            frames = [{n: float(v) for n, v in zip(names, row[1:], strict=True) if v != ""} for row in rows[2:]]
+        except (ValueError, IndexError, KeyError, TypeError):
+            return None
+        return ClipResult(model, clip, note["regime"], frames, note["seconds"])
+
+    def save(self, result: ClipResult, fingerprint: str) -> None:
+        """Write one model's result on one clip."""
+        names = sorted({name for frame in result.frames for name in frame})
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        note = {
+            "fingerprint": fingerprint,
+            "clip": result.clip,
+            "regime": result.regime,
+            "seconds": round(result.seconds, 4),
+        }
+        writer.writerow(["#", json.dumps(note)])
+        writer.writerow(["frame", *names])
+        for index, frame in enumerate(result.frames):
+            writer.writerow([index, *(repr(frame[name]) if name in frame else "" for name in names)])
+        write_text(self.clip_folder(result.clip) / f"{result.model}.csv", text.getvalue())
+
+
+def write_frames_csv(path: Path, results: list[ClipResult]) -> None:
+    """All frames of all models in one table."""
+    names = sorted({name for result in results for frame in result.frames for name in frame})
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["model", "clip", "regime", "frame", *names])
+    for result in results:
+        for index, frame in enumerate(result.frames):
+            values = [_cell(frame[name]) if name in frame else "" for name in names]
+            writer.writerow([result.model, result.clip, result.regime, index, *values])
+    write_text(path, text.getvalue())
+
+
+def _cell(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.8g}"

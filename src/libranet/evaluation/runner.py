@@ -1,0 +1,212 @@
+"""Running models over clips, all models side by side, so that each frame is read and its motion found once."""
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from libranet.errors import InputError
+from libranet.evaluation.clips import EvalClip
+from libranet.evaluation.panels import PanelWriter
+from libranet.evaluation.restorers import Restorer
+from libranet.evaluation.results import ClipResult, ResultStore
+from libranet.evaluation.scores import FrameToScore, Scores
+
+Report = Callable[[str, int], None]
+"""Told the clip and how many of its frames are done."""
+
+
+@dataclass
+class _Lane:
+    """One model on its way through a clip."""
+
+    restorer: Restorer
+    ready: deque[Tensor] = field(default_factory=deque)
+    previous: Tensor | None = None
+    frames: list[dict[str, float]] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def feed(self, frame: Tensor | None) -> bool:
+        """Give the model a frame (or ask for its last ones); True if a restored one came out."""
+        start = time.perf_counter()
+        restored = self.restorer.step(frame)
+        if restored is not None and restored.is_cuda:
+            torch.cuda.synchronize()
+        self.seconds += time.perf_counter() - start
+        if restored is None:
+            return False
+        self.ready.append(round_to_8_bit(restored))
+        return True
+
+
+@dataclass(frozen=True)
+class _Source:
+    """One frame of the data set, kept until every model has restored it."""
+
+    hazy: Tensor
+    clear: Tensor | None
+
+
+def round_to_8_bit(
+    image: Tensor,  # [3, H, W] in [0, 1]
+) -> Tensor:  # [3, H, W], multiples of 1/255
+    """What a frame is once written to an 8-bit file: every measure is taken on this."""
+    return (image.float().clamp(0.0, 1.0) * 255.0).round() / 255.0
+
+
+def evaluate(
+    clips: list[EvalClip],
+    restorers: list[Restorer],
+    scores: Scores,
+    store: ResultStore,
+    *,
+    subject: str,
+    limit_frames: int | None = None,
+    device: str = "cpu",
+    report: Report | None = None,
+) -> list[ClipResult]:
+    """Measure every model on every clip, taking over what the store already has."""
+    results = []
+    for clip in clips:
+        known = {r.name: store.find(r.name, r.fingerprint, clip.name) for r in restorers}
+        missing = [restorer for restorer in restorers if known[restorer.name] is None]
+        if missing:
+            fresh = _run_clip(
+                clip, missing, scores, store, subject=subject, limit_frames=limit_frames, device=device, report=report
+            )
+            for restorer in missing:
+                store.save(fresh[restorer.name], restorer.fingerprint)
+            known |= fresh
+        elif report:
+            report(clip.name, min(len(clip), limit_frames or len(clip)))
+        results += [result for restorer in restorers if (result := known[restorer.name]) is not None]
+    return results
+
+
+def _run_clip(
+    clip: EvalClip,
+    restorers: list[Restorer],
+    scores: Scores,
+    store: ResultStore,
+    *,
+    subject: str,
+    limit_frames: int | None,
+    device: str,
+    report: Report | None,
+) -> dict[str, ClipResult]:
+    lanes = [_Lane(restorer) for restorer in restorers]
+    for lane in lanes:
+        lane.restorer.begin()
+    chosen = subject if any(lane.restorer.name == subject for lane in lanes) else lanes[-1].restorer.name
+    scoring = _Scoring(clip, lanes, scores, PanelWriter(store.clip_folder(clip.name)), chosen)
+    waiting: deque[_Source] = deque()
+    for hazy, clear in clip.frames(limit_frames):
+        source = _Source(_to_tensor(hazy, device), None if clear is None else _to_tensor(clear, device))
+        waiting.append(source)
+        for lane in lanes:
+            if lane.restorer.sees == "clear" and source.clear is None:
+                raise InputError(f"the model {lane.restorer.name} needs ground truth, and clip {clip.name} has none")
+            lane.feed(source.clear if lane.restorer.sees == "clear" else source.hazy)
+        _score_ready(waiting, lanes, scoring, report)
+    for lane in lanes:
+        while lane.feed(None):
+            pass
+    _score_ready(waiting, lanes, scoring, report)
+    if waiting:
+        raise InputError(f"a model returned fewer frames than it was given in clip {clip.name}")
+    scoring.panels.save()
+    return {
+        lane.restorer.name: ClipResult(lane.restorer.name, clip.name, clip.regime, lane.frames, lane.seconds)
+        for lane in lanes
+    }
+
+
+def _score_ready(waiting: deque[_Source], lanes: list[_Lane], scoring: "_Scoring", report: Report | None) -> None:
+    while waiting and all(lane.ready for lane in lanes):
+        scoring.score(waiting.popleft())
+        if report:
+            report(scoring.clip.name, scoring.index)
+
+
+@dataclass
+class _Scoring:
+    """Measures the frames of one clip in order."""
+
+    clip: EvalClip
+    lanes: list[_Lane]
+    scores: Scores
+    panels: PanelWriter
+    subject: str
+    index: int = 0
+    before: _Source | None = None
+
+    def score(self, source: _Source) -> None:
+        # The motion is that of the clear frames where they exist: it is the same for all models.
+        guide = source.hazy if source.clear is None else source.clear
+        earlier = (
+            None if self.before is None else (self.before.clear if self.before.clear is not None else self.before.hazy)
+        )
+        flow = self.scores.find_flow(guide, earlier)
+        features = self.scores.clear_features(source.clear)
+        restored = {lane.restorer.name: lane.ready.popleft() for lane in self.lanes}
+        for lane in self.lanes:
+            frame = FrameToScore(restored[lane.restorer.name], source.clear, lane.previous, flow, features)
+            lane.frames.append(self.scores.measure(frame))
+        self._take_pictures(source, restored)
+        for lane in self.lanes:
+            lane.previous = restored[lane.restorer.name]
+        self.before = source
+        self.index += 1
+
+    def _take_pictures(self, source: _Source, restored: dict[str, Tensor]) -> None:
+        lane = next(lane for lane in self.lanes if lane.restorer.name == self.subject)
+        value, measure = _badness(lane.frames[-1], self.index)
+        if self.panels.fixed is None and self.index == 0 and len(self.clip) > 1:
+            return  # a first frame has no change to show
+        if not self.panels.wants(self.index, value):
+            return
+        views = {"hazy": source.hazy, **restored} | ({} if source.clear is None else {"clear": source.clear})
+        before = {lane.restorer.name: lane.previous for lane in self.lanes if lane.previous is not None}
+        if self.before is not None:
+            before |= {"hazy": self.before.hazy} | ({} if self.before.clear is None else {"clear": self.before.clear})
+        self.panels.take(
+            self.index,
+            value,
+            f"{measure} of {self.subject}",
+            subject=_to_array(restored[self.subject]),
+            views={name: _to_array(view) for name, view in views.items()},
+            previous={name: _to_array(view) for name, view in before.items()},
+            truth=None if source.clear is None else _to_array(source.clear),
+        )
+
+
+def _badness(frame: dict[str, float], index: int) -> tuple[float, str]:
+    """A value that is lowest for the worst frame, and its name: PSNR, else steadiness, else the middle of the clip."""
+    if "psnr" in frame:
+        return frame["psnr"], "lowest PSNR"
+    if "tof" in frame:
+        return -frame["tof"], "largest tOF"
+    return float(index != 1), "second frame"
+
+
+def _to_tensor(image: np.ndarray, device: str) -> Tensor:  # [H, W, 3] 8 bit -> [3, H, W] in [0, 1]
+    return torch.from_numpy(image).to(device).permute(2, 0, 1).float().div_(255.0).contiguous()
+
+
+def _to_array(image: Tensor) -> np.ndarray:  # [3, H, W] in [0, 1] -> [H, W, 3] 8 bit
+    return (image * 255.0).round().to(torch.uint8).permute(1, 2, 0).contiguous().cpu().numpy()
+
+
+def smallest_size(clips: list[EvalClip]) -> tuple[int, int]:
+    """(width, height) of the smallest clip, which decides what can be measured."""
+    return min((clip.hazy.size for clip in clips), key=lambda size: (min(size), size))
+
+
+def default_report_folder(dataset: Path) -> Path:
+    """Where a report goes unless the user says otherwise."""
+    return Path(f"eval-{dataset.resolve().name}")

@@ -1,0 +1,196 @@
+"""The measures of one run, made ready once: weights loaded, estimator chosen, reasons for what is not measured."""
+
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from torch import Tensor
+
+from libranet.errors import CheckpointError, LibraNetError
+from libranet.evaluation.metric_table import Metric
+from libranet.evaluation.perception_models import Detector, Segmenter, open_detector, open_segmenter
+from libranet.metrics.brisque import brisque
+from libranet.metrics.fidelity import psnr, ssim
+from libranet.metrics.flow import DisFlow, FlowEstimator, RaftFlow
+from libranet.metrics.lpips import Lpips
+from libranet.metrics.niqe import niqe
+from libranet.metrics.perception import measure_detections, measure_segmentation
+from libranet.metrics.raft import RaftSmall
+from libranet.metrics.temporal import warp_error
+from libranet.thirdparty import find_model, find_weights, load_weights
+from libranet.thirdparty.cache import explain_absence
+
+FlowChoice = Literal["auto", "raft", "dis"]
+PSNR_OF_EQUAL_FRAMES = 100.0
+"""Recorded in place of infinity, so that means stay numbers."""
+
+
+@dataclass(frozen=True)
+class FrameToScore:
+    """One restored frame with all that its measures look at."""
+
+    restored: Tensor  # [3, H, W] in [0, 1], rounded to 8 bit
+    clear: Tensor | None  # [3, H, W]
+    previous: Tensor | None  # [3, H, W], the restored frame before
+    flow: Tensor | None  # [2, H, W], to the frame before
+    clear_features: list[Tensor] | None
+    """LPIPS features of `clear`, computed once for all models."""
+
+
+@dataclass
+class Scores:
+    """Ready measures, and the time each has taken."""
+
+    metrics: tuple[Metric, ...]
+    not_measured: dict[str, str]
+    """Reason by metric name."""
+    lpips: Lpips | None = None
+    flow: FlowEstimator | None = None
+    niqe_parameters: dict[str, Tensor] | None = None
+    brisque_regression: dict[str, Tensor] | None = None
+    detector: Detector | None = None
+    segmenter: Segmenter | None = None
+    seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+
+    def wants(self, name: str) -> bool:
+        """Whether this measure was asked for and can be taken."""
+        return any(m.name == name for m in self.metrics) and name not in self.not_measured
+
+    def estimators(self) -> dict[str, str]:
+        """The names of the networks behind the measures, for the report."""
+        parts = {"tof": self.flow, "detection": self.detector, "segmentation": self.segmenter}
+        named = {key: part.name for key, part in parts.items() if part is not None}
+        if self.lpips is not None:
+            named["lpips"] = f"LPIPS v0.1 ({self.lpips.backbone})"
+        return named
+
+    def clear_features(self, clear: Tensor | None) -> list[Tensor] | None:
+        """The reference's half of LPIPS."""
+        if clear is None or self.lpips is None or not self.wants("lpips"):
+            return None
+        return self._timed("lpips", lambda: self.lpips.features(clear))  # type: ignore[union-attr]
+
+    def find_flow(self, current: Tensor, previous: Tensor | None) -> Tensor | None:
+        """The motion that tOF compensates, once for all models."""
+        if previous is None or self.flow is None or not self.wants("tof"):
+            return None
+        return self._timed("tof", lambda: self.flow.estimate(current, previous))  # type: ignore[union-attr]
+
+    def measure(self, frame: FrameToScore) -> dict[str, float]:
+        """Every per-frame measure that applies to this frame."""
+        found: dict[str, float] = {}
+        restored, clear = frame.restored, frame.clear
+        if clear is not None and self.wants("psnr"):
+            value = self._timed("psnr", lambda: psnr(restored, clear))
+            found["psnr"] = min(value, PSNR_OF_EQUAL_FRAMES)
+        if clear is not None and self.wants("ssim"):
+            found["ssim"] = self._timed("ssim", lambda: ssim(restored, clear))
+        if frame.clear_features is not None and self.lpips is not None:
+            lpips, reference = self.lpips, frame.clear_features
+            found["lpips"] = self._timed("lpips", lambda: lpips.distance(lpips.features(restored), reference))
+        if frame.previous is not None and frame.flow is not None:
+            before, flow = frame.previous, frame.flow
+            found["tof"] = self._timed("tof", lambda: warp_error(restored, before, flow))
+        if self.niqe_parameters is not None and self.wants("niqe"):
+            parameters = self.niqe_parameters
+            found["niqe"] = self._timed("niqe", lambda: niqe(restored, parameters))
+        if self.brisque_regression is not None and self.wants("brisque"):
+            regression = self.brisque_regression
+            found["brisque"] = self._timed("brisque", lambda: brisque(restored, regression))
+        if self.detector is not None:
+            found |= self._timed("detection", lambda: self._detect(restored))
+        if self.segmenter is not None:
+            found |= self._timed("segmentation", lambda: self._segment(restored))
+        return {name: value for name, value in found.items() if self.wants(name)}
+
+    def _detect(self, image: Tensor) -> dict[str, float]:
+        assert self.detector is not None
+        boxes, scores = self.detector.detect(image)
+        m = measure_detections(boxes, scores, width=image.shape[2], height=image.shape[1])
+        return {"det": m.count, "conf": m.confidence, "highconf": m.high_confidence, "smallobj": m.small}
+
+    def _segment(self, image: Tensor) -> dict[str, float]:
+        assert self.segmenter is not None
+        m = measure_segmentation(self.segmenter.segment(image), self.segmenter.classes)
+        return {"bdrye": m.boundary, "classh": m.entropy, "numcomp": m.components}
+
+    def _timed(self, name: str, work: Callable):  # type: ignore[no-untyped-def, type-arg]
+        start = time.perf_counter()
+        result = work()
+        self.seconds[name] += time.perf_counter() - start
+        return result
+
+
+def prepare_scores(
+    metrics: tuple[Metric, ...],
+    *,
+    paired: bool,
+    smallest: tuple[int, int] = (4096, 4096),
+    flow: FlowChoice = "auto",
+    detector: Path | None = None,
+    segmenter: Path | None = None,
+    cache: Path | None = None,
+    device: str = "cpu",
+) -> Scores:
+    """Load what the measures need. What is missing becomes a reason, not an error, except for paths the user named."""
+    scores = Scores(metrics, {})
+    for metric in metrics:
+        if "reference" in metric.needs and not paired:
+            scores.not_measured[metric.name] = "the set has no ground truth"
+    if scores.wants("musiq"):
+        scores.not_measured["musiq"] = (
+            "this release has no MUSIQ network, and its weights cannot be had offline: "
+            "https://huggingface.co/chaofengc/IQA-PyTorch-Weights, file musiq_koniq_ckpt-e95806b9.pth"
+        )
+    if scores.wants("niqe") and min(smallest) < 194:
+        scores.not_measured["niqe"] = f"NIQE needs frames of at least 194x194, the smallest clip is {smallest}"
+    if scores.wants("lpips") and (state := _weights(scores, "lpips", "lpips-alexnet", cache)):
+        scores.lpips = Lpips(state, device=device)
+    if scores.wants("niqe"):
+        scores.niqe_parameters = _weights(scores, "niqe", "niqe", cache)
+    if scores.wants("brisque"):
+        scores.brisque_regression = _weights(scores, "brisque", "brisque", cache)
+    if scores.wants("tof"):
+        scores.flow = _choose_flow(flow, cache, device)
+    _prepare_perception(scores, detector, segmenter, cache, device)
+    return scores
+
+
+def _prepare_perception(
+    scores: Scores, detector: Path | None, segmenter: Path | None, cache: Path | None, device: str
+) -> None:
+    detection = [m.name for m in scores.metrics if "detector" in m.needs]
+    segmentation = [m.name for m in scores.metrics if "segmenter" in m.needs]
+    if detection and detector is not None:
+        scores.detector = open_detector(detector, device, cache=cache)
+    elif detection:
+        reason = (
+            "no detector given (--detector PATH, or yolov8n, yolov8s, fastestdet from the cache); the paper's "
+            f"{explain_absence(find_model('yolov8x'))}"
+        )
+        scores.not_measured |= dict.fromkeys(detection, reason)
+    if segmentation and segmenter is not None:
+        scores.segmenter = open_segmenter(segmenter, device)
+    elif segmentation:
+        reason = f"no segmenter given (--segmenter PATH); the paper's {explain_absence(find_model('segformer-b5'))}"
+        scores.not_measured |= dict.fromkeys(segmentation, reason)
+
+
+def _weights(scores: Scores, metric: str, name: str, cache: Path | None) -> dict[str, Tensor] | None:
+    try:
+        return load_weights(find_model(name), cache)
+    except LibraNetError as error:
+        scores.not_measured[metric] = str(error)
+        return None
+
+
+def _choose_flow(choice: FlowChoice, cache: Path | None, device: str) -> FlowEstimator:
+    raft = find_model("raft-small")
+    if choice == "dis" or (choice == "auto" and find_weights(raft, cache) is None):
+        return DisFlow()
+    if find_weights(raft, cache) is None:
+        raise CheckpointError(explain_absence(raft))
+    return RaftFlow(RaftSmall.from_weights(load_weights(raft, cache), device=device))

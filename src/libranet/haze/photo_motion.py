@@ -1,0 +1,197 @@
+"""A photo becomes a clip: the camera moves past it in two and a half dimensions, with the photo's depth.
+
+Near things move more than far ones. Every frame is sampled from the photo itself through a map found by splatting the
+photo's pixels forward into a depth buffer; what the move uncovers is filled with the mirrored background beside it.
+The flow follows from the same maps and is exact wherever the next frame still shows the thing.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+import torch
+
+from libranet.data.arrays import Field, Image, Plane
+
+TEAR = 0.35
+"""Depth steps that pull neighbouring pixels apart by more than this fraction of a pixel open a gap behind them."""
+
+
+@dataclass(frozen=True)
+class CameraMove:
+    """How far the camera goes over the clip. Lengths are fractions of the frame's width."""
+
+    pan: tuple[float, float]
+    """Shift of everything, as from a turn of the camera."""
+    parallax: tuple[float, float]
+    """Further shift of the nearest pixels, as from a step sideways."""
+    dolly: float
+    """Growth of the nearest pixels over the clip, as from a step forward; negative for backward."""
+
+    @classmethod
+    def draw(cls, seed: int) -> "CameraMove":
+        """A gentle hand-held or drone-like move."""
+        rng = np.random.default_rng((seed, 25))
+        angles = rng.uniform(0.0, 2.0 * np.pi, 2)
+        pan, parallax = rng.uniform(0.005, 0.03), rng.uniform(0.008, 0.02)
+        return cls(
+            pan=(float(pan * np.cos(angles[0])), float(0.5 * pan * np.sin(angles[0]))),
+            parallax=(float(parallax * np.cos(angles[1])), float(0.5 * parallax * np.sin(angles[1]))),
+            dolly=float(rng.uniform(-0.06, 0.06)),
+        )
+
+    @property
+    def margin(self) -> float:
+        """How much larger than the frame the photo must be, so that no border comes into view."""
+        shift = max(abs(p) + abs(q) for p, q in zip(self.pan, self.parallax, strict=True))
+        return (1.0 + 2.0 * shift) / (1.0 - abs(self.dolly))
+
+    @property
+    def gap(self) -> float:
+        """The widest strip that the move can uncover beside a near thing."""
+        return 0.5 * max(map(abs, self.parallax)) + 0.5 * abs(self.dolly)
+
+
+@dataclass(frozen=True)
+class MovedFrame:
+    """One frame of the clip."""
+
+    image: Image
+    depth: Plane
+    """The photo's depth, moved along."""
+    flow: Field
+    filled: np.ndarray
+    """True where the move uncovered what the photo does not show."""
+
+
+def photo_clip(
+    photo: Image,  # [H, W, 3]
+    depth: Plane,  # [H, W] in [0, 1], 1 is far
+    move: CameraMove,
+    *,
+    frames: int,
+    size: tuple[int, int],  # (width, height) of the frames
+    start: int = 0,
+) -> Iterator[MovedFrame]:
+    """Render the move, from frame `start` on. The photo is cropped to the frame's shape."""
+    canvas = _cover(photo, size, move.margin)
+    near = 1.0 - _cover(depth, size, move.margin)
+    for index in range(start, frames):
+        yield _render(canvas, near, move, size, index=index, frames=frames)
+
+
+def _render(
+    canvas: Image, near: Plane, move: CameraMove, size: tuple[int, int], *, index: int, frames: int
+) -> MovedFrame:
+    span = max(frames - 1, 1)
+    time, after_time = index / span, (index + 1) / span
+    width, height = size
+    rows, columns = near.shape
+    grid_x = np.arange(columns, dtype=np.float32)[None, :] - (columns - 1) / 2
+    grid_y = np.arange(rows, dtype=np.float32)[:, None] - (rows - 1) / 2
+    x, y = _project(grid_x, grid_y, near, move, time=time, width=width)
+    x += (width - 1) / 2
+    y += (height - 1) / 2
+    source, known = _splat(x, y, near, _whole(x, y), size)
+    # A torn slope adds its own width, which is at most the gap / TEAR, to the strip that the move uncovers.
+    reach = round(width * move.gap * (1.0 + 1.0 / TEAR)) + 4
+    map_x, map_y, filled = _backward_map(source, known, x, y, near, size=size, reach=reach)
+    image = cv2.remap(canvas, map_x, map_y, cv2.INTER_CUBIC, borderMode=cv2.BORDER_REFLECT_101)
+    moved = cv2.remap(near, map_x, map_y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT_101)
+    here_x, here_y = map_x - (columns - 1) / 2, map_y - (rows - 1) / 2
+    now = _project(here_x, here_y, moved, move, time=time, width=width)
+    after = _project(here_x, here_y, moved, move, time=after_time, width=width)
+    flow = np.stack([after[0] - now[0], after[1] - now[1]])
+    return MovedFrame(image, 1.0 - moved, flow, filled)
+
+
+def _project(
+    x: np.ndarray, y: np.ndarray, near: Plane, move: CameraMove, *, time: float, width: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Where canvas points, counted from the centre, lie in the frame at `time` in 0 .. 1. Nothing ever grows over 1."""
+    swing = time - 0.5
+    closeness = time if move.dolly >= 0 else 1.0 - time
+    scale = 1.0 - abs(move.dolly) * (1.0 - closeness) * near
+    shift_x = width * swing * (move.pan[0] + move.parallax[0] * near)
+    shift_y = width * swing * (move.pan[1] + move.parallax[1] * near)
+    return x * scale + shift_x, y * scale + shift_y
+
+
+def _whole(x: Plane, y: Plane) -> np.ndarray:
+    """False on the slopes between near and far that the move would stretch like rubber."""
+    whole = np.ones(x.shape, bool)
+    for plane, axis in ((x, 1), (y, 0), (x, 0), (y, 1)):
+        gap = np.abs(np.diff(plane, axis=axis) - (1.0 if (plane is x) == (axis == 1) else 0.0)) > TEAR
+        first = (slice(None), slice(None, -1)) if axis == 1 else (slice(None, -1), slice(None))
+        second = (slice(None), slice(1, None)) if axis == 1 else (slice(1, None), slice(None))
+        whole[first] &= ~gap
+        whole[second] &= ~gap
+    return whole
+
+
+def _splat(x: Plane, y: Plane, near: Plane, whole: np.ndarray, size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """For every frame pixel the index of the nearest canvas pixel that lands beside it, and whether there is one.
+
+    Depth and index travel in one integer and the largest one wins, so the result does not depend on the order.
+    """
+    width, height = size
+    points = np.flatnonzero(whole.ravel())
+    rank = (near.ravel()[points] * 65535).astype(np.int64)
+    key = torch.from_numpy((rank << 32) | points)
+    buffer = torch.full((height * width,), -1, dtype=torch.int64)
+    left, top = np.floor(x.ravel()[points]).astype(np.int64), np.floor(y.ravel()[points]).astype(np.int64)
+    for step_y in (0, 1):
+        for step_x in (0, 1):
+            column, row = left + step_x, top + step_y
+            inside = torch.from_numpy((column >= 0) & (column < width) & (row >= 0) & (row < height))
+            target = torch.from_numpy(row * width + column)
+            buffer.scatter_reduce_(0, target[inside], key[inside], reduce="amax")
+    found = buffer.numpy().reshape(height, width)
+    return np.where(found >= 0, found & 0xFFFFFFFF, 0), found >= 0
+
+
+def _backward_map(
+    source: np.ndarray, known: np.ndarray, x: Plane, y: Plane, near: Plane, *, size: tuple[int, int], reach: int
+) -> tuple[Plane, Plane, np.ndarray]:
+    """Canvas coordinates of every frame pixel, sub-pixel exact where known, mirrored background where not."""
+    width, height = size
+    columns = near.shape[1]
+    frame_x = np.arange(width, dtype=np.float32)[None, :]
+    frame_y = np.arange(height, dtype=np.float32)[:, None]
+    map_x = (source % columns).astype(np.float32) + frame_x - x.ravel()[source]
+    map_y = (source // columns).astype(np.float32) + frame_y - y.ravel()[source]
+    filled = ~known
+    if filled.any():
+        nearness = np.where(known, near.ravel()[source], 2.0).astype(np.float32)
+        side = 2 * reach + 1
+        background = known & (nearness <= cv2.erode(nearness, np.ones((side, side), np.uint8)) + 0.1)
+        _, labels = cv2.distanceTransformWithLabels(
+            (~background).astype(np.uint8), cv2.DIST_L2, 5, labelType=cv2.DIST_LABEL_PIXEL
+        )
+        seeds = np.zeros(int(labels.max()) + 1, np.int64)
+        seeds[labels[background]] = np.flatnonzero(background.ravel())
+        hole = np.flatnonzero(filled.ravel())
+        seed = seeds[labels.ravel()[hole]]
+        mirror_x = np.clip(2 * (seed % width) - hole % width, 0, width - 1)
+        mirror_y = np.clip(2 * (seed // width) - hole // width, 0, height - 1)
+        mirror = mirror_y * width + mirror_x
+        mirror = np.where(background.ravel()[mirror], mirror, seed)
+        map_x.ravel()[hole] = map_x.ravel()[mirror]
+        map_y.ravel()[hole] = map_y.ravel()[mirror]
+    return map_x, map_y, filled
+
+
+def _cover(values: np.ndarray, size: tuple[int, int], margin: float) -> np.ndarray:
+    """Crop the centre to the frame's shape and resize it to the frame times the margin."""
+    width, height = round(size[0] * margin), round(size[1] * margin)
+    rows, columns = values.shape[:2]
+    scale = min(columns / width, rows / height)
+    crop_w, crop_h = min(round(width * scale), columns), min(round(height * scale), rows)
+    left, top = (columns - crop_w) // 2, (rows - crop_h) // 2
+    part = np.ascontiguousarray(values[top : top + crop_h, left : left + crop_w])
+    if values.dtype == np.uint8:
+        method = cv2.INTER_AREA if scale > 1 else cv2.INTER_CUBIC
+    else:
+        method = cv2.INTER_AREA if scale > 1 else cv2.INTER_LINEAR
+    return np.asarray(cv2.resize(part, (width, height), interpolation=method))

@@ -1,0 +1,6 @@
+"""Measures of restored video: frames in, numbers out. What they mean, by formula, is in docs/evaluation.md."""
+
+from libranet.metrics.fidelity import psnr, ssim
+from libranet.metrics.temporal import sigma_psnr, warp_error
+
+__all__ = ["psnr", "sigma_psnr", "ssim", "warp_error"]

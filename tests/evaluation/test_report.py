@@ -1,0 +1,93 @@
+"""The page: self-contained, honest about what is missing, worst clip first."""
+
+import json
+import re
+from pathlib import Path
+
+from tiny_set import write_pairs
+
+from libranet.evaluation.clips import open_dataset
+from libranet.evaluation.metric_table import choose_metrics
+from libranet.evaluation.report import ReportContent, render_report
+from libranet.evaluation.restorers import open_restorers
+from libranet.evaluation.results import ResultStore
+from libranet.evaluation.runner import evaluate
+from libranet.evaluation.scores import prepare_scores
+from libranet.evaluation.summary import summarise_clip, summarise_models
+from libranet.evaluation.summary_file import write_summaries
+from libranet.evaluation.tables import compare_with_paper
+
+
+def _content(folder: Path) -> tuple[ReportContent, ResultStore]:
+    write_pairs(folder / "set", ("light & easy", "heavy"), count=3)
+    clips = open_dataset(folder / "set")
+    metrics = choose_metrics("psnr,ssim,tof,sigma_psnr,niqe,musiq,det")
+    scores = prepare_scores(metrics, paired=True, smallest=(64, 48), flow="dis", cache=folder / "no-cache")
+    store = ResultStore(folder / "report")
+    results = evaluate(clips, open_restorers(["identity", "dcp"]), scores, store, subject="dcp")
+    summaries = [summarise_clip(result) for result in results]
+    table = compare_with_paper(
+        "main", summarise_models(summaries), dataset="set", not_measured={"lpips": "not asked for"}
+    )
+    content = ReportContent(
+        dataset="<set>",
+        paired=True,
+        created="today",
+        version="1",
+        machine="a machine",
+        subject="dcp",
+        metrics=metrics,
+        not_measured=scores.not_measured,
+        estimators=scores.estimators(),
+        seconds=dict(scores.seconds),
+        results=results,
+        clips=summaries,
+        tables=[table],
+    )
+    return content, store
+
+
+def test_the_page(tmp_path: Path) -> None:
+    content, store = _content(tmp_path)
+    page = render_report(content, store)
+    assert "Evaluation on &lt;set&gt;" in page
+    assert "light &amp; easy" in page
+    assert not re.search(r"""(src|href)\s*=\s*["'](?!data:)""", page), "a page that loads nothing"
+    assert "<script" not in page
+    assert page.count("data:image/jpeg;base64,") == 2 * 3 * 3, "two clips, three rows, hazy and dcp and clear"
+    worst = {c.clip: c.values["psnr"] for c in content.clips if c.model == "dcp"}
+    first, second = sorted(worst, key=worst.__getitem__)
+    panels = page[page.index("Worst frames first") : page.index("Every clip")]
+    names = [name.replace("&", "&amp;") for name in (first, second)]
+    assert panels.index(names[0]) < panels.index(names[1])
+    assert "NIQE needs frames of at least 194x194" in page
+    assert "MUSIQ" in page
+    assert "no detector given" in page
+    assert "OpenCV" in page[page.index("How it was measured") :], "the flow estimator is named"
+    assert "reported" in page
+
+
+def test_the_files(tmp_path: Path) -> None:
+    content, store = _content(tmp_path)
+    write_summaries(content, store.folder)
+    summary = json.loads((store.folder / "summary.json").read_text())
+    assert set(summary["models"]) == {"identity", "dcp"}
+    estimate = summary["models"]["identity"]["psnr"]
+    assert estimate["clips"] == 2
+    assert estimate["half_width_95"] > 0
+    assert summary["not_measured"].keys() == {"niqe", "musiq", "det"}
+    frames = (store.folder / "frames.csv").read_text().splitlines()
+    assert len(frames) == 1 + 2 * 2 * 3
+    clips = (store.folder / "clips.csv").read_text().splitlines()
+    assert len(clips) == 1 + 4
+
+
+def test_the_paper_beside_ours(tmp_path: Path) -> None:
+    content, _ = _content(tmp_path)
+    (table,) = content.tables
+    rows = {row.method: row for row in table.rows}
+    assert rows["LiBrA-Net"].source == "reported"
+    assert rows["LiBrA-Net"].cells == ("24.28", "0.9437", "0.0401")
+    assert rows["identity"].source == "measured"
+    assert rows["identity"].cells[2] == "not measured"
+    assert "LPIPS: not asked for" in table.note

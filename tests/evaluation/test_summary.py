@@ -1,0 +1,42 @@
+"""Means and intervals."""
+
+import math
+
+import pytest
+
+from libranet.evaluation.results import ClipResult
+from libranet.evaluation.summary import estimate, summarise_clip, summarise_models
+
+
+def test_frames_to_clip() -> None:
+    frames = [{"psnr": 20.0, "conf": math.nan}, {"psnr": 22.0, "tof": 0.1, "conf": 0.5}, {"psnr": 18.0, "tof": 0.3}]
+    clip = summarise_clip(ClipResult("net", "a", "", frames, 1.0))
+    assert clip.values["psnr"] == pytest.approx(20.0)
+    assert clip.values["tof"] == pytest.approx(0.2)
+    assert clip.values["conf"] == 0.5
+    assert clip.values["sigma_psnr"] == pytest.approx(math.sqrt(8 / 3))
+    assert clip.worst_frame == 2
+    assert "ssim" not in clip.values
+
+
+@pytest.mark.parametrize("n", [2, 3, 10, 31, 32, 200])
+def test_the_interval_is_students(n: int) -> None:
+    stats = pytest.importorskip("scipy.stats")
+    values = [math.sin(3 * i) * 5 + 20 for i in range(n)]
+    found = estimate(values)
+    low, high = stats.t.interval(0.95, n - 1, loc=sum(values) / n, scale=stats.sem(values))
+    assert found.half_width == pytest.approx((high - low) / 2, rel=2e-3)
+    assert found.mean == pytest.approx((high + low) / 2)
+    assert found.clips == n
+
+
+def test_one_clip_has_no_interval() -> None:
+    assert estimate([3.0]).half_width is None
+
+
+def test_each_clip_counts_the_same_and_regimes_are_apart() -> None:
+    long = ClipResult("net", "a", "thin", [{"psnr": 10.0}] * 90, 1.0)
+    short = ClipResult("net", "b", "dense", [{"psnr": 20.0}] * 10, 1.0)
+    clips = [summarise_clip(long), summarise_clip(short)]
+    assert summarise_models(clips)["net"]["psnr"].mean == pytest.approx(15.0)
+    assert summarise_models(clips, regime="dense")["net"]["psnr"].mean == pytest.approx(20.0)

@@ -1,0 +1,32 @@
+"""The README's tree and the package's face stay true."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import tomllib
+
+import libranet
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_the_tree_lists_every_file():
+    done = subprocess.run([sys.executable, ROOT / "tools" / "readme_tree.py", "--check"], check=False)
+    assert done.returncode == 0, "run: python tools/readme_tree.py"
+
+
+def test_links_in_the_readme_lead_somewhere():
+    import re
+
+    text = (ROOT / "README.md").read_text()
+    targets = re.findall(r"\]\(([^)#]+)\)|src=\"([^\"]+)\"", text)
+    local = [a or b for a, b in targets if not (a or b).startswith("http")]
+    assert local
+    assert [target for target in local if not (ROOT / target).exists()] == []
+
+
+def test_one_version():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["version"] == libranet.__version__
+    assert f"## {libranet.__version__}" in (ROOT / "CHANGELOG.md").read_text()

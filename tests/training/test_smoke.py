@@ -1,0 +1,35 @@
+"""The smoke recipe as a user runs it."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from libranet.metrics import psnr
+from libranet.models import load_model
+from libranet.training.batches import Share
+from libranet.training.recipe import load_recipe
+from libranet.training.start import build_source, train
+
+RECIPE = Path(__file__).parents[2] / "recipes" / "smoke.toml"
+
+
+@pytest.mark.slow
+def test_the_smoke_recipe_gains_three_decibels(tmp_path):
+    train(RECIPE, tmp_path, device="cpu")
+    model = load_model(tmp_path / "model.safetensors")
+    # Other scenes, crops and haze than it was trained on.
+    source, _ = build_source(load_recipe(RECIPE, ["seed=77", "photos.scenes=4"]), torch.device("cpu"))
+    before, after = [], []
+    for step in range(4):
+        batch = source.batch(step, Share())
+        with torch.no_grad():
+            restored = model.predict(batch.hazy).image
+        middle = batch.hazy.shape[1] // 2
+        before += [psnr(a, b) for a, b in zip(batch.hazy[:, middle], batch.clear, strict=True)]
+        after += [psnr(a, b) for a, b in zip(restored, batch.clear, strict=True)]
+    finite = np.isfinite(before)
+    gain = np.array(after)[finite] - np.array(before)[finite]
+    print(f"smoke: {np.mean(np.array(before)[finite]):.2f} -> {np.mean(np.array(after)[finite]):.2f} dB")
+    assert gain.mean() >= 3.0
