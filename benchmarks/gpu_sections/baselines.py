@@ -2,11 +2,12 @@
 
 import time
 import traceback
+from pathlib import Path
 from typing import Any
 
 import torch
 
-from gpu_sections.timing import SIZES, event_ms, perturbed_net, random_frames
+from gpu_sections.timing import SIZES, event_ms, perturbed_net, random_frames, wait_for
 from libranet.models import LiBrANet, StreamState, start_stream, stream_step
 
 
@@ -24,24 +25,35 @@ def time_stream(net: LiBrANet, width: int, height: int, *, repeats: int) -> floa
     return event_ms(work, repeats=repeats)
 
 
+def time_row(variant: str, net: LiBrANet, size: str, *, repeats: int, go: Path | None = None) -> dict[str, Any]:
+    """One row of the table."""
+    row: dict[str, Any] = {"variant": variant, "size": size}
+    began = time.perf_counter()
+    try:
+        if go is not None:
+            time_stream(net, *SIZES[size], repeats=1)  # compiles
+            row["ready_s"] = round(time.perf_counter() - began, 1)
+            wait_for(go)
+        row["ms"] = time_stream(net, *SIZES[size], repeats=repeats)
+    except Exception as problem:
+        traceback.print_exc()
+        row["why"] = repr(problem)[:200]
+    print(row, flush=True)
+    torch.cuda.empty_cache()
+    return row
+
+
 @torch.no_grad()
 def run(*, quick: bool) -> dict[str, Any]:
-    rows: list[dict[str, Any]] = []
     half, single = perturbed_net().cuda().half(), perturbed_net().cuda()
-    compiled = perturbed_net().cuda().half()
-    compiled.restore = torch.compile(compiled.restore)  # type: ignore[method-assign]
-    order = ["4K"] if quick else ["4K", "1080p", "720p", "8K"]
-    plan = [("eager fp16", half, n) for n in order] + [("eager fp32", single, "4K"), ("compiled fp16", compiled, "4K")]
-    for variant, net, name in plan:
-        width, height = SIZES[name]
-        began = time.perf_counter()
-        try:
-            ms = time_stream(net, width, height, repeats=3 if quick else 7)
-            row: dict[str, Any] = {"variant": variant, "size": name, "ms": ms, "took_s": time.perf_counter() - began}
-        except Exception as problem:
-            traceback.print_exc()
-            row = {"variant": variant, "size": name, "why": repr(problem)[:200]}
-        print(row, flush=True)
-        rows.append(row)
-        torch.cuda.empty_cache()
-    return {"rows": rows}
+    sizes = ["4K"] if quick else ["4K", "1080p"]
+    plan = [("eager fp16", half, size) for size in sizes] + [("eager fp32", single, size) for size in sizes]
+    plan += [] if quick else [("eager fp16", half, size) for size in ("720p", "8K")]
+    return {"rows": [time_row(*case, repeats=3 if quick else 9) for case in plan]}
+
+
+@torch.no_grad()
+def run_compiled(*, quick: bool, go: Path) -> dict[str, Any]:
+    net = perturbed_net().cuda().half()
+    net.restore = torch.compile(net.restore, dynamic=False)  # type: ignore[method-assign]
+    return {"rows": [time_row("compiled fp16", net, "4K", repeats=9, go=go)]}

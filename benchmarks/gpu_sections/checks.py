@@ -74,15 +74,15 @@ def check_point(tile: PointTile, *, mixed: bool) -> float:
     return error(wide[..., c:], reference)
 
 
-def check_structure() -> float:
+def check_structure(steps: int = 1, cut: tuple[int, int] = (256, 8)) -> float:
     small, weight = torch.rand(2, 3, 21, 75, device=DEVICE), torch.randn(64, 3, 3, 3, device=DEVICE) * 0.2
     raw = F.conv2d(small.half().float(), weight.half().float(), padding=1)
-    sums = poison(2, structure_tiles(21, 75), 2, 8, dtype=torch.float32)
-    structure_sums_out(small, pack_structure_weight(weight), sums)
+    sums = poison(2, structure_tiles(21, 75, steps), 2, 8, dtype=torch.float32)
+    structure_sums_out(small, pack_structure_weight(weight), sums, steps=steps)
     groups = raw.double().unflatten(1, (8, -1))
     totals = torch.stack([groups.sum((2, 3, 4)), groups.square().sum((2, 3, 4))], dim=1)
     fold, out = torch.randn(2, 2, 64, device=DEVICE), poison(2, 21, 75, 64)
-    structure_apply_out(small, pack_structure_weight(weight), fold, out)
+    structure_apply_out(small, pack_structure_weight(weight), fold, out, cut=cut)
     reference = F.gelu(raw.permute(0, 2, 3, 1) * fold[:, 0, None, None] + fold[:, 1, None, None])
     return max(error(sums.double().sum(1), totals), error(out, reference))
 
@@ -91,12 +91,13 @@ def _ring(h: int, w: int) -> tuple[Tensor, list[int]]:
     return torch.randint(0, 256, (3, 4 * h, 4 * w, 3), dtype=torch.uint8, device=DEVICE), [2, 0]
 
 
-def check_cells() -> float:
+def check_cells(channels: int = 48) -> float:
     ring, picked = _ring(21, 75)
-    low, cells = poison(2, 3, 21, 75, dtype=torch.float32), poison(2, 21, 75, 48)
+    low, cells = poison(2, 3, 21, 75, dtype=torch.float32), poison(2, 21, 75, channels)
     read_cells_out(ring, low, cells, first=2)
     want_low, want_cells = frame_torch.read_cells(ring[picked])
-    return max(error(low, want_low), error(cells, want_cells))
+    rows = F.pad(want_cells.unflatten(3, (4, 12)), (0, channels // 4 - 12)).flatten(3)
+    return max(error(low, want_low), error(cells, rows))
 
 
 def check_rows() -> float:
@@ -107,7 +108,7 @@ def check_rows() -> float:
     return error(out, torch.einsum("bhwc,hi->bciw", ring[picked].float() / 255, matrix))
 
 
-def check_finish(tile: ConvTile | None) -> float:
+def check_finish(tile: ConvTile | None, *, enlarge: Tensor | None = None, cut: tuple[int, int] = (64, 4)) -> float:
     """Bytes differ by at most one, where a sum lies within rounding of a half."""
     h, w = 21, 75
     ring, picked = _ring(h, w)
@@ -118,7 +119,7 @@ def check_finish(tile: ConvTile | None) -> float:
     raw = F.conv2d(x.double().permute(0, 3, 1, 2), packed.half().double(), bias.double(), padding=1)
     residual = raw.permute(0, 2, 3, 1).half()
     if tile is None:
-        finish_frame_out(ring, residual.contiguous(), delta, strength, out, first=2)
+        finish_frame_out(ring, residual.contiguous(), delta, strength, out, first=2, enlarge=enlarge, cut=cut)
     else:
         project_frame_out(x, pack_weight(packed), bias, ring, delta, strength, out, first=2, tile=tile)
     reference = frame_torch.finish_frame(ring[picked], residual, delta, 0.7)

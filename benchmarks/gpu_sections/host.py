@@ -12,7 +12,7 @@ from libranet.cuda.refiner import Tiles
 from libranet.cuda.step import FusedStep
 
 
-def run(*, quick: bool, tiles: Tiles | None) -> dict[str, Any]:
+def run(*, quick: bool, tiles: Tiles | None = None) -> dict[str, Any]:
     net, rows = perturbed_net().cuda(), []
     for name in ("4K",) if quick else ("4K", "1080p"):
         width, height = SIZES[name]

@@ -8,22 +8,41 @@ from gpu_sections.timing import SIZES
 Results = dict[str, dict[str, Any] | None]
 
 
+TARGETS = {
+    ("4K", "latency"): 1.5,
+    ("4K", "throughput"): 1.0,
+    ("1080p", "throughput"): 0.3,
+    ("8K", "throughput"): 4.0,
+}
+"""Milliseconds a frame that issue 6 asks for, by size and the mode's first word."""
+
+
 def summary(results: Results, ends: dict[str, str], logs: dict[str, list[str]], stamp: dict[str, str]) -> str:
-    """All tables, most important last."""
+    """All tables, most important first."""
+    baselines = _merged(results, "baselines", "baselines_compiled")
     parts = [
-        _logs(logs),
+        _machine(results.get("machine"), stamp),
+        _accuracy(results.get("accuracy"), "defaults"),
+        _steps(results.get("steps") or results.get("final_steps"), baselines, "the fused step"),
+        _steps(results.get("picked_steps"), baselines, "the fused step with the alternatives picked"),
+        _accuracy(results.get("picked_accuracy"), "alternatives picked"),
+        _alternatives(results.get("alternatives")),
+        _baselines(baselines),
+        _training(_merged(results, "training", "training_fused", "training_compiled")),
+        _host(results.get("host")),
         _checks(results.get("checks")),
         _tune(results.get("tune")),
         _stages(results.get("stages")),
-        _accuracy(results.get("accuracy")),
-        _host(results.get("host")),
-        _training(results.get("training")),
-        _baselines(results.get("baselines")),
-        _steps(results.get("steps"), results.get("baselines")),
-        _machine(results.get("machine"), stamp),
+        _logs(logs),
         "sections: " + ", ".join(f"{name} {end or 'ok'}" for name, end in ends.items()),
     ]
     return "\n".join(part for part in parts if part) + "\n"
+
+
+def _merged(results: Results, *names: str) -> dict[str, Any] | None:
+    """The rows of several sections as one."""
+    found = [result for name in names if (result := results.get(name))]
+    return {"rows": [row for result in found for row in result["rows"]]} if found else None
 
 
 def _logs(logs: dict[str, list[str]]) -> str:
@@ -76,10 +95,11 @@ def _stages(result: dict[str, Any] | None) -> str:
     return "\n".join(lines)
 
 
-def _accuracy(result: dict[str, Any] | None) -> str:
+def _accuracy(result: dict[str, Any] | None, which: str) -> str:
     if not result:
         return ""
-    lines = ["## against the float32 network, in bytes (allowed: mean 0.2, max 2)"]
+    weights = result.get("weights", "random")
+    lines = [f"## {which}, {weights} weights, against the float32 network, in 1/255 (allowed: mean 0.2, max 2)"]
     for row in result["rows"]:
         numbers = (
             f"mean {row['mean']:.4f} max {row['max']} (network moves {row['moved']:.1f})"
@@ -88,6 +108,22 @@ def _accuracy(result: dict[str, Any] | None) -> str:
         )
         lines.append(f"  {'ok    ' if row['ok'] else 'FAILED'} {row['case']}: {numbers}")
     return "\n".join(lines)
+
+
+def _alternatives(result: dict[str, Any] | None) -> str:
+    if not result:
+        return ""
+    lines = ["## alternatives at 4K, ms (the default comes first; * wrong, - failed)"]
+    for kernel in dict.fromkeys(row["kernel"] for row in result["rows"]):
+        rows = [row for row in result["rows"] if row["kernel"] == kernel]
+        cells = (f"{row['name']} {row['ms'] or '-'}{'' if row['ok'] else '*'}" for row in rows)
+        lines.append(f"  {kernel}: " + ", ".join(cells))
+    tiles = {name: _tile_text(value) for name, value in result["tiles"].items()}
+    return "\n".join([*lines, f"  picked{'' if result['changed'] else ' (the defaults)'}: {tiles}"])
+
+
+def _tile_text(value: Any) -> Any:
+    return ",".join(str(part) for part in value.values()) if isinstance(value, dict) else value
 
 
 def _host(result: dict[str, Any] | None) -> str:
@@ -99,23 +135,23 @@ def _host(result: dict[str, Any] | None) -> str:
 def _training(result: dict[str, Any] | None) -> str:
     if not result:
         return ""
-    lines = ["## training, 512 crops, T = 5, bf16 autocast"]
-    return "\n".join(
-        lines
-        + [
-            f"  batch {row['batch']:2d} {row['variant']}: {row.get('samples_s', row.get('why'))}"
-            for row in result["rows"]
-        ]
-    )
+    lines = ["## training, 512 crops, T = 5, bf16: samples a second, times plain, seconds until warm"]
+    plain = next((row.get("samples_s") for row in result["rows"] if row["variant"] == "plain"), None)
+    for row in result["rows"]:
+        rate = row.get("samples_s")
+        ratio = f"{rate / plain:5.2f}x" if rate and plain else ""
+        lines.append(f"  batch {row['batch']} {row['variant']}: {rate or row['why']} {ratio} {row.get('ready_s', '')}")
+    return "\n".join(lines)
 
 
 def _baselines(result: dict[str, Any] | None) -> str:
     if not result:
         return ""
-    lines = ["## the plain network, ms a streaming step"]
-    return "\n".join(
-        lines + [f"  {row['variant']:14s} {row['size']:6s} {row.get('ms', row.get('why'))}" for row in result["rows"]]
+    cells = (
+        f"{row['variant']} {row['size']} {row['ms']:.2f}" if "ms" in row else f"{row['variant']} {row['why']}"
+        for row in result["rows"]
     )
+    return "## the plain network, ms a streaming step\n  " + ", ".join(cells)
 
 
 def _eager(baselines: dict[str, Any] | None) -> dict[str, float]:
@@ -123,20 +159,23 @@ def _eager(baselines: dict[str, Any] | None) -> dict[str, float]:
     return {row["size"]: row["ms"] for row in rows if row["variant"] == "eager fp16" and "ms" in row}
 
 
-def _steps(result: dict[str, Any] | None, baselines: dict[str, Any] | None) -> str:
+def _steps(result: dict[str, Any] | None, baselines: dict[str, Any] | None, title: str) -> str:
     if not result:
         return ""
     eager = _eager(baselines)
-    lines = ["## the fused step: size, mode, ms a step (p95), ms a frame, sustained, FPS, times eager, GB held (peak)"]
+    lines = [f"## {title}: size, mode, ms a step (p95), ms a frame, sustained, FPS, times eager, GB held (peak)"]
     for row in result["rows"]:
         if "why" in row:
             lines.append(f"  {row['size']:6s} {row['mode']:20s} FAILED {row['why']}")
             continue
+        target = TARGETS.get((row["size"], row["mode"].split()[0]))
+        verdict = f" (target {target}: {'met' if row['frame_ms'] <= target else 'missed'})" if target else ""
         fps = 1e3 / row["sustained_frame_ms"]
         ratio = f"{eager[row['size']] / row['sustained_frame_ms']:6.1f}x" if row["size"] in eager else "      -"
         lines.append(
             f"  {row['size']:6s} {row['mode']:20s} {row['step_ms']:8.3f} ({row['p95_ms']:8.3f}) {row['frame_ms']:7.3f}"
             f" {row['sustained_frame_ms']:7.3f} {fps:8.1f} {ratio} {row['held_gb']:5.2f} ({row['peak_gb']:.2f})"
+            f"{verdict}"
         )
     return "\n".join(lines)
 
@@ -151,7 +190,8 @@ def _machine(result: dict[str, Any] | None, stamp: dict[str, str]) -> str:
 
 def plot(results: Results, path: Path) -> None:
     """Frames per second against pixels, both axes logarithmic. Skipped where there is nothing to plot or plot with."""
-    steps = results.get("steps")
+    steps = results.get("picked_steps") or {}
+    rows = [*((results.get("steps") or results.get("final_steps") or {}).get("rows", [])), *steps.get("rows", [])]
     try:
         import matplotlib
 
@@ -160,7 +200,7 @@ def plot(results: Results, path: Path) -> None:
     except ImportError:
         return
     curves: dict[str, dict[str, float]] = {}
-    for row in (steps or {}).get("rows", []):
+    for row in rows:  # the picked tiles come last and win
         if "sustained_frame_ms" in row:
             curves.setdefault(f"fused, {row['mode']}", {})[row["size"]] = 1e3 / row["sustained_frame_ms"]
     for row in (results.get("baselines") or {}).get("rows", []):

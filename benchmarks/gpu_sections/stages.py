@@ -45,7 +45,7 @@ def stages_of(step: FusedStep) -> dict[str, Callable[[], object]]:
 
 
 @torch.no_grad()
-def run(*, quick: bool, tiles: Tiles | None) -> dict[str, Any]:
+def run(*, quick: bool, tiles: Tiles | None = None) -> dict[str, Any]:
     net = perturbed_net().cuda()
     result: dict[str, Any] = {"stages": {}}
     cases = [("4K", 1), ("1080p", 1)] if quick else [("4K", 1), ("4K", 4), ("1080p", 1), ("720p", 1), ("8K", 1)]

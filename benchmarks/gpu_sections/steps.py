@@ -1,5 +1,6 @@
 """The whole fused step at every size: latency mode and throughput mode, frames already on the device."""
 
+import gc
 import statistics
 import time
 import traceback
@@ -10,6 +11,7 @@ import torch
 from gpu_sections.timing import SIZES, perturbed_net, random_frames
 from libranet.cuda.refiner import Tiles
 from libranet.cuda.step import FusedStep
+from libranet.models import LiBrANet
 
 MODES: dict[str, dict[str, Any]] = {
     "latency": {"batch": 1},
@@ -49,32 +51,48 @@ def time_step(step: FusedStep, steps: int) -> dict[str, float]:
     }
 
 
-def run(*, quick: bool, tiles: Tiles | None) -> dict[str, Any]:
+ORDER = ["4K", "1080p", "8K", "720p"]
+FINAL_MODES = ["latency", "live (no look-ahead)", "throughput B=4", "throughput B=8"]
+PICKED = {"4K": FINAL_MODES, "1080p": ["latency", "throughput B=8"], "8K": ["throughput B=4"]}
+
+
+def time_mode(net: LiBrANet, size: str, mode: str, tiles: Tiles | None, *, steps: int) -> dict[str, Any]:
+    """One row: times, and the memory above the weights that stays held (graphs included) and that was ever needed."""
+    width, height = SIZES[size]
+    row: dict[str, Any] = {"size": size, "mode": mode}
+    gc.collect()
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_reserved()
+    try:
+        began = time.perf_counter()
+        step = FusedStep(net, height=height, width=width, tiles=tiles, **MODES[mode])
+        row["build_s"] = time.perf_counter() - began
+        row["peak_gb"] = (torch.cuda.max_memory_reserved() - before) / 1e9
+        torch.cuda.empty_cache()
+        row["held_gb"] = (torch.cuda.memory_reserved() - before) / 1e9
+        for index, slot in enumerate(step.frames):
+            slot[:height, :width] = random_frames(1, width, height, seed=index)[0]
+        row |= time_step(step, steps)
+    except Exception as problem:
+        traceback.print_exc()
+        row["why"] = repr(problem)[:200]
+    print({k: round(v, 4) if isinstance(v, float) else v for k, v in row.items()}, flush=True)
+    return row
+
+
+def run(*, quick: bool, tiles: Tiles | None = None, plan: dict[str, list[str]] | None = None) -> dict[str, Any]:
     net = perturbed_net().cuda()
-    rows: list[dict[str, Any]] = []
-    order = ["4K", "1080p"] if quick else ["4K", "1080p", "8K", "720p"]
-    for name in order:
-        width, height = SIZES[name]
-        for mode, settings in MODES.items():
-            if (name == "8K" and settings["batch"] > 4) or (quick and settings["batch"] == 2):
-                continue
-            try:
-                torch.cuda.empty_cache()
-                torch.cuda.reset_peak_memory_stats()
-                before = torch.cuda.memory_allocated()
-                began = time.perf_counter()
-                step = FusedStep(net, height=height, width=width, tiles=tiles, **settings)
-                built = time.perf_counter() - began
-                for slot, frame in zip(step.frames, random_frames(step.plan.ring, width, height), strict=True):
-                    slot[:height, :width] = frame
-                row = {"size": name, "mode": mode, **time_step(step, 30 if quick else 100), "build_s": built}
-                row["peak_gb"] = (torch.cuda.max_memory_reserved() - before) / 1e9
-                torch.cuda.empty_cache()
-                row["held_gb"] = (torch.cuda.memory_reserved() - before) / 1e9
-                del step
-            except Exception as problem:
-                traceback.print_exc()
-                row = {"size": name, "mode": mode, "why": repr(problem)[:200]}
-            print({k: round(v, 4) if isinstance(v, float) else v for k, v in row.items()}, flush=True)
-            rows.append(row)
-    return {"rows": rows}
+    plan = plan or {size: list(MODES) for size in (ORDER[:2] if quick else ORDER)}
+    cases = [(size, mode) for size, modes in plan.items() for mode in modes if (size, mode) != ("8K", "throughput B=8")]
+    return {"rows": [time_mode(net, *case, tiles, steps=30 if quick else 60) for case in cases]}
+
+
+def run_final(*, quick: bool) -> dict[str, Any]:
+    """The modes that matter, with the default tiles."""
+    return run(quick=quick, plan=dict.fromkeys(ORDER, FINAL_MODES))
+
+
+def run_picked(*, quick: bool, tiles: Tiles) -> dict[str, Any]:
+    """The same with the tiles that `alternatives` picked."""
+    return run(quick=quick, tiles=tiles, plan=PICKED)

@@ -1,12 +1,15 @@
 """Timing on the device, and the network and frames that every section uses."""
 
 import statistics
+import time
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from libranet.models import LiBrANet, LiBrANetConfig
+from libranet.models import LiBrANet, LiBrANetConfig, load_model
+from libranet.models.checkpoint import packaged_weights
 
 SIZES = {"720p": (1280, 720), "1080p": (1920, 1080), "4K": (3840, 2160), "8K": (7680, 4320)}
 
@@ -40,6 +43,21 @@ def event_ms(work: Callable[[], object], *, repeats: int = 20, warmup: int = 1) 
         pairs.append((start, end))
     torch.cuda.synchronize()
     return statistics.median(start.elapsed_time(end) for start, end in pairs)
+
+
+def wait_for(go: Path | None) -> None:
+    """Wait until this file appears: a section that had to compile beside others is timed alone."""
+    if go is not None:
+        print("ready", flush=True)
+    while go is not None and not go.exists():
+        time.sleep(0.05)
+
+
+def trained_net() -> tuple[LiBrANet, str]:
+    """The network of the package in single precision, and which one it is; random weights where none is shipped."""
+    if packaged_weights().is_file():
+        return load_model().eval(), "trained"
+    return perturbed_net(), "random"
 
 
 def perturbed_net(config: LiBrANetConfig | None = None, *, seed: int = 0) -> LiBrANet:

@@ -127,6 +127,6 @@ def tiles_from(result: dict[str, Any] | None) -> Tiles | None:
     """Read back what `run` chose."""
     if not result or "tiles" not in result:
         return None
-    t = result["tiles"]
-    convs = (ConvTile(**t[name]) for name in ("stem", "block", "join", "project"))
-    return Tiles(*convs, fuse_tail=t["fuse_tail"], point=PointTile(**t["point"]))
+    t = {name: tuple(value) if isinstance(value, list) else value for name, value in result["tiles"].items()}
+    convs = {name: ConvTile(**t.pop(name)) for name in ("stem", "block", "join", "project")}
+    return Tiles(**convs, point=PointTile(**t.pop("point")), **t)

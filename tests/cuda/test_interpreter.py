@@ -13,7 +13,7 @@ TESTS = Path(__file__).parents[1]
 
 
 @pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") == "1", reason="already in the interpreter")
-@pytest.mark.skipif(torch.cuda.is_available(), reason="the kernel tests run on the GPU itself")
+@pytest.mark.skipif(torch.cuda.is_available(), reason="the kernel tests run on the GPU itself: pytest -m gpu")
 @pytest.mark.skipif(util.find_spec("triton") is None, reason="Triton is not installed: pip install 'libranet[gpu]'")
 def test_kernels_in_the_interpreter() -> None:
     files = sorted(map(str, TESTS.glob("*/test_*_triton.py")))

@@ -57,7 +57,19 @@ def test_matches_the_plain_stream(device: str, net: LiBrANet, settings: dict[str
 
     clip = torch.randint(0, 256, (3, 17, 18, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
     tile = ConvTile(4, 16, 16)
-    tiles = Tiles(tile, tile, tile, tile, fuse_tail=fused_tail)
+    new = not fused_tail
+    tiles = Tiles(
+        tile,
+        tile,
+        tile,
+        tile,
+        fuse_tail=fused_tail,
+        wide_cells=new,
+        structure_steps=2 if new else 1,
+        product_tail=new,
+        tail=(32, 4) if new else (64, 4),
+        structure_apply=(64, 4) if new else (256, 8),
+    )
     step = FusedStep(net, height=17, width=18, device=device, tiles=tiles, **settings)
     batch = step.plan.batch
 

@@ -46,7 +46,7 @@ def diagnose(config: LiBrANetConfig) -> dict[str, str]:
         "device": _device_name(device),
         "weights": str(weights) if weights.is_file() else "none in the package: give a checkpoint with --model",
         "path": "plain" if reason else "fused",
-        "why": reason or "an NVIDIA GPU with tensor descriptors, Triton, and a network that the kernels cover",
+        "why": reason or "NVIDIA GPU and Triton; for 8-bit video in fp16, the haze view excepted",
     }
 
 

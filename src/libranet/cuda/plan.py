@@ -19,13 +19,17 @@ class StepPlan:
         return self.lookahead + (self.batch if self.overlap else 0)
 
     @property
+    def frame_ring(self) -> int:
+        """Slots for frames: those not yet restored, one more batch for copies under way, an even number of steps."""
+        return _round_up(self.delay + 2 * self.batch, 2 * self.batch)
+
+    @property
     def ring(self) -> int:
-        """Slots: what a step and its windows need, one more batch for copies under way, an even number of steps."""
-        needed = self.delay + self.batch + max(self.radius, self.batch)
-        return -(-needed // (2 * self.batch)) * 2 * self.batch
+        """Slots for grids and features, which windows reach back to: a multiple of the frames' ring."""
+        return _round_up(self.delay + self.batch + max(self.radius, self.batch), self.frame_ring)
 
     def first_in(self, step: int) -> int:
-        """The first slot that this step fills."""
+        """The first slot that this step fills; modulo `frame_ring` for frames."""
         return step * self.batch % self.ring
 
     def first_out(self, step: int) -> int:
@@ -40,3 +44,7 @@ class StepPlan:
             reach = range(frame - self.radius, frame + self.radius + 1)
             rows.append([min(max(index, 0), newest) % self.ring for index in reach])
         return rows
+
+
+def _round_up(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple

@@ -1,9 +1,9 @@
 """One step of a stream on the GPU: B new 8-bit frames in, B restored ones out, captured as CUDA graphs.
 
 Frames, chromatic grids and temporal features live in rings on the device; frame i is in slot i modulo the ring's
-length. A step reads and writes slots that are fixed once its place in the ring is known, so there is one graph per
-place. Only the windows' indices change, by the edge rule of `models/stream.py` at a stream's two ends; they are a small
-tensor per place, written when they change.
+length (frames, which are large, have a shorter ring). A step reads and writes slots that are fixed once its place in
+the ring is known, so there is one graph per place. Only the windows' indices change, by the edge rule of
+`models/stream.py` at a stream's two ends; they are a small tensor per place, written when they change.
 
 Latency mode (`batch=1`): a frame's temporal features are needed in the step that brings it, so the encoder runs beside
 the detail stream of the frame being restored. Throughput mode (`overlap=True`): restoring lags one more batch behind,
@@ -73,7 +73,7 @@ class FusedStep:
         side = config.encoder_size >> len(config.encoder_widths)
         padded = (height + -height % 4, width + -width % 4)
         ring = self.plan.ring
-        self.frames = torch.zeros(ring, *padded, 3, dtype=torch.uint8, device=self.device)
+        self.frames = torch.zeros(self.plan.frame_ring, *padded, 3, dtype=torch.uint8, device=self.device)
         self.features = torch.zeros(
             ring, config.encoder_widths[-1], side, side, dtype=torch.float16, device=self.device
         )
@@ -84,7 +84,12 @@ class FusedStep:
         self.strength = torch.tensor([strength], dtype=torch.float32, device=self.device)
         self.input = EncoderInput(batch, *padded, config.encoder_size, self.device)
         self.buffers = RefinerBuffers(
-            batch, *padded, channels=config.refiner_width, grid=(config.bins, side), device=self.device
+            batch,
+            *padded,
+            channels=config.refiner_width,
+            grid=(config.bins, side),
+            device=self.device,
+            wide_cells=self.refiner.tiles.wide_cells,
         )
 
         self.step = self.count = 0
@@ -97,7 +102,7 @@ class FusedStep:
     @property
     def next_frames(self) -> Tensor:  # [B, H', W', 3] uint8
         """Where the next batch belongs; a decoder or a copy can write here and save one pass over the frame."""
-        first = self.plan.first_in(self.step)
+        first = self.plan.first_in(self.step) % self.plan.frame_ring
         return self.frames[first : first + self.plan.batch]
 
     def push(
@@ -169,7 +174,7 @@ class FusedStep:
         plane: list[Tensor] = []
 
         def read_input() -> None:
-            self.input.read(frames, slot)
+            self.input.read(frames, slot % plan.frame_ring)
 
         def encode_temporal() -> None:
             self.features[new].copy_(self.temporal.encode(self.input.small))
@@ -191,7 +196,7 @@ class FusedStep:
             encoded = mixed = self._beside(0, None, mix_windows)
         coloured = self._beside(1, read, encode_chromatic)
 
-        self.refiner.read_frames(frames, first, buffers)
+        self.refiner.read_frames(frames, first % plan.frame_ring, buffers)
         self.refiner.run_detail(buffers)
         self._wait(mixed)
         if needs_new:
@@ -199,7 +204,7 @@ class FusedStep:
         self.refiner.run_field(self.chroma_of(first), plane[0], self.strength, buffers)
         self.refiner.run_structure(buffers)
         self.refiner.run_fusion(buffers)
-        self.refiner.write_frames(frames, first, self.strength, self.out[place % 2], buffers)
+        self.refiner.write_frames(frames, first % plan.frame_ring, self.strength, self.out[place % 2], buffers)
         self._wait(encoded)
         self._wait(coloured)
 
@@ -249,7 +254,7 @@ class FusedStep:
             pool = None
             for place in range(self.plan.ring // self.plan.batch):
                 graph = torch.cuda.CUDAGraph()
-                with torch.cuda.graph(graph, pool=pool, stream=main):
+                with torch.cuda.graph(graph, pool=pool, stream=main, capture_error_mode="thread_local"):
                     self._work(place)
                 pool = pool or graph.pool()
                 graphs.append(graph)

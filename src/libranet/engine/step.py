@@ -1,7 +1,7 @@
 """The one place where pictures meet the network.
 
-A faster implementation (fused kernels, another runtime) has to offer `push` and `flush` as below and to be returned by
-`make_step`; nothing else in the engine touches the network.
+A faster implementation (`fused_step.py`, another runtime) has to offer `push` and `flush` as below and to be returned
+by `make_step`; nothing else in the engine touches the network.
 """
 
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ from typing import Literal, Protocol
 import torch
 from torch import Tensor
 
+from libranet.cuda.support import why_not_fused
 from libranet.errors import InputError
 from libranet.models import LiBrANet, Restoration, load_model, start_stream, stream_restore
 
@@ -82,12 +83,26 @@ def make_step(
     strength: float = 1.0,
     live: bool = False,
     want_transmission: bool = False,
+    eight_bit: bool = False,
 ) -> Step:
-    """The fastest step there is for this network and its device. `live` gives up look-ahead for immediate answers."""
+    """The fastest step there is for this network and its device. `live` gives up look-ahead for immediate answers;
+    `eight_bit` says that the frames come from bytes, which is what the fused kernels read.
+    """
     if not 0.0 <= strength <= MAX_STRENGTH:
         raise InputError(f"expected a strength from 0 to {MAX_STRENGTH}, got {strength}")
     lookahead = 0 if live else None
+    if eight_bit and not want_transmission and why_not_fused_here(network) is None:
+        from libranet.engine.fused_step import FusedStreamStep  # needs Triton
+
+        return FusedStreamStep(network, lookahead=lookahead, strength=strength)
     return StreamStep(network, lookahead=lookahead, strength=strength, want_transmission=want_transmission)
+
+
+def why_not_fused_here(network: LiBrANet) -> str | None:
+    """One sentence that says what keeps this network on the plain path, or None where the fused one takes bytes."""
+    if network.dtype != torch.float16:
+        return f"the network is in {str(network.dtype).removeprefix('torch.')}, and the fused path computes in float16"
+    return why_not_fused(network.config, next(network.parameters()).device)
 
 
 def pick_device(name: str = "auto") -> torch.device:

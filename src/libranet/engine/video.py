@@ -101,7 +101,13 @@ def make_restorer(
     reader: VideoReader, network: LiBrANet, options: DehazeOptions, settings: EncoderSettings | None = None
 ) -> FrameRestorer:
     """The network, dressed for this video's frames."""
-    step = make_step(network, strength=options.strength, live=options.live, want_transmission=options.view == "haze")
+    step = make_step(
+        network,
+        strength=options.strength,
+        live=options.live,
+        want_transmission=options.view == "haze",
+        eight_bit=layout_of(reader.pixel_format).bits == 8,
+    )
     return FrameRestorer(
         step,
         pixel_format=reader.pixel_format,

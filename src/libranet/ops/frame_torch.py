@@ -25,10 +25,23 @@ def read_cells(
 
 def pack_cell_weight(
     weight: Tensor,  # [Cout, 48, 3, 3] for PixelUnshuffle's channels (colour, row, column) over 255
-) -> Tensor:  # [Cout, 48, 3, 3] for the channels of `read_cells`
-    """Reorder the detail stream's first convolution."""
-    by_cell = weight.unflatten(1, (3, CELL, CELL)).permute(0, 2, 3, 1, 4, 5).flatten(1, 3)
+    *,
+    wide: bool = False,
+) -> Tensor:  # [Cout, 48, 3, 3] for the channels of `read_cells`; [Cout, 64, 3, 3] if wide
+    """Reorder the detail stream's first convolution; `wide` pads each pixel row of 12 channels to 16."""
+    rows = weight.unflatten(1, (3, CELL, CELL)).permute(0, 2, 3, 1, 4, 5).flatten(2, 3)  # [Cout, 4, 12, 3, 3]
+    by_cell = (F.pad(rows, (0, 0, 0, 0, 0, 4)) if wide else rows).flatten(1, 2)
     return by_cell * (256.0 / 255.0)
+
+
+def enlargement() -> Tensor:  # [32, 64] fp16
+    """Bilinear enlargement of a cell's 3x3 neighbourhood (row, column, colour) to its 64 channels, as a matrix."""
+    share = torch.zeros(3, CELL)  # [neighbour, pixel]
+    for pixel in range(CELL):
+        place = 1 + (pixel - 1.5) / CELL
+        share[int(place), pixel], share[int(place) + 1, pixel] = 1 - place % 1, place % 1
+    matrix = torch.einsum("ir,jc,ab->ijarcb", share, share, torch.eye(3)).reshape(27, CELL, CELL * 3)
+    return F.pad(matrix, (0, 4, 0, 0, 0, 5)).flatten(1).half()
 
 
 def pack_project(

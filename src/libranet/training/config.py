@@ -7,6 +7,7 @@ from libranet.errors import InputError
 from libranet.losses.lie import LieWeights
 from libranet.models.libranet import LiBrANetConfig
 from libranet.training.haze_draw import HazeConfig
+from libranet.training.norms import Norms
 
 Precision = Literal["fp32", "bf16", "fp16"]
 Perceptual = Literal["none", "dinov2", "vgg16", "vgg19"]
@@ -115,6 +116,10 @@ class TrainConfig:
     """Decay of the averaged weights, which are the ones that count."""
     channels_last: bool = True
     """Memory layout of the network; the faster one on tensor cores."""
+    norms: Norms = "fp32"
+    """How GroupNorm computes: as autocast does it, in half precision ("amp"), or by our kernels on CUDA ("fused")."""
+    compile: bool = False
+    """Compile the network with torch.compile, once per crop: minutes at the start, faster steps."""
     log_every: int = 20
     checkpoint_every: int = 500
     validate_every: int = 500

@@ -21,6 +21,7 @@ from libranet.models.libranet import LiBrANet
 from libranet.training.batches import Batch, BatchSource, Share
 from libranet.training.config import TrainConfig
 from libranet.training.log import Pace, RunLog
+from libranet.training.norms import use_norms
 from libranet.training.objective import LossTerms, Objective
 from libranet.training.optimiser import Ema, build_optimiser, learning_rate
 from libranet.training.processes import average_gradients, check_shares, everywhere
@@ -56,7 +57,7 @@ class Trainer:
         self.config, self.steps, self.device, self.share = config, steps, device, share or Share()
         check_shares(config.batch, self.share)
         torch.manual_seed(config.seed)
-        self.model = _initial_model(config).to(device)
+        self.model = use_norms(_initial_model(config).to(device), config.norms)
         if config.channels_last:
             for parameter in self.model.parameters():
                 if parameter.dim() == 4:  # the temporal position has five axes and no such layout
@@ -66,6 +67,8 @@ class Trainer:
         self.scaler = torch.amp.GradScaler(device.type, enabled=config.precision == "fp16")
         self.objective = Objective(config.loss, device)
         self.progress = Progress()
+        if config.compile:
+            self.model.predict = torch.compile(self.model.predict, dynamic=False)  # type: ignore[method-assign]
         # From here on the processes draw different stochastic depth and dropout.
         torch.manual_seed(config.seed + 7919 * (1 + self.share.rank))
 
