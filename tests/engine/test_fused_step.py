@@ -34,6 +34,7 @@ class DelayedBytes:
 def step(tiny_model: LiBrANet, monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
     module = pytest.importorskip("libranet.engine.fused_step", reason="Triton is not installed", exc_type=ImportError)
     monkeypatch.setattr(module, "FusedStep", DelayedBytes)
+    monkeypatch.setattr(module, "agrees", lambda *paths: True)
     return module.FusedStreamStep(tiny_model, lookahead=None, strength=1.0)
 
 
@@ -57,6 +58,21 @@ def test_a_cut_and_a_new_size_end_the_stream(step) -> None:
     assert len(step.push(frame(0.3), cut=True)) == 2
     assert len(step.push(frame(0.4, (18, 16)))) == 1
     assert [r.image.shape[-2:] for r in step.flush()] == [(18, 16)]
+
+
+def test_kernels_that_disagree_are_not_used(tiny_model: LiBrANet, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = pytest.importorskip("libranet.engine.fused_step", reason="Triton is not installed", exc_type=ImportError)
+    monkeypatch.setattr(module, "FusedStep", DelayedBytes)
+    doubtful = module.FusedStreamStep(
+        tiny_model, lookahead=None, strength=0.0
+    )  # the truth is the input; not input + 10
+    clip = [torch.rand(1, 3, 16, 20) for _ in range(4)]
+    with pytest.warns(UserWarning, match="disagree with the plain network at 20x16"):
+        images = [r.image for picture in clip for r in doubtful.push(picture)]
+    images += [r.image for r in doubtful.flush()]
+    assert len(images) == 4
+    for picture, image in zip(clip, images, strict=True):
+        torch.testing.assert_close(image, picture)
 
 
 def test_the_plain_step_stays_where_kernels_cannot_run(tiny_model: LiBrANet) -> None:

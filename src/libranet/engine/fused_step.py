@@ -1,13 +1,37 @@
-"""The fused GPU step behind the engine's `Step`: 8-bit frames through CUDA graphs, one at a time."""
+"""The fused GPU step behind the engine's `Step`: 8-bit frames through CUDA graphs, one at a time.
 
+Kernels depend on the driver, the compiler and the card. So every new frame size begins with a comparison: a few frames
+through both paths. Where they differ by more than rounding, the plain path does the work and a warning says so.
+"""
+
+import warnings
 from collections import deque
 
 import torch
 from torch import Tensor
 
 from libranet.cuda.step import FusedStep
-from libranet.engine.step import Restored
+from libranet.engine.step import Restored, StreamStep
 from libranet.models import LiBrANet
+
+TRIAL_FRAMES = 6
+"""Frames compared for a new size: more than a window, so that every buffer is used twice."""
+LARGEST_MEAN, LARGEST = 0.5, 6
+"""What both paths may differ by, in bytes: both compute in float16, each rounding its own way."""
+
+
+def to_bytes(frame: Tensor) -> Tensor:  # [1, 3, H, W] in [0, 1] -> [H, W, 3] uint8
+    return (frame[0] * 255.0).round().clamp(0.0, 255.0).to(torch.uint8).permute(1, 2, 0)
+
+
+def agrees(step: FusedStep, plain: StreamStep, frame: Tensor) -> bool:
+    """Whether both paths restore a short stream alike. Both are left at the beginning of a stream."""
+    clip = [to_bytes(frame.roll(17 * index, dims=-1).flip(-2) if index % 2 else frame) for index in range(TRIAL_FRAMES)]
+    fused = torch.cat([*(step.push(picture[None]).clone() for picture in clip), step.drain()])
+    step.reset()
+    restored = [r for picture in clip for r in plain.push(picture.permute(2, 0, 1)[None] / 255.0)] + plain.flush()
+    difference = (fused.int() - torch.stack([to_bytes(r.image) for r in restored]).int()).abs()
+    return float(difference.float().mean()) <= LARGEST_MEAN and int(difference.max()) <= LARGEST
 
 
 class FusedStreamStep:
@@ -20,9 +44,13 @@ class FusedStreamStep:
         self.device = next(network.parameters()).device
         self._step: FusedStep | None = None  # made for the size of the first frame
         self._waiting: deque[tuple[Tensor, Tensor]] = deque()
+        self._plain = StreamStep(network, lookahead=lookahead, strength=strength, want_transmission=False)
+        self._distrusted = False
 
     def push(self, frame: Tensor, *, cut: bool = False) -> list[Restored]:
         """Take a frame and return those that became ready."""
+        if self._distrusted:
+            return self._plain.push(frame, cut=cut)
         size = (frame.shape[-2], frame.shape[-1])
         ready: list[Restored] = []
         if cut or (self._step is not None and self._step.size != size):
@@ -36,12 +64,22 @@ class FusedStreamStep:
                 strength=self.strength,
                 device=self.device,
             )
-        before = (frame[0] * 255.0).round().clamp(0.0, 255.0).to(torch.uint8).permute(1, 2, 0)  # [H, W, 3]
+            if not agrees(self._step, self._plain, frame):
+                warnings.warn(
+                    f"the fused kernels disagree with the plain network at {size[1]}x{size[0]} on this machine: "
+                    "the plain path is used; please report the output of `libranet doctor`",
+                    stacklevel=2,
+                )
+                self._distrusted = True
+                return ready + self._plain.push(frame)
+        before = to_bytes(frame)
         self._waiting.append((frame, before))
         return ready + self._pack(self._step.push(before[None]))
 
     def flush(self) -> list[Restored]:
         """Drain the stream and begin a new one."""
+        if self._distrusted:
+            return self._plain.flush()
         if self._step is None:
             return []
         ready = self._pack(self._step.drain())
