@@ -40,7 +40,7 @@ def readme_with_tree(text: str) -> str:
         if folder == "src/libranet":
             parts.append(f"  {'weights/':<24} the trained network, loaded by default")
     parts += [
-        f"{'recipes/':<26} training runs as TOML files",
+        f"{'recipes/':<26} training runs as TOML files, scene geometry of the photos",
         f"{'tests/':<26} one folder per room of src",
         f"{'docs/':<26} guides, model card, measurements, lab notes",
     ]
