@@ -111,7 +111,7 @@ def find_sky(photo: Array, scene: Scene) -> Array:
         if is_foreground(seeds).sum() < 200:
             return nothing
     if is_foreground(seeds).any() and not is_foreground(seeds).all():
-        cv2.setRNGSeed(0)  # GrabCut clusters colours from a random start: same photo, same mask
+        cv2.setRNGSeed(scene.seed)  # GrabCut clusters colours from a random start: same photo, same mask
         cv2.grabCut(small, seeds, (0, 0, 1, 1), np.zeros((1, 65)), np.zeros((1, 65)), 4, cv2.GC_INIT_WITH_MASK)
     sky = clean_sky(is_foreground(seeds) & possible, limits.max(), fill_holes=scene.skyline is None).astype(np.uint8)
     large = cv2.resize(sky.astype(np.float32), (width, height), interpolation=cv2.INTER_LINEAR)

@@ -38,6 +38,7 @@ class Scene:
     contact: Array | None = None  # [N, 2]
     far: Array | None = None  # [N, 2]
     skyline: Array | None = None  # [N, 2]
+    seed: int = 0
     objects: tuple[Outline, ...] = ()
 
 
@@ -88,6 +89,12 @@ def parse_no(text: str) -> bool:
     return False
 
 
+def parse_seed(text: str) -> int:
+    if not text.isdecimal():
+        raise ValueError(f"expected a whole number as seed, got '{text}'")
+    return int(text)
+
+
 READERS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "horizon": ("horizon", number),
     "near": ("near", depth_value),
@@ -96,6 +103,7 @@ READERS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "contact": ("contact", parse_line),
     "far": ("far", parse_line),
     "skyline": ("skyline", parse_line),
+    "seed": ("seed", parse_seed),
 }
 
 

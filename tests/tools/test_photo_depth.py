@@ -108,6 +108,7 @@ def test_from_folder_to_files(tool, drawn, tmp_path, capsys):
         ("val_4k/box good horizon=50 tree=3", "unknown key 'tree'"),
         ("val_4k/box good horizon=half", "expected a number, got 'half'"),
         ("val_4k/box good horizon=50 near=2", "depth from 0 to 1, got '2'"),
+        ("val_4k/box good horizon=50 seed=-1", "whole number as seed, got '-1'"),
         ("val_4k/box good horizon=50 sky=maybe", "got 'maybe'"),
         ("val_4k/box good horizon=50 contact=0,50;40", "got '0,50;40'"),
         ("val_4k/box good horizon=50 far=50,50;10,50", "x to grow"),
