@@ -1,5 +1,7 @@
 """Fixtures that more than one room uses."""
 
+import os
+
 import pytest
 import torch
 
@@ -17,3 +19,22 @@ def tiny_model() -> LiBrANet:
     """A tiny network with weights at which its output differs from its input."""
     torch.manual_seed(0)
     return perturb(LiBrANet(TINY))
+
+
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+"""Kernel tests run on a GPU (`pytest -m gpu`), or in Triton's interpreter, which must be chosen before Triton is first
+imported: `tests/cuda/test_interpreter.py` runs them there in a process of its own."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.parent.name in ("ops", "cuda") and item.path.stem.endswith("_triton") and not INTERPRETED:
+            item.add_marker(pytest.mark.gpu)
+
+
+@pytest.fixture
+def device() -> str:
+    """The device kernels run on."""
+    if not INTERPRETED and not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    return "cpu" if INTERPRETED else "cuda"

@@ -6,19 +6,8 @@ import cv2
 import numpy as np
 import torch
 
-from libranet.models import LiBrANet, LiBrANetConfig, save_checkpoint
-
-TINY = LiBrANetConfig(
-    encoder_size=32,
-    encoder_widths=(8, 8, 8, 16),
-    encoder_blocks=1,
-    head_hidden=8,
-    attention_heads=2,
-    ffn_ratio=2,
-    refiner_width=8,
-    drop_path=0.0,
-    dropout=0.0,
-)
+from libranet.models import LiBrANet, save_checkpoint
+from tiny_network import TINY
 
 
 def make_frames(count: int, *, height: int = 48, width: int = 64, seed: int = 0) -> list[np.ndarray]:
