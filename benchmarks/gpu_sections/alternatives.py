@@ -1,4 +1,4 @@
-"""Untried ways of cutting up and computing the refiner's kernels, timed beside the defaults and checked first.
+"""Other ways of cutting up the refiner's kernels, timed beside the defaults and checked first.
 
 Picks, per kernel, what was both right and faster by more than the noise; the default stays otherwise.
 """
@@ -10,26 +10,20 @@ from typing import Any
 
 import torch
 
-from gpu_sections.checks import check_cells, check_conv, check_finish, check_structure
+from gpu_sections.checks import check_conv, check_finish, check_structure
 from gpu_sections.timing import SIZES, graph_ms
 from libranet.cuda.refiner import Tiles
 from libranet.ops.conv_triton import ConvTile, conv3x3_out, tile_count
-from libranet.ops.frame_torch import enlargement
-from libranet.ops.frame_triton import finish_frame_out, read_cells_out
-from libranet.ops.pointwise_triton import structure_apply_out, structure_sums_out, structure_tiles
+from libranet.ops.frame_triton import finish_frame_out
+from libranet.ops.pointwise_triton import structure_apply_out
 
 SUMS_TILES = [
-    ConvTile(3, 64, 32, True, 4, 2, True),
-    ConvTile(2, 64, 32, True, 4, 2, True),
-    ConvTile(2, 64, 64, True, 4, 2, True),
-    ConvTile(2, 128, 32, True, 4, 2, True),
+    ConvTile(3, 64, 32, True, 4, 2),
+    ConvTile(2, 128, 32, False, 4, 2),
     ConvTile(2, 64, 32, False, 4, 2),
-    ConvTile(3, 64, 32, False, 4, 2),
     ConvTile(4, 32, 32, False, 4, 2),
 ]
 """For convolutions that leave sums."""
-STEM_TILES = [ConvTile(3, 64, 16, True, 4, 3, True), ConvTile(3, 64, 32, True, 4, 2, True)]
-"""For 48 channels, of which 32 + 32 fetches waste a quarter."""
 BIAS_TILES = [
     ConvTile(2, 64, 32, True, 4, 2),
     ConvTile(3, 64, 32, True, 4, 3),
@@ -37,10 +31,9 @@ BIAS_TILES = [
     ConvTile(4, 32, 32, False, 4, 2),
 ]
 """For convolutions with a bias."""
-STRUCTURE_STEPS = 8
-TAILS = [(False, (64, 4)), (False, (32, 4)), (False, (64, 8)), (True, (64, 8)), (True, (32, 4))]
-"""Whether the correction is enlarged by a matrix product, and the cut; the default first."""
-APPLIES = [(256, 8), (128, 8), (64, 4), (128, 4)]
+TAILS = [(32, 4), (64, 4), (32, 2), (16, 2)]
+"""Cells and warps per program that writes the frame; the default first."""
+APPLIES = [(128, 4), (64, 2), (256, 8), (128, 8)]
 """Pixels and warps per program of the structure stream's first map; the default first."""
 GAIN = 0.98
 """An alternative is picked when it takes less than this share of the default's time."""
@@ -70,8 +63,8 @@ class Race:
 
     def convolution(
         self, kernel: str, default: ConvTile, others: list[ConvTile], cin: int, *, bias: bool, size: tuple[int, int]
-    ) -> tuple[ConvTile, float]:
-        """The fastest tile for one kind of convolution, and its time."""
+    ) -> ConvTile:
+        """The fastest tile for one kind of convolution."""
         h, w = size
         xs = [torch.randn(1, h, w, cin, device="cuda").half() for _ in range(2)]
         out, weight = (
@@ -94,8 +87,7 @@ class Race:
             tile: self.time(kernel, str(tile), work(tile), lambda t=tile: check_conv(t, cin), 2e-3)
             for tile in (default, *others)
         }
-        best = min(times, key=lambda tile: times[tile])
-        return (best, times[best]) if times[best] < GAIN * times[default] else (default, times[default])
+        return _fastest(times)
 
 
 @torch.no_grad()
@@ -104,52 +96,35 @@ def run(*, quick: bool) -> dict[str, Any]:
     size = h, w = height // 4, width // 4
     race, tiles = Race(), Tiles()
 
-    block, block_ms = race.convolution("conv 64>64 +sums", tiles.block, SUMS_TILES, 64, bias=False, size=size)
-    stem, stem_ms = race.convolution("conv 48>64 +sums", tiles.stem, STEM_TILES, 48, bias=False, size=size)
-    join, _ = race.convolution("conv 128>64 +bias", tiles.join, BIAS_TILES, 128, bias=True, size=size)
-    project, _ = race.convolution("conv 64>64 +bias", tiles.project, BIAS_TILES, 64, bias=True, size=size)
+    block = race.convolution("conv 64>64 +sums", tiles.block, SUMS_TILES, 64, bias=False, size=size)
+    join = race.convolution("conv 128>64 +bias", tiles.join, BIAS_TILES, 128, bias=True, size=size)
+    project = race.convolution("conv 64>64 +bias", tiles.project, BIAS_TILES, 64, bias=True, size=size)
 
     frames = torch.randint(0, 256, (2, height, width, 3), dtype=torch.uint8, device="cuda")
-    out, low = torch.empty_like(frames[:1]), torch.empty(1, 3, h, w, device="cuda")
-
-    def cells(channels: int) -> float:
-        place = torch.empty(1, h, w, channels, device="cuda").half()
-        work = lambda: read_cells_out(frames, low, place)  # noqa: E731
-        return race.time("read frames", f"{channels} channels", work, lambda: check_cells(channels), 1e-5)
-
-    wide = GAIN * (cells(48) + stem_ms) > cells(64) + block_ms  # the default runs first
-
+    out = torch.empty_like(frames[:1])
     residual, delta = torch.randn(1, h, w, 64, device="cuda").half(), torch.randn(1, 3, h, w, device="cuda") * 0.05
-    one, matrix = torch.ones(1, device="cuda"), enlargement().cuda()
+    one = torch.ones(1, device="cuda")
 
-    def tail(product: bool, cut: tuple[int, int]) -> float:
-        enlarge, name = (matrix, "matrix product") if product else (None, "four fetches")
-        work = lambda: finish_frame_out(frames, residual, delta, one, out, enlarge=enlarge, cut=cut)  # noqa: E731
-        check = lambda: check_finish(None, enlarge=enlarge, cut=cut)  # noqa: E731
-        return race.time("write frame", f"{name} {cut}", work, check, 0.02)
-
-    tails = {variant: tail(*variant) for variant in TAILS}
-    product, cut = _fastest(tails)
+    def tail(cut: tuple[int, int]) -> float:
+        work = lambda: finish_frame_out(frames, residual, delta, one, out, cut=cut)  # noqa: E731
+        return race.time("write frame", str(cut), work, lambda: check_finish(cut), 0.02)
 
     small, weight = torch.rand(1, 3, h, w, device="cuda"), (torch.randn(64, 32, device="cuda") / 5).half()
-
-    def structure(steps: int) -> float:
-        sums = torch.empty(1, structure_tiles(h, w, steps), 2, 8, device="cuda")
-        work = lambda: structure_sums_out(small, weight, sums, steps=steps)  # noqa: E731
-        return race.time("structure sums", f"{steps} steps", work, lambda: check_structure(steps), 2e-3)
-
-    steps = STRUCTURE_STEPS if GAIN * structure(1) > structure(STRUCTURE_STEPS) else 1
     fold, apply_out = torch.randn(1, 2, 64, device="cuda"), torch.empty(1, h, w, 64, device="cuda").half()
 
     def apply(cut: tuple[int, int]) -> float:
         work = lambda: structure_apply_out(small, weight, fold, apply_out, cut=cut)  # noqa: E731
-        return race.time("structure apply", str(cut), work, lambda: check_structure(1, cut), 2e-3)
+        return race.time("structure apply", str(cut), work, lambda: check_structure(cut), 2e-3)
 
-    applied = _fastest({each: apply(each) for each in APPLIES})
     picked = dataclasses.replace(
-        tiles, stem=block if wide else stem, block=block, join=join, project=project, wide_cells=wide,
-        product_tail=product, tail=cut, structure_steps=steps, structure_apply=applied,
-    )  # fmt: skip
+        tiles,
+        stem=block,
+        block=block,
+        join=join,
+        project=project,
+        tail=_fastest({each: tail(each) for each in TAILS}),
+        structure_apply=_fastest({each: apply(each) for each in APPLIES}),
+    )
     return {"rows": race.rows, "tiles": dataclasses.asdict(picked), "changed": picked != tiles}
 
 

@@ -77,7 +77,6 @@ def _tune(result: dict[str, Any] | None) -> str:
         rows = [row for row in result["rows"] if row["kernel"] == kernel]
         rows.sort(key=lambda row: row["ms"] if row["ms"] is not None else 1e9)
         lines.append(f"  {kernel}: " + ", ".join(f"{row['tile']} {row['ms'] or 'failed'}" for row in rows))
-    lines.append(f"  project and tail fused: {result['tiles']['fuse_tail']}")
     return "\n".join(lines)
 
 

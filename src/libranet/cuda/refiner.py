@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from libranet.models.refiner import Refiner, RefinerBlock, Stream
 from libranet.ops.conv_triton import GROUPS, ConvTile, conv3x3_out, pack_weight, tile_count
 from libranet.ops.field_triton import apply_field_out
-from libranet.ops.frame_torch import enlargement, pack_cell_weight, pack_project
-from libranet.ops.frame_triton import finish_frame_out, project_frame_out, read_cells_out
+from libranet.ops.frame_torch import pack_cell_weight, pack_project
+from libranet.ops.frame_triton import finish_frame_out, read_cells_out
 from libranet.ops.pointwise_triton import (
     PointTile,
     fold_sums_out,
@@ -27,30 +27,23 @@ class Tiles:
 
     | kernel | chosen | ms | runner-up | ms |
     |---|---|---|---|---|
-    | stem, 48 to 64 with sums | 2x128k32cw4s2 | 0.126 | 2x128k32pw4s2 | 0.134 |
-    | block, 64 to 64 with sums | 2x128k32cw4s2 | 0.113 | 3x64k32pw4s2 | 0.115 |
-    | join, 128 to 64 with bias | 3x64k32pw4s2 | 0.161 | 2x64k64pw4s2 | 0.173 |
-    | project, 64 to 64 with bias | 3x64k32pw4s2 | 0.094 | 2x64k64pw4s2 | 0.101 |
+    | stem and block, 64 to 64 with sums | 3x64k32cw4s2 | 0.097 | 2x128k32cw4s2 | 0.108 |
+    | join, 128 to 64 with bias | 3x64k32pw4s2 | 0.162 | 3x64k32cw4s2 | 0.162 |
+    | project, 64 to 64 with bias | 3x64k32pw4s2 | 0.093 | 3x64k32cw4s2 | 0.093 |
     | norm + GELU + mix + skip | 64x1w4 | 0.063 | 64x4w4 | 0.065 |
+    | frame write | 32 cells, 4 warps | 0.067 | 64 cells, 4 warps | 0.075 |
+    | structure stream's first map | 128 pixels, 4 warps | 0.041 | 256 pixels, 8 warps | 0.047 |
     """
 
-    stem: ConvTile = field(default_factory=lambda: ConvTile(2, 128, 32, False, 4, 2))
+    stem: ConvTile = field(default_factory=lambda: ConvTile(3, 64, 32, False, 4, 2))
     """The detail stream's first convolution."""
-    block: ConvTile = field(default_factory=lambda: ConvTile(2, 128, 32, False, 4, 2))
+    block: ConvTile = field(default_factory=lambda: ConvTile(3, 64, 32, False, 4, 2))
     join: ConvTile = field(default_factory=lambda: ConvTile(3, 64, 32, True, 4, 2))
     project: ConvTile = field(default_factory=lambda: ConvTile(3, 64, 32, True, 4, 2))
-    fuse_tail: bool = False
-    """Add the last convolution to the frame without storing it. Measured slower: 0.204 ms against 0.169."""
     point: PointTile = field(default_factory=lambda: PointTile(64, 1, 4))
-    wide_cells: bool = False
-    """Lay cells out over 64 channels instead of 48, so that the stem fetches whole chunks."""
-    structure_steps: int = 1
-    """Blocks of pixels whose sums one program of the structure stream's first convolution adds up."""
-    product_tail: bool = False
-    """Enlarge the colour correction by a matrix product instead of four fetches per value."""
-    tail: tuple[int, int] = (64, 4)
+    tail: tuple[int, int] = (32, 4)
     """Cells and warps per program that writes the frame."""
-    structure_apply: tuple[int, int] = (256, 8)
+    structure_apply: tuple[int, int] = (128, 4)
     """Pixels and warps per program that writes the structure stream's first map."""
 
 
@@ -89,7 +82,6 @@ class RefinerBuffers:
         channels: int,
         grid: tuple[int, int],
         device: torch.device,
-        wide_cells: bool = False,
     ) -> None:
         def make(*shape: int, dtype: torch.dtype = torch.float16) -> Tensor:
             return torch.empty(batch, *shape, dtype=dtype, device=device)
@@ -102,8 +94,7 @@ class RefinerBuffers:
         # last time before the last convolution writes its 64 channels (a cell's rows, padded): one place for all three.
         wide = make(h * w * max(2 * channels, 64)).view(-1)
         self.cells, self.joined, self.residual = (
-            wide[: batch * h * w * count].view(batch, h, w, count)
-            for count in (64 if wide_cells else 48, 2 * channels, 64)
+            wide[: batch * h * w * count].view(batch, h, w, count) for count in (64, 2 * channels, 64)
         )
         self.low, self.small, self.delta = (make(3, h, w, dtype=torch.float32) for _ in range(3))
         self.rows = make(h, 2, bins, side, 16, dtype=torch.float32)
@@ -122,9 +113,7 @@ class FusedRefiner:
         self.device, self.tiles = device, tiles or Tiles()
         self.width = refiner.join.weight.shape[0]
         detail_stem = _conv(refiner.detail[0])
-        self.detail_stem = pack_weight(pack_cell_weight(detail_stem.weight.float(), wide=self.tiles.wide_cells)).to(
-            device
-        )
+        self.detail_stem = pack_weight(pack_cell_weight(detail_stem.weight.float())).to(device)
         self.detail_norm = self._norm(refiner.detail[1])
         self.detail_blocks = self._blocks(refiner.detail)
         self.structure_stem = pack_structure_weight(_conv(refiner.structure[0]).weight).to(device)
@@ -135,7 +124,6 @@ class FusedRefiner:
         self.fusion_blocks = self._blocks(refiner.fusion)
         weight, bias = pack_project(refiner.project.weight.detach().float(), _bias(refiner.project))
         self.project, self.project_bias = pack_weight(weight).to(device), bias.to(device)
-        self.enlarge = enlargement().to(device) if self.tiles.product_tail else None
 
     def read_frames(self, frames: Tensor, first: int, buffers: RefinerBuffers) -> None:
         """Down(I) and the cells of B frames of the ring."""
@@ -156,9 +144,8 @@ class FusedRefiner:
     def run_structure(self, buffers: RefinerBuffers) -> None:
         """The stream that looks at the restored small frames."""
         b = buffers
-        steps = self.tiles.structure_steps
-        sums = b.sums_for(structure_tiles(*b.shape[1:], steps))
-        structure_sums_out(b.small, self.structure_stem, sums, steps=steps)
+        sums = b.sums_for(structure_tiles(*b.shape[1:]))
+        structure_sums_out(b.small, self.structure_stem, sums)
         self._fold(sums, self.structure_norm, b)
         structure_apply_out(b.small, self.structure_stem, b.fold, b.x, cut=self.tiles.structure_apply)
         self._run_blocks(self.structure_blocks, b, b.joined[..., self.width :])
@@ -172,16 +159,8 @@ class FusedRefiner:
     def write_frames(self, frames: Tensor, first: int, strength: Tensor, out: Tensor, buffers: RefinerBuffers) -> None:
         """The last convolution, added to the frames with the colour correction."""
         b = buffers
-        if self.tiles.fuse_tail:
-            project_frame_out(
-                b.x, self.project, self.project_bias, frames, b.delta, strength, out,
-                first=first, tile=self.tiles.project,
-            )  # fmt: skip
-        else:
-            conv3x3_out(b.x, self.project, b.residual, bias=self.project_bias, tile=self.tiles.project)
-            finish_frame_out(
-                frames, b.residual, b.delta, strength, out, first=first, enlarge=self.enlarge, cut=self.tiles.tail
-            )
+        conv3x3_out(b.x, self.project, b.residual, bias=self.project_bias, tile=self.tiles.project)
+        finish_frame_out(frames, b.residual, b.delta, strength, out, first=first, cut=self.tiles.tail)
 
     def _convolve(self, x: Tensor, weight: Tensor, b: RefinerBuffers, tile: ConvTile, norm: _Norm) -> None:
         sums = b.sums_for(tile_count(tile, *b.shape[1:]))

@@ -121,32 +121,7 @@ def _structure_kernel(
         tl.store(place + GROUPS, tl.sum(tl.sum(raw * raw, axis=0).reshape(GROUPS, CHANNELS // GROUPS), axis=1))
 
 
-@triton.jit(do_not_specialize=["height", "width"])
-def _structure_sums_kernel(
-    small_ptr,  # [B, 3, h, w] fp32 in [0, 1]
-    weight_ptr,  # [CHANNELS, 32] fp16
-    sums_ptr,  # [B, tiles, 2, GROUPS] fp32
-    height, width,
-    CHANNELS: tl.constexpr, GROUPS: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr,
-):  # fmt: skip
-    """Sums of several blocks of pixels, reduced once at the end."""
-    b = tl.program_id(1).to(tl.int64)
-    k, c = tl.arange(0, 32), tl.arange(0, CHANNELS)
-    weight = tl.load(weight_ptr + c[None, :] * 32 + k[:, None])  # [32, CHANNELS]
-    total = tl.zeros((BLOCK, CHANNELS), tl.float32)
-    squares = total
-    for step in range(STEPS):
-        p = (tl.program_id(0) * STEPS + step) * BLOCK + tl.arange(0, BLOCK)
-        raw = tl.dot(_structure_window(small_ptr, b, p, height, width).to(tl.float16), weight)
-        total += raw
-        squares += raw * raw
-    place = sums_ptr + (b * tl.num_programs(0) + tl.program_id(0)) * 2 * GROUPS + tl.arange(0, GROUPS)
-    tl.store(place, tl.sum(tl.sum(total, axis=0).reshape(GROUPS, CHANNELS // GROUPS), axis=1))
-    tl.store(place + GROUPS, tl.sum(tl.sum(squares, axis=0).reshape(GROUPS, CHANNELS // GROUPS), axis=1))
-
-
 STRUCTURE_BLOCK = 256
-STRUCTURE_STEPS_BLOCK = 128
 
 
 def fold_sums_out(sums: Tensor, weight: Tensor, bias: Tensor, fold: Tensor, *, count: int, eps: float = 1e-5) -> None:
@@ -183,28 +158,18 @@ def pack_structure_weight(
     return torch.nn.functional.pad(weight.detach().permute(0, 2, 3, 1).flatten(1), (0, 5)).half().contiguous()
 
 
-def structure_tiles(height: int, width: int, steps: int = 1) -> int:
+def structure_tiles(height: int, width: int) -> int:
     """Partial sums that `structure_sums_out` leaves per map."""
-    block = STRUCTURE_BLOCK if steps == 1 else steps * STRUCTURE_STEPS_BLOCK
-    return triton.cdiv(height * width, block)
+    return triton.cdiv(height * width, STRUCTURE_BLOCK)
 
 
 def structure_sums_out(
     small: Tensor,  # [B, 3, h, w] fp32
     weight: Tensor,  # [C, 32] fp16
     sums: Tensor,  # [B, tiles, 2, 8] fp32, written
-    *,
-    steps: int = 1,
 ) -> None:
-    """Group sums of the structure stream's first convolution, with `steps` blocks of pixels per program."""
-    if steps == 1:
-        _structure(small, weight, sums, None, None)
-        return
-    b, _, height, width = small.shape
-    _structure_sums_kernel[(structure_tiles(height, width, steps), b)](
-        small, weight, sums, height, width,
-        CHANNELS=weight.shape[0], GROUPS=8, BLOCK=STRUCTURE_STEPS_BLOCK, STEPS=steps, num_warps=8,
-    )  # fmt: skip
+    """Group sums of the structure stream's first convolution."""
+    _structure(small, weight, sums, None, None, (STRUCTURE_BLOCK, 8))
 
 
 def structure_apply_out(
@@ -213,7 +178,7 @@ def structure_apply_out(
     fold: Tensor,  # [B, 2, C] fp32
     out: Tensor,  # [B, h, w, C] fp16, written
     *,
-    cut: tuple[int, int] = (STRUCTURE_BLOCK, 8),  # pixels and warps per program
+    cut: tuple[int, int] = (128, 4),  # pixels and warps per program
 ) -> None:
     """The structure stream up to its first GELU."""
     _structure(small, weight, None, fold, out, cut)
@@ -225,7 +190,7 @@ def _structure(
     sums: Tensor | None,
     fold: Tensor | None,
     out: Tensor | None,
-    cut: tuple[int, int] = (STRUCTURE_BLOCK, 8),
+    cut: tuple[int, int],
 ) -> None:
     b, _, height, width = small.shape
     _structure_kernel[(triton.cdiv(height * width, cut[0]), b)](
