@@ -14,6 +14,7 @@ from gpu_sections.checks import check_conv, check_finish, check_structure
 from gpu_sections.timing import SIZES, graph_ms
 from libranet.cuda.refiner import Tiles
 from libranet.ops.conv_triton import ConvTile, conv3x3_out, tile_count
+from libranet.ops.frame_torch import enlargement
 from libranet.ops.frame_triton import finish_frame_out
 from libranet.ops.pointwise_triton import structure_apply_out
 
@@ -103,10 +104,10 @@ def run(*, quick: bool) -> dict[str, Any]:
     frames = torch.randint(0, 256, (2, height, width, 3), dtype=torch.uint8, device="cuda")
     out = torch.empty_like(frames[:1])
     residual, delta = torch.randn(1, h, w, 64, device="cuda").half(), torch.randn(1, 3, h, w, device="cuda") * 0.05
-    one = torch.ones(1, device="cuda")
+    one, matrix = torch.ones(1, device="cuda"), enlargement().cuda()
 
     def tail(cut: tuple[int, int]) -> float:
-        work = lambda: finish_frame_out(frames, residual, delta, one, out, cut=cut)  # noqa: E731
+        work = lambda: finish_frame_out(frames, residual, delta, one, matrix, out, cut=cut)  # noqa: E731
         return race.time("write frame", str(cut), work, lambda: check_finish(cut), 0.02)
 
     small, weight = torch.rand(1, 3, h, w, device="cuda"), (torch.randn(64, 32, device="cuda") / 5).half()

@@ -117,7 +117,9 @@ def check_finish(cut: tuple[int, int] = (32, 4)) -> float:
     packed, bias = frame_torch.pack_project(weight, torch.randn(48, device=DEVICE) * 0.05)
     raw = F.conv2d(x.double().permute(0, 3, 1, 2), packed.half().double(), bias.double(), padding=1)
     residual = raw.permute(0, 2, 3, 1).half()
-    finish_frame_out(ring, residual.contiguous(), delta, strength, out, first=2, cut=cut)
+    finish_frame_out(
+        ring, residual.contiguous(), delta, strength, frame_torch.enlargement().to(DEVICE), out, first=2, cut=cut
+    )
     reference = frame_torch.finish_frame(ring[picked], residual, delta, 0.7)
     difference = (out.int() - reference.int()).abs()
     assert difference.max() <= 1, f"bytes differ by up to {int(difference.max())}"

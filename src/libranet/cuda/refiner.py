@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from libranet.models.refiner import Refiner, RefinerBlock, Stream
 from libranet.ops.conv_triton import GROUPS, ConvTile, conv3x3_out, pack_weight, tile_count
 from libranet.ops.field_triton import apply_field_out
-from libranet.ops.frame_torch import pack_cell_weight, pack_project
+from libranet.ops.frame_torch import enlargement, pack_cell_weight, pack_project
 from libranet.ops.frame_triton import finish_frame_out, read_cells_out
 from libranet.ops.pointwise_triton import (
     PointTile,
@@ -30,7 +30,7 @@ class Tiles:
     | stem and block, 64 to 64 with sums | 3x64k32cw4s2 | 0.097 | 2x128k32cw4s2 | 0.108 |
     | join, 128 to 64 with bias | 3x64k32pw4s2 | 0.162 | 3x64k32cw4s2 | 0.162 |
     | project, 64 to 64 with bias | 3x64k32pw4s2 | 0.093 | 3x64k32cw4s2 | 0.093 |
-    | norm + GELU + mix + skip | 64x1w4 | 0.063 | 64x4w4 | 0.065 |
+    | norm + GELU + mix + skip | 64w4 | 0.063 | | |
     | frame write | 32 cells, 4 warps | 0.067 | 64 cells, 4 warps | 0.075 |
     | structure stream's first map | 128 pixels, 4 warps | 0.041 | 256 pixels, 8 warps | 0.047 |
     """
@@ -40,7 +40,7 @@ class Tiles:
     block: ConvTile = field(default_factory=lambda: ConvTile(3, 64, 32, False, 4, 2))
     join: ConvTile = field(default_factory=lambda: ConvTile(3, 64, 32, True, 4, 2))
     project: ConvTile = field(default_factory=lambda: ConvTile(3, 64, 32, True, 4, 2))
-    point: PointTile = field(default_factory=lambda: PointTile(64, 1, 4))
+    point: PointTile = field(default_factory=lambda: PointTile(64, 4))
     tail: tuple[int, int] = (32, 4)
     """Cells and warps per program that writes the frame."""
     structure_apply: tuple[int, int] = (128, 4)
@@ -124,6 +124,7 @@ class FusedRefiner:
         self.fusion_blocks = self._blocks(refiner.fusion)
         weight, bias = pack_project(refiner.project.weight.detach().float(), _bias(refiner.project))
         self.project, self.project_bias = pack_weight(weight).to(device), bias.to(device)
+        self.enlarge = enlargement().to(device)
 
     def read_frames(self, frames: Tensor, first: int, buffers: RefinerBuffers) -> None:
         """Down(I) and the cells of B frames of the ring."""
@@ -160,7 +161,7 @@ class FusedRefiner:
         """The last convolution, added to the frames with the colour correction."""
         b = buffers
         conv3x3_out(b.x, self.project, b.residual, bias=self.project_bias, tile=self.tiles.project)
-        finish_frame_out(frames, b.residual, b.delta, strength, out, first=first, cut=self.tiles.tail)
+        finish_frame_out(frames, b.residual, b.delta, strength, self.enlarge, out, first=first, cut=self.tiles.tail)
 
     def _convolve(self, x: Tensor, weight: Tensor, b: RefinerBuffers, tile: ConvTile, norm: _Norm) -> None:
         sums = b.sums_for(tile_count(tile, *b.shape[1:]))

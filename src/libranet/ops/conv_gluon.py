@@ -72,7 +72,9 @@ def _fetch(
 
 
 @gluon.jit
-def _multiply(acc, ring, weights, bars, k, COLS: gl.constexpr, CHUNKS: gl.constexpr, RING: gl.constexpr, SHIFT: gl.constexpr):
+def _multiply(
+    acc, ring, weights, bars, k, COLS: gl.constexpr, CHUNKS: gl.constexpr, RING: gl.constexpr, SHIFT: gl.constexpr
+):
     """Start the products of the program's k-th output row. The newest input row comes last."""
     flat: gl.constexpr = gl.NVMMASharedLayout(128, 16, 2)
     length: gl.constexpr = COLS + 8 if SHIFT else 3 * COLS
@@ -177,7 +179,9 @@ def conv3x3_gluon_kernel(
             other, out_desc, staging, bias, sums_ptr, k + 1, first, total, height, width, strips,
             COLS, HAS_BIAS, HAS_SUMS, LAYOUT, STAGES,
         )  # fmt: skip
-        _fetch(x_desc, halo_desc, ring, bars, k + 1 + RING, first, steps, total, height, strips, COLS, CHUNKS, RING, SHIFT)
+        _fetch(
+            x_desc, halo_desc, ring, bars, k + 1 + RING, first, steps, total, height, strips, COLS, CHUNKS, RING, SHIFT
+        )
         done = warpgroup_mma_wait(0, deps=[one])
     _finish(
         done, out_desc, staging, bias, sums_ptr, steps - 1, first, total, height, width, strips,
