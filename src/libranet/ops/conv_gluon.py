@@ -1,15 +1,15 @@
 # mypy: disable-error-code="no-untyped-def"
 """3x3 convolution for 64 output channels on Hopper, with the weights held in shared memory.
 
-One program per multiprocessor fetches all nine taps' weights once and then walks down strips of COLS columns. Input rows
+One program per multiprocessor fetches all nine taps' weights once, then walks down strips of COLS columns. Input rows
 pass through a ring in shared memory, each fetched once: the three vertical taps read three rows of the ring, the three
 horizontal taps read the same row from a start shifted by one pixel (128 bytes, which the hardware's swizzle, a function
 of the address, allows). Output channels are the rows of the matrix product and pixels its columns. Two accumulators
 take turns, so that one row's sums and stores happen while the tensor cores work on the next.
 
 Every strip has one row of zeros above and below; walking over all strips of all frames end to end makes every step
-equal: one row in, one row out. Rows that belong to no frame are fetched from and stored to row -1, which the tensor
-descriptors turn into zeros and nothing.
+equal: one row in, one row out. Rows that belong to no frame are fetched from and stored to the row past the last, which
+tensor descriptors turn into zeros and nothing (a store must not begin at a negative place).
 """
 
 from dataclasses import dataclass
@@ -37,11 +37,13 @@ HALO = 8
 
 @gluon.jit
 def _place(v, total, height, strips):
-    """Row in the map and first strip-column of a step; row -1 where there is none."""
+    """Row among all frames' rows, strip, frame and row in it of a step; where there is none, the row past the last."""
     strip = v // (height + 2)
     y = v % (height + 2) - 1
-    row = gl.where((v >= 0) & (v < total) & (y >= 0) & (y < height), (strip // strips) * height + y, -1)
-    return row, strip % strips, strip // strips, y
+    frame = strip // strips
+    nowhere = total // ((height + 2) * strips) * height
+    row = gl.where((v >= 0) & (v < total) & (y >= 0) & (y < height), frame * height + y, nowhere)
+    return row, strip % strips, frame, y
 
 
 @gluon.jit
@@ -112,13 +114,14 @@ def _finish(
         out_desc, [row, strip * COLS, 0], buffer._reinterpret(gl.float16, [1, COLS, 64], out_desc.layout)
     )
     if HAS_SUMS:
+        inside = (v < total) & (y >= 0) & (y < height)
         x = strip * COLS + gl.arange(0, COLS, layout=gl.SliceLayout(0, LAYOUT))
         kept = gl.where((x < width)[None, :], acc, 0.0)
         total_ = gl.sum(gl.sum(kept, axis=1).reshape([8, 8]), axis=1)
         squares = gl.sum(gl.sum(kept * kept, axis=1).reshape([8, 8]), axis=1)
         place = sums_ptr + ((frame * strips + strip) * height + y) * 16 + gl.arange(0, 8, layout=total_.type.layout)
-        gl.store(place, total_, mask=row >= 0)
-        gl.store(place + 8, squares, mask=row >= 0)
+        gl.store(place, total_, mask=inside)
+        gl.store(place + 8, squares, mask=inside)
 
 
 @gluon.jit(do_not_specialize=["height", "width", "total", "steps", "strips"])
