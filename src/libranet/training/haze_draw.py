@@ -4,13 +4,14 @@ Draws are made for the whole batch of all processes from a generator seeded by t
 repeated, resumed, or split over processes and always sees the same haze (sensor noise alone is each process's own).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from libranet.errors import InputError
+from libranet.haze.regimes import REGIMES
 from libranet.haze.scattering import transmission
 
 NOISE_CELLS = 9
@@ -62,7 +63,11 @@ class HazeConfig:
     motion: float = 0.015
     """Largest camera motion per frame, as a share of the crop's size."""
     still: float = 0.15
-    """Share of samples without motion."""
+    """Share of samples without motion. At 1 every window is a still picture: training is several times faster."""
+    regimes: float = 0.0
+    """Share of samples with the haze of UHV-4K: one of its nine regimes over the plain depth, nothing else."""
+    regime_spread: float = 0.06
+    """Standard deviation of the relative change of a regime's scattering, and a sixth of that of its airlight."""
     zoom: tuple[float, float] = (0.45, 1.0)
     """Height of the crop as a share of the largest that fits the photo."""
 
@@ -71,7 +76,7 @@ class HazeConfig:
             low, high = getattr(self, name)
             if not 0 <= low <= high:
                 raise InputError(f"expected {name} as (low, high) with 0 <= low <= high, got {low}, {high}")
-        for name in ("even", "clear", "prior", "patches", "scene_light", "dull", "leftover", "still"):
+        for name in ("even", "clear", "prior", "patches", "scene_light", "dull", "leftover", "still", "regimes"):
             if not 0 <= getattr(self, name) <= 1:
                 raise InputError(f"expected {name} in [0, 1], got {getattr(self, name)}")
 
@@ -150,7 +155,7 @@ def draw_haze(
     slope = (torch.rand(n, 2, generator=generator) * 2 - 1) * c.light_gradient
 
     dull = chance(n, c.dull, generator)
-    return HazeDraw(
+    draw = HazeDraw(
         beta=beta[:, None] * colour,
         leftover=leftover[:, None] * colour,
         near=near,
@@ -169,6 +174,36 @@ def draw_haze(
         saturation=torch.where(dull, uniform(n, (0.45, 1.0), generator), torch.ones(n)),
         lift=torch.where(dull, uniform(n, (0.0, 0.06), generator), torch.zeros(n)),
     )
+    return _with_regimes(draw, config, has_depth, generator) if c.regimes > 0 else draw
+
+
+def _with_regimes(draw: HazeDraw, config: HazeConfig, has_depth: Tensor, generator: torch.Generator) -> HazeDraw:
+    """Give some samples the haze of UHV-4K instead of the drawn one. Photos without depth keep their prior."""
+    n = len(has_depth)
+    chosen, which = chance(n, config.regimes, generator), torch.randint(len(REGIMES), (n,), generator=generator)
+    beta = torch.tensor([regime.beta for regime in REGIMES])[which]
+    beta = beta * torch.exp(torch.randn(n, generator=generator) * config.regime_spread)
+    light = torch.tensor([regime.airlight for regime in REGIMES])[which]
+    light = light * (1 + torch.randn(n, 3, generator=generator) * (config.regime_spread / 6))
+    plain = {
+        "beta": beta[:, None].expand(n, 3),
+        "leftover": torch.zeros(n, 3),
+        "near": torch.zeros(n),
+        "gamma": torch.ones(n),
+        "prior_share": torch.where(has_depth, 0.0, 1.0),
+        "patches": torch.zeros_like(draw.patches),
+        "floor": torch.zeros(n),
+        "airlight": light.clamp(0, 1),
+        "light_slope": torch.zeros(n, 2),
+        "noise": draw.noise * (draw.noise < config.noise / 4),
+        "saturation": torch.ones(n),
+        "lift": torch.zeros(n),
+    }
+    mixed = {
+        name: torch.where(chosen.view(n, *[1] * (value.dim() - 1)), value, getattr(draw, name))
+        for name, value in plain.items()
+    }
+    return replace(draw, **mixed)
 
 
 def dull_colours(clear: Tensor, draw: HazeDraw) -> Tensor:  # [B, T, 3, H, W]
