@@ -1,3 +1,5 @@
+import dataclasses
+
 import torch
 from pictures import coloured_blocks, small_bank, small_source
 
@@ -119,3 +121,11 @@ def _misfit(pair: tuple[torch.Tensor, torch.Tensor], light: tuple[float, ...]) -
 
 def test_still_windows_are_one_picture_in_memory():
     assert small_source(haze=HazeConfig(still=1.0)).batch(0, Share()).hazy.stride(1) == 0
+
+
+def test_varied_pictures_differ_from_the_photo_but_stay_near_it():
+    varied = dataclasses.replace(NO_HAZE, vary=1.0)
+    plain, other = (small_source(haze=haze).batch(0, Share()).clear for haze in (NO_HAZE, varied))
+    difference = (plain - other).abs().mean((1, 2, 3))
+    assert (difference > 0.003).all()
+    assert (difference < 0.2).all()

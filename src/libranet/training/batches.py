@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from libranet.training.haze_draw import HazeConfig, chance, draw_haze, dull_colours, haze_frames, uniform
+from libranet.training.haze_draw import HazeConfig, chance, draw_haze, grade_colours, haze_frames, uniform
 from libranet.training.photo_bank import COARSE, FINE, PhotoBank
 
 
@@ -82,7 +82,7 @@ class HazeOnTheFly:
         here = index[rows].to(device)
         with torch.no_grad():
             clear, depth, place = self._look(images[here], self.bank.depth[here], height, width, *camera)
-            clear = dull_colours(clear, draw)
+            clear = grade_colours(clear, draw)
             hazy, target = haze_frames(clear, depth, place, draw)
             hazy = self._add_noise(hazy, draw.noise, noise_seed + share.rank)
             hazy = (hazy * 255).round() / 255  # what a camera stores

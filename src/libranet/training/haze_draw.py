@@ -56,6 +56,8 @@ class HazeConfig:
     """Largest standard deviation of sensor noise, in half of the samples."""
     dull: float = 0.35
     """Share of samples whose clear picture is made less vivid, as on a grey day."""
+    vary: float = 0.0
+    """Share of samples whose clear picture gets another white balance, tone curve and saturation."""
     leftover: float = 0.15
     """Share of samples whose clear picture keeps a light haze of its own, as distant views do on a clear day."""
     leftover_beta: float = 0.35
@@ -76,7 +78,18 @@ class HazeConfig:
             low, high = getattr(self, name)
             if not 0 <= low <= high:
                 raise InputError(f"expected {name} as (low, high) with 0 <= low <= high, got {low}, {high}")
-        for name in ("even", "clear", "prior", "patches", "scene_light", "dull", "leftover", "still", "regimes"):
+        for name in (
+            "even",
+            "clear",
+            "prior",
+            "patches",
+            "scene_light",
+            "dull",
+            "leftover",
+            "still",
+            "regimes",
+            "vary",
+        ):
             if not 0 <= getattr(self, name) <= 1:
                 raise InputError(f"expected {name} in [0, 1], got {getattr(self, name)}")
 
@@ -101,6 +114,8 @@ class HazeDraw:
     noise: Tensor  # [B]
     saturation: Tensor  # [B], applied to the clear picture
     lift: Tensor  # [B], black level of the clear picture
+    balance: Tensor  # [B, 3], factors of the clear picture's channels
+    tone: Tensor  # [B], exponent of the clear picture's values
 
     def rows(self, part: slice) -> "HazeDraw":
         """The draws of some of the samples."""
@@ -173,8 +188,12 @@ def draw_haze(
         noise=uniform(n, (0.0, c.noise), generator) * chance(n, 0.5, generator),
         saturation=torch.where(dull, uniform(n, (0.45, 1.0), generator), torch.ones(n)),
         lift=torch.where(dull, uniform(n, (0.0, 0.06), generator), torch.zeros(n)),
+        balance=torch.ones(n, 3),
+        tone=torch.ones(n),
     )
-    return _with_regimes(draw, config, has_depth, generator) if c.regimes > 0 else draw
+    if c.regimes > 0:
+        draw = _with_regimes(draw, config, has_depth, generator)
+    return _with_other_cameras(draw, config, generator) if c.vary > 0 else draw
 
 
 def _with_regimes(draw: HazeDraw, config: HazeConfig, has_depth: Tensor, generator: torch.Generator) -> HazeDraw:
@@ -206,11 +225,28 @@ def _with_regimes(draw: HazeDraw, config: HazeConfig, has_depth: Tensor, generat
     return replace(draw, **mixed)
 
 
-def dull_colours(clear: Tensor, draw: HazeDraw) -> Tensor:  # [B, T, 3, H, W]
-    """Make some clear pictures less vivid: clear weather is not always sunshine."""
+def _with_other_cameras(draw: HazeDraw, config: HazeConfig, generator: torch.Generator) -> HazeDraw:
+    """Let some clear pictures look as if another camera had taken them: their colours cannot be learnt by heart."""
+    n = len(draw.tone)
+    chosen = chance(n, config.vary, generator)
+
+    def factor(spread: float, *shape: int) -> Tensor:
+        return torch.exp(torch.randn(n, *shape, generator=generator) * spread)
+
+    return replace(
+        draw,
+        balance=torch.where(chosen[:, None], factor(0.04, 3), draw.balance),
+        tone=torch.where(chosen, factor(0.12), draw.tone),
+        saturation=draw.saturation * torch.where(chosen, uniform(n, (0.8, 1.25), generator), torch.ones(n)),
+    )
+
+
+def grade_colours(clear: Tensor, draw: HazeDraw) -> Tensor:  # [B, T, 3, H, W]
+    """Make some clear pictures less vivid, as on a grey day, and some as another camera would have taken them."""
+    saturation, lift, tone = (v[:, None, None, None, None] for v in (draw.saturation, draw.lift, draw.tone))
+    clear = (clear * draw.balance[:, None, :, None, None]).clamp(0, 1) ** tone
     grey = clear.mean(dim=2, keepdim=True)
-    saturation, lift = (v[:, None, None, None, None] for v in (draw.saturation, draw.lift))
-    return (grey + (clear - grey) * saturation) * (1 - lift) + lift
+    return ((grey + (clear - grey) * saturation) * (1 - lift) + lift).clamp(0, 1)
 
 
 def haze_frames(
