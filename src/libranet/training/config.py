@@ -120,6 +120,8 @@ class TrainConfig:
     precision: Precision = "bf16"
     ema: float = 0.999
     """Decay of the averaged weights, which are the ones that count."""
+    fused: bool = True
+    """Train on our kernels, in a CUDA graph, where GPU and network allow; `libranet doctor` says whether they do."""
     channels_last: bool = True
     """Memory layout of the network; the faster one on tensor cores."""
     norms: Norms = "fp32"
