@@ -37,8 +37,9 @@ def predict(
     assert model.temporal is not None
     assert model.refiner is not None
     (b, t, _, height, width), scale = frames.shape, model.config.scale
-    small = _channels_last(model.encoder_input(frames.flatten(0, 1)))
-    centre = small.unflatten(0, (b, t))[:, t // 2]
+    distinct = frames[:, :1] if frames.stride(1) == 0 else frames  # a still picture is encoded once
+    small = _channels_last(model.encoder_input(distinct.flatten(0, 1)))
+    centre = small.unflatten(0, distinct.shape[:2])[:, distinct.shape[1] // 2]
     temporal = _mix(model.temporal, _encode(model.temporal.encoder, small), b)
     chromatic = model.chromatic.head(_encode(model.chromatic.encoder, centre))
     grids = Grids(chromatic.unflatten(1, (2, -1, model.config.bins)), temporal)

@@ -21,6 +21,11 @@ class Batch:
     def __len__(self) -> int:
         return self.clear.shape[0]
 
+    @property
+    def distinct(self) -> Tensor:  # [B, T, 3, H, W], or [B, 1, 3, H, W] when every window is a still picture
+        """The hazy frames as they lie in memory."""
+        return self.hazy[:, :1] if self.hazy.stride(1) == 0 else self.hazy
+
 
 @dataclass(frozen=True)
 class Share:
