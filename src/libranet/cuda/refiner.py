@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
+from libranet.cuda.support import can_hold_weights
 from libranet.models.refiner import Refiner, RefinerBlock, Stream
-from libranet.ops.conv_triton import GROUPS, ConvTile, conv3x3_out, pack_weight, tile_count
+from libranet.ops.conv_triton import GROUPS, ConvTile, conv3x3_out, held_tiles, pack_weight, tile_count
 from libranet.ops.field_triton import apply_field_out
 from libranet.ops.frame_torch import enlargement, pack_cell_weight, pack_project
 from libranet.ops.frame_triton import finish_frame_out, read_cells_out
@@ -40,6 +41,9 @@ class Tiles:
     block: ConvTile = field(default_factory=lambda: ConvTile(3, 64, 32, False, 4, 2))
     join: ConvTile = field(default_factory=lambda: ConvTile(3, 64, 32, True, 4, 2))
     project: ConvTile = field(default_factory=lambda: ConvTile(3, 64, 32, True, 4, 2))
+    hold_weights: bool = True
+    """Where the GPU can: convolutions that keep their weights in shared memory, for which the four cuts above do not
+    count."""
     point: PointTile = field(default_factory=lambda: PointTile(64, 4))
     tail: tuple[int, int] = (32, 4)
     """Cells and warps per program that writes the frame."""
@@ -112,6 +116,7 @@ class FusedRefiner:
     def __init__(self, refiner: Refiner, device: torch.device, tiles: Tiles | None = None) -> None:
         self.device, self.tiles = device, tiles or Tiles()
         self.width = refiner.join.weight.shape[0]
+        self.hold_weights = self.tiles.hold_weights and can_hold_weights(self.width, device)
         detail_stem = _conv(refiner.detail[0])
         self.detail_stem = pack_weight(pack_cell_weight(detail_stem.weight.float())).to(device)
         self.detail_norm = self._norm(refiner.detail[1])
@@ -133,7 +138,7 @@ class FusedRefiner:
     def run_detail(self, buffers: RefinerBuffers) -> None:
         """The stream that looks at the frames themselves. Needs no grids, so it can run beside the encoders."""
         b = buffers
-        self._convolve(b.cells, self.detail_stem, b, self.tiles.stem, self.detail_norm)
+        self._convolve_and_fold(b.cells, self.detail_stem, b, self.tiles.stem, self.detail_norm)
         normalise_mix_out(b.raw, b.fold, b.x, tile=self.tiles.point)
         self._run_blocks(self.detail_blocks, b, b.joined[..., : self.width])
 
@@ -154,18 +159,37 @@ class FusedRefiner:
     def run_fusion(self, buffers: RefinerBuffers) -> None:
         """Join both streams. Writes `x`."""
         b = buffers
-        conv3x3_out(b.joined, self.join, b.x, bias=self.join_bias, tile=self.tiles.join)
+        self._convolve(b.joined, self.join, b.x, self.tiles.join, bias=self.join_bias)
         self._run_blocks(self.fusion_blocks, b, b.x)
 
     def write_frames(self, frames: Tensor, first: int, strength: Tensor, out: Tensor, buffers: RefinerBuffers) -> None:
         """The last convolution, added to the frames with the colour correction."""
         b = buffers
-        conv3x3_out(b.x, self.project, b.residual, bias=self.project_bias, tile=self.tiles.project)
+        self._convolve(b.x, self.project, b.residual, self.tiles.project, bias=self.project_bias)
         finish_frame_out(frames, b.residual, b.delta, strength, self.enlarge, out, first=first, cut=self.tiles.tail)
 
-    def _convolve(self, x: Tensor, weight: Tensor, b: RefinerBuffers, tile: ConvTile, norm: _Norm) -> None:
-        sums = b.sums_for(tile_count(tile, *b.shape[1:]))
-        conv3x3_out(x, weight, b.raw, sums=sums, tile=tile)
+    def _convolve(
+        self,
+        x: Tensor,
+        weight: Tensor,
+        out: Tensor,
+        tile: ConvTile,
+        *,
+        bias: Tensor | None = None,
+        sums: Tensor | None = None,
+    ) -> None:
+        if self.hold_weights:
+            from libranet.ops.conv_gluon import conv3x3_held_out
+
+            conv3x3_held_out(x, weight, out, bias=bias, sums=sums)
+        else:
+            conv3x3_out(x, weight, out, bias=bias, sums=sums, tile=tile)
+
+    def _convolve_and_fold(self, x: Tensor, weight: Tensor, b: RefinerBuffers, tile: ConvTile, norm: _Norm) -> None:
+        """Convolve into `raw`, its GroupNorm into `fold`."""
+        _, height, width = b.shape
+        sums = b.sums_for(held_tiles(height, width) if self.hold_weights else tile_count(tile, height, width))
+        self._convolve(x, weight, b.raw, tile, sums=sums)
         self._fold(sums, norm, b)
 
     def _fold(self, sums: Tensor, norm: _Norm, b: RefinerBuffers) -> None:
@@ -175,7 +199,7 @@ class FusedRefiner:
     def _run_blocks(self, blocks: list[_Block], b: RefinerBuffers, out: Tensor) -> None:
         """Residual blocks on `x`; the last one writes to `out`."""
         for number, block in enumerate(blocks, 1):
-            self._convolve(b.x, block.conv, b, self.tiles.block, block.norm)
+            self._convolve_and_fold(b.x, block.conv, b, self.tiles.block, block.norm)
             target = out if number == len(blocks) else b.x
             normalise_mix_out(
                 b.raw, b.fold, target, skip=b.x, mix=block.mix, mix_bias=block.mix_bias, tile=self.tiles.point

@@ -13,6 +13,7 @@ tensor descriptors turn into zeros and nothing (a store must not begin at a nega
 """
 
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 import triton
@@ -29,10 +30,29 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
+from libranet.ops.conv_triton import HELD_COLS
+
 CHANNELS = 64
 """Output channels, and input channels per buffer: 128 bytes, one swizzled row."""
 HALO = 8
 """Pixels fetched beyond a strip; two are needed, eight keep rows aligned to the swizzle's pattern."""
+
+
+@dataclass(frozen=True)
+class HeldCut:
+    """How the walk is cut up."""
+
+    cols: int
+    """Columns per strip."""
+    ring: int
+    """Input rows in shared memory, at least four."""
+    stages: int
+    """Output rows on their way to memory."""
+    shift: bool = True
+
+
+CUTS = {1: HeldCut(HELD_COLS, 6, 2), 2: HeldCut(64, 4, 1)}
+"""By input channels over 64: what fits into the 227 KB of a multiprocessor beside the weights."""
 
 
 @gluon.jit
@@ -125,7 +145,7 @@ def _finish(
 
 
 @gluon.jit(do_not_specialize=["height", "width", "total", "steps", "strips"])
-def conv3x3_gluon_kernel(
+def conv3x3_held_kernel(
     x_desc,  # [B * h, w, CIN] fp16, block [1, COLS, 64]
     halo_desc,  # the same map, block [1, 8, 64]
     weight_desc,  # [9 * 64, CIN] fp16, block [64, 64]
@@ -195,50 +215,36 @@ def conv3x3_gluon_kernel(
         mbarrier.invalidate(bars.index(slot))
 
 
-@dataclass(frozen=True)
-class StripTile:
-    """How the walk is cut up."""
-
-    cols: int = 128
-    """Columns per strip: 64 or 128."""
-    ring: int = 6
-    """Input rows in shared memory, at least four."""
-    shift: bool = True
-    stages: int = 2
-
-    def __str__(self) -> str:
-        return f"strips of {self.cols}, ring of {self.ring}, {self.stages} {'' if self.shift else 'copied'}"
-
-
-def strip_count(tile: StripTile, height: int, width: int) -> int:
-    """Partial sums per map."""
-    return triton.cdiv(width, tile.cols) * height
-
-
-def conv3x3_strips_out(
+def conv3x3_held_out(
     x: Tensor,  # [B, h, w, 64 or 128] fp16
     weight: Tensor,  # [9, 64, Cin] fp16
     out: Tensor,  # [B, h, w, 64] fp16, written
     *,
     bias: Tensor | None = None,  # [64] fp32
-    sums: Tensor | None = None,  # [B, strips * h, 2, 8] fp32, written
-    tile: StripTile,
+    sums: Tensor | None = None,  # [B, tiles, 2, 8] fp32, written; for 64 input channels, `conv_triton.held_tiles`
+    cut: HeldCut | None = None,
 ) -> None:
     """What `conv_triton.conv3x3_out` computes."""
     b, height, width, cin = x.shape
-    strips = triton.cdiv(width, tile.cols)
+    cut = cut or CUTS[cin // CHANNELS]
+    strips = triton.cdiv(width, cut.cols)
     total = b * strips * (height + 2)
-    processors = torch.cuda.get_device_properties(x.device).multi_processor_count
-    steps = triton.cdiv(total, processors) | 1
+    steps = triton.cdiv(total, processors(x.device)) | 1
     rows, flat = gl.NVMMASharedLayout(128, 16, 3), gl.NVMMASharedLayout(128, 16, 2)
     maps, result, taps = x.flatten(0, 1), out.flatten(0, 1), weight.flatten(0, 1)
-    conv3x3_gluon_kernel[(triton.cdiv(total, steps),)](
-        TensorDescriptor.from_tensor(maps, [1, tile.cols, 64], rows),
-        TensorDescriptor.from_tensor(maps, [1, HALO, 64], rows),
-        TensorDescriptor.from_tensor(taps, [64, 64], flat),
+    conv3x3_held_kernel[(triton.cdiv(total, steps),)](
+        TensorDescriptor.from_tensor(maps, [1, cut.cols, CHANNELS], rows),
+        TensorDescriptor.from_tensor(maps, [1, HALO, CHANNELS], rows),
+        TensorDescriptor.from_tensor(taps, [CHANNELS, CHANNELS], flat),
         bias,
-        TensorDescriptor.from_tensor(result, [1, tile.cols, 64], rows),
+        TensorDescriptor.from_tensor(result, [1, cut.cols, CHANNELS], rows),
         sums, height, width, total, steps, strips,
-        COLS=tile.cols, CHUNKS=cin // 64, RING=tile.ring, HAS_BIAS=bias is not None, HAS_SUMS=sums is not None,
-        SHIFT=tile.shift, STAGES=tile.stages, num_warps=4,
+        COLS=cut.cols, CHUNKS=cin // CHANNELS, RING=cut.ring, STAGES=cut.stages, SHIFT=cut.shift,
+        HAS_BIAS=bias is not None, HAS_SUMS=sums is not None, num_warps=4,
     )  # fmt: skip
+
+
+@cache
+def processors(device: torch.device) -> int:
+    """Multiprocessors of a GPU."""
+    return torch.cuda.get_device_properties(device).multi_processor_count

@@ -16,6 +16,8 @@ from torch import Tensor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 GROUPS = 8
+HELD_COLS = 128
+"""Columns of a strip of `conv_gluon`."""
 
 
 @dataclass(frozen=True)
@@ -169,6 +171,11 @@ def conv3x3_kernel(
 def tile_count(tile: ConvTile, height: int, width: int) -> int:
     """Programs per map, which is how many partial sums a convolution leaves."""
     return triton.cdiv(height, tile.rows) * triton.cdiv(width, tile.cols)
+
+
+def held_tiles(height: int, width: int) -> int:
+    """Partial sums that `conv_gluon.conv3x3_held_out` leaves per map of 64 channels: one per row of a strip."""
+    return triton.cdiv(width, HELD_COLS) * height
 
 
 def pack_weight(
