@@ -9,8 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from gpu_sections.tune import CONV_TILES, POINT_TILES
+from libranet.cuda.support import can_hold_weights
 from libranet.ops import field_torch, frame_torch, group_norm_torch
-from libranet.ops.conv_triton import ConvTile, conv3x3_out, pack_weight, tile_count
+from libranet.ops.conv_triton import ConvTile, conv3x3_out, held_tiles, pack_weight, tile_count
 from libranet.ops.field_triton import apply_field_out
 from libranet.ops.frame_triton import band, finish_frame_out, read_cells_out, reduce_rows_out
 from libranet.ops.group_norm_triton import group_norm_gelu
@@ -36,13 +37,20 @@ def error(out: Tensor, reference: Tensor) -> float:
     return float((out.double() - reference.double()).norm() / reference.double().norm().clamp_min(1e-30))
 
 
-def check_conv(tile: ConvTile, cin: int) -> float:
+def check_conv(tile: ConvTile | None, cin: int) -> float:
+    """Without a tile, the convolution that holds its weights; with 128 channels it leaves sums by strips of 64."""
     b, h, w, cout = 2, 22, 150, 64
     x = torch.randn(b, h, w, cin, device=DEVICE).half()
     weight = torch.randn(cout, cin, 3, 3, device=DEVICE) * 0.05
     bias = torch.randn(cout, device=DEVICE)
-    out, sums = poison(b, h, w, cout), poison(b, tile_count(tile, h, w), 2, 8, dtype=torch.float32)
-    conv3x3_out(x, pack_weight(weight), out, bias=bias, sums=sums, tile=tile)
+    count = tile_count(tile, h, w) if tile else held_tiles(h, w * cin // 64)
+    out, sums = poison(b, h, w, cout), poison(b, count, 2, 8, dtype=torch.float32)
+    if tile:
+        conv3x3_out(x, pack_weight(weight), out, bias=bias, sums=sums, tile=tile)
+    else:
+        from libranet.ops.conv_gluon import conv3x3_held_out
+
+        conv3x3_held_out(x, pack_weight(weight), out, bias=bias, sums=sums)
     reference = F.conv2d(x.double().permute(0, 3, 1, 2), weight.half().double(), bias.double(), padding=1)
     groups = reference.unflatten(1, (8, -1))
     totals = torch.stack([groups.sum((2, 3, 4)), groups.square().sum((2, 3, 4))], dim=1)
@@ -153,6 +161,8 @@ def all_checks() -> list[tuple[str, Callable[[], float], float]]:
     checks: list[tuple[str, Callable[[], float], float]] = []
     checks += [(f"conv 64 {tile}", lambda t=tile: check_conv(t, 64), 2e-3) for tile in CONV_TILES]
     checks += [(f"conv {cin} {CONV_TILES[0]}", lambda c=cin: check_conv(CONV_TILES[0], c), 2e-3) for cin in (128,)]
+    if DEVICE == "cuda" and can_hold_weights(64, torch.device(DEVICE)):
+        checks += [(f"conv {cin} held", lambda c=cin: check_conv(None, c), 2e-3) for cin in (64, 128)]
     checks.append(("fold", check_fold, 1e-4))
     checks += [(f"norm+gelu+mix {p}", lambda t=p: check_point(t, mixed=True), 2e-3) for p in POINT_TILES]
     checks.append((f"norm+gelu {POINT_TILES[0]}", lambda: check_point(POINT_TILES[0], mixed=False), 2e-3))

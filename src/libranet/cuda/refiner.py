@@ -159,16 +159,16 @@ class FusedRefiner:
     def run_fusion(self, buffers: RefinerBuffers) -> None:
         """Join both streams. Writes `x`."""
         b = buffers
-        self._convolve(b.joined, self.join, b.x, self.tiles.join, bias=self.join_bias)
+        self.convolve(b.joined, self.join, b.x, self.tiles.join, bias=self.join_bias)
         self._run_blocks(self.fusion_blocks, b, b.x)
 
     def write_frames(self, frames: Tensor, first: int, strength: Tensor, out: Tensor, buffers: RefinerBuffers) -> None:
         """The last convolution, added to the frames with the colour correction."""
         b = buffers
-        self._convolve(b.x, self.project, b.residual, self.tiles.project, bias=self.project_bias)
+        self.convolve(b.x, self.project, b.residual, self.tiles.project, bias=self.project_bias)
         finish_frame_out(frames, b.residual, b.delta, strength, self.enlarge, out, first=first, cut=self.tiles.tail)
 
-    def _convolve(
+    def convolve(
         self,
         x: Tensor,
         weight: Tensor,
@@ -178,6 +178,7 @@ class FusedRefiner:
         bias: Tensor | None = None,
         sums: Tensor | None = None,
     ) -> None:
+        """A 3x3 convolution by the kernel that this GPU has."""
         if self.hold_weights:
             from libranet.ops.conv_gluon import conv3x3_held_out
 
@@ -185,11 +186,15 @@ class FusedRefiner:
         else:
             conv3x3_out(x, weight, out, bias=bias, sums=sums, tile=tile)
 
+    def sums_of(self, tile: ConvTile, b: RefinerBuffers) -> Tensor:  # [B, tiles, 2, 8]
+        """Where `convolve` leaves its partial sums."""
+        _, height, width = b.shape
+        return b.sums_for(held_tiles(height, width) if self.hold_weights else tile_count(tile, height, width))
+
     def _convolve_and_fold(self, x: Tensor, weight: Tensor, b: RefinerBuffers, tile: ConvTile, norm: _Norm) -> None:
         """Convolve into `raw`, its GroupNorm into `fold`."""
-        _, height, width = b.shape
-        sums = b.sums_for(held_tiles(height, width) if self.hold_weights else tile_count(tile, height, width))
-        self._convolve(x, weight, b.raw, tile, sums=sums)
+        sums = self.sums_of(tile, b)
+        self.convolve(x, weight, b.raw, tile, sums=sums)
         self._fold(sums, norm, b)
 
     def _fold(self, sums: Tensor, norm: _Norm, b: RefinerBuffers) -> None:
