@@ -12,7 +12,7 @@ import time
 import numpy as np
 import torch
 
-from libranet.training.batches import BatchSource, HazeOnTheFly, Share
+from libranet.training.batches import BatchSource, HazeOnTheFly, OneAhead, Share
 from libranet.training.config import LossConfig, PhotoSourceConfig, TrainConfig
 from libranet.training.loop import Trainer
 from libranet.training.photo_bank import Picture, load_bank
@@ -32,7 +32,7 @@ def random_source(config: TrainConfig, device: torch.device) -> BatchSource:
     ]
     bank = load_bank(pictures, lines=720, device=device)
     photos = config.photos or PhotoSourceConfig()
-    return HazeOnTheFly(
+    source = HazeOnTheFly(
         bank,
         haze=photos.haze,
         batch=config.batch,
@@ -41,6 +41,7 @@ def random_source(config: TrainConfig, device: torch.device) -> BatchSource:
         scene_share=0.0,
         seed=0,
     )
+    return OneAhead(source) if device.type == "cuda" else source
 
 
 def main() -> None:
