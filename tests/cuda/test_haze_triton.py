@@ -24,12 +24,20 @@ def make(device: str, haze: HazeConfig, *, kernel: bool):
 
 @pytest.mark.parametrize("step", [0, 1])  # a square crop and a wide one
 def test_matches_step_by_step(device: str, step: int) -> None:
-    haze = HazeConfig(noise=0.0, motion=0.05, patches=1.0, leftover=1.0, dull=1.0)
+    haze = HazeConfig(noise=0.0, motion=0.05, patches=1.0, leftover=1.0, dull=1.0, vary=0.7, regimes=0.3)
     ours, plain = (make(device, haze, kernel=kernel).batch(step, Share()) for kernel in (True, False))
     torch.testing.assert_close(ours.clear, plain.clear, atol=1e-4, rtol=0)
     off = (ours.hazy - plain.hazy).abs() * 255
     assert off.max() < 1.01  # a value on the edge of two bytes may round either way
     assert (off > 0.01).float().mean() < 0.01
+
+
+def test_a_still_window_is_one_picture(device: str) -> None:
+    batch = make(device, HazeConfig(noise=0.0, still=1.0), kernel=True).batch(0, Share())
+    plain = make(device, HazeConfig(noise=0.0, still=1.0), kernel=False).batch(0, Share())
+    assert batch.hazy.shape == plain.hazy.shape
+    assert batch.distinct.shape[1] == 1
+    assert ((batch.hazy - plain.hazy).abs() * 255).max() < 1.01
 
 
 def test_noise_has_the_drawn_strength(device: str) -> None:

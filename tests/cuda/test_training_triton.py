@@ -2,6 +2,7 @@
 
 import copy
 
+import pytest
 import torch
 
 from libranet.losses.lie import lie_regulariser
@@ -21,13 +22,16 @@ CONFIG = LiBrANetConfig(
 )
 
 
-def test_same_output_and_gradients(device: str) -> None:
+@pytest.mark.parametrize("still", [False, True])
+def test_same_output_and_gradients(device: str, still: bool) -> None:
     from libranet.cuda.training import predict
 
     torch.manual_seed(0)
     plain = perturb(LiBrANet(CONFIG)).to(device).train()
     fused = copy.deepcopy(plain)
     frames = torch.rand(2, 3, 3, 18, 20, device=device)  # 18 is no multiple of the scale
+    if still:
+        frames = frames[:, :1].expand(-1, 3, -1, -1, -1)
     clear = torch.rand(2, 3, 18, 20, device=device)
     images, gradients = [], []
     for net, prediction in ((plain, plain.predict(frames)), (fused, predict(fused, frames))):

@@ -6,10 +6,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-PARAMETERS = 31
+PARAMETERS = 35
 """Numbers per sample: centre 2, half size 2, motion 4, mirror, used width; then in the order of `HazeDraw`, without its
 two fields: beta 3, leftover 3, near, gamma, prior share, horizon, ramp power, relief share, floor, airlight 3,
-light slope 2, noise, saturation, lift."""
+light slope 2, noise, saturation, lift, balance 3, tone."""
 
 
 @triton.jit
@@ -29,11 +29,23 @@ def _bilinear(ptr, x, y, width, height, inside):
 
 
 @triton.jit
+def _power(value, exponent):
+    """value ** exponent for values in [0, 1]."""
+    return tl.exp2(tl.log2(tl.maximum(value, 1e-30)) * exponent)
+
+
+@triton.jit
+def _grade(value, balance, tone):
+    """A byte's worth of light as another camera would have stored it."""
+    return _power(tl.minimum(value / 255.0 * balance, 1.0), tone)
+
+
+@triton.jit
 def _colour(
     value, grey, saturation, lift, airlight, slope, leftover, beta, floor, grain, distance, optical
 ):  # fmt: skip
     """One channel: hazy as a camera stores it, and the target."""
-    value = (grey + (value - grey) * saturation) * (1.0 - lift) + lift
+    value = tl.minimum(tl.maximum((grey + (value - grey) * saturation) * (1.0 - lift) + lift, 0.0), 1.0)
     light = tl.minimum(tl.maximum(airlight * (1.0 + slope), 0.0), 1.0)
     target = light + (value - light) * tl.exp(-leftover * distance)
     hazy = light + (target - light) * tl.maximum(tl.exp(-beta * optical), floor)
@@ -82,9 +94,10 @@ def _haze_kernel(
 
     image_ptr = images_ptr + number * 3 * lines * columns
     image_x, image_y = ((x + 1.0) * columns - 1.0) * 0.5, ((y + 1.0) * lines - 1.0) * 0.5
-    red = _bilinear(image_ptr, image_x, image_y, columns, lines, inside) / 255.0
-    green = _bilinear(image_ptr + lines * columns, image_x, image_y, columns, lines, inside) / 255.0
-    blue = _bilinear(image_ptr + 2 * lines * columns, image_x, image_y, columns, lines, inside) / 255.0
+    plane, tone = lines * columns, tl.load(v + 34)
+    red = _grade(_bilinear(image_ptr, image_x, image_y, columns, lines, inside), tl.load(v + 31), tone)
+    green = _grade(_bilinear(image_ptr + plane, image_x, image_y, columns, lines, inside), tl.load(v + 32), tone)
+    blue = _grade(_bilinear(image_ptr + 2 * plane, image_x, image_y, columns, lines, inside), tl.load(v + 33), tone)
     depth = _bilinear(
         depth_ptr, ((x + 1.0) * depth_columns - 1.0) * 0.5, ((y + 1.0) * depth_lines - 1.0) * 0.5,
         depth_columns, depth_lines, inside,
@@ -95,10 +108,10 @@ def _haze_kernel(
 
     near, gamma, prior_share, horizon = tl.load(v + 16), tl.load(v + 17), tl.load(v + 18), tl.load(v + 19)
     fall = tl.minimum(tl.maximum(((y + 1.0) * 0.5 - horizon) / (1.0 - horizon), 0.0), 1.0)
-    ramp = 1.0 - tl.exp2(tl.log2(tl.maximum(fall, 1e-30)) * tl.load(v + 20))
+    ramp = 1.0 - _power(fall, tl.load(v + 20))
     prior = ramp + (relief - ramp) * tl.load(v + 21)
     distance = tl.minimum(tl.maximum(depth + (prior - depth) * prior_share, 1e-4), 1.0)
-    distance = tl.exp2(tl.log2(distance) * gamma)
+    distance = _power(distance, gamma)
     optical = (near + (1.0 - near) * distance) * (1.0 + patches)
     slope = x * tl.load(v + 26) + y * tl.load(v + 27)
 

@@ -37,25 +37,28 @@ def predict(
     assert model.temporal is not None
     assert model.refiner is not None
     (b, t, _, height, width), scale = frames.shape, model.config.scale
-    small = _channels_last(model.encoder_input(frames.flatten(0, 1)))
-    centre = small.unflatten(0, (b, t))[:, t // 2]
+    distinct = frames[:, :1] if frames.stride(1) == 0 else frames  # a still picture is encoded once
+    small = _channels_last(model.encoder_input(distinct.flatten(0, 1)))
+    centre = small.unflatten(0, distinct.shape[:2])[:, distinct.shape[1] // 2]
     temporal = _mix(model.temporal, _encode(model.temporal.encoder, small), b)
     chromatic = model.chromatic.head(_encode(model.chromatic.encoder, centre))
-    grids = Grids(chromatic.unflatten(1, (2, -1, model.config.bins)), temporal)
+    chromatic = chromatic.unflatten(1, (2, -1, model.config.bins))
 
     carrier = pad_to_multiple(frames[:, t // 2], scale)
     full = (carrier.shape[-2], carrier.shape[-1])
     low = downsample(carrier, (full[0] // scale, full[1] // scale))
-    restored, correction = apply_field(low, grids.chromatic, temporal[:, :, t // 2])
+    restored, correction = apply_field(low, chromatic, temporal[:, :, t // 2])
     residual = _refine(model.refiner, carrier, restored)
     image = (carrier + upsample(correction, full) + residual).clamp(0.0, 1.0)
-    return Prediction(image[..., :height, :width], grids)
+    return Prediction(image[..., :height, :width], Grids(chromatic, temporal))
 
 
 def _encode(encoder: Encoder, x: Tensor) -> Tensor:  # [N, 3, S, S] -> [N, C, s, s]
     for layer in encoder.layers:
         if isinstance(layer, EncoderBlock):
             first, norm, _, second, last = layer.branch
+            assert isinstance(norm, nn.GroupNorm)
+            assert isinstance(last, nn.GroupNorm)
             y = second(_norm(first(x), norm))
             x = _norm(y, last, activate=False, residual=x, keep=_draw_keep(layer.drop_path, len(x), x.device))
         elif isinstance(layer, nn.GroupNorm):
@@ -96,21 +99,21 @@ def _refine(
     detail = _stream(refiner.detail, F.pixel_unshuffle(frame, refiner.scale))
     structure = _stream(refiner.structure, restored)
     x = refiner.join(torch.cat([detail, structure], dim=1))
-    for block in refiner.fusion:
-        x = _refiner_block(block, x)
+    x = _refiner_blocks(refiner.fusion, x)
     return F.pixel_shuffle(refiner.project(x), refiner.scale)
 
 
 def _stream(stream: nn.Sequential, x: Tensor) -> Tensor:
-    conv, norm, _, *blocks = stream
-    x = _norm(conv(_channels_last(x)), norm)
-    for block in blocks:
-        x = _refiner_block(block, x)
+    conv, norm = stream[0], stream[1]
+    assert isinstance(norm, nn.GroupNorm)
+    return _refiner_blocks(stream, _norm(conv(_channels_last(x)), norm))
+
+
+def _refiner_blocks(layers: nn.Sequential, x: Tensor) -> Tensor:
+    for block in layers:
+        if isinstance(block, RefinerBlock):
+            x = x + block.mix(_norm(block.conv(x), block.norm))
     return x
-
-
-def _refiner_block(block: RefinerBlock, x: Tensor) -> Tensor:
-    return x + block.mix(_norm(block.conv(x), block.norm))
 
 
 def _norm(

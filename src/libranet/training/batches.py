@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from libranet.cuda.support import why_not_device
-from libranet.training.haze_draw import HazeConfig, HazeDraw, chance, draw_haze, dull_colours, haze_frames, uniform
+from libranet.training.haze_draw import HazeConfig, HazeDraw, chance, draw_haze, grade_colours, haze_frames, uniform
 from libranet.training.photo_bank import COARSE, FINE, PhotoBank
 
 
@@ -23,6 +23,11 @@ class Batch:
 
     def __len__(self) -> int:
         return self.clear.shape[0]
+
+    @property
+    def distinct(self) -> Tensor:  # [B, T, 3, H, W], or [B, 1, 3, H, W] when every window is a still picture
+        """The hazy frames as they lie in memory."""
+        return self.hazy[:, :1] if self.hazy.stride(1) == 0 else self.hazy
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,8 @@ class HazeOnTheFly:
         if len(photos) == 0 or len(scenes) == 0:
             scene_share = 1.0 if len(photos) == 0 else 0.0
         self.photos, self.scenes, self.scene_share = photos, scenes, scene_share
+        # Without any motion a window is one picture, which the network then encodes once.
+        self.distinct = 1 if haze.still == 1 else window
         self.kernel: Callable[..., tuple[Tensor, Tensor]] | None = None
         if why_not_device(bank.fine.device) is None:
             from libranet.cuda.haze_triton import haze_window  # needs Triton
@@ -112,14 +119,14 @@ class HazeOnTheFly:
         columns = (
             view.centre, view.half, view.motion, view.mirror, view.used, d.beta, d.leftover, d.near, d.gamma,
             d.prior_share, d.horizon, d.ramp_power, d.relief_share, d.floor, d.airlight, d.light_slope, d.noise,
-            d.saturation, d.lift,
+            d.saturation, d.lift, d.balance, d.tone,
         )  # fmt: skip
-        numbers = torch.cat([column.view(len(d.near), -1) for column in columns], dim=1).to(device)
+        numbers = torch.cat([column.reshape(len(d.near), -1) for column in columns], dim=1).to(device)
         fields = torch.cat([d.relief, d.patches], dim=1).to(device)
         index = view.index.to(device)
-        return Batch(
+        return self._batch(
             *self.kernel(
-                view.images, self.bank.depth, index, numbers, fields, size, window=self.window, seed=noise_seed
+                view.images, self.bank.depth, index, numbers, fields, size, window=self.distinct, seed=noise_seed
             )
         )
 
@@ -128,11 +135,14 @@ class HazeOnTheFly:
         draw, here = view.draw.to(device), view.index.to(device)
         camera = (v.to(device) for v in (view.centre, view.half, view.motion, view.mirror, view.used))
         clear, depth, place = self._look(view.images[here], self.bank.depth[here], *size, *camera)
-        clear = dull_colours(clear, draw)
+        clear = grade_colours(clear, draw)
         hazy, target = haze_frames(clear, depth, place, draw)
         hazy = self._add_noise(hazy, draw.noise, noise_seed)
         hazy = (hazy * 255).round() / 255  # what a camera stores
-        return Batch(hazy, target[:, self.window // 2].contiguous())
+        return self._batch(hazy, target[:, self.distinct // 2].contiguous())
+
+    def _batch(self, hazy: Tensor, clear: Tensor) -> Batch:
+        return Batch(hazy.expand(-1, self.window, -1, -1, -1), clear)
 
     def _choose(self, n: int, generator: torch.Generator) -> Tensor:  # [n] indices into the bank
         rendered = chance(n, self.scene_share, generator)
@@ -172,7 +182,7 @@ class HazeOnTheFly:
         mirror: Tensor,  # [B] of -1 or 1
         used: Tensor,  # [B]
     ) -> tuple[Tensor, Tensor, Tensor]:  # [B, T, 3, H, W], [B, T, 1, H, W], [B, T, H, W, 2]
-        b, t, device = len(images), self.window, images.device
+        b, t, device = len(images), self.distinct, images.device
         y = (torch.arange(height, device=device) * 2 + 1) / height - 1
         x = (torch.arange(width, device=device) * 2 + 1) / width - 1
         base = torch.stack(torch.meshgrid(x, y, indexing="xy"), -1)  # [H, W, 2]

@@ -34,8 +34,8 @@ class GraphedGradients:
         self.recordings: dict[torch.Size, _Recording] = {}
 
     def __call__(self, batch: Batch) -> tuple[LossTerms, Tensor]:
-        recording = self.recordings.get(batch.hazy.shape) or self._record(batch)
-        recording.batch.hazy.copy_(batch.hazy)
+        recording = self.recordings.get(batch.distinct.shape) or self._record(batch)
+        recording.batch.distinct.copy_(batch.distinct)
         recording.batch.clear.copy_(batch.clear)
         recording.graph.replay()
         for parameter, gradient in zip(self.parameters, recording.gradients, strict=True):
@@ -43,7 +43,7 @@ class GraphedGradients:
         return recording.result
 
     def _record(self, batch: Batch) -> _Recording:
-        fixed = Batch(batch.hazy.clone(), batch.clear.clone())
+        fixed = Batch(batch.distinct.clone().expand_as(batch.hazy), batch.clear.clone())
         random_state = torch.cuda.get_rng_state()
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
@@ -55,8 +55,9 @@ class GraphedGradients:
             parameter.grad = None  # so that the recording writes gradients instead of adding to them
         torch.cuda.set_rng_state(random_state)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self.pool):
+        # Another thread makes the next batch meanwhile, which must not count as part of the recording.
+        with torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"):
             result = self.compute(fixed)
         recording = _Recording(graph, fixed, [p.grad for p in self.parameters], result)
-        self.recordings[batch.hazy.shape] = recording
+        self.recordings[batch.distinct.shape] = recording
         return recording

@@ -21,6 +21,7 @@ from libranet.errors import InputError, LibraNetError
 from libranet.models.checkpoint import load_model, save_checkpoint
 from libranet.models.libranet import LiBrANet
 from libranet.training.batches import Batch, BatchSource, Share
+from libranet.training.centred_heads import centre_heads, uncentred
 from libranet.training.config import TrainConfig
 from libranet.training.graphed import Gradients, GraphedGradients
 from libranet.training.log import Pace, RunLog
@@ -66,6 +67,8 @@ class Trainer:
             for parameter in self.model.parameters():
                 if parameter.dim() == 4:  # the temporal position has five axes and no such layout
                     parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
+        if config.pivot:
+            centre_heads(self.model, config.pivot)
         self.ema = Ema(self.model, config.ema)
         self.optimiser = build_optimiser(self.model, config.optimiser)
         self.scaler = torch.amp.GradScaler(device.type, enabled=config.precision == "fp16")
@@ -128,7 +131,11 @@ class Trainer:
             return
         folder.mkdir(parents=True, exist_ok=True)
         save_state(folder / STATE_FILE, **self._state())
-        save_checkpoint(self.ema.model, folder / MODEL_FILE, provenance=provenance)
+        self.save_average(folder / MODEL_FILE, provenance)
+
+    def save_average(self, path: Path, provenance: dict[str, Any]) -> None:
+        """Write the averaged network as an ordinary checkpoint."""
+        save_checkpoint(uncentred(self.ema.model), path, provenance=provenance)
 
     def resume(self, folder: Path) -> None:
         """Go back to the state in a folder."""
@@ -152,7 +159,7 @@ def run_training(
     source: BatchSource,
     *,
     folder: Path,
-    pairs: list[Pair],
+    pairs: list[list[Pair]],
     resume: bool = False,
     until: int | None = None,
     seconds: float = math.inf,
@@ -211,17 +218,26 @@ def _log_step(log: RunLog, trainer: Trainer, terms: LossTerms, batch_psnr: float
     )
 
 
-def _validate(log: RunLog, trainer: Trainer, pairs: list[Pair], folder: Path) -> None:
+def _validate(log: RunLog, trainer: Trainer, sets: list[list[Pair]], folder: Path) -> None:
     if trainer.share.rank:
         return
     p = trainer.progress
-    before, after, pictures = validate(trainer.ema.model, pairs, trainer.device)
-    log.scalars(p.step, {"hazy_psnr": before, "psnr": after}, group="validation")
+    scores: list[float] = []
+    told: list[str] = []
+    pictures: list[Tensor] = []
+    for number, pairs in enumerate(sets, start=1):
+        before, after, examples = validate(trainer.ema.model, pairs, trainer.device)
+        group = "validation" if len(sets) == 1 else f"validation-{number}"
+        log.scalars(p.step, {"hazy_psnr": before, "psnr": after}, group=group)
+        pictures += examples
+        scores.append(after)
+        told.append(f"{before:.2f} -> {after:.2f} dB")
     log.pictures(p.step, pictures)
-    if after > p.best:
-        p.best, p.best_step = after, p.step
-        save_checkpoint(trainer.ema.model, folder / BEST_FILE, provenance=_provenance(trainer, 0.0))
-    log.say(f"validation at step {p.step}: {before:.2f} -> {after:.2f} dB (best {p.best:.2f} at step {p.best_step})")
+    score = sum(scores) / len(scores)
+    if score > p.best:
+        p.best, p.best_step = score, p.step
+        trainer.save_average(folder / BEST_FILE, _provenance(trainer, 0.0))
+    log.say(f"validation at step {p.step}: {', '.join(told)} (best {p.best:.2f} at step {p.best_step})")
 
 
 def _provenance(trainer: Trainer, seconds: float) -> dict[str, Any]:
