@@ -14,8 +14,9 @@ from libranet.models.encoder import Encoder, EncoderBlock, StochasticDepth
 from libranet.models.fields import TemporalField
 from libranet.models.libranet import Grids, LiBrANet
 from libranet.models.refiner import Refiner, RefinerBlock
-from libranet.ops import downsample, pad_to_multiple, upsample
+from libranet.ops import downsample, pad_to_multiple
 from libranet.ops.attention_triton import attend
+from libranet.ops.enlarge_triton import enlarge
 from libranet.ops.field_triton import apply_field
 from libranet.ops.residual_norm_triton import residual_norm
 
@@ -49,7 +50,7 @@ def predict(
     low = downsample(carrier, (full[0] // scale, full[1] // scale))
     restored, correction = apply_field(low, chromatic, temporal[:, :, t // 2])
     residual = _refine(model.refiner, carrier, restored)
-    image = (carrier + upsample(correction, full) + residual).clamp(0.0, 1.0)
+    image = enlarge(carrier, correction, residual)
     return Prediction(image[..., :height, :width], Grids(chromatic, temporal))
 
 
@@ -95,12 +96,12 @@ def _refine(
     refiner: Refiner,
     frame: Tensor,  # [B, 3, H, W]
     restored: Tensor,  # [B, 3, H / scale, W / scale]
-) -> Tensor:  # [B, 3, H, W]
+) -> Tensor:  # [B, 3 * scale^2, H / scale, W / scale]
     detail = _stream(refiner.detail, F.pixel_unshuffle(frame, refiner.scale))
     structure = _stream(refiner.structure, restored)
     x = refiner.join(torch.cat([detail, structure], dim=1))
     x = _refiner_blocks(refiner.fusion, x)
-    return F.pixel_shuffle(refiner.project(x), refiner.scale)
+    return refiner.project(x)
 
 
 def _stream(stream: nn.Sequential, x: Tensor) -> Tensor:
