@@ -125,7 +125,7 @@ class TrainConfig:
     channels_last: bool = True
     """Memory layout of the network; the faster one on tensor cores."""
     norms: Norms = "fp32"
-    """How GroupNorm computes: as autocast does it, in half precision ("amp"), or by our kernels on CUDA ("fused")."""
+    """How GroupNorm computes in the plain network: as autocast does it, or in half precision ("amp")."""
     compile: bool = False
     """Compile the network with torch.compile, once per crop: minutes at the start, faster steps."""
     pivot: float = 0.0
