@@ -7,15 +7,11 @@ from typing import Any
 
 import torch
 
-from gpu_sections.alternatives import APPLIES, BIAS_TILES, SUMS_TILES, TAILS
-from gpu_sections.checks import check_conv, check_finish, check_structure
 from gpu_sections.tune import CONV_TILES, POINT_TILES
-from libranet.cuda.refiner import Tiles
 from libranet.ops.conv_triton import ConvTile, conv3x3_out, tile_count
 from libranet.ops.pointwise_triton import PointTile, normalise_mix_out
 
 PARTS = 5
-FINAL_PARTS = 10
 
 
 def _conv(tile: ConvTile, cin: int, *, bias: bool) -> None:
@@ -34,20 +30,6 @@ def _point(tile: PointTile, *, mixed: bool) -> None:
         normalise_mix_out(raw, fold, out, skip=skip, mix=mix, mix_bias=bias, tile=tile)
     else:
         normalise_mix_out(raw, fold, out, tile=tile)
-
-
-def run_final(*, quick: bool, part: int) -> dict[str, Any]:
-    """Compile what `alternatives` times and the defaults."""
-    tiles = Tiles()
-    jobs: list[Callable[[], object]] = [partial(_conv, tile, 64, bias=False) for tile in (tiles.block, *SUMS_TILES)]
-    jobs += [partial(_conv, tile, cin, bias=True) for tile in (tiles.join, *BIAS_TILES) for cin in (64, 128)]
-    kinds = {64: (tiles.block, *SUMS_TILES, tiles.project, *BIAS_TILES), 128: (tiles.join, *BIAS_TILES)}
-    jobs += [partial(check_conv, tile, cin) for cin, candidates in kinds.items() for tile in candidates]
-    jobs += [partial(check_structure, cut) for cut in APPLIES] + [partial(check_finish, cut) for cut in TAILS]
-    jobs += [partial(_point, tiles.point, mixed=mixed) for mixed in (True, False)]
-    done = sum(_survives(job) for job in jobs[part :: FINAL_PARTS * (4 if quick else 1)])
-    torch.cuda.synchronize()
-    return {"compiled": done}
 
 
 def run(*, quick: bool, part: int) -> dict[str, Any]:

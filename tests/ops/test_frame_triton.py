@@ -57,7 +57,7 @@ def test_finish(ring: torch.Tensor, strength: float) -> None:
     packed, packed_bias = frame_torch.pack_project(weight, bias)
     out = torch.zeros(2, 4 * H, 4 * W, 3, dtype=torch.uint8, device=device)
     raw = F.conv2d(x.float().permute(0, 3, 1, 2), packed, packed_bias, padding=1).permute(0, 2, 3, 1)
-    finish_frame_out(ring, raw.half().contiguous(), delta, scale, frame_torch.enlargement().to(device), out, first=2)
+    finish_frame_out(ring, raw.half().contiguous(), delta, scale, out, first=2)
 
     image = ring[[2, 0]].permute(0, 3, 1, 2) / 255.0
     residual = F.pixel_shuffle(F.conv2d(x.float().permute(0, 3, 1, 2), weight, bias, padding=1), 4)

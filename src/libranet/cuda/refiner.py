@@ -9,7 +9,7 @@ from libranet.cuda.support import can_hold_weights
 from libranet.models.refiner import Refiner, RefinerBlock, Stream
 from libranet.ops.conv_triton import GROUPS, ConvTile, conv3x3_out, held_tiles, pack_weight, tile_count
 from libranet.ops.field_triton import apply_field_out
-from libranet.ops.frame_torch import enlargement, pack_cell_weight, pack_project
+from libranet.ops.frame_torch import pack_cell_weight, pack_project
 from libranet.ops.frame_triton import finish_frame_out, read_cells_out
 from libranet.ops.pointwise_triton import (
     PointTile,
@@ -26,14 +26,16 @@ from libranet.ops.pointwise_triton import (
 class Tiles:
     """How each kind of kernel is cut up. The defaults are the fastest on an H200 at 3840x2160, 2026-11-15 (ms a map):
 
-    | kernel | chosen | ms | runner-up | ms |
-    |---|---|---|---|---|
-    | stem and block, 64 to 64 with sums | 3x64k32cw4s2 | 0.097 | 2x128k32cw4s2 | 0.108 |
-    | join, 128 to 64 with bias | 3x64k32pw4s2 | 0.162 | 3x64k32cw4s2 | 0.162 |
-    | project, 64 to 64 with bias | 3x64k32pw4s2 | 0.093 | 3x64k32cw4s2 | 0.093 |
-    | norm + GELU + mix + skip | 64w4 | 0.063 | | |
-    | frame write | 32 cells, 4 warps | 0.067 | 64 cells, 4 warps | 0.075 |
-    | structure stream's first map | 128 pixels, 4 warps | 0.041 | 256 pixels, 8 warps | 0.047 |
+    | kernel | held | otherwise | ms | runner-up | ms |
+    |---|---|---|---|---|---|
+    | stem and block, 64 to 64 with sums | 0.068 | 3x64k32cw4s2 | 0.096 | 2x128k32cw4s2 | 0.108 |
+    | join, 128 to 64 with bias | 0.126 | 3x64k32pw4s2 | 0.158 | 3x64k32cw4s2 | 0.162 |
+    | project, 64 to 64 with bias | 0.064 | 3x64k32pw4s2 | 0.096 | 3x64k32cw4s2 | 0.096 |
+    | norm + GELU + mix + skip | 0.057 | 64w4 | 0.063 | 64w4, both maps asked for first | 0.069 |
+    | norm + GELU | | 64w4 | 0.036 | 128w8 | 0.037 |
+    | frame write | | 32 cells, 4 warps | 0.067 | 64 cells, 4 warps | 0.075 |
+    | structure stream's sums | | 128 pixels, 4 warps | 0.015 | 256 pixels, 8 warps | 0.020 |
+    | structure stream's first map | | 128 pixels, 4 warps | 0.041 | 64 pixels, 4 warps | 0.045 |
     """
 
     stem: ConvTile = field(default_factory=lambda: ConvTile(3, 64, 32, False, 4, 2))
@@ -42,8 +44,8 @@ class Tiles:
     join: ConvTile = field(default_factory=lambda: ConvTile(3, 64, 32, True, 4, 2))
     project: ConvTile = field(default_factory=lambda: ConvTile(3, 64, 32, True, 4, 2))
     hold_weights: bool = True
-    """Where the GPU can: convolutions that keep their weights in shared memory, for which the four cuts above do not
-    count."""
+    """Where the GPU can (`support.can_hold_weights`): kernels that keep their weights in shared memory, for which the
+    cuts above and `point`'s with a mix do not count."""
     point: PointTile = field(default_factory=lambda: PointTile(64, 4))
     tail: tuple[int, int] = (32, 4)
     """Cells and warps per program that writes the frame."""
@@ -129,7 +131,6 @@ class FusedRefiner:
         self.fusion_blocks = self._blocks(refiner.fusion)
         weight, bias = pack_project(refiner.project.weight.detach().float(), _bias(refiner.project))
         self.project, self.project_bias = pack_weight(weight).to(device), bias.to(device)
-        self.enlarge = enlargement().to(device)
 
     def read_frames(self, frames: Tensor, first: int, buffers: RefinerBuffers) -> None:
         """Down(I) and the cells of B frames of the ring."""
@@ -166,7 +167,7 @@ class FusedRefiner:
         """The last convolution, added to the frames with the colour correction."""
         b = buffers
         self.convolve(b.x, self.project, b.residual, self.tiles.project, bias=self.project_bias)
-        finish_frame_out(frames, b.residual, b.delta, strength, self.enlarge, out, first=first, cut=self.tiles.tail)
+        finish_frame_out(frames, b.residual, b.delta, strength, out, first=first, cut=self.tiles.tail)
 
     def convolve(
         self,
@@ -206,8 +207,17 @@ class FusedRefiner:
         for number, block in enumerate(blocks, 1):
             self._convolve_and_fold(b.x, block.conv, b, self.tiles.block, block.norm)
             target = out if number == len(blocks) else b.x
+            self.mix(block, b, target)
+
+    def mix(self, block: _Block, b: RefinerBuffers, out: Tensor) -> None:
+        """A block after its convolution: normalise `raw`, GELU, 1x1 mix, `x` added."""
+        if self.hold_weights:
+            from libranet.ops.pointwise_gluon import normalise_mix_held_out
+
+            normalise_mix_held_out(b.raw, b.fold, out, skip=b.x, mix=block.mix, mix_bias=block.mix_bias)
+        else:
             normalise_mix_out(
-                b.raw, b.fold, target, skip=b.x, mix=block.mix, mix_bias=block.mix_bias, tile=self.tiles.point
+                b.raw, b.fold, out, skip=b.x, mix=block.mix, mix_bias=block.mix_bias, tile=self.tiles.point
             )
 
     def _blocks(self, stream: Stream | nn.Sequential) -> list[_Block]:

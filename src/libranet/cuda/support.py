@@ -44,8 +44,16 @@ def can_hold_weights(width: int, device: torch.device) -> bool:
         width == HELD_WIDTH
         and device.type == "cuda"
         and torch.cuda.get_device_capability(device)[0] == MIN_CAPABILITY[0]
-        and util.find_spec("triton.experimental.gluon") is not None
+        and _has_gluon()
     )
+
+
+def _has_gluon() -> bool:
+    """Whether Triton has the language that those kernels are written in."""
+    try:
+        return util.find_spec("triton.experimental.gluon") is not None
+    except ModuleNotFoundError:  # no Triton, or one without `experimental`
+        return False
 
 
 def _side(config: LiBrANetConfig) -> int:

@@ -48,11 +48,10 @@ class HeldCut:
     """Input rows in shared memory, at least four."""
     stages: int
     """Output rows on their way to memory."""
-    shift: bool = True
 
 
-CUTS = {1: HeldCut(HELD_COLS, 6, 2), 2: HeldCut(64, 4, 1)}
-"""By input channels over 64: what fits into the 227 KB of a multiprocessor beside the weights."""
+SUMS_CUT, BIAS_CUT, WIDE_CUT = HeldCut(HELD_COLS, 6, 2), HeldCut(HELD_COLS, 7, 1), HeldCut(64, 4, 1)
+"""For 64 input channels with sums and with a bias, and for 128: the fastest that fit into a program's 227 KB."""
 
 
 @gluon.jit
@@ -69,10 +68,10 @@ def _place(v, total, height, strips):
 @gluon.jit
 def _fetch(
     x_desc, halo_desc, ring, bars, j, first, steps, total, height, strips,
-    COLS: gl.constexpr, CHUNKS: gl.constexpr, RING: gl.constexpr, SHIFT: gl.constexpr,
+    COLS: gl.constexpr, CHUNKS: gl.constexpr, RING: gl.constexpr,
 ):  # fmt: skip
     """Start fetching the program's j-th input row; nothing beyond its last."""
-    atoms: gl.constexpr = COLS // 8 + 1 if SHIFT else 3 * COLS // 8
+    atoms: gl.constexpr = COLS // 8 + 1
     row, strip, _, _ = _place(first + j - 1, total, height, strips)
     slot = j % RING
     bar = bars.index(slot)
@@ -80,36 +79,25 @@ def _fetch(
     mbarrier.expect(bar, CHUNKS * atoms * 1024, pred=wanted)
     for c in gl.static_range(CHUNKS):
         at = (slot * CHUNKS + c) * atoms
-        if SHIFT:
-            main = ring.index(at)._reinterpret(gl.float16, [1, COLS, 64], x_desc.layout)
-            tma.async_copy_global_to_shared(x_desc, [row, strip * COLS - 1, c * 64], bar, main, pred=wanted)
-            side = ring.index(at + COLS // 8)._reinterpret(gl.float16, [1, 8, 64], halo_desc.layout)
-            tma.async_copy_global_to_shared(
-                halo_desc, [row, strip * COLS + COLS - 1, c * 64], bar, side, pred=wanted
-            )  # fmt: skip
-        else:
-            for dx in gl.static_range(3):
-                main = ring.index(at + dx * (COLS // 8))._reinterpret(gl.float16, [1, COLS, 64], x_desc.layout)
-                tma.async_copy_global_to_shared(x_desc, [row, strip * COLS + dx - 1, c * 64], bar, main, pred=wanted)
+        main = ring.index(at)._reinterpret(gl.float16, [1, COLS, 64], x_desc.layout)
+        tma.async_copy_global_to_shared(x_desc, [row, strip * COLS - 1, c * 64], bar, main, pred=wanted)
+        side = ring.index(at + COLS // 8)._reinterpret(gl.float16, [1, 8, 64], halo_desc.layout)
+        tma.async_copy_global_to_shared(halo_desc, [row, strip * COLS + COLS - 1, c * 64], bar, side, pred=wanted)
 
 
 @gluon.jit
-def _multiply(
-    acc, ring, weights, bars, k, COLS: gl.constexpr, CHUNKS: gl.constexpr, RING: gl.constexpr, SHIFT: gl.constexpr
-):
+def _multiply(acc, ring, weights, bars, k, COLS: gl.constexpr, CHUNKS: gl.constexpr, RING: gl.constexpr):
     """Start the products of the program's k-th output row. The newest input row comes last."""
     flat: gl.constexpr = gl.NVMMASharedLayout(128, 16, 2)
-    length: gl.constexpr = COLS + 8 if SHIFT else 3 * COLS
-    apart: gl.constexpr = 1 if SHIFT else COLS
-    pixels = ring._reinterpret(gl.float16, [RING * CHUNKS * length, 1, 64], flat)
+    pixels = ring._reinterpret(gl.float16, [RING * CHUNKS * (COLS + 8), 1, 64], flat)
     for dy in gl.static_range(3):
         slot = (k + dy) % RING
         if dy == 2:
             mbarrier.wait(bars.index(slot), ((k + dy) // RING) & 1)
         for c in gl.static_range(CHUNKS):
-            start = (slot * CHUNKS + c) * length
+            start = (slot * CHUNKS + c) * (COLS + 8)
             for dx in gl.static_range(3):
-                b = pixels.index(start + dx * apart)._reinterpret(gl.float16, [COLS, 64], flat).permute([1, 0])
+                b = pixels.index(start + dx)._reinterpret(gl.float16, [COLS, 64], flat).permute([1, 0])
                 a = weights.index((dy * 3 + dx) * CHUNKS + c)
                 acc = warpgroup_mma(a, b, acc, use_acc=(dy + dx + c) > 0, is_async=True)
     return acc
@@ -118,8 +106,7 @@ def _multiply(
 @gluon.jit
 def _finish(
     acc, out_desc, staging, bias, sums_ptr, k, first, total, height, width, strips,
-    COLS: gl.constexpr, HAS_BIAS: gl.constexpr, HAS_SUMS: gl.constexpr, LAYOUT: gl.constexpr,
-    STAGES: gl.constexpr,
+    COLS: gl.constexpr, STAGES: gl.constexpr, HAS_BIAS: gl.constexpr, HAS_SUMS: gl.constexpr, LAYOUT: gl.constexpr,
 ):  # fmt: skip
     """Store an output row and leave its group sums."""
     v = first + k
@@ -137,18 +124,18 @@ def _finish(
         inside = (v < total) & (y >= 0) & (y < height)
         x = strip * COLS + gl.arange(0, COLS, layout=gl.SliceLayout(0, LAYOUT))
         kept = gl.where((x < width)[None, :], acc, 0.0)
-        total_ = gl.sum(gl.sum(kept, axis=1).reshape([8, 8]), axis=1)
+        sums = gl.sum(gl.sum(kept, axis=1).reshape([8, 8]), axis=1)
         squares = gl.sum(gl.sum(kept * kept, axis=1).reshape([8, 8]), axis=1)
-        place = sums_ptr + ((frame * strips + strip) * height + y) * 16 + gl.arange(0, 8, layout=total_.type.layout)
-        gl.store(place, total_, mask=inside)
+        place = sums_ptr + ((frame * strips + strip) * height + y) * 16 + gl.arange(0, 8, layout=sums.type.layout)
+        gl.store(place, sums, mask=inside)
         gl.store(place + 8, squares, mask=inside)
 
 
 @gluon.jit(do_not_specialize=["height", "width", "total", "steps", "strips"])
 def conv3x3_held_kernel(
-    x_desc,  # [B * h, w, CIN] fp16, block [1, COLS, 64]
+    x_desc,  # [B * h, w, CHUNKS * 64] fp16, block [1, COLS, 64]
     halo_desc,  # the same map, block [1, 8, 64]
-    weight_desc,  # [9 * 64, CIN] fp16, block [64, 64]
+    weight_desc,  # [9 * 64, CHUNKS * 64] fp16, block [64, 64]
     bias_ptr,  # [64] fp32
     out_desc,  # [B * h, w, 64] fp16, block [1, COLS, 64]
     sums_ptr,  # [B, strips * h, 2, 8] fp32
@@ -156,15 +143,14 @@ def conv3x3_held_kernel(
     total,  # steps of all programs together: frames x strips x (h + 2)
     steps,  # steps per program, odd
     strips,  # per frame
-    COLS: gl.constexpr, CHUNKS: gl.constexpr, RING: gl.constexpr, HAS_BIAS: gl.constexpr, HAS_SUMS: gl.constexpr,
-    SHIFT: gl.constexpr, STAGES: gl.constexpr,
+    COLS: gl.constexpr, CHUNKS: gl.constexpr, RING: gl.constexpr, STAGES: gl.constexpr,
+    HAS_BIAS: gl.constexpr, HAS_SUMS: gl.constexpr,
 ):  # fmt: skip
     rows: gl.constexpr = gl.NVMMASharedLayout(128, 16, 2)
     LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, COLS, 16])
-    atoms: gl.constexpr = COLS // 8 + 1 if SHIFT else 3 * COLS // 8
     first = gl.program_id(0) * steps
     weights = gl.allocate_shared_memory(gl.float16, [9 * CHUNKS, 64, 64], rows)
-    ring = gl.allocate_shared_memory(gl.float16, [RING * CHUNKS * atoms, 8, 64], rows)
+    ring = gl.allocate_shared_memory(gl.float16, [RING * CHUNKS * (COLS // 8 + 1), 8, 64], rows)
     staging = gl.allocate_shared_memory(gl.float16, [STAGES, COLS, 64], rows)
     bars = gl.allocate_shared_memory(gl.int64, [RING + 1, 1], mbarrier.MBarrierLayout())
     for slot in gl.static_range(RING + 1):
@@ -177,7 +163,7 @@ def conv3x3_held_kernel(
         for c in gl.static_range(CHUNKS):
             tma.async_copy_global_to_shared(weight_desc, [tap * 64, c * 64], ready, weights.index(tap * CHUNKS + c))
     for j in gl.static_range(RING):
-        _fetch(x_desc, halo_desc, ring, bars, j, first, steps, total, height, strips, COLS, CHUNKS, RING, SHIFT)
+        _fetch(x_desc, halo_desc, ring, bars, j, first, steps, total, height, strips, COLS, CHUNKS, RING)
 
     bias = gl.full([64], 0.0, gl.float32, layout=gl.SliceLayout(1, LAYOUT))
     if HAS_BIAS:
@@ -186,29 +172,26 @@ def conv3x3_held_kernel(
     mbarrier.wait(ready, 0)
     mbarrier.wait(bars.index(0), 0)
     mbarrier.wait(bars.index(1), 0)
-    pending: gl.constexpr = 9 * CHUNKS
-    one = _multiply(warpgroup_mma_init(zeros), ring, weights, bars, 0, COLS, CHUNKS, RING, SHIFT)
-    done = warpgroup_mma_wait(0, deps=[one])
+    one = _multiply(warpgroup_mma_init(zeros), ring, weights, bars, 0, COLS, CHUNKS, RING)
+    done = warpgroup_mma_wait(0, deps=[one])  # nothing may be under way when the loop turns: ptxas would serialise it
     for k in range(0, steps - 1, 2):
-        two = _multiply(warpgroup_mma_init(zeros), ring, weights, bars, k + 1, COLS, CHUNKS, RING, SHIFT)
+        two = _multiply(warpgroup_mma_init(zeros), ring, weights, bars, k + 1, COLS, CHUNKS, RING)
         _finish(
             done, out_desc, staging, bias, sums_ptr, k, first, total, height, width, strips,
-            COLS, HAS_BIAS, HAS_SUMS, LAYOUT, STAGES,
+            COLS, STAGES, HAS_BIAS, HAS_SUMS, LAYOUT,
         )  # fmt: skip
-        _fetch(x_desc, halo_desc, ring, bars, k + RING, first, steps, total, height, strips, COLS, CHUNKS, RING, SHIFT)
-        one = _multiply(warpgroup_mma_init(zeros), ring, weights, bars, k + 2, COLS, CHUNKS, RING, SHIFT)
-        other = warpgroup_mma_wait(pending, deps=[two])
+        _fetch(x_desc, halo_desc, ring, bars, k + RING, first, steps, total, height, strips, COLS, CHUNKS, RING)
+        one = _multiply(warpgroup_mma_init(zeros), ring, weights, bars, k + 2, COLS, CHUNKS, RING)
+        other = warpgroup_mma_wait(7, deps=[two])  # the most that can be under way; a row is at least nine products
         _finish(
             other, out_desc, staging, bias, sums_ptr, k + 1, first, total, height, width, strips,
-            COLS, HAS_BIAS, HAS_SUMS, LAYOUT, STAGES,
+            COLS, STAGES, HAS_BIAS, HAS_SUMS, LAYOUT,
         )  # fmt: skip
-        _fetch(
-            x_desc, halo_desc, ring, bars, k + 1 + RING, first, steps, total, height, strips, COLS, CHUNKS, RING, SHIFT
-        )
+        _fetch(x_desc, halo_desc, ring, bars, k + 1 + RING, first, steps, total, height, strips, COLS, CHUNKS, RING)
         done = warpgroup_mma_wait(0, deps=[one])
     _finish(
         done, out_desc, staging, bias, sums_ptr, steps - 1, first, total, height, width, strips,
-        COLS, HAS_BIAS, HAS_SUMS, LAYOUT, STAGES,
+        COLS, STAGES, HAS_BIAS, HAS_SUMS, LAYOUT,
     )  # fmt: skip
     tma.store_wait(0)
     for slot in gl.static_range(RING + 1):
@@ -221,12 +204,11 @@ def conv3x3_held_out(
     out: Tensor,  # [B, h, w, 64] fp16, written
     *,
     bias: Tensor | None = None,  # [64] fp32
-    sums: Tensor | None = None,  # [B, tiles, 2, 8] fp32, written; for 64 input channels, `conv_triton.held_tiles`
-    cut: HeldCut | None = None,
+    sums: Tensor | None = None,  # [B, `conv_triton.held_tiles`, 2, 8] fp32, written; for 64 input channels
 ) -> None:
     """What `conv_triton.conv3x3_out` computes."""
     b, height, width, cin = x.shape
-    cut = cut or CUTS[cin // CHANNELS]
+    cut = cut_for(cin, with_sums=sums is not None)
     strips = triton.cdiv(width, cut.cols)
     total = b * strips * (height + 2)
     steps = triton.cdiv(total, processors(x.device)) | 1
@@ -239,9 +221,16 @@ def conv3x3_held_out(
         bias,
         TensorDescriptor.from_tensor(result, [1, cut.cols, CHANNELS], rows),
         sums, height, width, total, steps, strips,
-        COLS=cut.cols, CHUNKS=cin // CHANNELS, RING=cut.ring, STAGES=cut.stages, SHIFT=cut.shift,
+        COLS=cut.cols, CHUNKS=cin // CHANNELS, RING=cut.ring, STAGES=cut.stages,
         HAS_BIAS=bias is not None, HAS_SUMS=sums is not None, num_warps=4,
     )  # fmt: skip
+
+
+def cut_for(cin: int, *, with_sums: bool) -> HeldCut:
+    """The cut for one kind of convolution."""
+    if cin == 2 * CHANNELS:
+        return WIDE_CUT
+    return SUMS_CUT if with_sums else BIAS_CUT
 
 
 @cache

@@ -32,16 +32,6 @@ def pack_cell_weight(
     return F.pad(rows, (0, 0, 0, 0, 0, 4)).flatten(1, 2) * (256.0 / 255.0)
 
 
-def enlargement() -> Tensor:  # [32, 64] fp16
-    """Bilinear enlargement of a cell's 3x3 neighbourhood (row, column, colour) to its 64 channels, as a matrix."""
-    share = torch.zeros(3, CELL)  # [neighbour, pixel]
-    for pixel in range(CELL):
-        place = 1 + (pixel - 1.5) / CELL
-        share[int(place), pixel], share[int(place) + 1, pixel] = 1 - place % 1, place % 1
-    matrix = torch.einsum("ir,jc,ab->ijarcb", share, share, torch.eye(3)).reshape(27, CELL, CELL * 3)
-    return F.pad(matrix, (0, 4, 0, 0, 0, 5)).flatten(1).half()
-
-
 def pack_project(
     weight: Tensor,  # [48, Cin, 3, 3] giving PixelShuffle's channels
     bias: Tensor,  # [48]

@@ -71,26 +71,19 @@ def _reduce_kernel(
 
 @triton.jit(do_not_specialize=["height", "width", "first", "ring"])
 def _cells_kernel(
-    word_ptr,  # [ring, 4 h, 3 w] int32: the frames' bytes, four to a word
+    frame_ptr,  # [ring, 4 h, 4 w, 3] uint8
     cells_ptr,  # [B, h, w, 64] fp16: each pixel row of 12 channels padded to 16 with zeros
     height, width, first, ring,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    b, y = tl.program_id(2).to(tl.int64), tl.program_id(1)
+    b, y = tl.program_id(2), tl.program_id(1)
     x = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
-    word = tl.arange(0, 16)[None, :]  # four rows of three words, and one for the padding
-    word_ptr += ((first + b) % ring) * height * width * 12 + y * (12 * width)
-    words = tl.load(word_ptr + (word // 4) * (3 * width) + x * 3 + word % 4, mask=(x < width) & (word % 4 < 3), other=0)
-    even = tl.join(_cell_byte(words, 0), _cell_byte(words, 2))
-    odd = tl.join(_cell_byte(words, 1), _cell_byte(words, 3))
-    place = cells_ptr + (b * height + y) * width * 64 + (x * 64 + tl.arange(0, 64)[None, :])
-    tl.store(place, tl.join(even, odd).reshape(BLOCK, 64), mask=x < width)
-
-
-@triton.jit
-def _cell_byte(words, BYTE: tl.constexpr):
-    """One byte of every word over 256."""
-    return (((words >> (8 * BYTE)) & 255).to(tl.float32) * (1.0 / 256.0)).to(tl.float16)
+    n = tl.arange(0, 64)[None, :]
+    real = (x < width) & (n % 16 < 12)
+    frame_ptr += ((first + b) % ring).to(tl.int64) * height * width * 48
+    bytes_ = tl.load(frame_ptr + (4 * y + n // 16) * (12 * width) + x * 12 + n % 16, mask=real, other=0)
+    place = cells_ptr + ((b.to(tl.int64) * height + y) * width + x) * 64 + n
+    tl.store(place, (bytes_.to(tl.float32) * (1.0 / 256.0)).to(tl.float16), mask=x < width)
 
 
 @triton.jit(do_not_specialize=["height", "width", "size", "first", "ring"])
@@ -123,59 +116,54 @@ def _rows_kernel(
 
 
 @triton.jit
-def _finish_byte(word, change, BYTE: tl.constexpr):
-    """One byte of a word changed, clamped and rounded, at its place in the word."""
-    value = ((word >> (8 * BYTE)) & 255).to(tl.float32) + 255.0 * change
-    return (tl.minimum(tl.maximum(value, 0.0), 255.0) + 0.5).to(tl.int32) << (8 * BYTE)
+def _finish_cells(
+    residual,  # [BLOCK, 64] fp32
+    frame_ptr, delta_ptr, out_ptr,  # of one frame
+    strength, y, x0, height, width,
+    BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Carrier + bilinear enlargement of the correction + residual for a row of cells, rounded to bytes."""
+    x = x0 + tl.arange(0, BLOCK)[:, None]
+    n = tl.arange(0, 64)[None, :]
+    row, column, colour = n // 16, (n % 16) // 3, n % 16 % 3
+    real = (x < width) & (n % 16 < 12) & (y < height)
+    # Pixel row r of a cell lies (r - 1.5) / 4 cells below its centre, towards the upper or the lower neighbour.
+    top, left = y - (row < 2).to(tl.int32), x - (column < 2).to(tl.int32)
+    below = 0.625 + 0.25 * row - (row >= 2).to(tl.float32)
+    beside = 0.625 + 0.25 * column - (column >= 2).to(tl.float32)
+    top, bottom = tl.maximum(top, 0) * width, tl.minimum(top + 1, height - 1) * width
+    left, right = tl.maximum(left, 0), tl.minimum(left + 1, width - 1)
+    plane = delta_ptr + colour * height * width
+    upper = tl.load(plane + top + left, mask=real, other=0.0) * (1.0 - beside)
+    upper += tl.load(plane + top + right, mask=real, other=0.0) * beside
+    lower = tl.load(plane + bottom + left, mask=real, other=0.0) * (1.0 - beside)
+    lower += tl.load(plane + bottom + right, mask=real, other=0.0) * beside
+    at = (4 * y + row) * (12 * width) + x * 12 + n % 16
+    carrier = tl.load(frame_ptr + at, mask=real, other=0).to(tl.float32)
+    value = carrier + 255.0 * (upper * (1.0 - below) + lower * below + strength * residual)
+    tl.store(out_ptr + at, (tl.minimum(tl.maximum(value, 0.0), 255.0) + 0.5).to(tl.uint8), mask=real)
 
 
 @triton.jit(do_not_specialize=["height", "width", "first", "ring"])
 def _finish_kernel(
     residual_ptr,  # [B, h, w, 64] fp16
-    word_ptr,  # [ring, 4 h, 3 w] int32: the frames' bytes, four to a word
+    frame_ptr,  # [ring, 4 h, 4 w, 3] uint8
     delta_ptr,  # [B, 3, h, w] fp32
     strength_ptr,  # [1] fp32
-    enlarge_ptr,  # [32, 64] fp16, from `frame_torch.enlargement`
-    out_ptr,  # [B, 4 h, 3 w] int32
+    out_ptr,  # [B, 4 h, 4 w, 3] uint8
     height, width, first, ring,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Carrier + bilinear enlargement of the correction + residual for a row of cells, rounded to bytes.
-
-    The enlargement is a matrix product of a cell's 3x3 neighbourhood: 27 fetches a cell, neighbouring threads fetching
-    neighbouring cells, instead of four for each of 48 values."""
     b, y = tl.program_id(2).to(tl.int64), tl.program_id(1)
-    x = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
-    n, k = tl.arange(0, 64)[None, :], tl.arange(0, 32)[None, :]
+    x0 = tl.program_id(0) * BLOCK
+    x = x0 + tl.arange(0, BLOCK)[:, None]
+    place = residual_ptr + ((b * height + y) * width + x) * 64 + tl.arange(0, 64)[None, :]
+    residual = tl.load(place, mask=x < width, other=0.0).to(tl.float32)
     pixels = height * width
-    word_ptr += ((first + b) % ring) * pixels * 12 + y * (12 * width)  # whole frames apart by 64-bit scalars,
-    residual_ptr += (b * height + y) * width * 64  # so that places inside a frame are 32-bit numbers
-    delta_ptr += b * pixels * 3
-    out_ptr += b * pixels * 12 + y * (12 * width)
-    residual = tl.load(residual_ptr + x * 64 + n, mask=x < width, other=0.0)
-    word = tl.arange(0, 16)[None, :]  # four rows of three words, and one for the padding
-    real = (x < width) & (word % 4 < 3)
-    at = (word // 4) * (3 * width) + x * 3 + word % 4
-    carrier = tl.load(word_ptr + at, mask=real, other=0)
-
-    near_y = tl.minimum(tl.maximum(y + k // 9 - 1, 0), height - 1)
-    near_x = x + (k // 3) % 3 - 1
-    place = delta_ptr + (k % 3) * pixels + near_y * width + near_x
-    wanted = (k < 27) & (x < width)
-    near = tl.load(place, mask=wanted & (near_x >= 0) & (near_x < width), other=0.0)
-    near += tl.load(place + 1, mask=wanted & (near_x < 0), other=0.0)  # the border repeats
-    near += tl.load(place - 1, mask=wanted & (near_x >= width), other=0.0)
-    coarse = near.to(tl.float16)  # two halves of a float32: the weights are multiples of 1/64, so nothing is lost
-    fine = (near - coarse.to(tl.float32)).to(tl.float16)
-    enlarge = tl.load(enlarge_ptr + tl.arange(0, 32)[:, None] * 64 + n)
-    change = tl.dot(fine, enlarge, tl.dot(coarse, enlarge))
-    change += tl.load(strength_ptr) * residual.to(tl.float32)
-    even, odd = tl.split(change.reshape(BLOCK, 16, 2, 2))
-    change0, change2 = tl.split(even)
-    change1, change3 = tl.split(odd)
-    result = _finish_byte(carrier, change0, 0) | _finish_byte(carrier, change1, 1)
-    result |= _finish_byte(carrier, change2, 2) | _finish_byte(carrier, change3, 3)
-    tl.store(out_ptr + at, result, mask=real)
+    _finish_cells(
+        residual, frame_ptr + ((first + b) % ring) * pixels * 48, delta_ptr + b * pixels * 3, out_ptr + b * pixels * 48,
+        tl.load(strength_ptr), y, x0, height, width, BLOCK,
+    )  # fmt: skip
 
 
 def read_cells_out(
@@ -187,20 +175,13 @@ def read_cells_out(
 ) -> None:
     """What `frame_torch.read_cells` computes, for B frames of a ring beginning at `first`."""
     b, _, height, width = low.shape
-    words = _words(frames)
+    words = frames.flatten(1).view(torch.int32)
     _reduce_kernel[(triton.cdiv(width, 128), height, b)](
         words, low, height, width, first, frames.shape[0], BLOCK=128, num_warps=4
     )
     _cells_kernel[(triton.cdiv(width, 64), height, b)](
-        words, cells, height, width, first, frames.shape[0], BLOCK=64, num_warps=4
+        frames, cells, height, width, first, frames.shape[0], BLOCK=64, num_warps=4
     )
-
-
-def _words(
-    frames: Tensor,  # [N, H, W, 3] uint8, W a multiple of 4
-) -> Tensor:  # [N, H * W * 3 / 4] int32
-    """The same bytes, four to a word."""
-    return frames.flatten(1).view(torch.int32)
 
 
 def band(
@@ -238,7 +219,6 @@ def finish_frame_out(
     residual: Tensor,  # [B, h, w, 64] fp16
     delta: Tensor,  # [B, 3, h, w] fp32
     strength: Tensor,  # [1] fp32
-    enlarge: Tensor,  # [32, 64] fp16, from `frame_torch.enlargement`
     out: Tensor,  # [B, H, W, 3] uint8, written
     *,
     first: int = 0,
@@ -248,6 +228,5 @@ def finish_frame_out(
     b, height, width, _ = residual.shape
     block, warps = cut
     _finish_kernel[(triton.cdiv(width, block), height, b)](
-        residual, _words(frames), delta, strength, enlarge, _words(out), height, width, first, frames.shape[0],
-        BLOCK=block, num_warps=warps,
-    )  # fmt: skip
+        residual, frames, delta, strength, out, height, width, first, frames.shape[0], BLOCK=block, num_warps=warps
+    )

@@ -58,22 +58,19 @@ def _normalise_mix_kernel(
     pixels, out_stride,
     CHANNELS: tl.constexpr, BLOCK: tl.constexpr, HAS_MIX: tl.constexpr,
 ):  # fmt: skip
-    """Both maps are asked for before anything else: later in the text would be later in time."""
     b = tl.program_id(1).to(tl.int64)
     c = tl.arange(0, CHANNELS)
     p = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
     at = b * pixels * CHANNELS + (p * CHANNELS + c[None, :])
     inside = p < pixels
-    if HAS_MIX:
-        skip = tl.load(skip_ptr + at, mask=inside, other=0.0)
-    raw = tl.load(raw_ptr + at, mask=inside, other=0.0)
     factor = tl.load(fold_ptr + b * 2 * CHANNELS + c)[None, :]
     summand = tl.load(fold_ptr + (b * 2 + 1) * CHANNELS + c)[None, :]
     if HAS_MIX:
         mix = tl.load(mix_ptr + c[None, :] * CHANNELS + c[:, None])  # [in, out]
         mix_bias = tl.load(mix_bias_ptr + c)[None, :]
-    y = gelu(raw.to(tl.float32) * factor + summand)
+    y = gelu(tl.load(raw_ptr + at, mask=inside, other=0.0).to(tl.float32) * factor + summand)
     if HAS_MIX:
+        skip = tl.load(skip_ptr + at, mask=inside, other=0.0)
         y = tl.dot(y.to(tl.float16), mix) + mix_bias + skip.to(tl.float32)
     tl.store(out_ptr + (b * pixels + p) * out_stride + c[None, :], y.to(tl.float16), mask=inside)
 
