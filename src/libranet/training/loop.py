@@ -28,7 +28,7 @@ from libranet.training.log import Pace, RunLog
 from libranet.training.norms import use_norms
 from libranet.training.objective import LossTerms, Objective, Predicted
 from libranet.training.optimiser import Ema, build_optimiser, learning_rate
-from libranet.training.processes import average_gradients, check_shares, everywhere
+from libranet.training.processes import agreed, average_gradients, check_shares
 from libranet.training.state import Progress, load_state, save_state
 from libranet.training.validation import Pair, validate
 
@@ -101,10 +101,8 @@ class Trainer:
         if not self.scaler.is_enabled():  # the scaler looks after gradients that overflow
             finite &= torch.isfinite(norm)
         p.step += 1
-        if everywhere(finite, self.share):
-            self.scaler.step(self.optimiser)
+        if self._finish(agreed(finite, self.share)):
             p.bad_in_a_row = 0
-            self.ema.update(self.model, p.step)
         else:
             p.bad_steps += 1
             p.bad_in_a_row += 1
@@ -115,6 +113,19 @@ class Trainer:
                 "lower optimiser.lr, or use precision = 'bf16' or 'fp32'"
             )
         return terms, error
+
+    def _finish(self, finite: Tensor) -> bool:
+        """Change the weights and their average if the step was finite; says whether it was."""
+        if self.device.type != "cuda" or self.scaler.is_enabled():
+            if finite:
+                self.scaler.step(self.optimiser)
+                self.ema.update(self.model, self.progress.step)
+            return bool(finite)
+        # The optimiser skips the step itself, so that all work is queued before anyone waits for the answer.
+        self.optimiser.found_inf = (~finite).float()  # type: ignore[attr-defined]
+        self.optimiser.step()
+        self.ema.update(self.model, self.progress.step, share=finite)
+        return bool(finite)
 
     def _compute_gradients(self, batch: Batch) -> tuple[LossTerms, Tensor]:
         self.optimiser.zero_grad(set_to_none=True)
@@ -186,7 +197,7 @@ def run_training(
                 _validate(log, trainer, pairs, folder)
             if step % config.checkpoint_every == 0:
                 trainer.save(folder, _provenance(trainer, time.perf_counter() - begin))
-            if not everywhere(torch.tensor(not stop.requested, device=trainer.device), share):
+            if not agreed(torch.tensor(not stop.requested, device=trainer.device), share):
                 stop.requested = True
                 break
         trainer.save(folder, _provenance(trainer, time.perf_counter() - begin))
