@@ -42,7 +42,6 @@ SECTIONS: dict[str, Section] = {
     "picked_steps": Section("steps", "run_picked", limit=30, tiles_of="alternatives"),
     "picked_accuracy": Section("accuracy", limit=25, tiles_of="alternatives"),
     "training_fused": Section("training", "run_fused", limit=25, waits=True),
-    "training_compiled": Section("training", "run_compiled", limit=60, waits=True),
     "baselines_compiled": Section("baselines", "run_compiled", limit=25, waits=True),
 }
 
@@ -75,7 +74,7 @@ FULL = Schedule(
 FINAL = Schedule(
     ("accuracy", "compile_variants"),
     ("final_steps", "alternatives", "picked_steps", "picked_accuracy", "baselines", "training"),
-    ("training_fused", "baselines_compiled", "training_compiled"),
+    ("training_fused", "baselines_compiled"),
 )
 
 

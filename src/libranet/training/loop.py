@@ -25,7 +25,6 @@ from libranet.training.centred_heads import centre_heads, uncentred
 from libranet.training.config import TrainConfig
 from libranet.training.graphed import Gradients, GraphedGradients
 from libranet.training.log import Pace, RunLog
-from libranet.training.norms import use_norms
 from libranet.training.objective import LossTerms, Objective, Predicted
 from libranet.training.optimiser import Ema, build_optimiser, learning_rate
 from libranet.training.processes import agreed, average_gradients, check_shares
@@ -61,9 +60,9 @@ class Trainer:
         self.config, self.steps, self.device, self.share = config, steps, device, share or Share()
         check_shares(config.batch, self.share)
         torch.manual_seed(config.seed)
-        self.model = use_norms(_initial_model(config).to(device), config.norms)
+        self.model = _initial_model(config).to(device)
         fused = config.fused and why_not_fused(config.model, device) is None
-        if config.channels_last or fused:
+        if fused:
             for parameter in self.model.parameters():
                 if parameter.dim() == 4:  # the temporal position has five axes and no such layout
                     parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
@@ -81,8 +80,6 @@ class Trainer:
 
             self.predict = functools.partial(training.predict, self.model)
             self.gradients = GraphedGradients(self._compute_gradients, self.model)
-        elif config.compile:
-            self.predict = torch.compile(self.predict, dynamic=False)
         # From here on the processes draw different stochastic depth and dropout.
         torch.manual_seed(config.seed + 7919 * (1 + self.share.rank))
 
