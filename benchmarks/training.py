@@ -61,8 +61,6 @@ def measure(trainer: Trainer, source: BatchSource, *, steps: int, warmup: int) -
         for step in range(warmup + steps):
             if step == warmup:
                 begin, waited = now(), 0.0
-                if cuda:
-                    torch.cuda.reset_peak_memory_stats()
             asked = time.perf_counter()
             batch = fixed or source.batch(step, Share())
             waited += time.perf_counter() - asked

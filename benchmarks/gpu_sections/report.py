@@ -25,7 +25,7 @@ def summary(results: Results, ends: dict[str, str], logs: dict[str, list[str]], 
         _accuracy(results.get("accuracy")),
         _steps(results.get("steps") or results.get("final_steps"), baselines),
         _baselines(baselines),
-        _training(_merged(results, "training", "training_fused", "training_compiled")),
+        _training(_merged(results, "training", "training_fused")),
         _host(results.get("host")),
         _checks(results.get("checks") or results.get("final_checks")),
         _tune(results.get("tune")),
@@ -119,12 +119,12 @@ def _host(result: dict[str, Any] | None) -> str:
 def _training(result: dict[str, Any] | None) -> str:
     if not result:
         return ""
-    lines = ["## training, 512 crops, T = 5, bf16: samples a second, times plain, seconds until warm"]
-    plain = next((row.get("samples_s") for row in result["rows"] if row["variant"] == "plain"), None)
+    lines = ["## training, bf16: samples a second, times plain, seconds until warm"]
+    plain = {row["work"]: row.get("samples_s") for row in result["rows"] if row["variant"] == "plain"}
     for row in result["rows"]:
-        rate = row.get("samples_s")
-        ratio = f"{rate / plain:5.2f}x" if rate and plain else ""
-        lines.append(f"  batch {row['batch']} {row['variant']}: {rate or row['why']} {ratio} {row.get('ready_s', '')}")
+        rate, base = row.get("samples_s"), plain.get(row["work"])
+        ratio = f"{rate / base:5.2f}x" if rate and base else ""
+        lines.append(f"  {row['work']}, {row['variant']}: {rate or row['why']} {ratio} {row.get('ready_s', '')}")
     return "\n".join(lines)
 
 

@@ -40,7 +40,6 @@ SECTIONS: dict[str, Section] = {
     "final_steps": Section("steps", "run_final", limit=45),
     "final_stages": Section("stages", "run_final", limit=20),
     "training_fused": Section("training", "run_fused", limit=25, waits=True),
-    "training_compiled": Section("training", "run_compiled", limit=60, waits=True),
     "baselines_compiled": Section("baselines", "run_compiled", limit=25, waits=True),
 }
 
@@ -73,7 +72,7 @@ FULL = Schedule(
 FINAL = Schedule(
     ("final_checks", "accuracy"),
     ("final_steps", "final_stages", "baselines", "training"),
-    ("training_fused", "baselines_compiled", "training_compiled"),
+    ("training_fused", "baselines_compiled"),
 )
 
 

@@ -1,4 +1,4 @@
-"""Samples per second of the real training step, plain and with every switch that might help: 512 crops, T = 5, bf16."""
+"""Samples per second of the real training step, plain and fused, bf16: moving windows, and still pictures."""
 
 import time
 import traceback
@@ -12,39 +12,31 @@ from libranet.training.batches import Batch
 from libranet.training.config import LossConfig, PhotoSourceConfig, TrainConfig
 from libranet.training.loop import Trainer
 
-BATCH = 32
-EAGER: dict[str, dict[str, Any]] = {
-    "plain": {},
-    "amp norms": {"norms": "amp"},
-    "amp norms, channels last": {"norms": "amp", "channels_last": True},
-    "channels last": {"channels_last": True},
-}
-FUSED: dict[str, Any] = {"fused": True}
-COMPILED: dict[str, Any] = {"compile": True}
+WINDOWS, STILLS = "512x512, T = 5, batch 32", "384x384, still, batch 64"
 
 
-def time_variant(
-    name: str, switches: dict[str, Any], *, batch: int, go: Path | None = None, search: bool = False
-) -> dict:
-    """Build a trainer with these switches, warm up (compiling included), wait for `go`, and time its steps."""
-    row: dict[str, Any] = {"variant": name, "batch": batch}
+def time_steps(name: str, *, fused: bool, quick: bool, go: Path | None = None) -> dict[str, Any]:
+    """Build a trainer, warm up (compiling included), wait for `go`, and time its steps."""
+    row: dict[str, Any] = {"variant": "fused" if fused else "plain", "work": name}
     try:
-        settings = {"channels_last": False, "fused": False, **switches}
+        batch, side, frames = (32, 512, 5) if name == WINDOWS else (64, 384, 1)
+        batch = 4 if quick else batch
         loss = LossConfig(perceptual="none")
-        config = TrainConfig(batch=batch, photos=PhotoSourceConfig(), loss=loss, **settings)
-        torch.backends.cudnn.benchmark = search
+        config = TrainConfig(batch=batch, photos=PhotoSourceConfig(), loss=loss, fused=fused)
         device = torch.device("cuda")
         began = time.perf_counter()
         trainer = Trainer(config, steps=1000, device=device)
         generator = torch.Generator(device).manual_seed(0)
-        frames = torch.rand(batch, 5, 3, 512, 512, device=device, generator=generator)
-        data = Batch(frames, frames[:, 2].flip(0).contiguous())
+        hazy = torch.rand(batch, frames, 3, side, side, device=device, generator=generator)
+        data = Batch(hazy.expand(-1, 5, -1, -1, -1), hazy[:, frames // 2].flip(0).contiguous())
         for _ in range(3):
             trainer.step(data)
         torch.cuda.synchronize()
         row["ready_s"] = round(time.perf_counter() - began, 1)
         wait_for(go)
-        began, steps = time.perf_counter(), 6
+        trainer.step(data)
+        torch.cuda.synchronize()
+        began, steps = time.perf_counter(), 10
         for _ in range(steps):
             trainer.step(data)
         torch.cuda.synchronize()
@@ -57,17 +49,12 @@ def time_variant(
 
 
 def run(*, quick: bool) -> dict[str, Any]:
-    batch, rows = 4 if quick else BATCH, []
-    for name, switches in EAGER.items():
-        rows.append(time_variant(name, switches, batch=batch))
+    rows = []
+    for name in (WINDOWS, STILLS):
+        rows.append(time_steps(name, fused=False, quick=quick))
         torch.cuda.empty_cache()
-    rows.append(time_variant("amp norms, cuDNN search", {"norms": "amp"}, batch=batch, search=True))
     return {"rows": rows}
 
 
 def run_fused(*, quick: bool, go: Path) -> dict[str, Any]:
-    return {"rows": [time_variant("fused", FUSED, batch=4 if quick else BATCH, go=go)]}
-
-
-def run_compiled(*, quick: bool, go: Path) -> dict[str, Any]:
-    return {"rows": [time_variant("compiled", COMPILED, batch=4 if quick else BATCH, go=go)]}
+    return {"rows": [time_steps(name, fused=True, quick=quick, go=go) for name in (WINDOWS, STILLS)]}

@@ -10,8 +10,16 @@ from libranet.training.batches import Share
 from libranet.training.haze_draw import HazeConfig
 
 
+@pytest.fixture(autouse=True)
+def few_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the interpreter a program costs much and a pixel little."""
+    from libranet.cuda import haze_triton
+
+    monkeypatch.setattr(haze_triton, "BLOCK", 1024)
+
+
 def make(device: str, haze: HazeConfig, *, kernel: bool):
-    source = small_source(haze=haze)
+    source = small_source(haze=haze, batch=3)
     tensors = {name: getattr(source.bank, name).to(device) for name in ("fine", "coarse", "depth")}
     source.bank = dataclasses.replace(source.bank, **tensors)
     source.kernel = None

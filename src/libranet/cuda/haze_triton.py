@@ -10,6 +10,8 @@ PARAMETERS = 35
 """Numbers per sample: centre 2, half size 2, motion 4, mirror, used width; then in the order of `HazeDraw`, without its
 two fields: beta 3, leftover 3, near, gamma, prior share, horizon, ramp power, relief share, floor, airlight 3,
 light slope 2, noise, saturation, lift, balance 3, tone."""
+BLOCK = 256
+"""Pixels per program."""
 
 
 @triton.jit
@@ -117,7 +119,10 @@ def _haze_kernel(
 
     sigma, saturation, lift, floor = tl.load(v + 28), tl.load(v + 29), tl.load(v + 30), tl.load(v + 22)
     place = ((b * T + t) * 3) * pixels + pixel
-    grain_red, grain_green, grain_blue, _ = tl.randn4x(seed, ((b * T + t) * pixels + pixel).to(tl.int32))
+    grain_red = tl.zeros((BLOCK,), tl.float32)
+    grain_green, grain_blue = grain_red, grain_red
+    if sigma > 0.0:
+        grain_red, grain_green, grain_blue, _ = tl.randn4x(seed, ((b * T + t) * pixels + pixel).to(tl.int32))
     grey = (red + green + blue) / 3.0
     hazy, target_red = _colour(
         red, grey, saturation, lift, tl.load(v + 23), slope, tl.load(v + 13), tl.load(v + 10), floor,
@@ -158,9 +163,9 @@ def haze_window(
     hazy = torch.empty(b, window, 3, height, width, device=images.device)
     clear = torch.empty(b, 3, height, width, device=images.device)
     relief, patches = (field.contiguous() for field in fields.unbind(1))
-    _haze_kernel[(triton.cdiv(height * width, 512), window, b)](
+    _haze_kernel[(triton.cdiv(height * width, BLOCK), window, b)](
         images, depths, index, parameters, relief, patches, hazy, clear,
         seed % 2**31, height, width, *images.shape[2:], *depths.shape[2:],
-        T=window, CELLS=relief.shape[-1], PARAMETERS=PARAMETERS, BLOCK=512,
+        T=window, CELLS=relief.shape[-1], PARAMETERS=PARAMETERS, BLOCK=BLOCK,
     )  # fmt: skip
     return hazy, clear

@@ -18,7 +18,7 @@ from libranet.ops import downsample, pad_to_multiple
 from libranet.ops.attention_triton import attend
 from libranet.ops.enlarge_triton import enlarge
 from libranet.ops.field_triton import apply_field
-from libranet.ops.residual_norm_triton import residual_norm
+from libranet.ops.residual_norm_triton import add_bias, residual_norm
 
 
 @dataclass(frozen=True)
@@ -99,9 +99,9 @@ def _refine(
 ) -> Tensor:  # [B, 3 * scale^2, H / scale, W / scale]
     detail = _stream(refiner.detail, F.pixel_unshuffle(frame, refiner.scale))
     structure = _stream(refiner.structure, restored)
-    x = refiner.join(torch.cat([detail, structure], dim=1))
+    x = _convolve(refiner.join, torch.cat([detail, structure], dim=1))
     x = _refiner_blocks(refiner.fusion, x)
-    return refiner.project(x)
+    return _convolve(refiner.project, x)
 
 
 def _stream(stream: nn.Sequential, x: Tensor) -> Tensor:
@@ -113,8 +113,14 @@ def _stream(stream: nn.Sequential, x: Tensor) -> Tensor:
 def _refiner_blocks(layers: nn.Sequential, x: Tensor) -> Tensor:
     for block in layers:
         if isinstance(block, RefinerBlock):
-            x = x + block.mix(_norm(block.conv(x), block.norm))
+            x = _convolve(block.mix, _norm(block.conv(x), block.norm), residual=x)
     return x
+
+
+def _convolve(conv: nn.Conv2d, x: Tensor, *, residual: Tensor | None = None) -> Tensor:
+    """A convolution with bias, plus a residual."""
+    assert conv.bias is not None
+    return add_bias(F.conv2d(x, conv.weight, padding=conv.padding), conv.bias, residual)
 
 
 def _norm(

@@ -1,7 +1,7 @@
 # mypy: disable-error-code="no-untyped-def"
 """Attention over very short sequences, forward and backward, where a library's kernels compute mostly padding.
 
-A program holds whole sequences of one head: [BLOCK, query, key, channel] fits into registers for T up to 8.
+A program holds a block of sequences and one head, and takes its pairs of query and key one by one.
 """
 
 from typing import Any
@@ -11,25 +11,22 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-
-@triton.jit
-def _places(
-    t, n_total, T: tl.constexpr, HEADS: tl.constexpr, D: tl.constexpr, BLOCK: tl.constexpr, T_PAD: tl.constexpr,
-    D_PAD: tl.constexpr,
-):  # fmt: skip
-    """Row numbers [BLOCK, T_PAD, 1], channels [1, 1, D_PAD] of one head, and the mask of both."""
-    n = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None, None]
-    d = tl.arange(0, D_PAD)[None, None, :]
-    return (n * T + t).to(tl.int64), tl.program_id(1) * D + d, (n < n_total) & (t < T) & (d < D)
+BLOCK = 32
 
 
 @triton.jit
-def _softmax(q, k, scale, T: tl.constexpr, T_PAD: tl.constexpr):
-    """Weights [BLOCK, query, key]; padded keys weigh nothing."""
-    scores = tl.sum(q[:, :, None, :] * k[:, None, :, :], axis=3) * scale
-    scores = tl.where(tl.arange(0, T_PAD)[None, None, :] < T, scores, float("-inf"))
-    weights = tl.exp(scores - tl.max(scores, axis=2)[:, :, None])
-    return weights / tl.sum(weights, axis=2)[:, :, None]
+def _row(ptr, n, n_total, t, width, column, D: tl.constexpr, T: tl.constexpr):
+    """Step t of each sequence, [BLOCK, D_PAD]; `column` counts from the head's first channel."""
+    d = tl.arange(0, column.shape[1])[None, :]
+    inside = (n < n_total) & (d < D)
+    return tl.load(ptr + (n * T + t) * width + column, mask=inside, other=0.0).to(tl.float32)
+
+
+@triton.jit
+def _store_row(ptr, value, n, n_total, t, width, column, D: tl.constexpr, T: tl.constexpr):
+    d = tl.arange(0, column.shape[1])[None, :]
+    inside = (n < n_total) & (d < D)
+    tl.store(ptr + (n * T + t) * width + column, value.to(ptr.dtype.element_ty), mask=inside)
 
 
 @triton.jit(do_not_specialize=["n_total"])
@@ -37,71 +34,96 @@ def _attend_kernel(
     q_ptr,  # [N, T, HEADS * D]
     kv_ptr,  # [N, T, 2 * HEADS * D]
     out_ptr,  # [N, T, HEADS * D]
+    logsum_ptr,  # [HEADS, T, N] fp32: logarithm of each query's sum of exponentials
     n_total, scale,
-    T: tl.constexpr, HEADS: tl.constexpr, D: tl.constexpr, BLOCK: tl.constexpr, T_PAD: tl.constexpr,
-    D_PAD: tl.constexpr,
+    T: tl.constexpr, HEADS: tl.constexpr, D: tl.constexpr, D_PAD: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    t = tl.arange(0, T_PAD)[None, :, None]
-    row, column, inside = _places(t, n_total, T, HEADS, D, BLOCK, T_PAD, D_PAD)
     width: tl.constexpr = HEADS * D
-    q = tl.load(q_ptr + row * width + column, mask=inside, other=0.0).to(tl.float32)
-    k = tl.load(kv_ptr + row * 2 * width + column, mask=inside, other=0.0).to(tl.float32)
-    v = tl.load(kv_ptr + row * 2 * width + width + column, mask=inside, other=0.0).to(tl.float32)
-    weights = _softmax(q, k, scale, T, T_PAD)
-    out = tl.sum(weights[:, :, :, None] * v[:, None, :, :], axis=2)
-    tl.store(out_ptr + row * width + column, out.to(out_ptr.dtype.element_ty), mask=inside)
+    n = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)[:, None]
+    column = tl.program_id(1) * D + tl.arange(0, D_PAD)[None, :]
+    for i in range(T):
+        q = _row(q_ptr, n, n_total, i, width, column, D, T) * scale
+        largest = tl.full((BLOCK, 1), float("-inf"), tl.float32)
+        total = tl.zeros((BLOCK, 1), tl.float32)
+        mixed = tl.zeros((BLOCK, D_PAD), tl.float32)
+        for j in range(T):
+            k = _row(kv_ptr, n, n_total, j, 2 * width, column, D, T)
+            score = tl.sum(q * k, axis=1)[:, None]
+            higher = tl.maximum(largest, score)
+            shrink, weight = tl.exp(largest - higher), tl.exp(score - higher)
+            total = total * shrink + weight
+            mixed = mixed * shrink + weight * _row(kv_ptr, n, n_total, j, 2 * width, width + column, D, T)
+            largest = higher
+        _store_row(out_ptr, mixed / total, n, n_total, i, width, column, D, T)
+        place = logsum_ptr + (tl.program_id(1) * T + i) * n_total + n
+        tl.store(place, largest + tl.log(total), mask=n < n_total)
+
+
+@triton.jit
+def _pair(q, k, v, grad, mean, logsum, scale):
+    """A pair's weight and its score's gradient, [BLOCK, 1] each; `mean` is the gradient's weighted mean over keys."""
+    weight = tl.exp(tl.sum(q * k, axis=1)[:, None] * scale - logsum)
+    return weight, weight * (tl.sum(grad * v, axis=1)[:, None] - mean) * scale
 
 
 @triton.jit(do_not_specialize=["n_total"])
 def _attend_backward_kernel(
-    q_ptr, kv_ptr, grad_ptr, dq_ptr, dkv_ptr,
+    q_ptr, kv_ptr, out_ptr, logsum_ptr, grad_ptr, dq_ptr, dkv_ptr,
     n_total, scale,
-    T: tl.constexpr, HEADS: tl.constexpr, D: tl.constexpr, BLOCK: tl.constexpr, T_PAD: tl.constexpr,
-    D_PAD: tl.constexpr,
+    T: tl.constexpr, HEADS: tl.constexpr, D: tl.constexpr, D_PAD: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    t = tl.arange(0, T_PAD)[None, :, None]
-    row, column, inside = _places(t, n_total, T, HEADS, D, BLOCK, T_PAD, D_PAD)
     width: tl.constexpr = HEADS * D
-    q = tl.load(q_ptr + row * width + column, mask=inside, other=0.0).to(tl.float32)
-    k = tl.load(kv_ptr + row * 2 * width + column, mask=inside, other=0.0).to(tl.float32)
-    v = tl.load(kv_ptr + row * 2 * width + width + column, mask=inside, other=0.0).to(tl.float32)
-    grad = tl.load(grad_ptr + row * width + column, mask=inside, other=0.0).to(tl.float32)
-    weights = _softmax(q, k, scale, T, T_PAD)
-    dv = tl.sum(weights[:, :, :, None] * grad[:, :, None, :], axis=1)
-    dweights = tl.sum(grad[:, :, None, :] * v[:, None, :, :], axis=3)
-    dscores = weights * (dweights - tl.sum(weights * dweights, axis=2)[:, :, None]) * scale
-    dq = tl.sum(dscores[:, :, :, None] * k[:, None, :, :], axis=2)
-    dk = tl.sum(dscores[:, :, :, None] * q[:, :, None, :], axis=1)
-    kind = dq_ptr.dtype.element_ty
-    tl.store(dq_ptr + row * width + column, dq.to(kind), mask=inside)
-    tl.store(dkv_ptr + row * 2 * width + column, dk.to(kind), mask=inside)
-    tl.store(dkv_ptr + row * 2 * width + width + column, dv.to(kind), mask=inside)
+    n = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)[:, None]
+    column = tl.program_id(1) * D + tl.arange(0, D_PAD)[None, :]
+    logsum_ptr += tl.program_id(1) * T * n_total
+    for i in range(T):
+        q = _row(q_ptr, n, n_total, i, width, column, D, T)
+        grad = _row(grad_ptr, n, n_total, i, width, column, D, T)
+        mean = tl.sum(grad * _row(out_ptr, n, n_total, i, width, column, D, T), axis=1)[:, None]
+        logsum = tl.load(logsum_ptr + i * n_total + n, mask=n < n_total, other=0.0)
+        dq = tl.zeros((BLOCK, D_PAD), tl.float32)
+        for j in range(T):
+            k = _row(kv_ptr, n, n_total, j, 2 * width, column, D, T)
+            v = _row(kv_ptr, n, n_total, j, 2 * width, width + column, D, T)
+            _, slope = _pair(q, k, v, grad, mean, logsum, scale)
+            dq += slope * k
+        _store_row(dq_ptr, dq, n, n_total, i, width, column, D, T)
+    for j in range(T):
+        k = _row(kv_ptr, n, n_total, j, 2 * width, column, D, T)
+        v = _row(kv_ptr, n, n_total, j, 2 * width, width + column, D, T)
+        dk = tl.zeros((BLOCK, D_PAD), tl.float32)
+        dv = tl.zeros((BLOCK, D_PAD), tl.float32)
+        for i in range(T):
+            q = _row(q_ptr, n, n_total, i, width, column, D, T)
+            grad = _row(grad_ptr, n, n_total, i, width, column, D, T)
+            mean = tl.sum(grad * _row(out_ptr, n, n_total, i, width, column, D, T), axis=1)[:, None]
+            logsum = tl.load(logsum_ptr + i * n_total + n, mask=n < n_total, other=0.0)
+            weight, slope = _pair(q, k, v, grad, mean, logsum, scale)
+            dk += slope * q
+            dv += weight * grad
+        _store_row(dkv_ptr, dk, n, n_total, j, 2 * width, column, D, T)
+        _store_row(dkv_ptr, dv, n, n_total, j, 2 * width, width + column, D, T)
 
 
 class _Attend(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, query: Tensor, key_value: Tensor, heads: int) -> Tensor:
-        ctx.save_for_backward(query, key_value)
-        ctx.heads = heads
-        out = torch.empty_like(query)
-        grid, numbers, meta = _launch(query, heads)
-        _attend_kernel[grid](query, key_value, out, *numbers, **meta)
+        n, t, width = query.shape
+        d = width // heads
+        out, logsum = torch.empty_like(query), torch.empty(heads, t, n, device=query.device)
+        ctx.grid = (triton.cdiv(n, BLOCK), heads)
+        ctx.numbers = {"n_total": n, "scale": d**-0.5, "T": t, "HEADS": heads, "D": d, "BLOCK": BLOCK}
+        ctx.numbers["D_PAD"] = triton.next_power_of_2(d)
+        _attend_kernel[ctx.grid](query, key_value, out, logsum, **ctx.numbers)
+        ctx.save_for_backward(query, key_value, out, logsum)
         return out
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:  # type: ignore[override]
-        query, key_value = ctx.saved_tensors
+        query, key_value, out, logsum = ctx.saved_tensors
         dq, dkv = torch.empty_like(query), torch.empty_like(key_value)
-        grid, numbers, meta = _launch(query, ctx.heads)
-        _attend_backward_kernel[grid](query, key_value, grad.contiguous(), dq, dkv, *numbers, **meta)
+        _attend_backward_kernel[ctx.grid](query, key_value, out, logsum, grad.contiguous(), dq, dkv, **ctx.numbers)
         return dq, dkv, None
-
-
-def _launch(query: Tensor, heads: int) -> tuple[tuple[int, int], tuple[int, float], dict[str, int]]:
-    n, t, width = query.shape
-    d, block = width // heads, 4
-    pads = {"T_PAD": triton.next_power_of_2(t), "D_PAD": triton.next_power_of_2(d)}
-    return (triton.cdiv(n, block), heads), (n, d**-0.5), {"T": t, "HEADS": heads, "D": d, "BLOCK": block, **pads}
 
 
 def attend(
@@ -109,5 +131,5 @@ def attend(
     key_value: Tensor,  # [N, T, 2 * C]
     heads: int,
 ) -> Tensor:  # [N, T, C]
-    """What `scaled_dot_product_attention` computes for each head, T at most 8."""
+    """What `scaled_dot_product_attention` computes for each head."""
     return _Attend.apply(query.contiguous(), key_value.contiguous(), heads)

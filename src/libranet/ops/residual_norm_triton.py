@@ -18,6 +18,8 @@ CHUNKS = 64
 """Most chunks a sample's sums are taken over."""
 TILE = 4096
 """Values per step of a program."""
+STEPS = 8
+"""Steps over which a program adds up before it leaves its sums, on maps large enough."""
 
 
 @triton.jit
@@ -198,7 +200,7 @@ class _Cut:
         pad = triton.next_power_of_2(channels)
         block = max(TILE // pad, 1)
         self.blocks = triton.cdiv(self.pixels, block)
-        self.steps = triton.cdiv(self.blocks, CHUNKS)
+        self.steps = max(min(STEPS, self.blocks // STEPS), triton.cdiv(self.blocks, CHUNKS), 1)
         self.chunks = triton.cdiv(self.blocks, self.steps)
         self.sums = {"C": channels, "C_PAD": pad, "BLOCK": block}
         self.tile = {**self.sums, "G": groups}
@@ -244,6 +246,54 @@ class _ResidualNorm(torch.autograd.Function):
         dbias, dweight = slopes.sum(0)
         residual = dy if ctx.switches["RESIDUAL"] else None
         return dx, dweight.to(weight.dtype), dbias.to(bias.dtype), residual, None, None, None, None
+
+
+@triton.jit(do_not_specialize=["pixels"])
+def _bias_kernel(
+    x_ptr,  # [N, pixels, C]
+    bias_ptr,  # [C]
+    residual_ptr,  # [N, pixels, C]
+    out_ptr,  # [N, pixels, C]
+    pixels,
+    C: tl.constexpr, C_PAD: tl.constexpr, BLOCK: tl.constexpr, RESIDUAL: tl.constexpr,
+):  # fmt: skip
+    at, inside = _tile(tl.program_id(0), pixels, C, C_PAD, BLOCK)
+    at += tl.program_id(1).to(tl.int64) * pixels * C
+    c = tl.arange(0, C_PAD)[None, :]
+    y = tl.load(x_ptr + at, mask=inside, other=0.0).to(tl.float32)
+    y += tl.load(bias_ptr + c, mask=c < C, other=0.0).to(tl.float32)
+    if RESIDUAL:
+        y += tl.load(residual_ptr + at, mask=inside, other=0.0).to(tl.float32)
+    tl.store(out_ptr + at, y.to(out_ptr.dtype.element_ty), mask=inside)
+
+
+class _AddBias(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, bias: Tensor, residual: Tensor | None) -> Tensor:
+        cut, out = _Cut(x, 1), torch.empty_like(x)
+        ctx.bias_dtype, ctx.has_residual = bias.dtype, residual is not None
+        _bias_kernel[(cut.blocks, cut.n)](x, bias, residual, out, cut.pixels, **cut.sums, RESIDUAL=ctx.has_residual)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:  # type: ignore[override]
+        dy = dy.contiguous(memory_format=torch.channels_last)
+        cut = _Cut(dy, 1)
+        sums = cut.partial(dy)
+        _sums_kernel[(cut.chunks, cut.n)](dy, sums, cut.pixels, **cut.sums, STEPS=cut.steps)
+        return dy, sums[:, :, 0].sum((0, 1)).to(ctx.bias_dtype), dy if ctx.has_residual else None
+
+
+def add_bias(
+    x: Tensor,  # [N, C, h, w], from a convolution without its bias
+    bias: Tensor,  # [C]
+    residual: Tensor | None = None,  # [N, C, h, w]
+) -> Tensor:  # [N, C, h, w], channels last
+    """x + bias + residual, and the bias's gradient in one pass over memory."""
+    x = x.contiguous(memory_format=torch.channels_last)
+    if residual is not None:
+        residual = residual.contiguous(memory_format=torch.channels_last)
+    return _AddBias.apply(x, bias, residual)
 
 
 def residual_norm(

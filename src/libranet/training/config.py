@@ -7,7 +7,6 @@ from libranet.errors import InputError
 from libranet.losses.lie import LieWeights
 from libranet.models.libranet import LiBrANetConfig
 from libranet.training.haze_draw import HazeConfig
-from libranet.training.norms import Norms
 
 Precision = Literal["fp32", "bf16", "fp16"]
 Perceptual = Literal["none", "dinov2", "vgg16", "vgg19"]
@@ -124,12 +123,6 @@ class TrainConfig:
     """Decay of the averaged weights, which are the ones that count."""
     fused: bool = True
     """Train on our kernels, in a CUDA graph, where GPU and network allow; `libranet doctor` says whether they do."""
-    channels_last: bool = True
-    """Memory layout of the network; the faster one on tensor cores."""
-    norms: Norms = "fp32"
-    """How GroupNorm computes in the plain network: as autocast does it, or in half precision ("amp")."""
-    compile: bool = False
-    """Compile the network with torch.compile, once per crop: minutes at the start, faster steps."""
     pivot: float = 0.0
     """Grey level about which the heads learn the affine transform (`centred_heads`); 0 learns it about black."""
     log_every: int = 20

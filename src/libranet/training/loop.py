@@ -25,10 +25,9 @@ from libranet.training.centred_heads import centre_heads, uncentred
 from libranet.training.config import TrainConfig
 from libranet.training.graphed import Gradients, GraphedGradients
 from libranet.training.log import Pace, RunLog
-from libranet.training.norms import use_norms
 from libranet.training.objective import LossTerms, Objective, Predicted
 from libranet.training.optimiser import Ema, build_optimiser, learning_rate
-from libranet.training.processes import average_gradients, check_shares, everywhere
+from libranet.training.processes import agreed, average_gradients, check_shares
 from libranet.training.state import Progress, load_state, save_state
 from libranet.training.validation import Pair, validate
 
@@ -61,9 +60,9 @@ class Trainer:
         self.config, self.steps, self.device, self.share = config, steps, device, share or Share()
         check_shares(config.batch, self.share)
         torch.manual_seed(config.seed)
-        self.model = use_norms(_initial_model(config).to(device), config.norms)
+        self.model = _initial_model(config).to(device)
         fused = config.fused and why_not_fused(config.model, device) is None
-        if config.channels_last or fused:
+        if fused:
             for parameter in self.model.parameters():
                 if parameter.dim() == 4:  # the temporal position has five axes and no such layout
                     parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
@@ -81,8 +80,6 @@ class Trainer:
 
             self.predict = functools.partial(training.predict, self.model)
             self.gradients = GraphedGradients(self._compute_gradients, self.model)
-        elif config.compile:
-            self.predict = torch.compile(self.predict, dynamic=False)
         # From here on the processes draw different stochastic depth and dropout.
         torch.manual_seed(config.seed + 7919 * (1 + self.share.rank))
 
@@ -101,10 +98,8 @@ class Trainer:
         if not self.scaler.is_enabled():  # the scaler looks after gradients that overflow
             finite &= torch.isfinite(norm)
         p.step += 1
-        if everywhere(finite, self.share):
-            self.scaler.step(self.optimiser)
+        if self._finish(agreed(finite, self.share)):
             p.bad_in_a_row = 0
-            self.ema.update(self.model, p.step)
         else:
             p.bad_steps += 1
             p.bad_in_a_row += 1
@@ -115,6 +110,19 @@ class Trainer:
                 "lower optimiser.lr, or use precision = 'bf16' or 'fp32'"
             )
         return terms, error
+
+    def _finish(self, finite: Tensor) -> bool:
+        """Change the weights and their average if the step was finite; says whether it was."""
+        if self.device.type != "cuda" or self.scaler.is_enabled():
+            if finite:
+                self.scaler.step(self.optimiser)
+                self.ema.update(self.model, self.progress.step)
+            return bool(finite)
+        # The optimiser skips the step itself, so that all work is queued before anyone waits for the answer.
+        self.optimiser.found_inf = (~finite).float()  # type: ignore[attr-defined]
+        self.optimiser.step()
+        self.ema.update(self.model, self.progress.step, share=finite)
+        return bool(finite)
 
     def _compute_gradients(self, batch: Batch) -> tuple[LossTerms, Tensor]:
         self.optimiser.zero_grad(set_to_none=True)
@@ -186,7 +194,7 @@ def run_training(
                 _validate(log, trainer, pairs, folder)
             if step % config.checkpoint_every == 0:
                 trainer.save(folder, _provenance(trainer, time.perf_counter() - begin))
-            if not everywhere(torch.tensor(not stop.requested, device=trainer.device), share):
+            if not agreed(torch.tensor(not stop.requested, device=trainer.device), share):
                 stop.requested = True
                 break
         trainer.save(folder, _provenance(trainer, time.perf_counter() - begin))

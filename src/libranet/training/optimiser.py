@@ -4,7 +4,7 @@ import copy
 import math
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from libranet.models.libranet import LiBrANet
 from libranet.training.config import OptimiserConfig
@@ -37,7 +37,10 @@ class Ema:
         self.model = copy.deepcopy(model).eval().requires_grad_(False)
 
     @torch.no_grad()
-    def update(self, model: LiBrANet, step: int) -> None:
+    def update(self, model: LiBrANet, step: int, *, share: Tensor | float = 1.0) -> None:
+        """Move towards a network's weights; `share` scales the move, and 0 keeps the average as it is."""
         decay = min(self.decay, (1 + step) / (10 + step))
         ours = [p.data for p in self.model.parameters()]
-        torch._foreach_lerp_(ours, [p.detach() for p in model.parameters()], 1 - decay)
+        move = torch._foreach_sub([p.detach() for p in model.parameters()], ours)
+        torch._foreach_mul_(move, (1 - decay) * share)
+        torch._foreach_add_(ours, move)

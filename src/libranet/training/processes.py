@@ -44,10 +44,10 @@ def average_gradients(model: nn.Module, share: Share) -> None:
         gradient.copy_(averaged.view_as(gradient))
 
 
-def everywhere(condition: Tensor, share: Share) -> bool:
-    """True if a boolean scalar is true in every process."""
+def agreed(condition: Tensor, share: Share) -> Tensor:  # [] bool
+    """Whether a boolean scalar is true in every process."""
     if share.world == 1:
-        return bool(condition)
-    votes = condition.float().clone()
+        return condition
+    votes = condition.float()
     dist.all_reduce(votes, op=dist.ReduceOp.MIN)
-    return bool(votes)
+    return votes > 0
