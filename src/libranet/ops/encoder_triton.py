@@ -1,0 +1,365 @@
+# ruff: noqa: SIM108 - kernels take many arguments, and their branches on constants are not expressions
+# mypy: disable-error-code="no-untyped-def"
+"""Convolutions and norms of two encoders at once: same layers, own weights, maps [2, B, side, side, C] channels last.
+
+The maps are small (at most 128x128), so launches and idle multiprocessors cost more than arithmetic: one launch covers
+encoder x frame x tile. A convolution is an implicit matrix product whose fetches go through tensor descriptors: they
+give zeros outside the map (the padding) and beyond the last channel (24, 48 and 96 are no powers of two, a block is).
+GroupNorm's sums leave with the output, one part per program; the pass that normalises adds the parts up in a fixed
+order, so that results are the same bits every time.
+"""
+
+from dataclasses import dataclass
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+from libranet.ops.gelu_triton import gelu
+
+GROUPS = 8
+
+
+@dataclass(frozen=True)
+class EncoderTile:
+    """How a convolution is cut up. Results differ only by rounding."""
+
+    cols: int
+    """Output columns per product."""
+    lines: int = 1
+    """Output rows per product: a product has lines * cols pixels."""
+    rows: int = 1
+    """Products per program, 1 to 4, one below the other, which share fetched rows; only with lines = 1 and stride 1."""
+    block_n: int = 64
+    """Output channels per program."""
+    block_k: int = 32
+    """Input channels per fetch."""
+    warps: int = 4
+    stages: int = 3
+    """Fetches in flight."""
+
+    def __str__(self) -> str:
+        return f"{self.rows}x{self.lines}x{self.cols}n{self.block_n}k{self.block_k}w{self.warps}s{self.stages}"
+
+    def parts(self, side: int, channels: int) -> int:
+        """Programs per map, which is how many parts its sums come in."""
+        down, across = triton.cdiv(side, self.rows * self.lines), triton.cdiv(side, self.cols)
+        return down * across * triton.cdiv(channels, self.block_n)
+
+
+@triton.jit
+def _tap(acc, pixels, w0, w1, w2, DY: tl.constexpr):
+    """Add one tap's product to an accumulator; DY outside 0..2 means this input row is not its."""
+    if DY == 0:
+        acc = tl.dot(pixels, w0.T, acc)
+    elif DY == 1:
+        acc = tl.dot(pixels, w1.T, acc)
+    elif DY == 2:
+        acc = tl.dot(pixels, w2.T, acc)
+    return acc
+
+
+@triton.jit
+def _convolve(
+    x_desc, weight_desc, m, tap0, y0, x0, n0,
+    CIN: tl.constexpr, ROWS: tl.constexpr, PIXELS: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """Stride 1: accumulators of up to four products of one tile, [PIXELS, BLOCK_N] each."""
+    acc0 = tl.zeros((PIXELS, BLOCK_N), tl.float32)
+    acc1, acc2, acc3 = acc0, acc0, acc0
+    chunks: tl.constexpr = (CIN + BLOCK_K - 1) // BLOCK_K
+    for step in tl.range(0, 3 * chunks):
+        dx = step // chunks
+        k = (step % chunks) * BLOCK_K
+        w0 = weight_desc.load([tap0 + dx, n0, k]).reshape(BLOCK_N, BLOCK_K)
+        w1 = weight_desc.load([tap0 + 3 + dx, n0, k]).reshape(BLOCK_N, BLOCK_K)
+        w2 = weight_desc.load([tap0 + 6 + dx, n0, k]).reshape(BLOCK_N, BLOCK_K)
+        for i in tl.static_range(ROWS + 2):
+            pixels = x_desc.load([m, y0 + i - 1, x0 + dx - 1, k]).reshape(PIXELS, BLOCK_K)
+            acc0 = _tap(acc0, pixels, w0, w1, w2, i)
+            if ROWS > 1:
+                acc1 = _tap(acc1, pixels, w0, w1, w2, i - 1)
+            if ROWS > 2:
+                acc2 = _tap(acc2, pixels, w0, w1, w2, i - 2)
+            if ROWS > 3:
+                acc3 = _tap(acc3, pixels, w0, w1, w2, i - 3)
+    return acc0, acc1, acc2, acc3
+
+
+@triton.jit
+def _convolve_half(
+    x_desc, weight_desc, m, tap0, y0, x0, n0,
+    CIN: tl.constexpr, PIXELS: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """Stride 2, the input seen as 2x2 squares [side, 2, side, 2 CIN] of the output's size: tap 0 is in the square before.
+
+    A chunk that reaches past CIN reads the neighbour's channels, for which the weights are zero.
+    """
+    acc = tl.zeros((PIXELS, BLOCK_N), tl.float32)
+    chunks: tl.constexpr = (CIN + BLOCK_K - 1) // BLOCK_K
+    for step in tl.range(0, 9 * chunks):
+        tap = step // chunks
+        k = (step % chunks) * BLOCK_K
+        down, across = tap // 3 + 1, tap % 3 + 1
+        weight = weight_desc.load([tap0 + tap, n0, k]).reshape(BLOCK_N, BLOCK_K)
+        pixels = x_desc.load([m, y0 + down // 2 - 1, down % 2, x0 + across // 2 - 1, (across % 2) * CIN + k])
+        acc = tl.dot(pixels.reshape(PIXELS, BLOCK_K), weight.T, acc)
+    return acc
+
+
+@triton.jit
+def _store_group_sums(place, total, squares, group, GROUPS: tl.constexpr):
+    """Add channels up to groups and store sums and sums of squares."""
+    g = tl.arange(0, GROUPS)
+    member = group[None, :] == g[:, None]
+    tl.store(place + g, tl.sum(tl.where(member, total[None, :], 0.0), axis=1))
+    tl.store(place + GROUPS + g, tl.sum(tl.where(member, squares[None, :], 0.0), axis=1))
+
+
+@triton.jit
+def _finish(
+    acc, bias_ptr, out, m, y, x0, n0,
+    SIDE: tl.constexpr, COUT: tl.constexpr, ROWS: tl.constexpr, LINES: tl.constexpr, COLS: tl.constexpr,
+    BLOCK_N: tl.constexpr, HAS_BIAS: tl.constexpr, ACTIVATE: tl.constexpr, PLANES: tl.constexpr,
+):  # fmt: skip
+    """Bias and GELU where wanted, and store, channels last or as planes. Returns what lies inside the map."""
+    pixel = tl.arange(0, LINES * COLS)
+    row, column = y + pixel // COLS, x0 + pixel % COLS
+    n = n0 + tl.arange(0, BLOCK_N)
+    inside = (row < SIDE) & (column < SIDE)
+    if HAS_BIAS:
+        acc += tl.load(bias_ptr + n, mask=n < COUT, other=0.0)[None, :]
+    if ACTIVATE:
+        acc = gelu(acc)
+    if PLANES:
+        place = out + (m * COUT + n[None, :]) * (SIDE * SIDE) + (row * SIDE + column)[:, None]
+        tl.store(place, acc.to(tl.float16), mask=inside[:, None] & (n < COUT)[None, :])
+    else:
+        out.store([m, y, x0, n0], acc.to(tl.float16).reshape(1, LINES, COLS, BLOCK_N))
+    if SIDE % COLS != 0 or SIDE % (ROWS * LINES) != 0:
+        acc = tl.where(inside[:, None], acc, 0.0)
+    return acc
+
+
+@triton.jit(do_not_specialize=["each"])
+def _conv_kernel(
+    x_desc,  # [maps, side, side, CIN] fp16; with stride 2 [maps, side, 2, side, 2 CIN]
+    weight_desc,  # [encoders * 9, COUT, CIN] fp16, block [1, BLOCK_N, BLOCK_K]
+    bias_ptr,  # [COUT] fp32
+    out,  # descriptor of [maps, side, side, COUT] fp16; with PLANES pointer to [maps, COUT, side, side] fp16
+    sums_ptr,  # [maps, parts, 2, GROUPS] fp32
+    each,  # maps per encoder
+    SIDE: tl.constexpr, CIN: tl.constexpr, COUT: tl.constexpr, GROUPS: tl.constexpr, STRIDE: tl.constexpr,
+    ROWS: tl.constexpr, LINES: tl.constexpr, COLS: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+    HAS_BIAS: tl.constexpr, ACTIVATE: tl.constexpr, PLANES: tl.constexpr, HAS_SUMS: tl.constexpr,
+):  # fmt: skip
+    tiles_x: tl.constexpr = (SIDE + COLS - 1) // COLS
+    blocks_n: tl.constexpr = (COUT + BLOCK_N - 1) // BLOCK_N
+    part, m = tl.program_id(0), tl.program_id(1)
+    n0 = (part % blocks_n) * BLOCK_N
+    tile = part // blocks_n
+    y0 = (tile // tiles_x) * (ROWS * LINES)
+    x0 = (tile % tiles_x) * COLS
+    tap0 = (m // each) * 9
+
+    if STRIDE == 1:
+        acc0, acc1, acc2, acc3 = _convolve(
+            x_desc, weight_desc, m, tap0, y0, x0, n0, CIN, ROWS, LINES * COLS, BLOCK_N, BLOCK_K
+        )
+    else:
+        acc0 = _convolve_half(x_desc, weight_desc, m, tap0, y0, x0, n0, CIN, LINES * COLS, BLOCK_N, BLOCK_K)
+    kept = _finish(
+        acc0, bias_ptr, out, m, y0, x0, n0, SIDE, COUT, ROWS, LINES, COLS, BLOCK_N, HAS_BIAS, ACTIVATE, PLANES
+    )
+    total, squares = kept, kept * kept
+    if ROWS > 1:
+        kept = _finish(
+            acc1, bias_ptr, out, m, y0 + 1, x0, n0, SIDE, COUT, ROWS, LINES, COLS, BLOCK_N, HAS_BIAS, ACTIVATE, PLANES
+        )
+        total, squares = total + kept, squares + kept * kept
+    if ROWS > 2:
+        kept = _finish(
+            acc2, bias_ptr, out, m, y0 + 2, x0, n0, SIDE, COUT, ROWS, LINES, COLS, BLOCK_N, HAS_BIAS, ACTIVATE, PLANES
+        )
+        total, squares = total + kept, squares + kept * kept
+    if ROWS > 3:
+        kept = _finish(
+            acc3, bias_ptr, out, m, y0 + 3, x0, n0, SIDE, COUT, ROWS, LINES, COLS, BLOCK_N, HAS_BIAS, ACTIVATE, PLANES
+        )
+        total, squares = total + kept, squares + kept * kept
+    if HAS_SUMS:
+        place = sums_ptr + (m * tl.num_programs(0) + part) * 2 * GROUPS
+        group = (n0 + tl.arange(0, BLOCK_N)) // (COUT // GROUPS)
+        _store_group_sums(place, tl.sum(total, axis=0), tl.sum(squares, axis=0), group, GROUPS)
+
+
+@triton.jit
+def _stem_kernel(
+    x_ptr,  # [B, 2 SIDE, 2 SIDE, 4] fp16
+    weight_ptr,  # [64, 2 PAD] fp16: (row, four pixels, four channels) padded to 64; (encoder, channel padded to PAD)
+    out_ptr,  # [2, B, SIDE, SIDE, COUT] fp16
+    sums_ptr,  # [2, B, parts, 2, GROUPS] fp32
+    SIDE: tl.constexpr, COUT: tl.constexpr, PAD: tl.constexpr, GROUPS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """The first convolution, stride 2, of both encoders: they share its input."""
+    part, b, batch = tl.program_id(0), tl.program_id(1), tl.num_programs(1)
+    p = part * BLOCK + tl.arange(0, BLOCK)
+    k = tl.arange(0, 64)
+    row = 2 * (p // SIDE)[:, None] + (k // 16)[None, :] - 1
+    column = 2 * (p % SIDE)[:, None] + (k % 16 // 4)[None, :] - 1
+    inside = (row >= 0) & (column >= 0) & (column < 2 * SIDE) & (k < 48)[None, :] & (p < SIDE * SIDE)[:, None]
+    place = x_ptr + ((b * 2 * SIDE + row) * 2 * SIDE + column) * 4 + (k % 4)[None, :]
+    pixels = tl.load(place, mask=inside, other=0.0)
+    n = tl.arange(0, 2 * PAD)
+    acc = tl.dot(pixels, tl.load(weight_ptr + k[:, None] * (2 * PAD) + n[None, :]))
+    encoder, c = n // PAD, n % PAD
+    place = out_ptr + (((encoder * batch + b) * SIDE * SIDE)[None, :] + p[:, None]) * COUT + c[None, :]
+    tl.store(place, acc.to(tl.float16), mask=(p < SIDE * SIDE)[:, None] & (c < COUT)[None, :])
+    total, squares = tl.sum(acc, axis=0), tl.sum(acc * acc, axis=0)
+    for e in tl.static_range(2):
+        group = tl.where(encoder == e, c // (COUT // GROUPS), GROUPS)
+        place = sums_ptr + ((e * batch + b) * tl.num_programs(0) + part) * 2 * GROUPS
+        _store_group_sums(place, total, squares, group, GROUPS)
+
+
+@triton.jit(do_not_specialize=["each", "parts", "out_stride"])
+def _normalise_kernel(
+    raw_ptr,  # [encoders, each, PIXELS, CHANNELS] fp16
+    sums_ptr,  # [encoders, each, parts, 2, GROUPS] fp32
+    weight_ptr, bias_ptr,  # [encoders, CHANNELS] fp32
+    skip_ptr,  # [encoders, each, PIXELS, CHANNELS] fp16
+    out_ptr,  # [encoders, each, PIXELS, CHANNELS] fp16, encoders out_stride values apart
+    each, parts, out_stride, eps,
+    PIXELS: tl.constexpr, CHANNELS: tl.constexpr, PAD: tl.constexpr, GROUPS: tl.constexpr, PARTS_PAD: tl.constexpr,
+    BLOCK: tl.constexpr, ACTIVATE: tl.constexpr, HAS_SKIP: tl.constexpr,
+):  # fmt: skip
+    m = tl.program_id(1)
+    encoder = m // each
+    p = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
+    c = tl.arange(0, PAD)
+    real = c < CHANNELS
+    at = p * CHANNELS + c[None, :]
+    inside = (p < PIXELS) & real[None, :]
+    raw = tl.load(raw_ptr + m * (PIXELS * CHANNELS) + at, mask=inside, other=0.0)
+    if HAS_SKIP:
+        skip = tl.load(skip_ptr + m * (PIXELS * CHANNELS) + at, mask=inside, other=0.0)
+
+    part, g = tl.arange(0, PARTS_PAD)[:, None], tl.arange(0, GROUPS)
+    place = sums_ptr + (m * parts + part) * 2 * GROUPS + g[None, :]
+    count: tl.constexpr = PIXELS * (CHANNELS // GROUPS)
+    mean = tl.sum(tl.load(place, mask=part < parts, other=0.0), axis=0) / count
+    square = tl.sum(tl.load(place + GROUPS, mask=part < parts, other=0.0), axis=0) / count
+    rstd = 1.0 / tl.sqrt(tl.maximum(square - mean * mean, 0.0) + eps)
+    member = (c // (CHANNELS // GROUPS))[:, None] == g[None, :]
+    mean = tl.sum(tl.where(member, mean[None, :], 0.0), axis=1)
+    factor = tl.sum(tl.where(member, rstd[None, :], 0.0), axis=1)
+    factor *= tl.load(weight_ptr + encoder * CHANNELS + c, mask=real, other=0.0)
+    summand = tl.load(bias_ptr + encoder * CHANNELS + c, mask=real, other=0.0) - mean * factor
+
+    y = raw.to(tl.float32) * factor[None, :] + summand[None, :]
+    if ACTIVATE:
+        y = gelu(y)
+    if HAS_SKIP:
+        y += skip.to(tl.float32)
+    place = out_ptr + encoder * out_stride + (m % each) * (PIXELS * CHANNELS) + at
+    tl.store(place, y.to(tl.float16), mask=inside)
+
+
+def pack_stem(
+    weights: Tensor,  # [2, Cout, 3, 3, 3]
+) -> Tensor:  # [64, 2 * Cout rounded up to a power of two] fp16
+    """The first convolutions' weights as `stem_out` reads them."""
+    _, cout, _, _, _ = weights.shape
+    pad = max(triton.next_power_of_2(cout), 8)
+    packed = torch.zeros(2, pad, 4, 4, 4, device=weights.device)  # [encoder, channel out, row, pixel, channel in]
+    packed[:, :cout, :3, :3, :3] = weights.detach().permute(0, 1, 3, 4, 2)
+    return packed.flatten(0, 1).flatten(1).T.half().contiguous()
+
+
+def pack_weights(
+    weights: Tensor,  # [encoders, Cout, Cin, 3, 3]
+) -> Tensor:  # [encoders * 9, Cout, Cin] fp16
+    """Order the encoders' weights by tap."""
+    return weights.detach().permute(0, 3, 4, 1, 2).flatten(0, 2).half().contiguous()
+
+
+STEM_BLOCK = 256
+
+
+def stem_parts(side: int) -> int:
+    """Parts of the sums that `stem_out` leaves."""
+    return triton.cdiv(side * side, STEM_BLOCK)
+
+
+def stem_out(
+    x: Tensor,  # [B, 2 side, 2 side, 4] fp16
+    weight: Tensor,  # [64, N] fp16
+    out: Tensor,  # [2, B, side, side, C] fp16, written
+    sums: Tensor,  # [2, B, parts, 2, 8] fp32, written
+) -> None:
+    """Convolve with stride 2 by both encoders' weights."""
+    _, b, side, _, channels = out.shape
+    _stem_kernel[(stem_parts(side), b)](
+        x, weight, out, sums,
+        SIDE=side, COUT=channels, PAD=weight.shape[1] // 2, GROUPS=GROUPS, BLOCK=STEM_BLOCK, num_warps=8,
+    )  # fmt: skip
+
+
+def conv_out(
+    x: Tensor,  # [E, B, side, side, Cin] fp16; with stride 2 twice the side
+    weight: Tensor,  # [E * 9, Cout, Cin] fp16
+    out: Tensor,  # [E, B, side, side, Cout] fp16, written; with `planes` [E, B, Cout, side, side]
+    *,
+    tile: EncoderTile,
+    stride: int = 1,
+    bias: Tensor | None = None,  # [Cout] fp32
+    sums: Tensor | None = None,  # [E, B, parts, 2, 8] fp32, written
+    activate: bool = False,
+    planes: bool = False,
+) -> None:
+    """Convolve each encoder's maps by its own weights, padding 1; `sums` are for `normalise_out`."""
+    encoders, each, _, _, cin = x.shape
+    cout, side = weight.shape[1], x.shape[2] // stride
+    maps = encoders * each
+    if stride == 1:
+        shape, block = [maps, side, side, cin], [1, tile.lines, tile.cols, tile.block_k]
+    else:
+        shape, block = [maps, side, 2, side, 2 * cin], [1, tile.lines, 1, tile.cols, tile.block_k]
+    x_desc = TensorDescriptor.from_tensor(x.view(shape), block)
+    w_desc = TensorDescriptor.from_tensor(weight, [1, tile.block_n, tile.block_k])
+    target: Tensor | TensorDescriptor = out
+    if not planes:
+        target = TensorDescriptor.from_tensor(out.view(maps, side, side, cout), [1, tile.lines, tile.cols, tile.block_n])
+    _conv_kernel[(tile.parts(side, cout), maps)](
+        x_desc, w_desc, bias, target, sums, each,
+        SIDE=side, CIN=cin, COUT=cout, GROUPS=GROUPS, STRIDE=stride,
+        ROWS=tile.rows, LINES=tile.lines, COLS=tile.cols, BLOCK_N=tile.block_n, BLOCK_K=tile.block_k,
+        HAS_BIAS=bias is not None, ACTIVATE=activate, PLANES=planes, HAS_SUMS=sums is not None,
+        num_warps=tile.warps, num_stages=tile.stages,
+    )  # fmt: skip
+
+
+def normalise_out(
+    raw: Tensor,  # [E, B, side, side, C] fp16
+    sums: Tensor,  # [E, B, parts, 2, 8] fp32
+    weight: Tensor,  # [E, C] fp32
+    bias: Tensor,  # [E, C] fp32
+    out: Tensor,  # [E, B, side, side, C] fp16, written; may be `raw` or `skip`
+    *,
+    eps: float = 1e-5,
+    skip: Tensor | None = None,  # [E, B, side, side, C] fp16
+    block: int = 8192,  # values per program
+    warps: int = 8,
+) -> None:
+    """GELU(GroupNorm(raw)), or GroupNorm(raw) + skip."""
+    encoders, each, side, _, channels = raw.shape
+    pad = triton.next_power_of_2(channels)
+    pixels = max(block // pad, 1)
+    parts = sums.shape[2]
+    _normalise_kernel[(triton.cdiv(side * side, pixels), encoders * each)](
+        raw, sums, weight, bias, skip, out, each, parts, out.stride(0), eps,
+        PIXELS=side * side, CHANNELS=channels, PAD=pad, GROUPS=GROUPS, PARTS_PAD=triton.next_power_of_2(parts),
+        BLOCK=pixels, ACTIVATE=skip is None, HAS_SKIP=skip is not None, num_warps=warps,
+    )  # fmt: skip
