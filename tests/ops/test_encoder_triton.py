@@ -68,7 +68,8 @@ def test_stem(device: str, channels: int) -> None:
     from libranet.ops.encoder_triton import pack_stem, stem_out, stem_parts
 
     side = 18
-    small, weights = torch.randn(B, 2 * side, 2 * side, 4, device=device).half(), torch.randn(2, channels, 3, 3, 3) * 0.3
+    small = torch.randn(B, 2 * side, 2 * side, 4, device=device).half()
+    weights = torch.randn(2, channels, 3, 3, 3) * 0.3
     out = poison(2, B, side, side, channels, device=device)
     sums = poison(2, B, stem_parts(side), 2, 8, device=device, dtype=torch.float32)
     stem_out(small, pack_stem(weights).to(device), out, sums)

@@ -1,4 +1,3 @@
-# ruff: noqa: SIM108 - kernels take many arguments, and their branches on constants are not expressions
 # mypy: disable-error-code="no-untyped-def"
 """Convolutions and norms of two encoders at once: same layers, own weights, maps [2, B, side, side, C] channels last.
 
@@ -93,7 +92,7 @@ def _convolve_half(
     x_desc, weight_desc, m, tap0, y0, x0, n0,
     CIN: tl.constexpr, PIXELS: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """Stride 2, the input seen as 2x2 squares [side, 2, side, 2 CIN] of the output's size: tap 0 is in the square before.
+    """Stride 2, the input seen as 2x2 squares, [side, 2, side, 2 CIN]: tap 0 is in the square before.
 
     A chunk that reaches past CIN reads the neighbour's channels, for which the weights are zero.
     """
@@ -331,7 +330,8 @@ def conv_out(
     w_desc = TensorDescriptor.from_tensor(weight, [1, tile.block_n, tile.block_k])
     target: Tensor | TensorDescriptor = out
     if not planes:
-        target = TensorDescriptor.from_tensor(out.view(maps, side, side, cout), [1, tile.lines, tile.cols, tile.block_n])
+        block = [1, tile.lines, tile.cols, tile.block_n]
+        target = TensorDescriptor.from_tensor(out.view(maps, side, side, cout), block)
     _conv_kernel[(tile.parts(side, cout), maps)](
         x_desc, w_desc, bias, target, sums, each,
         SIDE=side, CIN=cin, COUT=cout, GROUPS=GROUPS, STRIDE=stride,
