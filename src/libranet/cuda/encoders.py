@@ -1,108 +1,247 @@
-"""Both encoders and heads in half precision: cuDNN's convolutions, our GroupNorm + GELU."""
+"""Both fields in half precision: two encoders in one chain of kernels, the mix along time, and both heads."""
 
-import copy
-from typing import TypeVar
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
+import triton
 from torch import Tensor, nn
 
-from libranet.models.encoder import GROUPS, Encoder, EncoderBlock
-from libranet.models.fields import ChromaticField, TemporalField
-from libranet.ops.frame_torch import resize_matrix
-from libranet.ops.frame_triton import band, reduce_rows_out
-from libranet.ops.group_norm_triton import group_norm_gelu
+from libranet.models.encoder import Encoder, EncoderBlock
+from libranet.models.fields import ChromaticField, GridHead, TemporalField
+from libranet.ops.encoder_input_triton import make_reduction, reduce_frames_out
+from libranet.ops.encoder_triton import (
+    GROUPS,
+    EncoderTile,
+    conv_out,
+    normalise_out,
+    pack_stem,
+    pack_weights,
+    stem_out,
+    stem_parts,
+)
+from libranet.ops.temporal_triton import mix_out, pack_mix
 
-Field = TypeVar("Field", ChromaticField, TemporalField)
-
-INPUT_CHANNELS = 8
-"""Red, green, blue and five zeros: tensor cores take channels by eights."""
+CHROMATIC, TEMPORAL = 0, 1
+"""Places of the two encoders along the first axis of every map."""
 
 
-class EncoderInput:
-    """Reduces frames of one size to the encoders' square: rows by a banded kernel, columns by a matrix product."""
+def choose_tile(
+    side: int,  # of the output
+    cin: int,
+    cout: int,
+    maps: int,
+    *,
+    shared_rows: bool = True,
+) -> EncoderTile:
+    """A cut that keeps the multiprocessors busy: few maps are cut finer. `shared_rows` is for stride 1."""
+    few = maps * side * side < 2**16
+    block_k = 64 if cin % 64 == 0 or 32 < cin <= 64 else 32 if cin > 16 else 16
+    if side >= 64:
+        rows = (2 if few else 4) if shared_rows else 1
+        return EncoderTile(64, 1, rows, 32 if cout <= 32 else 64, block_k, stages=2)
+    cols = max(min(triton.next_power_of_2(side), 32), 8)
+    pixels = 64 if few else 128
+    block_n = 32 if few or cout <= 32 else 64
+    return EncoderTile(cols, pixels // cols, 1, block_n, block_k)
 
-    def __init__(self, batch: int, height: int, width: int, size: int, device: torch.device) -> None:
-        self.start, self.weights = (part.to(device) for part in band(resize_matrix(height, size)))
-        self.columns = resize_matrix(width, size).half().to(device)  # [W, size]
-        self.rows = torch.empty(batch, 3, size, width, dtype=torch.float16, device=device)
-        self.small = torch.zeros(batch, INPUT_CHANNELS, size, size, dtype=torch.float16, device=device)
-        self.small = self.small.contiguous(memory_format=torch.channels_last)
 
-    def read(
+@dataclass(frozen=True)
+class _Norm:
+    """Both encoders' GroupNorm of one layer."""
+
+    weight: Tensor  # [2, C] fp32
+    bias: Tensor  # [2, C] fp32
+    eps: float
+
+
+@dataclass(frozen=True)
+class _Conv:
+    """Both encoders' convolution of one layer, and the norm after it."""
+
+    weight: Tensor  # [18, Cout, Cin] fp16; the first layer's as `pack_stem` has it
+    norm: _Norm
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """A convolution with stride 2 and its residual blocks."""
+
+    enter: _Conv
+    blocks: list[tuple[_Conv, _Conv]]
+
+
+class _Maps:
+    """What one stage writes."""
+
+    def __init__(self, batch: int, side: int, channels: int, device: torch.device) -> None:
+        def make() -> Tensor:
+            return torch.empty(2, batch, side, side, channels, dtype=torch.float16, device=device)
+
+        self.raw, self.x, self.y = make(), make(), make()
+
+
+class _Head:
+    """A `GridHead`: two convolutions, from channels last to planes."""
+
+    def __init__(self, head: GridHead, batch: int, side: int, device: torch.device) -> None:
+        self.expand, self.expand_bias = _weights([head.expand]).to(device), _bias(head.expand).to(device)
+        self.project, self.project_bias = _weights([head.project]).to(device), _bias(head.project).to(device)
+        hidden, width = head.expand.weight.shape[:2]
+        self.hidden = torch.empty(1, batch, side, side, hidden, dtype=torch.float16, device=device)
+        # A head has one map a frame where encoders have two, and more than half of its cost in its second convolution.
+        self.tiles = choose_tile(side, width, hidden, batch), choose_tile(side, hidden, head.project.out_channels, batch)
+
+    def run(
         self,
-        frames: Tensor,  # [ring, H, W, 3] uint8
-        first: int,
-    ) -> Tensor:  # [B, 8, size, size] fp16 in [-1, 1], channels last
-        reduce_rows_out(frames, self.start, self.weights, self.rows, first=first)
-        square = torch.matmul(self.rows, self.columns)
-        self.small[:, :3].copy_(square.mul_(2.0).sub_(1.0).clamp_(-1.0, 1.0))
-        return self.small
+        features: Tensor,  # [B, side, side, C] fp16
+        out: Tensor,  # [B, ..., side, side] fp16, written
+    ) -> None:
+        first, second = self.tiles
+        conv_out(features[None], self.expand, self.hidden, tile=first, bias=self.expand_bias, activate=True)
+        conv_out(self.hidden, self.project, out, tile=second, bias=self.project_bias, planes=True)
 
 
-class FusedChromatic:
-    """`ChromaticField` in half precision."""
+class FusedEncoders:
+    """What both fields predict, for a ring of frames.
 
-    def __init__(self, field: ChromaticField, device: torch.device) -> None:
-        self.field = _half(field, device)
+    `encode` turns B new frames into features and chromatic grids; `mix` turns the features of B windows into planes.
+    """
 
-    def __call__(
+    def __init__(
         self,
-        small: Tensor,  # [B, 8, size, size]
-    ) -> Tensor:  # [B, 2, 12, bins, gh, gw] fp16
-        grids = self.field.head(run_encoder(self.field.encoder, small)).contiguous()
-        return grids.unflatten(1, (2, -1, self.field.bins))
+        chromatic: ChromaticField,
+        temporal: TemporalField,
+        *,
+        batch: int,
+        ring: int,
+        frame_size: tuple[int, int],
+        size: int,
+        device: torch.device,
+    ) -> None:
+        self.batch = batch
+        self.reduction = make_reduction(*frame_size, size).to(device)
+        self.stages = list(_stages(chromatic.encoder, temporal.encoder, device))
+        sides = [size >> (number + 1) for number in range(len(self.stages))]
+        widths = [stage.enter.norm.weight.shape[1] for stage in self.stages]
+        self.maps = [_Maps(batch, *shape, device) for shape in zip(sides, widths, strict=True)]
+        self.sums = torch.empty(2 * batch * 2 * GROUPS * 512, dtype=torch.float32, device=device)
+        side, width = sides[-1], widths[-1]
 
+        attention = temporal.attention
+        expand, _, shrink = attention.ffn
+        assert isinstance(expand, nn.Linear)
+        assert isinstance(shrink, nn.Linear)
+        self.weights = pack_mix(
+            temporal.position, attention.norm1, attention.query, attention.key_value, attention.out, attention.norm2,
+            expand, shrink, attention.heads,
+        ).to(device)  # fmt: skip
+        self.chromatic_head = _Head(chromatic.head, batch, side, device)
+        self.temporal_head = _Head(temporal.head, batch, side, device)
 
-class FusedTemporal:
-    """`TemporalField` in half precision."""
+        def make(*shape: int) -> Tensor:
+            return torch.zeros(*shape, dtype=torch.float16, device=device)
 
-    def __init__(self, field: TemporalField, device: torch.device) -> None:
-        self.field = _half(field, device)
+        self.small = make(batch, size, size, 4)
+        self.features = make(2, ring, side, side, width)
+        self.chroma = make(ring, 2, 12, chromatic.bins, side, side)
+        self.keys = make(batch, temporal.window, side * side, self.weights.keys.shape[0])
+        self.mixed = make(batch, side, side, width)
+        self.plane = make(batch, 12, side, side)
 
-    def encode(
-        self,
-        small: Tensor,  # [B, 8, size, size]
-    ) -> Tensor:  # [B, C, gh, gw]
-        return run_encoder(self.field.encoder, small)
+    def read(self, frames: Tensor, first: int) -> None:
+        """Reduce B frames of the ring to the encoders' square. Writes `small`."""
+        reduce_frames_out(frames, self.reduction, self.small, first=first)
+
+    def encode(self, slot: int) -> None:
+        """Run both encoders on `small`. Writes B places of `features` from `slot` on."""
+        out = self.features[:, slot : slot + self.batch]
+        x = self.small
+        for number, (stage, maps) in enumerate(zip(self.stages, self.maps, strict=True)):
+            last_stage = stage is self.stages[-1]
+            if number == 0:
+                sums = self._sums(stem_parts(maps.raw.shape[2]))
+                stem_out(x, stage.enter.weight, maps.raw, sums)
+            else:
+                sums = self._convolve(x, stage.enter.weight, maps.raw, stride=2)
+            x = out if last_stage and not stage.blocks else maps.x
+            _normalise(maps.raw, sums, stage.enter.norm, x)
+            for block in stage.blocks:
+                first, second = block
+                sums = self._convolve(x, first.weight, maps.raw)
+                _normalise(maps.raw, sums, first.norm, maps.y)
+                sums = self._convolve(maps.y, second.weight, maps.raw)
+                target = out if last_stage and block is stage.blocks[-1] else x
+                _normalise(maps.raw, sums, second.norm, target, skip=x)
+
+    def colour(self, slot: int) -> None:
+        """The chromatic grids of the frames encoded last. Writes B places of `chroma`."""
+        places = slice(slot, slot + self.batch)
+        self.chromatic_head.run(self.features[CHROMATIC, places], self.chroma[places])
 
     def mix(
         self,
-        features: Tensor,  # [B, T, C, gh, gw]
-    ) -> Tensor:  # [B, 12, gh, gw] fp16
-        return self.field.mix(features, centre_only=True)[:, :, 0].contiguous()
+        windows: Tensor,  # [B, T] int64, slots of the ring
+    ) -> None:
+        """The temporal planes of the windows' centre frames. Writes `plane`."""
+        mix_out(self.features[TEMPORAL], windows, self.weights, self.keys, self.mixed)
+        self.temporal_head.run(self.mixed, self.plane)
+
+    def _sums(self, parts: int) -> Tensor:  # [2, B, parts, 2, 8]
+        return self.sums[: 2 * self.batch * parts * 2 * GROUPS].view(2, self.batch, parts, 2, GROUPS)
+
+    def _convolve(self, x: Tensor, weight: Tensor, out: Tensor, *, stride: int = 1) -> Tensor:
+        """Returns the sums."""
+        side, (_, cout, cin) = out.shape[2], weight.shape
+        tile = choose_tile(side, cin, cout, 2 * self.batch, shared_rows=stride == 1)
+        sums = self._sums(tile.parts(side, cout))
+        conv_out(x, weight, out, tile=tile, stride=stride, sums=sums)
+        return sums
 
 
-def run_encoder(encoder: Encoder, x: Tensor) -> Tensor:
-    """The encoder's layers, each GroupNorm taking the GELU or the skip connection that follows it along."""
-    norm: nn.GroupNorm | None = None
-    for layer in encoder.layers:
-        if isinstance(layer, nn.GroupNorm):
-            norm = layer
-        elif isinstance(layer, nn.GELU):
-            assert norm is not None
-            x = group_norm_gelu(x, norm.weight, norm.bias, GROUPS, eps=norm.eps)
-        elif isinstance(layer, EncoderBlock):
-            x = _run_block(layer, x)
-        else:
-            x = layer(x)
-    return x
+def _normalise(raw: Tensor, sums: Tensor, norm: _Norm, out: Tensor, *, skip: Tensor | None = None) -> None:
+    normalise_out(raw, sums, norm.weight, norm.bias, out, eps=norm.eps, skip=skip)
 
 
-def _run_block(block: EncoderBlock, x: Tensor) -> Tensor:
-    conv1, norm1, _, conv2, norm2 = block.branch
-    assert isinstance(norm1, nn.GroupNorm)
-    assert isinstance(norm2, nn.GroupNorm)
-    y = group_norm_gelu(conv1(x), norm1.weight, norm1.bias, GROUPS, eps=norm1.eps)
-    return group_norm_gelu(conv2(y), norm2.weight, norm2.bias, GROUPS, eps=norm2.eps, activate=False, residual=x)
+def _stages(first: Encoder, second: Encoder, device: torch.device) -> Iterator[_Stage]:
+    """Both encoders' layers, stage by stage, weights stacked."""
+    pairs = list(zip(first.layers, second.layers, strict=True))
+    starts = [index for index, (layer, _) in enumerate(pairs) if isinstance(layer, nn.Conv2d)]
+    for start, end in zip(starts, [*starts[1:], len(pairs)], strict=True):
+        convs, norms = pairs[start], pairs[start + 1]
+        blocks = []
+        for pair in pairs[start + 3 : end]:
+            branches = []
+            for block in pair:
+                assert isinstance(block, EncoderBlock)
+                branches.append(block.branch)
+            (conv1, norm1, _, conv2, norm2) = zip(*branches, strict=True)
+            blocks.append((_layer(conv1, norm1, device), _layer(conv2, norm2, device)))
+        yield _Stage(_layer(convs, norms, device, stem=start == 0), blocks)
 
 
-def _half(field: Field, device: torch.device) -> Field:
-    field = copy.deepcopy(field).to(device, torch.float16).eval().requires_grad_(False)
-    stem = field.encoder.layers[0]
-    assert isinstance(stem, nn.Conv2d)
-    stem.weight = nn.Parameter(F.pad(stem.weight, (0, 0, 0, 0, 0, INPUT_CHANNELS - 3)), requires_grad=False)
-    for module in field.modules():
-        if isinstance(module, nn.Conv2d):
-            module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    return field
+def _layer(
+    convs: tuple[nn.Module, ...], norms: tuple[nn.Module, ...], device: torch.device, *, stem: bool = False
+) -> _Conv:
+    weights, biases = [], []
+    for norm in norms:
+        assert isinstance(norm, nn.GroupNorm)
+        weights.append(norm.weight.detach().float())
+        biases.append(norm.bias.detach().float())
+        eps = norm.eps
+    packed = _weights(convs, stem=stem).to(device)
+    return _Conv(packed, _Norm(torch.stack(weights).to(device), torch.stack(biases).to(device), eps))
+
+
+def _weights(convs: tuple[nn.Module, ...] | list[nn.Conv2d], *, stem: bool = False) -> Tensor:
+    weights = []
+    for conv in convs:
+        assert isinstance(conv, nn.Conv2d)
+        weights.append(conv.weight.detach().float())
+    stacked = torch.stack(weights)
+    return pack_stem(stacked) if stem else pack_weights(stacked)
+
+
+def _bias(conv: nn.Conv2d) -> Tensor:
+    assert conv.bias is not None
+    return conv.bias.detach().float().contiguous()

@@ -205,12 +205,13 @@ def _stem_kernel(
     """The first convolution, stride 2, of both encoders: they share its input."""
     part, b, batch = tl.program_id(0), tl.program_id(1), tl.num_programs(1)
     p = part * BLOCK + tl.arange(0, BLOCK)
+    at = p[:, None, None]
+    tap = tl.arange(0, 16)[None, :, None]  # three rows of four pixels, of which the fourth has no weight, and nothing
+    row, column = 2 * (at // SIDE) + tap // 4 - 1, 2 * (at % SIDE) + tap % 4 - 1
+    inside = (row >= 0) & (column >= 0) & (column < 2 * SIDE) & (tap < 12) & (at < SIDE * SIDE)
+    place = x_ptr + ((b * 2 * SIDE + row) * 2 * SIDE + column) * 4 + tl.arange(0, 4)[None, None, :]
+    pixels = tl.load(place, mask=inside, other=0.0).reshape(BLOCK, 64)
     k = tl.arange(0, 64)
-    row = 2 * (p // SIDE)[:, None] + (k // 16)[None, :] - 1
-    column = 2 * (p % SIDE)[:, None] + (k % 16 // 4)[None, :] - 1
-    inside = (row >= 0) & (column >= 0) & (column < 2 * SIDE) & (k < 48)[None, :] & (p < SIDE * SIDE)[:, None]
-    place = x_ptr + ((b * 2 * SIDE + row) * 2 * SIDE + column) * 4 + (k % 4)[None, :]
-    pixels = tl.load(place, mask=inside, other=0.0)
     n = tl.arange(0, 2 * PAD)
     acc = tl.dot(pixels, tl.load(weight_ptr + k[:, None] * (2 * PAD) + n[None, :]))
     encoder, c = n // PAD, n % PAD

@@ -5,7 +5,7 @@ Heads are padded to a power of two (24 channels to 32) in the packed weights, so
 LayerNorm's own factor and summand are folded into the matrices that follow it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 import torch
 import triton
@@ -30,6 +30,10 @@ class MixWeights:
     shrink_bias: Tensor  # [C] fp32
     heads: int
     eps: float
+
+    def to(self, device: torch.device) -> "MixWeights":
+        moved = {f.name: getattr(self, f.name).to(device) for f in fields(self) if f.name not in ("heads", "eps")}
+        return replace(self, **moved)
 
 
 @triton.jit
