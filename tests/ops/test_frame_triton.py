@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from libranet.ops import downsample, frame_torch
+from libranet.ops import frame_torch
 
 H, W = 5, 18  # cells
 
@@ -43,16 +43,6 @@ def test_wide_cell_weights_skip_the_padding() -> None:
     rows = frame_torch.pack_cell_weight(weight, wide=True).unflatten(1, (4, 16))
     assert torch.equal(rows[:, :, :12].flatten(1, 2), frame_torch.pack_cell_weight(weight))
     assert not rows[:, :, 12:].any()
-
-
-def test_encoder_rows(ring: torch.Tensor) -> None:
-    from libranet.ops.frame_triton import band, reduce_rows_out
-
-    start, weights = band(frame_torch.resize_matrix(4 * H, 8, ring.device))
-    out = torch.full((2, 3, 8, 4 * W), float("nan"), device=ring.device).half()
-    reduce_rows_out(ring, start, weights, out, first=2)
-    reference = downsample(ring[[2, 0]].permute(0, 3, 1, 2) / 255.0, (8, 4 * W))
-    torch.testing.assert_close(out.float(), reference, atol=5e-4, rtol=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -89,8 +89,10 @@ class _Head:
         self.project, self.project_bias = _weights([head.project]).to(device), _bias(head.project).to(device)
         hidden, width = head.expand.weight.shape[:2]
         self.hidden = torch.empty(1, batch, side, side, hidden, dtype=torch.float16, device=device)
-        # A head has one map a frame where encoders have two, and more than half of its cost in its second convolution.
-        self.tiles = choose_tile(side, width, hidden, batch), choose_tile(side, hidden, head.project.out_channels, batch)
+        self.tiles = (
+            choose_tile(side, width, hidden, batch),
+            choose_tile(side, hidden, head.project.out_channels, batch),
+        )
 
     def run(
         self,
@@ -125,7 +127,16 @@ class FusedEncoders:
         sides = [size >> (number + 1) for number in range(len(self.stages))]
         widths = [stage.enter.norm.weight.shape[1] for stage in self.stages]
         self.maps = [_Maps(batch, *shape, device) for shape in zip(sides, widths, strict=True)]
-        self.sums = torch.empty(2 * batch * 2 * GROUPS * 512, dtype=torch.float32, device=device)
+        self.tiles = [
+            (
+                choose_tile(side, stage.enter.weight.shape[2], width, 2 * batch, shared_rows=False),
+                choose_tile(side, width, width, 2 * batch),
+            )
+            for stage, side, width in zip(self.stages, sides, widths, strict=True)
+        ]
+        parts = max(tile.parts(*shape) for pair, *shape in zip(self.tiles, sides, widths, strict=True) for tile in pair)
+        parts = max(parts, stem_parts(sides[0]))
+        self.sums = torch.empty(2 * batch * parts * 2 * GROUPS, dtype=torch.float32, device=device)
         side, width = sides[-1], widths[-1]
 
         attention = temporal.attention
@@ -157,20 +168,20 @@ class FusedEncoders:
         """Run both encoders on `small`. Writes B places of `features` from `slot` on."""
         out = self.features[:, slot : slot + self.batch]
         x = self.small
-        for number, (stage, maps) in enumerate(zip(self.stages, self.maps, strict=True)):
+        for number, (stage, maps, tiles) in enumerate(zip(self.stages, self.maps, self.tiles, strict=True)):
             last_stage = stage is self.stages[-1]
             if number == 0:
                 sums = self._sums(stem_parts(maps.raw.shape[2]))
                 stem_out(x, stage.enter.weight, maps.raw, sums)
             else:
-                sums = self._convolve(x, stage.enter.weight, maps.raw, stride=2)
+                sums = self._convolve(x, stage.enter.weight, maps.raw, tiles[0], stride=2)
             x = out if last_stage and not stage.blocks else maps.x
             _normalise(maps.raw, sums, stage.enter.norm, x)
             for block in stage.blocks:
                 first, second = block
-                sums = self._convolve(x, first.weight, maps.raw)
+                sums = self._convolve(x, first.weight, maps.raw, tiles[1])
                 _normalise(maps.raw, sums, first.norm, maps.y)
-                sums = self._convolve(maps.y, second.weight, maps.raw)
+                sums = self._convolve(maps.y, second.weight, maps.raw, tiles[1])
                 target = out if last_stage and block is stage.blocks[-1] else x
                 _normalise(maps.raw, sums, second.norm, target, skip=x)
 
@@ -190,11 +201,9 @@ class FusedEncoders:
     def _sums(self, parts: int) -> Tensor:  # [2, B, parts, 2, 8]
         return self.sums[: 2 * self.batch * parts * 2 * GROUPS].view(2, self.batch, parts, 2, GROUPS)
 
-    def _convolve(self, x: Tensor, weight: Tensor, out: Tensor, *, stride: int = 1) -> Tensor:
+    def _convolve(self, x: Tensor, weight: Tensor, out: Tensor, tile: EncoderTile, *, stride: int = 1) -> Tensor:
         """Returns the sums."""
-        side, (_, cout, cin) = out.shape[2], weight.shape
-        tile = choose_tile(side, cin, cout, 2 * self.batch, shared_rows=stride == 1)
-        sums = self._sums(tile.parts(side, cout))
+        sums = self._sums(tile.parts(out.shape[2], weight.shape[1]))
         conv_out(x, weight, out, tile=tile, stride=stride, sums=sums)
         return sums
 

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="no-untyped-def"
-"""The transformer block along time at each position of the grid: two kernels from the ring of features to the mixed map.
+"""The transformer block along time, at each position of the grid on its own: two kernels from features to mixed map.
 
 Heads are padded to a power of two (24 channels to 32) in the packed weights, so that a head is an axis of a block.
 LayerNorm's own factor and summand are folded into the matrices that follow it.
@@ -129,7 +129,9 @@ def _mix_kernel(
     inside = (p < POSITIONS)[:, None] & real[None, :]
     centre: tl.constexpr = T // 2
     slot = tl.load(windows_ptr + b * T + centre)
-    kept = tl.load(features_ptr + (slot * POSITIONS + p[:, None]) * C + c[None, :], mask=inside, other=0.0).to(tl.float32)
+    kept = tl.load(features_ptr + (slot * POSITIONS + p[:, None]) * C + c[None, :], mask=inside, other=0.0).to(
+        tl.float32
+    )
     kept += tl.load(position_ptr + centre * C + c, mask=real, other=0.0)[None, :]
     kept += tl.load(out_bias_ptr + c, mask=real, other=0.0)[None, :]
     j = tl.arange(0, HEADS * WIDTH)
