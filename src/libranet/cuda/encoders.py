@@ -128,11 +128,8 @@ class FusedEncoders:
         widths = [stage.enter.norm.weight.shape[1] for stage in self.stages]
         self.maps = [_Maps(batch, *shape, device) for shape in zip(sides, widths, strict=True)]
         self.tiles = [
-            (
-                choose_tile(side, stage.enter.weight.shape[2], width, 2 * batch, shared_rows=False),
-                choose_tile(side, width, width, 2 * batch),
-            )
-            for stage, side, width in zip(self.stages, sides, widths, strict=True)
+            (choose_tile(side, cin, width, 2 * batch, shared_rows=False), choose_tile(side, width, width, 2 * batch))
+            for side, cin, width in zip(sides, (4, *widths[:-1]), widths, strict=True)
         ]
         parts = max(tile.parts(*shape) for pair, *shape in zip(self.tiles, sides, widths, strict=True) for tile in pair)
         parts = max(parts, stem_parts(sides[0]))
