@@ -184,3 +184,13 @@ def test_bad_configuration_is_named_in_one_sentence(field):
 def test_a_network_without_any_field_is_refused():
     with pytest.raises(InputError, match="at least one affine field"):
         LiBrANetConfig(chromatic_field=False, temporal_field=False)
+
+
+def test_a_still_picture_is_encoded_once_and_gives_the_same():
+    model = perturb(LiBrANet(tiny()).eval())
+    picture = torch.rand(2, 1, 3, 32, 48)
+    encoded: list[int] = []
+    model.temporal.encoder.register_forward_hook(lambda module, args, out: encoded.append(len(out)))
+    repeated = picture.expand(-1, 5, -1, -1, -1)
+    assert torch.allclose(model(repeated), model(repeated.contiguous()), atol=1e-6)
+    assert encoded == [2, 10]

@@ -1,6 +1,9 @@
+import dataclasses
+
 import torch
 from pictures import coloured_blocks, small_bank, small_source
 
+from libranet.haze.regimes import REGIMES
 from libranet.training.batches import HazeOnTheFly, Share
 from libranet.training.haze_draw import HazeConfig
 from libranet.training.photo_bank import load_bank, render_scenes
@@ -91,3 +94,38 @@ def test_rendered_scenes_bring_their_depth():
 def test_photos_without_depth_use_the_prior():
     bank = small_bank()
     assert bank.has_depth.tolist() == [False, True, True, False, True, True]
+
+
+def test_regimes_lie_over_the_plain_depth_and_nothing_else():
+    haze = HazeConfig(regimes=1.0, regime_spread=0.0, noise=0.0, still=1.0, zoom=(1, 1))
+    bank = load_bank([coloured_blocks(1)], lines=72, device=torch.device("cpu"))
+    source = HazeOnTheFly(bank, haze=haze, batch=8, crops=((64, 96),), window=5, scene_share=0, seed=0)
+    batch = source.batch(0, Share())
+    fits = [
+        min(REGIMES, key=lambda regime: _misfit(pair, regime.airlight))
+        for pair in zip(batch.hazy[:, 2], batch.clear, strict=True)
+    ]
+    for pair, regime in zip(zip(batch.hazy[:, 2], batch.clear, strict=True), fits, strict=True):
+        assert _misfit(pair, regime.airlight) < 0.02
+    assert len({regime.airlight for regime in fits}) > 1
+
+
+def _misfit(pair: tuple[torch.Tensor, torch.Tensor], light: tuple[float, ...]) -> float:
+    """In I t + A (1 - t) the right airlight makes t equal in all channels: how unequal is it with this one?"""
+    hazy, clear = pair
+    from_light = clear - torch.tensor(light)[:, None, None]
+    t = (hazy - torch.tensor(light)[:, None, None]) / from_light
+    sure = (from_light.abs() > 0.2).all(0)
+    return float((t.amax(0) - t.amin(0))[sure].median())
+
+
+def test_still_windows_are_one_picture_in_memory():
+    assert small_source(haze=HazeConfig(still=1.0)).batch(0, Share()).hazy.stride(1) == 0
+
+
+def test_varied_pictures_differ_from_the_photo_but_stay_near_it():
+    varied = dataclasses.replace(NO_HAZE, vary=1.0)
+    plain, other = (small_source(haze=haze).batch(0, Share()).clear for haze in (NO_HAZE, varied))
+    difference = (plain - other).abs().mean((1, 2, 3))
+    assert (difference > 0.003).all()
+    assert (difference < 0.2).all()

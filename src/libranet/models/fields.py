@@ -11,7 +11,11 @@ COEFFICIENTS = 12
 
 
 class GridHead(nn.Module):
-    """Two convolutions with GELU and Dropout2d between them. The last starts at zero, so the first transform is I."""
+    """Two convolutions with GELU and Dropout2d between them. The last starts at zero, so the first transform is I.
+
+    The last one computes in float32 whatever the precision of the rest: in dense haze A is large and A I + b a small
+    difference of large numbers.
+    """
 
     def __init__(self, width: int, hidden: int, channels_out: int, dropout: float) -> None:
         super().__init__()
@@ -21,8 +25,15 @@ class GridHead(nn.Module):
         nn.init.zeros_(self.project.weight)
         nn.init.zeros_(self.project.bias)  # type: ignore[arg-type]
 
-    def forward(self, features: Tensor) -> Tensor:
-        return self.project(self.dropout(F.gelu(self.expand(features))))
+    def forward(
+        self,
+        features: Tensor,  # [N, width, 16, 16]
+    ) -> Tensor:  # [N, channels_out, 16, 16] float32
+        hidden = self.dropout(F.gelu(self.expand(features)))
+        last = self.project
+        with torch.autocast("cuda" if hidden.is_cuda else "cpu", enabled=False):
+            bias = None if last.bias is None else last.bias.float()
+            return F.conv2d(hidden.float(), last.weight.float(), bias, padding=last.padding)
 
 
 class ChromaticField(nn.Module):

@@ -180,15 +180,17 @@ class LiBrANet(nn.Module):
         *,
         centre_only: bool = False,
     ) -> Grids:
-        """Run both fields on a window."""
+        """Run both fields on a window. A still picture, repeated by `expand`, is encoded once."""
         chromatic = temporal = None
+        window = frames.shape[1]
         if self.temporal is not None:
-            small = self.encoder_input(frames.flatten(0, 1))
-            centre = small.unflatten(0, frames.shape[:2])[:, self.config.window // 2]
-            features = self.temporal.encode(small).unflatten(0, frames.shape[:2])
+            distinct = frames[:, :1] if frames.stride(1) == 0 else frames
+            small = self.encoder_input(distinct.flatten(0, 1))
+            centre = small.unflatten(0, distinct.shape[:2])[:, distinct.shape[1] // 2]
+            features = self.temporal.encode(small).unflatten(0, distinct.shape[:2]).expand(-1, window, -1, -1, -1)
             temporal = self.temporal.mix(features, centre_only=centre_only)
         else:
-            centre = self.encoder_input(frames[:, self.config.window // 2])
+            centre = self.encoder_input(frames[:, window // 2])
         if self.chromatic is not None:
             chromatic = self.chromatic(centre)
         return Grids(chromatic, temporal)

@@ -21,6 +21,24 @@ def group_norm_gelu(
     return y if residual is None else y + residual
 
 
+def residual_norm(
+    x: Tensor,  # [N, C, h, w]
+    weight: Tensor,  # [C]
+    bias: Tensor,  # [C]
+    groups: int,
+    *,
+    eps: float = 1e-5,
+    activate: bool = True,
+    residual: Tensor | None = None,  # [N, C, h, w]
+    keep: Tensor | None = None,  # [N], the branch's factor; needed with a residual
+) -> Tensor:  # [N, C, h, w]
+    """GELU(GN(x)) or GN(x), or the residual plus `keep` times that: stochastic depth."""
+    y = group_norm_gelu(x, weight, bias, groups, eps=eps, activate=activate)
+    if residual is None or keep is None:
+        return y
+    return residual + y * keep[:, None, None, None]
+
+
 def fold_sums(
     sums: Tensor,  # [B, tiles, 2, G]: sums and sums of squares
     weight: Tensor,  # [C]

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from libranet.training.haze_draw import HazeConfig, chance, draw_haze, dull_colours, haze_frames, uniform
+from libranet.training.haze_draw import HazeConfig, chance, draw_haze, grade_colours, haze_frames, uniform
 from libranet.training.photo_bank import COARSE, FINE, PhotoBank
 
 
@@ -20,6 +20,11 @@ class Batch:
 
     def __len__(self) -> int:
         return self.clear.shape[0]
+
+    @property
+    def distinct(self) -> Tensor:  # [B, T, 3, H, W], or [B, 1, 3, H, W] when every window is a still picture
+        """The hazy frames as they lie in memory."""
+        return self.hazy[:, :1] if self.hazy.stride(1) == 0 else self.hazy
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,8 @@ class HazeOnTheFly:
         if len(photos) == 0 or len(scenes) == 0:
             scene_share = 1.0 if len(photos) == 0 else 0.0
         self.photos, self.scenes, self.scene_share = photos, scenes, scene_share
+        # Without any motion a window is one picture, which the network then encodes once.
+        self.distinct = 1 if haze.still == 1 else window
 
     def batch(self, step: int, share: Share) -> Batch:
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + step)
@@ -80,11 +87,11 @@ class HazeOnTheFly:
         here = index[rows].to(device)
         with torch.no_grad():
             clear, depth, place = self._look(images[here], self.bank.depth[here], height, width, *camera)
-            clear = dull_colours(clear, draw)
+            clear = grade_colours(clear, draw)
             hazy, target = haze_frames(clear, depth, place, draw)
             hazy = self._add_noise(hazy, draw.noise, noise_seed + share.rank)
             hazy = (hazy * 255).round() / 255  # what a camera stores
-        return Batch(hazy, target[:, self.window // 2].contiguous())
+        return Batch(hazy.expand(-1, self.window, -1, -1, -1), target[:, self.distinct // 2].contiguous())
 
     def _choose(self, n: int, generator: torch.Generator) -> Tensor:  # [n] indices into the bank
         rendered = chance(n, self.scene_share, generator)
@@ -124,7 +131,7 @@ class HazeOnTheFly:
         mirror: Tensor,  # [B] of -1 or 1
         used: Tensor,  # [B]
     ) -> tuple[Tensor, Tensor, Tensor]:  # [B, T, 3, H, W], [B, T, 1, H, W], [B, T, H, W, 2]
-        b, t, device = len(images), self.window, images.device
+        b, t, device = len(images), self.distinct, images.device
         y = (torch.arange(height, device=device) * 2 + 1) / height - 1
         x = (torch.arange(width, device=device) * 2 + 1) / width - 1
         base = torch.stack(torch.meshgrid(x, y, indexing="xy"), -1)  # [H, W, 2]

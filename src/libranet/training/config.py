@@ -87,14 +87,20 @@ class PairedSourceConfig:
 
 @dataclass(frozen=True)
 class ValidationConfig:
-    """Pairs on which checkpoints are compared, unlike the training data."""
+    """Pairs on which checkpoints are compared. With several folders, the mean of the folders' means decides."""
 
-    hazy: str = ""
-    """Folder of hazy images; empty means no validation."""
-    clear: str = ""
-    """Folder of the clear images of the same names."""
+    hazy: tuple[str, ...] = ()
+    """Folders of hazy images; none means no validation."""
+    clear: tuple[str, ...] = ()
+    """Folders of the clear images of the same names, one for each."""
     limit: int = 0
-    """How many pairs to use; 0 means all."""
+    """How many pairs of each folder to use; 0 means all."""
+
+    def __post_init__(self) -> None:
+        if len(self.hazy) != len(self.clear):
+            raise InputError(
+                f"expected as many clear as hazy folders in [validation], got {len(self.clear)} and {len(self.hazy)}"
+            )
 
 
 @dataclass(frozen=True)
@@ -114,12 +120,16 @@ class TrainConfig:
     precision: Precision = "bf16"
     ema: float = 0.999
     """Decay of the averaged weights, which are the ones that count."""
+    fused: bool = True
+    """Train on our kernels, in a CUDA graph, where GPU and network allow; `libranet doctor` says whether they do."""
     channels_last: bool = True
     """Memory layout of the network; the faster one on tensor cores."""
     norms: Norms = "fp32"
     """How GroupNorm computes: as autocast does it, in half precision ("amp"), or by our kernels on CUDA ("fused")."""
     compile: bool = False
     """Compile the network with torch.compile, once per crop: minutes at the start, faster steps."""
+    pivot: float = 0.0
+    """Grey level about which the heads learn the affine transform (`centred_heads`); 0 learns it about black."""
     log_every: int = 20
     checkpoint_every: int = 500
     validate_every: int = 500

@@ -4,13 +4,14 @@ Draws are made for the whole batch of all processes from a generator seeded by t
 repeated, resumed, or split over processes and always sees the same haze (sensor noise alone is each process's own).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from libranet.errors import InputError
+from libranet.haze.regimes import REGIMES
 from libranet.haze.scattering import transmission
 
 NOISE_CELLS = 9
@@ -55,6 +56,8 @@ class HazeConfig:
     """Largest standard deviation of sensor noise, in half of the samples."""
     dull: float = 0.35
     """Share of samples whose clear picture is made less vivid, as on a grey day."""
+    vary: float = 0.0
+    """Share of samples whose clear picture gets another white balance, tone curve and saturation."""
     leftover: float = 0.15
     """Share of samples whose clear picture keeps a light haze of its own, as distant views do on a clear day."""
     leftover_beta: float = 0.35
@@ -62,7 +65,11 @@ class HazeConfig:
     motion: float = 0.015
     """Largest camera motion per frame, as a share of the crop's size."""
     still: float = 0.15
-    """Share of samples without motion."""
+    """Share of samples without motion. At 1 every window is a still picture: training is several times faster."""
+    regimes: float = 0.0
+    """Share of samples with the haze of UHV-4K: one of its nine regimes over the plain depth, nothing else."""
+    regime_spread: float = 0.06
+    """Standard deviation of the relative change of a regime's scattering, and a sixth of that of its airlight."""
     zoom: tuple[float, float] = (0.45, 1.0)
     """Height of the crop as a share of the largest that fits the photo."""
 
@@ -71,7 +78,18 @@ class HazeConfig:
             low, high = getattr(self, name)
             if not 0 <= low <= high:
                 raise InputError(f"expected {name} as (low, high) with 0 <= low <= high, got {low}, {high}")
-        for name in ("even", "clear", "prior", "patches", "scene_light", "dull", "leftover", "still"):
+        for name in (
+            "even",
+            "clear",
+            "prior",
+            "patches",
+            "scene_light",
+            "dull",
+            "leftover",
+            "still",
+            "regimes",
+            "vary",
+        ):
             if not 0 <= getattr(self, name) <= 1:
                 raise InputError(f"expected {name} in [0, 1], got {getattr(self, name)}")
 
@@ -96,6 +114,8 @@ class HazeDraw:
     noise: Tensor  # [B]
     saturation: Tensor  # [B], applied to the clear picture
     lift: Tensor  # [B], black level of the clear picture
+    balance: Tensor  # [B, 3], factors of the clear picture's channels
+    tone: Tensor  # [B], exponent of the clear picture's values
 
     def rows(self, part: slice) -> "HazeDraw":
         """The draws of some of the samples."""
@@ -150,7 +170,7 @@ def draw_haze(
     slope = (torch.rand(n, 2, generator=generator) * 2 - 1) * c.light_gradient
 
     dull = chance(n, c.dull, generator)
-    return HazeDraw(
+    draw = HazeDraw(
         beta=beta[:, None] * colour,
         leftover=leftover[:, None] * colour,
         near=near,
@@ -168,14 +188,65 @@ def draw_haze(
         noise=uniform(n, (0.0, c.noise), generator) * chance(n, 0.5, generator),
         saturation=torch.where(dull, uniform(n, (0.45, 1.0), generator), torch.ones(n)),
         lift=torch.where(dull, uniform(n, (0.0, 0.06), generator), torch.zeros(n)),
+        balance=torch.ones(n, 3),
+        tone=torch.ones(n),
+    )
+    if c.regimes > 0:
+        draw = _with_regimes(draw, config, has_depth, generator)
+    return _with_other_cameras(draw, config, generator) if c.vary > 0 else draw
+
+
+def _with_regimes(draw: HazeDraw, config: HazeConfig, has_depth: Tensor, generator: torch.Generator) -> HazeDraw:
+    """Give some samples the haze of UHV-4K instead of the drawn one. Photos without depth keep their prior."""
+    n = len(has_depth)
+    chosen, which = chance(n, config.regimes, generator), torch.randint(len(REGIMES), (n,), generator=generator)
+    beta = torch.tensor([regime.beta for regime in REGIMES])[which]
+    beta = beta * torch.exp(torch.randn(n, generator=generator) * config.regime_spread)
+    light = torch.tensor([regime.airlight for regime in REGIMES])[which]
+    light = light * (1 + torch.randn(n, 3, generator=generator) * (config.regime_spread / 6))
+    plain = {
+        "beta": beta[:, None].expand(n, 3),
+        "leftover": torch.zeros(n, 3),
+        "near": torch.zeros(n),
+        "gamma": torch.ones(n),
+        "prior_share": torch.where(has_depth, 0.0, 1.0),
+        "patches": torch.zeros_like(draw.patches),
+        "floor": torch.zeros(n),
+        "airlight": light.clamp(0, 1),
+        "light_slope": torch.zeros(n, 2),
+        "noise": draw.noise * (draw.noise < config.noise / 4),
+        "saturation": torch.ones(n),
+        "lift": torch.zeros(n),
+    }
+    mixed = {
+        name: torch.where(chosen.view(n, *[1] * (value.dim() - 1)), value, getattr(draw, name))
+        for name, value in plain.items()
+    }
+    return replace(draw, **mixed)
+
+
+def _with_other_cameras(draw: HazeDraw, config: HazeConfig, generator: torch.Generator) -> HazeDraw:
+    """Let some clear pictures look as if another camera had taken them: their colours cannot be learnt by heart."""
+    n = len(draw.tone)
+    chosen = chance(n, config.vary, generator)
+
+    def factor(spread: float, *shape: int) -> Tensor:
+        return torch.exp(torch.randn(n, *shape, generator=generator) * spread)
+
+    return replace(
+        draw,
+        balance=torch.where(chosen[:, None], factor(0.04, 3), draw.balance),
+        tone=torch.where(chosen, factor(0.12), draw.tone),
+        saturation=draw.saturation * torch.where(chosen, uniform(n, (0.8, 1.25), generator), torch.ones(n)),
     )
 
 
-def dull_colours(clear: Tensor, draw: HazeDraw) -> Tensor:  # [B, T, 3, H, W]
-    """Make some clear pictures less vivid: clear weather is not always sunshine."""
+def grade_colours(clear: Tensor, draw: HazeDraw) -> Tensor:  # [B, T, 3, H, W]
+    """Make some clear pictures less vivid, as on a grey day, and some as another camera would have taken them."""
+    saturation, lift, tone = (v[:, None, None, None, None] for v in (draw.saturation, draw.lift, draw.tone))
+    clear = (clear * draw.balance[:, None, :, None, None]).clamp(0, 1) ** tone
     grey = clear.mean(dim=2, keepdim=True)
-    saturation, lift = (v[:, None, None, None, None] for v in (draw.saturation, draw.lift))
-    return (grey + (clear - grey) * saturation) * (1 - lift) + lift
+    return ((grey + (clear - grey) * saturation) * (1 - lift) + lift).clamp(0, 1)
 
 
 def haze_frames(

@@ -1,10 +1,11 @@
 """The training loop: one step after the other, a checkpoint that is always whole, and a clean way to stop."""
 
 import dataclasses
+import functools
 import math
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,14 +16,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from libranet.cuda.support import why_not_fused
 from libranet.errors import InputError, LibraNetError
 from libranet.models.checkpoint import load_model, save_checkpoint
 from libranet.models.libranet import LiBrANet
 from libranet.training.batches import Batch, BatchSource, Share
+from libranet.training.centred_heads import centre_heads, uncentred
 from libranet.training.config import TrainConfig
+from libranet.training.graphed import Gradients, GraphedGradients
 from libranet.training.log import Pace, RunLog
 from libranet.training.norms import use_norms
-from libranet.training.objective import LossTerms, Objective
+from libranet.training.objective import LossTerms, Objective, Predicted
 from libranet.training.optimiser import Ema, build_optimiser, learning_rate
 from libranet.training.processes import average_gradients, check_shares, everywhere
 from libranet.training.state import Progress, load_state, save_state
@@ -58,17 +62,27 @@ class Trainer:
         check_shares(config.batch, self.share)
         torch.manual_seed(config.seed)
         self.model = use_norms(_initial_model(config).to(device), config.norms)
-        if config.channels_last:
+        fused = config.fused and why_not_fused(config.model, device) is None
+        if config.channels_last or fused:
             for parameter in self.model.parameters():
                 if parameter.dim() == 4:  # the temporal position has five axes and no such layout
                     parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
+        if config.pivot:
+            centre_heads(self.model, config.pivot)
         self.ema = Ema(self.model, config.ema)
         self.optimiser = build_optimiser(self.model, config.optimiser)
         self.scaler = torch.amp.GradScaler(device.type, enabled=config.precision == "fp16")
         self.objective = Objective(config.loss, device)
         self.progress = Progress()
-        if config.compile:
-            self.model.predict = torch.compile(self.model.predict, dynamic=False)  # type: ignore[method-assign]
+        self.predict: Callable[[Tensor], Predicted] = self.model.predict
+        self.gradients: Gradients = self._compute_gradients
+        if fused:
+            from libranet.cuda import training  # needs Triton
+
+            self.predict = functools.partial(training.predict, self.model)
+            self.gradients = GraphedGradients(self._compute_gradients, self.model)
+        elif config.compile:
+            self.predict = torch.compile(self.predict, dynamic=False)
         # From here on the processes draw different stochastic depth and dropout.
         torch.manual_seed(config.seed + 7919 * (1 + self.share.rank))
 
@@ -79,35 +93,37 @@ class Trainer:
         for group in self.optimiser.param_groups:
             group["lr"] = rate
         self.model.train()
-        self.optimiser.zero_grad(set_to_none=True)
-        amp = AMP_DTYPES.get(self.config.precision)
-        with torch.autocast(self.device.type, dtype=amp, enabled=amp is not None):
-            restoration = self.model.predict(batch.hazy)
-            terms = self.objective(restoration, batch.clear)
-        finite = everywhere(torch.isfinite(terms.total.detach()), self.share)
-        if finite:
-            self.scaler.scale(terms.total).backward()
-            average_gradients(self.model, self.share)
-            self.scaler.unscale_(self.optimiser)
-            norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.optimiser.clip)
-            if self.scaler.is_enabled() or everywhere(torch.isfinite(norm), self.share):
-                self.scaler.step(self.optimiser)
-                self.scaler.update()
-            else:
-                finite = False
+        terms, error = self.gradients(batch)
+        average_gradients(self.model, self.share)
+        self.scaler.unscale_(self.optimiser)
+        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.optimiser.clip)
+        finite = torch.isfinite(terms.total.detach())
+        if not self.scaler.is_enabled():  # the scaler looks after gradients that overflow
+            finite &= torch.isfinite(norm)
         p.step += 1
-        if finite:
+        if everywhere(finite, self.share):
+            self.scaler.step(self.optimiser)
             p.bad_in_a_row = 0
             self.ema.update(self.model, p.step)
         else:
             p.bad_steps += 1
             p.bad_in_a_row += 1
-            if p.bad_in_a_row >= self.config.max_bad_steps:
-                raise TrainingStoppedError(
-                    f"the loss was not finite in {p.bad_in_a_row} steps in a row (step {p.step}): "
-                    "lower optimiser.lr, or use precision = 'bf16' or 'fp32'"
-                )
-        return terms, F.mse_loss(restoration.image.detach().float(), batch.clear)
+        self.scaler.update()
+        if p.bad_in_a_row >= self.config.max_bad_steps:
+            raise TrainingStoppedError(
+                f"the loss was not finite in {p.bad_in_a_row} steps in a row (step {p.step}): "
+                "lower optimiser.lr, or use precision = 'bf16' or 'fp32'"
+            )
+        return terms, error
+
+    def _compute_gradients(self, batch: Batch) -> tuple[LossTerms, Tensor]:
+        self.optimiser.zero_grad(set_to_none=True)
+        amp = AMP_DTYPES.get(self.config.precision)
+        with torch.autocast(self.device.type, dtype=amp, enabled=amp is not None):
+            prediction = self.predict(batch.hazy)
+            terms = self.objective(prediction, batch.clear)
+        self.scaler.scale(terms.total).backward()
+        return terms, F.mse_loss(prediction.image.detach().float(), batch.clear)
 
     def save(self, folder: Path, provenance: dict[str, Any]) -> None:
         """Write the state of the run, and the averaged network as a checkpoint of its own."""
@@ -115,7 +131,11 @@ class Trainer:
             return
         folder.mkdir(parents=True, exist_ok=True)
         save_state(folder / STATE_FILE, **self._state())
-        save_checkpoint(self.ema.model, folder / MODEL_FILE, provenance=provenance)
+        self.save_average(folder / MODEL_FILE, provenance)
+
+    def save_average(self, path: Path, provenance: dict[str, Any]) -> None:
+        """Write the averaged network as an ordinary checkpoint."""
+        save_checkpoint(uncentred(self.ema.model), path, provenance=provenance)
 
     def resume(self, folder: Path) -> None:
         """Go back to the state in a folder."""
@@ -139,7 +159,7 @@ def run_training(
     source: BatchSource,
     *,
     folder: Path,
-    pairs: list[Pair],
+    pairs: list[list[Pair]],
     resume: bool = False,
     until: int | None = None,
     seconds: float = math.inf,
@@ -198,17 +218,26 @@ def _log_step(log: RunLog, trainer: Trainer, terms: LossTerms, batch_psnr: float
     )
 
 
-def _validate(log: RunLog, trainer: Trainer, pairs: list[Pair], folder: Path) -> None:
+def _validate(log: RunLog, trainer: Trainer, sets: list[list[Pair]], folder: Path) -> None:
     if trainer.share.rank:
         return
     p = trainer.progress
-    before, after, pictures = validate(trainer.ema.model, pairs, trainer.device)
-    log.scalars(p.step, {"hazy_psnr": before, "psnr": after}, group="validation")
+    scores: list[float] = []
+    told: list[str] = []
+    pictures: list[Tensor] = []
+    for number, pairs in enumerate(sets, start=1):
+        before, after, examples = validate(trainer.ema.model, pairs, trainer.device)
+        group = "validation" if len(sets) == 1 else f"validation-{number}"
+        log.scalars(p.step, {"hazy_psnr": before, "psnr": after}, group=group)
+        pictures += examples
+        scores.append(after)
+        told.append(f"{before:.2f} -> {after:.2f} dB")
     log.pictures(p.step, pictures)
-    if after > p.best:
-        p.best, p.best_step = after, p.step
-        save_checkpoint(trainer.ema.model, folder / BEST_FILE, provenance=_provenance(trainer, 0.0))
-    log.say(f"validation at step {p.step}: {before:.2f} -> {after:.2f} dB (best {p.best:.2f} at step {p.best_step})")
+    score = sum(scores) / len(scores)
+    if score > p.best:
+        p.best, p.best_step = score, p.step
+        trainer.save_average(folder / BEST_FILE, _provenance(trainer, 0.0))
+    log.say(f"validation at step {p.step}: {', '.join(told)} (best {p.best:.2f} at step {p.best_step})")
 
 
 def _provenance(trainer: Trainer, seconds: float) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The training objective, put together from its terms."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -9,7 +10,7 @@ from libranet.errors import InputError
 from libranet.losses.charbonnier import charbonnier
 from libranet.losses.lie import LieTerms, lie_regulariser
 from libranet.losses.perceptual import DINOV2_HUB_ID, DinoV2Features, FeatureExtractor, PerceptualLoss, VggFeatures
-from libranet.models.libranet import Restoration
+from libranet.models.libranet import Grids
 from libranet.training.config import LossConfig
 
 
@@ -27,6 +28,15 @@ class LossTerms:
         terms = {"total": self.total, "pixel": self.pixel, "perceptual": self.perceptual, "lie": self.lie.total}
         terms |= {f"lie_{name}": getattr(self.lie, name) for name in ("identity", "spatial", "temporal", "guide")}
         return {name: float(value.detach()) for name, value in terms.items()}
+
+
+class Predicted(Protocol):
+    """What the loss looks at: a `Restoration`, or what the fused training pass gives."""
+
+    @property
+    def image(self) -> Tensor: ...  # [B, 3, H, W] in [0, 1]
+    @property
+    def grids(self) -> Grids: ...
 
 
 class Objective:
@@ -48,15 +58,15 @@ class Objective:
 
     def __call__(
         self,
-        restoration: Restoration,
+        prediction: Predicted,
         clear: Tensor,  # [B, 3, H, W]
     ) -> LossTerms:
         c = self.config
-        pixel = charbonnier(restoration.image, clear, epsilon=c.charbonnier_epsilon)
+        pixel = charbonnier(prediction.image, clear, epsilon=c.charbonnier_epsilon)
         perceptual = pixel.new_zeros(())
         if self.perceptual is not None:
-            perceptual = self.perceptual(*_same_square(restoration.image, clear, c.perceptual_crop))
-        lie = lie_regulariser(restoration.grids, c.lie)
+            perceptual = self.perceptual(*_same_square(prediction.image, clear, c.perceptual_crop))
+        lie = lie_regulariser(prediction.grids, c.lie)
         return LossTerms(pixel + c.perceptual_weight * perceptual + c.lie_weight * lie.total, pixel, perceptual, lie)
 
 
@@ -65,8 +75,12 @@ def _same_square(a: Tensor, b: Tensor, side: int) -> tuple[Tensor, Tensor]:
     height, width = a.shape[-2:]
     if side == 0 or side >= min(height, width):
         return a, b
-    top, left = (int(torch.randint(size - side + 1, ())) for size in (height, width))
-    return tuple(image[..., top : top + side, left : left + side] for image in (a, b))  # type: ignore[return-value]
+    # The place stays on the device: a recorded step draws it anew.
+    rows, columns = (
+        torch.randint(size - side + 1, (), device=a.device) + torch.arange(side, device=a.device)
+        for size in (height, width)
+    )
+    return tuple(image.index_select(-2, rows).index_select(-1, columns) for image in (a, b))  # type: ignore[return-value]
 
 
 def _build_extractor(config: LossConfig) -> FeatureExtractor | None:

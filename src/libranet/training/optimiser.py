@@ -15,7 +15,8 @@ def build_optimiser(model: nn.Module, config: OptimiserConfig) -> torch.optim.Ad
     decayed = [p for name, p in model.named_parameters() if p.dim() > 1 and not name.endswith("position")]
     others = [p for name, p in model.named_parameters() if p.dim() <= 1 or name.endswith("position")]
     groups = [{"params": decayed, "weight_decay": config.weight_decay}, {"params": others, "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, lr=config.lr)
+    on_gpu = all(p.is_cuda for p in model.parameters())
+    return torch.optim.AdamW(groups, lr=config.lr, fused=on_gpu or None)  # None is the default for a CPU
 
 
 def learning_rate(step: int, steps: int, config: OptimiserConfig) -> float:

@@ -23,18 +23,21 @@ class Pair:
     clear: Tensor
 
 
-def load_pairs(config: ValidationConfig) -> list[Pair]:
-    """Read the pairs of two folders with the same file names."""
-    if not config.hazy:
-        return []
-    hazy_folder, clear_folder = Path(config.hazy), Path(config.clear)
+def load_pairs(config: ValidationConfig) -> list[list[Pair]]:
+    """Read the sets of pairs: for each, two folders with the same file names."""
+    return [
+        _load_set(Path(hazy), Path(clear), config.limit) for hazy, clear in zip(config.hazy, config.clear, strict=True)
+    ]
+
+
+def _load_set(hazy_folder: Path, clear_folder: Path, limit: int) -> list[Pair]:
     for folder in (hazy_folder, clear_folder):
         if not folder.is_dir():
             raise InputError(f"no validation images at {folder}: check the recipe's [validation]")
     names = sorted(path.name for path in hazy_folder.iterdir() if (clear_folder / path.name).is_file())
     if not names:
         raise InputError(f"no file name occurs both in {hazy_folder} and in {clear_folder}")
-    names = names[: config.limit or None]
+    names = names[: limit or None]
     return [Pair(name, _read(hazy_folder / name), _read(clear_folder / name)) for name in names]
 
 

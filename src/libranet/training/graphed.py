@@ -1,0 +1,62 @@
+"""One step's gradients as a CUDA graph: a thousand small kernels, launched as one."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from libranet.training.batches import Batch
+from libranet.training.objective import LossTerms
+
+Gradients = Callable[[Batch], tuple[LossTerms, Tensor]]
+"""Fills every parameter's `.grad`; returns the loss and the squared error."""
+
+
+@dataclass(frozen=True)
+class _Recording:
+    graph: torch.cuda.CUDAGraph
+    batch: Batch
+    gradients: list[Tensor | None]
+    result: tuple[LossTerms, Tensor]
+
+
+class GraphedGradients:
+    """Computes what `compute` does. Each shape of batch is recorded when it is first seen and replayed from then on.
+
+    What it returns, and the gradients, are overwritten by the next call.
+    """
+
+    def __init__(self, compute: Gradients, model: nn.Module) -> None:
+        self.compute = compute
+        self.parameters = list(model.parameters())
+        self.pool = torch.cuda.graph_pool_handle()
+        self.recordings: dict[torch.Size, _Recording] = {}
+
+    def __call__(self, batch: Batch) -> tuple[LossTerms, Tensor]:
+        recording = self.recordings.get(batch.distinct.shape) or self._record(batch)
+        recording.batch.distinct.copy_(batch.distinct)
+        recording.batch.clear.copy_(batch.clear)
+        recording.graph.replay()
+        for parameter, gradient in zip(self.parameters, recording.gradients, strict=True):
+            parameter.grad = gradient
+        return recording.result
+
+    def _record(self, batch: Batch) -> _Recording:
+        fixed = Batch(batch.distinct.clone().expand_as(batch.hazy), batch.clear.clone())
+        random_state = torch.cuda.get_rng_state()
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(2):  # compiles kernels and chooses convolution algorithms, which a recording cannot
+                self.compute(fixed)
+        torch.cuda.current_stream().wait_stream(stream)
+        for parameter in self.parameters:
+            parameter.grad = None  # so that the recording writes gradients instead of adding to them
+        torch.cuda.set_rng_state(random_state)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self.pool):
+            result = self.compute(fixed)
+        recording = _Recording(graph, fixed, [p.grad for p in self.parameters], result)
+        self.recordings[batch.distinct.shape] = recording
+        return recording
