@@ -38,14 +38,20 @@ class EncoderTile:
     warps: int = 4
     stages: int = 3
     """Fetches in flight."""
+    pairs: bool = False
+    """Two pixels side by side as one of twice the channels, for narrow maps: see `pack_pairs`. Only with stride 1."""
+    pointers: bool = False
+    """Fetch by every thread's own pointers instead of through descriptors."""
 
     def __str__(self) -> str:
-        return f"{self.rows}x{self.lines}x{self.cols}n{self.block_n}k{self.block_k}w{self.warps}s{self.stages}"
+        kind = ("2" if self.pairs else "") + ("p" if self.pointers else "")
+        return f"{self.rows}x{self.lines}x{self.cols}n{self.block_n}k{self.block_k}w{self.warps}s{self.stages}{kind}"
 
     def parts(self, side: int, channels: int) -> int:
         """Programs per map, which is how many parts its sums come in."""
-        down, across = triton.cdiv(side, self.rows * self.lines), triton.cdiv(side, self.cols)
-        return down * across * triton.cdiv(channels, self.block_n)
+        wide = 2 if self.pairs else 1
+        down, across = triton.cdiv(side, self.rows * self.lines), triton.cdiv(side // wide, self.cols)
+        return down * across * triton.cdiv(wide * channels, self.block_n)
 
 
 @triton.jit
@@ -61,22 +67,70 @@ def _tap(acc, pixels, w0, w1, w2, DY: tl.constexpr):
 
 
 @triton.jit
-def _convolve(
-    x_desc, weight_desc, m, tap0, y0, x0, n0,
-    CIN: tl.constexpr, ROWS: tl.constexpr, PIXELS: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+def _fetch_pixels(
+    x, m, y, x0, k,
+    SIDE: tl.constexpr, WIDTH: tl.constexpr, CIN: tl.constexpr, ROW: tl.constexpr, STEP: tl.constexpr,
+    STRIDE: tl.constexpr, LINES: tl.constexpr, COLS: tl.constexpr, BLOCK_K: tl.constexpr,
+    PAIRS: tl.constexpr, POINTERS: tl.constexpr,
 ):  # fmt: skip
-    """Stride 1: accumulators of up to four products of one tile, [PIXELS, BLOCK_N] each."""
-    acc0 = tl.zeros((PIXELS, BLOCK_N), tl.float32)
+    """One tap's pixels, [LINES * COLS, BLOCK_K]; zeros outside the map."""
+    if POINTERS:
+        pixel, c = tl.arange(0, LINES * COLS), k + tl.arange(0, BLOCK_K)
+        row, column = y + STRIDE * (pixel // COLS), x0 + STRIDE * (pixel % COLS)
+        inside = (row >= 0) & (row < STRIDE * SIDE)
+        if not PAIRS:
+            inside = inside & (column >= 0) & (column < STRIDE * WIDTH)
+        elif WIDTH % COLS != 0:
+            inside = inside & (column < WIDTH)
+        place = x + m * (STRIDE * SIDE * ROW) + (row * ROW + column * STEP)[:, None] + c[None, :]
+        if CIN % BLOCK_K == 0:
+            pixels = tl.load(place, mask=inside[:, None], other=0.0)
+        else:
+            pixels = tl.load(place, mask=inside[:, None] & (c < CIN)[None, :], other=0.0)
+    else:
+        pixels = x.load([m, y, x0, k]).reshape(LINES * COLS, BLOCK_K)
+    return pixels
+
+
+@triton.jit
+def _fetch_weight(
+    weight, tap, n0, k,
+    CIN: tl.constexpr, COUT: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, POINTERS: tl.constexpr,
+):  # fmt: skip
+    """One tap's weights, [BLOCK_N, BLOCK_K]."""
+    if POINTERS:
+        n, c = n0 + tl.arange(0, BLOCK_N), k + tl.arange(0, BLOCK_K)
+        place = weight + (tap * COUT + n)[:, None] * CIN + c[None, :]
+        values = tl.load(place, mask=(n < COUT)[:, None] & (c < CIN)[None, :], other=0.0)
+    else:
+        values = weight.load([tap, n0, k]).reshape(BLOCK_N, BLOCK_K)
+    return values
+
+
+@triton.jit
+def _convolve(
+    x, weight, m, tap0, y0, x0, n0,
+    SIDE: tl.constexpr, WIDTH: tl.constexpr, CIN: tl.constexpr, COUT: tl.constexpr, ROW: tl.constexpr,
+    STEP: tl.constexpr, STRIDE: tl.constexpr, ROWS: tl.constexpr, LINES: tl.constexpr, COLS: tl.constexpr,
+    BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, PAIRS: tl.constexpr, POINTERS: tl.constexpr,
+):  # fmt: skip
+    """Accumulators of up to four products of one tile, [LINES * COLS, BLOCK_N] each."""
+    acc0 = tl.zeros((LINES * COLS, BLOCK_N), tl.float32)
     acc1, acc2, acc3 = acc0, acc0, acc0
+    across: tl.constexpr = 1 if PAIRS else 3
     chunks: tl.constexpr = (CIN + BLOCK_K - 1) // BLOCK_K
-    for step in tl.range(0, 3 * chunks):
+    for step in tl.range(0, across * chunks):
         dx = step // chunks
         k = (step % chunks) * BLOCK_K
-        w0 = weight_desc.load([tap0 + dx, n0, k]).reshape(BLOCK_N, BLOCK_K)
-        w1 = weight_desc.load([tap0 + 3 + dx, n0, k]).reshape(BLOCK_N, BLOCK_K)
-        w2 = weight_desc.load([tap0 + 6 + dx, n0, k]).reshape(BLOCK_N, BLOCK_K)
+        w0 = _fetch_weight(weight, tap0 + dx, n0, k, CIN, COUT, BLOCK_N, BLOCK_K, POINTERS)
+        w1 = _fetch_weight(weight, tap0 + across + dx, n0, k, CIN, COUT, BLOCK_N, BLOCK_K, POINTERS)
+        w2 = _fetch_weight(weight, tap0 + 2 * across + dx, n0, k, CIN, COUT, BLOCK_N, BLOCK_K, POINTERS)
+        column = STRIDE * x0 + dx - across // 2
         for i in tl.static_range(ROWS + 2):
-            pixels = x_desc.load([m, y0 + i - 1, x0 + dx - 1, k]).reshape(PIXELS, BLOCK_K)
+            pixels = _fetch_pixels(
+                x, m, STRIDE * y0 + i - 1, column, k,
+                SIDE, WIDTH, CIN, ROW, STEP, STRIDE, LINES, COLS, BLOCK_K, PAIRS, POINTERS,
+            )  # fmt: skip
             acc0 = _tap(acc0, pixels, w0, w1, w2, i)
             if ROWS > 1:
                 acc1 = _tap(acc1, pixels, w0, w1, w2, i - 1)
@@ -120,77 +174,81 @@ def _store_group_sums(place, total, squares, group, GROUPS: tl.constexpr):
 @triton.jit
 def _finish(
     acc, bias_ptr, out, m, y, x0, n0,
-    SIDE: tl.constexpr, COUT: tl.constexpr, ROWS: tl.constexpr, LINES: tl.constexpr, COLS: tl.constexpr,
-    BLOCK_N: tl.constexpr, HAS_BIAS: tl.constexpr, ACTIVATE: tl.constexpr, PLANES: tl.constexpr,
+    SIDE: tl.constexpr, WIDTH: tl.constexpr, COUT: tl.constexpr, ROWS: tl.constexpr, LINES: tl.constexpr,
+    COLS: tl.constexpr, BLOCK_N: tl.constexpr, HAS_BIAS: tl.constexpr, ACTIVATE: tl.constexpr, PLANES: tl.constexpr,
 ):  # fmt: skip
     """Bias and GELU where wanted, and store, channels last or as planes. Returns what lies inside the map."""
     pixel = tl.arange(0, LINES * COLS)
     row, column = y + pixel // COLS, x0 + pixel % COLS
     n = n0 + tl.arange(0, BLOCK_N)
-    inside = (row < SIDE) & (column < SIDE)
+    inside = (row < SIDE) & (column < WIDTH)
     if HAS_BIAS:
         acc += tl.load(bias_ptr + n, mask=n < COUT, other=0.0)[None, :]
     if ACTIVATE:
         acc = gelu(acc)
     if PLANES:
-        place = out + (m * COUT + n[None, :]) * (SIDE * SIDE) + (row * SIDE + column)[:, None]
-        tl.store(place, acc.to(tl.float16), mask=inside[:, None] & (n < COUT)[None, :])
+        place = out + (m * COUT + n[None, :]) * (SIDE * WIDTH) + (row * WIDTH + column)[:, None]
+        tl.store(place, acc, mask=inside[:, None] & (n < COUT)[None, :])
     else:
         out.store([m, y, x0, n0], acc.to(tl.float16).reshape(1, LINES, COLS, BLOCK_N))
-    if SIDE % COLS != 0 or SIDE % (ROWS * LINES) != 0:
+    if WIDTH % COLS != 0 or SIDE % (ROWS * LINES) != 0:
         acc = tl.where(inside[:, None], acc, 0.0)
     return acc
 
 
 @triton.jit(do_not_specialize=["each"])
 def _conv_kernel(
-    x_desc,  # [maps, side, side, CIN] fp16; with stride 2 [maps, side, 2, side, 2 CIN]
-    weight_desc,  # [encoders * 9, COUT, CIN] fp16, block [1, BLOCK_N, BLOCK_K]
+    x,  # [maps, side, width, CIN] fp16, with stride 2 [maps, side, 2, width, 2 CIN]: descriptor, or pointer
+    weight,  # [encoders * taps, COUT, CIN] fp16: descriptor, block [1, BLOCK_N, BLOCK_K], or pointer
     bias_ptr,  # [COUT] fp32
-    out,  # descriptor of [maps, side, side, COUT] fp16; with PLANES pointer to [maps, COUT, side, side] fp16
+    out,  # descriptor of [maps, side, width, COUT] fp16; with PLANES pointer to [maps, COUT, side, width] fp32
     sums_ptr,  # [maps, parts, 2, GROUPS] fp32
     each,  # maps per encoder
-    SIDE: tl.constexpr, CIN: tl.constexpr, COUT: tl.constexpr, GROUPS: tl.constexpr, STRIDE: tl.constexpr,
+    SIDE: tl.constexpr, WIDTH: tl.constexpr, CIN: tl.constexpr, COUT: tl.constexpr, CHANNELS: tl.constexpr,
+    GROUPS: tl.constexpr, ROW: tl.constexpr, STEP: tl.constexpr, STRIDE: tl.constexpr,
     ROWS: tl.constexpr, LINES: tl.constexpr, COLS: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+    PAIRS: tl.constexpr, POINTERS: tl.constexpr,
     HAS_BIAS: tl.constexpr, ACTIVATE: tl.constexpr, PLANES: tl.constexpr, HAS_SUMS: tl.constexpr,
 ):  # fmt: skip
-    tiles_x: tl.constexpr = (SIDE + COLS - 1) // COLS
+    tiles_x: tl.constexpr = (WIDTH + COLS - 1) // COLS
     blocks_n: tl.constexpr = (COUT + BLOCK_N - 1) // BLOCK_N
     part, m = tl.program_id(0), tl.program_id(1)
     n0 = (part % blocks_n) * BLOCK_N
     tile = part // blocks_n
     y0 = (tile // tiles_x) * (ROWS * LINES)
     x0 = (tile % tiles_x) * COLS
-    tap0 = (m // each) * 9
+    tap0 = (m // each) * (3 if PAIRS else 9)
 
-    if STRIDE == 1:
+    if STRIDE == 1 or POINTERS:
         acc0, acc1, acc2, acc3 = _convolve(
-            x_desc, weight_desc, m, tap0, y0, x0, n0, CIN, ROWS, LINES * COLS, BLOCK_N, BLOCK_K
-        )
+            x, weight, m, tap0, y0, x0, n0,
+            SIDE, WIDTH, CIN, COUT, ROW, STEP, STRIDE, ROWS, LINES, COLS, BLOCK_N, BLOCK_K, PAIRS, POINTERS,
+        )  # fmt: skip
     else:
-        acc0 = _convolve_half(x_desc, weight_desc, m, tap0, y0, x0, n0, CIN, LINES * COLS, BLOCK_N, BLOCK_K)
+        acc0 = _convolve_half(x, weight, m, tap0, y0, x0, n0, CIN, LINES * COLS, BLOCK_N, BLOCK_K)
     kept = _finish(
-        acc0, bias_ptr, out, m, y0, x0, n0, SIDE, COUT, ROWS, LINES, COLS, BLOCK_N, HAS_BIAS, ACTIVATE, PLANES
+        acc0, bias_ptr, out, m, y0, x0, n0, SIDE, WIDTH, COUT, ROWS, LINES, COLS, BLOCK_N, HAS_BIAS, ACTIVATE, PLANES
     )
     total, squares = kept, kept * kept
     if ROWS > 1:
         kept = _finish(
-            acc1, bias_ptr, out, m, y0 + 1, x0, n0, SIDE, COUT, ROWS, LINES, COLS, BLOCK_N, HAS_BIAS, ACTIVATE, PLANES
+            acc1, bias_ptr, out, m, y0 + 1, x0, n0, SIDE, WIDTH, COUT, ROWS, LINES, COLS, BLOCK_N, HAS_BIAS, ACTIVATE, PLANES
         )
         total, squares = total + kept, squares + kept * kept
     if ROWS > 2:
         kept = _finish(
-            acc2, bias_ptr, out, m, y0 + 2, x0, n0, SIDE, COUT, ROWS, LINES, COLS, BLOCK_N, HAS_BIAS, ACTIVATE, PLANES
+            acc2, bias_ptr, out, m, y0 + 2, x0, n0, SIDE, WIDTH, COUT, ROWS, LINES, COLS, BLOCK_N, HAS_BIAS, ACTIVATE, PLANES
         )
         total, squares = total + kept, squares + kept * kept
     if ROWS > 3:
         kept = _finish(
-            acc3, bias_ptr, out, m, y0 + 3, x0, n0, SIDE, COUT, ROWS, LINES, COLS, BLOCK_N, HAS_BIAS, ACTIVATE, PLANES
+            acc3, bias_ptr, out, m, y0 + 3, x0, n0, SIDE, WIDTH, COUT, ROWS, LINES, COLS, BLOCK_N, HAS_BIAS, ACTIVATE, PLANES
         )
         total, squares = total + kept, squares + kept * kept
     if HAS_SUMS:
         place = sums_ptr + (m * tl.num_programs(0) + part) * 2 * GROUPS
-        group = (n0 + tl.arange(0, BLOCK_N)) // (COUT // GROUPS)
+        n = n0 + tl.arange(0, BLOCK_N)
+        group = tl.where(n < COUT, n % CHANNELS // (CHANNELS // GROUPS), GROUPS)
         _store_group_sums(place, tl.sum(total, axis=0), tl.sum(squares, axis=0), group, GROUPS)
 
 
@@ -229,11 +287,12 @@ def _normalise_kernel(
     raw_ptr,  # [encoders, each, PIXELS, CHANNELS] fp16
     sums_ptr,  # [encoders, each, parts, 2, GROUPS] fp32
     weight_ptr, bias_ptr,  # [encoders, CHANNELS] fp32
-    skip_ptr,  # [encoders, each, PIXELS, CHANNELS] fp16
-    out_ptr,  # [encoders, each, PIXELS, CHANNELS] fp16, encoders out_stride values apart
+    skip_ptr,  # [encoders, each, SIDE, SIDE + SKIP_GAP, CHANNELS] fp16
+    out_ptr,  # [encoders, each, SIDE, SIDE + OUT_GAP, CHANNELS] fp16, encoders out_stride values apart
     each, parts, out_stride, eps,
-    PIXELS: tl.constexpr, CHANNELS: tl.constexpr, PAD: tl.constexpr, GROUPS: tl.constexpr, PARTS_PAD: tl.constexpr,
+    SIDE: tl.constexpr, CHANNELS: tl.constexpr, PAD: tl.constexpr, GROUPS: tl.constexpr, PARTS_PAD: tl.constexpr,
     BLOCK: tl.constexpr, ACTIVATE: tl.constexpr, HAS_SKIP: tl.constexpr,
+    SKIP_GAP: tl.constexpr, OUT_GAP: tl.constexpr,
 ):  # fmt: skip
     m = tl.program_id(1)
     encoder = m // each
@@ -241,14 +300,15 @@ def _normalise_kernel(
     c = tl.arange(0, PAD)
     real = c < CHANNELS
     at = p * CHANNELS + c[None, :]
-    inside = (p < PIXELS) & real[None, :]
-    raw = tl.load(raw_ptr + m * (PIXELS * CHANNELS) + at, mask=inside, other=0.0)
+    inside = (p < SIDE * SIDE) & real[None, :]
+    raw = tl.load(raw_ptr + m * (SIDE * SIDE * CHANNELS) + at, mask=inside, other=0.0)
     if HAS_SKIP:
-        skip = tl.load(skip_ptr + m * (PIXELS * CHANNELS) + at, mask=inside, other=0.0)
+        place = skip_ptr + m * (SIDE * (SIDE + SKIP_GAP) * CHANNELS) + at + p // SIDE * (SKIP_GAP * CHANNELS)
+        skip = tl.load(place, mask=inside, other=0.0)
 
     part, g = tl.arange(0, PARTS_PAD)[:, None], tl.arange(0, GROUPS)
     place = sums_ptr + (m * parts + part) * 2 * GROUPS + g[None, :]
-    count: tl.constexpr = PIXELS * (CHANNELS // GROUPS)
+    count: tl.constexpr = SIDE * SIDE * (CHANNELS // GROUPS)
     mean = tl.sum(tl.load(place, mask=part < parts, other=0.0), axis=0) / count
     square = tl.sum(tl.load(place + GROUPS, mask=part < parts, other=0.0), axis=0) / count
     rstd = 1.0 / tl.sqrt(tl.maximum(square - mean * mean, 0.0) + eps)
@@ -263,7 +323,8 @@ def _normalise_kernel(
         y = gelu(y)
     if HAS_SKIP:
         y += skip.to(tl.float32)
-    place = out_ptr + encoder * out_stride + (m % each) * (PIXELS * CHANNELS) + at
+    place = out_ptr + encoder * out_stride + (m % each) * (SIDE * (SIDE + OUT_GAP) * CHANNELS) + at
+    place += p // SIDE * (OUT_GAP * CHANNELS)
     tl.store(place, y.to(tl.float16), mask=inside)
 
 
@@ -283,6 +344,34 @@ def pack_weights(
 ) -> Tensor:  # [encoders * 9, Cout, Cin] fp16
     """Order the encoders' weights by tap."""
     return weights.detach().permute(0, 3, 4, 1, 2).flatten(0, 2).half().contiguous()
+
+
+def pack_pairs(
+    weights: Tensor,  # [encoders, Cout, Cin, 3, 3]
+) -> Tensor:  # [encoders * 3, 2 Cout, 4 Cin] fp16
+    """Weights for two output pixels side by side from the four input pixels of a row around them.
+
+    A third of them are zero, but four pixels of 24 channels are 96 contiguous values, which is what tensor cores and
+    fetches like, where 24 is not; each pixel is fetched twice instead of three times.
+    """
+    encoders, cout, cin = weights.shape[:3]
+    packed = torch.zeros(encoders, 3, 2, cout, 4, cin, device=weights.device)
+    by_tap = weights.detach().permute(0, 3, 4, 1, 2)  # [encoders, row, column, Cout, Cin]
+    for right in range(2):
+        packed[:, :, right, :, right : right + 3] = by_tap.transpose(2, 3)
+    return packed.flatten(0, 1).flatten(1, 2).flatten(2).half().contiguous()
+
+
+def make_maps(
+    encoders: int, batch: int, side: int, channels: int, device: torch.device | str
+) -> Tensor:  # [encoders, B, side, side, C] fp16
+    """Maps of zeros whose rows lie one pixel apart, with one pixel before the first: what `pairs` reads over the edges.
+
+    Nothing may write to those gaps.
+    """
+    gapped = (encoders, batch, side, side + 1, channels)
+    values = torch.zeros(torch.Size(gapped).numel() + channels, dtype=torch.float16, device=device)
+    return values[channels:].view(gapped)[:, :, :, :side]
 
 
 STEM_BLOCK = 256
@@ -308,9 +397,9 @@ def stem_out(
 
 
 def conv_out(
-    x: Tensor,  # [E, B, side, side, Cin] fp16; with stride 2 twice the side
-    weight: Tensor,  # [E * 9, Cout, Cin] fp16
-    out: Tensor,  # [E, B, side, side, Cout] fp16, written; with `planes` [E, B, Cout, side, side]
+    x: Tensor,  # [E, B, side, side, Cin] fp16; with stride 2 twice the side; with `tile.pairs` made by `make_maps`
+    weight: Tensor,  # [E * 9, Cout, Cin] fp16; with `tile.pairs` [E * 3, 2 Cout, 4 Cin]
+    out: Tensor,  # [E, B, side, side, Cout] fp16, written; with `planes` [E, B, Cout, side, side] fp32
     *,
     tile: EncoderTile,
     stride: int = 1,
@@ -320,23 +409,34 @@ def conv_out(
     planes: bool = False,
 ) -> None:
     """Convolve each encoder's maps by its own weights, padding 1; `sums` are for `normalise_out`."""
-    encoders, each, _, _, cin = x.shape
-    cout, side = weight.shape[1], x.shape[2] // stride
-    maps = encoders * each
+    encoders, each, _, _, channels = x.shape
+    _, cout, cin = weight.shape
+    side, maps, row = x.shape[2] // stride, encoders * each, x.stride(2)
+    width, step, start = side, channels, x.storage_offset()
+    if tile.pairs:
+        assert row == (side + 1) * channels
+        width, step, start = side // 2, 2 * channels, start - channels
     if stride == 1:
-        shape, block = [maps, side, side, cin], [1, tile.lines, tile.cols, tile.block_k]
+        shape, strides, block = [maps, side, width, cin], [side * row, row, step, 1], [1, tile.lines, tile.cols]
     else:
-        shape, block = [maps, side, 2, side, 2 * cin], [1, tile.lines, 1, tile.cols, tile.block_k]
-    x_desc = TensorDescriptor.from_tensor(x.view(shape), block)
-    w_desc = TensorDescriptor.from_tensor(weight, [1, tile.block_n, tile.block_k])
+        shape, strides = [maps, side, 2, side, 2 * cin], [2 * side * row, 2 * row, row, 2 * cin, 1]
+        block = [1, tile.lines, 1, tile.cols]
+    source = x.as_strided(shape, strides, start)
+    x_from: Tensor | TensorDescriptor = source
+    w_from: Tensor | TensorDescriptor = weight
     target: Tensor | TensorDescriptor = out
+    if not tile.pointers:
+        x_from = TensorDescriptor(source, shape, strides, [*block, tile.block_k])
+        w_from = TensorDescriptor.from_tensor(weight, [1, tile.block_n, tile.block_k])
     if not planes:
         block = [1, tile.lines, tile.cols, tile.block_n]
-        target = TensorDescriptor.from_tensor(out.view(maps, side, side, cout), block)
-    _conv_kernel[(tile.parts(side, cout), maps)](
-        x_desc, w_desc, bias, target, sums, each,
-        SIDE=side, CIN=cin, COUT=cout, GROUPS=GROUPS, STRIDE=stride,
+        target = TensorDescriptor.from_tensor(out.view(maps, side, width, cout), block)
+    _conv_kernel[(tile.parts(side, weight.shape[1] // (side // width)), maps)](
+        x_from, w_from, bias, target, sums, each,
+        SIDE=side, WIDTH=width, CIN=cin, COUT=cout, CHANNELS=cout // (side // width), GROUPS=GROUPS,
+        ROW=row, STEP=step, STRIDE=stride,
         ROWS=tile.rows, LINES=tile.lines, COLS=tile.cols, BLOCK_N=tile.block_n, BLOCK_K=tile.block_k,
+        PAIRS=tile.pairs, POINTERS=tile.pointers,
         HAS_BIAS=bias is not None, ACTIVATE=activate, PLANES=planes, HAS_SUMS=sums is not None,
         num_warps=tile.warps, num_stages=tile.stages,
     )  # fmt: skip
@@ -347,7 +447,7 @@ def normalise_out(
     sums: Tensor,  # [E, B, parts, 2, 8] fp32
     weight: Tensor,  # [E, C] fp32
     bias: Tensor,  # [E, C] fp32
-    out: Tensor,  # [E, B, side, side, C] fp16, written; may be `raw` or `skip`
+    out: Tensor,  # [E, B, side, side, C] fp16, written; may be `skip`
     *,
     eps: float = 1e-5,
     skip: Tensor | None = None,  # [E, B, side, side, C] fp16
@@ -361,6 +461,8 @@ def normalise_out(
     parts = sums.shape[2]
     _normalise_kernel[(triton.cdiv(side * side, pixels), encoders * each)](
         raw, sums, weight, bias, skip, out, each, parts, out.stride(0), eps,
-        PIXELS=side * side, CHANNELS=channels, PAD=pad, GROUPS=GROUPS, PARTS_PAD=triton.next_power_of_2(parts),
-        BLOCK=pixels, ACTIVATE=skip is None, HAS_SKIP=skip is not None, num_warps=warps,
+        SIDE=side, CHANNELS=channels, PAD=pad, GROUPS=GROUPS, PARTS_PAD=triton.next_power_of_2(parts),
+        BLOCK=pixels, ACTIVATE=skip is None, HAS_SKIP=skip is not None,
+        SKIP_GAP=0 if skip is None else skip.stride(2) // channels - side, OUT_GAP=out.stride(2) // channels - side,
+        num_warps=warps,
     )  # fmt: skip
