@@ -1,6 +1,6 @@
 """Both fields in half precision: two encoders in one chain of kernels, the mix along time, and both heads."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -14,7 +14,9 @@ from libranet.ops.encoder_triton import (
     GROUPS,
     EncoderTile,
     conv_out,
+    make_maps,
     normalise_out,
+    pack_pairs,
     pack_stem,
     pack_weights,
     stem_out,
@@ -32,14 +34,16 @@ def choose_tile(
     cout: int,
     maps: int,
     *,
-    shared_rows: bool = True,
+    stride: int = 1,
 ) -> EncoderTile:
-    """A cut that keeps the multiprocessors busy: few maps are cut finer. `shared_rows` is for stride 1."""
+    """A cut that keeps the multiprocessors busy: few maps are cut finer."""
     few = maps * side * side < 2**16
     block_k = 64 if cin % 64 == 0 or 32 < cin <= 64 else 32 if cin > 16 else 16
+    if stride == 1 and side >= 128 and cin == cout and cout <= 32:
+        return EncoderTile(64, 1, 2 if few else 4, 64, 32, stages=2, pairs=True)
     if side >= 64:
-        rows = (2 if few else 4) if shared_rows else 1
-        return EncoderTile(64, 1, rows, 32 if cout <= 32 else 64, block_k, stages=2)
+        rows = (2 if few else 4) if stride == 1 else 1
+        return EncoderTile(64, 1, rows, 32 if cout <= 32 else 64, 32, stages=2)
     cols = max(min(triton.next_power_of_2(side), 32), 8)
     pixels = 64 if few else 128
     block_n = 32 if few or cout <= 32 else 64
@@ -75,18 +79,19 @@ class _Maps:
     """What one stage writes."""
 
     def __init__(self, batch: int, side: int, channels: int, device: torch.device) -> None:
-        def make() -> Tensor:
-            return torch.empty(2, batch, side, side, channels, dtype=torch.float16, device=device)
-
-        self.raw, self.x, self.y = make(), make(), make()
+        self.raw = torch.empty(2, batch, side, side, channels, dtype=torch.float16, device=device)
+        self.x, self.y = (make_maps(2, batch, side, channels, device) for _ in range(2))
 
 
 class _Head:
     """A `GridHead`: two convolutions, from channels last to planes."""
 
     def __init__(self, head: GridHead, batch: int, side: int, device: torch.device) -> None:
-        self.expand, self.expand_bias = _weights([head.expand]).to(device), _bias(head.expand).to(device)
-        self.project, self.project_bias = _weights([head.project]).to(device), _bias(head.project).to(device)
+        self.expand, self.expand_bias = pack_weights(_stacked((head.expand,))).to(device), _bias(head.expand).to(device)
+        self.project, self.project_bias = (
+            pack_weights(_stacked((head.project,))).to(device),
+            _bias(head.project).to(device),
+        )
         hidden, width = head.expand.weight.shape[:2]
         self.hidden = torch.empty(1, batch, side, side, hidden, dtype=torch.float16, device=device)
         self.tiles = (
@@ -97,7 +102,7 @@ class _Head:
     def run(
         self,
         features: Tensor,  # [B, side, side, C] fp16
-        out: Tensor,  # [B, ..., side, side] fp16, written
+        out: Tensor,  # [B, ..., side, side] fp32, written
     ) -> None:
         first, second = self.tiles
         conv_out(features[None], self.expand, self.hidden, tile=first, bias=self.expand_bias, activate=True)
@@ -123,14 +128,15 @@ class FusedEncoders:
     ) -> None:
         self.batch = batch
         self.reduction = make_reduction(*frame_size, size).to(device)
-        self.stages = list(_stages(chromatic.encoder, temporal.encoder, device))
-        sides = [size >> (number + 1) for number in range(len(self.stages))]
-        widths = [stage.enter.norm.weight.shape[1] for stage in self.stages]
-        self.maps = [_Maps(batch, *shape, device) for shape in zip(sides, widths, strict=True)]
+        widths = [layer.out_channels for layer in chromatic.encoder.layers if isinstance(layer, nn.Conv2d)]
+        sides = [size >> (number + 1) for number in range(len(widths))]
         self.tiles = [
-            (choose_tile(side, cin, width, 2 * batch, shared_rows=False), choose_tile(side, width, width, 2 * batch))
+            (choose_tile(side, cin, width, 2 * batch, stride=2), choose_tile(side, width, width, 2 * batch))
             for side, cin, width in zip(sides, (4, *widths[:-1]), widths, strict=True)
         ]
+        pairs = [tile.pairs for _, tile in self.tiles]
+        self.stages = list(_stages(chromatic.encoder, temporal.encoder, pairs, device))
+        self.maps = [_Maps(batch, *shape, device) for shape in zip(sides, widths, strict=True)]
         parts = max(tile.parts(*shape) for pair, *shape in zip(self.tiles, sides, widths, strict=True) for tile in pair)
         parts = max(parts, stem_parts(sides[0]))
         self.sums = torch.empty(2 * batch * parts * 2 * GROUPS, dtype=torch.float32, device=device)
@@ -147,15 +153,16 @@ class FusedEncoders:
         self.chromatic_head = _Head(chromatic.head, batch, side, device)
         self.temporal_head = _Head(temporal.head, batch, side, device)
 
-        def make(*shape: int) -> Tensor:
-            return torch.zeros(*shape, dtype=torch.float16, device=device)
+        def make(*shape: int, dtype: torch.dtype = torch.float16) -> Tensor:
+            return torch.zeros(*shape, dtype=dtype, device=device)
 
         self.small = make(batch, size, size, 4)
         self.features = make(2, ring, side, side, width)
-        self.chroma = make(ring, 2, 12, chromatic.bins, side, side)
+        # In dense haze A is large and A I + b a small difference of large numbers: grids stay in single precision.
+        self.chroma = make(ring, 2, 12, chromatic.bins, side, side, dtype=torch.float32)
         self.keys = make(batch, temporal.window, side * side, self.weights.keys.shape[0])
         self.mixed = make(batch, side, side, width)
-        self.plane = make(batch, 12, side, side)
+        self.plane = make(batch, 12, side, side, dtype=torch.float32)
 
     def read(self, frames: Tensor, first: int) -> None:
         """Reduce B frames of the ring to the encoders' square. Writes `small`."""
@@ -200,7 +207,7 @@ class FusedEncoders:
 
     def _convolve(self, x: Tensor, weight: Tensor, out: Tensor, tile: EncoderTile, *, stride: int = 1) -> Tensor:
         """Returns the sums."""
-        sums = self._sums(tile.parts(out.shape[2], weight.shape[1]))
+        sums = self._sums(tile.parts(*out.shape[3:]))
         conv_out(x, weight, out, tile=tile, stride=stride, sums=sums)
         return sums
 
@@ -209,25 +216,34 @@ def _normalise(raw: Tensor, sums: Tensor, norm: _Norm, out: Tensor, *, skip: Ten
     normalise_out(raw, sums, norm.weight, norm.bias, out, eps=norm.eps, skip=skip)
 
 
-def _stages(first: Encoder, second: Encoder, device: torch.device) -> Iterator[_Stage]:
+def _stages(
+    first: Encoder,
+    second: Encoder,
+    pairs: list[bool],  # for each stage, how its blocks' weights are packed
+    device: torch.device,
+) -> Iterator[_Stage]:
     """Both encoders' layers, stage by stage, weights stacked."""
-    pairs = list(zip(first.layers, second.layers, strict=True))
-    starts = [index for index, (layer, _) in enumerate(pairs) if isinstance(layer, nn.Conv2d)]
-    for start, end in zip(starts, [*starts[1:], len(pairs)], strict=True):
-        convs, norms = pairs[start], pairs[start + 1]
+    both = list(zip(first.layers, second.layers, strict=True))
+    starts = [index for index, (layer, _) in enumerate(both) if isinstance(layer, nn.Conv2d)]
+    for start, end, paired in zip(starts, [*starts[1:], len(both)], pairs, strict=True):
+        pack = pack_pairs if paired else pack_weights
         blocks = []
-        for pair in pairs[start + 3 : end]:
+        for layers in both[start + 3 : end]:
             branches = []
-            for block in pair:
+            for block in layers:
                 assert isinstance(block, EncoderBlock)
                 branches.append(block.branch)
             (conv1, norm1, _, conv2, norm2) = zip(*branches, strict=True)
-            blocks.append((_layer(conv1, norm1, device), _layer(conv2, norm2, device)))
-        yield _Stage(_layer(convs, norms, device, stem=start == 0), blocks)
+            blocks.append((_layer(conv1, norm1, pack, device), _layer(conv2, norm2, pack, device)))
+        pack = pack_weights if start else pack_stem
+        yield _Stage(_layer(both[start], both[start + 1], pack, device), blocks)
 
 
 def _layer(
-    convs: tuple[nn.Module, ...], norms: tuple[nn.Module, ...], device: torch.device, *, stem: bool = False
+    convs: tuple[nn.Module, ...],
+    norms: tuple[nn.Module, ...],
+    pack: Callable[[Tensor], Tensor],
+    device: torch.device,
 ) -> _Conv:
     weights, biases = [], []
     for norm in norms:
@@ -235,17 +251,17 @@ def _layer(
         weights.append(norm.weight.detach().float())
         biases.append(norm.bias.detach().float())
         eps = norm.eps
-    packed = _weights(convs, stem=stem).to(device)
-    return _Conv(packed, _Norm(torch.stack(weights).to(device), torch.stack(biases).to(device), eps))
+    return _Conv(
+        pack(_stacked(convs)).to(device), _Norm(torch.stack(weights).to(device), torch.stack(biases).to(device), eps)
+    )
 
 
-def _weights(convs: tuple[nn.Module, ...] | list[nn.Conv2d], *, stem: bool = False) -> Tensor:
+def _stacked(convs: tuple[nn.Module, ...]) -> Tensor:  # [2, Cout, Cin, 3, 3] fp32
     weights = []
     for conv in convs:
         assert isinstance(conv, nn.Conv2d)
         weights.append(conv.weight.detach().float())
-    stacked = torch.stack(weights)
-    return pack_stem(stacked) if stem else pack_weights(stacked)
+    return torch.stack(weights)
 
 
 def _bias(conv: nn.Conv2d) -> Tensor:

@@ -232,17 +232,65 @@ def _conv_kernel(
     total, squares = kept, kept * kept
     if ROWS > 1:
         kept = _finish(
-            acc1, bias_ptr, out, m, y0 + 1, x0, n0, SIDE, WIDTH, COUT, ROWS, LINES, COLS, BLOCK_N, HAS_BIAS, ACTIVATE, PLANES
+            acc1,
+            bias_ptr,
+            out,
+            m,
+            y0 + 1,
+            x0,
+            n0,
+            SIDE,
+            WIDTH,
+            COUT,
+            ROWS,
+            LINES,
+            COLS,
+            BLOCK_N,
+            HAS_BIAS,
+            ACTIVATE,
+            PLANES,
         )
         total, squares = total + kept, squares + kept * kept
     if ROWS > 2:
         kept = _finish(
-            acc2, bias_ptr, out, m, y0 + 2, x0, n0, SIDE, WIDTH, COUT, ROWS, LINES, COLS, BLOCK_N, HAS_BIAS, ACTIVATE, PLANES
+            acc2,
+            bias_ptr,
+            out,
+            m,
+            y0 + 2,
+            x0,
+            n0,
+            SIDE,
+            WIDTH,
+            COUT,
+            ROWS,
+            LINES,
+            COLS,
+            BLOCK_N,
+            HAS_BIAS,
+            ACTIVATE,
+            PLANES,
         )
         total, squares = total + kept, squares + kept * kept
     if ROWS > 3:
         kept = _finish(
-            acc3, bias_ptr, out, m, y0 + 3, x0, n0, SIDE, WIDTH, COUT, ROWS, LINES, COLS, BLOCK_N, HAS_BIAS, ACTIVATE, PLANES
+            acc3,
+            bias_ptr,
+            out,
+            m,
+            y0 + 3,
+            x0,
+            n0,
+            SIDE,
+            WIDTH,
+            COUT,
+            ROWS,
+            LINES,
+            COLS,
+            BLOCK_N,
+            HAS_BIAS,
+            ACTIVATE,
+            PLANES,
         )
         total, squares = total + kept, squares + kept * kept
     if HAS_SUMS:
@@ -288,7 +336,7 @@ def _normalise_kernel(
     sums_ptr,  # [encoders, each, parts, 2, GROUPS] fp32
     weight_ptr, bias_ptr,  # [encoders, CHANNELS] fp32
     skip_ptr,  # [encoders, each, SIDE, SIDE + SKIP_GAP, CHANNELS] fp16
-    out_ptr,  # [encoders, each, SIDE, SIDE + OUT_GAP, CHANNELS] fp16, encoders out_stride values apart
+    out_ptr,  # [encoders, each, SIDE, SIDE + OUT_GAP, CHANNELS] fp16, encoders out_stride pixels apart
     each, parts, out_stride, eps,
     SIDE: tl.constexpr, CHANNELS: tl.constexpr, PAD: tl.constexpr, GROUPS: tl.constexpr, PARTS_PAD: tl.constexpr,
     BLOCK: tl.constexpr, ACTIVATE: tl.constexpr, HAS_SKIP: tl.constexpr,
@@ -323,7 +371,7 @@ def _normalise_kernel(
         y = gelu(y)
     if HAS_SKIP:
         y += skip.to(tl.float32)
-    place = out_ptr + encoder * out_stride + (m % each) * (SIDE * (SIDE + OUT_GAP) * CHANNELS) + at
+    place = out_ptr + encoder * out_stride * CHANNELS + (m % each) * (SIDE * (SIDE + OUT_GAP) * CHANNELS) + at
     place += p // SIDE * (OUT_GAP * CHANNELS)
     tl.store(place, y.to(tl.float16), mask=inside)
 
@@ -460,7 +508,7 @@ def normalise_out(
     pixels = max(block // pad, 1)
     parts = sums.shape[2]
     _normalise_kernel[(triton.cdiv(side * side, pixels), encoders * each)](
-        raw, sums, weight, bias, skip, out, each, parts, out.stride(0), eps,
+        raw, sums, weight, bias, skip, out, each, parts, out.stride(0) // channels, eps,
         SIDE=side, CHANNELS=channels, PAD=pad, GROUPS=GROUPS, PARTS_PAD=triton.next_power_of_2(parts),
         BLOCK=pixels, ACTIVATE=skip is None, HAS_SKIP=skip is not None,
         SKIP_GAP=0 if skip is None else skip.stride(2) // channels - side, OUT_GAP=out.stride(2) // channels - side,

@@ -212,7 +212,7 @@ def mix_out(
     _, height, width, channels = features.shape
     positions, n = height * width, keys.shape[3] // 3
     per, pad = n // weights.heads, triton.next_power_of_2(channels)
-    block_n = min(64, n)
+    block_n = min(128, n)
     _keys_kernel[(triton.cdiv(positions, 64), batch * length, 3 * n // block_n)](
         features, windows, weights.position, weights.keys, weights.keys_bias, keys, weights.eps,
         T=length, POSITIONS=positions, C=channels, N=n, BLOCK=64, BLOCK_N=block_n, BLOCK_K=min(64, max(pad, 16)),
@@ -223,5 +223,5 @@ def mix_out(
         weights.shrink, weights.shrink_bias, out, weights.eps,
         T=length, POSITIONS=positions, C=channels, PAD=max(pad, 16), N=n,
         HEADS=min(weights.heads, max(64 // per, 1)), WIDTH=per, HIDDEN=weights.expand.shape[1],
-        BLOCK=16, BLOCK_H=64, num_warps=4, num_stages=2,
+        BLOCK=16, BLOCK_H=64, num_warps=4, num_stages=3,
     )  # fmt: skip
