@@ -9,19 +9,19 @@ from torch import Tensor, nn
 
 from libranet.models.encoder import Encoder, EncoderBlock
 from libranet.models.fields import ChromaticField, GridHead, TemporalField
-from libranet.ops.encoder_input_triton import make_reduction, reduce_frames_out
-from libranet.ops.encoder_triton import (
+from libranet.ops.encoder_conv_triton import (
     GROUPS,
     EncoderTile,
     conv_out,
     make_maps,
-    normalise_out,
     pack_pairs,
     pack_stem,
     pack_weights,
     stem_out,
     stem_parts,
 )
+from libranet.ops.encoder_input_triton import make_reduction, reduce_frames_out
+from libranet.ops.encoder_norm_triton import normalise_out
 from libranet.ops.temporal_triton import mix_out, pack_mix
 
 CHROMATIC, TEMPORAL = 0, 1

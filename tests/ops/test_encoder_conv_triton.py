@@ -1,4 +1,4 @@
-"""The encoders' convolutions and norms against torch."""
+"""The encoders' convolutions against torch."""
 
 import pytest
 import torch
@@ -41,7 +41,7 @@ def group_sums(raw: torch.Tensor) -> torch.Tensor:  # [E, B, 2, 8]
     ],
 )
 def test_convolution_and_sums(device: str, stride: int, cin: int, cout: int, side: int, cut: dict[str, int]) -> None:
-    from libranet.ops.encoder_triton import EncoderTile, conv_out, make_maps, pack_pairs, pack_weights
+    from libranet.ops.encoder_conv_triton import EncoderTile, conv_out, make_maps, pack_pairs, pack_weights
 
     tile = EncoderTile(**cut)
     x = make_maps(2, B, stride * side, cin, device)
@@ -57,7 +57,7 @@ def test_convolution_and_sums(device: str, stride: int, cin: int, cout: int, sid
 
 
 def test_head_convolutions(device: str) -> None:
-    from libranet.ops.encoder_triton import EncoderTile, conv_out, pack_weights
+    from libranet.ops.encoder_conv_triton import EncoderTile, conv_out, pack_weights
 
     tile = EncoderTile(8, 8, block_n=32, block_k=16)
     x, weight = maps(8, 24, device)[:1], torch.randn(1, 40, 24, 3, 3, device=device) * 0.1
@@ -72,7 +72,7 @@ def test_head_convolutions(device: str) -> None:
 
 @pytest.mark.parametrize("channels", [8, 24])
 def test_stem(device: str, channels: int) -> None:
-    from libranet.ops.encoder_triton import pack_stem, stem_out, stem_parts
+    from libranet.ops.encoder_conv_triton import pack_stem, stem_out, stem_parts
 
     side = 18
     small = torch.randn(B, 2 * side, 2 * side, 4, device=device).half()
@@ -83,26 +83,3 @@ def test_stem(device: str, channels: int) -> None:
     reference = convolve(small[None, ..., :3].expand(2, -1, -1, -1, -1), weights.to(device), padding=1, stride=2)
     torch.testing.assert_close(out.float(), reference, atol=4e-3, rtol=2e-3)
     torch.testing.assert_close(sums.sum(2), group_sums(reference), atol=2e-2, rtol=1e-3)
-
-
-@pytest.mark.parametrize("skipped", [True, False])
-def test_normalise(device: str, skipped: bool) -> None:
-    from libranet.ops.encoder_triton import make_maps, normalise_out
-
-    raw, skip = maps(10, 24, device), make_maps(2, B, 10, 24, device)
-    skip.copy_(maps(10, 24, device))
-    weight, bias = torch.randn(2, 24, device=device), torch.randn(2, 24, device=device)
-    sums = group_sums(raw.float())[:, :, None] * torch.tensor([0.25, 0.75, 0.0], device=device).view(3, 1, 1)
-    ring = poison(2, B + 3, 10, 10, 24, device=device)
-    normalise_out(raw, sums, weight, bias, ring[:, 1 : 1 + B], skip=skip if skipped else None, block=1024)
-    for encoder in range(2):
-        y = F.group_norm(raw[encoder].float().permute(0, 3, 1, 2), 8, weight[encoder], bias[encoder])
-        y = y.permute(0, 2, 3, 1)
-        reference = y + skip[encoder].float() if skipped else F.gelu(y)
-        torch.testing.assert_close(ring[encoder, 1 : 1 + B].float(), reference, atol=4e-3, rtol=2e-3)
-    target = make_maps(2, B, 10, 24, device)
-    normalise_out(raw, sums, weight, bias, target, skip=skip if skipped else None)
-    assert torch.equal(target, ring[:, 1 : 1 + B])
-    assert not target.as_strided((2 * B * 10, 24), (11 * 24, 1), 0).any()  # gaps stay zero
-    assert ring[:, 0].isnan().all()
-    assert ring[:, 1 + B :].isnan().all()
