@@ -2,8 +2,8 @@
 """Convolutions and norms of two encoders at once: same layers, own weights, maps [2, B, side, side, C] channels last.
 
 The maps are small (at most 128x128), so launches and idle multiprocessors cost more than arithmetic: one launch covers
-encoder x frame x tile. A convolution is an implicit matrix product whose fetches go through tensor descriptors: they
-give zeros outside the map (the padding) and beyond the last channel (24, 48 and 96 are no powers of two, a block is).
+encoder x frame x tile. A convolution is an implicit matrix product. Every thread fetches by its own pointers: through
+tensor descriptors a program of so few steps waits longer for its pixels (measured, at 16x16 up to twice as long).
 GroupNorm's sums leave with the output, one part per program; the pass that normalises adds the parts up in a fixed
 order, so that results are the same bits every time.
 """
@@ -40,12 +40,10 @@ class EncoderTile:
     """Fetches in flight."""
     pairs: bool = False
     """Two pixels side by side as one of twice the channels, for narrow maps: see `pack_pairs`. Only with stride 1."""
-    pointers: bool = False
-    """Fetch by every thread's own pointers instead of through descriptors."""
 
     def __str__(self) -> str:
-        kind = ("2" if self.pairs else "") + ("p" if self.pointers else "")
-        return f"{self.rows}x{self.lines}x{self.cols}n{self.block_n}k{self.block_k}w{self.warps}s{self.stages}{kind}"
+        wide = "x2" if self.pairs else ""
+        return f"{self.rows}x{self.lines}x{self.cols}{wide}n{self.block_n}k{self.block_k}w{self.warps}s{self.stages}"
 
     def parts(self, side: int, channels: int) -> int:
         """Programs per map, which is how many parts its sums come in."""
@@ -68,51 +66,43 @@ def _tap(acc, pixels, w0, w1, w2, DY: tl.constexpr):
 
 @triton.jit
 def _fetch_pixels(
-    x, m, y, x0, k,
+    x_ptr, m, y, x0, k,
     SIDE: tl.constexpr, WIDTH: tl.constexpr, CIN: tl.constexpr, ROW: tl.constexpr, STEP: tl.constexpr,
     STRIDE: tl.constexpr, LINES: tl.constexpr, COLS: tl.constexpr, BLOCK_K: tl.constexpr,
-    PAIRS: tl.constexpr, POINTERS: tl.constexpr,
+    PAIRS: tl.constexpr,
 ):  # fmt: skip
     """One tap's pixels, [LINES * COLS, BLOCK_K]; zeros outside the map."""
-    if POINTERS:
-        pixel, c = tl.arange(0, LINES * COLS), k + tl.arange(0, BLOCK_K)
-        row, column = y + STRIDE * (pixel // COLS), x0 + STRIDE * (pixel % COLS)
-        inside = (row >= 0) & (row < STRIDE * SIDE)
-        if not PAIRS:
-            inside = inside & (column >= 0) & (column < STRIDE * WIDTH)
-        elif WIDTH % COLS != 0:
-            inside = inside & (column < WIDTH)
-        place = x + m * (STRIDE * SIDE * ROW) + (row * ROW + column * STEP)[:, None] + c[None, :]
-        if CIN % BLOCK_K == 0:
-            pixels = tl.load(place, mask=inside[:, None], other=0.0)
-        else:
-            pixels = tl.load(place, mask=inside[:, None] & (c < CIN)[None, :], other=0.0)
+    pixel, c = tl.arange(0, LINES * COLS), k + tl.arange(0, BLOCK_K)
+    row, column = y + STRIDE * (pixel // COLS), x0 + STRIDE * (pixel % COLS)
+    inside = (row >= 0) & (row < STRIDE * SIDE)
+    if not PAIRS:
+        inside = inside & (column >= 0) & (column < STRIDE * WIDTH)
+    elif WIDTH % COLS != 0:
+        inside = inside & (column < WIDTH)
+    place = x_ptr + m * (STRIDE * SIDE * ROW) + (row * ROW + column * STEP)[:, None] + c[None, :]
+    if CIN % BLOCK_K == 0:
+        pixels = tl.load(place, mask=inside[:, None], other=0.0)
     else:
-        pixels = x.load([m, y, x0, k]).reshape(LINES * COLS, BLOCK_K)
+        pixels = tl.load(place, mask=inside[:, None] & (c < CIN)[None, :], other=0.0)
     return pixels
 
 
 @triton.jit
 def _fetch_weight(
-    weight, tap, n0, k,
-    CIN: tl.constexpr, COUT: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, POINTERS: tl.constexpr,
-):  # fmt: skip
+    weight_ptr, tap, n0, k, CIN: tl.constexpr, COUT: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):
     """One tap's weights, [BLOCK_N, BLOCK_K]."""
-    if POINTERS:
-        n, c = n0 + tl.arange(0, BLOCK_N), k + tl.arange(0, BLOCK_K)
-        place = weight + (tap * COUT + n)[:, None] * CIN + c[None, :]
-        values = tl.load(place, mask=(n < COUT)[:, None] & (c < CIN)[None, :], other=0.0)
-    else:
-        values = weight.load([tap, n0, k]).reshape(BLOCK_N, BLOCK_K)
-    return values
+    n, c = n0 + tl.arange(0, BLOCK_N), k + tl.arange(0, BLOCK_K)
+    place = weight_ptr + (tap * COUT + n)[:, None] * CIN + c[None, :]
+    return tl.load(place, mask=(n < COUT)[:, None] & (c < CIN)[None, :], other=0.0)
 
 
 @triton.jit
 def _convolve(
-    x, weight, m, tap0, y0, x0, n0,
+    x_ptr, weight_ptr, m, tap0, y0, x0, n0,
     SIDE: tl.constexpr, WIDTH: tl.constexpr, CIN: tl.constexpr, COUT: tl.constexpr, ROW: tl.constexpr,
     STEP: tl.constexpr, STRIDE: tl.constexpr, ROWS: tl.constexpr, LINES: tl.constexpr, COLS: tl.constexpr,
-    BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, PAIRS: tl.constexpr, POINTERS: tl.constexpr,
+    BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, PAIRS: tl.constexpr,
 ):  # fmt: skip
     """Accumulators of up to four products of one tile, [LINES * COLS, BLOCK_N] each."""
     acc0 = tl.zeros((LINES * COLS, BLOCK_N), tl.float32)
@@ -122,14 +112,14 @@ def _convolve(
     for step in tl.range(0, across * chunks):
         dx = step // chunks
         k = (step % chunks) * BLOCK_K
-        w0 = _fetch_weight(weight, tap0 + dx, n0, k, CIN, COUT, BLOCK_N, BLOCK_K, POINTERS)
-        w1 = _fetch_weight(weight, tap0 + across + dx, n0, k, CIN, COUT, BLOCK_N, BLOCK_K, POINTERS)
-        w2 = _fetch_weight(weight, tap0 + 2 * across + dx, n0, k, CIN, COUT, BLOCK_N, BLOCK_K, POINTERS)
+        w0 = _fetch_weight(weight_ptr, tap0 + dx, n0, k, CIN, COUT, BLOCK_N, BLOCK_K)
+        w1 = _fetch_weight(weight_ptr, tap0 + across + dx, n0, k, CIN, COUT, BLOCK_N, BLOCK_K)
+        w2 = _fetch_weight(weight_ptr, tap0 + 2 * across + dx, n0, k, CIN, COUT, BLOCK_N, BLOCK_K)
         column = STRIDE * x0 + dx - across // 2
         for i in tl.static_range(ROWS + 2):
             pixels = _fetch_pixels(
-                x, m, STRIDE * y0 + i - 1, column, k,
-                SIDE, WIDTH, CIN, ROW, STEP, STRIDE, LINES, COLS, BLOCK_K, PAIRS, POINTERS,
+                x_ptr, m, STRIDE * y0 + i - 1, column, k,
+                SIDE, WIDTH, CIN, ROW, STEP, STRIDE, LINES, COLS, BLOCK_K, PAIRS,
             )  # fmt: skip
             acc0 = _tap(acc0, pixels, w0, w1, w2, i)
             if ROWS > 1:
@@ -139,27 +129,6 @@ def _convolve(
             if ROWS > 3:
                 acc3 = _tap(acc3, pixels, w0, w1, w2, i - 3)
     return acc0, acc1, acc2, acc3
-
-
-@triton.jit
-def _convolve_half(
-    x_desc, weight_desc, m, tap0, y0, x0, n0,
-    CIN: tl.constexpr, PIXELS: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
-):  # fmt: skip
-    """Stride 2, the input seen as 2x2 squares, [side, 2, side, 2 CIN]: tap 0 is in the square before.
-
-    A chunk that reaches past CIN reads the neighbour's channels, for which the weights are zero.
-    """
-    acc = tl.zeros((PIXELS, BLOCK_N), tl.float32)
-    chunks: tl.constexpr = (CIN + BLOCK_K - 1) // BLOCK_K
-    for step in tl.range(0, 9 * chunks):
-        tap = step // chunks
-        k = (step % chunks) * BLOCK_K
-        down, across = tap // 3 + 1, tap % 3 + 1
-        weight = weight_desc.load([tap0 + tap, n0, k]).reshape(BLOCK_N, BLOCK_K)
-        pixels = x_desc.load([m, y0 + down // 2 - 1, down % 2, x0 + across // 2 - 1, (across % 2) * CIN + k])
-        acc = tl.dot(pixels.reshape(PIXELS, BLOCK_K), weight.T, acc)
-    return acc
 
 
 @triton.jit
@@ -198,8 +167,8 @@ def _finish(
 
 @triton.jit(do_not_specialize=["each"])
 def _conv_kernel(
-    x,  # [maps, side, width, CIN] fp16, with stride 2 [maps, side, 2, width, 2 CIN]: descriptor, or pointer
-    weight,  # [encoders * taps, COUT, CIN] fp16: descriptor, block [1, BLOCK_N, BLOCK_K], or pointer
+    x_ptr,  # [maps, STRIDE * SIDE, STRIDE * WIDTH, CIN] fp16, rows ROW values apart, pixels STEP
+    weight_ptr,  # [encoders * taps, COUT, CIN] fp16
     bias_ptr,  # [COUT] fp32
     out,  # descriptor of [maps, side, width, COUT] fp16; with PLANES pointer to [maps, COUT, side, width] fp32
     sums_ptr,  # [maps, parts, 2, GROUPS] fp32
@@ -207,7 +176,7 @@ def _conv_kernel(
     SIDE: tl.constexpr, WIDTH: tl.constexpr, CIN: tl.constexpr, COUT: tl.constexpr, CHANNELS: tl.constexpr,
     GROUPS: tl.constexpr, ROW: tl.constexpr, STEP: tl.constexpr, STRIDE: tl.constexpr,
     ROWS: tl.constexpr, LINES: tl.constexpr, COLS: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
-    PAIRS: tl.constexpr, POINTERS: tl.constexpr,
+    PAIRS: tl.constexpr,
     HAS_BIAS: tl.constexpr, ACTIVATE: tl.constexpr, PLANES: tl.constexpr, HAS_SUMS: tl.constexpr,
 ):  # fmt: skip
     tiles_x: tl.constexpr = (WIDTH + COLS - 1) // COLS
@@ -219,13 +188,10 @@ def _conv_kernel(
     x0 = (tile % tiles_x) * COLS
     tap0 = (m // each) * (3 if PAIRS else 9)
 
-    if STRIDE == 1 or POINTERS:
-        acc0, acc1, acc2, acc3 = _convolve(
-            x, weight, m, tap0, y0, x0, n0,
-            SIDE, WIDTH, CIN, COUT, ROW, STEP, STRIDE, ROWS, LINES, COLS, BLOCK_N, BLOCK_K, PAIRS, POINTERS,
-        )  # fmt: skip
-    else:
-        acc0 = _convolve_half(x, weight, m, tap0, y0, x0, n0, CIN, LINES * COLS, BLOCK_N, BLOCK_K)
+    acc0, acc1, acc2, acc3 = _convolve(
+        x_ptr, weight_ptr, m, tap0, y0, x0, n0,
+        SIDE, WIDTH, CIN, COUT, ROW, STEP, STRIDE, ROWS, LINES, COLS, BLOCK_N, BLOCK_K, PAIRS,
+    )  # fmt: skip
     kept = _finish(
         acc0, bias_ptr, out, m, y0, x0, n0, SIDE, WIDTH, COUT, ROWS, LINES, COLS, BLOCK_N, HAS_BIAS, ACTIVATE, PLANES
     )
@@ -418,27 +384,16 @@ def conv_out(
     if tile.pairs:
         assert row == (side + 1) * channels
         width, step, start = side // 2, 2 * channels, start - channels
-    if stride == 1:
-        shape, strides, block = [maps, side, width, cin], [side * row, row, step, 1], [1, tile.lines, tile.cols]
-    else:
-        shape, strides = [maps, side, 2, side, 2 * cin], [2 * side * row, 2 * row, row, 2 * cin, 1]
-        block = [1, tile.lines, 1, tile.cols]
-    source = x.as_strided(shape, strides, start)
-    x_from: Tensor | TensorDescriptor = source
-    w_from: Tensor | TensorDescriptor = weight
+    source = x.as_strided((maps, stride * side, stride * width, cin), (stride * side * row, row, step, 1), start)
     target: Tensor | TensorDescriptor = out
-    if not tile.pointers:
-        x_from = TensorDescriptor(source, shape, strides, [*block, tile.block_k])
-        w_from = TensorDescriptor.from_tensor(weight, [1, tile.block_n, tile.block_k])
     if not planes:
         block = [1, tile.lines, tile.cols, tile.block_n]
         target = TensorDescriptor.from_tensor(out.view(maps, side, width, cout), block)
     _conv_kernel[(tile.parts(side, weight.shape[1] // (side // width)), maps)](
-        x_from, w_from, bias, target, sums, each,
+        source, weight, bias, target, sums, each,
         SIDE=side, WIDTH=width, CIN=cin, COUT=cout, CHANNELS=cout // (side // width), GROUPS=GROUPS,
         ROW=row, STEP=step, STRIDE=stride,
         ROWS=tile.rows, LINES=tile.lines, COLS=tile.cols, BLOCK_N=tile.block_n, BLOCK_K=tile.block_k,
-        PAIRS=tile.pairs, POINTERS=tile.pointers,
-        HAS_BIAS=bias is not None, ACTIVATE=activate, PLANES=planes, HAS_SUMS=sums is not None,
+        PAIRS=tile.pairs, HAS_BIAS=bias is not None, ACTIVATE=activate, PLANES=planes, HAS_SUMS=sums is not None,
         num_warps=tile.warps, num_stages=tile.stages,
     )  # fmt: skip
