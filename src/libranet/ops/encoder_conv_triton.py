@@ -36,7 +36,7 @@ class EncoderTile:
     block_k: int = 32
     """Input channels per fetch."""
     warps: int = 4
-    stages: int = 3
+    stages: int = 2
     """Fetches in flight."""
     pairs: bool = False
     """Two pixels side by side as one of twice the channels, for narrow maps: see `pack_pairs`. Only with stride 1."""

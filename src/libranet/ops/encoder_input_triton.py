@@ -1,10 +1,8 @@
 # mypy: disable-error-code="no-untyped-def"
 """Frames reduced to the encoders' square, antialiased along both axes, in one pass over their bytes.
 
-Both reductions are banded matrices, so a block of output pixels needs one patch of the frame: two small matrix products
-per patch, the first along the height, the second along the bytes of a row, which also sorts out colours. A byte b
-becomes the half-precision number 1024 + b by setting bits, because conversions are slow; a row's weights sum to a known
-number, and so many times 1024 is taken off again.
+Both reductions are banded matrices, so a block of 16x16 output pixels needs one patch of the frame: two small matrix
+products per patch, the first along the height, the second along the bytes of a row, which also sorts out colours.
 """
 
 from dataclasses import dataclass, fields
@@ -16,9 +14,9 @@ from torch import Tensor
 
 from libranet.ops.frame_torch import resize_matrix
 
-BLOCK_Y, BLOCK_X = 32, 16
+BLOCK = 16
 """Output rows and columns per program."""
-LINES, BYTES = 16, 64
+LINES, BYTES = 16, 128
 """Frame rows, and bytes of a frame row, per step."""
 
 
@@ -27,8 +25,7 @@ class Reduction:
     """Both bands, cut into the blocks that programs read."""
 
     first_line: Tensor  # [blocks] int32
-    vertical: Tensor  # [blocks, steps, BLOCK_Y, LINES] fp16
-    total: Tensor  # [blocks, BLOCK_Y] fp32, what the vertical weights of an output row sum to
+    vertical: Tensor  # [blocks, steps, 16, LINES] fp16
     first_byte: Tensor  # [blocks] int32, multiples of 16
     horizontal: Tensor  # [blocks, steps, BYTES, 64] fp16; 64 is (column, red green blue nothing)
 
@@ -39,39 +36,34 @@ class Reduction:
 @triton.jit(do_not_specialize=["height", "size", "first", "ring"])
 def _input_kernel(
     frame_ptr,  # [ring, H, row_bytes] uint8
-    first_line_ptr, vertical_ptr, total_ptr, first_byte_ptr, horizontal_ptr,  # as in `Reduction`
+    first_line_ptr, vertical_ptr, first_byte_ptr, horizontal_ptr,  # as in `Reduction`
     out_ptr,  # [B, size, size, 4] fp16
     height, row_bytes, size, first, ring,
     LINE_STEPS: tl.constexpr, BYTE_STEPS: tl.constexpr,
-    BLOCK_Y: tl.constexpr, BLOCK_X: tl.constexpr, LINES: tl.constexpr, BYTES: tl.constexpr,
+    BLOCK: tl.constexpr, LINES: tl.constexpr, BYTES: tl.constexpr,
 ):  # fmt: skip
     across, down, b = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     frame_ptr += ((first + b) % ring).to(tl.int64) * height * row_bytes
     line0 = tl.load(first_line_ptr + down)
     byte0 = tl.multiple_of(tl.load(first_byte_ptr + across), 16)
-    i, line, k, n = tl.arange(0, BLOCK_Y), tl.arange(0, LINES), tl.arange(0, BYTES), tl.arange(0, 4 * BLOCK_X)
-    excess = tl.load(total_ptr + down * BLOCK_Y + i)[:, None] * 1024.0
-    acc = tl.zeros((BLOCK_Y, 4 * BLOCK_X), tl.float32)
+    i, line, k, n = tl.arange(0, BLOCK), tl.arange(0, LINES), tl.arange(0, BYTES), tl.arange(0, 4 * BLOCK)
+    acc = tl.zeros((BLOCK, 4 * BLOCK), tl.float32)
     for byte_step in range(BYTE_STEPS):
         column = byte0 + byte_step * BYTES + k
-        rows = tl.zeros((BLOCK_Y, BYTES), tl.float32)
-        place = frame_ptr + (line0 + line)[:, None] * row_bytes + column[None, :]
-        ahead = tl.load(place, mask=(line0 + line < height)[:, None] & (column < row_bytes)[None, :], other=0)
-        for line_step in range(LINE_STEPS):
-            patch = ahead
-            y = line0 + (line_step + 1) * LINES + line
-            inside = (y < height)[:, None] & (column < row_bytes)[None, :] & (line_step + 1 < LINE_STEPS)
-            ahead = tl.load(place + (line_step + 1) * LINES * row_bytes, mask=inside, other=0)
+        rows = tl.zeros((BLOCK, BYTES), tl.float32)
+        for line_step in tl.static_range(LINE_STEPS):
+            y = line0 + line_step * LINES + line
             weight = tl.load(
-                vertical_ptr + ((down * LINE_STEPS + line_step) * BLOCK_Y + i[:, None]) * LINES + line[None, :]
+                vertical_ptr + ((down * LINE_STEPS + line_step) * BLOCK + i[:, None]) * LINES + line[None, :]
             )
-            raised = (patch.to(tl.int16) | 0x6400).to(tl.float16, bitcast=True)
-            rows = tl.dot(weight, raised, rows)
+            inside = (y < height)[:, None] & (column < row_bytes)[None, :]
+            patch = tl.load(frame_ptr + y[:, None] * row_bytes + column[None, :], mask=inside, other=0)
+            rows = tl.dot(weight, patch.to(tl.float16), rows)
         weight = tl.load(
-            horizontal_ptr + ((across * BYTE_STEPS + byte_step) * BYTES + k[:, None]) * (4 * BLOCK_X) + n[None, :]
+            horizontal_ptr + ((across * BYTE_STEPS + byte_step) * BYTES + k[:, None]) * (4 * BLOCK) + n[None, :]
         )
-        acc = tl.dot(((rows - excess) * (1.0 / 255.0)).to(tl.float16), weight, acc)
-    row, place = down * BLOCK_Y + i[:, None], across * BLOCK_X * 4 + n[None, :]
+        acc = tl.dot((rows * (1.0 / 255.0)).to(tl.float16), weight, acc)
+    row, place = down * BLOCK + i[:, None], across * BLOCK * 4 + n[None, :]
     value = tl.minimum(tl.maximum(acc * 2.0 - 1.0, -1.0), 1.0)
     value = tl.where(n[None, :] % 4 < 3, value, 0.0)
     inside = (row < size) & (place < size * 4)
@@ -84,10 +76,9 @@ def make_reduction(height: int, width: int, size: int) -> Reduction:
     by_byte = torch.zeros(width, 3, size, 4)
     for colour in range(3):
         by_byte[:, colour, :, colour] = across
-    first_line, vertical = _blocks(down, BLOCK_Y, LINES, align=1)
-    first_byte, horizontal = _blocks(by_byte.view(3 * width, 4 * size), 4 * BLOCK_X, BYTES, align=16)
-    total = vertical.float().sum((1, 2))
-    return Reduction(first_line, vertical.transpose(2, 3).contiguous(), total, first_byte, horizontal)
+    first_line, vertical = _blocks(down, BLOCK, LINES, align=1)
+    first_byte, horizontal = _blocks(by_byte.view(3 * width, 4 * size), 4 * BLOCK, BYTES, align=16)
+    return Reduction(first_line, vertical.transpose(2, 3).contiguous(), first_byte, horizontal)
 
 
 def _blocks(
@@ -120,9 +111,11 @@ def reduce_frames_out(
     """Reduce B frames of a ring to the encoders' square."""
     ring, height, width, _ = frames.shape
     b, size = out.shape[:2]
-    _input_kernel[(triton.cdiv(size, BLOCK_X), triton.cdiv(size, BLOCK_Y), b)](
-        frames, reduction.first_line, reduction.vertical, reduction.total, reduction.first_byte, reduction.horizontal,
-        out, height, 3 * width, size, first, ring,
-        LINE_STEPS=reduction.vertical.shape[1], BYTE_STEPS=reduction.horizontal.shape[1],
-        BLOCK_Y=BLOCK_Y, BLOCK_X=BLOCK_X, LINES=LINES, BYTES=BYTES, num_warps=4, num_stages=1,
+    steps = reduction.vertical.shape[1]
+    _input_kernel[(triton.cdiv(size, BLOCK), triton.cdiv(size, BLOCK), b)](
+        frames, reduction.first_line, reduction.vertical, reduction.first_byte, reduction.horizontal, out,
+        height, 3 * width, size, first, ring,
+        LINE_STEPS=steps, BYTE_STEPS=reduction.horizontal.shape[1],
+        BLOCK=BLOCK, LINES=LINES, BYTES=BYTES, num_warps=4,
+        num_stages=2 if steps <= 32 else 1,  # all steps of a patch are fetched ahead, and must fit
     )  # fmt: skip

@@ -68,8 +68,8 @@ def normalise_out(
     *,
     eps: float = 1e-5,
     skip: Tensor | None = None,  # [E, B, side, side, C] fp16
-    block: int = 8192,  # values per program
-    warps: int = 8,
+    block: int = 4096,  # values per program
+    warps: int = 4,
 ) -> None:
     """GELU(GroupNorm(raw)), or GroupNorm(raw) + skip."""
     encoders, each, side, _, channels = raw.shape
