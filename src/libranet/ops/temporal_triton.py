@@ -36,7 +36,7 @@ class MixWeights:
         return replace(self, **moved)
 
 
-@triton.jit
+@triton.jit(do_not_specialize_on_alignment=["windows_ptr"])
 def _keys_kernel(
     features_ptr,  # [ring, POSITIONS, C] fp16
     windows_ptr,  # [B, T] int64, slots of the ring
@@ -107,7 +107,7 @@ def _attend(
     return (mixed / norm[:, :, None]).reshape(BLOCK, HEADS * WIDTH)
 
 
-@triton.jit
+@triton.jit(do_not_specialize_on_alignment=["windows_ptr"])
 def _mix_kernel(
     features_ptr,  # [ring, POSITIONS, C] fp16
     windows_ptr,  # [B, T] int64
