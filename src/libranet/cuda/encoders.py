@@ -41,8 +41,8 @@ TILES = {
     (1, 16, 272, 12): (EncoderTile(16, 4, 1, 16, 64, stages=3), EncoderTile(16, 4, 1, 16, 64, stages=3)),
 }
 """By (stride, output's side, channels in, channels out): the cuts that were fastest on an H200, 2026-11-15, for up to
-four maps and for more. Microseconds for one frame, and for sixteen (sN is stage N's blocks): s1 5.5, 36; s2 6.7, 24; s3 5.2,
-19; s4 6.6, 18; the way into s2 5.7, 40; s3 5.0, 13; s4 5.5, 12; heads 6.4 + 10.1, 24 + 21 and 6.4 + 8.8, 24 + 9."""
+four maps and for more. Microseconds for one frame, and for sixteen, of stages 1 to 4: blocks 5.5, 36; 6.7, 24; 5.2, 19;
+6.6, 18; the way in - ; 5.7, 40; 5.0, 13; 5.5, 12; chromatic head 6.4 + 10.1, 24 + 21, temporal head 6.4 + 8.8, 24 + 9."""
 
 
 def choose_tile(
