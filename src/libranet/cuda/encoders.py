@@ -42,7 +42,7 @@ TILES = {
 }
 """By (stride, output's side, channels in, channels out): the cuts that were fastest on an H200, 2026-11-15, for up to
 four maps and for more. Microseconds for one frame, and for sixteen, of stages 1 to 4: blocks 5.5, 36; 6.7, 24; 5.2, 19;
-6.6, 18; the way in - ; 5.7, 40; 5.0, 13; 5.5, 12; chromatic head 6.4 + 10.1, 24 + 21, temporal head 6.4 + 8.8, 24 + 9."""
+6.6, 18; the way in - ; 5.7, 40; 5.0, 13; 5.5, 12; chromatic head 6.4 + 10.1, 24 + 21, temporal 6.4 + 8.8, 24 + 9."""
 
 
 def choose_tile(
