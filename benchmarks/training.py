@@ -1,4 +1,6 @@
-"""Training speed: samples per second, the share of the time that goes into making data, and peak memory.
+"""Training speed: samples per second, what making data costs of it, and peak memory, on the trainer's own path.
+
+`data_share` is what a step takes longer than one whose batch is at hand; `waiting_share` is how long the loop waits.
 
     PYTHONPATH=src python3 benchmarks/training.py [RECIPE] [--set key=value ...] [--steps 30]
 
@@ -8,11 +10,12 @@ Without a recipe: random pictures and the default network, at the paper's crop a
 import argparse
 import json
 import time
+from typing import Any
 
 import numpy as np
 import torch
 
-from libranet.training.batches import BatchSource, HazeOnTheFly, Share
+from libranet.training.batches import BatchSource, HazeOnTheFly, OneAhead, Share
 from libranet.training.config import LossConfig, PhotoSourceConfig, TrainConfig
 from libranet.training.loop import Trainer
 from libranet.training.photo_bank import Picture, load_bank
@@ -32,7 +35,7 @@ def random_source(config: TrainConfig, device: torch.device) -> BatchSource:
     ]
     bank = load_bank(pictures, lines=720, device=device)
     photos = config.photos or PhotoSourceConfig()
-    return HazeOnTheFly(
+    source = HazeOnTheFly(
         bank,
         haze=photos.haze,
         batch=config.batch,
@@ -41,6 +44,41 @@ def random_source(config: TrainConfig, device: torch.device) -> BatchSource:
         scene_share=0.0,
         seed=0,
     )
+    return OneAhead(source) if device.type == "cuda" else source
+
+
+def measure(trainer: Trainer, source: BatchSource, *, steps: int, warmup: int) -> dict[str, Any]:
+    """Time steps as the loop runs them, and again with one and the same batch: the difference is what data costs."""
+    cuda = trainer.device.type == "cuda"
+
+    def now() -> float:
+        if cuda:
+            torch.cuda.synchronize()
+        return time.perf_counter()
+
+    seconds, waited = {}, 0.0
+    for name, fixed in (("whole", None), ("without data", source.batch(0, Share()))):
+        for step in range(warmup + steps):
+            if step == warmup:
+                begin, waited = now(), 0.0
+                if cuda:
+                    torch.cuda.reset_peak_memory_stats()
+            asked = time.perf_counter()
+            batch = fixed or source.batch(step, Share())
+            waited += time.perf_counter() - asked
+            trainer.step(batch)
+        seconds[name] = now() - begin
+        if name == "whole":
+            waiting = waited
+    whole = seconds["whole"]
+    return {
+        "samples_per_second": round(steps * trainer.config.batch / whole, 1),
+        "samples_per_second_without_data": round(steps * trainer.config.batch / seconds["without data"], 1),
+        "data_share": round(1 - seconds["without data"] / whole, 4),
+        "waiting_share": round(waiting / whole, 4),
+        "ms_per_step": round(1000 * whole / steps, 1),
+        "peak_gpu_gb": round(torch.cuda.max_memory_allocated() / 1e9, 2) if cuda else None,
+    }
 
 
 def main() -> None:
@@ -65,32 +103,8 @@ def main() -> None:
         )
         source = random_source(config, device)
     trainer = Trainer(config, steps=10_000, device=device)
-
-    def now() -> float:
-        if device.type == "cuda":
-            torch.cuda.synchronize()
-        return time.perf_counter()
-
-    # As the loop runs it, and again with one and the same batch: the difference is what making data costs.
-    seconds = {}
-    for name, fixed in (("whole", None), ("without data", source.batch(0, Share()))):
-        for step in range(options.warmup + options.steps):
-            if step == options.warmup:
-                begin = now()
-                if device.type == "cuda":
-                    torch.cuda.reset_peak_memory_stats()
-            trainer.step(fixed or source.batch(step, Share()))
-        seconds[name] = now() - begin
-    whole = seconds["whole"]
-    result = describe_machine() | {
-        "batch": config.batch,
-        "crops": config.crops,
-        "samples_per_second": round(options.steps * config.batch / whole, 1),
-        "data_share": round(1 - seconds["without data"] / whole, 4),
-        "ms_per_step": round(1000 * whole / options.steps, 1),
-        "peak_gpu_gb": round(torch.cuda.max_memory_allocated() / 1e9, 2) if device.type == "cuda" else None,
-    }
-    print(json.dumps(result, indent=2))
+    result = describe_machine() | {"batch": config.batch, "crops": config.crops}
+    print(json.dumps(result | measure(trainer, source, steps=options.steps, warmup=options.warmup), indent=2))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ EAGER: dict[str, dict[str, Any]] = {
     "amp norms, channels last": {"norms": "amp", "channels_last": True},
     "channels last": {"channels_last": True},
 }
-FUSED: dict[str, Any] = {"norms": "fused", "channels_last": True}
+FUSED: dict[str, Any] = {"fused": True}
 COMPILED: dict[str, Any] = {"compile": True}
 
 
@@ -29,7 +29,7 @@ def time_variant(
     """Build a trainer with these switches, warm up (compiling included), wait for `go`, and time its steps."""
     row: dict[str, Any] = {"variant": name, "batch": batch}
     try:
-        settings = {"channels_last": False, **switches}
+        settings = {"channels_last": False, "fused": False, **switches}
         loss = LossConfig(perceptual="none")
         config = TrainConfig(batch=batch, photos=PhotoSourceConfig(), loss=loss, **settings)
         torch.backends.cudnn.benchmark = search
@@ -66,7 +66,7 @@ def run(*, quick: bool) -> dict[str, Any]:
 
 
 def run_fused(*, quick: bool, go: Path) -> dict[str, Any]:
-    return {"rows": [time_variant("fused norms, channels last", FUSED, batch=4 if quick else BATCH, go=go)]}
+    return {"rows": [time_variant("fused", FUSED, batch=4 if quick else BATCH, go=go)]}
 
 
 def run_compiled(*, quick: bool, go: Path) -> dict[str, Any]:

@@ -12,7 +12,7 @@ MIN_CAPABILITY = (9, 0)
 
 def why_not_fused(config: LiBrANetConfig, device: str | torch.device) -> str | None:
     """One sentence that says what keeps the plain path in use, or None where the fused path runs."""
-    return _why_not_device(torch.device(device)) or why_not_network(config)
+    return why_not_device(torch.device(device)) or why_not_network(config)
 
 
 def why_not_network(config: LiBrANetConfig) -> str | None:
@@ -45,7 +45,8 @@ def _side(config: LiBrANetConfig) -> int:
     return config.encoder_size >> len(config.encoder_widths)
 
 
-def _why_not_device(device: torch.device) -> str | None:
+def why_not_device(device: torch.device) -> str | None:
+    """What about this machine keeps the kernels from running."""
     if device.type != "cuda":
         return f"the device is {device.type}, and the fused path needs an NVIDIA GPU"
     if not torch.cuda.is_available():

@@ -14,8 +14,9 @@ from libranet.models.encoder import Encoder, EncoderBlock, StochasticDepth
 from libranet.models.fields import TemporalField
 from libranet.models.libranet import Grids, LiBrANet
 from libranet.models.refiner import Refiner, RefinerBlock
-from libranet.ops import downsample, pad_to_multiple, upsample
+from libranet.ops import downsample, pad_to_multiple
 from libranet.ops.attention_triton import attend
+from libranet.ops.enlarge_triton import enlarge
 from libranet.ops.field_triton import apply_field
 from libranet.ops.residual_norm_triton import residual_norm
 
@@ -42,21 +43,23 @@ def predict(
     centre = small.unflatten(0, distinct.shape[:2])[:, distinct.shape[1] // 2]
     temporal = _mix(model.temporal, _encode(model.temporal.encoder, small), b)
     chromatic = model.chromatic.head(_encode(model.chromatic.encoder, centre))
-    grids = Grids(chromatic.unflatten(1, (2, -1, model.config.bins)), temporal)
+    chromatic = chromatic.unflatten(1, (2, -1, model.config.bins))
 
     carrier = pad_to_multiple(frames[:, t // 2], scale)
     full = (carrier.shape[-2], carrier.shape[-1])
     low = downsample(carrier, (full[0] // scale, full[1] // scale))
-    restored, correction = apply_field(low, grids.chromatic, temporal[:, :, t // 2])
+    restored, correction = apply_field(low, chromatic, temporal[:, :, t // 2])
     residual = _refine(model.refiner, carrier, restored)
-    image = (carrier + upsample(correction, full) + residual).clamp(0.0, 1.0)
-    return Prediction(image[..., :height, :width], grids)
+    image = enlarge(carrier, correction, residual)
+    return Prediction(image[..., :height, :width], Grids(chromatic, temporal))
 
 
 def _encode(encoder: Encoder, x: Tensor) -> Tensor:  # [N, 3, S, S] -> [N, C, s, s]
     for layer in encoder.layers:
         if isinstance(layer, EncoderBlock):
             first, norm, _, second, last = layer.branch
+            assert isinstance(norm, nn.GroupNorm)
+            assert isinstance(last, nn.GroupNorm)
             y = second(_norm(first(x), norm))
             x = _norm(y, last, activate=False, residual=x, keep=_draw_keep(layer.drop_path, len(x), x.device))
         elif isinstance(layer, nn.GroupNorm):
@@ -93,25 +96,25 @@ def _refine(
     refiner: Refiner,
     frame: Tensor,  # [B, 3, H, W]
     restored: Tensor,  # [B, 3, H / scale, W / scale]
-) -> Tensor:  # [B, 3, H, W]
+) -> Tensor:  # [B, 3 * scale^2, H / scale, W / scale]
     detail = _stream(refiner.detail, F.pixel_unshuffle(frame, refiner.scale))
     structure = _stream(refiner.structure, restored)
     x = refiner.join(torch.cat([detail, structure], dim=1))
-    for block in refiner.fusion:
-        x = _refiner_block(block, x)
-    return F.pixel_shuffle(refiner.project(x), refiner.scale)
+    x = _refiner_blocks(refiner.fusion, x)
+    return refiner.project(x)
 
 
 def _stream(stream: nn.Sequential, x: Tensor) -> Tensor:
-    conv, norm, _, *blocks = stream
-    x = _norm(conv(_channels_last(x)), norm)
-    for block in blocks:
-        x = _refiner_block(block, x)
+    conv, norm = stream[0], stream[1]
+    assert isinstance(norm, nn.GroupNorm)
+    return _refiner_blocks(stream, _norm(conv(_channels_last(x)), norm))
+
+
+def _refiner_blocks(layers: nn.Sequential, x: Tensor) -> Tensor:
+    for block in layers:
+        if isinstance(block, RefinerBlock):
+            x = x + block.mix(_norm(block.conv(x), block.norm))
     return x
-
-
-def _refiner_block(block: RefinerBlock, x: Tensor) -> Tensor:
-    return x + block.mix(_norm(block.conv(x), block.norm))
 
 
 def _norm(

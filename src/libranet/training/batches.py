@@ -1,5 +1,7 @@
 """Where training windows come from."""
 
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -7,7 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from libranet.training.haze_draw import HazeConfig, chance, draw_haze, grade_colours, haze_frames, uniform
+from libranet.cuda.support import why_not_device
+from libranet.training.haze_draw import HazeConfig, HazeDraw, chance, draw_haze, grade_colours, haze_frames, uniform
 from libranet.training.photo_bank import COARSE, FINE, PhotoBank
 
 
@@ -45,6 +48,25 @@ class BatchSource(Protocol):
     def batch(self, step: int, share: Share) -> Batch: ...
 
 
+@dataclass(frozen=True)
+class View:
+    """What the camera of each sample sees. Drawn on the CPU; the pictures are on the device."""
+
+    images: Tensor  # [N, 3, Hc, Wc] uint8, the whole bank
+    index: Tensor  # [B], which picture
+    centre: Tensor  # [B, 2]; the canvas spans [-1, 1]
+    half: Tensor  # [B, 2], half the crop's size
+    motion: Tensor  # [B, 4]
+    mirror: Tensor  # [B] of -1 or 1
+    used: Tensor  # [B], share of the canvas's width
+    draw: HazeDraw
+
+    def rows(self, part: slice) -> "View":
+        """The same for some of the samples."""
+        drawn = {name: value[part] for name, value in vars(self).items() if name not in ("images", "draw")}
+        return View(self.images, draw=self.draw.rows(part), **drawn)
+
+
 class HazeOnTheFly:
     """Crops, camera motion, depth and haze, drawn per sample on the device from a bank of clear pictures."""
 
@@ -67,6 +89,11 @@ class HazeOnTheFly:
         self.photos, self.scenes, self.scene_share = photos, scenes, scene_share
         # Without any motion a window is one picture, which the network then encodes once.
         self.distinct = 1 if haze.still == 1 else window
+        self.kernel: Callable[..., tuple[Tensor, Tensor]] | None = None
+        if why_not_device(bank.fine.device) is None:
+            from libranet.cuda.haze_triton import haze_window  # needs Triton
+
+            self.kernel = haze_window
 
     def batch(self, step: int, share: Share) -> Batch:
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + step)
@@ -78,20 +105,44 @@ class HazeOnTheFly:
         draw = draw_haze(self.haze, self.bank.brightness[index], self.bank.has_depth[index], generator)
         noise_seed = int(torch.randint(2**40, (1,), generator=generator))
 
-        rows, device = share.of(n), self.bank.fine.device
-        draw = draw.rows(rows).to(device)
-        camera = (v[rows].to(device) for v in (centre, half, motion, mirror, self.bank.width[index]))
         # A crop that covers more picture lines than it has pixels reads the smaller copy, which is free of aliasing.
         shrink = float(half[:, 1].mean()) * self.bank.fine.shape[-2] / height
         images = self.bank.fine if shrink < 0.5 * (FINE + 1 / COARSE) else self.bank.coarse
-        here = index[rows].to(device)
+        view = View(images, index, centre, half, motion, mirror, self.bank.width[index], draw)
+        make = self._make_step_by_step if self.kernel is None else self._make_at_once
         with torch.no_grad():
-            clear, depth, place = self._look(images[here], self.bank.depth[here], height, width, *camera)
-            clear = grade_colours(clear, draw)
-            hazy, target = haze_frames(clear, depth, place, draw)
-            hazy = self._add_noise(hazy, draw.noise, noise_seed + share.rank)
-            hazy = (hazy * 255).round() / 255  # what a camera stores
-        return Batch(hazy.expand(-1, self.window, -1, -1, -1), target[:, self.distinct // 2].contiguous())
+            return make(view.rows(share.of(n)), (height, width), noise_seed + share.rank)
+
+    def _make_at_once(self, view: "View", size: tuple[int, int], noise_seed: int) -> Batch:
+        assert self.kernel is not None
+        device, d = view.images.device, view.draw
+        columns = (
+            view.centre, view.half, view.motion, view.mirror, view.used, d.beta, d.leftover, d.near, d.gamma,
+            d.prior_share, d.horizon, d.ramp_power, d.relief_share, d.floor, d.airlight, d.light_slope, d.noise,
+            d.saturation, d.lift, d.balance, d.tone,
+        )  # fmt: skip
+        numbers = torch.cat([column.reshape(len(d.near), -1) for column in columns], dim=1).to(device)
+        fields = torch.cat([d.relief, d.patches], dim=1).to(device)
+        index = view.index.to(device)
+        return self._batch(
+            *self.kernel(
+                view.images, self.bank.depth, index, numbers, fields, size, window=self.distinct, seed=noise_seed
+            )
+        )
+
+    def _make_step_by_step(self, view: "View", size: tuple[int, int], noise_seed: int) -> Batch:
+        device = view.images.device
+        draw, here = view.draw.to(device), view.index.to(device)
+        camera = (v.to(device) for v in (view.centre, view.half, view.motion, view.mirror, view.used))
+        clear, depth, place = self._look(view.images[here], self.bank.depth[here], *size, *camera)
+        clear = grade_colours(clear, draw)
+        hazy, target = haze_frames(clear, depth, place, draw)
+        hazy = self._add_noise(hazy, draw.noise, noise_seed)
+        hazy = (hazy * 255).round() / 255  # what a camera stores
+        return self._batch(hazy, target[:, self.distinct // 2].contiguous())
+
+    def _batch(self, hazy: Tensor, clear: Tensor) -> Batch:
+        return Batch(hazy.expand(-1, self.window, -1, -1, -1), clear)
 
     def _choose(self, n: int, generator: torch.Generator) -> Tensor:  # [n] indices into the bank
         rendered = chance(n, self.scene_share, generator)
@@ -164,25 +215,29 @@ class HazeOnTheFly:
 
 
 class OneAhead:
-    """Makes the next batch on a CUDA stream of its own while the current step runs."""
+    """Makes the next batch while the current step runs: in a thread, on a CUDA stream of its own."""
 
     def __init__(self, source: BatchSource) -> None:
         self.source = source
         self.stream = torch.cuda.Stream()
-        self.waiting: tuple[int, Batch] | None = None
+        self.thread = ThreadPoolExecutor(1)
+        self.coming: tuple[int, Future[Batch]] | None = None
 
     def batch(self, step: int, share: Share) -> Batch:
-        if self.waiting is None or self.waiting[0] != step:
-            self._make(step, share)
-        assert self.waiting is not None
-        ready = self.waiting[1]
+        if self.coming is None or self.coming[0] != step:
+            self._begin(step, share)
+        assert self.coming is not None
+        ready = self.coming[1].result()
         current = torch.cuda.current_stream()
         current.wait_stream(self.stream)
         for tensor in (ready.hazy, ready.clear):
             tensor.record_stream(current)
-        self._make(step + 1, share)
+        self._begin(step + 1, share)
         return ready
 
-    def _make(self, step: int, share: Share) -> None:
+    def _begin(self, step: int, share: Share) -> None:
+        self.coming = (step, self.thread.submit(self._make, step, share))
+
+    def _make(self, step: int, share: Share) -> Batch:
         with torch.cuda.stream(self.stream):
-            self.waiting = (step, self.source.batch(step, share))
+            return self.source.batch(step, share)

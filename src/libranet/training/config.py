@@ -62,6 +62,8 @@ class PhotoSourceConfig:
     """Folders of clear photos (JPEG or PNG)."""
     depth: str = ""
     """Folder of depth maps `<folder name>__<photo stem>.png`, 0 near to 255 far; photos without one get priors."""
+    skies: int = 0
+    """How many more times a picture with a sky is used, each with that sky in another colour."""
     scenes: int = 0
     """Procedural scenes to render before training, with exact depth."""
     scene_views: int = 1
@@ -125,7 +127,7 @@ class TrainConfig:
     channels_last: bool = True
     """Memory layout of the network; the faster one on tensor cores."""
     norms: Norms = "fp32"
-    """How GroupNorm computes: as autocast does it, in half precision ("amp"), or by our kernels on CUDA ("fused")."""
+    """How GroupNorm computes in the plain network: as autocast does it, or in half precision ("amp")."""
     compile: bool = False
     """Compile the network with torch.compile, once per crop: minutes at the start, faster steps."""
     pivot: float = 0.0

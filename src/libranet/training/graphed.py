@@ -55,7 +55,8 @@ class GraphedGradients:
             parameter.grad = None  # so that the recording writes gradients instead of adding to them
         torch.cuda.set_rng_state(random_state)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self.pool):
+        # Another thread makes the next batch meanwhile, which must not count as part of the recording.
+        with torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"):
             result = self.compute(fixed)
         recording = _Recording(graph, fixed, [p.grad for p in self.parameters], result)
         self.recordings[batch.distinct.shape] = recording

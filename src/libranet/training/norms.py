@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from libranet.models.libranet import LiBrANet
 
-Norms = Literal["fp32", "amp", "fused"]
+Norms = Literal["fp32", "amp"]
 
 
 class AmpGroupNorm(nn.GroupNorm):
@@ -22,11 +22,7 @@ class AmpGroupNorm(nn.GroupNorm):
 
 
 def use_norms(model: LiBrANet, norms: Norms) -> LiBrANet:
-    """Choose in place: `fp32` as autocast does it, `amp` in half precision, `fused` with GELU in our kernels (CUDA)."""
-    if norms == "fused":
-        from libranet.cuda.training import accelerate_training  # needs Triton
-
-        return accelerate_training(model)
+    """Choose in place: `fp32` as autocast does it, or `amp` in half precision."""
     if norms == "amp":
         for module in model.modules():
             if type(module) is nn.GroupNorm:

@@ -91,6 +91,10 @@ def load_state(
         slots.setdefault(int(index), {})[key] = tensor
     groups = optimiser.state_dict()["param_groups"]
     optimiser.load_state_dict({"state": slots, "param_groups": groups})
+    for parameter, values in optimiser.state.items():
+        for key, value in values.items():
+            if value.shape == parameter.shape:  # in the parameter's memory layout, which a file does not keep
+                values[key] = torch.empty_like(parameter).copy_(value)
     scaler.load_state_dict(json.loads(header["scaler"]))
     torch.set_rng_state(tensors["rng.cpu"])
     if torch.cuda.is_available() and "rng.cuda" in tensors:

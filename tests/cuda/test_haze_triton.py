@@ -1,0 +1,52 @@
+"""Haze on the fly in one kernel against the same step by step."""
+
+import dataclasses
+
+import pytest
+import torch
+from pictures import small_source
+
+from libranet.training.batches import Share
+from libranet.training.haze_draw import HazeConfig
+
+
+def make(device: str, haze: HazeConfig, *, kernel: bool):
+    source = small_source(haze=haze)
+    tensors = {name: getattr(source.bank, name).to(device) for name in ("fine", "coarse", "depth")}
+    source.bank = dataclasses.replace(source.bank, **tensors)
+    source.kernel = None
+    if kernel:
+        from libranet.cuda.haze_triton import haze_window
+
+        source.kernel = haze_window
+    return source
+
+
+@pytest.mark.parametrize("step", [0, 1])  # a square crop and a wide one
+def test_matches_step_by_step(device: str, step: int) -> None:
+    haze = HazeConfig(noise=0.0, motion=0.05, patches=1.0, leftover=1.0, dull=1.0, vary=0.7, regimes=0.3)
+    ours, plain = (make(device, haze, kernel=kernel).batch(step, Share()) for kernel in (True, False))
+    torch.testing.assert_close(ours.clear, plain.clear, atol=1e-4, rtol=0)
+    off = (ours.hazy - plain.hazy).abs() * 255
+    assert off.max() < 1.01  # a value on the edge of two bytes may round either way
+    assert (off > 0.01).float().mean() < 0.01
+
+
+def test_a_still_window_is_one_picture(device: str) -> None:
+    batch = make(device, HazeConfig(noise=0.0, still=1.0), kernel=True).batch(0, Share())
+    plain = make(device, HazeConfig(noise=0.0, still=1.0), kernel=False).batch(0, Share())
+    assert batch.hazy.shape == plain.hazy.shape
+    assert batch.distinct.shape[1] == 1
+    assert ((batch.hazy - plain.hazy).abs() * 255).max() < 1.01
+
+
+def test_noise_has_the_drawn_strength(device: str) -> None:
+    quiet, loud = (make(device, HazeConfig(noise=noise), kernel=True) for noise in (0.0, 0.012))
+    a, b = (source.batch(0, Share()) for source in (quiet, loud))
+    assert torch.equal(a.clear, b.clear)
+    middle = ((a.hazy > 0.1) & (a.hazy < 0.9)).float()
+    spread = (((b.hazy - a.hazy) * middle).square().sum((1, 2, 3, 4)) / middle.sum((1, 2, 3, 4))).sqrt()
+    assert (spread < 0.016).all()
+    assert (spread > 0.002).any()
+    assert torch.equal(b.hazy, loud.batch(0, Share()).hazy)
+    assert not torch.equal(b.hazy[0, 0], b.hazy[0, 1])
