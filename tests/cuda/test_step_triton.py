@@ -43,34 +43,21 @@ def plain_stream(net: LiBrANet, clip: torch.Tensor, lookahead: int | None) -> to
 
 
 @pytest.mark.parametrize(
-    ("settings", "fused_tail"),
+    "settings",
     [
-        pytest.param({}, True, id="latency", marks=pytest.mark.slow),
-        pytest.param({"lookahead": 0}, False, id="live", marks=pytest.mark.slow),
-        pytest.param({"batch": 2, "overlap": True}, False, id="throughput"),
+        pytest.param({}, id="latency", marks=pytest.mark.slow),
+        pytest.param({"lookahead": 0}, id="live", marks=pytest.mark.slow),
+        pytest.param({"batch": 2, "overlap": True}, id="throughput"),
     ],
 )
-def test_matches_the_plain_stream(device: str, net: LiBrANet, settings: dict[str, Any], fused_tail: bool) -> None:
+def test_matches_the_plain_stream(device: str, net: LiBrANet, settings: dict[str, Any]) -> None:
     from libranet.cuda.refiner import Tiles
     from libranet.cuda.step import FusedStep
     from libranet.ops.conv_triton import ConvTile
 
     clip = torch.randint(0, 256, (3, 17, 18, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
     tile = ConvTile(4, 16, 16)
-    new = not fused_tail
-    tiles = Tiles(
-        tile,
-        tile,
-        tile,
-        tile,
-        fuse_tail=fused_tail,
-        wide_cells=new,
-        structure_steps=2 if new else 1,
-        product_tail=new,
-        tail=(32, 4) if new else (64, 4),
-        structure_apply=(64, 4) if new else (256, 8),
-    )
-    step = FusedStep(net, height=17, width=18, device=device, tiles=tiles, **settings)
+    step = FusedStep(net, height=17, width=18, device=device, tiles=Tiles(tile, tile, tile, tile), **settings)
     batch = step.plan.batch
 
     got = [step.push(clip[i : i + batch].to(device)).clone() for i in range(0, len(clip), batch)]
