@@ -8,13 +8,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from gpu_sections.timing import perturbed_net, random_frames
 from gpu_sections.tune import CONV_TILES, POINT_TILES
+from libranet.cuda.encoders import FusedEncoders
 from libranet.cuda.refiner import Tiles
 from libranet.cuda.support import can_hold_weights
-from libranet.ops import field_torch, frame_torch, group_norm_torch
+from libranet.ops import downsample, field_torch, frame_torch, group_norm_torch
 from libranet.ops.conv_triton import ConvTile, conv3x3_out, held_tiles, pack_weight, tile_count
 from libranet.ops.field_triton import apply_field_out
-from libranet.ops.frame_triton import band, finish_frame_out, read_cells_out, reduce_rows_out
+from libranet.ops.frame_triton import finish_frame_out, read_cells_out
 from libranet.ops.group_norm_triton import group_norm_gelu
 from libranet.ops.pointwise_triton import (
     PointTile,
@@ -132,12 +134,25 @@ def check_cells() -> float:
     return max(error(low, want_low), error(cells, want_cells))
 
 
-def check_rows() -> float:
-    ring, picked = _ring(80, 75)
-    matrix = frame_torch.resize_matrix(320, 64, DEVICE)
-    out = poison(2, 3, 64, 300)
-    reduce_rows_out(ring, *band(matrix), out, first=2)
-    return error(out, torch.einsum("bhwc,hi->bciw", ring[picked].float() / 255, matrix))
+def check_encoders(batch: int) -> float:
+    """Both fields of the network with random weights, from 8-bit frames to grids and planes."""
+    net = perturbed_net().to(DEVICE)
+    assert net.chromatic is not None
+    assert net.temporal is not None
+    frames = random_frames(batch, 640, 360).to(DEVICE)
+    encoders = FusedEncoders(
+        net.chromatic, net.temporal, batch=batch, ring=batch, frame_size=(360, 640), size=256,
+        device=torch.device(DEVICE),
+    )  # fmt: skip
+    windows = torch.randint(0, batch, (batch, 5), device=DEVICE)
+    encoders.read(frames, 0)
+    encoders.encode(0)
+    encoders.colour(0)
+    encoders.mix(windows)
+    with torch.no_grad():
+        small = downsample(frames.permute(0, 3, 1, 2) / 255.0, (256, 256)) * 2.0 - 1.0
+        plane = net.temporal.mix(net.temporal.encode(small)[windows], centre_only=True)[:, :, 0]
+        return max(error(encoders.chroma, net.chromatic(small)), error(encoders.plane, plane))
 
 
 def check_finish(cut: tuple[int, int] = (32, 4)) -> float:
@@ -192,8 +207,9 @@ def all_checks(tiles: list[ConvTile], points: list[PointTile]) -> list[tuple[str
     checks += [(f"norm+gelu+mix {p}", lambda t=p: check_point(t, mixed=True), 2e-3) for p in points]
     checks.append((f"norm+gelu {points[0]}", lambda: check_point(points[0], mixed=False), 2e-3))
     checks += [("structure stem", check_structure, 2e-3), ("read cells", check_cells, 1e-5)]
-    checks += [("encoder rows", check_rows, 1e-3), ("finish", check_finish, 0.02)]
+    checks.append(("finish", check_finish, 0.02))
     checks.append(("colour field", check_field, 1e-4))
+    checks += [(f"encoders, batch {batch}", lambda b=batch: check_encoders(b), 1e-2) for batch in (1, 8)]
     for channels in (24, 192):
         checks.append((f"groupnorm {channels}", lambda c=channels: check_group_norm(c, gradients=False), 1e-3))
         checks.append((f"groupnorm {channels} grad", lambda c=channels: check_group_norm(c, gradients=True), 1e-3))

@@ -15,22 +15,19 @@ from libranet.ops.pointwise_triton import fold_sums_out
 
 def stages_of(step: FusedStep) -> dict[str, Callable[[], object]]:
     """The step's stages in the order they run."""
-    refiner, b, frames = step.refiner, step.buffers, step.frames
-    small = step.input.read(frames, 0)
-    chroma, strength = step.chroma_of(0), step.strength
-    window = step.window_features(0)
-    plane = step.temporal.mix(window)
+    refiner, b, frames, encoders = step.refiner, step.buffers, step.frames, step.encoders
+    chroma, strength, windows = step.chroma_of(0), step.strength, step.windows[0]
     block = refiner.fusion_blocks[0]
     count = 8 * b.shape[1] * b.shape[2]
     sums = refiner.sums_of(refiner.tiles.block, b)
     return {
-        "encoder input": lambda: step.input.read(frames, 0),
-        "chromatic encoder + head": lambda: step.chromatic(small),
-        "temporal encoder": lambda: step.temporal.encode(small),
-        "temporal mix + head": lambda: step.temporal.mix(window),
+        "encoder input": lambda: encoders.read(frames, 0),
+        "both encoders": lambda: encoders.encode(0),
+        "chromatic head": lambda: encoders.colour(0),
+        "temporal mix + head": lambda: encoders.mix(windows),
         "read frames (down + cells)": lambda: read_cells_out(frames, b.low, b.cells),
         "detail stream": lambda: refiner.run_detail(b),
-        "colour field": lambda: refiner.run_field(chroma, plane, strength, b),
+        "colour field": lambda: refiner.run_field(chroma, encoders.plane, strength, b),
         "structure stream": lambda: refiner.run_structure(b),
         "join + fusion": lambda: refiner.run_fusion(b),
         "project + write": lambda: refiner.write_frames(frames, 0, strength, step.out[0], b),
@@ -60,15 +57,14 @@ def run(*, quick: bool, tiles: Tiles | None = None, cases: list[tuple[str, int]]
         try:
             step = FusedStep(net, height=height, width=width, batch=batch, tiles=tiles, graphs=False)
             step.frames.copy_(random_frames(1, width, height).expand_as(step.frames))
-            with torch.backends.cudnn.flags(enabled=True, benchmark=True):
-                step._work(0)
-                for stage, work in stages_of(step).items():
-                    try:
-                        rows[stage] = round(graph_ms(work, inner=3, repeats=7) / batch, 4)
-                    except Exception as problem:
-                        traceback.print_exc()
-                        rows[stage] = repr(problem)[:100]
-                    print(name, batch, stage, rows[stage], flush=True)
+            step._work(0)
+            for stage, work in stages_of(step).items():
+                try:
+                    rows[stage] = round(graph_ms(work, inner=3, repeats=7) / batch, 4)
+                except Exception as problem:
+                    traceback.print_exc()
+                    rows[stage] = repr(problem)[:100]
+                print(name, batch, stage, rows[stage], flush=True)
             del step
         except Exception as problem:
             traceback.print_exc()

@@ -22,6 +22,8 @@ def test_shipped_network_is_covered() -> None:
         ({"refiner_width": 48}, "width is 48"),
         ({"refiner_mix_kernel": 3}, "mix kernel is 3"),
         ({"bins": 6}, "6 colour bins"),
+        ({"attention_heads": 6}, "6 attention heads"),
+        ({"head_hidden": 270}, "270 wide"),
         ({"temporal_field": False}, "no temporal field"),
     ],
 )

@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from libranet.ops import downsample, frame_torch
+from libranet.ops import frame_torch
 
 H, W = 5, 18  # cells
 
@@ -33,16 +33,6 @@ def test_read_cells(ring: torch.Tensor) -> None:
     want_low, want_cells = frame_torch.read_cells(ring[[2, 0]])
     torch.testing.assert_close(low, want_low, atol=1e-6, rtol=1e-6)
     assert torch.equal(cells, want_cells)
-
-
-def test_encoder_rows(ring: torch.Tensor) -> None:
-    from libranet.ops.frame_triton import band, reduce_rows_out
-
-    start, weights = band(frame_torch.resize_matrix(4 * H, 8, ring.device))
-    out = torch.full((2, 3, 8, 4 * W), float("nan"), device=ring.device).half()
-    reduce_rows_out(ring, start, weights, out, first=2)
-    reference = downsample(ring[[2, 0]].permute(0, 3, 1, 2) / 255.0, (8, 4 * W))
-    torch.testing.assert_close(out.float(), reference, atol=5e-4, rtol=1e-3)
 
 
 @pytest.mark.parametrize("strength", [0.0, 0.7])

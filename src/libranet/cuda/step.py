@@ -15,7 +15,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from libranet.cuda.encoders import EncoderInput, FusedChromatic, FusedTemporal
+from libranet.cuda.encoders import FusedEncoders
 from libranet.cuda.plan import StepPlan
 from libranet.cuda.refiner import FusedRefiner, RefinerBuffers, Tiles
 from libranet.cuda.support import why_not_network
@@ -67,22 +67,23 @@ class FusedStep:
         self.size = (height, width)
         self.plan = StepPlan(batch, lookahead, radius, overlap)
         self.refiner = FusedRefiner(model.refiner, self.device, tiles)
-        self.chromatic = FusedChromatic(model.chromatic, self.device)
-        self.temporal = FusedTemporal(model.temporal, self.device)
-
         side = config.encoder_size >> len(config.encoder_widths)
         padded = (height + -height % 4, width + -width % 4)
         ring = self.plan.ring
         self.frames = torch.zeros(self.plan.frame_ring, *padded, 3, dtype=torch.uint8, device=self.device)
-        self.features = torch.zeros(
-            ring, config.encoder_widths[-1], side, side, dtype=torch.float16, device=self.device
+        self.encoders = FusedEncoders(
+            model.chromatic,
+            model.temporal,
+            batch=batch,
+            ring=ring,
+            frame_size=padded,
+            size=config.encoder_size,
+            device=self.device,
         )
-        self.chroma = torch.zeros(ring, 2, 12, config.bins, side, side, dtype=torch.float16, device=self.device)
         self.out = torch.zeros(2, batch, *padded, 3, dtype=torch.uint8, device=self.device)
         self.windows = torch.zeros(ring // batch, batch, config.window, dtype=torch.long, device=self.device)
         self._written: dict[int, list[list[int]]] = {}
         self.strength = torch.tensor([strength], dtype=torch.float32, device=self.device)
-        self.input = EncoderInput(batch, *padded, config.encoder_size, self.device)
         self.buffers = RefinerBuffers(
             batch,
             *padded,
@@ -164,60 +165,48 @@ class FusedStep:
     @torch.no_grad()
     def _work(self, place: int) -> None:
         """Everything a step does at one place in the ring."""
-        plan, buffers, frames = self.plan, self.buffers, self.frames
+        plan, buffers, frames, encoders = self.plan, self.buffers, self.frames, self.encoders
         slot = place * plan.batch
         first = (slot - plan.delay) % plan.ring
-        new = slice(slot, slot + plan.batch)
-        needs_new = plan.delay < plan.batch
         start = self._mark()
-        plane: list[Tensor] = []
 
-        def read_input() -> None:
-            self.input.read(frames, slot % plan.frame_ring)
+        def encode() -> None:
+            encoders.read(frames, slot % plan.frame_ring)
+            encoders.encode(slot)
 
-        def encode_temporal() -> None:
-            self.features[new].copy_(self.temporal.encode(self.input.small))
+        def mix() -> None:
+            encoders.mix(self.windows[place])
 
-        def mix_windows() -> None:
-            plane.append(self.temporal.mix(self.window_features(place)))
-
-        def encode_chromatic() -> None:
-            self.chroma[new].copy_(self.chromatic(self.input.small))
+        def colour() -> None:
+            encoders.colour(slot)
 
         # The mix comes first where it waits for nothing, so that the colour field is never kept waiting by an encoder.
         if plan.overlap:
-            mixed = self._beside(0, start, mix_windows)
-            read = self._beside(0, None, read_input)
-            encoded = self._beside(0, None, encode_temporal)
+            mixed = self._beside(0, start, mix)
+            self._beside(0, None, encode)
+            coloured = self._beside(0, None, colour)
         else:
-            read = self._beside(0, start, read_input)
-            self._beside(0, None, encode_temporal)
-            encoded = mixed = self._beside(0, None, mix_windows)
-        coloured = self._beside(1, read, encode_chromatic)
+            encoded = self._beside(0, start, encode)
+            coloured = self._beside(1, encoded, colour)
+            mixed = self._beside(0, None, mix)
 
         self.refiner.read_frames(frames, first % plan.frame_ring, buffers)
         self.refiner.run_detail(buffers)
         self._wait(mixed)
-        if needs_new:
+        if plan.delay < plan.batch:  # the grids of frames that came with this step
             self._wait(coloured)
-        self.refiner.run_field(self.chroma_of(first), plane[0], self.strength, buffers)
+        self.refiner.run_field(self.chroma_of(first), encoders.plane, self.strength, buffers)
         self.refiner.run_structure(buffers)
         self.refiner.run_fusion(buffers)
         self.refiner.write_frames(frames, first % plan.frame_ring, self.strength, self.out[place % 2], buffers)
-        self._wait(encoded)
         self._wait(coloured)
-
-    def window_features(self, place: int) -> Tensor:  # [B, T, C, gh, gw]
-        """Temporal features of the windows that a step at this place restores."""
-        windows = self.windows[place]
-        return self.features.index_select(0, windows.flatten()).unflatten(0, windows.shape)
 
     def chroma_of(self, first: int) -> Tensor:  # [B, 2, 12, bins, gh, gw]
         """Chromatic grids of B frames of the ring."""
-        end = first + self.plan.batch
+        chroma, end = self.encoders.chroma, first + self.plan.batch
         if end <= self.plan.ring:
-            return self.chroma[first:end]
-        return torch.cat([self.chroma[first:], self.chroma[: end - self.plan.ring]])
+            return chroma[first:end]
+        return torch.cat([chroma[first:], chroma[: end - self.plan.ring]])
 
     def _mark(self) -> torch.cuda.Event | None:
         if not self._cuda:
@@ -246,9 +235,8 @@ class FusedStep:
         graphs: list[torch.cuda.CUDAGraph] = []
         main = torch.cuda.Stream(self.device)
         main.wait_stream(torch.cuda.current_stream(self.device))
-        with torch.cuda.stream(main), torch.backends.cudnn.flags(enabled=True, benchmark=True):
-            for _ in range(2):  # compile kernels and choose convolution algorithms outside of the capture
-                self._work(0)
+        with torch.cuda.stream(main):
+            self._work(0)  # compile kernels outside of the capture
             torch.cuda.synchronize(self.device)
             pool = None
             for place in range(self.plan.ring // self.plan.batch):

@@ -29,6 +29,11 @@ def why_not_network(config: LiBrANetConfig) -> str | None:
         (config.scale != 4, f"its scale is {config.scale}, not 4"),
         (config.refiner_mix_kernel != 1, f"its mix kernel is {config.refiner_mix_kernel}, not 1"),
         (width not in (16, 32, 64, 128), f"its refiner width is {width}, not 16, 32, 64 or 128"),
+        (
+            config.attention_heads.bit_count() != 1,
+            f"{config.attention_heads} attention heads are not a power of two",
+        ),
+        (config.head_hidden % 8 != 0, f"its heads are {config.head_hidden} wide, not a multiple of 8"),
         (config.bins & (config.bins - 1) != 0, f"it has {config.bins} colour bins, not a power of two"),
         (_side(config) & (_side(config) - 1) != 0, f"its grids are {_side(config)} wide, not a power of two"),
     )

@@ -86,35 +86,6 @@ def _cells_kernel(
     tl.store(place, (bytes_.to(tl.float32) * (1.0 / 256.0)).to(tl.float16), mask=x < width)
 
 
-@triton.jit(do_not_specialize=["height", "width", "size", "first", "ring"])
-def _rows_kernel(
-    frame_ptr,  # [ring, H, W, 3] uint8
-    start_ptr,  # [size] int32, first input row of each output row
-    weight_ptr,  # [size, TAPS] fp32
-    out_ptr,  # [B, 3, size, W] fp16
-    height, width, size, first, ring,
-    TAPS: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    """Antialiased reduction along the height to the encoder's size."""
-    b, i = tl.program_id(2), tl.program_id(1)
-    x = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    inside = x < width
-    frame_ptr += ((first + b) % ring).to(tl.int64) * height * width * 3
-    start = tl.load(start_ptr + i)
-    red = tl.zeros((BLOCK,), tl.float32)
-    green, blue = red, red
-    for t in range(TAPS):
-        weight = tl.load(weight_ptr + i * TAPS + t)
-        place = frame_ptr + tl.minimum(start + t, height - 1) * width * 3 + x * 3
-        red += weight * tl.load(place, mask=inside, other=0).to(tl.float32)
-        green += weight * tl.load(place + 1, mask=inside, other=0).to(tl.float32)
-        blue += weight * tl.load(place + 2, mask=inside, other=0).to(tl.float32)
-    place = out_ptr + (b * 3 * size + i) * width + x
-    tl.store(place, (red * (1.0 / 255.0)).to(tl.float16), mask=inside)
-    tl.store(place + size * width, (green * (1.0 / 255.0)).to(tl.float16), mask=inside)
-    tl.store(place + 2 * size * width, (blue * (1.0 / 255.0)).to(tl.float16), mask=inside)
-
-
 @triton.jit
 def _finish_cells(
     residual,  # [BLOCK, 64] fp32
@@ -182,36 +153,6 @@ def read_cells_out(
     _cells_kernel[(triton.cdiv(width, 64), height, b)](
         frames, cells, height, width, first, frames.shape[0], BLOCK=64, num_warps=4
     )
-
-
-def band(
-    matrix: Tensor,  # [size in, size out]
-) -> tuple[Tensor, Tensor]:  # [size out] int32, [size out, taps] fp32
-    """The non-zero band of a resize matrix: where each output begins to read, and its weights from there on."""
-    columns = matrix.T
-    start = (columns != 0).int().argmax(dim=1)
-    last = columns.shape[1] - 1 - (columns.flip(1) != 0).int().argmax(dim=1)
-    taps = int((last - start).max()) + 1
-    at = start[:, None] + torch.arange(taps, device=matrix.device)
-    weights = columns.gather(1, at.clamp_max(columns.shape[1] - 1)) * (at < columns.shape[1])
-    return start.int(), weights.contiguous()
-
-
-def reduce_rows_out(
-    frames: Tensor,  # [ring, H, W, 3] uint8
-    start: Tensor,  # [size] int32
-    weights: Tensor,  # [size, taps] fp32
-    out: Tensor,  # [B, 3, size, W] fp16, written
-    *,
-    first: int = 0,
-) -> None:
-    """Reduce B frames of a ring along their height, by the band of a resize matrix."""
-    ring, height, width, _ = frames.shape
-    b, _, size, _ = out.shape
-    _rows_kernel[(triton.cdiv(width, 256), size, b)](
-        frames, start, weights, out, height, width, size, first, ring,
-        TAPS=weights.shape[1], BLOCK=256, num_warps=4,
-    )  # fmt: skip
 
 
 def finish_frame_out(
