@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 import torch
-from pictures import small_source
 
+from clear_pictures import small_source
 from libranet.training.batches import Share
 from libranet.training.haze_draw import HazeConfig
 

@@ -1,8 +1,8 @@
 import dataclasses
 
 import torch
-from pictures import coloured_blocks, small_bank, small_source
 
+from clear_pictures import coloured_blocks, small_bank, small_source
 from libranet.haze.regimes import REGIMES
 from libranet.training.batches import HazeOnTheFly, Share
 from libranet.training.haze_draw import HazeConfig

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import safetensors.torch
 import torch
-from pictures import small_source
 
+from clear_pictures import small_source
 from libranet.errors import CheckpointError, InputError
 from libranet.models import load_model, read_checkpoint_info
 from libranet.training.batches import Batch, Share
@@ -136,7 +136,7 @@ GLOO_WORKER = """
 import sys, torch, dataclasses
 sys.path[:0] = {paths!r}
 from test_loop import CONFIG, TINY
-from pictures import small_source
+from clear_pictures import small_source
 from libranet.training.haze_draw import HazeConfig
 from libranet.training.loop import Trainer
 from libranet.training.processes import join_processes, leave_processes, average_gradients

@@ -1,7 +1,7 @@
 import numpy as np
 import torch
-from pictures import coloured_blocks
 
+from clear_pictures import coloured_blocks
 from libranet.training.photo_bank import load_bank, recolour_skies
 
 
