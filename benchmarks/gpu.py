@@ -5,8 +5,8 @@
 
 Every section runs in a process of its own under a time limit, so that a failing or hanging kernel costs only its own
 rows. What is not timed (checks, accuracy, compiling variants ahead) runs side by side first. The first form tunes tiles
-and times every stage; `--final` compares the defaults with alternatives, the plain network and training variants in 190
-seconds. Both leave gpu.json, gpu.txt and the scaling plot in the folder and print the summary last.
+and times every stage; `--final` times the defaults, the plain network and training variants. Both leave gpu.json,
+gpu.txt and the scaling plot in the folder and print the summary last.
 """
 
 import argparse
@@ -54,9 +54,9 @@ def run_all(work: Path, schedule: Schedule, *, quick: bool, budget: float) -> di
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="folder for the numbers and the plot")
-    parser.add_argument("--final", action="store_true", help="defaults against alternatives, baselines, training")
+    parser.add_argument("--final", action="store_true", help="the defaults, baselines, training")
     parser.add_argument("--quick", action="store_true", help="fewer variants and sizes")
-    parser.add_argument("--budget", type=float, default=180.0, help="seconds for everything")
+    parser.add_argument("--budget", type=float, default=150.0, help="seconds for everything")
     parser.add_argument("--only", nargs="*", choices=list(SECTIONS), help="sections to run")
     parser.add_argument("--section", choices=list(SECTIONS), help=argparse.SUPPRESS)
     parser.add_argument("--part", type=int, default=0, help=argparse.SUPPRESS)

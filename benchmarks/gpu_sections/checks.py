@@ -9,10 +9,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from gpu_sections.tune import CONV_TILES, POINT_TILES
+from libranet.cuda.refiner import Tiles
+from libranet.cuda.support import can_hold_weights
 from libranet.ops import field_torch, frame_torch, group_norm_torch
-from libranet.ops.conv_triton import ConvTile, conv3x3_out, pack_weight, tile_count
+from libranet.ops.conv_triton import ConvTile, conv3x3_out, held_tiles, pack_weight, tile_count
 from libranet.ops.field_triton import apply_field_out
-from libranet.ops.frame_triton import band, finish_frame_out, project_frame_out, read_cells_out, reduce_rows_out
+from libranet.ops.frame_triton import band, finish_frame_out, read_cells_out, reduce_rows_out
 from libranet.ops.group_norm_triton import group_norm_gelu
 from libranet.ops.pointwise_triton import (
     PointTile,
@@ -37,16 +39,39 @@ def error(out: Tensor, reference: Tensor) -> float:
 
 
 def check_conv(tile: ConvTile, cin: int) -> float:
-    b, h, w, cout = 2, 22, 150, 64
-    x = torch.randn(b, h, w, cin, device=DEVICE).half()
-    weight = torch.randn(cout, cin, 3, 3, device=DEVICE) * 0.05
-    bias = torch.randn(cout, device=DEVICE)
-    out, sums = poison(b, h, w, cout), poison(b, tile_count(tile, h, w), 2, 8, dtype=torch.float32)
+    x, weight, bias = _conv_inputs(cin)
+    b, h, w, _ = x.shape
+    out, sums = poison(b, h, w, 64), poison(b, tile_count(tile, h, w), 2, 8, dtype=torch.float32)
     conv3x3_out(x, pack_weight(weight), out, bias=bias, sums=sums, tile=tile)
+    return _conv_error(x, weight, bias, out, sums)
+
+
+def check_held_conv(cin: int, *, with_sums: bool) -> float:
+    """As the refiner uses it: sums without a bias, or a bias without sums."""
+    from libranet.ops.conv_gluon import conv3x3_held_out
+
+    x, weight, bias = _conv_inputs(cin)
+    b, h, w, _ = x.shape
+    out, sums = poison(b, h, w, 64), poison(b, held_tiles(h, w), 2, 8, dtype=torch.float32)
+    bias = bias.zero_() if with_sums else bias
+    shift, partial = (None, sums) if with_sums else (bias, None)
+    conv3x3_held_out(x, pack_weight(weight), out, bias=shift, sums=partial)
+    return _conv_error(x, weight, bias, out, partial)
+
+
+def _conv_inputs(cin: int) -> tuple[Tensor, Tensor, Tensor]:
+    x = torch.randn(2, 22, 150, cin, device=DEVICE).half()
+    return x, torch.randn(64, cin, 3, 3, device=DEVICE) * 0.05, torch.randn(64, device=DEVICE)
+
+
+def _conv_error(x: Tensor, weight: Tensor, bias: Tensor, out: Tensor, sums: Tensor | None) -> float:
     reference = F.conv2d(x.double().permute(0, 3, 1, 2), weight.half().double(), bias.double(), padding=1)
+    worst = error(out, reference.permute(0, 2, 3, 1))
+    if sums is None:
+        return worst
     groups = reference.unflatten(1, (8, -1))
     totals = torch.stack([groups.sum((2, 3, 4)), groups.square().sum((2, 3, 4))], dim=1)
-    return max(error(out, reference.permute(0, 2, 3, 1)), error(sums.double().sum(1), totals))
+    return max(worst, error(sums.double().sum(1), totals))
 
 
 def check_fold() -> float:
@@ -58,7 +83,8 @@ def check_fold() -> float:
     return error(fold, group_norm_torch.fold_sums(sums, weight, bias, 1500))
 
 
-def check_point(tile: PointTile, *, mixed: bool) -> float:
+def check_point(tile: PointTile | None, *, mixed: bool) -> float:
+    """Without a tile, the kernel that holds its weights, `skip` overwritten as in the last block of the fusion."""
     b, h, w, c = 2, 21, 75, 64
     raw, skip = (torch.randn(b, h, w, c, device=DEVICE).half() for _ in range(2))
     fold = torch.randn(b, 2, c, device=DEVICE)
@@ -66,19 +92,26 @@ def check_point(tile: PointTile, *, mixed: bool) -> float:
     wide = poison(b, h, w, 2 * c)
     reference = F.gelu(raw.float() * fold[:, 0, None, None] + fold[:, 1, None, None])
     if mixed:
-        normalise_mix_out(raw, fold, wide[..., c:], skip=skip, mix=mix, mix_bias=mix_bias, tile=tile)
         reference = skip.float() + reference @ mix.float().T + mix_bias
+    if tile is None:
+        from libranet.ops.pointwise_gluon import normalise_mix_held_out
+
+        normalise_mix_held_out(raw, fold, wide[..., c:], skip=skip, mix=mix, mix_bias=mix_bias)
+        normalise_mix_held_out(raw, fold, skip, skip=skip, mix=mix, mix_bias=mix_bias)
+        assert torch.equal(skip, wide[..., c:]), "differs when it overwrites its input"
+    elif mixed:
+        normalise_mix_out(raw, fold, wide[..., c:], skip=skip, mix=mix, mix_bias=mix_bias, tile=tile)
     else:
         normalise_mix_out(raw, fold, wide[..., c:], tile=tile)
     assert wide[..., :c].isnan().all(), "wrote outside of its slice"
     return error(wide[..., c:], reference)
 
 
-def check_structure(steps: int = 1, cut: tuple[int, int] = (256, 8)) -> float:
+def check_structure(cut: tuple[int, int] = (128, 4)) -> float:
     small, weight = torch.rand(2, 3, 21, 75, device=DEVICE), torch.randn(64, 3, 3, 3, device=DEVICE) * 0.2
     raw = F.conv2d(small.half().float(), weight.half().float(), padding=1)
-    sums = poison(2, structure_tiles(21, 75, steps), 2, 8, dtype=torch.float32)
-    structure_sums_out(small, pack_structure_weight(weight), sums, steps=steps)
+    sums = poison(2, structure_tiles(21, 75), 2, 8, dtype=torch.float32)
+    structure_sums_out(small, pack_structure_weight(weight), sums)
     groups = raw.double().unflatten(1, (8, -1))
     totals = torch.stack([groups.sum((2, 3, 4)), groups.square().sum((2, 3, 4))], dim=1)
     fold, out = torch.randn(2, 2, 64, device=DEVICE), poison(2, 21, 75, 64)
@@ -91,13 +124,12 @@ def _ring(h: int, w: int) -> tuple[Tensor, list[int]]:
     return torch.randint(0, 256, (3, 4 * h, 4 * w, 3), dtype=torch.uint8, device=DEVICE), [2, 0]
 
 
-def check_cells(channels: int = 48) -> float:
+def check_cells() -> float:
     ring, picked = _ring(21, 75)
-    low, cells = poison(2, 3, 21, 75, dtype=torch.float32), poison(2, 21, 75, channels)
+    low, cells = poison(2, 3, 21, 75, dtype=torch.float32), poison(2, 21, 75, 64)
     read_cells_out(ring, low, cells, first=2)
     want_low, want_cells = frame_torch.read_cells(ring[picked])
-    rows = F.pad(want_cells.unflatten(3, (4, 12)), (0, channels // 4 - 12)).flatten(3)
-    return max(error(low, want_low), error(cells, rows))
+    return max(error(low, want_low), error(cells, want_cells))
 
 
 def check_rows() -> float:
@@ -108,7 +140,7 @@ def check_rows() -> float:
     return error(out, torch.einsum("bhwc,hi->bciw", ring[picked].float() / 255, matrix))
 
 
-def check_finish(tile: ConvTile | None, *, enlarge: Tensor | None = None, cut: tuple[int, int] = (64, 4)) -> float:
+def check_finish(cut: tuple[int, int] = (32, 4)) -> float:
     """Bytes differ by at most one, where a sum lies within rounding of a half."""
     h, w = 21, 75
     ring, picked = _ring(h, w)
@@ -118,10 +150,7 @@ def check_finish(tile: ConvTile | None, *, enlarge: Tensor | None = None, cut: t
     packed, bias = frame_torch.pack_project(weight, torch.randn(48, device=DEVICE) * 0.05)
     raw = F.conv2d(x.double().permute(0, 3, 1, 2), packed.half().double(), bias.double(), padding=1)
     residual = raw.permute(0, 2, 3, 1).half()
-    if tile is None:
-        finish_frame_out(ring, residual.contiguous(), delta, strength, out, first=2, enlarge=enlarge, cut=cut)
-    else:
-        project_frame_out(x, pack_weight(packed), bias, ring, delta, strength, out, first=2, tile=tile)
+    finish_frame_out(ring, residual.contiguous(), delta, strength, out, first=2, cut=cut)
     reference = frame_torch.finish_frame(ring[picked], residual, delta, 0.7)
     difference = (out.int() - reference.int()).abs()
     assert difference.max() <= 1, f"bytes differ by up to {int(difference.max())}"
@@ -150,17 +179,20 @@ def check_group_norm(channels: int, *, gradients: bool) -> float:
     return max(error(a, b) for a, b in pairs)
 
 
-def all_checks() -> list[tuple[str, Callable[[], float], float]]:
+def all_checks(tiles: list[ConvTile], points: list[PointTile]) -> list[tuple[str, Callable[[], float], float]]:
     """Name, check, largest error allowed."""
     checks: list[tuple[str, Callable[[], float], float]] = []
-    checks += [(f"conv 64 {tile}", lambda t=tile: check_conv(t, 64), 2e-3) for tile in CONV_TILES]
-    checks += [(f"conv {cin} {CONV_TILES[0]}", lambda c=cin: check_conv(CONV_TILES[0], c), 2e-3) for cin in (48, 128)]
+    checks += [(f"conv 64 {tile}", lambda t=tile: check_conv(t, 64), 2e-3) for tile in tiles]
+    checks.append((f"conv 128 {tiles[0]}", lambda: check_conv(tiles[0], 128), 2e-3))
+    if DEVICE == "cuda" and can_hold_weights(64, torch.device(DEVICE)):
+        checks.append(("conv 64 held, sums", lambda: check_held_conv(64, with_sums=True), 2e-3))
+        checks += [(f"conv {c} held, bias", lambda c=c: check_held_conv(c, with_sums=False), 2e-3) for c in (64, 128)]
+        checks.append(("norm+gelu+mix held", lambda: check_point(None, mixed=True), 2e-3))
     checks.append(("fold", check_fold, 1e-4))
-    checks += [(f"norm+gelu+mix {p}", lambda t=p: check_point(t, mixed=True), 2e-3) for p in POINT_TILES]
-    checks.append((f"norm+gelu {POINT_TILES[0]}", lambda: check_point(POINT_TILES[0], mixed=False), 2e-3))
+    checks += [(f"norm+gelu+mix {p}", lambda t=p: check_point(t, mixed=True), 2e-3) for p in points]
+    checks.append((f"norm+gelu {points[0]}", lambda: check_point(points[0], mixed=False), 2e-3))
     checks += [("structure stem", check_structure, 2e-3), ("read cells", check_cells, 1e-5)]
-    checks += [("encoder rows", check_rows, 1e-3), ("finish", lambda: check_finish(None), 0.02)]
-    checks.append((f"project+finish {CONV_TILES[0]}", lambda: check_finish(CONV_TILES[0]), 0.05))
+    checks += [("encoder rows", check_rows, 1e-3), ("finish", check_finish, 0.02)]
     checks.append(("colour field", check_field, 1e-4))
     for channels in (24, 192):
         checks.append((f"groupnorm {channels}", lambda c=channels: check_group_norm(c, gradients=False), 1e-3))
@@ -169,8 +201,19 @@ def all_checks() -> list[tuple[str, Callable[[], float], float]]:
 
 
 def run(*, quick: bool) -> dict[str, Any]:
+    return run_checks(all_checks(CONV_TILES, POINT_TILES)[:: 4 if quick else 1])
+
+
+def run_final(*, quick: bool) -> dict[str, Any]:
+    """The kernels that are in use, and their twins."""
+    tiles = Tiles()
+    return run_checks(all_checks([tiles.block, tiles.project], [tiles.point])[:: 4 if quick else 1])
+
+
+def run_checks(checks: list[tuple[str, Callable[[], float], float]]) -> dict[str, Any]:
+    """One row per check."""
     rows = []
-    for name, check, limit in all_checks()[:: 4 if quick else 1]:
+    for name, check, limit in checks:
         try:
             value = check()
             row = {"name": name, "error": value, "limit": limit, "ok": value <= limit}  # NaN is not <= anything

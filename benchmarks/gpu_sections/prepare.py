@@ -7,17 +7,11 @@ from typing import Any
 
 import torch
 
-from gpu_sections.alternatives import APPLIES, BIAS_TILES, STEM_TILES, STRUCTURE_STEPS, SUMS_TILES, TAILS
-from gpu_sections.checks import check_cells, check_conv, check_finish, check_structure
-from gpu_sections.tune import CONV_TILES, FUSED_TILES, POINT_TILES, STEM_TILE
-from libranet.cuda.refiner import Tiles
+from gpu_sections.tune import CONV_TILES, POINT_TILES
 from libranet.ops.conv_triton import ConvTile, conv3x3_out, tile_count
-from libranet.ops.frame_torch import enlargement
-from libranet.ops.frame_triton import project_frame_out
 from libranet.ops.pointwise_triton import PointTile, normalise_mix_out
 
 PARTS = 5
-FINAL_PARTS = 10
 
 
 def _conv(tile: ConvTile, cin: int, *, bias: bool) -> None:
@@ -26,13 +20,6 @@ def _conv(tile: ConvTile, cin: int, *, bias: bool) -> None:
     weight = torch.randn(9, 64, cin, device="cuda").half()
     shift = torch.zeros(64, device="cuda") if bias else None
     conv3x3_out(x, weight, torch.empty(1, 5, 20, 64, device="cuda").half(), bias=shift, sums=sums, tile=tile)
-
-
-def _fused(tile: ConvTile) -> None:
-    x, weight = torch.randn(1, 5, 20, 64, device="cuda").half(), torch.randn(9, 64, 64, device="cuda").half()
-    frames = torch.zeros(2, 20, 80, 3, dtype=torch.uint8, device="cuda")
-    delta, one = torch.zeros(1, 3, 5, 20, device="cuda"), torch.ones(1, device="cuda")
-    project_frame_out(x, weight, torch.zeros(64, device="cuda"), frames, delta, one, frames[:1].clone(), tile=tile)
 
 
 def _point(tile: PointTile, *, mixed: bool) -> None:
@@ -45,31 +32,11 @@ def _point(tile: PointTile, *, mixed: bool) -> None:
         normalise_mix_out(raw, fold, out, tile=tile)
 
 
-def run_final(*, quick: bool, part: int) -> dict[str, Any]:
-    """Compile what `alternatives` times and the defaults."""
-    tiles = Tiles()
-    jobs: list[Callable[[], object]] = [partial(_conv, tile, 64, bias=False) for tile in (tiles.block, *SUMS_TILES)]
-    jobs += [partial(_conv, tile, 48, bias=False) for tile in (tiles.stem, *STEM_TILES)]
-    jobs += [partial(_conv, tile, cin, bias=True) for tile in (tiles.join, *BIAS_TILES) for cin in (64, 128)]
-    kinds = {64: (tiles.block, *SUMS_TILES, tiles.project, *BIAS_TILES), 48: (tiles.stem, *STEM_TILES)}
-    kinds[128] = (tiles.join, *BIAS_TILES)
-    jobs += [partial(check_conv, tile, cin) for cin, candidates in kinds.items() for tile in candidates]
-    jobs += [partial(check_cells, channels) for channels in (48, 64)]
-    jobs += [partial(check_structure, STRUCTURE_STEPS), *(partial(check_structure, 1, cut) for cut in APPLIES)]
-    matrix = enlargement().cuda()
-    jobs += [partial(check_finish, None, enlarge=matrix if product else None, cut=cut) for product, cut in TAILS]
-    jobs += [partial(_point, tiles.point, mixed=mixed) for mixed in (True, False)]
-    done = sum(_survives(job) for job in jobs[part :: FINAL_PARTS * (4 if quick else 1)])
-    torch.cuda.synchronize()
-    return {"compiled": done}
-
-
 def run(*, quick: bool, part: int) -> dict[str, Any]:
-    kinds = ((64, False), (48, False), (128, True), (64, True))
+    kinds = ((64, False), (128, True), (64, True))
     jobs: list[Callable[[], None]] = [
         partial(_conv, tile, cin, bias=bias) for tile in CONV_TILES for cin, bias in kinds
     ]
-    jobs += [partial(_conv, STEM_TILE, 48, bias=False), *(partial(_fused, tile) for tile in FUSED_TILES)]
     jobs += [partial(_point, tile, mixed=mixed) for tile in POINT_TILES for mixed in (True, False)]
     done = sum(_survives(job) for job in jobs[part :: PARTS * (4 if quick else 1)])
     torch.cuda.synchronize()

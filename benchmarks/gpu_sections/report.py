@@ -22,17 +22,14 @@ def summary(results: Results, ends: dict[str, str], logs: dict[str, list[str]], 
     baselines = _merged(results, "baselines", "baselines_compiled")
     parts = [
         _machine(results.get("machine"), stamp),
-        _accuracy(results.get("accuracy"), "defaults"),
-        _steps(results.get("steps") or results.get("final_steps"), baselines, "the fused step"),
-        _steps(results.get("picked_steps"), baselines, "the fused step with the alternatives picked"),
-        _accuracy(results.get("picked_accuracy"), "alternatives picked"),
-        _alternatives(results.get("alternatives")),
+        _accuracy(results.get("accuracy")),
+        _steps(results.get("steps") or results.get("final_steps"), baselines),
         _baselines(baselines),
         _training(_merged(results, "training", "training_fused")),
         _host(results.get("host")),
-        _checks(results.get("checks")),
+        _checks(results.get("checks") or results.get("final_checks")),
         _tune(results.get("tune")),
-        _stages(results.get("stages")),
+        _stages(results.get("stages") or results.get("final_stages")),
         _logs(logs),
         "sections: " + ", ".join(f"{name} {end or 'ok'}" for name, end in ends.items()),
     ]
@@ -77,7 +74,6 @@ def _tune(result: dict[str, Any] | None) -> str:
         rows = [row for row in result["rows"] if row["kernel"] == kernel]
         rows.sort(key=lambda row: row["ms"] if row["ms"] is not None else 1e9)
         lines.append(f"  {kernel}: " + ", ".join(f"{row['tile']} {row['ms'] or 'failed'}" for row in rows))
-    lines.append(f"  project and tail fused: {result['tiles']['fuse_tail']}")
     return "\n".join(lines)
 
 
@@ -95,11 +91,11 @@ def _stages(result: dict[str, Any] | None) -> str:
     return "\n".join(lines)
 
 
-def _accuracy(result: dict[str, Any] | None, which: str) -> str:
+def _accuracy(result: dict[str, Any] | None) -> str:
     if not result:
         return ""
     weights = result.get("weights", "random")
-    lines = [f"## {which}, {weights} weights, against the float32 network, in 1/255 (allowed: mean 0.2, max 2)"]
+    lines = [f"## {weights} weights, against the float32 network, in 1/255 (allowed: mean 0.2, max 2)"]
     for row in result["rows"]:
         numbers = (
             f"mean {row['mean']:.4f} max {row['max']} (network moves {row['moved']:.1f})"
@@ -108,18 +104,6 @@ def _accuracy(result: dict[str, Any] | None, which: str) -> str:
         )
         lines.append(f"  {'ok    ' if row['ok'] else 'FAILED'} {row['case']}: {numbers}")
     return "\n".join(lines)
-
-
-def _alternatives(result: dict[str, Any] | None) -> str:
-    if not result:
-        return ""
-    lines = ["## alternatives at 4K, ms (the default comes first; * wrong, - failed)"]
-    for kernel in dict.fromkeys(row["kernel"] for row in result["rows"]):
-        rows = [row for row in result["rows"] if row["kernel"] == kernel]
-        cells = (f"{row['name']} {row['ms'] or '-'}{'' if row['ok'] else '*'}" for row in rows)
-        lines.append(f"  {kernel}: " + ", ".join(cells))
-    tiles = {name: _tile_text(value) for name, value in result["tiles"].items()}
-    return "\n".join([*lines, f"  picked{'' if result['changed'] else ' (the defaults)'}: {tiles}"])
 
 
 def _tile_text(value: Any) -> Any:
@@ -159,11 +143,11 @@ def _eager(baselines: dict[str, Any] | None) -> dict[str, float]:
     return {row["size"]: row["ms"] for row in rows if row["variant"] == "eager fp16" and "ms" in row}
 
 
-def _steps(result: dict[str, Any] | None, baselines: dict[str, Any] | None, title: str) -> str:
+def _steps(result: dict[str, Any] | None, baselines: dict[str, Any] | None) -> str:
     if not result:
         return ""
     eager = _eager(baselines)
-    lines = [f"## {title}: size, mode, ms a step (p95), ms a frame, sustained, FPS, times eager, GB held (peak)"]
+    lines = ["## the fused step: size, mode, ms a step (p95), ms a frame, sustained, FPS, times eager, GB held (peak)"]
     for row in result["rows"]:
         if "why" in row:
             lines.append(f"  {row['size']:6s} {row['mode']:20s} FAILED {row['why']}")
@@ -190,8 +174,7 @@ def _machine(result: dict[str, Any] | None, stamp: dict[str, str]) -> str:
 
 def plot(results: Results, path: Path) -> None:
     """Frames per second against pixels, both axes logarithmic. Skipped where there is nothing to plot or plot with."""
-    steps = results.get("picked_steps") or {}
-    rows = [*((results.get("steps") or results.get("final_steps") or {}).get("rows", [])), *steps.get("rows", [])]
+    rows = (results.get("steps") or results.get("final_steps") or {}).get("rows", [])
     try:
         import matplotlib
 
@@ -200,7 +183,7 @@ def plot(results: Results, path: Path) -> None:
     except ImportError:
         return
     curves: dict[str, dict[str, float]] = {}
-    for row in rows:  # the picked tiles come last and win
+    for row in rows:
         if "sustained_frame_ms" in row:
             curves.setdefault(f"fused, {row['mode']}", {})[row["size"]] = 1e3 / row["sustained_frame_ms"]
     for row in (results.get("baselines") or {}).get("rows", []):

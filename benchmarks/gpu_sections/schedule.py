@@ -36,11 +36,9 @@ SECTIONS: dict[str, Section] = {
     "host": Section("host", limit=30, tiles_of="tune"),
     "training": Section("training", limit=45),
     "baselines": Section("baselines", limit=40),
-    "compile_variants": Section("prepare", "run_final", limit=60, parts=10),
+    "final_checks": Section("checks", "run_final", limit=60),
     "final_steps": Section("steps", "run_final", limit=45),
-    "alternatives": Section("alternatives", limit=30),
-    "picked_steps": Section("steps", "run_picked", limit=30, tiles_of="alternatives"),
-    "picked_accuracy": Section("accuracy", limit=25, tiles_of="alternatives"),
+    "final_stages": Section("stages", "run_final", limit=20),
     "training_fused": Section("training", "run_fused", limit=25, waits=True),
     "baselines_compiled": Section("baselines", "run_compiled", limit=25, waits=True),
 }
@@ -72,8 +70,8 @@ FULL = Schedule(
     ("checks", "accuracy", "prepare"), ("tune", "steps", "stages", "machine", "host", "training", "baselines")
 )
 FINAL = Schedule(
-    ("accuracy", "compile_variants"),
-    ("final_steps", "alternatives", "picked_steps", "picked_accuracy", "baselines", "training"),
+    ("final_checks", "accuracy"),
+    ("final_steps", "final_stages", "baselines", "training"),
     ("training_fused", "baselines_compiled"),
 )
 

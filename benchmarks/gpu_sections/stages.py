@@ -9,9 +9,8 @@ import torch
 from gpu_sections.timing import SIZES, graph_ms, perturbed_net, random_frames
 from libranet.cuda.refiner import Tiles
 from libranet.cuda.step import FusedStep
-from libranet.ops.conv_triton import conv3x3_out, tile_count
 from libranet.ops.frame_triton import read_cells_out
-from libranet.ops.pointwise_triton import fold_sums_out, normalise_mix_out
+from libranet.ops.pointwise_triton import fold_sums_out
 
 
 def stages_of(step: FusedStep) -> dict[str, Callable[[], object]]:
@@ -23,7 +22,7 @@ def stages_of(step: FusedStep) -> dict[str, Callable[[], object]]:
     plane = step.temporal.mix(window)
     block = refiner.fusion_blocks[0]
     count = 8 * b.shape[1] * b.shape[2]
-    sums = b.sums_for(tile_count(refiner.tiles.block, *b.shape[1:]))
+    sums = refiner.sums_of(refiner.tiles.block, b)
     return {
         "encoder input": lambda: step.input.read(frames, 0),
         "chromatic encoder + head": lambda: step.chromatic(small),
@@ -35,20 +34,26 @@ def stages_of(step: FusedStep) -> dict[str, Callable[[], object]]:
         "structure stream": lambda: refiner.run_structure(b),
         "join + fusion": lambda: refiner.run_fusion(b),
         "project + write": lambda: refiner.write_frames(frames, 0, strength, step.out[0], b),
-        "  one block: conv": lambda: conv3x3_out(b.x, block.conv, b.raw, sums=sums, tile=refiner.tiles.block),
+        "  one block: conv": lambda: refiner.convolve(b.x, block.conv, b.raw, refiner.tiles.block, sums=sums),
         "  one block: fold": lambda: fold_sums_out(sums, block.norm.weight, block.norm.bias, b.fold, count=count),
-        "  one block: norm+mix": lambda: normalise_mix_out(
-            b.raw, b.fold, b.joined[..., : refiner.width], skip=b.x, mix=block.mix, mix_bias=block.mix_bias,
-            tile=refiner.tiles.point,
-        ),
-    }  # fmt: skip
+        "  one block: norm+mix": lambda: refiner.mix(block, b, b.joined[..., : refiner.width]),
+    }
+
+
+CASES = [("4K", 1), ("4K", 4), ("1080p", 1), ("720p", 1), ("8K", 1)]
+"""Size and batch."""
+
+
+def run_final(*, quick: bool) -> dict[str, Any]:
+    """The cases that matter."""
+    return run(quick=quick, cases=CASES[:2])
 
 
 @torch.no_grad()
-def run(*, quick: bool, tiles: Tiles | None = None) -> dict[str, Any]:
+def run(*, quick: bool, tiles: Tiles | None = None, cases: list[tuple[str, int]] | None = None) -> dict[str, Any]:
     net = perturbed_net().cuda()
     result: dict[str, Any] = {"stages": {}}
-    cases = [("4K", 1), ("1080p", 1)] if quick else [("4K", 1), ("4K", 4), ("1080p", 1), ("720p", 1), ("8K", 1)]
+    cases = [("4K", 1), ("1080p", 1)] if quick else cases or CASES
     for name, batch in cases:
         width, height = SIZES[name]
         rows = result["stages"].setdefault(f"{name} B={batch}", {})

@@ -53,7 +53,6 @@ def time_step(step: FusedStep, steps: int) -> dict[str, float]:
 
 ORDER = ["4K", "1080p", "8K", "720p"]
 FINAL_MODES = ["latency", "live (no look-ahead)", "throughput B=4", "throughput B=8"]
-PICKED = {"4K": FINAL_MODES, "1080p": ["latency", "throughput B=8"], "8K": ["throughput B=4"]}
 
 
 def time_mode(net: LiBrANet, size: str, mode: str, tiles: Tiles | None, *, steps: int) -> dict[str, Any]:
@@ -91,8 +90,3 @@ def run(*, quick: bool, tiles: Tiles | None = None, plan: dict[str, list[str]] |
 def run_final(*, quick: bool) -> dict[str, Any]:
     """The modes that matter, with the default tiles."""
     return run(quick=quick, plan=dict.fromkeys(ORDER, FINAL_MODES))
-
-
-def run_picked(*, quick: bool, tiles: Tiles) -> dict[str, Any]:
-    """The same with the tiles that `alternatives` picked."""
-    return run(quick=quick, tiles=tiles, plan=PICKED)

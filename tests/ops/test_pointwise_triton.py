@@ -1,6 +1,5 @@
 """The passes between the refiner's convolutions against plain torch."""
 
-import pytest
 import torch
 import torch.nn.functional as F
 
@@ -23,8 +22,7 @@ def test_gelu_is_close_everywhere(device: str) -> None:
     torch.testing.assert_close(out.float(), F.gelu(x.float()), atol=5e-5, rtol=6e-4)
 
 
-@pytest.mark.parametrize("steps", [1, 3])
-def test_mix_writes_only_its_slice(device: str, steps: int) -> None:
+def test_mix_writes_only_its_slice(device: str) -> None:
     from libranet.ops.pointwise_triton import PointTile, normalise_mix_out
 
     b, h, w, c = SHAPE
@@ -33,7 +31,7 @@ def test_mix_writes_only_its_slice(device: str, steps: int) -> None:
     mix = (torch.randn(c, c, device=device) * 0.2).half()
     wide = torch.full((b, h, w, 2 * c), float("nan"), device=device).half()
 
-    normalise_mix_out(raw, fold, wide[..., c:], skip=skip, mix=mix, mix_bias=mix_bias, tile=PointTile(32, steps, 4))
+    normalise_mix_out(raw, fold, wide[..., c:], skip=skip, mix=mix, mix_bias=mix_bias, tile=PointTile(32, 4))
 
     reference = skip.float() + affine(raw, fold) @ mix.float().T + mix_bias
     torch.testing.assert_close(wide[..., c:].float(), reference, atol=5e-3, rtol=2e-3)
@@ -47,7 +45,7 @@ def test_mix_in_place(device: str) -> None:
     raw, x = (torch.randn(SHAPE, device=device).half() for _ in range(2))
     fold, mix = torch.randn(b, 2, c, device=device), (torch.randn(c, c, device=device) * 0.2).half()
     reference = x.float() + affine(raw, fold) @ mix.float().T
-    normalise_mix_out(raw, fold, x, skip=x, mix=mix, mix_bias=torch.zeros(c, device=device), tile=PointTile(32, 2, 4))
+    normalise_mix_out(raw, fold, x, skip=x, mix=mix, mix_bias=torch.zeros(c, device=device), tile=PointTile(32, 4))
     torch.testing.assert_close(x.float(), reference, atol=5e-3, rtol=2e-3)
 
 
@@ -69,17 +67,16 @@ def test_folded_sums_are_group_norm(device: str) -> None:
     torch.testing.assert_close(normed, reference, atol=1e-4, rtol=1e-4)
 
 
-@pytest.mark.parametrize("steps", [1, 3])
-def test_structure_stem(device: str, steps: int) -> None:
+def test_structure_stem(device: str) -> None:
     from libranet.ops import pointwise_triton as kernels
 
     b, h, w, c = SHAPE
     small, weight = torch.rand(b, 3, h, w, device=device), torch.randn(c, 3, 3, 3, device=device) * 0.3
     packed, fold = kernels.pack_structure_weight(weight), torch.randn(b, 2, c, device=device)
-    sums = torch.full((b, kernels.structure_tiles(h, w, steps), 2, 8), float("nan"), device=device)
+    sums = torch.full((b, kernels.structure_tiles(h, w), 2, 8), float("nan"), device=device)
     out = torch.full(SHAPE, float("nan"), device=device).half()
 
-    kernels.structure_sums_out(small, packed, sums, steps=steps)
+    kernels.structure_sums_out(small, packed, sums)
     kernels.structure_apply_out(small, packed, fold, out)
 
     raw = F.conv2d(small.half().float(), weight.half().float(), padding=1)

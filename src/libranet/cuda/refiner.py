@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
+from libranet.cuda.support import can_hold_weights
 from libranet.models.refiner import Refiner, RefinerBlock, Stream
-from libranet.ops.conv_triton import GROUPS, ConvTile, conv3x3_out, pack_weight, tile_count
+from libranet.ops.conv_triton import GROUPS, ConvTile, conv3x3_out, held_tiles, pack_weight, tile_count
 from libranet.ops.field_triton import apply_field_out
-from libranet.ops.frame_torch import enlargement, pack_cell_weight, pack_project
-from libranet.ops.frame_triton import finish_frame_out, project_frame_out, read_cells_out
+from libranet.ops.frame_torch import pack_cell_weight, pack_project
+from libranet.ops.frame_triton import finish_frame_out, read_cells_out
 from libranet.ops.pointwise_triton import (
     PointTile,
     fold_sums_out,
@@ -25,32 +26,30 @@ from libranet.ops.pointwise_triton import (
 class Tiles:
     """How each kind of kernel is cut up. The defaults are the fastest on an H200 at 3840x2160, 2026-11-15 (ms a map):
 
-    | kernel | chosen | ms | runner-up | ms |
-    |---|---|---|---|---|
-    | stem, 48 to 64 with sums | 2x128k32cw4s2 | 0.126 | 2x128k32pw4s2 | 0.134 |
-    | block, 64 to 64 with sums | 2x128k32cw4s2 | 0.113 | 3x64k32pw4s2 | 0.115 |
-    | join, 128 to 64 with bias | 3x64k32pw4s2 | 0.161 | 2x64k64pw4s2 | 0.173 |
-    | project, 64 to 64 with bias | 3x64k32pw4s2 | 0.094 | 2x64k64pw4s2 | 0.101 |
-    | norm + GELU + mix + skip | 64x1w4 | 0.063 | 64x4w4 | 0.065 |
+    | kernel | held | otherwise | ms | runner-up | ms |
+    |---|---|---|---|---|---|
+    | stem and block, 64 to 64 with sums | 0.068 | 3x64k32cw4s2 | 0.096 | 2x128k32cw4s2 | 0.108 |
+    | join, 128 to 64 with bias | 0.126 | 3x64k32pw4s2 | 0.158 | 3x64k32cw4s2 | 0.162 |
+    | project, 64 to 64 with bias | 0.064 | 3x64k32pw4s2 | 0.096 | 3x64k32cw4s2 | 0.096 |
+    | norm + GELU + mix + skip | 0.057 | 64w4 | 0.063 | 64w4, both maps asked for first | 0.069 |
+    | norm + GELU | | 64w4 | 0.036 | 128w8 | 0.037 |
+    | frame write | | 32 cells, 4 warps | 0.067 | 64 cells, 4 warps | 0.075 |
+    | structure stream's sums | | 128 pixels, 4 warps | 0.015 | 256 pixels, 8 warps | 0.020 |
+    | structure stream's first map | | 128 pixels, 4 warps | 0.041 | 64 pixels, 4 warps | 0.045 |
     """
 
-    stem: ConvTile = field(default_factory=lambda: ConvTile(2, 128, 32, False, 4, 2))
+    stem: ConvTile = field(default_factory=lambda: ConvTile(3, 64, 32, False, 4, 2))
     """The detail stream's first convolution."""
-    block: ConvTile = field(default_factory=lambda: ConvTile(2, 128, 32, False, 4, 2))
+    block: ConvTile = field(default_factory=lambda: ConvTile(3, 64, 32, False, 4, 2))
     join: ConvTile = field(default_factory=lambda: ConvTile(3, 64, 32, True, 4, 2))
     project: ConvTile = field(default_factory=lambda: ConvTile(3, 64, 32, True, 4, 2))
-    fuse_tail: bool = False
-    """Add the last convolution to the frame without storing it. Measured slower: 0.204 ms against 0.169."""
-    point: PointTile = field(default_factory=lambda: PointTile(64, 1, 4))
-    wide_cells: bool = False
-    """Lay cells out over 64 channels instead of 48, so that the stem fetches whole chunks."""
-    structure_steps: int = 1
-    """Blocks of pixels whose sums one program of the structure stream's first convolution adds up."""
-    product_tail: bool = False
-    """Enlarge the colour correction by a matrix product instead of four fetches per value."""
-    tail: tuple[int, int] = (64, 4)
+    hold_weights: bool = True
+    """Where the GPU can (`support.can_hold_weights`): kernels that keep their weights in shared memory, for which the
+    cuts above and `point`'s with a mix do not count."""
+    point: PointTile = field(default_factory=lambda: PointTile(64, 4))
+    tail: tuple[int, int] = (32, 4)
     """Cells and warps per program that writes the frame."""
-    structure_apply: tuple[int, int] = (256, 8)
+    structure_apply: tuple[int, int] = (128, 4)
     """Pixels and warps per program that writes the structure stream's first map."""
 
 
@@ -89,7 +88,6 @@ class RefinerBuffers:
         channels: int,
         grid: tuple[int, int],
         device: torch.device,
-        wide_cells: bool = False,
     ) -> None:
         def make(*shape: int, dtype: torch.dtype = torch.float16) -> Tensor:
             return torch.empty(batch, *shape, dtype=dtype, device=device)
@@ -102,8 +100,7 @@ class RefinerBuffers:
         # last time before the last convolution writes its 64 channels (a cell's rows, padded): one place for all three.
         wide = make(h * w * max(2 * channels, 64)).view(-1)
         self.cells, self.joined, self.residual = (
-            wide[: batch * h * w * count].view(batch, h, w, count)
-            for count in (64 if wide_cells else 48, 2 * channels, 64)
+            wide[: batch * h * w * count].view(batch, h, w, count) for count in (64, 2 * channels, 64)
         )
         self.low, self.small, self.delta = (make(3, h, w, dtype=torch.float32) for _ in range(3))
         self.rows = make(h, 2, bins, side, 16, dtype=torch.float32)
@@ -121,10 +118,9 @@ class FusedRefiner:
     def __init__(self, refiner: Refiner, device: torch.device, tiles: Tiles | None = None) -> None:
         self.device, self.tiles = device, tiles or Tiles()
         self.width = refiner.join.weight.shape[0]
+        self.hold_weights = self.tiles.hold_weights and can_hold_weights(self.width, device)
         detail_stem = _conv(refiner.detail[0])
-        self.detail_stem = pack_weight(pack_cell_weight(detail_stem.weight.float(), wide=self.tiles.wide_cells)).to(
-            device
-        )
+        self.detail_stem = pack_weight(pack_cell_weight(detail_stem.weight.float())).to(device)
         self.detail_norm = self._norm(refiner.detail[1])
         self.detail_blocks = self._blocks(refiner.detail)
         self.structure_stem = pack_structure_weight(_conv(refiner.structure[0]).weight).to(device)
@@ -135,7 +131,6 @@ class FusedRefiner:
         self.fusion_blocks = self._blocks(refiner.fusion)
         weight, bias = pack_project(refiner.project.weight.detach().float(), _bias(refiner.project))
         self.project, self.project_bias = pack_weight(weight).to(device), bias.to(device)
-        self.enlarge = enlargement().to(device) if self.tiles.product_tail else None
 
     def read_frames(self, frames: Tensor, first: int, buffers: RefinerBuffers) -> None:
         """Down(I) and the cells of B frames of the ring."""
@@ -144,7 +139,7 @@ class FusedRefiner:
     def run_detail(self, buffers: RefinerBuffers) -> None:
         """The stream that looks at the frames themselves. Needs no grids, so it can run beside the encoders."""
         b = buffers
-        self._convolve(b.cells, self.detail_stem, b, self.tiles.stem, self.detail_norm)
+        self._convolve_and_fold(b.cells, self.detail_stem, b, self.tiles.stem, self.detail_norm)
         normalise_mix_out(b.raw, b.fold, b.x, tile=self.tiles.point)
         self._run_blocks(self.detail_blocks, b, b.joined[..., : self.width])
 
@@ -156,9 +151,8 @@ class FusedRefiner:
     def run_structure(self, buffers: RefinerBuffers) -> None:
         """The stream that looks at the restored small frames."""
         b = buffers
-        steps = self.tiles.structure_steps
-        sums = b.sums_for(structure_tiles(*b.shape[1:], steps))
-        structure_sums_out(b.small, self.structure_stem, sums, steps=steps)
+        sums = b.sums_for(structure_tiles(*b.shape[1:]))
+        structure_sums_out(b.small, self.structure_stem, sums)
         self._fold(sums, self.structure_norm, b)
         structure_apply_out(b.small, self.structure_stem, b.fold, b.x, cut=self.tiles.structure_apply)
         self._run_blocks(self.structure_blocks, b, b.joined[..., self.width :])
@@ -166,26 +160,42 @@ class FusedRefiner:
     def run_fusion(self, buffers: RefinerBuffers) -> None:
         """Join both streams. Writes `x`."""
         b = buffers
-        conv3x3_out(b.joined, self.join, b.x, bias=self.join_bias, tile=self.tiles.join)
+        self.convolve(b.joined, self.join, b.x, self.tiles.join, bias=self.join_bias)
         self._run_blocks(self.fusion_blocks, b, b.x)
 
     def write_frames(self, frames: Tensor, first: int, strength: Tensor, out: Tensor, buffers: RefinerBuffers) -> None:
         """The last convolution, added to the frames with the colour correction."""
         b = buffers
-        if self.tiles.fuse_tail:
-            project_frame_out(
-                b.x, self.project, self.project_bias, frames, b.delta, strength, out,
-                first=first, tile=self.tiles.project,
-            )  # fmt: skip
-        else:
-            conv3x3_out(b.x, self.project, b.residual, bias=self.project_bias, tile=self.tiles.project)
-            finish_frame_out(
-                frames, b.residual, b.delta, strength, out, first=first, enlarge=self.enlarge, cut=self.tiles.tail
-            )
+        self.convolve(b.x, self.project, b.residual, self.tiles.project, bias=self.project_bias)
+        finish_frame_out(frames, b.residual, b.delta, strength, out, first=first, cut=self.tiles.tail)
 
-    def _convolve(self, x: Tensor, weight: Tensor, b: RefinerBuffers, tile: ConvTile, norm: _Norm) -> None:
-        sums = b.sums_for(tile_count(tile, *b.shape[1:]))
-        conv3x3_out(x, weight, b.raw, sums=sums, tile=tile)
+    def convolve(
+        self,
+        x: Tensor,
+        weight: Tensor,
+        out: Tensor,
+        tile: ConvTile,
+        *,
+        bias: Tensor | None = None,
+        sums: Tensor | None = None,
+    ) -> None:
+        """A 3x3 convolution by the kernel that this GPU has."""
+        if self.hold_weights:
+            from libranet.ops.conv_gluon import conv3x3_held_out
+
+            conv3x3_held_out(x, weight, out, bias=bias, sums=sums)
+        else:
+            conv3x3_out(x, weight, out, bias=bias, sums=sums, tile=tile)
+
+    def sums_of(self, tile: ConvTile, b: RefinerBuffers) -> Tensor:  # [B, tiles, 2, 8]
+        """Where `convolve` leaves its partial sums."""
+        _, height, width = b.shape
+        return b.sums_for(held_tiles(height, width) if self.hold_weights else tile_count(tile, height, width))
+
+    def _convolve_and_fold(self, x: Tensor, weight: Tensor, b: RefinerBuffers, tile: ConvTile, norm: _Norm) -> None:
+        """Convolve into `raw`, its GroupNorm into `fold`."""
+        sums = self.sums_of(tile, b)
+        self.convolve(x, weight, b.raw, tile, sums=sums)
         self._fold(sums, norm, b)
 
     def _fold(self, sums: Tensor, norm: _Norm, b: RefinerBuffers) -> None:
@@ -195,10 +205,19 @@ class FusedRefiner:
     def _run_blocks(self, blocks: list[_Block], b: RefinerBuffers, out: Tensor) -> None:
         """Residual blocks on `x`; the last one writes to `out`."""
         for number, block in enumerate(blocks, 1):
-            self._convolve(b.x, block.conv, b, self.tiles.block, block.norm)
+            self._convolve_and_fold(b.x, block.conv, b, self.tiles.block, block.norm)
             target = out if number == len(blocks) else b.x
+            self.mix(block, b, target)
+
+    def mix(self, block: _Block, b: RefinerBuffers, out: Tensor) -> None:
+        """A block after its convolution: normalise `raw`, GELU, 1x1 mix, `x` added."""
+        if self.hold_weights:
+            from libranet.ops.pointwise_gluon import normalise_mix_held_out
+
+            normalise_mix_held_out(b.raw, b.fold, out, skip=b.x, mix=block.mix, mix_bias=block.mix_bias)
+        else:
             normalise_mix_out(
-                b.raw, b.fold, target, skip=b.x, mix=block.mix, mix_bias=block.mix_bias, tile=self.tiles.point
+                b.raw, b.fold, out, skip=b.x, mix=block.mix, mix_bias=block.mix_bias, tile=self.tiles.point
             )
 
     def _blocks(self, stream: Stream | nn.Sequential) -> list[_Block]:

@@ -89,7 +89,6 @@ class FusedStep:
             channels=config.refiner_width,
             grid=(config.bins, side),
             device=self.device,
-            wide_cells=self.refiner.tiles.wide_cells,
         )
 
         self.step = self.count = 0

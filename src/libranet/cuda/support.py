@@ -8,6 +8,8 @@ from libranet.models.libranet import LiBrANetConfig
 
 MIN_CAPABILITY = (9, 0)
 """Tensor descriptors are fetched by hardware from Hopper on."""
+HELD_WIDTH = 64
+"""Channels for which a convolution can keep its weights in shared memory."""
 
 
 def why_not_fused(config: LiBrANetConfig, device: str | torch.device) -> str | None:
@@ -34,6 +36,24 @@ def why_not_network(config: LiBrANetConfig) -> str | None:
         if holds:
             return f"the fused kernels do not cover this network: {reason}"
     return None
+
+
+def can_hold_weights(width: int, device: torch.device) -> bool:
+    """Whether the convolutions that keep their weights in shared memory run: Hopper alone has their instructions."""
+    return (
+        width == HELD_WIDTH
+        and device.type == "cuda"
+        and torch.cuda.get_device_capability(device)[0] == MIN_CAPABILITY[0]
+        and _has_gluon()
+    )
+
+
+def _has_gluon() -> bool:
+    """Whether Triton has the language that those kernels are written in."""
+    try:
+        return util.find_spec("triton.experimental.gluon") is not None
+    except ModuleNotFoundError:  # no Triton, or one without `experimental`
+        return False
 
 
 def _side(config: LiBrANetConfig) -> int:

@@ -16,6 +16,8 @@ from torch import Tensor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 GROUPS = 8
+HELD_COLS = 128
+"""Columns of a strip of `conv_gluon`."""
 
 
 @dataclass(frozen=True)
@@ -33,13 +35,10 @@ class ConvTile:
     warps: int = 4
     stages: int = 2
     """Fetches in flight."""
-    merge_rows: bool = False
-    """Add the rows up value by value before reducing them to sums: one reduction a tile instead of one a row."""
 
     def __str__(self) -> str:
         order = "p" if self.pixels_first else "c"
-        merged = "m" if self.merge_rows else ""
-        return f"{self.rows}x{self.cols}k{self.block_k}{order}w{self.warps}s{self.stages}{merged}"
+        return f"{self.rows}x{self.cols}k{self.block_k}{order}w{self.warps}s{self.stages}"
 
 
 @triton.jit
@@ -108,9 +107,8 @@ def pick_row(acc0, acc1, acc2, acc3, R: tl.constexpr):
 @triton.jit
 def _finish_row(
     acc, bias_ptr, out_desc, b, y, x0, height, width,
-    total, squares,  # [COUT]; of the shape of `acc` with MERGE
+    total, squares,  # [COUT]
     COLS: tl.constexpr, COUT: tl.constexpr, PIXELS_FIRST: tl.constexpr, HAS_BIAS: tl.constexpr, HAS_SUMS: tl.constexpr,
-    MERGE: tl.constexpr,
 ):  # fmt: skip
     """Add the bias, store one output row and add it to the channels' sums."""
     channels = tl.arange(0, COUT)
@@ -124,15 +122,10 @@ def _finish_row(
         inside = ((x0 + tl.arange(0, COLS)) < width) & (y < height)
         if PIXELS_FIRST:
             kept = tl.where(inside[:, None], acc, 0.0)
-        else:
-            kept = tl.where(inside[None, :], acc, 0.0)
-        if MERGE:
-            total += kept
-            squares += kept * kept
-        elif PIXELS_FIRST:
             total += tl.sum(kept, axis=0)
             squares += tl.sum(kept * kept, axis=0)
         else:
+            kept = tl.where(inside[None, :], acc, 0.0)
             total += tl.sum(kept, axis=1)
             squares += tl.sum(kept * kept, axis=1)
     result = acc.to(tl.float16)
@@ -152,7 +145,7 @@ def conv3x3_kernel(
     height, width,
     CIN: tl.constexpr, COUT: tl.constexpr, GROUPS: tl.constexpr,
     ROWS: tl.constexpr, COLS: tl.constexpr, BLOCK_K: tl.constexpr,
-    PIXELS_FIRST: tl.constexpr, HAS_BIAS: tl.constexpr, HAS_SUMS: tl.constexpr, MERGE: tl.constexpr,
+    PIXELS_FIRST: tl.constexpr, HAS_BIAS: tl.constexpr, HAS_SUMS: tl.constexpr,
 ):  # fmt: skip
     tiles_x = tl.cdiv(width, COLS)
     tiles = tiles_x * tl.cdiv(height, ROWS)
@@ -162,25 +155,14 @@ def conv3x3_kernel(
     x0 = (tile % tiles_x) * COLS
 
     acc0, acc1, acc2, acc3 = convolve_tile(x_desc, weight_desc, b, y0, x0, CIN, COUT, ROWS, COLS, BLOCK_K, PIXELS_FIRST)
-    if not MERGE:
-        total = tl.zeros((COUT,), tl.float32)
-    elif PIXELS_FIRST:
-        total = tl.zeros((COLS, COUT), tl.float32)
-    else:
-        total = tl.zeros((COUT, COLS), tl.float32)
+    total = tl.zeros((COUT,), tl.float32)
     squares = total
     for r in tl.static_range(ROWS):
         total, squares = _finish_row(
             pick_row(acc0, acc1, acc2, acc3, r), bias_ptr, out_desc, b, y0 + r, x0, height, width, total, squares,
-            COLS, COUT, PIXELS_FIRST, HAS_BIAS, HAS_SUMS, MERGE,
+            COLS, COUT, PIXELS_FIRST, HAS_BIAS, HAS_SUMS,
         )  # fmt: skip
     if HAS_SUMS:
-        if MERGE and PIXELS_FIRST:
-            total = tl.sum(total, axis=0)
-            squares = tl.sum(squares, axis=0)
-        elif MERGE:
-            total = tl.sum(total, axis=1)
-            squares = tl.sum(squares, axis=1)
         place = sums_ptr + tl.program_id(0) * 2 * GROUPS + tl.arange(0, GROUPS)
         tl.store(place, tl.sum(total.reshape(GROUPS, COUT // GROUPS), axis=1))
         tl.store(place + GROUPS, tl.sum(squares.reshape(GROUPS, COUT // GROUPS), axis=1))
@@ -189,6 +171,11 @@ def conv3x3_kernel(
 def tile_count(tile: ConvTile, height: int, width: int) -> int:
     """Programs per map, which is how many partial sums a convolution leaves."""
     return triton.cdiv(height, tile.rows) * triton.cdiv(width, tile.cols)
+
+
+def held_tiles(height: int, width: int) -> int:
+    """Partial sums that `conv_gluon.conv3x3_held_out` leaves per map of 64 channels: one per row of a strip."""
+    return triton.cdiv(width, HELD_COLS) * height
 
 
 def pack_weight(
@@ -217,6 +204,5 @@ def conv3x3_out(
         x_desc, w_desc, bias, out_desc, sums, height, width,
         CIN=cin, COUT=cout, GROUPS=GROUPS, ROWS=tile.rows, COLS=tile.cols, BLOCK_K=tile.block_k,
         PIXELS_FIRST=tile.pixels_first, HAS_BIAS=bias is not None, HAS_SUMS=sums is not None,
-        MERGE=tile.merge_rows and sums is not None,
         num_warps=tile.warps, num_stages=tile.stages,
     )  # fmt: skip

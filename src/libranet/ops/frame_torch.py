@@ -12,36 +12,24 @@ CELL = 4
 
 def read_cells(
     frame: Tensor,  # [B, H, W, 3] uint8, H and W multiples of 4
-) -> tuple[Tensor, Tensor]:  # [B, 3, h, w] fp32 in [0, 1]; [B, h, w, 48] fp16 in [0, 1)
+) -> tuple[Tensor, Tensor]:  # [B, 3, h, w] fp32 in [0, 1]; [B, h, w, 64] fp16 in [0, 1)
     """Reduce to a quarter, and lay each 4x4 cell out along channels in the order (row, column, colour), over 256.
 
-    Over 256 and not 255, because bytes over 256 are exact in half precision; `pack_cell_weight` makes up for it.
+    Each pixel row of 12 channels is padded to 16 with zeros, so that convolutions fetch whole blocks. Over 256 and not
+    255, because bytes over 256 are exact in half precision; `pack_cell_weight` makes up for it.
     """
     b, height, width, _ = frame.shape
     low = downsample(frame.permute(0, 3, 1, 2) / 255.0, (height // CELL, width // CELL))
     cells = frame.view(b, height // CELL, CELL, width // CELL, CELL * 3).transpose(2, 3)
-    return low, (cells.flatten(3) / 256.0).half()
+    return low, (F.pad(cells, (0, 4)).flatten(3) / 256.0).half()
 
 
 def pack_cell_weight(
     weight: Tensor,  # [Cout, 48, 3, 3] for PixelUnshuffle's channels (colour, row, column) over 255
-    *,
-    wide: bool = False,
-) -> Tensor:  # [Cout, 48, 3, 3] for the channels of `read_cells`; [Cout, 64, 3, 3] if wide
-    """Reorder the detail stream's first convolution; `wide` pads each pixel row of 12 channels to 16."""
+) -> Tensor:  # [Cout, 64, 3, 3] for the channels of `read_cells`
+    """Reorder the detail stream's first convolution, with zeros where the cells are padded."""
     rows = weight.unflatten(1, (3, CELL, CELL)).permute(0, 2, 3, 1, 4, 5).flatten(2, 3)  # [Cout, 4, 12, 3, 3]
-    by_cell = (F.pad(rows, (0, 0, 0, 0, 0, 4)) if wide else rows).flatten(1, 2)
-    return by_cell * (256.0 / 255.0)
-
-
-def enlargement() -> Tensor:  # [32, 64] fp16
-    """Bilinear enlargement of a cell's 3x3 neighbourhood (row, column, colour) to its 64 channels, as a matrix."""
-    share = torch.zeros(3, CELL)  # [neighbour, pixel]
-    for pixel in range(CELL):
-        place = 1 + (pixel - 1.5) / CELL
-        share[int(place), pixel], share[int(place) + 1, pixel] = 1 - place % 1, place % 1
-    matrix = torch.einsum("ir,jc,ab->ijarcb", share, share, torch.eye(3)).reshape(27, CELL, CELL * 3)
-    return F.pad(matrix, (0, 4, 0, 0, 0, 5)).flatten(1).half()
+    return F.pad(rows, (0, 0, 0, 0, 0, 4)).flatten(1, 2) * (256.0 / 255.0)
 
 
 def pack_project(

@@ -10,10 +10,11 @@ def gelu(x):
     """x * Phi(x) within 3e-5 of the exact function, which is below half-precision rounding.
 
     Phi is a logistic of an odd polynomial, its coefficients fitted over [-8, 8] and folded with log2(e): one exp2 and
-    one division instead of the error function's thirty instructions, which would cost as much time as the memory.
+    one reciprocal root, squared (a division takes three instructions more), instead of the error function's thirty.
     """
     x2 = tl.minimum(x * x, 20.0)
-    return x / (1.0 + tl.exp2(-x * (2.3011173 + x2 * (0.10677936 - x2 * 0.00101485))))
+    root = tl.rsqrt(1.0 + tl.exp2(x * (x2 * (x2 * 0.00101485 - 0.10677936) - 2.3011173)))
+    return x * root * root
 
 
 @triton.jit

@@ -16,13 +16,11 @@ class PointTile:
     """How a pass over pixels is cut up."""
 
     block: int = 64
-    """Pixels per step."""
-    steps: int = 4
-    """Steps per program, which share one fetch of the weights."""
+    """Pixels per program."""
     warps: int = 4
 
     def __str__(self) -> str:
-        return f"{self.block}x{self.steps}w{self.warps}"
+        return f"{self.block}w{self.warps}"
 
 
 @triton.jit(do_not_specialize=["tiles", "count"])
@@ -58,36 +56,23 @@ def _normalise_mix_kernel(
     mix_bias_ptr,  # [CHANNELS] fp32
     out_ptr,  # [B, pixels, out_stride] fp16, its first CHANNELS written
     pixels, out_stride,
-    CHANNELS: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr, HAS_MIX: tl.constexpr,
+    CHANNELS: tl.constexpr, BLOCK: tl.constexpr, HAS_MIX: tl.constexpr,
 ):  # fmt: skip
     b = tl.program_id(1).to(tl.int64)
     c = tl.arange(0, CHANNELS)
+    p = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
+    at = b * pixels * CHANNELS + (p * CHANNELS + c[None, :])
+    inside = p < pixels
     factor = tl.load(fold_ptr + b * 2 * CHANNELS + c)[None, :]
     summand = tl.load(fold_ptr + (b * 2 + 1) * CHANNELS + c)[None, :]
     if HAS_MIX:
         mix = tl.load(mix_ptr + c[None, :] * CHANNELS + c[:, None])  # [in, out]
         mix_bias = tl.load(mix_bias_ptr + c)[None, :]
-    for step in range(STEPS):
-        p = (tl.program_id(0) * STEPS + step) * BLOCK + tl.arange(0, BLOCK)[:, None]
-        at = b * pixels * CHANNELS + p * CHANNELS + c[None, :]
-        inside = p < pixels
-        y = gelu(tl.load(raw_ptr + at, mask=inside, other=0.0).to(tl.float32) * factor + summand)
-        if HAS_MIX:
-            skip = tl.load(skip_ptr + at, mask=inside, other=0.0)
-            y = tl.dot(y.to(tl.float16), mix) + mix_bias + skip.to(tl.float32)
-        place = out_ptr + (b * pixels + p) * out_stride + c[None, :]
-        tl.store(place, y.to(tl.float16), mask=inside)
-
-
-@triton.jit
-def _structure_window(small_ptr, b, p, height, width):
-    """The 27 values around each pixel, padded to 32: [BLOCK, 32]. All zero for pixels outside."""
-    pixels = height * width
-    k = tl.arange(0, 32)
-    y = (p // width)[:, None] + (k // 9)[None, :] - 1
-    x = (p % width)[:, None] + ((k // 3) % 3)[None, :] - 1
-    real = (k < 27)[None, :] & (p < pixels)[:, None] & (y >= 0) & (y < height) & (x >= 0) & (x < width)
-    return tl.load(small_ptr + (b * 3 + (k % 3)[None, :]) * pixels + y * width + x, mask=real, other=0.0)
+    y = gelu(tl.load(raw_ptr + at, mask=inside, other=0.0).to(tl.float32) * factor + summand)
+    if HAS_MIX:
+        skip = tl.load(skip_ptr + at, mask=inside, other=0.0)
+        y = tl.dot(y.to(tl.float16), mix) + mix_bias + skip.to(tl.float32)
+    tl.store(out_ptr + (b * pixels + p) * out_stride + c[None, :], y.to(tl.float16), mask=inside)
 
 
 @triton.jit(do_not_specialize=["height", "width"])
@@ -95,58 +80,41 @@ def _structure_kernel(
     small_ptr,  # [B, 3, h, w] fp32 in [0, 1]
     weight_ptr,  # [CHANNELS, 32] fp16: 27 taps in the order (dy, dx, colour), then zeros
     fold_ptr,  # [B, 2, CHANNELS] fp32, read when APPLY
-    sums_ptr,  # [B, tiles, 2, GROUPS] fp32, written when not APPLY
+    sums_ptr,  # [B, h * tiles of a row, 2, GROUPS] fp32, written when not APPLY
     out_ptr,  # [B, h, w, CHANNELS] fp16, written when APPLY
     height, width,
     CHANNELS: tl.constexpr, GROUPS: tl.constexpr, BLOCK: tl.constexpr, APPLY: tl.constexpr,
 ):  # fmt: skip
     """The structure stream's first convolution. Three channels are so cheap to convolve that it is done twice, once
-    for GroupNorm's sums and once for the result, instead of storing and reading the raw map."""
-    b = tl.program_id(1).to(tl.int64)
+    for GroupNorm's sums and once for the result, instead of storing and reading the raw map.
+
+    A program's pixels lie in one row, so that neighbouring threads fetch neighbouring pixels."""
+    y, b = tl.program_id(1), tl.program_id(2).to(tl.int64)
     pixels = height * width
-    p = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    window = _structure_window(small_ptr, b, p, height, width)
-    k, c = tl.arange(0, 32), tl.arange(0, CHANNELS)
-    weight = tl.load(weight_ptr + c[None, :] * 32 + k[:, None])  # [32, CHANNELS]
-    raw = tl.dot(window.to(tl.float16), weight)
+    x = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
+    k, c = tl.arange(0, 32)[None, :], tl.arange(0, CHANNELS)
+    near_y, near_x = y + k // 9 - 1, x + (k // 3) % 3 - 1
+    real = (k < 27) & (x < width) & (near_y >= 0) & (near_y < height) & (near_x >= 0) & (near_x < width)
+    place = small_ptr + b * 3 * pixels + ((k % 3) * pixels + near_y * width) + near_x
+    window = tl.load(place, mask=real, other=0.0)  # [BLOCK, 32], all zero for pixels outside
+    window = window.to(tl.float16)
+    weight = tl.load(weight_ptr + c[:, None] * 32 + k)  # [CHANNELS, 32]
     if APPLY:
+        raw = tl.dot(window, weight.T)
         factor = tl.load(fold_ptr + b * 2 * CHANNELS + c)[None, :]
         summand = tl.load(fold_ptr + (b * 2 + 1) * CHANNELS + c)[None, :]
-        place = out_ptr + (b * pixels + p[:, None]) * CHANNELS + c[None, :]
-        tl.store(place, gelu(raw * factor + summand).to(tl.float16), mask=(p < pixels)[:, None])
+        place = out_ptr + ((b * height + y) * width + x) * CHANNELS + c[None, :]
+        tl.store(place, gelu(raw * factor + summand).to(tl.float16), mask=x < width)
     else:  # pixels outside have an all-zero window, so they add nothing
-        g = tl.arange(0, GROUPS)
-        place = sums_ptr + (b * tl.num_programs(0) + tl.program_id(0)) * 2 * GROUPS + g
-        tl.store(place, tl.sum(tl.sum(raw, axis=0).reshape(GROUPS, CHANNELS // GROUPS), axis=1))
-        tl.store(place + GROUPS, tl.sum(tl.sum(raw * raw, axis=0).reshape(GROUPS, CHANNELS // GROUPS), axis=1))
+        raw = tl.dot(weight, window.T)  # pixels as columns: a thread adds its own up before threads add theirs
+        tile = (b * height + y) * tl.num_programs(0) + tl.program_id(0)
+        place = sums_ptr + tile * 2 * GROUPS + tl.arange(0, GROUPS)
+        tl.store(place, tl.sum(tl.sum(raw, axis=1).reshape(GROUPS, CHANNELS // GROUPS), axis=1))
+        tl.store(place + GROUPS, tl.sum(tl.sum(raw * raw, axis=1).reshape(GROUPS, CHANNELS // GROUPS), axis=1))
 
 
-@triton.jit(do_not_specialize=["height", "width"])
-def _structure_sums_kernel(
-    small_ptr,  # [B, 3, h, w] fp32 in [0, 1]
-    weight_ptr,  # [CHANNELS, 32] fp16
-    sums_ptr,  # [B, tiles, 2, GROUPS] fp32
-    height, width,
-    CHANNELS: tl.constexpr, GROUPS: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr,
-):  # fmt: skip
-    """Sums of several blocks of pixels, reduced once at the end."""
-    b = tl.program_id(1).to(tl.int64)
-    k, c = tl.arange(0, 32), tl.arange(0, CHANNELS)
-    weight = tl.load(weight_ptr + c[None, :] * 32 + k[:, None])  # [32, CHANNELS]
-    total = tl.zeros((BLOCK, CHANNELS), tl.float32)
-    squares = total
-    for step in range(STEPS):
-        p = (tl.program_id(0) * STEPS + step) * BLOCK + tl.arange(0, BLOCK)
-        raw = tl.dot(_structure_window(small_ptr, b, p, height, width).to(tl.float16), weight)
-        total += raw
-        squares += raw * raw
-    place = sums_ptr + (b * tl.num_programs(0) + tl.program_id(0)) * 2 * GROUPS + tl.arange(0, GROUPS)
-    tl.store(place, tl.sum(tl.sum(total, axis=0).reshape(GROUPS, CHANNELS // GROUPS), axis=1))
-    tl.store(place + GROUPS, tl.sum(tl.sum(squares, axis=0).reshape(GROUPS, CHANNELS // GROUPS), axis=1))
-
-
-STRUCTURE_BLOCK = 256
-STRUCTURE_STEPS_BLOCK = 128
+STRUCTURE_CUT = (128, 4)
+"""Pixels and warps per program of the structure stream's sums."""
 
 
 def fold_sums_out(sums: Tensor, weight: Tensor, bias: Tensor, fold: Tensor, *, count: int, eps: float = 1e-5) -> None:
@@ -170,9 +138,9 @@ def normalise_mix_out(
 ) -> None:
     """GELU(factor * raw + summand); with `mix`, skip + mix(that) + mix_bias."""
     b, height, width, channels = raw.shape
-    _normalise_mix_kernel[(triton.cdiv(height * width, tile.block * tile.steps), b)](
+    _normalise_mix_kernel[(triton.cdiv(height * width, tile.block), b)](
         raw, skip, fold, mix, mix_bias, out, height * width, out.stride(2),
-        CHANNELS=channels, BLOCK=tile.block, STEPS=tile.steps, HAS_MIX=mix is not None, num_warps=tile.warps,
+        CHANNELS=channels, BLOCK=tile.block, HAS_MIX=mix is not None, num_warps=tile.warps,
     )  # fmt: skip
 
 
@@ -183,10 +151,9 @@ def pack_structure_weight(
     return torch.nn.functional.pad(weight.detach().permute(0, 2, 3, 1).flatten(1), (0, 5)).half().contiguous()
 
 
-def structure_tiles(height: int, width: int, steps: int = 1) -> int:
+def structure_tiles(height: int, width: int, cut: tuple[int, int] = STRUCTURE_CUT) -> int:
     """Partial sums that `structure_sums_out` leaves per map."""
-    block = STRUCTURE_BLOCK if steps == 1 else steps * STRUCTURE_STEPS_BLOCK
-    return triton.cdiv(height * width, block)
+    return height * triton.cdiv(width, cut[0])
 
 
 def structure_sums_out(
@@ -194,17 +161,10 @@ def structure_sums_out(
     weight: Tensor,  # [C, 32] fp16
     sums: Tensor,  # [B, tiles, 2, 8] fp32, written
     *,
-    steps: int = 1,
+    cut: tuple[int, int] = STRUCTURE_CUT,  # pixels and warps per program
 ) -> None:
-    """Group sums of the structure stream's first convolution, with `steps` blocks of pixels per program."""
-    if steps == 1:
-        _structure(small, weight, sums, None, None)
-        return
-    b, _, height, width = small.shape
-    _structure_sums_kernel[(structure_tiles(height, width, steps), b)](
-        small, weight, sums, height, width,
-        CHANNELS=weight.shape[0], GROUPS=8, BLOCK=STRUCTURE_STEPS_BLOCK, STEPS=steps, num_warps=8,
-    )  # fmt: skip
+    """Group sums of the structure stream's first convolution."""
+    _structure(small, weight, sums, None, None, cut)
 
 
 def structure_apply_out(
@@ -213,7 +173,7 @@ def structure_apply_out(
     fold: Tensor,  # [B, 2, C] fp32
     out: Tensor,  # [B, h, w, C] fp16, written
     *,
-    cut: tuple[int, int] = (STRUCTURE_BLOCK, 8),  # pixels and warps per program
+    cut: tuple[int, int] = STRUCTURE_CUT,  # pixels and warps per program
 ) -> None:
     """The structure stream up to its first GELU."""
     _structure(small, weight, None, fold, out, cut)
@@ -225,10 +185,10 @@ def _structure(
     sums: Tensor | None,
     fold: Tensor | None,
     out: Tensor | None,
-    cut: tuple[int, int] = (STRUCTURE_BLOCK, 8),
+    cut: tuple[int, int],
 ) -> None:
     b, _, height, width = small.shape
-    _structure_kernel[(triton.cdiv(height * width, cut[0]), b)](
+    _structure_kernel[(triton.cdiv(width, cut[0]), height, b)](
         small, weight, fold, sums, out, height, width,
         CHANNELS=weight.shape[0], GROUPS=8, BLOCK=cut[0], APPLY=out is not None, num_warps=cut[1],
     )  # fmt: skip

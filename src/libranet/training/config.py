@@ -61,6 +61,8 @@ class PhotoSourceConfig:
     """Folders of clear photos (JPEG or PNG)."""
     depth: str = ""
     """Folder of depth maps `<folder name>__<photo stem>.png`, 0 near to 255 far; photos without one get priors."""
+    skies: int = 0
+    """How many more times a picture with a sky is used, each with that sky in another colour."""
     scenes: int = 0
     """Procedural scenes to render before training, with exact depth."""
     scene_views: int = 1
