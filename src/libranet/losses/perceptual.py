@@ -46,7 +46,8 @@ class PerceptualLoss(nn.Module):
         with torch.no_grad():
             wanted = self.extractor(target)
         found = self.extractor(prediction)
-        distances = [F.l1_loss(a.float(), b.float()) for a, b in zip(found, wanted, strict=True)]
+        # Differences in the features' precision, sums in float32: no copies of large maps.
+        distances = [(a - b).abs().mean(dtype=torch.float32) for a, b in zip(found, wanted, strict=True)]
         return torch.stack(distances).mean()
 
 
@@ -127,6 +128,8 @@ class VggFeatures(nn.Module):
 
     def forward(self, images: Tensor) -> list[Tensor]:
         x, taps = self.normalise(images), []
+        if x.is_cuda:  # the layout that half-precision convolutions need
+            x = x.contiguous(memory_format=torch.channels_last)
         for index, layer in enumerate(self.features):
             x = layer(x)
             if index in self.tap_after:

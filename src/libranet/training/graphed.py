@@ -31,6 +31,7 @@ class GraphedGradients:
         self.compute = compute
         self.parameters = list(model.parameters())
         self.pool = torch.cuda.graph_pool_handle()
+        self.stream = torch.cuda.Stream()  # one for all, or gradients would be handed from stream to stream
         self.recordings: dict[torch.Size, _Recording] = {}
 
     def __call__(self, batch: Batch) -> tuple[LossTerms, Tensor]:
@@ -45,18 +46,17 @@ class GraphedGradients:
     def _record(self, batch: Batch) -> _Recording:
         fixed = Batch(batch.distinct.clone().expand_as(batch.hazy), batch.clear.clone())
         random_state = torch.cuda.get_rng_state()
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
+        self.stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.stream):
             for _ in range(2):  # compiles kernels and chooses convolution algorithms, which a recording cannot
                 self.compute(fixed)
-        torch.cuda.current_stream().wait_stream(stream)
+        torch.cuda.current_stream().wait_stream(self.stream)
         for parameter in self.parameters:
             parameter.grad = None  # so that the recording writes gradients instead of adding to them
         torch.cuda.set_rng_state(random_state)
         graph = torch.cuda.CUDAGraph()
         # Another thread makes the next batch meanwhile, which must not count as part of the recording.
-        with torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"):
+        with torch.cuda.graph(graph, pool=self.pool, stream=self.stream, capture_error_mode="thread_local"):
             result = self.compute(fixed)
         recording = _Recording(graph, fixed, [p.grad for p in self.parameters], result)
         self.recordings[batch.distinct.shape] = recording
