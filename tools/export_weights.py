@@ -1,6 +1,7 @@
-"""From a training run's checkpoint to the file in the package: half precision, a strength baked in, provenance kept.
+"""From training runs' checkpoints to the file in the package: their mean, half precision, provenance kept.
 
-python tools/export_weights.py RUN/best.safetensors src/libranet/weights/libranet-base.safetensors --strength 1.06
+python tools/export_weights.py RUN/best.safetensors [RUN2/best.safetensors ...] \\
+    -o src/libranet/weights/libranet-base.safetensors [--strength 1.06]
 """
 
 import argparse
@@ -13,14 +14,20 @@ from libranet.models.calibrate import bake_strength
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("checkpoint")
-    parser.add_argument("output")
+    parser.add_argument("checkpoints", nargs="+", help="of one network, the later ones continued from the first")
+    parser.add_argument("-o", "--output", required=True)
     parser.add_argument("--strength", type=float, default=1.0)
     options = parser.parse_args()
-    model = load_model(options.checkpoint)
-    bake_strength(model, options.strength)
-    provenance = read_checkpoint_info(options.checkpoint).provenance | {"baked_strength": options.strength}
-    save_checkpoint(model, options.output, provenance=provenance, dtype=torch.float16)
+    models = [load_model(path) for path in options.checkpoints]
+    states = [model.state_dict() for model in models]
+    mean = {name: torch.stack([state[name] for state in states]).mean(0) for name in states[0]}
+    models[0].load_state_dict(mean)
+    bake_strength(models[0], options.strength)
+    provenance = {
+        "mean_of": [read_checkpoint_info(path).provenance for path in options.checkpoints],
+        "baked_strength": options.strength,
+    }
+    save_checkpoint(models[0], options.output, provenance=provenance, dtype=torch.float16)
 
 
 if __name__ == "__main__":
