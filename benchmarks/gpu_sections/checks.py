@@ -17,7 +17,6 @@ from libranet.ops import downsample, field_torch, frame_torch, group_norm_torch
 from libranet.ops.conv_triton import ConvTile, conv3x3_out, held_tiles, pack_weight, tile_count
 from libranet.ops.field_triton import apply_field_out
 from libranet.ops.frame_triton import finish_frame_out, read_cells_out
-from libranet.ops.group_norm_triton import group_norm_gelu
 from libranet.ops.pointwise_triton import (
     PointTile,
     fold_sums_out,
@@ -27,6 +26,7 @@ from libranet.ops.pointwise_triton import (
     structure_sums_out,
     structure_tiles,
 )
+from libranet.ops.residual_norm_triton import residual_norm
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -186,7 +186,7 @@ def check_group_norm(channels: int, *, gradients: bool) -> float:
     x = torch.randn(3, channels, 33, 31, device=DEVICE).contiguous(memory_format=torch.channels_last)
     weight, bias = torch.randn(channels, device=DEVICE), torch.randn(channels, device=DEVICE)
     leaves = [t.requires_grad_(gradients) for t in (x, weight, bias)]
-    out, reference = (f(*leaves, 8) for f in (group_norm_gelu, group_norm_torch.group_norm_gelu))
+    out, reference = (f(*leaves, 8) for f in (residual_norm, group_norm_torch.residual_norm))
     if not gradients:
         return error(out, reference)
     upstream = torch.randn_like(x)

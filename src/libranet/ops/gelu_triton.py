@@ -19,12 +19,6 @@ def gelu(x):
 
 @triton.jit
 def gelu_slope(x):
-    """The exact derivative Phi(x) + x * phi(x), for training."""
-    return 0.5 * (1.0 + tl.erf(x * 0.7071067811865476)) + x * 0.3989422804014327 * tl.exp(-0.5 * x * x)
-
-
-@triton.jit
-def gelu_fast_slope(x):
     """The derivative of `gelu` above, within 1.2e-4 of the exact one."""
     x2 = tl.minimum(x * x, 20.0)
     phi = 1.0 / (1.0 + tl.exp2(-x * (2.3011173 + x2 * (0.10677936 - x2 * 0.00101485))))

@@ -5,22 +5,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
-def group_norm_gelu(
-    x: Tensor,  # [N, C, h, w]
-    weight: Tensor,  # [C]
-    bias: Tensor,  # [C]
-    groups: int,
-    *,
-    eps: float = 1e-5,
-    activate: bool = True,
-    residual: Tensor | None = None,  # [N, C, h, w]
-) -> Tensor:  # [N, C, h, w]
-    """GELU(GN(x)), or GN(x) alone, plus a residual."""
-    y = F.group_norm(x, groups, weight, bias, eps)
-    y = F.gelu(y) if activate else y
-    return y if residual is None else y + residual
-
-
 def residual_norm(
     x: Tensor,  # [N, C, h, w]
     weight: Tensor,  # [C]
@@ -33,7 +17,8 @@ def residual_norm(
     keep: Tensor | None = None,  # [N], the branch's factor; needed with a residual
 ) -> Tensor:  # [N, C, h, w]
     """GELU(GN(x)) or GN(x), or the residual plus `keep` times that: stochastic depth."""
-    y = group_norm_gelu(x, weight, bias, groups, eps=eps, activate=activate)
+    y = F.group_norm(x, groups, weight, bias, eps)
+    y = F.gelu(y) if activate else y
     if residual is None or keep is None:
         return y
     return residual + y * keep[:, None, None, None]

@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from libranet.ops.gelu_triton import gelu, gelu_fast_slope
+from libranet.ops.gelu_triton import gelu, gelu_slope
 
 CHUNKS = 64
 """Most chunks a sample's sums are taken over."""
@@ -136,7 +136,7 @@ def _backward_sums_kernel(
         xhat = (tl.load(x_ptr + at, mask=inside, other=0.0).to(tl.float32) - mean) * rstd
         dz = tl.load(dy_ptr + at, mask=inside, other=0.0).to(tl.float32)
         if ACTIVATE:
-            dz *= gelu_fast_slope(xhat * weight + bias)
+            dz *= gelu_slope(xhat * weight + bias)
         total += dz
         scaled += dz * xhat
     if RESIDUAL:
@@ -183,7 +183,7 @@ def _backward_kernel(
     xhat = (tl.load(x_ptr + at, mask=inside, other=0.0).to(tl.float32) - mean) * rstd
     dz = tl.load(dy_ptr + at, mask=inside, other=0.0).to(tl.float32)
     if ACTIVATE:
-        dz *= gelu_fast_slope(xhat * weight + bias)
+        dz *= gelu_slope(xhat * weight + bias)
     if RESIDUAL:
         dz *= tl.load(keep_ptr + n)
     dx = (dz * weight - shift - xhat * slope) * rstd
