@@ -104,6 +104,16 @@ def test_no_change_is_no_change(name, siting):
         assert torch.equal(before, after)
 
 
+@pytest.mark.parametrize("name", ["yuv420p", "yuv444p10le", "gbrp", "gray"])
+def test_rgb_goes_into_an_array_that_was_used_before(name):
+    convert = converter(name)
+    first, second = (read_planes(picture(name, 33, 21, index)) for index in (0, 5))
+    rgb = convert.to_rgb(first)
+    assert convert.to_rgb(second, out=rgb) is rgb
+    assert torch.equal(rgb, convert.to_rgb(second))
+    assert not torch.equal(rgb, convert.to_rgb(first))
+
+
 @pytest.mark.parametrize("name", ["yuv420p", "yuv422p", "yuv444p", "yuv420p10le", "gbrp", "gray"])
 @pytest.mark.parametrize("siting", ["left", "center", "topleft"])
 def test_a_smooth_change_arrives(name, siting):

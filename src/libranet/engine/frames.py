@@ -1,7 +1,7 @@
 """From a decoded frame to the frame to be encoded: convert, restore, carry the change back, draw what was asked for."""
 
 from collections import deque
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import av
@@ -18,8 +18,20 @@ from libranet.video.tags import VideoTags
 from libranet.video.veil import implied_transmission
 
 
+@dataclass(frozen=True)
+class _Seen:
+    """A frame's samples and what the network sees of them."""
+
+    planes: list[Tensor]  # each [h, w], integers
+    rgb: Tensor  # [1, 3, H, W] in [0, 1]
+
+
 class FrameRestorer:
-    """Planar frames in, planar frames out, in order. At most look-ahead + 1 frames wait inside."""
+    """Planar frames in, planar frames out, in order. At most look-ahead + 1 frames wait inside.
+
+    Waiting frames lie in arrays that are used again and again. Allocated anew they would lie scattered between the
+    short-lived arrays of the frames before, and the gaps would add up: a long video would need more memory.
+    """
 
     def __init__(
         self,
@@ -43,30 +55,42 @@ class FrameRestorer:
             self._target = ColorConverter(layout_of(target_format), spec, device=step.device)
         self._compare, self._view = compare, view
         self._turns = tags.quarter_turns
-        self._waiting: deque[tuple[SourceFrame, list[Tensor], Tensor]] = deque()
+        self._waiting: deque[tuple[SourceFrame, _Seen]] = deque()
+        self._spare: list[_Seen] = []
 
     def push(self, frame: SourceFrame, *, cut: bool = False) -> list[SourceFrame]:
         """Take a frame and return those that are finished."""
-        planes = read_planes(frame.image)
-        rgb = self._converter.to_rgb(planes)
-        self._waiting.append((frame, planes, rgb))
-        return [self._finish(restored) for restored in self._step.push(rgb, cut=cut)]
+        seen = self._see(frame.image)
+        self._waiting.append((frame, seen))
+        return [self._finish(restored) for restored in self._step.push(seen.rgb, cut=cut)]
 
     def flush(self) -> list[SourceFrame]:
         """Finish the frames still waiting."""
         return [self._finish(restored) for restored in self._step.flush()]
 
+    def _see(self, image: av.VideoFrame) -> _Seen:
+        if not self._spare:
+            planes = read_planes(image)
+            return _Seen(planes, self._converter.to_rgb(planes))
+        seen = self._spare.pop()
+        read_planes(image, out=seen.planes)
+        self._converter.to_rgb(seen.planes, out=seen.rgb)
+        return seen
+
     def _finish(self, restored: Restored) -> SourceFrame:
-        frame, planes, rgb = self._waiting.popleft()
+        frame, seen = self._waiting.popleft()
+        planes, rgb = seen.planes, seen.rgb
         shown = self._shown(rgb, restored)
         if self._target is None:
-            result = self._converter.add_change(planes, shown - rgb)
+            result = self._converter.add_change(planes, shown.sub_(rgb))
         else:
             result = encode_rgb(self._target, shown)
         if self._compare == "side":
             before = planes if self._target is None else encode_rgb(self._target, rgb)
             result = _side_by_side(self.output_layout, before, result, self._turns)
-        return replace(frame, image=self._pack(frame.image, result))
+        image = self._pack(frame.image, result)
+        self._spare.append(seen)
+        return replace(frame, image=image)
 
     @property
     def output_layout(self) -> PixelLayout:

@@ -39,7 +39,9 @@ class Step(Protocol):
         *,
         cut: bool = False,
     ) -> list[Restored]:
-        """Take a frame; `cut` says that it begins a new shot, which ends all memory of the last one."""
+        """Take a frame; `cut` says that it begins a new shot, which ends all memory of the last one. A
+        frame that has come back restored may be overwritten by its owner.
+        """
         ...
 
     def flush(self) -> list[Restored]:

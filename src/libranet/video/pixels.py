@@ -111,8 +111,15 @@ def to_planar(frame: av.VideoFrame) -> av.VideoFrame:
     return planar
 
 
-def read_planes(frame: av.VideoFrame) -> list[Tensor]:  # each [h, w], uint8 or int32
+def read_planes(
+    frame: av.VideoFrame,
+    out: list[Tensor] | None = None,  # planes of another frame of this size and format, to be overwritten
+) -> list[Tensor]:  # each [h, w], uint8 or int32
     """Copy the planes of a planar frame."""
+    if out is not None:
+        for plane, view in zip(out, plane_views(frame), strict=True):
+            plane.numpy()[...] = view
+        return out
     return [_widen(np.ascontiguousarray(view)) for view in plane_views(frame)]
 
 

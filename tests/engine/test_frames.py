@@ -1,0 +1,36 @@
+"""From a decoded frame to the frame to be encoded."""
+
+import pytest
+import torch
+
+from clips import Clip, write_clip
+from libranet.engine import DehazeOptions
+from libranet.engine.video import make_restorer
+from libranet.video.pixels import read_planes
+from libranet.video.reader import open_video
+
+
+def restore(path, model, *, reuse: bool) -> tuple[list[list[torch.Tensor]], int]:
+    """The planes of all restored frames, and in how many arrays the network saw them."""
+    with open_video(path) as reader:
+        restorer = make_restorer(reader, model, DehazeOptions())
+        done, arrays = [], []  # arrays are kept, so that no address comes back by chance
+        for index, frame in enumerate(reader.frames()):
+            done += restorer.push(frame, cut=index == 7)
+            if not reuse:
+                restorer._spare.clear()
+            arrays += [seen.rgb for seen in (*(seen for _, seen in restorer._waiting), *restorer._spare)]
+        done += restorer.flush()
+    return [read_planes(frame.image) for frame in done], len({array.data_ptr() for array in arrays})
+
+
+@pytest.mark.parametrize("pixel_format", ["yuv420p", "yuv422p10le", "gray"])
+def test_waiting_frames_lie_in_arrays_used_again(tmp_path, tiny_model, pixel_format):
+    """As many arrays as frames that wait at most, and the pictures that arrays used once give."""
+    path = write_clip(tmp_path / "in.mkv", Clip(codec="ffv1", pixel_format=pixel_format, frames=12))
+    once, many = restore(path, tiny_model, reuse=False)
+    again, few = restore(path, tiny_model, reuse=True)
+    assert few == tiny_model.config.window // 2 + 1 < many
+    assert len(again) == 12
+    for a, b in zip(once, again, strict=True):
+        assert all(torch.equal(p, q) for p, q in zip(a, b, strict=True))
