@@ -26,11 +26,20 @@ class _Seen:
     rgb: Tensor  # [1, 3, H, W] in [0, 1]
 
 
+@dataclass(frozen=True)
+class Finished:
+    """A restored frame whose samples still lie in the restorer's arrays; `FrameRestorer.pack` makes a frame of it."""
+
+    source: SourceFrame
+    planes: list[Tensor]  # each [h, w], integers, in main memory
+
+
 class FrameRestorer:
     """Planar frames in, planar frames out, in order. At most look-ahead + 1 frames wait inside.
 
-    Waiting frames lie in arrays that are used again and again. Allocated anew they would lie scattered between the
-    short-lived arrays of the frames before, and the gaps would add up: a long video would need more memory.
+    Waiting and finished frames lie in arrays that are used again and again. Allocated anew they would lie scattered
+    between the short-lived arrays of the network, and the gaps would add up: a long video would need more memory. For
+    the same reason `pack`, whose frames the encoder keeps as long as it likes, is for the thread that encodes.
     """
 
     def __init__(
@@ -57,16 +66,23 @@ class FrameRestorer:
         self._turns = tags.quarter_turns
         self._waiting: deque[tuple[SourceFrame, _Seen]] = deque()
         self._spare: list[_Seen] = []
+        self._free: deque[list[Tensor]] = deque()
 
-    def push(self, frame: SourceFrame, *, cut: bool = False) -> list[SourceFrame]:
+    def push(self, frame: SourceFrame, *, cut: bool = False) -> list[Finished]:
         """Take a frame and return those that are finished."""
         seen = self._see(frame.image)
         self._waiting.append((frame, seen))
         return [self._finish(restored) for restored in self._step.push(seen.rgb, cut=cut)]
 
-    def flush(self) -> list[SourceFrame]:
+    def flush(self) -> list[Finished]:
         """Finish the frames still waiting."""
         return [self._finish(restored) for restored in self._step.flush()]
+
+    def pack(self, finished: Finished) -> SourceFrame:
+        """The frame to be encoded. Once per frame, on any thread: its arrays are used again."""
+        image = self._image(finished.source.image, finished.planes)
+        self._free.append(finished.planes)
+        return replace(finished.source, image=image)
 
     def _see(self, image: av.VideoFrame) -> _Seen:
         if not self._spare:
@@ -77,7 +93,7 @@ class FrameRestorer:
         self._converter.to_rgb(seen.planes, out=seen.rgb)
         return seen
 
-    def _finish(self, restored: Restored) -> SourceFrame:
+    def _finish(self, restored: Restored) -> Finished:
         frame, seen = self._waiting.popleft()
         planes, rgb = seen.planes, seen.rgb
         shown = self._shown(rgb, restored)
@@ -88,9 +104,16 @@ class FrameRestorer:
         if self._compare == "side":
             before = planes if self._target is None else encode_rgb(self._target, rgb)
             result = _side_by_side(self.output_layout, before, result, self._turns)
-        image = self._pack(frame.image, result)
+        held = self._hold(result)
         self._spare.append(seen)
-        return replace(frame, image=image)
+        return Finished(frame, held)
+
+    def _hold(self, planes: list[Tensor]) -> list[Tensor]:
+        """The planes in main memory, in arrays of an earlier frame where there are some."""
+        held = self._free.popleft() if self._free else [torch.empty_like(plane, device="cpu") for plane in planes]
+        for target, plane in zip(held, planes, strict=True):
+            target.copy_(plane)
+        return held
 
     @property
     def output_layout(self) -> PixelLayout:
@@ -109,9 +132,8 @@ class FrameRestorer:
             picture = _turn(upright, -self._turns)
         return picture
 
-    def _pack(self, carrier: av.VideoFrame, planes: list[Tensor]) -> av.VideoFrame:
+    def _image(self, carrier: av.VideoFrame, planes: list[Tensor]) -> av.VideoFrame:
         """The planes in the decoded frame itself, which keeps its side data; in a new frame where the shape differs."""
-        planes = [plane.cpu() for plane in planes]
         height, width = planes[0].shape
         name = self.output_layout.name
         if (carrier.format.name, carrier.width, carrier.height) == (name, width, height):

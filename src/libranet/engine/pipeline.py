@@ -133,7 +133,7 @@ def run_pipeline(
     failures: list[BaseException] = []
     encoder = threading.Thread(
         target=_encode,
-        args=(finished, sink, result, failures, stop),
+        args=(finished, restorer, sink, result, failures, stop),
         kwargs={"on_frame": on_frame},
         name="encode",
         daemon=True,
@@ -224,6 +224,7 @@ def _restore(
 
 def _encode(
     finished: _Channel,
+    restorer: FrameRestorer,
     sink: FrameSink,
     result: PipelineResult,
     failures: list[BaseException],
@@ -238,7 +239,7 @@ def _encode(
             if isinstance(item, _End):
                 sink.finish()
             else:
-                sink.write(item)
+                sink.write(restorer.pack(item))
                 result.frames += 1
             result.clock.seconds["encode"] += time.perf_counter() - begin
             if isinstance(item, _End):

@@ -58,7 +58,8 @@ def _pairs(
             turns = reader.tags.quarter_turns
             before = [_to_uint8(converter, frame.image) for frame in window]
             restorer = make_restorer(reader, network, replace(options, live=False))
-            after = [done for frame in window for done in restorer.push(frame)] + restorer.flush()
+            done = [finished for frame in window for finished in restorer.push(frame)] + restorer.flush()
+            after = [restorer.pack(finished) for finished in done]
             centre = len(window) // 2
             time = window[centre].time(reader.time_base)
             shown = (np.rot90(p, turns) for p in (before[centre], _to_uint8(converter, after[centre].image)))
