@@ -75,8 +75,8 @@ def measure_stages(source: Path, folder: Path, network: LiBrANet, options: Dehaz
     run.open({}, resume=False)
     sink = SegmentSink(run, settings, length=options.segment_frames, origin=0, step=1)
     begin = time.perf_counter()
-    for frame in restored:
-        sink.write(frame)
+    for finished in restored:
+        sink.write(restorer.pack(finished))
     sink.finish()
     encode = time.perf_counter() - begin
     run.remove()
