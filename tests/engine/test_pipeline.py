@@ -31,6 +31,9 @@ class Worker:
     def flush(self) -> list[SourceFrame]:
         return []
 
+    def pack(self, finished: SourceFrame) -> SourceFrame:
+        return finished
+
 
 class Sink:
     def __init__(self, delay: float = 0.0, fail_at: int | None = None) -> None:

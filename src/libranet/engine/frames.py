@@ -17,6 +17,11 @@ from libranet.video.pixels import PixelLayout, layout_of, read_planes, write_pla
 from libranet.video.tags import VideoTags
 from libranet.video.veil import implied_transmission
 
+HELD_FRAMES = 6
+"""Sets of arrays for finished frames: as many as can be on their way to the encoder, used in turn, so that a slow
+encoder needs no more memory than a fast one.
+"""
+
 
 @dataclass(frozen=True)
 class _Seen:
@@ -110,7 +115,9 @@ class FrameRestorer:
 
     def _hold(self, planes: list[Tensor]) -> list[Tensor]:
         """The planes in main memory, in arrays of an earlier frame where there are some."""
-        held = self._free.popleft() if self._free else [torch.empty_like(plane, device="cpu") for plane in planes]
+        if not self._free:
+            self._free.extend([torch.empty_like(plane, device="cpu") for plane in planes] for _ in range(HELD_FRAMES))
+        held = self._free.popleft()
         for target, plane in zip(held, planes, strict=True):
             target.copy_(plane)
         return held

@@ -1,6 +1,5 @@
 """Three stages that work at the same time: decoding, the network, encoding. Bounded queues hold them together."""
 
-import itertools
 import queue
 import threading
 import time
@@ -16,11 +15,6 @@ from libranet.video.scenes import SceneCutDetector
 
 QUEUE_FRAMES = 4
 """Frames that may wait between two stages. Together with the look-ahead, this bounds the memory of a run."""
-
-RETURN_EVERY = 30
-"""Frames between two times that free memory is given back. The stages free each other's memory at any moment, and what
-is in use wanders over the heap; this bounds what it leaves behind. Getting the pages again takes 0.1 s at 1080p.
-"""
 
 
 class FrameSink(Protocol):
@@ -149,6 +143,7 @@ def run_pipeline(
         stop.set()
         encoder.join()
         decoder.join()
+        return_free_memory()
     if failures:
         raise failures[0]
     return result
@@ -197,7 +192,7 @@ def _restore(
     decoded: _Channel, finished: _Channel, restorer: FrameRestorer, result: PipelineResult, warm_up: int
 ) -> None:
     drop = warm_up
-    for count in itertools.count(1):
+    while True:
         item = decoded.get()
         begin = time.perf_counter()
         if isinstance(item, _End):
@@ -218,8 +213,6 @@ def _restore(
         if isinstance(item, _End):
             finished.put(item)
             return
-        if count % RETURN_EVERY == 0:
-            return_free_memory()
 
 
 def _encode(
