@@ -26,9 +26,7 @@ def keep_large_arrays() -> None:
 
 
 def return_free_memory() -> None:
-    """Give the system back what is kept and not in use, at the end of a run. Not in between: the next frame would find
-    other gaps than the last one did, and the heap would grow.
-    """
+    """Give the system back what is kept and not in use. The next frame has to ask for its pages again: rarely, then."""
     if (libc := _glibc()) is not None:
         libc.malloc_trim(0)
 

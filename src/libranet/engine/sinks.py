@@ -10,6 +10,7 @@ from typing import Any
 
 import av
 
+from libranet.engine.allocator import return_free_memory
 from libranet.engine.options import OutputError
 from libranet.engine.run_folder import RunFolder, Segment
 from libranet.video.encoder import EncoderSettings, open_encoder
@@ -87,6 +88,7 @@ class SegmentSink:
         self._log.finish()
         name = self._log.path.name
         self._encoder = self._log = None
+        return_free_memory()  # the next encoder's arrays may not fit where this one's were
         self._folder.add(Segment(name, self._frames, self._first, self._end))
 
 
