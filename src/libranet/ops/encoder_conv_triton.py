@@ -16,6 +16,7 @@ import triton.language as tl
 from torch import Tensor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from libranet.ops.conv_triton import pick_row
 from libranet.ops.gelu_triton import gelu
 
 GROUPS = 8
@@ -192,73 +193,15 @@ def _conv_kernel(
         x_ptr, weight_ptr, m, tap0, y0, x0, n0,
         SIDE, WIDTH, CIN, COUT, ROW, STEP, STRIDE, ROWS, LINES, COLS, BLOCK_N, BLOCK_K, PAIRS,
     )  # fmt: skip
-    kept = _finish(
-        acc0, bias_ptr, out, m, y0, x0, n0, SIDE, WIDTH, COUT, ROWS, LINES, COLS, BLOCK_N, HAS_BIAS, ACTIVATE, PLANES
-    )
-    total, squares = kept, kept * kept
-    if ROWS > 1:
+    for r in tl.static_range(ROWS):
         kept = _finish(
-            acc1,
-            bias_ptr,
-            out,
-            m,
-            y0 + 1,
-            x0,
-            n0,
-            SIDE,
-            WIDTH,
-            COUT,
-            ROWS,
-            LINES,
-            COLS,
-            BLOCK_N,
-            HAS_BIAS,
-            ACTIVATE,
-            PLANES,
-        )
-        total, squares = total + kept, squares + kept * kept
-    if ROWS > 2:
-        kept = _finish(
-            acc2,
-            bias_ptr,
-            out,
-            m,
-            y0 + 2,
-            x0,
-            n0,
-            SIDE,
-            WIDTH,
-            COUT,
-            ROWS,
-            LINES,
-            COLS,
-            BLOCK_N,
-            HAS_BIAS,
-            ACTIVATE,
-            PLANES,
-        )
-        total, squares = total + kept, squares + kept * kept
-    if ROWS > 3:
-        kept = _finish(
-            acc3,
-            bias_ptr,
-            out,
-            m,
-            y0 + 3,
-            x0,
-            n0,
-            SIDE,
-            WIDTH,
-            COUT,
-            ROWS,
-            LINES,
-            COLS,
-            BLOCK_N,
-            HAS_BIAS,
-            ACTIVATE,
-            PLANES,
-        )
-        total, squares = total + kept, squares + kept * kept
+            pick_row(acc0, acc1, acc2, acc3, r), bias_ptr, out, m, y0 + r, x0, n0,
+            SIDE, WIDTH, COUT, ROWS, LINES, COLS, BLOCK_N, HAS_BIAS, ACTIVATE, PLANES,
+        )  # fmt: skip
+        if r == 0:
+            total, squares = kept, kept * kept
+        else:
+            total, squares = total + kept, squares + kept * kept
     if HAS_SUMS:
         place = sums_ptr + (m * tl.num_programs(0) + part) * 2 * GROUPS
         n = n0 + tl.arange(0, BLOCK_N)
