@@ -129,3 +129,29 @@ def test_varied_pictures_differ_from_the_photo_but_stay_near_it():
     difference = (plain - other).abs().mean((1, 2, 3))
     assert (difference > 0.003).all()
     assert (difference < 0.2).all()
+
+
+def test_skies_get_other_colours_and_the_ground_keeps_its_own():
+    picture = coloured_blocks(0)
+    picture.depth[:], picture.image[:] = 100, 120
+    picture.depth[:36] = 255
+    bank = load_bank([picture], lines=72, device=torch.device("cpu"))
+    haze = dataclasses.replace(NO_HAZE, skies=1.0, zoom=(1, 1), still=1.0)
+    source = HazeOnTheFly(bank, haze=haze, batch=32, crops=((64, 96),), window=5, scene_share=0, seed=0)
+    clear = source.batch(0, Share()).clear
+    sky, ground = clear[:, :, :24].mean((2, 3)), clear[:, :, 40:]
+    torch.testing.assert_close(ground, torch.full_like(ground, 120 / 255), atol=0.01, rtol=0)
+    assert (sky.std(0) > 0.08).all()
+    red, blue = sky[:, 0], sky[:, 2]
+    assert 0.4 < (blue > red + 0.02).float().mean() < 0.9  # most skies are blue, some are warm
+    assert (red > blue + 0.02).any()
+
+
+def test_even_haze_can_be_darker_than_the_walls():
+    darker = dataclasses.replace(
+        NO_HAZE, clear=0.0, even=1.0, even_airlight=(0.3, 0.3), scene_light=0, tint=0, light_gradient=0, beta=(2.5, 2.5)
+    )
+    source = small_source(haze=darker)
+    source.bank.fine.fill_(230)
+    source.bank.coarse.fill_(230)
+    assert 0.3 < source.batch(0, Share()).hazy.mean() < 0.45

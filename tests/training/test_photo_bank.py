@@ -1,27 +1,14 @@
-import numpy as np
 import torch
 
 from clear_pictures import coloured_blocks
-from libranet.training.photo_bank import load_bank, recolour_skies
+from libranet.training.photo_bank import load_bank
 
 
-def test_skies_get_other_colours_and_the_ground_keeps_its_own():
-    picture = coloured_blocks(0)
-    picture.depth[:24] = 255
-    picture.image[:] = 120
-    pictures = list(recolour_skies([picture, coloured_blocks(1, depth=False)], 3, seed=0))
-    assert [p.name for p in pictures] == ["blocks-0", "blocks-0+0", "blocks-0+1", "blocks-0+2", "blocks-1"]
-    bank = load_bank(pictures, lines=72, device=torch.device("cpu"))
-    skies, ground = bank.fine[:4, :, 4].float().mean(-1), bank.fine[:4, :, 40:]
-    assert (skies[0] == 120).all()
-    assert all((skies[i] - skies[j]).abs().max() > 3 for i in range(4) for j in range(i))
-    assert (ground == 120).all()
-    assert torch.equal(bank.depth[0], bank.depth[3])
-
-
-def test_the_same_seed_gives_the_same_skies():
-    picture = coloured_blocks(0)
-    picture.depth[:24] = 255
-    first, again, other = ([*recolour_skies([picture], 1, seed=seed)][1].sky_factor for seed in (1, 1, 2))
-    assert np.array_equal(first, again)
-    assert not np.array_equal(first, other)
+def test_a_sky_is_known_by_its_depth_and_its_mean_colour_is_kept():
+    with_sky, without, unknown = coloured_blocks(0), coloured_blocks(1), coloured_blocks(2, depth=False)
+    with_sky.depth[:], without.depth[:] = 100, 249
+    with_sky.depth[:24] = 255
+    with_sky.image[: with_sky.image.shape[0] * 24 // with_sky.depth.shape[0]] = (60, 120, 200)
+    bank = load_bank([with_sky, without, unknown], lines=72, device=torch.device("cpu"))
+    torch.testing.assert_close(bank.sky[0], torch.tensor([60, 120, 200]) / 255, atol=0.02, rtol=0)
+    assert (bank.sky[1:] == 0).all()

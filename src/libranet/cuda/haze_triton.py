@@ -6,10 +6,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-PARAMETERS = 35
+PARAMETERS = 38
 """Numbers per sample: centre 2, half size 2, motion 4, mirror, used width; then in the order of `HazeDraw`, without its
 two fields: beta 3, leftover 3, near, gamma, prior share, horizon, ramp power, relief share, floor, airlight 3,
-light slope 2, noise, saturation, lift, balance 3, tone."""
+light slope 2, noise, saturation, lift, balance 3, tone, sky 3."""
 BLOCK = 256
 """Pixels per program."""
 
@@ -65,7 +65,7 @@ def _haze_kernel(
     hazy_ptr,  # [B, T, 3, h, w] fp32
     clear_ptr,  # [B, 3, h, w] fp32
     seed, height, width, lines, columns, depth_lines, depth_columns,
-    T: tl.constexpr, CELLS: tl.constexpr, PARAMETERS: tl.constexpr, BLOCK: tl.constexpr,
+    SKY: tl.constexpr, T: tl.constexpr, CELLS: tl.constexpr, PARAMETERS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     t, b = tl.program_id(1), tl.program_id(2).to(tl.int64)
     pixel = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -104,6 +104,10 @@ def _haze_kernel(
         depth_ptr, ((x + 1.0) * depth_columns - 1.0) * 0.5, ((y + 1.0) * depth_lines - 1.0) * 0.5,
         depth_columns, depth_lines, inside,
     ) / 255.0  # fmt: skip
+    in_sky = tl.minimum(tl.maximum((depth * 255.0 - SKY) * 0.25, 0.0), 1.0)
+    red = tl.minimum(red * (1.0 + in_sky * (tl.load(v + 35) - 1.0)), 1.0)
+    green = tl.minimum(green * (1.0 + in_sky * (tl.load(v + 36) - 1.0)), 1.0)
+    blue = tl.minimum(blue * (1.0 + in_sky * (tl.load(v + 37) - 1.0)), 1.0)
     cell_x, cell_y = (x + 1.0) * 0.5 * (CELLS - 1), (y + 1.0) * 0.5 * (CELLS - 1)
     relief = _bilinear(relief_ptr + b * CELLS * CELLS, cell_x, cell_y, CELLS, CELLS, inside)
     patches = _bilinear(patches_ptr + b * CELLS * CELLS, cell_x, cell_y, CELLS, CELLS, inside)
@@ -155,9 +159,10 @@ def haze_window(
     size: tuple[int, int],
     *,
     window: int,
+    sky_level: int,
     seed: int,
 ) -> tuple[Tensor, Tensor]:  # [B, T, 3, h, w] hazy, [B, 3, h, w] clear
-    """Look at pictures through a moving camera and haze."""
+    """Look at pictures through a moving camera and haze. Depth beyond `sky_level` of 255 is sky."""
     b, (height, width) = len(index), size
     assert parameters.shape == (b, PARAMETERS)
     hazy = torch.empty(b, window, 3, height, width, device=images.device)
@@ -166,6 +171,6 @@ def haze_window(
     _haze_kernel[(triton.cdiv(height * width, BLOCK), window, b)](
         images, depths, index, parameters, relief, patches, hazy, clear,
         seed % 2**31, height, width, *images.shape[2:], *depths.shape[2:],
-        T=window, CELLS=relief.shape[-1], PARAMETERS=PARAMETERS, BLOCK=BLOCK,
+        SKY=sky_level, T=window, CELLS=relief.shape[-1], PARAMETERS=PARAMETERS, BLOCK=BLOCK,
     )  # fmt: skip
     return hazy, clear

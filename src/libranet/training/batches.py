@@ -10,7 +10,16 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from libranet.cuda.support import why_not_device
-from libranet.training.haze_draw import HazeConfig, HazeDraw, chance, draw_haze, grade_colours, haze_frames, uniform
+from libranet.training.haze_draw import (
+    SKY_LEVEL,
+    HazeConfig,
+    HazeDraw,
+    chance,
+    draw_haze,
+    grade_colours,
+    haze_frames,
+    uniform,
+)
 from libranet.training.photo_bank import COARSE, FINE, PhotoBank
 
 
@@ -102,7 +111,8 @@ class HazeOnTheFly:
         index = self._choose(n, generator)
         centre, half, motion = self._draw_camera(index, height, width, generator)
         mirror = torch.where(chance(n, 0.5, generator), -1.0, 1.0)
-        draw = draw_haze(self.haze, self.bank.brightness[index], self.bank.has_depth[index], generator)
+        bank = self.bank
+        draw = draw_haze(self.haze, bank.brightness[index], bank.sky[index], bank.has_depth[index], generator)
         noise_seed = int(torch.randint(2**40, (1,), generator=generator))
 
         # A crop that covers more picture lines than it has pixels reads the smaller copy, which is free of aliasing.
@@ -119,23 +129,21 @@ class HazeOnTheFly:
         columns = (
             view.centre, view.half, view.motion, view.mirror, view.used, d.beta, d.leftover, d.near, d.gamma,
             d.prior_share, d.horizon, d.ramp_power, d.relief_share, d.floor, d.airlight, d.light_slope, d.noise,
-            d.saturation, d.lift, d.balance, d.tone,
+            d.saturation, d.lift, d.balance, d.tone, d.sky,
         )  # fmt: skip
         numbers = torch.cat([column.reshape(len(d.near), -1) for column in columns], dim=1).to(device)
         fields = torch.cat([d.relief, d.patches], dim=1).to(device)
         index = view.index.to(device)
-        return self._batch(
-            *self.kernel(
-                view.images, self.bank.depth, index, numbers, fields, size, window=self.distinct, seed=noise_seed
-            )
-        )
+        pictures = (view.images, self.bank.depth, index)
+        made = self.kernel(*pictures, numbers, fields, size, window=self.distinct, sky_level=SKY_LEVEL, seed=noise_seed)
+        return self._batch(*made)
 
     def _make_step_by_step(self, view: "View", size: tuple[int, int], noise_seed: int) -> Batch:
         device = view.images.device
         draw, here = view.draw.to(device), view.index.to(device)
         camera = (v.to(device) for v in (view.centre, view.half, view.motion, view.mirror, view.used))
         clear, depth, place = self._look(view.images[here], self.bank.depth[here], *size, *camera)
-        clear = grade_colours(clear, draw)
+        clear = grade_colours(clear, depth, draw)
         hazy, target = haze_frames(clear, depth, place, draw)
         hazy = self._add_noise(hazy, draw.noise, noise_seed)
         hazy = (hazy * 255).round() / 255  # what a camera stores

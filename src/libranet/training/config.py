@@ -36,7 +36,7 @@ class OptimiserConfig:
 
 @dataclass(frozen=True)
 class LossConfig:
-    """The objective: pixel + perceptual_weight * perceptual + lie_weight * Lie regulariser."""
+    """The objective: pixel + colour_weight * colour + perceptual_weight * perceptual + lie_weight * Lie regulariser."""
 
     perceptual: Perceptual = "dinov2"
     """Feature extractor of the perceptual term; "none" trains without it, and the checkpoint says so."""
@@ -51,6 +51,9 @@ class LossConfig:
     lie: LieWeights = field(default_factory=LieWeights)
     """Weights of the four penalties inside the Lie regulariser."""
     charbonnier_epsilon: float = 1e-3
+    colour_weight: float = 0.0
+    """Weight of the pixel loss between means over 16x16 pixels; not in the paper. Texture hides a wrong colour from the
+    pixel loss, not from this one."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +64,6 @@ class PhotoSourceConfig:
     """Folders of clear photos (JPEG or PNG)."""
     depth: str = ""
     """Folder of depth maps `<folder name>__<photo stem>.png`, 0 near to 255 far; photos without one get priors."""
-    skies: int = 0
-    """How many more times a picture with a sky is used, each with that sky in another colour."""
     scenes: int = 0
     """Procedural scenes to render before training, with exact depth."""
     scene_views: int = 1

@@ -16,6 +16,10 @@ from libranet.haze.scattering import transmission
 
 NOISE_CELLS = 9
 """Side of the coarse random fields that become smooth structure."""
+SKY_LEVEL = 250
+"""Depth, of 255, beyond which a picture begins to be sky; four steps later it is nothing else."""
+SKY_FACTORS = (0.35, 2.2)
+"""How far a sky's colour may be moved: beyond that, clouds would turn to noise."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,8 @@ class HazeConfig:
     """Exponent applied to depth, drawn log-uniformly: how fast the distance grows."""
     even: float = 0.16
     """Share of samples whose haze hardly depends on depth, like smoke in a room."""
+    even_airlight: tuple[float, float] = (0.6, 1.0)
+    """Brightness of the airlight in those: in a room it is often darker than the walls."""
     clear: float = 0.04
     """Share of samples without haze, which must stay as they are."""
     prior: float = 0.30
@@ -58,6 +64,9 @@ class HazeConfig:
     """Share of samples whose clear picture is made less vivid, as on a grey day."""
     vary: float = 0.0
     """Share of samples whose clear picture gets another white balance, tone curve and saturation."""
+    skies: float = 0.0
+    """Share of samples whose sky, where there is one, gets another colour. How blue or bright a sky is cannot be told
+    from what stands under it: it has to be read through the haze."""
     leftover: float = 0.15
     """Share of samples whose clear picture keeps a light haze of its own, as distant views do on a clear day."""
     leftover_beta: float = 0.35
@@ -74,7 +83,7 @@ class HazeConfig:
     """Height of the crop as a share of the largest that fits the photo."""
 
     def __post_init__(self) -> None:
-        for name in ("beta", "near", "gamma", "floor", "airlight", "zoom"):
+        for name in ("beta", "near", "gamma", "floor", "airlight", "even_airlight", "zoom"):
             low, high = getattr(self, name)
             if not 0 <= low <= high:
                 raise InputError(f"expected {name} as (low, high) with 0 <= low <= high, got {low}, {high}")
@@ -89,6 +98,7 @@ class HazeConfig:
             "still",
             "regimes",
             "vary",
+            "skies",
         ):
             if not 0 <= getattr(self, name) <= 1:
                 raise InputError(f"expected {name} in [0, 1], got {getattr(self, name)}")
@@ -116,6 +126,7 @@ class HazeDraw:
     lift: Tensor  # [B], black level of the clear picture
     balance: Tensor  # [B, 3], factors of the clear picture's channels
     tone: Tensor  # [B], exponent of the clear picture's values
+    sky: Tensor  # [B, 3], factors of the sky's colour
 
     def rows(self, part: slice) -> "HazeDraw":
         """The draws of some of the samples."""
@@ -136,6 +147,7 @@ def chance(count: int, share: float, generator: torch.Generator) -> Tensor:  # [
 def draw_haze(
     config: HazeConfig,
     brightness: Tensor,  # [B], of the bright parts of each photo
+    sky: Tensor,  # [B, 3], mean colour of each photo's sky, 0 where it has none
     has_depth: Tensor,  # [B] bool
     generator: torch.Generator,
 ) -> HazeDraw:
@@ -162,7 +174,7 @@ def draw_haze(
     blend = uniform(n, (0.0, c.blend), generator)
     prior_share = torch.where(chance(n, c.prior, generator) | ~has_depth, torch.ones(n), blend)
 
-    level = uniform(n, c.airlight, generator)
+    level = torch.where(even, uniform(n, c.even_airlight, generator), uniform(n, c.airlight, generator))
     from_scene = (brightness * uniform(n, (0.9, 1.15), generator)).clamp(0.5, 1.0)
     level = torch.where(chance(n, c.scene_light, generator), from_scene, level)
     tint = torch.randn(n, 1, generator=generator) * c.tint * torch.tensor([-1.0, 0.0, 1.0])
@@ -190,7 +202,10 @@ def draw_haze(
         lift=torch.where(dull, uniform(n, (0.0, 0.06), generator), torch.zeros(n)),
         balance=torch.ones(n, 3),
         tone=torch.ones(n),
+        sky=torch.ones(n, 3),
     )
+    if c.skies > 0:
+        draw = _with_other_skies(draw, config, sky, generator)
     if c.regimes > 0:
         draw = _with_regimes(draw, config, has_depth, generator)
     return _with_other_cameras(draw, config, generator) if c.vary > 0 else draw
@@ -241,10 +256,38 @@ def _with_other_cameras(draw: HazeDraw, config: HazeConfig, generator: torch.Gen
     )
 
 
-def grade_colours(clear: Tensor, draw: HazeDraw) -> Tensor:  # [B, T, 3, H, W]
-    """Make some clear pictures less vivid, as on a grey day, and some as another camera would have taken them."""
+def _with_other_skies(draw: HazeDraw, config: HazeConfig, sky: Tensor, generator: torch.Generator) -> HazeDraw:
+    """Bring the skies of some samples to a colour drawn from all that skies have."""
+    n = len(sky)
+    chosen = chance(n, config.skies, generator) & (sky.amin(1) > 0)
+    factors = (draw_sky_colours(n, generator) / sky.clamp_min(1 / 255)).clamp(*SKY_FACTORS)
+    return replace(draw, sky=torch.where(chosen[:, None], factors, draw.sky))
+
+
+def draw_sky_colours(n: int, generator: torch.Generator) -> Tensor:  # [n, 3] in [0, 1]
+    """Six in ten blue, pale to deep; two warm, as at dusk; the others grey to white."""
+    kind, brightness = torch.rand(n, generator=generator), uniform(n, (0.35, 1.0), generator)
+    least = torch.where(
+        kind < 0.6,
+        uniform(n, (0.0, 0.8), generator),
+        torch.where(kind < 0.8, uniform(n, (0.0, 0.45), generator), uniform(n, (0.0, 0.04), generator)),
+    )  # how much of the brightness the darkest channel lacks
+    middle = least * uniform(n, (0.3, 0.65), generator)
+    from_bright = torch.stack([torch.zeros(n), middle, least], 1)
+    lack = torch.where((kind < 0.6)[:, None], from_bright.flip(1), from_bright)
+    return brightness[:, None] * (1 - lack)
+
+
+def grade_colours(
+    clear: Tensor,  # [B, T, 3, H, W] in [0, 1]
+    depth: Tensor,  # [B, T, 1, H, W] in [0, 1]
+    draw: HazeDraw,
+) -> Tensor:  # [B, T, 3, H, W]
+    """Make some clear pictures less vivid, as on a grey day, and some as another camera, or under another sky."""
     saturation, lift, tone = (v[:, None, None, None, None] for v in (draw.saturation, draw.lift, draw.tone))
     clear = (clear * draw.balance[:, None, :, None, None]).clamp(0, 1) ** tone
+    in_sky = ((depth * 255 - SKY_LEVEL) / 4).clamp(0, 1)
+    clear = (clear * (1 + in_sky * (draw.sky[:, None, :, None, None] - 1))).clamp_max(1)
     grey = clear.mean(dim=2, keepdim=True)
     return ((grey + (clear - grey) * saturation) * (1 - lift) + lift).clamp(0, 1)
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from libranet.errors import InputError
@@ -13,6 +14,9 @@ from libranet.losses.perceptual import DINOV2_HUB_ID, DinoV2Features, FeatureExt
 from libranet.models.libranet import Grids
 from libranet.training.config import LossConfig
 
+COLOUR_CELL = 16
+"""Pixels, each way, over which colours are averaged for the colour term."""
+
 
 @dataclass(frozen=True)
 class LossTerms:
@@ -20,12 +24,14 @@ class LossTerms:
 
     total: Tensor
     pixel: Tensor
+    colour: Tensor
     perceptual: Tensor
     lie: LieTerms
 
     def scalars(self) -> dict[str, float]:
         """For the log."""
-        terms = {"total": self.total, "pixel": self.pixel, "perceptual": self.perceptual, "lie": self.lie.total}
+        terms = {name: getattr(self, name) for name in ("total", "pixel", "colour", "perceptual")}
+        terms["lie"] = self.lie.total
         terms |= {f"lie_{name}": getattr(self.lie, name) for name in ("identity", "spatial", "temporal", "guide")}
         return {name: float(value.detach()) for name, value in terms.items()}
 
@@ -40,7 +46,7 @@ class Predicted(Protocol):
 
 
 class Objective:
-    """Charbonnier + perceptual + Lie regulariser, weighted as configured."""
+    """Charbonnier, colour, perceptual term and Lie regulariser, weighted as configured."""
 
     def __init__(self, config: LossConfig, device: torch.device) -> None:
         self.config = config
@@ -63,11 +69,15 @@ class Objective:
     ) -> LossTerms:
         c = self.config
         pixel = charbonnier(prediction.image, clear, epsilon=c.charbonnier_epsilon)
-        perceptual = pixel.new_zeros(())
+        colour = perceptual = pixel.new_zeros(())
+        if c.colour_weight:
+            means = (F.avg_pool2d(image.float(), COLOUR_CELL) for image in (prediction.image, clear))
+            colour = charbonnier(*means, epsilon=c.charbonnier_epsilon)
         if self.perceptual is not None:
             perceptual = self.perceptual(*_same_square(prediction.image, clear, c.perceptual_crop))
         lie = lie_regulariser(prediction.grids, c.lie)
-        return LossTerms(pixel + c.perceptual_weight * perceptual + c.lie_weight * lie.total, pixel, perceptual, lie)
+        total = pixel + c.colour_weight * colour + c.perceptual_weight * perceptual + c.lie_weight * lie.total
+        return LossTerms(total, pixel, colour, perceptual, lie)
 
 
 def _same_square(a: Tensor, b: Tensor, side: int) -> tuple[Tensor, Tensor]:

@@ -1,9 +1,8 @@
 """Clear photos and rendered scenes with their depth, kept on the device for the whole run."""
 
-import zlib
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import cv2
@@ -13,6 +12,7 @@ from torch import Tensor
 
 from libranet.errors import InputError
 from libranet.haze.scenes import SKY_DEPTH, render_clip
+from libranet.training.haze_draw import SKY_LEVEL
 
 PHOTO_SUFFIXES = {".jpg", ".jpeg", ".png", ".webp"}
 ASPECT = 16 / 9
@@ -22,8 +22,8 @@ FINE, COARSE = 1.0, 2 / 3
 DEPTH_SCALE = 0.5
 """Size at which depth is kept, likewise."""
 BRIGHT_PERCENTILE = 90
-SKY_LEVEL, LEAST_SKY = 252, 0.03
-"""Depth from which on a pixel is sky, and the share of the picture from which on it counts."""
+LEAST_SKY = 0.02
+"""Share of the picture from which on a sky counts."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,7 @@ class PhotoBank:
     width: Tensor  # [N] in (0, 1], the used share of the canvas, on the CPU
     has_depth: Tensor  # [N] bool, on the CPU
     brightness: Tensor  # [N] in [0, 1], of each picture's bright parts, on the CPU
+    sky: Tensor  # [N, 3] in [0, 1], mean colour of each picture's sky, 0 where it has none; on the CPU
     rendered: Tensor  # [N] bool, on the CPU
     names: tuple[str, ...]
 
@@ -51,7 +52,6 @@ class Picture:
     image: np.ndarray  # [H, W, 3] uint8 RGB
     depth: np.ndarray | None  # [h, w] uint8, 0 near, 255 far
     rendered: bool
-    sky_factor: np.ndarray | None = None  # [3], by which the sky's colour is multiplied
 
 
 def load_bank(pictures: Iterable[Picture], *, lines: int, device: torch.device) -> PhotoBank:
@@ -60,7 +60,7 @@ def load_bank(pictures: Iterable[Picture], *, lines: int, device: torch.device) 
         laid = list(pool.map(lambda picture: _lay(picture, lines), pictures))
     if not laid:
         raise InputError("no clear pictures to train on: give folders of photos, or a number of scenes")
-    fine, coarse, depth, width, has_depth, brightness, rendered, names = zip(*laid, strict=True)
+    fine, coarse, depth, width, has_depth, brightness, sky, rendered, names = zip(*laid, strict=True)
 
     def stack(arrays: tuple[np.ndarray, ...]) -> Tensor:
         return torch.from_numpy(np.stack(arrays)).permute(0, 3, 1, 2).contiguous().to(device)
@@ -72,6 +72,7 @@ def load_bank(pictures: Iterable[Picture], *, lines: int, device: torch.device) 
         width=torch.tensor(width),
         has_depth=torch.tensor(has_depth),
         brightness=torch.tensor(brightness, dtype=torch.float32),
+        sky=torch.from_numpy(np.stack(sky)),
         rendered=torch.tensor(rendered),
         names=tuple(names),
     )
@@ -89,22 +90,6 @@ def read_photos(folders: Iterable[str | Path], depth_folder: str | Path | None) 
         paths += found
     with ThreadPoolExecutor() as pool:
         return list(pool.map(lambda path: _read(path, Path(depth_folder) if depth_folder else None), paths))
-
-
-def recolour_skies(pictures: Iterable[Picture], copies: int, *, seed: int) -> Iterable[Picture]:
-    """The pictures, and each that has a sky `copies` times more with that sky in another colour.
-
-    How blue, bright or warm a sky is cannot be told from what stands under it: it has to be read through the haze.
-    """
-    for picture in pictures:
-        yield picture
-        if picture.depth is None or (picture.depth >= SKY_LEVEL).mean() < LEAST_SKY:
-            continue
-        rng = np.random.default_rng((seed, zlib.crc32(picture.name.encode())))
-        for copy in range(copies):
-            tilt = 0.14 * rng.standard_normal() * np.array([-1.0, 0.0, 1.0])
-            factor = np.exp(0.22 * rng.standard_normal() + tilt + 0.06 * rng.standard_normal(3))
-            yield replace(picture, name=f"{picture.name}+{copy}", sky_factor=factor.astype(np.float32))
 
 
 def render_scenes(
@@ -142,17 +127,23 @@ def _read(path: Path, depth_folder: Path | None) -> Picture:
     return Picture(path.stem, cv2.cvtColor(image, cv2.COLOR_BGR2RGB), depth, rendered=False)
 
 
-def _recoloured(picture: Picture, factor: np.ndarray) -> np.ndarray:  # [H, W, 3] uint8
-    assert picture.depth is not None  # a sky is known by its depth
-    height, width = picture.image.shape[:2]
-    sky = cv2.resize((picture.depth >= SKY_LEVEL).astype(np.float32), (width, height))
-    soft = cv2.GaussianBlur(sky, (0, 0), height / 240)[..., None]
-    return (picture.image * (1 + soft * (factor - 1))).clip(0, 255).round().astype(np.uint8)
+def _sky_colour(picture: Picture) -> np.ndarray:  # [3] float32 in [0, 1]
+    if picture.depth is None:
+        return np.zeros(3, np.float32)
+    height, width = picture.depth.shape
+    sky = picture.depth > SKY_LEVEL
+    if sky.mean() < LEAST_SKY:
+        return np.zeros(3, np.float32)
+    small = cv2.resize(picture.image, (width, height), interpolation=cv2.INTER_AREA)
+    return small[sky].mean(axis=0, dtype=np.float32) / 255
 
 
-def _lay(picture: Picture, lines: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, float, bool, float, bool, str]:
+Laid = tuple[np.ndarray, np.ndarray, np.ndarray, float, bool, float, np.ndarray, bool, str]
+"""What `PhotoBank` stacks, for one picture."""
+
+
+def _lay(picture: Picture, lines: int) -> Laid:
     """Bring a picture to the canvas's height, cut what is wider, leave free what is narrower."""
-    image = picture.image if picture.sky_factor is None else _recoloured(picture, picture.sky_factor)
     canvas_width = round(lines * ASPECT)
     height, width = picture.image.shape[:2]
     used = min(round(width * lines / height), canvas_width)
@@ -168,15 +159,16 @@ def _lay(picture: Picture, lines: int) -> tuple[np.ndarray, np.ndarray, np.ndarr
 
     depth = np.zeros((2, 2), np.uint8) if picture.depth is None else picture.depth
     depth = cv2.resize(depth, (width // 2, height // 2), interpolation=cv2.INTER_LINEAR)
-    fine = lay(image, FINE)
+    fine = lay(picture.image, FINE)
     bright = float(np.percentile(fine[:, :used].max(axis=2), BRIGHT_PERCENTILE)) / 255
     return (
         fine,
-        lay(image, COARSE),
+        lay(picture.image, COARSE),
         lay(depth, DEPTH_SCALE),
         used / canvas_width,
         picture.depth is not None,
         bright,
+        _sky_colour(picture),
         picture.rendered,
         picture.name,
     )

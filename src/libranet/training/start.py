@@ -14,7 +14,7 @@ from libranet.training.batches import BatchSource, HazeOnTheFly, OneAhead
 from libranet.training.config import PairedSourceConfig, TrainConfig
 from libranet.training.loop import Outcome, Trainer, run_training
 from libranet.training.paired import PairedBatches, open_training_clips
-from libranet.training.photo_bank import load_bank, read_photos, recolour_skies, render_scenes
+from libranet.training.photo_bank import load_bank, read_photos, render_scenes
 from libranet.training.processes import join_processes, leave_processes
 from libranet.training.recipe import load_recipe
 from libranet.training.validation import load_pairs
@@ -60,7 +60,7 @@ def build_source(config: TrainConfig, device: torch.device) -> tuple[BatchSource
     assert config.photos is not None  # the configuration has exactly one of the two
     photos = config.photos
     pictures = chain(
-        recolour_skies(read_photos(photos.folders, photos.depth or None), photos.skies, seed=config.seed),
+        read_photos(photos.folders, photos.depth or None),
         render_scenes(photos.scenes, photos.scene_views, seed=config.seed, lines=photos.lines, device=device),
     )
     source: BatchSource = HazeOnTheFly(
