@@ -155,3 +155,22 @@ def test_even_haze_can_be_darker_than_the_walls():
     source.bank.fine.fill_(230)
     source.bank.coarse.fill_(230)
     assert 0.3 < source.batch(0, Share()).hazy.mean() < 0.45
+
+
+def test_a_regimes_depth_may_bend_but_its_sky_stays():
+    bank = load_bank([coloured_blocks(1)], lines=72, device=torch.device("cpu"))
+    plain, other = (
+        HazeOnTheFly(
+            bank,
+            haze=HazeConfig(regimes=1.0, regime_spread=0, noise=0, regime_gamma=gamma, still=1.0, zoom=(1, 1)),
+            batch=4,
+            crops=((64, 96),),
+            window=1,
+            scene_share=0,
+            seed=0,
+        ).batch(0, Share())
+        for gamma in ((1.0, 1.0), (0.5, 0.5))
+    )
+    change = (plain.hazy - other.hazy).abs()[:, 0].mean((0, 1, 3))
+    assert change[0] < 0.02
+    assert change[16:48].mean() > 0.04

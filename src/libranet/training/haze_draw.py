@@ -4,6 +4,7 @@ Draws are made for the whole batch of all processes from a generator seeded by t
 repeated, resumed, or split over processes and always sees the same haze (sensor noise alone is each process's own).
 """
 
+import math
 from dataclasses import dataclass, replace
 
 import torch
@@ -76,14 +77,16 @@ class HazeConfig:
     still: float = 0.15
     """Share of samples without motion. At 1 every window is a still picture: training is several times faster."""
     regimes: float = 0.0
-    """Share of samples with the haze of UHV-4K: one of its nine regimes over the plain depth, nothing else."""
+    """Share of samples with the haze of UHV-4K: one of its nine regimes over the depth, nothing else."""
     regime_spread: float = 0.06
     """Standard deviation of the relative change of a regime's scattering, and a sixth of that of its airlight."""
+    regime_gamma: tuple[float, float] = (1.0, 1.0)
+    """Exponent applied to their depth, drawn log-uniformly: depth estimators disagree about it, never about the sky."""
     zoom: tuple[float, float] = (0.45, 1.0)
     """Height of the crop as a share of the largest that fits the photo."""
 
     def __post_init__(self) -> None:
-        for name in ("beta", "near", "gamma", "floor", "airlight", "even_airlight", "zoom"):
+        for name in ("beta", "near", "gamma", "floor", "airlight", "even_airlight", "regime_gamma", "zoom"):
             low, high = getattr(self, name)
             if not 0 <= low <= high:
                 raise InputError(f"expected {name} as (low, high) with 0 <= low <= high, got {low}, {high}")
@@ -140,6 +143,13 @@ def uniform(count: int, bounds: tuple[float, float], generator: torch.Generator)
     return torch.rand(count, generator=generator) * (bounds[1] - bounds[0]) + bounds[0]
 
 
+def log_uniform(count: int, bounds: tuple[float, float], generator: torch.Generator) -> Tensor:  # [count]
+    """Uniform in the logarithm; uniform as it is where the range begins at zero."""
+    if bounds[0] <= 0:
+        return uniform(count, bounds, generator).clamp_min(1e-6)
+    return torch.exp(uniform(count, (math.log(bounds[0]), math.log(bounds[1])), generator))
+
+
 def chance(count: int, share: float, generator: torch.Generator) -> Tensor:  # [count] bool
     return torch.rand(count, generator=generator) < share
 
@@ -153,17 +163,8 @@ def draw_haze(
 ) -> HazeDraw:
     """Draw the haze of a batch. Photos without a depth map use the random prior alone."""
     c, n = config, brightness.shape[0]
-
-    def log_uniform(bounds: tuple[float, float]) -> Tensor:
-        return (
-            uniform(n, bounds, generator).clamp_min(1e-6)
-            if bounds[0] <= 0
-            else torch.exp(
-                uniform(n, (float(torch.tensor(bounds[0]).log()), float(torch.tensor(bounds[1]).log())), generator)
-            )
-        )
-
-    beta, near, gamma = log_uniform(c.beta), uniform(n, c.near, generator), log_uniform(c.gamma)
+    beta, near = log_uniform(n, c.beta, generator), uniform(n, c.near, generator)
+    gamma = log_uniform(n, c.gamma, generator)
     even = chance(n, c.even, generator)
     near = torch.where(even, uniform(n, (0.75, 1.0), generator), near)
     beta = torch.where(chance(n, c.clear, generator), torch.zeros(n), beta)
@@ -223,7 +224,7 @@ def _with_regimes(draw: HazeDraw, config: HazeConfig, has_depth: Tensor, generat
         "beta": beta[:, None].expand(n, 3),
         "leftover": torch.zeros(n, 3),
         "near": torch.zeros(n),
-        "gamma": torch.ones(n),
+        "gamma": log_uniform(n, config.regime_gamma, generator),
         "prior_share": torch.where(has_depth, 0.0, 1.0),
         "patches": torch.zeros_like(draw.patches),
         "floor": torch.zeros(n),
