@@ -2,6 +2,7 @@
 
 import math
 import random
+from dataclasses import replace
 
 from libranet.haze.rooms.finishes import (
     BLACK,
@@ -10,6 +11,7 @@ from libranet.haze.rooms.finishes import (
     Kind,
     cloth,
     dark,
+    dyed,
     from_hsv,
     mixed,
     muted,
@@ -31,10 +33,12 @@ def books(rng: random.Random, width: float, depth: float, height: float) -> list
             x += rng.uniform(0.04, 0.15)
             continue
         deep = depth * rng.uniform(0.65, 0.95)
-        out.append(block((x, x + thick), (0, tall), (0, deep), paint(mixed(rng), gloss=0.02)))
+        out.append(_light(block((x, x + thick), (0, tall), (0, deep), paint(mixed(rng), gloss=0.02))))
         if rng.random() < 0.4:
             label = tall * rng.uniform(0.5, 0.8)
-            out.append(block((x, x + thick), (label, label + 0.03), (deep, deep + 0.002), paint(rng.choice((WHITE, BLACK)))))
+            out.append(
+                block((x, x + thick), (label, label + 0.03), (deep, deep + 0.002), paint(rng.choice((WHITE, BLACK))))
+            )
         x += thick + 0.002
     return out
 
@@ -48,7 +52,9 @@ def things(rng: random.Random, width: float, depth: float, height: float) -> lis
         size = min(height, rng.uniform(0.08, 0.3))
         maker = rng.choices(makers, weights=(5, 4, 4, 2, 1.5, 3, 1.5, 1.5))[0]
         z = rng.uniform(0.3, 0.8) * depth
-        out += moved(maker(rng, size), x + size / 2, 0, z, rng.gauss(0, 0.4) if depth > 0.4 else 0.0)
+        made = maker(rng, size)
+        made = made if size > 0.12 else [_light(shape) for shape in made]
+        out += moved(made, x + size / 2, 0, z, rng.gauss(0, 0.4) if depth > 0.4 else 0.0)
         x += size + rng.uniform(0.02, 0.35)
     return out
 
@@ -121,7 +127,7 @@ def small_plant(rng: random.Random, size: float) -> list[Shape]:
 def figure(rng: random.Random, size: float) -> list[Shape]:
     """A doll or, 1.7 m tall, a mannequin: legs, coat, arms, head, hat."""
     s, skin = size, paint(from_hsv(rng.uniform(0.04, 0.09), rng.uniform(0.2, 0.6), rng.uniform(0.4, 0.95)))
-    coat, legs = cloth(rng, mixed(rng)), paint(rng.choice((dark, muted))(rng))
+    coat, legs = cloth(rng, dyed(rng)), paint(rng.choice((dark, muted))(rng))
     drum, ball_ = Form.DRUM, Form.BALL
     out = [Shape((x, 0.23 * s, 0), (0.045 * s, 0.23 * s, 0.05 * s), legs, form=drum) for x in (-0.055 * s, 0.055 * s)]
     out.append(Shape((0, 0.62 * s, 0), (0.12 * s, 0.2 * s, 0.075 * s), coat, form=drum))
@@ -142,15 +148,40 @@ def plant(rng: random.Random, size: float) -> list[Shape]:
     jar = rng.choice((pale, vivid, muted, dark))(rng)
     out = [Shape((0, tall / 2, 0), (r, tall / 2, r), paint(jar), form=Form.DRUM)]
     stem = 0.6 * size
-    out.append(Shape((0, tall + stem / 2, 0), (0.03 * size, stem / 2, 0.03 * size), wood(rng), form=Form.DRUM, casts=False))
+    out.append(
+        Shape((0, tall + stem / 2, 0), (0.03 * size, stem / 2, 0.03 * size), wood(rng), form=Form.DRUM, casts=False)
+    )
     hue, value = rng.uniform(0.2, 0.38), rng.uniform(0.3, 0.65)
-    leaf = Finish(Kind.LEAF, from_hsv(hue, 0.75, value), from_hsv(hue + 0.03, 0.8, 0.4 * value), key=rng.random())
-    for _ in range(rng.randint(14, 30)):
-        angle, out_, up = rng.uniform(0, 2 * math.pi), size * rng.uniform(0.05, 0.42), rng.uniform(0.1, 1.25)
-        at = (out_ * math.cos(angle), tall + size * up, out_ * math.sin(angle))
-        half = (size * rng.uniform(0.08, 0.2), size * rng.uniform(0.03, 0.12), size * rng.uniform(0.04, 0.12))
-        out.append(Shape(at, half, leaf, yaw=angle, form=Form.BALL))
+    leaf = Finish(Kind.LEAF, from_hsv(hue, 0.75, value), from_hsv(hue + 0.03, 0.8, 0.5 * value), key=rng.random())
+    broad, reach = rng.uniform(0.6, 1.6), rng.uniform(0.25, 0.45)
+    for i in range(rng.randint(35, 60)):
+        angle, up = rng.uniform(0, 2 * math.pi), rng.betavariate(2.0, 1.6)
+        far = size * reach * (0.15 + rng.random() * math.sin(math.pi * (0.12 + 0.8 * up)))
+        at = (far * math.sin(angle), tall + size * (0.1 + 1.2 * up), far * math.cos(angle))
+        half = (size * rng.uniform(0.03, 0.06) * broad, size * rng.uniform(0.02, 0.07), size * rng.uniform(0.1, 0.17))
+        shape = Shape(at, half, leaf, yaw=angle + rng.gauss(0, 0.4), form=Form.BALL)
+        out.append(shape if i % 3 == 0 and size > 0.3 else _light(shape))
     return out
+
+
+def wall_shelf(rng: random.Random, width: float) -> list[Shape]:
+    """A board with books or things, on a wall at z = 0."""
+    fill = books(rng, width - 0.05, 0.2, 0.28) if rng.random() < 0.5 else things(rng, width - 0.1, 0.2, 0.28)
+    return [block((-width / 2, width / 2), (-0.025, 0), (0, 0.22), wood(rng)), *fill]
+
+
+def clock(rng: random.Random) -> list[Shape]:
+    """A pale disc with a dark rim, as a ball so flat that it lies on the wall."""
+    r, rim, face = rng.uniform(0.12, 0.2), paint(mixed(rng)), paint((0.8, 0.8, 0.78))
+    hands = [
+        block((-0.006, 0.006), (0, 0.7 * r), (0.026, 0.03), paint(BLACK)),
+        block((0, 0.5 * r), (-0.006, 0.006), (0.026, 0.03), paint(BLACK)),
+    ]
+    return [
+        Shape((0, 0, 0), (r, r, 0.018), rim, form=Form.BALL),
+        Shape((0, 0, 0.01), (0.88 * r, 0.88 * r, 0.016), face, form=Form.BALL),
+        *hands,
+    ]
 
 
 def cushion(rng: random.Random) -> list[Shape]:
@@ -161,8 +192,8 @@ def monitor(rng: random.Random) -> list[Shape]:
     """A screen, mostly dark, on a foot."""
     half, black = rng.uniform(0.24, 0.34), paint(BLACK, gloss=0.12)
     low, high = 0.1, 0.1 + 1.15 * half
-    lit = Finish(Kind.PICTURE, vivid(rng), mixed(rng), key=0.1 * rng.randint(0, 9) + 0.08, glow=0.35)
-    screen = lit if rng.random() < 0.25 else paint((0.006, 0.006, 0.008), gloss=0.2)
+    lit = Finish(Kind.PICTURE, muted(rng), mixed(rng), key=0.1 * rng.randint(0, 9) + 0.08, glow=0.35)
+    screen = lit if rng.random() < 0.15 else paint((0.006, 0.006, 0.008), gloss=0.2)
     return [
         block((-half, half), (low, high), (-0.02, 0.0), black),
         block((-half + 0.012, half - 0.012), (low + 0.012, high - 0.012), (0.0, 0.004), screen),
@@ -174,9 +205,14 @@ def monitor(rng: random.Random) -> list[Shape]:
 def framed_picture(rng: random.Random, width: float, height: float) -> list[Shape]:
     """Hangs on a wall at z = 0, centred on the origin."""
     x, y = width / 2, height / 2
-    frame = rng.choice((wood(rng), paint(BLACK), paint(WHITE), paint(vivid(rng))))
+    frame = rng.choice((wood(rng), paint(BLACK), paint(WHITE), paint(dyed(rng))))
     motif = Finish(Kind.PICTURE, mixed(rng), mixed(rng), key=rng.random(), gloss=0.02)
     return [
         block((-x - 0.025, x + 0.025), (-y - 0.025, y + 0.025), (0, 0.02), frame),
         block((-x, x), (-y, y), (0.02, 0.024), motif),
     ]
+
+
+def _light(shape: Shape) -> Shape:
+    """Too small to throw a shadow that would be seen."""
+    return replace(shape, casts=False)

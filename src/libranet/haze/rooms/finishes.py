@@ -73,7 +73,7 @@ def pale(rng: random.Random) -> Colour:
 
 def vivid(rng: random.Random) -> Colour:
     """A saturated colour: toys, books, cushions."""
-    return from_hsv(rng.choice((rng.random(), rng.gauss(0.0, 0.04))), rng.uniform(0.6, 1.0), rng.uniform(0.45, 0.98))
+    return from_hsv(rng.choice((rng.random(), rng.gauss(0.03, 0.06))), rng.uniform(0.55, 0.95), rng.uniform(0.4, 0.92))
 
 
 def muted(rng: random.Random) -> Colour:
@@ -83,6 +83,11 @@ def muted(rng: random.Random) -> Colour:
 
 def dark(rng: random.Random) -> Colour:
     return from_hsv(rng.random(), rng.uniform(0.0, 0.35), rng.uniform(0.02, 0.22))
+
+
+def dyed(rng: random.Random) -> Colour:
+    """Any colour that a large cloth may have: seldom a vivid one."""
+    return rng.choices((muted, dark, pale, vivid), weights=(6, 2, 2, 2))[0](rng)
 
 
 def mixed(rng: random.Random) -> Colour:
@@ -102,7 +107,7 @@ def cloth(rng: random.Random, colour: Colour | None = None) -> Finish:
     colour = colour or muted(rng)
     if rng.random() < 0.2:
         return Finish(Kind.STRIPES, colour, mixed(rng), rng.uniform(0.04, 0.12), rng.random())
-    return Finish(Kind.FABRIC, colour, dark(rng), 0.02, rng.random())
+    return Finish(Kind.FABRIC, colour, dark(rng), rng.uniform(0.004, 0.012), rng.random())
 
 
 def cabinet(rng: random.Random) -> Finish:
@@ -132,7 +137,9 @@ def floor(rng: random.Random) -> Finish:
     sort = rng.random()
     if sort < 0.5:
         board = wood(rng)
-        return Finish(Kind.PLANKS, board.colour, board.second, rng.uniform(0.08, 0.2), rng.random(), rng.uniform(0, 0.1))
+        return Finish(
+            Kind.PLANKS, board.colour, board.second, rng.uniform(0.08, 0.2), rng.random(), rng.uniform(0, 0.1)
+        )
     if sort < 0.75:
         tile = rng.choice((pale, pale, muted, dark))(rng)
         if rng.random() < 0.2:

@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass
 
 from libranet.haze.rooms.clutter import books, cushion, monitor, plant, things
-from libranet.haze.rooms.finishes import BLACK, Finish, cabinet, cloth, dark, mixed, pale, paint, wood
+from libranet.haze.rooms.finishes import BLACK, cabinet, cloth, dark, dyed, mixed, paint, pale, wood
 from libranet.haze.rooms.shapes import Form, Shape, block, moved
 
 METAL = paint((0.35, 0.35, 0.36), gloss=0.1)
@@ -46,7 +46,10 @@ def cupboard(rng: random.Random) -> Item:
     width, depth, height = rng.uniform(0.5, 1.8), rng.uniform(0.4, 0.6), rng.choice((0.5, 0.8, 0.9, 1.9, 2.1))
     half, doors = width / 2, max(1, round(width / 0.5))
     lines = rng.choice((1, 2, 3)) if height < 1.5 else 1
-    out = [block((-half, half), (0.06, height), (0, depth), body), block((-half, half), (0, 0.06), (0, depth), paint(BLACK))]
+    out = [
+        block((-half, half), (0.06, height), (0, depth), body),
+        block((-half, half), (0, 0.06), (0, depth), paint(BLACK)),
+    ]
     front = body if rng.random() < 0.7 else cabinet(rng)
     for i in range(doors):
         for j in range(lines):
@@ -87,7 +90,9 @@ def desk(rng: random.Random) -> Item:
     out += moved(things(rng, base.width - 0.2, 0.15, 0.25), 0, top, base.depth - 0.2)
     if rng.random() < 0.85:
         seat = chair(rng)
-        out += moved(seat.shapes, rng.uniform(-0.2, 0.2), 0, base.depth + rng.uniform(0.5, 0.7), 3.14 + rng.gauss(0, 0.4))
+        out += moved(
+            seat.shapes, rng.uniform(-0.2, 0.2), 0, base.depth + rng.uniform(0.5, 0.7), 3.14 + rng.gauss(0, 0.4)
+        )
     return Item(out, base.width, base.depth + 0.6, base.height)
 
 
@@ -101,6 +106,7 @@ def chair(rng: random.Random) -> Item:
         out.append(Shape((0, 0.22, half), (0.03, 0.2, 0.03), foot, form=Form.DRUM))
         out.append(Shape((0, 0.06, half), (0.28, 0.02, 0.28), foot, form=Form.DRUM))
         out.append(block((-half, half), (level + 0.12, 0.98), (0, 0.06), seat))
+        out.append(block((-0.04, 0.04), (level - 0.05, 0.8), (-0.025, 0.0), foot))
     else:
         legs = wood(rng) if rng.random() < 0.6 else METAL
         for x in (-half + 0.02, half - 0.02):
@@ -148,15 +154,15 @@ def bed(rng: random.Random) -> Item:
     """Frame, mattress, blanket, pillows."""
     width, depth, frame = rng.choice((0.9, 1.4, 1.6)), 2.05, cabinet(rng)
     half = width / 2
-    sheet, blanket = paint(pale(rng)), cloth(rng, mixed(rng))
+    sheet, blanket = paint(pale(rng)), cloth(rng, dyed(rng))
     out = [
         block((-half - 0.04, half + 0.04), (0, rng.uniform(0.7, 1.1)), (0, 0.06), frame),
         block((-half - 0.04, half + 0.04), (0.12, 0.32), (0.05, depth), frame),
         block((-half, half), (0.32, 0.52), (0.06, depth - 0.02), sheet),
         block((-half - 0.02, half + 0.02), (0.28, 0.57), (rng.uniform(0.6, 1.1), depth - 0.005), blanket),
     ]
-    for x in (0.0,) if width < 1 else (-half / 2, half / 2):
-        out.append(Shape((x, 0.6, 0.33), (0.32, 0.1, 0.2), paint(pale(rng)), form=Form.BALL))
+    pillows = (0.0,) if width < 1 else (-half / 2, half / 2)
+    out += [Shape((x, 0.6, 0.33), (0.32, 0.1, 0.2), paint(pale(rng)), form=Form.BALL) for x in pillows]
     return Item(out, width + 0.1, depth, 0.9)
 
 
@@ -191,7 +197,7 @@ def potted_plant(rng: random.Random) -> Item:
 
 def whiteboard_stand(rng: random.Random) -> Item:
     """A board, white or full of colour, on two posts."""
-    face = rng.choice((paint((0.85, 0.85, 0.85), gloss=0.05), Finish(cloth(rng).kind, mixed(rng))))
+    face = rng.choice((paint((0.85, 0.85, 0.85), gloss=0.05), cloth(rng, dyed(rng))))
     width = rng.uniform(1.0, 1.8)
     half = width / 2
     out = [block((x - 0.02, x + 0.02), (0, 1.9), (0.1, 0.14), METAL) for x in (-half, half)]

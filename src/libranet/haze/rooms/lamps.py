@@ -16,7 +16,7 @@ from libranet.haze.scenes.solids import Colour
 _LAMP_MAP, _BOUNCE_MAP = 160, 72  # texels along the side of a shadow map
 _BOUNCES = (2, 2, 4, 3, 2, 2)  # samples on the faces -x, +x, floor, ceiling, -z, +z
 _SOFT = 0.35  # m2 added to squared distances: no light is a point
-_AMBIENT = 0.3  # share of light that has been thrown back more than once
+_AMBIENT = 0.42  # share of light that has been thrown back more than once
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,17 @@ def window(rng: random.Random, width: float, low: float, high: float) -> list[Sh
         for x0, x1 in ((-half - 0.25, -half + reach), (half - reach, half + 0.25)):
             out.append(block((x0, x1), (end, high + 0.12), (0.1, 0.17), folds))
         out.append(block((-half - 0.35, half + 0.35), (high + 0.12, high + 0.15), (0.1, 0.17), METAL))
+    if low > 0.7 and rng.random() < 0.5:
+        out += radiator(min(half, 0.8))
     return [_without_shadow(shape) for shape in out]
+
+
+def radiator(half: float) -> list[Shape]:
+    ribs = Finish(Kind.STRIPES, WHITE, (0.35, 0.35, 0.35), 0.02)
+    return [
+        block((-half, half), (0.15, 0.7), (0.04, 0.12), ribs),
+        block((-half, half), (0.7, 0.72), (0.03, 0.13), paint(WHITE)),
+    ]
 
 
 def door(rng: random.Random) -> list[Shape]:

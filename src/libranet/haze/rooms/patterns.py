@@ -31,7 +31,7 @@ class Patterns:
         for kind in torch.unique(kinds).tolist():
             at = (kinds == kind).nonzero()[:, 0]
             fields = self.table[:, spot.row[at]]
-            place = (spot.u[at], spot.v[at], spot.across[at], spot.upward[at])
+            place = (spot.u[at], spot.v[at], spot.across[at], spot.upward[at], spot.tall[at])
             out[:, at] = self._pattern(Kind(int(kind)), place, fields, footprint[at])
         return out.clamp(0.004, 0.92)
 
@@ -39,7 +39,7 @@ class Patterns:
         return self.texture.sample(u + 7.3 * key, v + 3.1 * key, period, footprint)
 
     def _pattern(self, kind: Kind, place: tuple[Tensor, ...], fields: Tensor, f: Tensor) -> Tensor:
-        u, v, across, upward = place
+        u, v, across, upward, tall = place
         a, b, scale, key = fields[1:4], fields[4:7], fields[7], fields[8]
         number = key * 65536
         if kind == Kind.CHART:
@@ -49,7 +49,8 @@ class Patterns:
         if kind == Kind.OUTDOORS:
             return self._outdoors(u, v, upward, a, b, f, key)
         if kind == Kind.WOOD:
-            grain = self._noise(0.12 * u, v, 0.7, f, key)
+            along, beside = torch.where(tall, v, u), torch.where(tall, u, v)
+            grain = self._noise(0.12 * along, beside, 0.7, f, key)
             return mix(a, b, 0.5 + 0.3 * grain[0] + 0.2 * grain[2])
         if kind == Kind.PLANKS:
             line = torch.floor(v / scale)
@@ -80,7 +81,7 @@ class Patterns:
             return mix(a, b, pulse(u / (2 * scale), 0.5, f / (2 * scale))) * (1 + 0.03 * noise[2])
         if kind == Kind.CHECKER:
             sides = (2 * pulse(x / (2 * scale), 0.5, f / (2 * scale)) - 1 for x in (u, v))
-            return mix(a, b, 0.5 + 0.5 * math.prod(sides))
+            return mix(a, b, 0.5 + 0.5 * next(sides) * next(sides))
         if kind == Kind.FOLDS:
             wave = self._noise(u, 0.02 * v, 3.0, f, key)[3]
             phase = u / scale + 0.35 * wave
@@ -90,28 +91,32 @@ class Patterns:
             return mix(b, a, pulse(v / scale, 0.8, f / scale))
         if kind == Kind.LEAF:
             noise = self._noise(u, v, 0.5, f, key) + 0.7 * self._noise(v, u, 0.17, f, key)
-            return mix(a, b, 0.45 + 0.35 * noise[0]) * (1 + 0.35 * noise[2]).clamp(0.25, 2)
+            return mix(a, b, 0.45 + 0.3 * noise[0]) * (1 + 0.12 * noise[2]).clamp(0.5, 1.5)
         noise = self._noise(u, v, 1.7, f, key)
         fine = self._noise(v, u, 0.23, f, key)
         return a * (1 + 0.012 * noise[0] + 0.012 * noise[3] + 0.018 * fine[2])
 
     def _picture(self, x: Tensor, y: Tensor, a: Tensor, b: Tensor, f: Tensor, key: Tensor) -> Tensor:
         """A landscape, or blots, inside a mat."""
-        broad, fine = self._noise(x, y, 4.7, f, key), self._noise(x, y, 1.9, f, 1.7 * key)
-        land = step(0.25 * broad[0] - 0.9 * (y + 0.1), f * 2)
-        blots = smoothstep(-0.3, 0.3, broad[1] + 0.4 * fine[0])
+        soft = f.clamp(min=0.08)
+        fine, broad = (
+            self._noise(x, y, 4.7, f, key),
+            [self._noise(x, y, 5.3, soft, key + k)[3] for k in (0.0, 0.37, 0.71)],
+        )
+        land = step(0.3 * broad[0] - 0.9 * (y + 0.1), f * 2)
+        blots = smoothstep(-0.15, 0.15, broad[1] + 0.07 * fine[0])
         share = torch.where(key < 0.5, land, blots)
-        motif = mix(a, b, share) * (1 + 0.3 * fine[1] + 0.25 * fine[2]).clamp(0.2, 2.2)
-        spot = step(broad[2] + 0.5 * fine[3] - 1.6, f * 2)
+        motif = mix(a, b, share) * (1 + 0.12 * fine[1] + 0.1 * fine[2]).clamp(0.2, 2.2)
+        spot = step(broad[2] - 0.8, f * 2)
         motif = mix(motif, torch.stack([b[2], a[0], a[1]]), spot)
         mat = torch.maximum(x.abs(), y.abs())
         return mix(motif, torch.full_like(motif, 0.75), step(mat - 0.8, f * 3) * (key * 10 % 1 < 0.6))
 
     def _outdoors(self, u: Tensor, v: Tensor, up: Tensor, a: Tensor, b: Tensor, f: Tensor, key: Tensor) -> Tensor:
         """Bright sky over blurred greenery or houses."""
-        broad = self._noise(u, v, 2.6, f, key)
-        edge = smoothstep(-0.15, 0.15, up + 0.25 * broad[3] + 0.1 * broad[0] + 0.6 * key)
-        return mix(b * (1 + 0.3 * broad[0]).clamp(0.3, 2), a, edge)
+        broad = self._noise(u, v, 3.1, f.clamp(min=0.05), key)
+        edge = smoothstep(-0.12, 0.12, up + 0.3 * broad[3] + 0.6 * key)
+        return mix(b * (1 + 0.25 * broad[3] + 0.2 * broad[0]).clamp(0.3, 2), a, edge)
 
 
 def _chart(x: Tensor, y: Tensor, number: Tensor) -> Tensor:

@@ -4,33 +4,18 @@ import math
 import random
 from dataclasses import dataclass, field
 
-from libranet.haze.rooms import furniture
-from libranet.haze.rooms.clutter import chart, figure, framed_picture, things
-from libranet.haze.rooms.finishes import WHITE, Finish, Kind, cloth, floor, mixed, paint, pale, vivid, wall, wood
+from libranet.haze.rooms.clutter import chart, clock, framed_picture, wall_shelf
+from libranet.haze.rooms.finishes import WHITE, Finish, Kind, cloth, dyed, floor, mixed, paint, pale, wall, wood
 from libranet.haze.rooms.furniture import Item
 from libranet.haze.rooms.lamps import Lamp
 from libranet.haze.rooms.openings import ceiling_panel, door, pendant, skirting, window
 from libranet.haze.rooms.shapes import Point, Shape, block, moved
+from libranet.haze.rooms.uses import USES, Use, piece
 from libranet.haze.scenes.solids import Colour
 
 _WALLS = (math.pi / 2, -math.pi / 2, 0.0, math.pi)  # yaw of what stands at -x, +x, -z, +z
 _FACES = (0, 1, 4, 5)  # their faces of the shell
-_MOST_SHAPES = 420
-
-
-@dataclass(frozen=True)
-class Use:
-    """What a room is for: its size in metres and what stands in it."""
-
-    width: tuple[float, float]
-    depth: tuple[float, float]
-    height: tuple[float, float]
-    along_walls: tuple[str, ...]
-    free: tuple[str, ...]
-    pieces: tuple[int, int]
-    """Fewest and most pieces along the walls."""
-    panels: float
-    """Chance of flat lamps in rows rather than one hanging lamp."""
+_MOST_SHAPES = 600
 
 
 @dataclass
@@ -101,17 +86,6 @@ class Plan:
         return False
 
 
-USES = {
-    "living": Use((3.6, 6), (4, 7), (2.4, 2.9), ("sofa", "bookcase", "cupboard", "plant", "desk"), ("low", "dining", "toys", "figure"), (4, 8), 0.15),
-    "bedroom": Use((3, 4.5), (3.2, 5), (2.4, 2.7), ("bed", "cupboard", "bookcase", "desk", "plant"), ("toys",), (3, 6), 0.15),
-    "office": Use((4, 9), (5, 10), (2.5, 3.2), ("desk", "desk", "bookcase", "cupboard", "plant"), ("desk", "board", "dining", "figure"), (4, 10), 0.9),
-    "kitchen": Use((3, 5), (3.5, 6), (2.4, 2.8), ("kitchen", "cupboard", "plant", "table"), ("dining", "toys"), (2, 5), 0.3),
-    "studio": Use((3.5, 7), (4, 8), (2.5, 3.5), ("table", "bookcase", "cupboard", "plant"), ("table", "figure", "figure", "toys", "board", "chair", "low"), (2, 6), 0.5),
-    "corridor": Use((1.6, 2.6), (7, 13), (2.3, 2.8), ("cupboard", "plant", "bookcase"), ("figure",), (1, 4), 0.6),
-    "hall": Use((7, 12), (8, 15), (3, 4.5), ("bookcase", "plant", "table", "sofa", "cupboard"), ("column", "column", "dining", "figure", "board", "table", "toys"), (4, 10), 0.8),
-}
-
-
 def draw_plan(rng: random.Random) -> Plan:
     """A room with all that is in it."""
     name = rng.choices(list(USES), weights=(25, 14, 18, 10, 20, 6, 7))[0]
@@ -119,7 +93,7 @@ def draw_plan(rng: random.Random) -> Plan:
     half = (rng.uniform(*use.width) / 2, rng.uniform(*use.height) / 2, rng.uniform(*use.depth) / 2)
     main = wall(rng)
     walls = [main] * 4
-    if rng.random() < 0.3:
+    if rng.random() < 0.2:
         walls[rng.randrange(4)] = wall(rng)
     ceiling = paint(WHITE if rng.random() < 0.8 else pale(rng))
     plan = Plan(half, [walls[0], walls[1], floor(rng), ceiling, walls[2], walls[3]])
@@ -127,42 +101,14 @@ def draw_plan(rng: random.Random) -> Plan:
     _add_lamps(plan, rng, use)
     for _ in range(rng.randint(*use.pieces)):
         if len(plan.shapes) < _MOST_SHAPES:
-            plan.stand(rng, rng.randrange(4), _piece(rng, rng.choice(use.along_walls)))
-    for _ in range(rng.randint(1, 2 if half[0] * half[2] < 6 else 4)):
+            plan.stand(rng, rng.randrange(4), piece(rng, rng.choice(use.along_walls)))
+    for _ in range(rng.randint(1, 3 if half[0] * half[2] < 6 else 6)):
         if len(plan.shapes) < _MOST_SHAPES:
-            plan.stand_free(rng, _piece(rng, rng.choice(use.free)))
+            plan.stand_free(rng, piece(rng, rng.choice(use.free)))
     _add_pictures(plan, rng)
     if name != "kitchen" and rng.random() < 0.45:
         _add_rug(plan, rng)
     return plan
-
-
-def _piece(rng: random.Random, name: str) -> Item:
-    if name == "figure":
-        size = rng.uniform(1.55, 1.85)
-        return Item(moved(figure(rng, size), 0, 0, 0.3), 0.6, 0.6, size)
-    if name == "toys":
-        return Item(moved(things(rng, 1.4, 1.0, 0.45), 0, 0, 0.1), 1.4, 1.2, 0.5)
-    if name == "column":
-        r = rng.uniform(0.15, 0.3)
-        return Item([block((-r, r), (0, 5), (0, 2 * r), paint(pale(rng)))], 2 * r, 2 * r, 5)
-    if name == "low":
-        base = furniture.table(rng)
-        return Item(moved(base.shapes, 0, -0.3, 0), base.width, base.depth, 0.45)
-    makers = {
-        "sofa": furniture.sofa,
-        "bookcase": furniture.bookcase,
-        "cupboard": furniture.cupboard,
-        "plant": furniture.potted_plant,
-        "desk": furniture.desk,
-        "dining": furniture.dining,
-        "bed": furniture.bed,
-        "kitchen": furniture.kitchen,
-        "table": furniture.table,
-        "chair": furniture.chair,
-        "board": furniture.whiteboard_stand,
-    }
-    return makers[name](rng)
 
 
 def _add_openings(plan: Plan, rng: random.Random, *, many_doors: bool) -> None:
@@ -224,19 +170,30 @@ def _add_lamps(plan: Plan, rng: random.Random, use: Use) -> None:
 
 
 def _add_pictures(plan: Plan, rng: random.Random) -> None:
-    for _ in range(rng.randint(0, 6)):
+    for _ in range(rng.randint(1, 9)):
         side, width, height = rng.randrange(4), rng.uniform(0.25, 1.1), rng.uniform(0.3, 0.8)
         low = rng.uniform(1.2, 1.5)
         at = plan.hang(rng, side, width, low, low + height)
         if at is None:
             continue
-        part = framed_picture(rng, width, height) if rng.random() < 0.85 else chart(rng, 0.5)
+        part = _hanging(rng, width, height)
         plan.shapes += plan.on_wall(side, at, moved(part, 0, low + height / 2, 0.003))
 
 
+def _hanging(rng: random.Random, width: float, height: float) -> list[Shape]:
+    sort = rng.random()
+    if sort < 0.65:
+        return framed_picture(rng, width, height)
+    if sort < 0.85:
+        return wall_shelf(rng, max(width, 0.5))
+    return chart(rng, 0.5) if sort < 0.93 else clock(rng)
+
+
 def _add_rug(plan: Plan, rng: random.Random) -> None:
-    half_x, half_z = (rng.uniform(0.4, 0.7) * plan.half[i] for i in (0, 2))
-    finish = rng.choice((Finish(Kind.CARPET, mixed(rng)), cloth(rng, mixed(rng)), Finish(Kind.STRIPES, vivid(rng), mixed(rng), 0.15)))
+    half_x, half_z = (min(rng.uniform(0.25, 0.55) * plan.half[i], 1.5) for i in (0, 2))
+    finish = rng.choice(
+        (Finish(Kind.CARPET, dyed(rng)), cloth(rng, dyed(rng)), Finish(Kind.PICTURE, dyed(rng), dyed(rng), key=0.9))
+    )
     plan.shapes.append(block((-half_x, half_x), (0, 0.012), (-half_z, half_z), finish))
 
 

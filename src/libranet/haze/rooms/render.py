@@ -21,7 +21,7 @@ from libranet.haze.scenes.rays import Rays, windows
 
 _CHUNK = 1 << 16  # points shaded at once: small enough for the cache
 _PREVIEW = (64, 36)
-_CANDIDATES = 8
+_CANDIDATES = 10
 _WALL_ALBEDO = 0.75  # of the wall that exposure is made for
 
 
@@ -89,7 +89,10 @@ class Renderer:
         at = mask.flatten().nonzero()[:, 0]
         height, width = mask.shape
         out = torch.zeros(3, height * width, device=mask.device)
-        flat = (rays.direction[:, sample, :height, :width].reshape(3, -1), rays.distance[sample, :height, :width].flatten())
+        flat = (
+            rays.direction[:, sample, :height, :width].reshape(3, -1),
+            rays.distance[sample, :height, :width].flatten(),
+        )
         surface = rays.surface[sample, :height, :width].flatten().long()
         for part in at.split(_CHUNK):
             value = self._radiance(camera, flat[0][:, part], flat[1][part], surface[part])
@@ -119,8 +122,10 @@ class Renderer:
         grey = self.light.at(points + 0.01 * spot.normal, spot.normal).mean(dim=0)
         upright = (surface == SHELL) & (spot.normal[1].abs() < 0.5)
         chosen = grey[upright] if int(upright.sum()) > 100 else grey
-        level = float(chosen.quantile(0.6))
-        return float(self.mood.wall**2.2 / (_WALL_ALBEDO * max(level, 1e-6)))
+        wall = self.mood.wall**2.2 / (_WALL_ALBEDO * max(float(chosen.quantile(0.6)), 1e-6))
+        # What lies right under a lamp must not burn out.
+        bright = (self.patterns.albedo(spot, distance / camera.focal).mean(dim=0) * grey).quantile(0.97)
+        return min(wall, 1.3 / max(float(bright), 1e-6))
 
     def _developed(self, x: Tensor) -> Tensor:
         """Exposed radiance to display values: a shoulder for what is brighter than paper, gamma, saturation."""
@@ -185,8 +190,9 @@ def _score(shapes: Shapes, eye: Eye) -> float:
             return -100.0 + gap
     rays = trace(shapes, eye.camera(*_PREVIEW))
     distance, surface = rays.distance[0], rays.surface[0]
-    near = float((distance < 0.9).float().mean())
+    near, close = (float((distance < metres).float().mean()) for metres in (0.8, 1.6))
     things = float((surface != SHELL).float().mean())
     kinds = torch.unique(surface).numel()
     spread = float(torch.quantile(distance, 0.9) / torch.quantile(distance, 0.1))
-    return min(things, 0.5) + 0.004 * min(kinds, 60) + 0.05 * min(spread, 6) - 8 * max(0.0, near - 0.03)
+    blocked = 8 * max(0.0, near - 0.03) + 2 * max(0.0, close - 0.12)
+    return min(things, 0.5) + 0.008 * min(kinds, 80) + 0.05 * min(spread, 6) - blocked

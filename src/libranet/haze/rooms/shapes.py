@@ -71,6 +71,7 @@ class Spot:
     v: Tensor  # [N] metres along the surface, upwards on upright ones
     across: Tensor  # [N] u in units of the face's half size
     upward: Tensor  # [N] v likewise
+    tall: Tensor  # [N] bool, the face is longer along v
     row: Tensor  # [N] of the finish table: six faces of the shell, then the shapes
 
 
@@ -89,10 +90,11 @@ class Shapes:
         self.rows = [shell, *rows]
         self.table = torch.tensor(self.rows, dtype=torch.float32).T.contiguous().to(self.device)
 
-    def corners(self) -> Tensor:  # [3, N, 8]
-        centre, half = self.table[:3, 1:, None], self.table[3:6, 1:, None]
-        c, s = self.table[6, 1:, None], self.table[7, 1:, None]
-        signs = torch.tensor([[i & 1, i >> 1 & 1, i >> 2] for i in range(8)], device=self.device).T[:, None] * 2.0 - 1.0
+    def corners(self) -> Tensor:  # [3, N, 8] on the host
+        table = torch.tensor(self.rows[1:], dtype=torch.float32).reshape(-1, 9).T[..., None]
+        centre, half = table[:3], table[3:6]
+        c, s = table[6], table[7]
+        signs = torch.tensor([[i & 1, i >> 1 & 1, i >> 2] for i in range(8)]).T[:, None] * 2.0 - 1.0
         lx, ly, lz = half * signs
         return torch.stack([centre[0] + lx * c + lz * s, centre[1] + ly, centre[2] - lx * s + lz * c])
 
@@ -145,12 +147,11 @@ class Shapes:
         u = torch.where(face == 0, local[2], local[0])
         v = torch.where((face == 1) | lid, local[2], local[1])
         u, v = torch.where(side, around * hx, u), torch.where(side, local[1], v)
-        across = u / torch.where(face == 0, hz, hx)
-        upward = v / torch.where(face == 1, hz, hy)
+        half_u, half_v = torch.where(face == 0, hz, hx), torch.where(face == 1, hz, hy)
         shell = surface == SHELL
         row = torch.where(shell, 2 * face + (unit.gather(0, face[None])[0] > 0), surface + 5)
         turned = torch.stack([normal[0] * c + normal[2] * s, normal[1], normal[2] * c - normal[0] * s])
-        return Spot(torch.where(shell, -turned, turned), u, v, across, upward, row)
+        return Spot(torch.where(shell, -turned, turned), u, v, u / half_u, v / half_v, half_v > half_u, row)
 
 
 def _slab(origin: Tensor, direction: Tensor, half: float) -> tuple[Tensor, Tensor]:
