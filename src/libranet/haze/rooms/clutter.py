@@ -154,13 +154,13 @@ def plant(rng: random.Random, size: float) -> list[Shape]:
     hue, value = rng.uniform(0.2, 0.38), rng.uniform(0.3, 0.65)
     leaf = Finish(Kind.LEAF, from_hsv(hue, 0.75, value), from_hsv(hue + 0.03, 0.8, 0.5 * value), key=rng.random())
     broad, reach = rng.uniform(0.6, 1.6), rng.uniform(0.25, 0.45)
-    for i in range(rng.randint(35, 60)):
+    for i in range(rng.randint(60, 100)):
         angle, up = rng.uniform(0, 2 * math.pi), rng.betavariate(2.0, 1.6)
         far = size * reach * (0.15 + rng.random() * math.sin(math.pi * (0.12 + 0.8 * up)))
         at = (far * math.sin(angle), tall + size * (0.1 + 1.2 * up), far * math.cos(angle))
-        half = (size * rng.uniform(0.03, 0.06) * broad, size * rng.uniform(0.02, 0.07), size * rng.uniform(0.1, 0.17))
+        half = (size * rng.uniform(0.02, 0.05) * broad, size * rng.uniform(0.02, 0.08), size * rng.uniform(0.05, 0.11))
         shape = Shape(at, half, leaf, yaw=angle + rng.gauss(0, 0.4), form=Form.BALL)
-        out.append(shape if i % 3 == 0 and size > 0.3 else _light(shape))
+        out.append(shape if i % 5 == 0 and size > 0.3 else _light(shape))
     return out
 
 
