@@ -14,6 +14,7 @@ from libranet.haze.scenes.rays import Rays, Window
 from libranet.haze.scenes.solids import Colour
 
 _LAMP_MAP, _BOUNCE_MAP = 160, 72  # texels along the side of a shadow map
+_RAYS = 1 << 17  # cast at once: few enough for the cache
 _BOUNCES = (2, 2, 4, 3, 2, 2)  # samples on the faces -x, +x, floor, ceiling, -z, +z
 _SOFT = 0.35  # m2 added to squared distances: no light is a point
 _AMBIENT = 0.42  # share of light that has been thrown back more than once
@@ -59,9 +60,8 @@ class RoomLight:
 
     def __init__(self, lamps: Sequence[Lamp], shapes: Shapes, faces: Sequence[Colour], rng: random.Random) -> None:
         self.shapes = shapes
-        self.maps = [_cast(lamp, shapes, _LAMP_MAP) for lamp in lamps]
         bounced = _bounces(lamps, shapes.room, faces, rng)
-        self.maps += [_cast(lamp, shapes, _BOUNCE_MAP) for lamp in bounced]
+        self.maps = _cast(lamps, shapes, _LAMP_MAP) + _cast(bounced, shapes, _BOUNCE_MAP)
         x, y, z = shapes.room
         area = 8 * (x * y + y * z + z * x)
         self.ambient = [_AMBIENT * math.pi * sum(lamp.power[i] for lamp in bounced) / area for i in range(3)]
@@ -92,22 +92,34 @@ def _frame(normal: Point) -> tuple[Point, Point]:
     return side, (b * f - c * e, c * d - a * f, a * e - b * d)
 
 
-def _cast(lamp: Lamp, shapes: Shapes, size: int) -> _ShadowMap:
-    side, ahead = _frame(lamp.normal)
+def _cast(lamps: Sequence[Lamp], shapes: Shapes, size: int) -> list[_ShadowMap]:
+    """The shadow maps of lamps, several at a time."""
+    at_once = max(1, _RAYS // size**2)
+    return [m for i in range(0, len(lamps), at_once) for m in _cast_together(lamps[i : i + at_once], shapes, size)]
+
+
+def _cast_together(lamps: Sequence[Lamp], shapes: Shapes, size: int) -> list[_ShadowMap]:
     axis = (torch.arange(size, device=shapes.device) + 0.5) * (2.0 / size) - 1
     u, v = axis[None, :], axis[:, None]
     a, b = 0.5 * (u + v), 0.5 * (u - v)
     c = 1 - a.abs() - b.abs()
     inverse = torch.rsqrt(a * a + b * b + c * c)
-    local = torch.stack([(a * side[i] + b * ahead[i] + c * lamp.normal[i]) * inverse for i in range(3)])
-    rays = Rays.start(torch.zeros(3, 1, 1, 1, device=shapes.device), local[:, None], lamp.position)
+    frames = [_frame(lamp.normal) for lamp in lamps]
+    directions = [
+        torch.stack([(a * side[i] + b * ahead[i] + c * lamp.normal[i]) * inverse for i in range(3)])
+        for lamp, (side, ahead) in zip(lamps, frames, strict=True)
+    ]
+    origin = torch.tensor([lamp.position for lamp in lamps], device=shapes.device).T[:, :, None, None]
+    rays = Rays.start(origin, torch.stack(directions, dim=1), (0.0, 0.0, 0.0))
     shapes.meet_shell(rays)
     for number, shape in enumerate(shapes.items, start=1):
-        if shape.casts and _before(shape.centre, shape.half, lamp):
+        if shape.casts and any(_before(shape.centre, shape.half, lamp) for lamp in lamps):
             shapes.meet(rays, number, Window(0, size, 0, size))
-    distance = rays.distance[None]
-    moments = torch.cat([distance, distance * distance], dim=1)
-    return _ShadowMap(lamp, side, ahead, F.avg_pool2d(F.pad(moments, (1, 1, 1, 1), mode="replicate"), 3, 1))
+    moments = torch.stack([rays.distance, rays.distance**2], dim=1)
+    moments = F.avg_pool2d(F.pad(moments, (1, 1, 1, 1), mode="replicate"), 3, 1)
+    return [
+        _ShadowMap(lamp, *frame, moments[i : i + 1]) for i, (lamp, frame) in enumerate(zip(lamps, frames, strict=True))
+    ]
 
 
 def _before(centre: Point, half: Point, lamp: Lamp) -> bool:

@@ -140,8 +140,11 @@ class Renderer:
         return image * (1 - 0.5 * self.mood.vignette * (0.6 * x[None] ** 2 + 0.4 * y[:, None] ** 2) ** 2)
 
 
-def trace(shapes: Shapes, camera: Camera) -> Rays:
-    """Rays through pixel centres (set 0) and upper left corners (set 1), one row and column more than pixels."""
+def trace(shapes: Shapes, camera: Camera, *, least_area: int = 0) -> Rays:
+    """Rays through pixel centres (set 0) and upper left corners (set 1), one row and column more than pixels.
+
+    Shapes whose window has at most `least_area` pixels are left out.
+    """
     x = torch.arange(camera.width + 1, device=shapes.device, dtype=torch.float32)
     y = torch.arange(camera.height + 1, device=shapes.device, dtype=torch.float32)[:, None]
     offsets = torch.tensor([0.5, 0.0], device=shapes.device).reshape(-1, 1, 1)
@@ -150,7 +153,8 @@ def trace(shapes: Shapes, camera: Camera) -> Rays:
     shapes.meet_shell(rays)
     corners = shapes.corners() - torch.tensor(camera.position).reshape(3, 1, 1)
     for index, window in windows(*camera.project(corners), camera.width + 1, camera.height + 1):
-        shapes.meet(rays, index + 1, window)
+        if window.area > least_area:
+            shapes.meet(rays, index + 1, window)
     return rays
 
 
@@ -188,7 +192,7 @@ def _score(shapes: Shapes, eye: Eye) -> float:
         gap = math.hypot(eye.position[0] - centre[0], eye.position[2] - centre[2])
         if gap < reach and abs(eye.position[1] - centre[1]) < half[1] + 0.1:
             return -100.0 + gap
-    rays = trace(shapes, eye.camera(*_PREVIEW))
+    rays = trace(shapes, eye.camera(*_PREVIEW), least_area=20)
     distance, surface = rays.distance[0], rays.surface[0]
     near, close = (float((distance < metres).float().mean()) for metres in (0.8, 1.6))
     things = float((surface != SHELL).float().mean())

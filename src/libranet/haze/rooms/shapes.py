@@ -147,7 +147,7 @@ class Shapes:
         u = torch.where(face == 0, local[2], local[0])
         v = torch.where((face == 1) | lid, local[2], local[1])
         u, v = torch.where(side, around * hx, u), torch.where(side, local[1], v)
-        half_u, half_v = torch.where(face == 0, hz, hx), torch.where(face == 1, hz, hy)
+        half_u, half_v = torch.where((face == 0) & ~side, hz, hx), torch.where((face == 1) & ~side, hz, hy)
         shell = surface == SHELL
         row = torch.where(shell, 2 * face + (unit.gather(0, face[None])[0] > 0), surface + 5)
         turned = torch.stack([normal[0] * c + normal[2] * s, normal[1], normal[2] * c - normal[0] * s])

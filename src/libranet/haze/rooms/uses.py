@@ -71,9 +71,7 @@ USES = {
         (3, 9),
         0.5,
     ),
-    "corridor": Use(
-        (1.6, 2.6), (7, 13), (2.3, 2.8), ("cupboard", "plant", "bookcase"), ("figure", "plant"), (2, 6), 0.6
-    ),
+    "corridor": Use((1.6, 2.6), (7, 13), (2.3, 2.8), ("cupboard", "plant", "bookcase"), ("chair", "toys"), (2, 6), 0.6),
     "hall": Use(
         (7, 12),
         (8, 15),
