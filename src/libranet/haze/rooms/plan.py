@@ -1,4 +1,4 @@
-"""Draws a room: its size and use, walls, windows, lamps, furniture, and where cameras may stand."""
+"""Draws a room: its size and use, walls, windows, lamps, and furniture where there is a place for it."""
 
 import math
 import random
