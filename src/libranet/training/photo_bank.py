@@ -102,18 +102,18 @@ def render_scenes(
         clip = render_clip(seed + scene, frames=views, width=width, height=lines, fps=1.0, device=device)
         for view, frame in enumerate(clip):
             image = (frame.image.clamp(0, 1) * 255).round().byte().permute(1, 2, 0).cpu().numpy()
-            yield Picture(f"scene-{scene}-{view}", image, _normalise_depth(frame.depth.cpu().numpy()), rendered=True)
+            yield Picture(f"scene-{scene}-{view}", image, normalise_depth(frame.depth.cpu().numpy()), rendered=True)
 
 
-def _normalise_depth(metres: np.ndarray) -> np.ndarray:  # [H, W] uint8
-    """Metric depth to 0..255: the sky and what is beyond the 95th percentile of the ground are farthest."""
+def normalise_depth(metres: np.ndarray, *, farthest: int = 255) -> np.ndarray:  # [H, W] uint8
+    """Metric depth to 0..`farthest`: the sky and what is beyond the 95th percentile of the ground are farthest."""
     ground = metres[metres < SKY_DEPTH * 0.99]
     if ground.size == 0:
-        return np.full(metres.shape, 255, np.uint8)
+        return np.full(metres.shape, farthest, np.uint8)
     near, far = np.percentile(ground, 1), max(np.percentile(ground, 95), 1.0)
     # Distances span orders of magnitude; the square root spreads the near ones.
     unit = np.sqrt(np.clip((metres - near) / max(far - near, 1e-6), 0, 1))
-    return (unit * 255).round().astype(np.uint8)
+    return (unit * farthest).round().astype(np.uint8)
 
 
 def _read(path: Path, depth_folder: Path | None) -> Picture:
