@@ -21,7 +21,9 @@ def few_programs(monkeypatch: pytest.MonkeyPatch) -> None:
 def make(device: str, haze: HazeConfig, *, kernel: bool):
     source = small_source(haze=haze, batch=3)
     tensors = {name: getattr(source.bank, name).to(device) for name in ("fine", "coarse", "depth")}
-    source.bank = dataclasses.replace(source.bank, **tensors)
+    tensors["depth"][:, :, :12] = 255  # a sky in all of them, a third of the height
+    sky = torch.full((len(source.bank),), 1 / 3)
+    source.bank = dataclasses.replace(source.bank, **tensors, sky=sky[:, None].expand(-1, 3), skyline=sky, open_sky=sky)
     source.kernel = None
     if kernel:
         from libranet.cuda.haze_triton import haze_window
@@ -32,8 +34,12 @@ def make(device: str, haze: HazeConfig, *, kernel: bool):
 
 @pytest.mark.parametrize("step", [0, 1])  # a square crop and a wide one
 def test_matches_step_by_step(device: str, step: int) -> None:
-    haze = HazeConfig(noise=0.0, motion=0.05, patches=1.0, leftover=1.0, dull=1.0, vary=0.7, regimes=0.3, skies=0.7)
+    haze = HazeConfig(
+        noise=0.0, motion=0.05, patches=1.0, leftover=1.0, dull=1.0, vary=0.7, regimes=0.3, skies=0.7, swap=0.7
+    )
     ours, plain = (make(device, haze, kernel=kernel).batch(step, Share()) for kernel in (True, False))
+    own_skies = make(device, dataclasses.replace(haze, swap=0.0, skies=0.0), kernel=False).batch(step, Share())
+    assert (own_skies.clear - plain.clear).abs().max() > 0.1
     torch.testing.assert_close(ours.clear, plain.clear, atol=1e-4, rtol=0)
     off = (ours.hazy - plain.hazy).abs() * 255
     assert off.max() < 1.01  # a value on the edge of two bytes may round either way

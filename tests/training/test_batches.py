@@ -174,3 +174,23 @@ def test_a_regimes_depth_may_bend_but_its_sky_stays():
     change = (plain.hazy - other.hazy).abs()[:, 0].mean((0, 1, 3))
     assert change[0] < 0.02
     assert change[16:48].mean() > 0.04
+
+
+def test_a_sky_can_be_another_pictures():
+    blue, red = coloured_blocks(0), coloured_blocks(1)
+    for picture, colour, rows in ((blue, (40, 80, 200), 36), (red, (200, 80, 40), 18)):
+        picture.depth[:], picture.image[:] = 100, 120
+        picture.depth[:rows], picture.image[:rows] = 255, colour
+    bank = load_bank([blue, red], lines=72, device=torch.device("cpu"))
+    haze = dataclasses.replace(NO_HAZE, swap=1.0, zoom=(1, 1), still=1.0)
+    source = HazeOnTheFly(bank, haze=haze, batch=32, crops=((64, 96),), window=5, scene_share=0, seed=0)
+    clear = source.batch(0, Share()).clear * 255
+    wide = clear[:, :, 24].mean(-1)  # a row of sky in the first picture, of ground in the second
+    is_blue, is_red, is_ground = (
+        ((wide - torch.tensor(colour)).abs() < 5).all(1) for colour in ((40, 80, 200), (200, 80, 40), (120, 120, 120))
+    )
+    assert (is_blue | is_red | is_ground).all()
+    assert is_blue.any()  # drew itself
+    assert is_red.any()  # stretched from a quarter of the height to a half
+    assert is_ground.any()
+    assert ((clear[:, :, 40:] - 120).abs() < 1).all()

@@ -12,3 +12,5 @@ def test_a_sky_is_known_by_its_depth_and_its_mean_colour_is_kept():
     bank = load_bank([with_sky, without, unknown], lines=72, device=torch.device("cpu"))
     torch.testing.assert_close(bank.sky[0], torch.tensor([60, 120, 200]) / 255, atol=0.02, rtol=0)
     assert (bank.sky[1:] == 0).all()
+    torch.testing.assert_close(bank.skyline, torch.tensor([24 / 72, 0, 0]))
+    torch.testing.assert_close(bank.open_sky, torch.tensor([24 / 72, 0, 0]))

@@ -6,10 +6,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-PARAMETERS = 38
+PARAMETERS = 40
 """Numbers per sample: centre 2, half size 2, motion 4, mirror, used width; then in the order of `HazeDraw`, without its
 two fields: beta 3, leftover 3, near, gamma, prior share, horizon, ramp power, relief share, floor, airlight 3,
-light slope 2, noise, saturation, lift, balance 3, tone, sky 3."""
+light slope 2, noise, saturation, lift, balance 3, tone, sky 3; last the stretch of
+the donor's sky and its used width."""
 BLOCK = 256
 """Pixels per program."""
 
@@ -59,7 +60,7 @@ def _colour(
 def _haze_kernel(
     images_ptr,  # [N, 3, lines, columns] uint8
     depth_ptr,  # [N, 1, depth_lines, depth_columns] uint8
-    index_ptr,  # [B] int64
+    index_ptr, donor_ptr,  # [B] int64
     parameters_ptr,  # [B, PARAMETERS] fp32
     relief_ptr, patches_ptr,  # [B, CELLS, CELLS] fp32
     hazy_ptr,  # [B, T, 3, h, w] fp32
@@ -97,14 +98,25 @@ def _haze_kernel(
     image_ptr = images_ptr + number * 3 * lines * columns
     image_x, image_y = ((x + 1.0) * columns - 1.0) * 0.5, ((y + 1.0) * lines - 1.0) * 0.5
     plane, tone = lines * columns, tl.load(v + 34)
-    red = _grade(_bilinear(image_ptr, image_x, image_y, columns, lines, inside), tl.load(v + 31), tone)
-    green = _grade(_bilinear(image_ptr + plane, image_x, image_y, columns, lines, inside), tl.load(v + 32), tone)
-    blue = _grade(_bilinear(image_ptr + 2 * plane, image_x, image_y, columns, lines, inside), tl.load(v + 33), tone)
+    red = _bilinear(image_ptr, image_x, image_y, columns, lines, inside)
+    green = _bilinear(image_ptr + plane, image_x, image_y, columns, lines, inside)
+    blue = _bilinear(image_ptr + 2 * plane, image_x, image_y, columns, lines, inside)
     depth = _bilinear(
         depth_ptr, ((x + 1.0) * depth_columns - 1.0) * 0.5, ((y + 1.0) * depth_lines - 1.0) * 0.5,
         depth_columns, depth_lines, inside,
     ) / 255.0  # fmt: skip
     in_sky = tl.minimum(tl.maximum((depth * 255.0 - SKY) * 0.25, 0.0), 1.0)
+    stretch = tl.load(v + 38)
+    if stretch > 0.0:
+        sky_ptr = images_ptr + tl.load(donor_ptr + b) * 3 * lines * columns
+        sky_x = ((tl.minimum(x, 2.0 * tl.load(v + 39) - 1.0) + 1.0) * columns - 1.0) * 0.5
+        sky_y = ((y + 1.0) * stretch * lines - 1.0) * 0.5
+        red += (_bilinear(sky_ptr, sky_x, sky_y, columns, lines, inside) - red) * in_sky
+        green += (_bilinear(sky_ptr + plane, sky_x, sky_y, columns, lines, inside) - green) * in_sky
+        blue += (_bilinear(sky_ptr + 2 * plane, sky_x, sky_y, columns, lines, inside) - blue) * in_sky
+    red = _grade(red, tl.load(v + 31), tone)
+    green = _grade(green, tl.load(v + 32), tone)
+    blue = _grade(blue, tl.load(v + 33), tone)
     red = tl.minimum(red * (1.0 + in_sky * (tl.load(v + 35) - 1.0)), 1.0)
     green = tl.minimum(green * (1.0 + in_sky * (tl.load(v + 36) - 1.0)), 1.0)
     blue = tl.minimum(blue * (1.0 + in_sky * (tl.load(v + 37) - 1.0)), 1.0)
@@ -154,6 +166,7 @@ def haze_window(
     images: Tensor,  # [N, 3, lines, columns] uint8
     depths: Tensor,  # [N, 1, depth lines, depth columns] uint8
     index: Tensor,  # [B] int64, which picture
+    donor: Tensor,  # [B] int64, which picture the sky comes from, where the parameters say that it is stretched
     parameters: Tensor,  # [B, PARAMETERS] fp32
     fields: Tensor,  # [B, 2, cells, cells] fp32: relief and patches
     size: tuple[int, int],
@@ -169,7 +182,7 @@ def haze_window(
     clear = torch.empty(b, 3, height, width, device=images.device)
     relief, patches = (field.contiguous() for field in fields.unbind(1))
     _haze_kernel[(triton.cdiv(height * width, BLOCK), window, b)](
-        images, depths, index, parameters, relief, patches, hazy, clear,
+        images, depths, index, donor, parameters, relief, patches, hazy, clear,
         seed % 2**31, height, width, *images.shape[2:], *depths.shape[2:],
         SKY=sky_level, T=window, CELLS=relief.shape[-1], PARAMETERS=PARAMETERS, BLOCK=BLOCK,
     )  # fmt: skip

@@ -18,9 +18,13 @@ from libranet.training.haze_draw import (
     draw_haze,
     grade_colours,
     haze_frames,
+    sky_share,
     uniform,
 )
 from libranet.training.photo_bank import COARSE, FINE, PhotoBank
+
+LEAST_OPEN_SKY = 0.12
+"""Share of the height that has to be nothing but sky for a picture to lend its sky to others."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,9 @@ class View:
     motion: Tensor  # [B, 4]
     mirror: Tensor  # [B] of -1 or 1
     used: Tensor  # [B], share of the canvas's width
+    donor: Tensor  # [B], which picture the sky comes from
+    stretch: Tensor  # [B], rows of the donor per row of the picture; 0 keeps the picture's own sky
+    donor_used: Tensor  # [B], share of the canvas's width that the donor fills
     draw: HazeDraw
 
     def rows(self, part: slice) -> "View":
@@ -112,13 +119,16 @@ class HazeOnTheFly:
         centre, half, motion = self._draw_camera(index, height, width, generator)
         mirror = torch.where(chance(n, 0.5, generator), -1.0, 1.0)
         bank = self.bank
-        draw = draw_haze(self.haze, bank.brightness[index], bank.sky[index], bank.has_depth[index], generator)
+        donor, stretch = self._draw_donors(index, generator)
+        draw = draw_haze(self.haze, bank.brightness[index], bank.sky[donor], bank.has_depth[index], generator)
         noise_seed = int(torch.randint(2**40, (1,), generator=generator))
 
         # A crop that covers more picture lines than it has pixels reads the smaller copy, which is free of aliasing.
         shrink = float(half[:, 1].mean()) * self.bank.fine.shape[-2] / height
         images = self.bank.fine if shrink < 0.5 * (FINE + 1 / COARSE) else self.bank.coarse
-        view = View(images, index, centre, half, motion, mirror, self.bank.width[index], draw)
+        view = View(
+            images, index, centre, half, motion, mirror, bank.width[index], donor, stretch, bank.width[donor], draw
+        )
         make = self._make_step_by_step if self.kernel is None else self._make_at_once
         with torch.no_grad():
             return make(view.rows(share.of(n)), (height, width), noise_seed + share.rank)
@@ -129,12 +139,11 @@ class HazeOnTheFly:
         columns = (
             view.centre, view.half, view.motion, view.mirror, view.used, d.beta, d.leftover, d.near, d.gamma,
             d.prior_share, d.horizon, d.ramp_power, d.relief_share, d.floor, d.airlight, d.light_slope, d.noise,
-            d.saturation, d.lift, d.balance, d.tone, d.sky,
+            d.saturation, d.lift, d.balance, d.tone, d.sky, view.stretch, view.donor_used,
         )  # fmt: skip
         numbers = torch.cat([column.reshape(len(d.near), -1) for column in columns], dim=1).to(device)
         fields = torch.cat([d.relief, d.patches], dim=1).to(device)
-        index = view.index.to(device)
-        pictures = (view.images, self.bank.depth, index)
+        pictures = (view.images, self.bank.depth, view.index.to(device), view.donor.to(device))
         made = self.kernel(*pictures, numbers, fields, size, window=self.distinct, sky_level=SKY_LEVEL, seed=noise_seed)
         return self._batch(*made)
 
@@ -143,6 +152,7 @@ class HazeOnTheFly:
         draw, here = view.draw.to(device), view.index.to(device)
         camera = (v.to(device) for v in (view.centre, view.half, view.motion, view.mirror, view.used))
         clear, depth, place = self._look(view.images[here], self.bank.depth[here], *size, *camera)
+        clear = torch.lerp(clear, self._look_up(view, place), sky_share(depth) * _each(view.stretch > 0, device))
         clear = grade_colours(clear, depth, draw)
         hazy, target = haze_frames(clear, depth, place, draw)
         hazy = self._add_noise(hazy, draw.noise, noise_seed)
@@ -160,6 +170,16 @@ class HazeOnTheFly:
         if len(self.photos) == 0:
             return self.scenes[scene]
         return torch.where(rendered, self.scenes[scene], self.photos[photo]) if len(self.scenes) else self.photos[photo]
+
+    def _draw_donors(self, index: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """For some pictures with a sky another one's, and how to stretch it: [B] which, [B] rows per row."""
+        n, open_sky = len(index), self.bank.open_sky
+        if self.haze.swap == 0 or not len(donors := torch.nonzero(open_sky >= LEAST_OPEN_SKY)[:, 0]):
+            return index, torch.zeros(n)
+        donor = donors[torch.randint(len(donors), (n,), generator=generator)]
+        swapped = chance(n, self.haze.swap, generator) & (self.bank.skyline[index] > 0)
+        stretch = open_sky[donor] / self.bank.skyline[index].clamp_min(1e-3)
+        return torch.where(swapped, donor, index), torch.where(swapped, stretch, 0.0)
 
     def _draw_camera(
         self, index: Tensor, height: int, width: int, generator: torch.Generator
@@ -216,10 +236,26 @@ class HazeOnTheFly:
         )
 
     @staticmethod
+    def _look_up(view: "View", place: Tensor) -> Tensor:  # [B, T, H, W, 2] -> [B, T, 3, H, W]
+        """The donors' skies, stretched to reach down to the skylines of the pictures."""
+        device = place.device
+        b, t, height, width, _ = place.shape
+        stretch, limit = (v.to(device).view(b, 1, 1, 1) for v in (view.stretch, 2 * view.donor_used - 1))
+        x, y = torch.minimum(place[..., 0], limit), (place[..., 1] + 1) * stretch - 1
+        flat = torch.stack([x, y], -1).reshape(b, t * height, width, 2)
+        donors = view.images[view.donor.to(device)].float() / 255
+        sampled = F.grid_sample(donors, flat, padding_mode="border", align_corners=False)
+        return sampled.view(b, 3, t, height, width).transpose(1, 2)
+
+    @staticmethod
     def _add_noise(hazy: Tensor, sigma: Tensor, seed: int) -> Tensor:
         generator = torch.Generator(hazy.device).manual_seed(seed)
         grain = torch.randn(hazy.shape, generator=generator, device=hazy.device)
         return (hazy + grain * sigma[:, None, None, None, None]).clamp(0, 1)
+
+
+def _each(value: Tensor, device: torch.device) -> Tensor:  # [B] -> [B, 1, 1, 1, 1] on the device
+    return value.to(device)[:, None, None, None, None]
 
 
 class OneAhead:

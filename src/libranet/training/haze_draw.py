@@ -68,6 +68,8 @@ class HazeConfig:
     skies: float = 0.0
     """Share of samples whose sky, where there is one, gets another colour. How blue or bright a sky is cannot be told
     from what stands under it: it has to be read through the haze."""
+    swap: float = 0.0
+    """Share of samples whose sky, where there is one, is another picture's."""
     leftover: float = 0.15
     """Share of samples whose clear picture keeps a light haze of its own, as distant views do on a clear day."""
     leftover_beta: float = 0.35
@@ -102,6 +104,7 @@ class HazeConfig:
             "regimes",
             "vary",
             "skies",
+            "swap",
         ):
             if not 0 <= getattr(self, name) <= 1:
                 raise InputError(f"expected {name} in [0, 1], got {getattr(self, name)}")
@@ -157,7 +160,7 @@ def chance(count: int, share: float, generator: torch.Generator) -> Tensor:  # [
 def draw_haze(
     config: HazeConfig,
     brightness: Tensor,  # [B], of the bright parts of each photo
-    sky: Tensor,  # [B, 3], mean colour of each photo's sky, 0 where it has none
+    sky: Tensor,  # [B, 3], mean colour of each sample's sky, 0 where it has none
     has_depth: Tensor,  # [B] bool
     generator: torch.Generator,
 ) -> HazeDraw:
@@ -287,10 +290,14 @@ def grade_colours(
     """Make some clear pictures less vivid, as on a grey day, and some as another camera, or under another sky."""
     saturation, lift, tone = (v[:, None, None, None, None] for v in (draw.saturation, draw.lift, draw.tone))
     clear = (clear * draw.balance[:, None, :, None, None]).clamp(0, 1) ** tone
-    in_sky = ((depth * 255 - SKY_LEVEL) / 4).clamp(0, 1)
-    clear = (clear * (1 + in_sky * (draw.sky[:, None, :, None, None] - 1))).clamp_max(1)
+    clear = (clear * (1 + sky_share(depth) * (draw.sky[:, None, :, None, None] - 1))).clamp_max(1)
     grey = clear.mean(dim=2, keepdim=True)
     return ((grey + (clear - grey) * saturation) * (1 - lift) + lift).clamp(0, 1)
+
+
+def sky_share(depth: Tensor) -> Tensor:
+    """How much of each pixel is sky, by its depth in [0, 1]."""
+    return ((depth * 255 - SKY_LEVEL) / 4).clamp(0, 1)
 
 
 def haze_frames(

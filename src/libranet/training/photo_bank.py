@@ -37,6 +37,8 @@ class PhotoBank:
     has_depth: Tensor  # [N] bool, on the CPU
     brightness: Tensor  # [N] in [0, 1], of each picture's bright parts, on the CPU
     sky: Tensor  # [N, 3] in [0, 1], mean colour of each picture's sky, 0 where it has none; on the CPU
+    skyline: Tensor  # [N] in [0, 1], how far down the lowest bit of sky is, on the CPU
+    open_sky: Tensor  # [N] in [0, 1], how far down there is nothing but sky, on the CPU
     rendered: Tensor  # [N] bool, on the CPU
     names: tuple[str, ...]
 
@@ -60,7 +62,7 @@ def load_bank(pictures: Iterable[Picture], *, lines: int, device: torch.device) 
         laid = list(pool.map(lambda picture: _lay(picture, lines), pictures))
     if not laid:
         raise InputError("no clear pictures to train on: give folders of photos, or a number of scenes")
-    fine, coarse, depth, width, has_depth, brightness, sky, rendered, names = zip(*laid, strict=True)
+    fine, coarse, depth, width, has_depth, brightness, skies, rendered, names = zip(*laid, strict=True)
 
     def stack(arrays: tuple[np.ndarray, ...]) -> Tensor:
         return torch.from_numpy(np.stack(arrays)).permute(0, 3, 1, 2).contiguous().to(device)
@@ -72,7 +74,9 @@ def load_bank(pictures: Iterable[Picture], *, lines: int, device: torch.device) 
         width=torch.tensor(width),
         has_depth=torch.tensor(has_depth),
         brightness=torch.tensor(brightness, dtype=torch.float32),
-        sky=torch.from_numpy(np.stack(sky)),
+        sky=torch.tensor([sky.colour for sky in skies]),
+        skyline=torch.tensor([sky.lowest for sky in skies]),
+        open_sky=torch.tensor([sky.open for sky in skies]),
         rendered=torch.tensor(rendered),
         names=tuple(names),
     )
@@ -127,18 +131,31 @@ def _read(path: Path, depth_folder: Path | None) -> Picture:
     return Picture(path.stem, cv2.cvtColor(image, cv2.COLOR_BGR2RGB), depth, rendered=False)
 
 
-def _sky_colour(picture: Picture) -> np.ndarray:  # [3] float32 in [0, 1]
+@dataclass(frozen=True)
+class Sky:
+    """A picture's sky: its mean colour, and two rows as shares of the height."""
+
+    colour: tuple[float, ...] = (0.0, 0.0, 0.0)
+    lowest: float = 0.0
+    open: float = 0.0
+
+
+def _find_sky(picture: Picture) -> Sky:
     if picture.depth is None:
-        return np.zeros(3, np.float32)
+        return Sky()
     height, width = picture.depth.shape
     sky = picture.depth > SKY_LEVEL
     if sky.mean() < LEAST_SKY:
-        return np.zeros(3, np.float32)
+        return Sky()
     small = cv2.resize(picture.image, (width, height), interpolation=cv2.INTER_AREA)
-    return small[sky].mean(axis=0, dtype=np.float32) / 255
+    colour = small[sky].mean(axis=0, dtype=np.float32) / 255
+    rows = sky.mean(axis=1)
+    lowest = int(np.flatnonzero(rows > 0.01).max()) + 1
+    blocked = np.flatnonzero(rows < 0.98)
+    return Sky(tuple(colour.tolist()), lowest / height, (int(blocked[0]) if blocked.size else height) / height)
 
 
-Laid = tuple[np.ndarray, np.ndarray, np.ndarray, float, bool, float, np.ndarray, bool, str]
+Laid = tuple[np.ndarray, np.ndarray, np.ndarray, float, bool, float, Sky, bool, str]
 """What `PhotoBank` stacks, for one picture."""
 
 
@@ -168,7 +185,7 @@ def _lay(picture: Picture, lines: int) -> Laid:
         used / canvas_width,
         picture.depth is not None,
         bright,
-        _sky_colour(picture),
+        _find_sky(picture),
         picture.rendered,
         picture.name,
     )
