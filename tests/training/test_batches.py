@@ -1,4 +1,5 @@
 import dataclasses
+import math
 
 import torch
 
@@ -174,6 +175,22 @@ def test_a_regimes_depth_may_bend_but_its_sky_stays():
     change = (plain.hazy - other.hazy).abs()[:, 0].mean((0, 1, 3))
     assert change[0] < 0.02
     assert change[16:48].mean() > 0.04
+
+
+def test_a_sky_stays_the_farthest_whatever_the_prior():
+    picture = coloured_blocks(0)
+    picture.image[:], picture.depth[36:] = 20, 0
+    picture.depth[:36] = 255
+    bank = load_bank([picture], lines=72, device=torch.device("cpu"))
+    haze = HazeConfig(beta=(2.0, 2.0), near=(0, 0), gamma=(1, 1), even=0, clear=0, prior=1.0, patches=0, scene_light=0,
+                      airlight=(1, 1), tint=0, light_gradient=0, noise=0, dull=0, leftover=0, still=1.0, zoom=(1, 1),
+                      floor=(0, 0), wavelength=0)  # fmt: skip
+    source = HazeOnTheFly(bank, haze=haze, batch=8, crops=((64, 96),), window=1, scene_share=0, seed=0)
+    hazy = source.batch(0, Share()).hazy[:, 0]
+    through = math.exp(-2.0)
+    sky, ground = hazy[:, :, :24], hazy[:, :, 40:]
+    torch.testing.assert_close(sky, torch.full_like(sky, 1 - through * (1 - 20 / 255)), atol=0.006, rtol=0)
+    assert ground.std((1, 2, 3)).min() > 0.02  # there the prior is at work
 
 
 def test_a_sky_can_be_another_pictures():

@@ -128,7 +128,7 @@ def _haze_kernel(
     fall = tl.minimum(tl.maximum(((y + 1.0) * 0.5 - horizon) / (1.0 - horizon), 0.0), 1.0)
     ramp = 1.0 - _power(fall, tl.load(v + 20))
     prior = ramp + (relief - ramp) * tl.load(v + 21)
-    distance = tl.minimum(tl.maximum(depth + (prior - depth) * prior_share, 1e-4), 1.0)
+    distance = tl.minimum(tl.maximum(depth + (prior - depth) * prior_share * (1.0 - in_sky), 1e-4), 1.0)
     distance = _power(distance, gamma)
     optical = (near + (1.0 - near) * distance) * (1.0 + patches)
     slope = x * tl.load(v + 26) + y * tl.load(v + 27)

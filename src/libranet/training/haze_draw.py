@@ -42,7 +42,7 @@ class HazeConfig:
     prior: float = 0.30
     """Share of samples that use a random depth prior although a depth map exists."""
     blend: float = 0.4
-    """Most that a random prior is mixed into a depth map."""
+    """Most that a random prior is mixed into a depth map. A known sky stays the farthest."""
     patches: float = 0.35
     """Share of samples with uneven haze."""
     patch_strength: float = 0.5
@@ -84,6 +84,8 @@ class HazeConfig:
     """Standard deviation of the relative change of a regime's scattering, and a sixth of that of its airlight."""
     regime_gamma: tuple[float, float] = (1.0, 1.0)
     """Exponent applied to their depth, drawn log-uniformly: depth estimators disagree about it, never about the sky."""
+    regime_blend: float = 0.0
+    """Most that a random prior is mixed into their depth."""
     zoom: tuple[float, float] = (0.45, 1.0)
     """Height of the crop as a share of the largest that fits the photo."""
 
@@ -228,7 +230,7 @@ def _with_regimes(draw: HazeDraw, config: HazeConfig, has_depth: Tensor, generat
         "leftover": torch.zeros(n, 3),
         "near": torch.zeros(n),
         "gamma": log_uniform(n, config.regime_gamma, generator),
-        "prior_share": torch.where(has_depth, 0.0, 1.0),
+        "prior_share": torch.where(has_depth, uniform(n, (0.0, config.regime_blend), generator), 1.0),
         "patches": torch.zeros_like(draw.patches),
         "floor": torch.zeros(n),
         "airlight": light.clamp(0, 1),
@@ -306,7 +308,10 @@ def haze_frames(
     place: Tensor,  # [B, T, H, W, 2] in [-1, 1], where each pixel lies in its photo
     draw: HazeDraw,
 ) -> tuple[Tensor, Tensor]:  # hazy and target, [B, T, 3, H, W] in [0, 1], without sensor noise
-    """Lay the drawn haze over a window. Prior, patches and light are tied to the photo, so they move with it."""
+    """Lay the drawn haze over a window. Prior, patches and light are tied to the photo, so they move with it.
+
+    A sky stays the farthest thing in the picture, whatever the prior says about the ground.
+    """
     b, t, _, h, w = clear.shape
     flat = place.reshape(b, t * h, w, 2)
 
@@ -321,7 +326,8 @@ def haze_frames(
     fall = ((height - each(draw.horizon)) / (1 - each(draw.horizon))).clamp(0, 1)
     ramp = 1 - fall ** each(draw.ramp_power)
     prior = torch.lerp(ramp, field(draw.relief), each(draw.relief_share))
-    distance = torch.lerp(depth, prior, each(draw.prior_share)).clamp(1e-4, 1) ** each(draw.gamma)
+    to_prior = each(draw.prior_share) * (1 - sky_share(depth))
+    distance = torch.lerp(depth, prior, to_prior).clamp(1e-4, 1) ** each(draw.gamma)
     near = each(draw.near)
     optical = (near + (1 - near) * distance) * (1 + field(draw.patches))
     slope = (place * draw.light_slope[:, None, None, None]).sum(-1)[:, :, None]
