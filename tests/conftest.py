@@ -33,6 +33,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture
+def exact_convolutions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a GPU float32 convolutions round their input to 10 bits unless told not to."""
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+
+
+@pytest.fixture
 def device() -> str:
     """The device kernels run on."""
     if not INTERPRETED and not torch.cuda.is_available():

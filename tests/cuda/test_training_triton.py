@@ -22,6 +22,7 @@ CONFIG = LiBrANetConfig(
 )
 
 
+@pytest.mark.usefixtures("exact_convolutions")
 @pytest.mark.parametrize("still", [False, True])
 def test_same_output_and_gradients(device: str, still: bool) -> None:
     from libranet.cuda.training import predict

@@ -14,6 +14,7 @@ from libranet.training.loop import Trainer
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
+    pytest.mark.usefixtures("exact_convolutions"),
 ]
 
 CONFIG = TrainConfig(
