@@ -64,3 +64,14 @@ def test_noise_has_the_drawn_strength(device: str) -> None:
     assert (spread > 0.002).any()
     assert torch.equal(b.hazy, loud.batch(0, Share()).hazy)
     assert not torch.equal(b.hazy[0, 0], b.hazy[0, 1])
+
+
+def test_pairs_match_step_by_step(device: str) -> None:
+    haze = HazeConfig(noise=0.0, still=1.0, motion=0.05)
+    made = []
+    for kernel in (True, False):
+        source = make(device, haze, kernel=kernel)
+        source.pairs, source.size = True, 4
+        made.append(source.batch(0, Share()))
+    torch.testing.assert_close(made[0].clear, made[1].clear, atol=1e-4, rtol=0)
+    assert (made[1].clear[0] - made[1].clear[1]).abs().mean() > 0.003

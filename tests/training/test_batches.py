@@ -1,6 +1,7 @@
 import dataclasses
 import math
 
+import pytest
 import torch
 
 from clear_pictures import coloured_blocks, small_bank, small_source
@@ -211,3 +212,17 @@ def test_a_sky_can_be_another_pictures():
     assert is_red.any()  # stretched from a quarter of the height to a half
     assert is_ground.any()
     assert ((clear[:, :, 40:] - 120).abs() < 1).all()
+
+
+@pytest.mark.parametrize("still", [0.0, 1.0])
+def test_pairs_are_one_frame_apart(still: float):
+    haze = HazeConfig(noise=0, still=still, motion=0.05)
+    source = small_source(haze=haze, batch=4)
+    source.pairs = True
+    batch = source.batch(0, Share())
+    assert len(batch) == 4
+    for first in (0, 2):
+        assert (batch.clear[first] - batch.clear[first + 1]).abs().mean() > 0.003
+        if still == 0:  # the second window is the first one, a frame later
+            torch.testing.assert_close(batch.hazy[first, 1:], batch.hazy[first + 1, :-1], atol=1.01 / 255, rtol=0)
+    assert (batch.clear[0] - batch.clear[1]).abs().mean() < (batch.clear[0] - batch.clear[2]).abs().mean()

@@ -174,7 +174,7 @@ def test_two_gloo_processes_give_the_gradients_of_one(tmp_path):
 
 
 def test_a_batch_must_split_evenly():
-    with pytest.raises(InputError, match="3 processes can share evenly, got 4"):
+    with pytest.raises(InputError, match="3 processes can share evenly, got a batch of 4"):
         Trainer(CONFIG, steps=1, device=torch.device("cpu"), share=Share(0, 3))
 
 

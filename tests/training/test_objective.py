@@ -32,3 +32,16 @@ def test_without_weight_there_is_no_colour_term():
     terms = Objective(LossConfig(perceptual="none"), torch.device("cpu"))(Guess(image, grids), clear)
     assert terms.colour == 0
     assert torch.equal(terms.total, terms.pixel)
+
+
+def test_the_steady_term_forgives_an_error_that_stays_and_not_one_that_changes():
+    clear = torch.rand(4, 3, 16, 16) * 0.5
+    grids = Grids(torch.zeros(4, 2, 12, 8, 4, 4), torch.zeros(4, 12, 5, 4, 4))
+    loss = Objective(LossConfig(perceptual="none", steady_weight=2.0), torch.device("cpu"))
+    stays, changes = (
+        loss(Guess(clear + torch.tensor(offsets).view(4, 1, 1, 1), grids), clear)
+        for offsets in ([0.1, 0.1, -0.2, -0.2], [0.1, 0.0, 0.1, 0.0])
+    )
+    assert stays.steady < 0.002
+    assert 0.09 < changes.steady < 0.11
+    assert torch.isclose(changes.total, changes.pixel + 2 * changes.steady)

@@ -46,6 +46,7 @@ BAD = {
     "[photos]\n[model]\nwindow = 4\n": r"model: expected an odd window length",
     '[photos]\n[loss]\nperceptual = "resnet"\n': r"perceptual must be one of none, dinov2, vgg16, vgg19, got 'resnet'",
     "[photos]\n[photos.haze]\nbeta = [3, 1]\n": r"beta as \(low, high\)",
+    "batch = 3\n[photos]\n[loss]\nsteady_weight = 1.0\n": r"an even batch with loss.steady_weight, got batch=3",
     "[photos\n": "is not valid TOML",
 }
 

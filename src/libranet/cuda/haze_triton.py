@@ -6,11 +6,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-PARAMETERS = 40
+PARAMETERS = 41
 """Numbers per sample: centre 2, half size 2, motion 4, mirror, used width; then in the order of `HazeDraw`, without its
 two fields: beta 3, leftover 3, near, gamma, prior share, horizon, ramp power, relief share, floor, airlight 3,
 light slope 2, noise, saturation, lift, balance 3, tone, sky 3; last the stretch of
-the donor's sky and its used width."""
+the donor's sky, its used width, and the window's delay."""
 BLOCK = 256
 """Pixels per program."""
 
@@ -86,7 +86,7 @@ def _haze_kernel(
         depth_ptr, ((still_x + 1.0) * depth_columns - 1.0) * 0.5, ((still_y + 1.0) * depth_lines - 1.0) * 0.5,
         depth_columns, depth_lines, inside,
     ) / 255.0  # fmt: skip
-    tau = (t - T // 2).to(tl.float32)
+    tau = (t - T // 2).to(tl.float32) + tl.load(v + 40)
     scale = 1.0 + tau * zoom * 0.5
     sign_x = tl.where(pan_x > 0, 1.0, tl.where(pan_x < 0, -1.0, 0.0))
     sign_y = tl.where(pan_y > 0, 1.0, tl.where(pan_y < 0, -1.0, 0.0))

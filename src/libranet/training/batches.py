@@ -75,12 +75,21 @@ class View:
     donor: Tensor  # [B], which picture the sky comes from
     stretch: Tensor  # [B], rows of the donor per row of the picture; 0 keeps the picture's own sky
     donor_used: Tensor  # [B], share of the canvas's width that the donor fills
+    time: Tensor  # [B], frames by which the window is late
     draw: HazeDraw
 
     def rows(self, part: slice) -> "View":
         """The same for some of the samples."""
         drawn = {name: value[part] for name, value in vars(self).items() if name not in ("images", "draw")}
         return View(self.images, draw=self.draw.rows(part), **drawn)
+
+    def twice(self) -> "View":
+        """Every sample and, right after it, the same one frame later."""
+        drawn = {
+            name: value.repeat_interleave(2, 0) for name, value in vars(self).items() if name not in ("images", "draw")
+        }
+        drawn["time"][1::2] += 1
+        return View(self.images, draw=self.draw.twice(), **drawn)
 
 
 class HazeOnTheFly:
@@ -96,7 +105,10 @@ class HazeOnTheFly:
         window: int,
         scene_share: float,
         seed: int,
+        pairs: bool = False,
     ) -> None:
+        """With `pairs`, samples 2i and 2i + 1 are one frame apart."""
+        self.pairs = pairs
         self.bank, self.haze = bank, haze
         self.size, self.crops, self.window, self.seed = batch, crops, window, seed
         photos, scenes = (torch.nonzero(mask)[:, 0] for mask in (~bank.rendered, bank.rendered))
@@ -114,7 +126,7 @@ class HazeOnTheFly:
     def batch(self, step: int, share: Share) -> Batch:
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + step)
         height, width = self.crops[step % len(self.crops)]
-        n = self.size
+        n = self.size // 2 if self.pairs else self.size
         index = self._choose(n, generator)
         centre, half, motion = self._draw_camera(index, height, width, generator)
         mirror = torch.where(chance(n, 0.5, generator), -1.0, 1.0)
@@ -127,11 +139,14 @@ class HazeOnTheFly:
         shrink = float(half[:, 1].mean()) * self.bank.fine.shape[-2] / height
         images = self.bank.fine if shrink < 0.5 * (FINE + 1 / COARSE) else self.bank.coarse
         view = View(
-            images, index, centre, half, motion, mirror, bank.width[index], donor, stretch, bank.width[donor], draw
-        )
+            images, index, centre, half, motion, mirror, bank.width[index], donor, stretch, bank.width[donor],
+            time=torch.zeros(n), draw=draw,
+        )  # fmt: skip
+        if self.pairs:
+            view = view.twice()
         make = self._make_step_by_step if self.kernel is None else self._make_at_once
         with torch.no_grad():
-            return make(view.rows(share.of(n)), (height, width), noise_seed + share.rank)
+            return make(view.rows(share.of(self.size)), (height, width), noise_seed + share.rank)
 
     def _make_at_once(self, view: "View", size: tuple[int, int], noise_seed: int) -> Batch:
         assert self.kernel is not None
@@ -140,6 +155,7 @@ class HazeOnTheFly:
             view.centre, view.half, view.motion, view.mirror, view.used, d.beta, d.leftover, d.near, d.gamma,
             d.prior_share, d.horizon, d.ramp_power, d.relief_share, d.floor, d.airlight, d.light_slope, d.noise,
             d.saturation, d.lift, d.balance, d.tone, d.sky, view.stretch, view.donor_used,
+            view.time,
         )  # fmt: skip
         numbers = torch.cat([column.reshape(len(d.near), -1) for column in columns], dim=1).to(device)
         fields = torch.cat([d.relief, d.patches], dim=1).to(device)
@@ -150,7 +166,7 @@ class HazeOnTheFly:
     def _make_step_by_step(self, view: "View", size: tuple[int, int], noise_seed: int) -> Batch:
         device = view.images.device
         draw, here = view.draw.to(device), view.index.to(device)
-        camera = (v.to(device) for v in (view.centre, view.half, view.motion, view.mirror, view.used))
+        camera = (v.to(device) for v in (view.centre, view.half, view.motion, view.mirror, view.used, view.time))
         clear, depth, place = self._look(view.images[here], self.bank.depth[here], *size, *camera)
         clear = torch.lerp(clear, self._look_up(view, place), sky_share(depth) * _each(view.stretch > 0, device))
         clear = grade_colours(clear, depth, draw)
@@ -193,7 +209,9 @@ class HazeOnTheFly:
         room_x, room_y = (used - half_x).clamp_min(0), (1 - half_y).clamp_min(0)
         centre_x = (used - 1) + (torch.rand(n, generator=generator) * 2 - 1) * room_x
         centre_y = (torch.rand(n, generator=generator) * 2 - 1) * room_y
-        speed = self.haze.motion * ~chance(n, self.haze.still, generator)
+        still = chance(n, self.haze.still, generator)
+        # Pictures that stand still within a window still move between two.
+        speed = self.haze.motion * (torch.ones(n) if self.pairs and self.distinct == 1 else ~still)
         # Pan x, pan y, zoom, and parallax: how much more near things move than far ones.
         motion = (torch.rand(n, 4, generator=generator) * 2 - 1) * speed[:, None]
         return torch.stack([centre_x, centre_y], -1), torch.stack([half_x, half_y], -1), motion
@@ -209,6 +227,7 @@ class HazeOnTheFly:
         motion: Tensor,
         mirror: Tensor,  # [B] of -1 or 1
         used: Tensor,  # [B]
+        time: Tensor,  # [B]
     ) -> tuple[Tensor, Tensor, Tensor]:  # [B, T, 3, H, W], [B, T, 1, H, W], [B, T, H, W, 2]
         b, t, device = len(images), self.distinct, images.device
         y = (torch.arange(height, device=device) * 2 + 1) / height - 1
@@ -218,7 +237,7 @@ class HazeOnTheFly:
         still = centre[:, None, None] + half[:, None, None] * base  # [B, H, W, 2]
         depth_float = depths.float() / 255
         nearness = 1 - F.grid_sample(depth_float, still, padding_mode="border", align_corners=False)[:, 0]
-        tau = (torch.arange(t, device=device) - t // 2).view(1, t, 1, 1, 1)
+        tau = (torch.arange(t, device=device) - t // 2).view(1, t, 1, 1, 1) + time.view(b, 1, 1, 1, 1)
         pan, zoom, parallax = motion[:, None, None, None, :2], motion[:, 2], motion[:, 3]
         scale = 1 + tau * zoom.view(b, 1, 1, 1, 1) * 0.5
         shift = tau * (pan + pan.sign() * (nearness * parallax.abs()[:, None, None])[:, None, ..., None])

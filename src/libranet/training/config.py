@@ -36,7 +36,7 @@ class OptimiserConfig:
 
 @dataclass(frozen=True)
 class LossConfig:
-    """The objective: pixel + colour_weight * colour + perceptual_weight * perceptual + lie_weight * Lie regulariser."""
+    """The objective: pixel + lie_weight * Lie regulariser, and the same with perceptual, colour and steady."""
 
     perceptual: Perceptual = "dinov2"
     """Feature extractor of the perceptual term; "none" trains without it, and the checkpoint says so."""
@@ -54,6 +54,9 @@ class LossConfig:
     colour_weight: float = 0.0
     """Weight of the pixel loss between means over 16x16 pixels; not in the paper. Texture hides a wrong colour from the
     pixel loss, not from this one."""
+    steady_weight: float = 0.0
+    """Weight of how much the errors of consecutive frames differ, as means over 8x8 pixels; not in the paper. Above 0 a
+    batch consists of pairs of consecutive frames, and its size has to be even."""
 
 
 @dataclass(frozen=True)
@@ -153,5 +156,7 @@ class TrainConfig:
                 raise InputError(f"expected {name} of at least 1, got {getattr(self, name)}")
         if not self.crops or any(len(crop) != 2 or min(crop) < 32 for crop in self.crops):
             raise InputError(f"expected crops as [height, width] of at least 32, got {self.crops}")
+        if self.loss.steady_weight and (self.photos is None or self.batch % 2):
+            raise InputError(f"expected [photos] and an even batch with loss.steady_weight, got batch={self.batch}")
         if not 0 <= self.ema < 1:
             raise InputError(f"expected ema in [0, 1), got {self.ema}")

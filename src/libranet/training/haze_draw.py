@@ -140,6 +140,10 @@ class HazeDraw:
         """The draws of some of the samples."""
         return HazeDraw(**{name: value[part] for name, value in vars(self).items()})
 
+    def twice(self) -> "HazeDraw":
+        """Every draw two times in a row."""
+        return HazeDraw(**{name: value.repeat_interleave(2, 0) for name, value in vars(self).items()})
+
     def to(self, device: torch.device) -> "HazeDraw":
         return HazeDraw(**{name: value.to(device, non_blocking=True) for name, value in vars(self).items()})
 

@@ -58,7 +58,7 @@ class Trainer:
 
     def __init__(self, config: TrainConfig, *, steps: int, device: torch.device, share: Share | None = None) -> None:
         self.config, self.steps, self.device, self.share = config, steps, device, share or Share()
-        check_shares(config.batch, self.share)
+        check_shares(config.batch, self.share, pairs=config.loss.steady_weight > 0)
         torch.manual_seed(config.seed)
         self.model = _initial_model(config).to(device)
         fused = config.fused and why_not_fused(config.model, device) is None

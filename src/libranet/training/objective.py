@@ -14,8 +14,8 @@ from libranet.losses.perceptual import DINOV2_HUB_ID, DinoV2Features, FeatureExt
 from libranet.models.libranet import Grids
 from libranet.training.config import LossConfig
 
-COLOUR_CELL = 16
-"""Pixels, each way, over which colours are averaged for the colour term."""
+COLOUR_CELL, STEADY_CELL = 16, 8
+"""Pixels, each way, over which colours are averaged for the colour term, and errors for the steady term."""
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,13 @@ class LossTerms:
     total: Tensor
     pixel: Tensor
     colour: Tensor
+    steady: Tensor
     perceptual: Tensor
     lie: LieTerms
 
     def scalars(self) -> dict[str, float]:
         """For the log."""
-        terms = {name: getattr(self, name) for name in ("total", "pixel", "colour", "perceptual")}
+        terms = {name: getattr(self, name) for name in ("total", "pixel", "colour", "steady", "perceptual")}
         terms["lie"] = self.lie.total
         terms |= {f"lie_{name}": getattr(self.lie, name) for name in ("identity", "spatial", "temporal", "guide")}
         return {name: float(value.detach()) for name, value in terms.items()}
@@ -46,7 +47,7 @@ class Predicted(Protocol):
 
 
 class Objective:
-    """Charbonnier, colour, perceptual term and Lie regulariser, weighted as configured."""
+    """Charbonnier, perceptual term and Lie regulariser, and our colour and steady terms, weighted as configured."""
 
     def __init__(self, config: LossConfig, device: torch.device) -> None:
         self.config = config
@@ -69,15 +70,19 @@ class Objective:
     ) -> LossTerms:
         c = self.config
         pixel = charbonnier(prediction.image, clear, epsilon=c.charbonnier_epsilon)
-        colour = perceptual = pixel.new_zeros(())
+        colour = steady = perceptual = pixel.new_zeros(())
         if c.colour_weight:
             means = (F.avg_pool2d(image.float(), COLOUR_CELL) for image in (prediction.image, clear))
             colour = charbonnier(*means, epsilon=c.charbonnier_epsilon)
+        if c.steady_weight:
+            error = F.avg_pool2d(prediction.image.float() - clear, STEADY_CELL)
+            steady = charbonnier(error[0::2], error[1::2], epsilon=c.charbonnier_epsilon)
         if self.perceptual is not None:
             perceptual = self.perceptual(*_same_square(prediction.image, clear, c.perceptual_crop))
         lie = lie_regulariser(prediction.grids, c.lie)
-        total = pixel + c.colour_weight * colour + c.perceptual_weight * perceptual + c.lie_weight * lie.total
-        return LossTerms(total, pixel, colour, perceptual, lie)
+        total = pixel + c.perceptual_weight * perceptual + c.lie_weight * lie.total
+        total = total + c.colour_weight * colour + c.steady_weight * steady
+        return LossTerms(total, pixel, colour, steady, perceptual, lie)
 
 
 def _same_square(a: Tensor, b: Tensor, side: int) -> tuple[Tensor, Tensor]:

@@ -26,10 +26,11 @@ def leave_processes() -> None:
         dist.destroy_process_group()
 
 
-def check_shares(batch: int, share: Share) -> None:
-    """Equal shares keep the mean of means the mean."""
-    if batch % share.world:
-        raise InputError(f"expected a batch that {share.world} processes can share evenly, got {batch}")
+def check_shares(batch: int, share: Share, *, pairs: bool = False) -> None:
+    """Equal shares keep the mean of means the mean; pairs of samples are not torn apart."""
+    if batch % (share.world * (2 if pairs else 1)):
+        what = "pairs that" if pairs else "a batch that"
+        raise InputError(f"expected {what} {share.world} processes can share evenly, got a batch of {batch}")
 
 
 def average_gradients(model: nn.Module, share: Share) -> None:

@@ -71,6 +71,7 @@ def build_source(config: TrainConfig, device: torch.device) -> tuple[BatchSource
         window=config.model.window,
         scene_share=photos.scene_share,
         seed=config.seed,
+        pairs=config.loss.steady_weight > 0,
     )
     return (OneAhead(source) if device.type == "cuda" else source), config.steps
 
