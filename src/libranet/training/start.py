@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from libranet.errors import InputError
+from libranet.errors import InputError, LibraNetError
 from libranet.training.batches import BatchSource, HazeOnTheFly, OneAhead
 from libranet.training.config import PairedSourceConfig, TrainConfig
 from libranet.training.loop import Outcome, Trainer, run_training
@@ -101,14 +101,17 @@ def main() -> None:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--seconds", type=float, default=math.inf, help="stop after this long")
     options = parser.parse_args()
-    train(
-        options.recipe,
-        options.output,
-        overrides=options.overrides,
-        resume=options.resume,
-        device=options.device,
-        seconds=options.seconds,
-    )
+    try:
+        train(
+            options.recipe,
+            options.output,
+            overrides=options.overrides,
+            resume=options.resume,
+            device=options.device,
+            seconds=options.seconds,
+        )
+    except LibraNetError as error:
+        parser.exit(2, f"error: {error}\n")
 
 
 if __name__ == "__main__":
