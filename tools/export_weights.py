@@ -5,10 +5,11 @@ python tools/export_weights.py RUN/best.safetensors [RUN2/best.safetensors ...] 
 """
 
 import argparse
+from dataclasses import replace
 
 import torch
 
-from libranet.models import load_model, read_checkpoint_info, save_checkpoint
+from libranet.models import LiBrANet, LiBrANetConfig, load_model, read_checkpoint_info, save_checkpoint
 from libranet.models.calibrate import bake_strength
 
 
@@ -21,13 +22,16 @@ def main() -> None:
     models = [load_model(path) for path in options.checkpoints]
     states = [model.state_dict() for model in models]
     mean = {name: torch.stack([state[name] for state in states]).mean(0) for name in states[0]}
-    models[0].load_state_dict(mean)
-    bake_strength(models[0], options.strength)
+    # What only training uses is not the network's: whoever trains on starts from the defaults.
+    usual = LiBrANetConfig()
+    network = LiBrANet(replace(models[0].config, drop_path=usual.drop_path, dropout=usual.dropout)).eval()
+    network.load_state_dict(mean)
+    bake_strength(network, options.strength)
     provenance = {
         "mean_of": [read_checkpoint_info(path).provenance for path in options.checkpoints],
         "baked_strength": options.strength,
     }
-    save_checkpoint(models[0], options.output, provenance=provenance, dtype=torch.float16)
+    save_checkpoint(network, options.output, provenance=provenance, dtype=torch.float16)
 
 
 if __name__ == "__main__":
