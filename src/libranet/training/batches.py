@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
@@ -78,18 +78,15 @@ class View:
     time: Tensor  # [B], frames by which the window is late
     draw: HazeDraw
 
-    def rows(self, part: slice) -> "View":
-        """The same for some of the samples."""
+    def rows(self, part: slice | Tensor) -> "View":
+        """The same for some of the samples; a tensor of numbers may name one twice."""
         drawn = {name: value[part] for name, value in vars(self).items() if name not in ("images", "draw")}
         return View(self.images, draw=self.draw.rows(part), **drawn)
 
     def twice(self) -> "View":
         """Every sample and, right after it, the same one frame later."""
-        drawn = {
-            name: value.repeat_interleave(2, 0) for name, value in vars(self).items() if name not in ("images", "draw")
-        }
-        drawn["time"][1::2] += 1
-        return View(self.images, draw=self.draw.twice(), **drawn)
+        both = self.rows(torch.arange(len(self.index)).repeat_interleave(2))
+        return replace(both, time=both.time + torch.arange(len(both.time)) % 2)
 
 
 class HazeOnTheFly:

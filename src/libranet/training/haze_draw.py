@@ -136,13 +136,9 @@ class HazeDraw:
     tone: Tensor  # [B], exponent of the clear picture's values
     sky: Tensor  # [B, 3], factors of the sky's colour
 
-    def rows(self, part: slice) -> "HazeDraw":
+    def rows(self, part: slice | Tensor) -> "HazeDraw":
         """The draws of some of the samples."""
         return HazeDraw(**{name: value[part] for name, value in vars(self).items()})
-
-    def twice(self) -> "HazeDraw":
-        """Every draw two times in a row."""
-        return HazeDraw(**{name: value.repeat_interleave(2, 0) for name, value in vars(self).items()})
 
     def to(self, device: torch.device) -> "HazeDraw":
         return HazeDraw(**{name: value.to(device, non_blocking=True) for name, value in vars(self).items()})
