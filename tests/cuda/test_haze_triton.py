@@ -35,7 +35,17 @@ def make(device: str, haze: HazeConfig, *, kernel: bool):
 @pytest.mark.parametrize("step", [0, 1])  # a square crop and a wide one
 def test_matches_step_by_step(device: str, step: int) -> None:
     haze = HazeConfig(
-        noise=0.0, motion=0.05, patches=1.0, leftover=1.0, dull=1.0, vary=0.7, regimes=0.3, skies=0.7, swap=0.7
+        noise=0.0,
+        motion=0.05,
+        patches=1.0,
+        leftover=1.0,
+        dull=1.0,
+        vary=0.7,
+        regimes=0.3,
+        skies=0.7,
+        swap=0.7,
+        overcast=0.7,
+        shade=0.4,
     )
     ours, plain = (make(device, haze, kernel=kernel).batch(step, Share()) for kernel in (True, False))
     own_skies = make(device, dataclasses.replace(haze, swap=0.0, skies=0.0), kernel=False).batch(step, Share())

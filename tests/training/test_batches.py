@@ -226,3 +226,33 @@ def test_pairs_are_one_frame_apart(still: float):
         if still == 0:  # the second window is the first one, a frame later
             torch.testing.assert_close(batch.hazy[first, 1:], batch.hazy[first + 1, :-1], atol=1.01 / 255, rtol=0)
     assert (batch.clear[0] - batch.clear[1]).abs().mean() < (batch.clear[0] - batch.clear[2]).abs().mean()
+
+
+def half_sky(**haze: object) -> HazeOnTheFly:
+    """A source with one picture: a blue sky over a grey ground."""
+    picture = coloured_blocks(0)
+    picture.depth[:], picture.image[:] = 100, 120
+    picture.depth[:36], picture.image[:36] = 255, (40, 80, 200)
+    bank = load_bank([picture], lines=72, device=torch.device("cpu"))
+    config = dataclasses.replace(NO_HAZE, zoom=(1, 1), still=1.0, **haze)
+    return HazeOnTheFly(bank, haze=config, batch=32, crops=((64, 96),), window=5, scene_share=0, seed=0)
+
+
+def test_fog_is_the_airlight_in_the_target_too():
+    dense = {"clear": 0.0, "beta": (2.5, 2.5), "even": 0.0, "gamma": (1.0, 1.0), "patches": 0.0, "floor": (0.0, 0.0)}
+    batch = half_sky(overcast=1.0, **dense).batch(0, Share())
+    hazy, clear = batch.hazy[:, 0, :, :24].mean((2, 3)), batch.clear[:, :, :24].mean((2, 3))
+    assert (hazy - clear).abs().max() < 0.15  # a clear blue sky would be up to 0.8 away
+    assert ((batch.clear[:, :, 40:] - 120 / 255).abs() < 0.01).all()
+    blue = half_sky(overcast=1.0, regimes=1.0, **dense).batch(0, Share()).clear[:, :, :24]
+    torch.testing.assert_close(blue.mean((0, 2, 3)), torch.tensor([40, 80, 200]) / 255, atol=0.01, rtol=0)
+
+
+def test_shade_changes_the_ground_and_not_the_sky():
+    clear = half_sky(shade=0.6).batch(0, Share()).clear * 255
+    ground = clear[:, :, 40:]
+    assert (clear[:, 2, :24] - 200).abs().max() < 1
+    assert ground.std((2, 3)).mean() > 5
+    assert (ground - ground.mean(1, keepdim=True)).abs().mean() > 2  # in colour, too
+    assert ground.min() > 120 * 0.39
+    assert ground.max() < 120 * 1.61

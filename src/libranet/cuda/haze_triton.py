@@ -6,11 +6,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-PARAMETERS = 41
+PARAMETERS = 42
 """Numbers per sample: centre 2, half size 2, motion 4, mirror, used width; then in the order of `HazeDraw`, without its
-two fields: beta 3, leftover 3, near, gamma, prior share, horizon, ramp power, relief share, floor, airlight 3,
+three fields: beta 3, leftover 3, near, gamma, prior share, horizon, ramp power, relief share, floor, airlight 3,
 light slope 2, noise, saturation, lift, balance 3, tone, sky 3; last the stretch of
-the donor's sky, its used width, and the window's delay."""
+the donor's sky, its used width, the window's delay, and the fog in the sky."""
 BLOCK = 256
 """Pixels per program."""
 
@@ -44,12 +44,19 @@ def _grade(value, balance, tone):
 
 
 @triton.jit
+def _light(value, in_sky, sky, shade):
+    """One channel under another sky, on a ground in other light."""
+    return tl.minimum(value * (1.0 + in_sky * (sky - 1.0)) * (1.0 + (1.0 - in_sky) * shade), 1.0)
+
+
+@triton.jit
 def _colour(
-    value, grey, saturation, lift, airlight, slope, leftover, beta, floor, grain, distance, optical
+    value, grey, saturation, lift, airlight, slope, leftover, beta, floor, grain, fog, distance, optical
 ):  # fmt: skip
     """One channel: hazy as a camera stores it, and the target."""
     value = tl.minimum(tl.maximum((grey + (value - grey) * saturation) * (1.0 - lift) + lift, 0.0), 1.0)
     light = tl.minimum(tl.maximum(airlight * (1.0 + slope), 0.0), 1.0)
+    value += (light - value) * fog
     target = light + (value - light) * tl.exp(-leftover * distance)
     hazy = light + (target - light) * tl.maximum(tl.exp(-beta * optical), floor)
     hazy = tl.minimum(tl.maximum(tl.minimum(tl.maximum(hazy, 0.0), 1.0) + grain, 0.0), 1.0)
@@ -63,6 +70,7 @@ def _haze_kernel(
     index_ptr, donor_ptr,  # [B] int64
     parameters_ptr,  # [B, PARAMETERS] fp32
     relief_ptr, patches_ptr,  # [B, CELLS, CELLS] fp32
+    shade_ptr,  # [B, 3, CELLS, CELLS] fp32
     hazy_ptr,  # [B, T, 3, h, w] fp32
     clear_ptr,  # [B, 3, h, w] fp32
     seed, height, width, lines, columns, depth_lines, depth_columns,
@@ -117,10 +125,13 @@ def _haze_kernel(
     red = _grade(red, tl.load(v + 31), tone)
     green = _grade(green, tl.load(v + 32), tone)
     blue = _grade(blue, tl.load(v + 33), tone)
-    red = tl.minimum(red * (1.0 + in_sky * (tl.load(v + 35) - 1.0)), 1.0)
-    green = tl.minimum(green * (1.0 + in_sky * (tl.load(v + 36) - 1.0)), 1.0)
-    blue = tl.minimum(blue * (1.0 + in_sky * (tl.load(v + 37) - 1.0)), 1.0)
     cell_x, cell_y = (x + 1.0) * 0.5 * (CELLS - 1), (y + 1.0) * 0.5 * (CELLS - 1)
+    shade_ptr += b * 3 * CELLS * CELLS
+    red = _light(red, in_sky, tl.load(v + 35), _bilinear(shade_ptr, cell_x, cell_y, CELLS, CELLS, inside))
+    shade_ptr += CELLS * CELLS
+    green = _light(green, in_sky, tl.load(v + 36), _bilinear(shade_ptr, cell_x, cell_y, CELLS, CELLS, inside))
+    shade_ptr += CELLS * CELLS
+    blue = _light(blue, in_sky, tl.load(v + 37), _bilinear(shade_ptr, cell_x, cell_y, CELLS, CELLS, inside))
     relief = _bilinear(relief_ptr + b * CELLS * CELLS, cell_x, cell_y, CELLS, CELLS, inside)
     patches = _bilinear(patches_ptr + b * CELLS * CELLS, cell_x, cell_y, CELLS, CELLS, inside)
 
@@ -131,6 +142,7 @@ def _haze_kernel(
     distance = tl.minimum(tl.maximum(depth + (prior - depth) * prior_share * (1.0 - in_sky), 1e-4), 1.0)
     distance = _power(distance, gamma)
     optical = (near + (1.0 - near) * distance) * (1.0 + patches)
+    fog = tl.load(v + 41) * in_sky
     slope = x * tl.load(v + 26) + y * tl.load(v + 27)
 
     sigma, saturation, lift, floor = tl.load(v + 28), tl.load(v + 29), tl.load(v + 30), tl.load(v + 22)
@@ -142,17 +154,17 @@ def _haze_kernel(
     grey = (red + green + blue) / 3.0
     hazy, target_red = _colour(
         red, grey, saturation, lift, tl.load(v + 23), slope, tl.load(v + 13), tl.load(v + 10), floor,
-        grain_red * sigma, distance, optical,
+        grain_red * sigma, fog, distance, optical,
     )  # fmt: skip
     tl.store(hazy_ptr + place, hazy, mask=inside)
     hazy, target_green = _colour(
         green, grey, saturation, lift, tl.load(v + 24), slope, tl.load(v + 14), tl.load(v + 11), floor,
-        grain_green * sigma, distance, optical,
+        grain_green * sigma, fog, distance, optical,
     )  # fmt: skip
     tl.store(hazy_ptr + place + pixels, hazy, mask=inside)
     hazy, target_blue = _colour(
         blue, grey, saturation, lift, tl.load(v + 25), slope, tl.load(v + 15), tl.load(v + 12), floor,
-        grain_blue * sigma, distance, optical,
+        grain_blue * sigma, fog, distance, optical,
     )  # fmt: skip
     tl.store(hazy_ptr + place + 2 * pixels, hazy, mask=inside)
     if t == T // 2:
@@ -168,7 +180,7 @@ def haze_window(
     index: Tensor,  # [B] int64, which picture
     donor: Tensor,  # [B] int64, which picture the sky comes from, where the parameters say that it is stretched
     parameters: Tensor,  # [B, PARAMETERS] fp32
-    fields: Tensor,  # [B, 2, cells, cells] fp32: relief and patches
+    fields: Tensor,  # [B, 5, cells, cells] fp32: relief, patches and the three channels of shade
     size: tuple[int, int],
     *,
     window: int,
@@ -180,9 +192,9 @@ def haze_window(
     assert parameters.shape == (b, PARAMETERS)
     hazy = torch.empty(b, window, 3, height, width, device=images.device)
     clear = torch.empty(b, 3, height, width, device=images.device)
-    relief, patches = (field.contiguous() for field in fields.unbind(1))
+    relief, patches, shade = (part.contiguous() for part in fields.split([1, 1, 3], dim=1))
     _haze_kernel[(triton.cdiv(height * width, BLOCK), window, b)](
-        images, depths, index, donor, parameters, relief, patches, hazy, clear,
+        images, depths, index, donor, parameters, relief, patches, shade, hazy, clear,
         seed % 2**31, height, width, *images.shape[2:], *depths.shape[2:],
         SKY=sky_level, T=window, CELLS=relief.shape[-1], PARAMETERS=PARAMETERS, BLOCK=BLOCK,
     )  # fmt: skip

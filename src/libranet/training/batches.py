@@ -152,10 +152,10 @@ class HazeOnTheFly:
             view.centre, view.half, view.motion, view.mirror, view.used, d.beta, d.leftover, d.near, d.gamma,
             d.prior_share, d.horizon, d.ramp_power, d.relief_share, d.floor, d.airlight, d.light_slope, d.noise,
             d.saturation, d.lift, d.balance, d.tone, d.sky, view.stretch, view.donor_used,
-            view.time,
+            view.time, d.fog,
         )  # fmt: skip
         numbers = torch.cat([column.reshape(len(d.near), -1) for column in columns], dim=1).to(device)
-        fields = torch.cat([d.relief, d.patches], dim=1).to(device)
+        fields = torch.cat([d.relief, d.patches, d.shade], dim=1).to(device)
         pictures = (view.images, self.bank.depth, view.index.to(device), view.donor.to(device))
         made = self.kernel(*pictures, numbers, fields, size, window=self.distinct, sky_level=SKY_LEVEL, seed=noise_seed)
         return self._batch(*made)
@@ -166,7 +166,7 @@ class HazeOnTheFly:
         camera = (v.to(device) for v in (view.centre, view.half, view.motion, view.mirror, view.used, view.time))
         clear, depth, place = self._look(view.images[here], self.bank.depth[here], *size, *camera)
         clear = torch.lerp(clear, self._look_up(view, place), sky_share(depth) * _each(view.stretch > 0, device))
-        clear = grade_colours(clear, depth, draw)
+        clear = grade_colours(clear, depth, place, draw)
         hazy, target = haze_frames(clear, depth, place, draw)
         hazy = self._add_noise(hazy, draw.noise, noise_seed)
         hazy = (hazy * 255).round() / 255  # what a camera stores

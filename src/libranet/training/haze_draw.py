@@ -19,7 +19,7 @@ NOISE_CELLS = 9
 """Side of the coarse random fields that become smooth structure."""
 SKY_LEVEL = 250
 """Depth, of 255, beyond which a picture begins to be sky; four steps later it is nothing else."""
-SKY_FACTORS = (0.35, 2.2)
+SKY_FACTORS = (0.25, 2.5)
 """How far a sky's colour may be moved: beyond that, clouds would turn to noise."""
 
 
@@ -65,11 +65,17 @@ class HazeConfig:
     """Share of samples whose clear picture is made less vivid, as on a grey day."""
     vary: float = 0.0
     """Share of samples whose clear picture gets another white balance, tone curve and saturation."""
+    vary_by: float = 1.0
+    """How far those may go, in units of what cameras usually differ by."""
     skies: float = 0.0
     """Share of samples whose sky, where there is one, gets another colour. How blue or bright a sky is cannot be told
     from what stands under it: it has to be read through the haze."""
     swap: float = 0.0
     """Share of samples whose sky, where there is one, is another picture's."""
+    overcast: float = 0.0
+    """Share of samples outside the regimes whose sky, where there is one, is fog: the airlight, in the target too."""
+    shade: float = 0.0
+    """Largest relative change of the light on the ground from place to place, a third of it in its colour."""
     leftover: float = 0.15
     """Share of samples whose clear picture keeps a light haze of its own, as distant views do on a clear day."""
     leftover_beta: float = 0.35
@@ -107,6 +113,8 @@ class HazeConfig:
             "vary",
             "skies",
             "swap",
+            "overcast",
+            "shade",
         ):
             if not 0 <= getattr(self, name) <= 1:
                 raise InputError(f"expected {name} in [0, 1], got {getattr(self, name)}")
@@ -126,6 +134,7 @@ class HazeDraw:
     relief: Tensor  # [B, 1, cells, cells] in [0, 1], smooth structure of the prior
     relief_share: Tensor  # [B]
     patches: Tensor  # [B, 1, cells, cells] in [-1, 1], relative change of the optical depth
+    shade: Tensor  # [B, 3, cells, cells], relative change of the light on the ground
     floor: Tensor  # [B]
     airlight: Tensor  # [B, 3]
     light_slope: Tensor  # [B, 2], relative change over x and y in [-1, 1]
@@ -135,6 +144,7 @@ class HazeDraw:
     balance: Tensor  # [B, 3], factors of the clear picture's channels
     tone: Tensor  # [B], exponent of the clear picture's values
     sky: Tensor  # [B, 3], factors of the sky's colour
+    fog: Tensor  # [B] in [0, 1], how much of the sky is the airlight
 
     def rows(self, part: slice | Tensor) -> "HazeDraw":
         """The draws of some of the samples."""
@@ -200,6 +210,7 @@ def draw_haze(
         relief_share=uniform(n, (0.05, 0.5), generator),
         patches=(torch.rand(n, 1, NOISE_CELLS, NOISE_CELLS, generator=generator) * 2 - 1)
         * (chance(n, c.patches, generator) * uniform(n, (0.1, c.patch_strength), generator))[:, None, None, None],
+        shade=torch.zeros(n, 3, NOISE_CELLS, NOISE_CELLS),
         floor=uniform(n, c.floor, generator),
         airlight=(level[:, None] * (1 + tint)).clamp(0.3, 1.0),
         light_slope=slope * chance(n, 0.4, generator)[:, None],
@@ -209,18 +220,33 @@ def draw_haze(
         balance=torch.ones(n, 3),
         tone=torch.ones(n),
         sky=torch.ones(n, 3),
+        fog=torch.zeros(n),
     )
+    if c.shade > 0:
+        grey, colour = (torch.rand(n, k, NOISE_CELLS, NOISE_CELLS, generator=generator) * 2 - 1 for k in (1, 3))
+        strength = uniform(n, (0.0, c.shade), generator)[:, None, None, None]
+        draw = replace(draw, shade=strength * (grey * 2 + colour) / 3)
     if c.skies > 0:
         draw = _with_other_skies(draw, config, sky, generator)
+    in_regime = chance(n, c.regimes, generator)
+    if c.overcast > 0:
+        overcast = chance(n, c.overcast, generator) & ~in_regime
+        draw = replace(draw, fog=overcast * uniform(n, (0.8, 1.0), generator))
     if c.regimes > 0:
-        draw = _with_regimes(draw, config, has_depth, generator)
+        draw = _with_regimes(draw, config, in_regime, has_depth, generator)
     return _with_other_cameras(draw, config, generator) if c.vary > 0 else draw
 
 
-def _with_regimes(draw: HazeDraw, config: HazeConfig, has_depth: Tensor, generator: torch.Generator) -> HazeDraw:
-    """Give some samples the haze of UHV-4K instead of the drawn one. Photos without depth keep their prior."""
+def _with_regimes(
+    draw: HazeDraw,
+    config: HazeConfig,
+    chosen: Tensor,  # [B] bool
+    has_depth: Tensor,  # [B] bool
+    generator: torch.Generator,
+) -> HazeDraw:
+    """Give the chosen samples the haze of UHV-4K instead of the drawn one. Photos without depth keep their prior."""
     n = len(has_depth)
-    chosen, which = chance(n, config.regimes, generator), torch.randint(len(REGIMES), (n,), generator=generator)
+    which = torch.randint(len(REGIMES), (n,), generator=generator)
     beta = torch.tensor([regime.beta for regime in REGIMES])[which]
     beta = beta * torch.exp(torch.randn(n, generator=generator) * config.regime_spread)
     light = torch.tensor([regime.airlight for regime in REGIMES])[which]
@@ -248,7 +274,7 @@ def _with_regimes(draw: HazeDraw, config: HazeConfig, has_depth: Tensor, generat
 
 def _with_other_cameras(draw: HazeDraw, config: HazeConfig, generator: torch.Generator) -> HazeDraw:
     """Let some clear pictures look as if another camera had taken them: their colours cannot be learnt by heart."""
-    n = len(draw.tone)
+    n, by = len(draw.tone), config.vary_by
     chosen = chance(n, config.vary, generator)
 
     def factor(spread: float, *shape: int) -> Tensor:
@@ -256,9 +282,9 @@ def _with_other_cameras(draw: HazeDraw, config: HazeConfig, generator: torch.Gen
 
     return replace(
         draw,
-        balance=torch.where(chosen[:, None], factor(0.04, 3), draw.balance),
-        tone=torch.where(chosen, factor(0.12), draw.tone),
-        saturation=draw.saturation * torch.where(chosen, uniform(n, (0.8, 1.25), generator), torch.ones(n)),
+        balance=torch.where(chosen[:, None], factor(0.04 * by, 3), draw.balance),
+        tone=torch.where(chosen, factor(0.12 * by), draw.tone),
+        saturation=draw.saturation * torch.where(chosen, uniform(n, (0.8**by, 1.25**by), generator), torch.ones(n)),
     )
 
 
@@ -287,12 +313,16 @@ def draw_sky_colours(n: int, generator: torch.Generator) -> Tensor:  # [n, 3] in
 def grade_colours(
     clear: Tensor,  # [B, T, 3, H, W] in [0, 1]
     depth: Tensor,  # [B, T, 1, H, W] in [0, 1]
+    place: Tensor,  # [B, T, H, W, 2] in [-1, 1]
     draw: HazeDraw,
 ) -> Tensor:  # [B, T, 3, H, W]
-    """Make some clear pictures less vivid, as on a grey day, and some as another camera, or under another sky."""
+    """Make some clear pictures less vivid, as on a grey day, and some as another camera, in other light or under
+    another sky."""
     saturation, lift, tone = (v[:, None, None, None, None] for v in (draw.saturation, draw.lift, draw.tone))
     clear = (clear * draw.balance[:, None, :, None, None]).clamp(0, 1) ** tone
-    clear = (clear * (1 + sky_share(depth) * (draw.sky[:, None, :, None, None] - 1))).clamp_max(1)
+    in_sky = sky_share(depth)
+    clear = clear * (1 + in_sky * (draw.sky[:, None, :, None, None] - 1))
+    clear = (clear * (1 + (1 - in_sky) * field(draw.shade, place))).clamp_max(1)
     grey = clear.mean(dim=2, keepdim=True)
     return ((grey + (clear - grey) * saturation) * (1 - lift) + lift).clamp(0, 1)
 
@@ -300,6 +330,17 @@ def grade_colours(
 def sky_share(depth: Tensor) -> Tensor:
     """How much of each pixel is sky, by its depth in [0, 1]."""
     return ((depth * 255 - SKY_LEVEL) / 4).clamp(0, 1)
+
+
+def field(
+    cells: Tensor,  # [B, C, cells, cells]
+    place: Tensor,  # [B, T, H, W, 2] in [-1, 1]
+) -> Tensor:  # [B, T, C, H, W]
+    """A smooth random field where each pixel lies in its photo."""
+    b, t, h, w, _ = place.shape
+    flat = place.reshape(b, t * h, w, 2)
+    sampled = F.grid_sample(cells, flat, mode="bilinear", padding_mode="border", align_corners=True)
+    return sampled.view(b, -1, t, h, w).transpose(1, 2)
 
 
 def haze_frames(
@@ -313,11 +354,6 @@ def haze_frames(
     A sky stays the farthest thing in the picture, whatever the prior says about the ground.
     """
     b, t, _, h, w = clear.shape
-    flat = place.reshape(b, t * h, w, 2)
-
-    def field(cells: Tensor) -> Tensor:  # [B, T, 1, H, W]
-        sampled = F.grid_sample(cells, flat, mode="bilinear", padding_mode="border", align_corners=True)
-        return sampled.view(b, 1, t, h, w).transpose(1, 2)
 
     def each(value: Tensor) -> Tensor:  # [B] -> [B, 1, 1, 1, 1]
         return value[:, None, None, None, None]
@@ -325,17 +361,19 @@ def haze_frames(
     height = (place[..., 1].unsqueeze(2) + 1) / 2  # 0 at the top
     fall = ((height - each(draw.horizon)) / (1 - each(draw.horizon))).clamp(0, 1)
     ramp = 1 - fall ** each(draw.ramp_power)
-    prior = torch.lerp(ramp, field(draw.relief), each(draw.relief_share))
-    to_prior = each(draw.prior_share) * (1 - sky_share(depth))
+    prior = torch.lerp(ramp, field(draw.relief, place), each(draw.relief_share))
+    in_sky = sky_share(depth)
+    to_prior = each(draw.prior_share) * (1 - in_sky)
     distance = torch.lerp(depth, prior, to_prior).clamp(1e-4, 1) ** each(draw.gamma)
     near = each(draw.near)
-    optical = (near + (1 - near) * distance) * (1 + field(draw.patches))
+    optical = (near + (1 - near) * distance) * (1 + field(draw.patches, place))
     slope = (place * draw.light_slope[:, None, None, None]).sum(-1)[:, :, None]
     light = (draw.airlight[:, None, :, None, None] * (1 + slope)).clamp(0, 1)
 
     def through(path: Tensor, beta: Tensor) -> Tensor:  # [B, T, 3, H, W]
         return transmission(path.reshape(b, 1, t * h, w), beta).view(b, 3, t, h, w).transpose(1, 2)
 
+    clear = torch.lerp(clear, light, in_sky * each(draw.fog))
     target = torch.lerp(light, clear, through(distance, draw.leftover))
     hazy = torch.lerp(light, target, torch.maximum(through(optical, draw.beta), each(draw.floor)))
     return hazy.clamp(0, 1), target
