@@ -1,0 +1,163 @@
+"""How good weights are on still pictures, in every kind of haze that the model card names beside its 4K clips.
+
+    PYTHONPATH=src:benchmarks python3 benchmarks/stills.py [--pairs FOLDER]
+        [--photos FOLDER --depth FOLDER --sky FOLDER] [--rooms 20] [--model CHECKPOINT]
+
+--pairs     hazy/NAME and clear/NAME, as they are; the last two of every five choose no checkpoint and also count alone
+--photos    clear photos with depth maps and sky masks, both named `<folder of photos>__PHOTO.png`: all nine regimes
+            over the maps and over the depth that `libranet synth --depth prior` draws, and dull, uneven, darker haze
+            such as is photographed on a grey morning
+--rooms     rendered rooms that training never saw, in even haze of three airlights, two of them darker than the walls
+
+A still is a window of five equal frames. Prints, per kind: PSNR of the input and of the network, how much too bright
+the network's picture is on average, and the mean shift of the sky's colour.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import cv2
+import numpy as np
+import torch
+
+from libranet.haze.depth_prior import LayoutPrior
+from libranet.haze.regimes import REGIMES
+from libranet.haze.rooms import render_room
+from libranet.metrics import psnr
+from libranet.models import LiBrANet, load_model
+
+SMALL, MIDDLE = (480, 270), (640, 360)
+LEAST_SKY = 0.02
+"""Share of the picture from which on a sky counts."""
+FIRST_ROOM = 5060
+"""Seed of the first room; training has the sixty before it."""
+ROOM_LIGHTS = (0.5, 0.65, 0.85)
+
+
+@dataclass(frozen=True)
+class Still:
+    """One hazy picture and its truth."""
+
+    kinds: tuple[str, ...]
+    hazy: np.ndarray  # [H, W, 3] float32 in [0, 1], in steps of 1/255
+    clear: np.ndarray  # [H, W, 3] float32 in [0, 1]
+    sky: np.ndarray | None = None  # [H, W] bool
+
+
+def read(path: Path, size: tuple[int, int] | None = None) -> np.ndarray:  # [H, W, 3] float32 in [0, 1], RGB
+    image = cv2.imread(str(path), cv2.IMREAD_COLOR)
+    if image is None:
+        sys.exit(f"cannot read {path} as an image: check the folder")
+    if size is not None:
+        image = cv2.resize(image, size, interpolation=cv2.INTER_AREA)
+    return image[..., ::-1].astype(np.float32) / 255
+
+
+def add_haze(clear: np.ndarray, optical: np.ndarray, airlight: np.ndarray) -> np.ndarray:
+    """The scattering model with an optical depth per pixel, rounded to bytes as a camera does."""
+    through = np.exp(-optical)[..., None].astype(np.float32)
+    hazy = clear * through + airlight.astype(np.float32) * (1 - through)
+    return (np.round(hazy.clip(0, 1) * 255) / 255).astype(np.float32)
+
+
+def pairs(folder: Path) -> Iterator[Still]:
+    for number, hazy in enumerate(sorted((folder / "hazy").iterdir())):
+        kinds = ("pairs", "pairs that choose nothing" if number % 5 > 2 else "the other pairs")
+        yield Still(kinds, read(hazy), read(folder / "clear" / hazy.name))
+
+
+def photos(folder: Path, depths: Path, skies: Path) -> Iterator[Still]:
+    rng = np.random.default_rng(0)
+    for number, path in enumerate(sorted(folder.glob("*.jpg"))):
+        name = f"{folder.name}__{path.stem}.png"
+        clear = read(path, SMALL)
+        sky = cv2.erode(read(skies / name, SMALL)[..., 0], np.ones((9, 9), np.uint8)) > 0.5
+        for kind, depth in (("maps", read(depths / name, SMALL)[..., 0]), ("prior", prior_depth(clear, number))):
+            for regime in REGIMES:
+                kinds = (f"regimes over {kind}", *((f"- {regime.name}",) if kind == "maps" else ()))
+                yield Still(kinds, add_haze(clear, regime.beta * depth, np.array(regime.airlight)), clear, sky)
+        vivid = read(path, MIDDLE)
+        for _ in range(3):
+            yield grey_morning(vivid, rng)
+
+
+def prior_depth(clear: np.ndarray, seed: int) -> np.ndarray:  # [H, W] in [0, 1]
+    """Depth as `libranet synth --depth prior` draws and refines it."""
+    image = (clear * 255).round().astype(np.uint8)
+    nearness = LayoutPrior(seed).estimate(image)
+    low, high = np.percentile(nearness, (2, 98))
+    depth = (1 - np.clip((nearness - low) / (high - low), 0, 1)).astype(np.float32)
+    return np.asarray(cv2.ximgproc.guidedFilter(image, depth, 4, 25.0).clip(0, 1))
+
+
+def grey_morning(vivid: np.ndarray, rng: np.random.Generator) -> Still:
+    """A duller, darker version of a photo in uneven haze, whose light is darker than UHV-4K's."""
+    height, width = vivid.shape[:2]
+    grey = vivid.mean(2, keepdims=True)
+    clear = (grey + (vivid - grey) * rng.uniform(0.5, 0.9)) ** rng.uniform(1.0, 1.5) * rng.uniform(0.75, 1)
+    airlight = rng.uniform(0.58, 0.8) * np.array([0.985, 1.0, 1.03])
+    clouds = cv2.resize(rng.random((4, 6)).astype(np.float32), (width, height), interpolation=cv2.INTER_CUBIC)
+    ramp = np.linspace(1, 0.55, height, dtype=np.float32)[:, None]
+    optical = rng.uniform(0.5, 1.3) * ramp * (0.65 + 0.7 * clouds)
+    clear = clear.astype(np.float32)
+    return Still(("grey morning",), add_haze(clear, optical, airlight), clear)
+
+
+def rooms(count: int) -> Iterator[Still]:
+    rng = np.random.default_rng(0)
+    for number in range(count):
+        room = render_room(FIRST_ROOM + number, width=2 * MIDDLE[0], height=2 * MIDDLE[1])
+        clear, metres = (
+            cv2.resize(array.numpy(), MIDDLE, interpolation=cv2.INTER_AREA)
+            for array in (room.image.permute(1, 2, 0), room.depth)
+        )
+        for light in ROOM_LIGHTS:
+            airlight = light * (1 + rng.normal(0, 0.02, 3))
+            optical = -np.log(rng.uniform(0.2, 0.65)) * (0.8 + 0.2 * metres / metres.max())
+            yield Still((f"rooms, airlight {light}",), add_haze(clear, optical, airlight), clear)
+
+
+def measure(model: LiBrANet, still: Still) -> dict[str, float]:
+    hazy, clear = (torch.from_numpy(image).permute(2, 0, 1) for image in (still.hazy, still.clear))
+    with torch.no_grad():
+        restored = model(hazy.expand(1, model.config.window, -1, -1, -1))[0]
+    error = restored - clear
+    row = {"hazy": psnr(hazy, clear), "ours": psnr(restored, clear), "bright": float(error.mean())}
+    if still.sky is not None and still.sky.mean() > LEAST_SKY:
+        row["sky"] = float(error[:, torch.from_numpy(still.sky)].mean(1).abs().mean())
+    return row
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    for name in ("pairs", "photos", "depth", "sky"):
+        parser.add_argument(f"--{name}", type=Path)
+    parser.add_argument("--rooms", type=int, default=0)
+    parser.add_argument("--model", type=Path, help="a checkpoint; the package's by default")
+    options = parser.parse_args()
+    if options.photos and not (options.depth and options.sky):
+        parser.error("--photos needs --depth and --sky; tools/photo_depth.py makes both")
+
+    model = load_model(options.model)
+    sources = [pairs(options.pairs)] if options.pairs else []
+    sources += [photos(options.photos, options.depth, options.sky)] if options.photos else []
+    sources += [rooms(options.rooms)] if options.rooms else []
+    found: dict[str, list[dict[str, float]]] = {}
+    for number, still in enumerate(still for source in sources for still in source):
+        row = measure(model, still)
+        for kind in still.kinds:
+            found.setdefault(kind, []).append(row)
+        print(f"\r{number + 1} stills ", end="", file=sys.stderr, flush=True)
+    print(f"\r{'kind':<26} {'stills':>6} {'hazy':>6} {'ours':>6} {'bright':>7} {'sky shift':>9}")
+    for kind, rows in found.items():
+        hazy, ours, bright = (np.mean([row[key] for row in rows]) for key in ("hazy", "ours", "bright"))
+        skies = [row["sky"] for row in rows if "sky" in row]
+        sky = f"{np.mean(skies):9.4f}" if skies else ""
+        print(f"{kind:<26} {len(rows):6} {hazy:6.2f} {ours:6.2f} {bright:7.3f} {sky}")
+
+
+if __name__ == "__main__":
+    main()
