@@ -23,9 +23,11 @@ import cv2
 import numpy as np
 import torch
 
+from libranet.haze.depth import DepthRange
 from libranet.haze.depth_prior import LayoutPrior
 from libranet.haze.regimes import REGIMES
 from libranet.haze.rooms import render_room
+from libranet.haze.scattering import add_haze, transmission
 from libranet.metrics import psnr
 from libranet.models import LiBrANet, load_model
 
@@ -56,11 +58,11 @@ def read(path: Path, size: tuple[int, int] | None = None) -> np.ndarray:  # [H, 
     return image[..., ::-1].astype(np.float32) / 255
 
 
-def add_haze(clear: np.ndarray, optical: np.ndarray, airlight: np.ndarray) -> np.ndarray:
-    """The scattering model with an optical depth per pixel, rounded to bytes as a camera does."""
-    through = np.exp(-optical)[..., None].astype(np.float32)
-    hazy = clear * through + airlight.astype(np.float32) * (1 - through)
-    return (np.round(hazy.clip(0, 1) * 255) / 255).astype(np.float32)
+def hazed(clear: np.ndarray, optical: np.ndarray, airlight: np.ndarray) -> np.ndarray:
+    """A clear picture in haze with an optical depth per pixel, rounded to bytes as a camera does."""
+    frame, depth = torch.from_numpy(clear).permute(2, 0, 1)[None], torch.from_numpy(optical).float()[None]
+    hazy = add_haze(frame, transmission(depth, 1.0), torch.from_numpy(airlight).float())
+    return ((hazy[0] * 255).round() / 255).permute(1, 2, 0).numpy()
 
 
 def pairs(folder: Path) -> Iterator[Still]:
@@ -78,7 +80,7 @@ def photos(folder: Path, depths: Path, skies: Path) -> Iterator[Still]:
         for kind, depth in (("maps", read(depths / name, SMALL)[..., 0]), ("prior", prior_depth(clear, number))):
             for regime in REGIMES:
                 kinds = (f"regimes over {kind}", *((f"- {regime.name}",) if kind == "maps" else ()))
-                yield Still(kinds, add_haze(clear, regime.beta * depth, np.array(regime.airlight)), clear, sky)
+                yield Still(kinds, hazed(clear, regime.beta * depth, np.array(regime.airlight)), clear, sky)
         vivid = read(path, MIDDLE)
         for _ in range(3):
             yield grey_morning(vivid, rng)
@@ -87,9 +89,9 @@ def photos(folder: Path, depths: Path, skies: Path) -> Iterator[Still]:
 def prior_depth(clear: np.ndarray, seed: int) -> np.ndarray:  # [H, W] in [0, 1]
     """Depth as `libranet synth --depth prior` draws and refines it."""
     image = (clear * 255).round().astype(np.uint8)
-    nearness = LayoutPrior(seed).estimate(image)
-    low, high = np.percentile(nearness, (2, 98))
-    depth = (1 - np.clip((nearness - low) / (high - low), 0, 1)).astype(np.float32)
+    prior = LayoutPrior(seed)
+    nearness = prior.estimate(image)
+    depth = DepthRange.measure([nearness], prior.meaning).normalise(nearness)
     return np.asarray(cv2.ximgproc.guidedFilter(image, depth, 4, 25.0).clip(0, 1))
 
 
@@ -103,7 +105,7 @@ def grey_morning(vivid: np.ndarray, rng: np.random.Generator) -> Still:
     ramp = np.linspace(1, 0.55, height, dtype=np.float32)[:, None]
     optical = rng.uniform(0.5, 1.3) * ramp * (0.65 + 0.7 * clouds)
     clear = clear.astype(np.float32)
-    return Still(("grey morning",), add_haze(clear, optical, airlight), clear)
+    return Still(("grey morning",), hazed(clear, optical, airlight), clear)
 
 
 def rooms(count: int) -> Iterator[Still]:
@@ -117,7 +119,7 @@ def rooms(count: int) -> Iterator[Still]:
         for light in ROOM_LIGHTS:
             airlight = light * (1 + rng.normal(0, 0.02, 3))
             optical = -np.log(rng.uniform(0.2, 0.65)) * (0.8 + 0.2 * metres / metres.max())
-            yield Still((f"rooms, airlight {light}",), add_haze(clear, optical, airlight), clear)
+            yield Still((f"rooms, airlight {light}",), hazed(clear, optical, airlight), clear)
 
 
 def measure(model: LiBrANet, still: Still) -> dict[str, float]:
