@@ -8,6 +8,7 @@
             over the maps and over the depth that `libranet synth --depth prior` draws, and dull, uneven, darker haze
             such as is photographed on a grey morning
 --rooms     rendered rooms that training never saw, in even haze of three airlights, two of them darker than the walls
+"in light"  haze mixed into the light, before the camera's tone curve, as in nature; data sets mix stored values
 
 A still is a window of five equal frames. Prints, per kind: PSNR of the input and of the network, how much too bright
 the network's picture is on average, and the mean shift of the sky's colour.
@@ -37,6 +38,10 @@ LEAST_SKY = 0.02
 FIRST_ROOM = 5060
 """Seed of the first room; training has the sixty before it."""
 ROOM_LIGHTS = (0.5, 0.65, 0.85)
+TONE_CURVE = 2.2
+"""Exponent that takes a camera's stored values to light."""
+THINNER = 0.7
+"""Optical depth of a grey morning's haze in light, which hides more than as much haze in stored values."""
 
 
 @dataclass(frozen=True)
@@ -58,10 +63,10 @@ def read(path: Path, size: tuple[int, int] | None = None) -> np.ndarray:  # [H, 
     return image[..., ::-1].astype(np.float32) / 255
 
 
-def hazed(clear: np.ndarray, optical: np.ndarray, airlight: np.ndarray) -> np.ndarray:
+def hazed(clear: np.ndarray, optical: np.ndarray, airlight: np.ndarray, *, curve: float = 1.0) -> np.ndarray:
     """A clear picture in haze with an optical depth per pixel, rounded to bytes as a camera does."""
     frame, depth = torch.from_numpy(clear).permute(2, 0, 1)[None], torch.from_numpy(optical).float()[None]
-    hazy = add_haze(frame, transmission(depth, 1.0), torch.from_numpy(airlight).float())
+    hazy = add_haze(frame**curve, transmission(depth, 1.0), torch.from_numpy(airlight).float() ** curve) ** (1 / curve)
     return ((hazy[0] * 255).round() / 255).permute(1, 2, 0).numpy()
 
 
@@ -83,7 +88,7 @@ def photos(folder: Path, depths: Path, skies: Path) -> Iterator[Still]:
                 yield Still(kinds, hazed(clear, regime.beta * depth, np.array(regime.airlight)), clear, sky)
         vivid = read(path, MIDDLE)
         for _ in range(3):
-            yield grey_morning(vivid, rng)
+            yield from grey_morning(vivid, rng)
 
 
 def prior_depth(clear: np.ndarray, seed: int) -> np.ndarray:  # [H, W] in [0, 1]
@@ -95,7 +100,7 @@ def prior_depth(clear: np.ndarray, seed: int) -> np.ndarray:  # [H, W] in [0, 1]
     return np.asarray(cv2.ximgproc.guidedFilter(image, depth, 4, 25.0).clip(0, 1))
 
 
-def grey_morning(vivid: np.ndarray, rng: np.random.Generator) -> Still:
+def grey_morning(vivid: np.ndarray, rng: np.random.Generator) -> Iterator[Still]:
     """A duller, darker version of a photo in uneven haze, whose light is darker than UHV-4K's."""
     height, width = vivid.shape[:2]
     grey = vivid.mean(2, keepdims=True)
@@ -105,7 +110,8 @@ def grey_morning(vivid: np.ndarray, rng: np.random.Generator) -> Still:
     ramp = np.linspace(1, 0.55, height, dtype=np.float32)[:, None]
     optical = rng.uniform(0.5, 1.3) * ramp * (0.65 + 0.7 * clouds)
     clear = clear.astype(np.float32)
-    return Still(("grey morning",), hazed(clear, optical, airlight), clear)
+    yield Still(("grey morning",), hazed(clear, optical, airlight), clear)
+    yield Still(("grey morning, in light",), hazed(clear, THINNER * optical, airlight, curve=TONE_CURVE), clear)
 
 
 def rooms(count: int) -> Iterator[Still]:
@@ -120,6 +126,7 @@ def rooms(count: int) -> Iterator[Still]:
             airlight = light * (1 + rng.normal(0, 0.02, 3))
             optical = -np.log(rng.uniform(0.2, 0.65)) * (0.8 + 0.2 * metres / metres.max())
             yield Still((f"rooms, airlight {light}",), hazed(clear, optical, airlight), clear)
+            yield Still((f"rooms, {light}, in light",), hazed(clear, optical, airlight, curve=TONE_CURVE), clear)
 
 
 def measure(model: LiBrANet, still: Still) -> dict[str, float]:

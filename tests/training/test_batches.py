@@ -256,3 +256,14 @@ def test_shade_changes_the_ground_and_not_the_sky():
     assert (ground - ground.mean(1, keepdim=True)).abs().mean() > 2  # in colour, too
     assert ground.min() > 120 * 0.39
     assert ground.max() < 120 * 1.61
+
+
+def test_haze_can_be_mixed_into_the_light_but_not_in_the_regimes():
+    even = {"clear": 0.0, "even": 0.0, "beta": (1.0, 1.0), "near": (1.0, 1.0), "patches": 0.0, "floor": (0.0, 0.0)}
+    light = {"scene_light": 0.0, "airlight": (0.7, 0.7), "tint": 0.0, "light_gradient": 0.0, "wavelength": 0.0}
+    batch = half_sky(in_light=1.0, tone_curve=(2.0, 2.0), **even, **light).batch(0, Share())
+    through = math.exp(-1)
+    expected = (batch.clear**2 * through + 0.7**2 * (1 - through)).sqrt()
+    torch.testing.assert_close(batch.hazy[:, 0], expected, atol=0.51 / 255, rtol=0)
+    mixed, stored = (half_sky(in_light=share, regimes=1.0, **even, **light).batch(0, Share()).hazy for share in (1, 0))
+    assert (mixed - stored).abs().max() < 1.01 / 255

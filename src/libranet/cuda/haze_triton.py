@@ -6,11 +6,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-PARAMETERS = 42
+PARAMETERS = 43
 """Numbers per sample: centre 2, half size 2, motion 4, mirror, used width; then in the order of `HazeDraw`, without its
 three fields: beta 3, leftover 3, near, gamma, prior share, horizon, ramp power, relief share, floor, airlight 3,
 light slope 2, noise, saturation, lift, balance 3, tone, sky 3; last the stretch of
-the donor's sky, its used width, the window's delay, and the fog in the sky."""
+the donor's sky, its used width, the window's delay, the fog in the sky, and the tone curve."""
 BLOCK = 256
 """Pixels per program."""
 
@@ -51,16 +51,18 @@ def _light(value, in_sky, sky, shade):
 
 @triton.jit
 def _colour(
-    value, grey, saturation, lift, airlight, slope, leftover, beta, floor, grain, fog, distance, optical
+    value, grey, saturation, lift, airlight, slope, leftover, beta, floor, grain, fog, curve, distance, optical
 ):  # fmt: skip
     """One channel: hazy as a camera stores it, and the target."""
     value = tl.minimum(tl.maximum((grey + (value - grey) * saturation) * (1.0 - lift) + lift, 0.0), 1.0)
     light = tl.minimum(tl.maximum(airlight * (1.0 + slope), 0.0), 1.0)
-    value += (light - value) * fog
+    value = _power(value + (light - value) * fog, curve)
+    light = _power(light, curve)
     target = light + (value - light) * tl.exp(-leftover * distance)
     hazy = light + (target - light) * tl.maximum(tl.exp(-beta * optical), floor)
-    hazy = tl.minimum(tl.maximum(tl.minimum(tl.maximum(hazy, 0.0), 1.0) + grain, 0.0), 1.0)
-    return tl.floor(hazy * 255.0 + 0.5) / 255.0, target
+    hazy = _power(tl.minimum(tl.maximum(hazy, 0.0), 1.0), 1.0 / curve)
+    hazy = tl.minimum(tl.maximum(hazy + grain, 0.0), 1.0)
+    return tl.floor(hazy * 255.0 + 0.5) / 255.0, _power(target, 1.0 / curve)
 
 
 @triton.jit(do_not_specialize=["seed", "height", "width", "lines", "columns", "depth_lines", "depth_columns"])
@@ -142,7 +144,7 @@ def _haze_kernel(
     distance = tl.minimum(tl.maximum(depth + (prior - depth) * prior_share * (1.0 - in_sky), 1e-4), 1.0)
     distance = _power(distance, gamma)
     optical = (near + (1.0 - near) * distance) * (1.0 + patches)
-    fog = tl.load(v + 41) * in_sky
+    fog, curve = tl.load(v + 41) * in_sky, tl.load(v + 42)
     slope = x * tl.load(v + 26) + y * tl.load(v + 27)
 
     sigma, saturation, lift, floor = tl.load(v + 28), tl.load(v + 29), tl.load(v + 30), tl.load(v + 22)
@@ -154,17 +156,17 @@ def _haze_kernel(
     grey = (red + green + blue) / 3.0
     hazy, target_red = _colour(
         red, grey, saturation, lift, tl.load(v + 23), slope, tl.load(v + 13), tl.load(v + 10), floor,
-        grain_red * sigma, fog, distance, optical,
+        grain_red * sigma, fog, curve, distance, optical,
     )  # fmt: skip
     tl.store(hazy_ptr + place, hazy, mask=inside)
     hazy, target_green = _colour(
         green, grey, saturation, lift, tl.load(v + 24), slope, tl.load(v + 14), tl.load(v + 11), floor,
-        grain_green * sigma, fog, distance, optical,
+        grain_green * sigma, fog, curve, distance, optical,
     )  # fmt: skip
     tl.store(hazy_ptr + place + pixels, hazy, mask=inside)
     hazy, target_blue = _colour(
         blue, grey, saturation, lift, tl.load(v + 25), slope, tl.load(v + 15), tl.load(v + 12), floor,
-        grain_blue * sigma, fog, distance, optical,
+        grain_blue * sigma, fog, curve, distance, optical,
     )  # fmt: skip
     tl.store(hazy_ptr + place + 2 * pixels, hazy, mask=inside)
     if t == T // 2:

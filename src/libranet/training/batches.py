@@ -152,7 +152,7 @@ class HazeOnTheFly:
             view.centre, view.half, view.motion, view.mirror, view.used, d.beta, d.leftover, d.near, d.gamma,
             d.prior_share, d.horizon, d.ramp_power, d.relief_share, d.floor, d.airlight, d.light_slope, d.noise,
             d.saturation, d.lift, d.balance, d.tone, d.sky, view.stretch, view.donor_used,
-            view.time, d.fog,
+            view.time, d.fog, d.tone_curve,
         )  # fmt: skip
         numbers = torch.cat([column.reshape(len(d.near), -1) for column in columns], dim=1).to(device)
         fields = torch.cat([d.relief, d.patches, d.shade], dim=1).to(device)

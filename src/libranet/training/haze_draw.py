@@ -47,6 +47,11 @@ class HazeConfig:
     """Share of samples with uneven haze."""
     patch_strength: float = 0.5
     """Largest relative change of the optical depth by patches."""
+    in_light: float = 0.0
+    """Share of samples outside the regimes whose haze is mixed into the light, before the camera's tone curve, as in
+    nature; in the others it is mixed into the stored values, as in data sets."""
+    tone_curve: tuple[float, float] = (1.8, 2.4)
+    """Exponent that takes stored values to light in those."""
     floor: tuple[float, float] = (0.02, 0.12)
     """Least transmission: no pixel is lost entirely."""
     airlight: tuple[float, float] = (0.6, 1.0)
@@ -96,7 +101,17 @@ class HazeConfig:
     """Height of the crop as a share of the largest that fits the photo."""
 
     def __post_init__(self) -> None:
-        for name in ("beta", "near", "gamma", "floor", "airlight", "even_airlight", "regime_gamma", "zoom"):
+        for name in (
+            "beta",
+            "near",
+            "gamma",
+            "floor",
+            "airlight",
+            "even_airlight",
+            "regime_gamma",
+            "tone_curve",
+            "zoom",
+        ):
             low, high = getattr(self, name)
             if not 0 <= low <= high:
                 raise InputError(f"expected {name} as (low, high) with 0 <= low <= high, got {low}, {high}")
@@ -115,6 +130,7 @@ class HazeConfig:
             "swap",
             "overcast",
             "shade",
+            "in_light",
         ):
             if not 0 <= getattr(self, name) <= 1:
                 raise InputError(f"expected {name} in [0, 1], got {getattr(self, name)}")
@@ -145,6 +161,7 @@ class HazeDraw:
     tone: Tensor  # [B], exponent of the clear picture's values
     sky: Tensor  # [B, 3], factors of the sky's colour
     fog: Tensor  # [B] in [0, 1], how much of the sky is the airlight
+    tone_curve: Tensor  # [B], exponent that takes values to the light into which the haze is mixed
 
     def rows(self, part: slice | Tensor) -> "HazeDraw":
         """The draws of some of the samples."""
@@ -221,6 +238,7 @@ def draw_haze(
         tone=torch.ones(n),
         sky=torch.ones(n, 3),
         fog=torch.zeros(n),
+        tone_curve=torch.ones(n),
     )
     if c.shade > 0:
         grey, colour = (torch.rand(n, k, NOISE_CELLS, NOISE_CELLS, generator=generator) * 2 - 1 for k in (1, 3))
@@ -234,6 +252,9 @@ def draw_haze(
         draw = replace(draw, fog=overcast * uniform(n, (0.8, 1.0), generator))
     if c.regimes > 0:
         draw = _with_regimes(draw, config, in_regime, has_depth, generator)
+    if c.in_light > 0:
+        physical = chance(n, c.in_light, generator) & ~in_regime
+        draw = replace(draw, tone_curve=torch.where(physical, uniform(n, c.tone_curve, generator), draw.tone_curve))
     return _with_other_cameras(draw, config, generator) if c.vary > 0 else draw
 
 
@@ -373,7 +394,9 @@ def haze_frames(
     def through(path: Tensor, beta: Tensor) -> Tensor:  # [B, T, 3, H, W]
         return transmission(path.reshape(b, 1, t * h, w), beta).view(b, 3, t, h, w).transpose(1, 2)
 
-    clear = torch.lerp(clear, light, in_sky * each(draw.fog))
+    curve = each(draw.tone_curve)
+    clear = torch.lerp(clear, light, in_sky * each(draw.fog)) ** curve
+    light = light**curve
     target = torch.lerp(light, clear, through(distance, draw.leftover))
     hazy = torch.lerp(light, target, torch.maximum(through(optical, draw.beta), each(draw.floor)))
-    return hazy.clamp(0, 1), target
+    return hazy.clamp(0, 1) ** (1 / curve), target ** (1 / curve)
