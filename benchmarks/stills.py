@@ -10,8 +10,9 @@
 --rooms     rendered rooms that training never saw, in even haze of three airlights, two of them darker than the walls
 "in light"  haze mixed into the light, before the camera's tone curve, as in nature; data sets mix stored values
 
-A still is a window of five equal frames. Prints, per kind: PSNR of the input and of the network, how much too bright
-the network's picture is on average, and the mean shift of the sky's colour.
+Clear pictures, too, which should stay as they are. A still is a window of five equal frames. Prints, per kind: PSNR of
+the input and of the network, how much too bright the network's picture is on average, and the mean shift of the sky's
+colour.
 """
 
 import argparse
@@ -73,7 +74,9 @@ def hazed(clear: np.ndarray, optical: np.ndarray, airlight: np.ndarray, *, curve
 def pairs(folder: Path) -> Iterator[Still]:
     for number, hazy in enumerate(sorted((folder / "hazy").iterdir())):
         kinds = ("pairs", "pairs that choose nothing" if number % 5 > 2 else "the other pairs")
-        yield Still(kinds, read(hazy), read(folder / "clear" / hazy.name))
+        clear = read(folder / "clear" / hazy.name)
+        yield Still(kinds, read(hazy), clear)
+        yield Still(("pairs, the clear ones",), clear, clear)
 
 
 def photos(folder: Path, depths: Path, skies: Path) -> Iterator[Still]:
@@ -89,6 +92,7 @@ def photos(folder: Path, depths: Path, skies: Path) -> Iterator[Still]:
         vivid = read(path, MIDDLE)
         for _ in range(3):
             yield from grey_morning(vivid, rng)
+        yield Still(("photos, clear",), clear, clear, sky)
 
 
 def prior_depth(clear: np.ndarray, seed: int) -> np.ndarray:  # [H, W] in [0, 1]

@@ -1,6 +1,7 @@
 import dataclasses
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -69,15 +70,34 @@ def test_motion_moves_the_frames_and_stillness_keeps_them():
     assert torch.equal(still[:, 0], still[:, 4])
 
 
-def test_crops_stay_inside_narrow_pictures():
+@pytest.mark.parametrize("squeeze", [0.0, 0.5])
+def test_crops_stay_inside_narrow_pictures(squeeze: float):
     # A red portrait picture: the rest of its canvas must never be seen.
     picture = coloured_blocks(0, height=72, width=40)
     picture.image[:] = (200, 10, 10)
     bank = load_bank([picture], lines=72, device=torch.device("cpu"))
     assert float(bank.width[0]) < 0.35
     bank.fine[..., 41:] = 255
-    source = HazeOnTheFly(bank, haze=NO_HAZE, batch=8, crops=((32, 32),), window=5, scene_share=0, seed=0)
+    haze = dataclasses.replace(NO_HAZE, squeeze=squeeze)
+    source = HazeOnTheFly(bank, haze=haze, batch=8, crops=((32, 32),), window=5, scene_share=0, seed=0)
     assert source.batch(0, Share()).hazy[:, :, 1].max() < 0.1
+
+
+def test_crops_may_be_wider_or_narrower_than_they_are():
+    picture = coloured_blocks(0)
+    picture.image[..., 0] = np.linspace(0, 255, picture.image.shape[1])
+    picture.image[..., 1] = np.linspace(0, 255, picture.image.shape[0])[:, None]
+    bank = load_bank([picture], lines=72, device=torch.device("cpu"))
+    ratios = []
+    for squeeze in (0.0, 0.3):
+        haze = dataclasses.replace(NO_HAZE, squeeze=squeeze, still=1.0)
+        source = HazeOnTheFly(bank, haze=haze, batch=8, crops=((32, 32),), window=5, scene_share=0, seed=0)
+        red, green = source.batch(0, Share()).clear[:, :2].unbind(1)
+        across, down = (red[:, :, -1] - red[:, :, 0]).mean(1).abs(), (green[:, -1] - green[:, 0]).mean(1)
+        ratios.append(torch.log(across / down))
+    assert ratios[0].std() < 0.03
+    assert ratios[1].std() > 0.08
+    assert (ratios[1] - ratios[0].mean()).abs().max() < 0.35
 
 
 def test_rendered_scenes_bring_their_depth():

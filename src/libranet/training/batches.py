@@ -200,9 +200,12 @@ class HazeOnTheFly:
         n = len(index)
         canvas = self.bank.fine.shape[-1] / self.bank.fine.shape[-2]
         used = self.bank.width[index]
-        largest = (used * canvas / (width / height)).clamp_max(1.0)  # crop height that still fits in width
+        aspect = torch.full((n,), width / height)
+        if self.haze.squeeze > 0:
+            aspect = aspect * torch.exp(uniform(n, (-self.haze.squeeze, self.haze.squeeze), generator))
+        largest = (used * canvas / aspect).clamp_max(1.0)  # crop height that still fits in width
         half_y = uniform(n, self.haze.zoom, generator) * largest
-        half_x = half_y * (width / height) / canvas
+        half_x = half_y * aspect / canvas
         room_x, room_y = (used - half_x).clamp_min(0), (1 - half_y).clamp_min(0)
         centre_x = (used - 1) + (torch.rand(n, generator=generator) * 2 - 1) * room_x
         centre_y = (torch.rand(n, generator=generator) * 2 - 1) * room_y

@@ -99,6 +99,8 @@ class HazeConfig:
     """Most that a random prior is mixed into their depth."""
     zoom: tuple[float, float] = (0.45, 1.0)
     """Height of the crop as a share of the largest that fits the photo."""
+    squeeze: float = 0.0
+    """How much wider or narrower than it is a crop may be shown, as the logarithm of the factor."""
 
     def __post_init__(self) -> None:
         for name in (
@@ -131,6 +133,7 @@ class HazeConfig:
             "overcast",
             "shade",
             "in_light",
+            "squeeze",
         ):
             if not 0 <= getattr(self, name) <= 1:
                 raise InputError(f"expected {name} in [0, 1], got {getattr(self, name)}")
