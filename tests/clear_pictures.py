@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from libranet.training.batches import HazeOnTheFly
-from libranet.training.haze_draw import HazeConfig
+from libranet.training.haze_config import HazeConfig
 from libranet.training.photo_bank import PhotoBank, Picture, load_bank
 
 

@@ -7,7 +7,7 @@ import torch
 
 from clear_pictures import small_source
 from libranet.training.batches import Share
-from libranet.training.haze_draw import HazeConfig
+from libranet.training.haze_config import HazeConfig
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ import torch
 from clear_pictures import coloured_blocks, small_bank, small_source
 from libranet.haze.regimes import REGIMES
 from libranet.training.batches import HazeOnTheFly, Share
-from libranet.training.haze_draw import HazeConfig
+from libranet.training.haze_config import HazeConfig
 from libranet.training.photo_bank import load_bank, render_scenes
 
 NO_HAZE = HazeConfig(clear=1.0, noise=0.0, dull=0.0, leftover=0.0)

@@ -16,7 +16,7 @@ from libranet.errors import CheckpointError, InputError
 from libranet.models import load_model, read_checkpoint_info
 from libranet.training.batches import Batch, Share
 from libranet.training.config import LossConfig, PhotoSourceConfig, TrainConfig
-from libranet.training.haze_draw import HazeConfig
+from libranet.training.haze_config import HazeConfig
 from libranet.training.loop import Trainer, TrainingStoppedError, run_training
 from libranet.training.processes import average_gradients
 from tiny_network import TINY
@@ -137,14 +137,13 @@ import sys, torch, dataclasses
 sys.path[:0] = {paths!r}
 from test_loop import CONFIG, TINY
 from clear_pictures import small_source
-from libranet.training.haze_draw import HazeConfig
+from libranet.training.haze_config import HazeConfig
 from libranet.training.loop import Trainer
 from libranet.training.processes import join_processes, leave_processes, average_gradients
 device = torch.device("cpu")
 share = join_processes(device)
 config = dataclasses.replace(CONFIG, model=TINY)
 job = Trainer(config, steps=20, device=device, share=share)
-from libranet.training.haze_draw import HazeConfig
 batch = small_source(haze=HazeConfig(noise=0.0)).batch(0, share)
 job.objective(job.model.predict(batch.hazy), batch.clear).total.backward()
 average_gradients(job.model, share)

@@ -10,9 +10,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from libranet.cuda.support import why_not_device
+from libranet.training.haze_config import HazeConfig
 from libranet.training.haze_draw import (
     SKY_LEVEL,
-    HazeConfig,
     HazeDraw,
     chance,
     draw_haze,

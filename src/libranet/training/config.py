@@ -6,7 +6,7 @@ from typing import Literal
 from libranet.errors import InputError
 from libranet.losses.lie import LieWeights
 from libranet.models.libranet import LiBrANetConfig
-from libranet.training.haze_draw import HazeConfig
+from libranet.training.haze_config import HazeConfig
 
 Precision = Literal["fp32", "bf16", "fp16"]
 Perceptual = Literal["none", "dinov2", "vgg16", "vgg19"]
