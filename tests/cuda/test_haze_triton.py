@@ -47,6 +47,8 @@ def test_matches_step_by_step(device: str, step: int) -> None:
         overcast=0.7,
         shade=0.4,
         in_light=0.7,
+        squeeze=0.3,
+        tilt=8.0,
     )
     ours, plain = (make(device, haze, kernel=kernel).batch(step, Share()) for kernel in (True, False))
     own_skies = make(device, dataclasses.replace(haze, swap=0.0, skies=0.0), kernel=False).batch(step, Share())

@@ -71,14 +71,15 @@ def test_motion_moves_the_frames_and_stillness_keeps_them():
 
 
 @pytest.mark.parametrize("squeeze", [0.0, 0.5])
-def test_crops_stay_inside_narrow_pictures(squeeze: float):
+@pytest.mark.parametrize("tilt", [0.0, 20.0])
+def test_crops_stay_inside_narrow_pictures(squeeze: float, tilt: float):
     # A red portrait picture: the rest of its canvas must never be seen.
     picture = coloured_blocks(0, height=72, width=40)
     picture.image[:] = (200, 10, 10)
     bank = load_bank([picture], lines=72, device=torch.device("cpu"))
     assert float(bank.width[0]) < 0.35
     bank.fine[..., 41:] = 255
-    haze = dataclasses.replace(NO_HAZE, squeeze=squeeze)
+    haze = dataclasses.replace(NO_HAZE, squeeze=squeeze, tilt=tilt)
     source = HazeOnTheFly(bank, haze=haze, batch=8, crops=((32, 32),), window=5, scene_share=0, seed=0)
     assert source.batch(0, Share()).hazy[:, :, 1].max() < 0.1
 
@@ -98,6 +99,28 @@ def test_crops_may_be_wider_or_narrower_than_they_are():
     assert ratios[0].std() < 0.03
     assert ratios[1].std() > 0.08
     assert (ratios[1] - ratios[0].mean()).abs().max() < 0.35
+
+
+def test_a_tilted_camera_leans_by_at_most_the_angle_and_keeps_right_angles():
+    picture = coloured_blocks(0)
+    height, width = picture.image.shape[:2]
+    picture.image[..., 0] = np.arange(width)
+    picture.image[..., 1] = np.arange(height)[:, None]
+    bank = load_bank([picture], lines=72, device=torch.device("cpu"))
+    haze = dataclasses.replace(NO_HAZE, tilt=10.0, still=1.0, zoom=(0.9, 0.9))
+    source = HazeOnTheFly(bank, haze=haze, batch=16, crops=((48, 64),), window=5, scene_share=0, seed=0)
+    x, y = (source.batch(0, Share()).clear[:, :2, 8:-8, 8:-8] * 255).unbind(1)
+
+    def slopes(value: torch.Tensor) -> torch.Tensor:  # [B, 2], per pixel across and down
+        across, down = value[:, :, -1] - value[:, :, 0], value[:, -1] - value[:, 0]
+        return torch.stack([across.mean(1) / (value.shape[2] - 1), down.mean(1) / (value.shape[1] - 1)], 1)
+
+    along, upright = slopes(x), slopes(y)
+    angle = torch.atan2(upright[:, 0].abs(), upright[:, 1]).rad2deg()
+    assert angle.max() > 4
+    assert angle.max() < 10.5
+    right = (along * upright).sum(1) / along.norm(dim=1) / upright.norm(dim=1)
+    assert right.abs().max() < 0.03
 
 
 def test_rendered_scenes_bring_their_depth():

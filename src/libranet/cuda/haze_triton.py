@@ -6,8 +6,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-PARAMETERS = 43
-"""Numbers per sample: centre 2, half size 2, motion 4, mirror, used width; then in the order of `HazeDraw`, without its
+PARAMETERS = 46
+"""Numbers per sample: centre 2, half size 2, motion 4, turn 4, used width; then in the order of `HazeDraw`, without its
 three fields: beta 3, leftover 3, near, gamma, prior share, horizon, ramp power, relief share, floor, airlight 3,
 light slope 2, noise, saturation, lift, balance 3, tone, sky 3; last the stretch of
 the donor's sky, its used width, the window's delay, the fog in the sky, and the tone curve."""
@@ -83,9 +83,10 @@ def _haze_kernel(
     pixels = height * width
     inside = pixel < pixels
     v = parameters_ptr + b * PARAMETERS
-    base_x = ((pixel % width) * 2.0 + 1.0) / width - 1.0
-    base_y = ((pixel // width) * 2.0 + 1.0) / height - 1.0
-    base_x *= tl.load(v + 8)
+    level_x = ((pixel % width) * 2.0 + 1.0) / width - 1.0
+    level_y = ((pixel // width) * 2.0 + 1.0) / height - 1.0
+    base_x = tl.load(v + 8) * level_x + tl.load(v + 9) * level_y
+    base_y = tl.load(v + 10) * level_x + tl.load(v + 11) * level_y
     centre_x, centre_y, half_x, half_y = tl.load(v), tl.load(v + 1), tl.load(v + 2), tl.load(v + 3)
     pan_x, pan_y, zoom, parallax = tl.load(v + 4), tl.load(v + 5), tl.load(v + 6), tl.abs(tl.load(v + 7))
 
@@ -96,18 +97,18 @@ def _haze_kernel(
         depth_ptr, ((still_x + 1.0) * depth_columns - 1.0) * 0.5, ((still_y + 1.0) * depth_lines - 1.0) * 0.5,
         depth_columns, depth_lines, inside,
     ) / 255.0  # fmt: skip
-    tau = (t - T // 2).to(tl.float32) + tl.load(v + 40)
+    tau = (t - T // 2).to(tl.float32) + tl.load(v + 43)
     scale = 1.0 + tau * zoom * 0.5
     sign_x = tl.where(pan_x > 0, 1.0, tl.where(pan_x < 0, -1.0, 0.0))
     sign_y = tl.where(pan_y > 0, 1.0, tl.where(pan_y < 0, -1.0, 0.0))
     x = centre_x + half_x * (base_x * scale + tau * (pan_x + sign_x * nearness * parallax) * 2.0)
     y = centre_y + half_y * (base_y * scale + tau * (pan_y + sign_y * nearness * parallax) * 2.0)
-    x = tl.minimum(tl.maximum(tl.minimum(x, 2.0 * tl.load(v + 9) - 1.0), -1.0), 1.0)
+    x = tl.minimum(tl.maximum(tl.minimum(x, 2.0 * tl.load(v + 12) - 1.0), -1.0), 1.0)
     y = tl.minimum(tl.maximum(y, -1.0), 1.0)
 
     image_ptr = images_ptr + number * 3 * lines * columns
     image_x, image_y = ((x + 1.0) * columns - 1.0) * 0.5, ((y + 1.0) * lines - 1.0) * 0.5
-    plane, tone = lines * columns, tl.load(v + 34)
+    plane, tone = lines * columns, tl.load(v + 37)
     red = _bilinear(image_ptr, image_x, image_y, columns, lines, inside)
     green = _bilinear(image_ptr + plane, image_x, image_y, columns, lines, inside)
     blue = _bilinear(image_ptr + 2 * plane, image_x, image_y, columns, lines, inside)
@@ -116,38 +117,38 @@ def _haze_kernel(
         depth_columns, depth_lines, inside,
     ) / 255.0  # fmt: skip
     in_sky = tl.minimum(tl.maximum((depth * 255.0 - SKY) * 0.25, 0.0), 1.0)
-    stretch = tl.load(v + 38)
+    stretch = tl.load(v + 41)
     if stretch > 0.0:
         sky_ptr = images_ptr + tl.load(donor_ptr + b) * 3 * lines * columns
-        sky_x = ((tl.minimum(x, 2.0 * tl.load(v + 39) - 1.0) + 1.0) * columns - 1.0) * 0.5
+        sky_x = ((tl.minimum(x, 2.0 * tl.load(v + 42) - 1.0) + 1.0) * columns - 1.0) * 0.5
         sky_y = ((y + 1.0) * stretch * lines - 1.0) * 0.5
         red += (_bilinear(sky_ptr, sky_x, sky_y, columns, lines, inside) - red) * in_sky
         green += (_bilinear(sky_ptr + plane, sky_x, sky_y, columns, lines, inside) - green) * in_sky
         blue += (_bilinear(sky_ptr + 2 * plane, sky_x, sky_y, columns, lines, inside) - blue) * in_sky
-    red = _grade(red, tl.load(v + 31), tone)
-    green = _grade(green, tl.load(v + 32), tone)
-    blue = _grade(blue, tl.load(v + 33), tone)
+    red = _grade(red, tl.load(v + 34), tone)
+    green = _grade(green, tl.load(v + 35), tone)
+    blue = _grade(blue, tl.load(v + 36), tone)
     cell_x, cell_y = (x + 1.0) * 0.5 * (CELLS - 1), (y + 1.0) * 0.5 * (CELLS - 1)
     shade_ptr += b * 3 * CELLS * CELLS
-    red = _light(red, in_sky, tl.load(v + 35), _bilinear(shade_ptr, cell_x, cell_y, CELLS, CELLS, inside))
+    red = _light(red, in_sky, tl.load(v + 38), _bilinear(shade_ptr, cell_x, cell_y, CELLS, CELLS, inside))
     shade_ptr += CELLS * CELLS
-    green = _light(green, in_sky, tl.load(v + 36), _bilinear(shade_ptr, cell_x, cell_y, CELLS, CELLS, inside))
+    green = _light(green, in_sky, tl.load(v + 39), _bilinear(shade_ptr, cell_x, cell_y, CELLS, CELLS, inside))
     shade_ptr += CELLS * CELLS
-    blue = _light(blue, in_sky, tl.load(v + 37), _bilinear(shade_ptr, cell_x, cell_y, CELLS, CELLS, inside))
+    blue = _light(blue, in_sky, tl.load(v + 40), _bilinear(shade_ptr, cell_x, cell_y, CELLS, CELLS, inside))
     relief = _bilinear(relief_ptr + b * CELLS * CELLS, cell_x, cell_y, CELLS, CELLS, inside)
     patches = _bilinear(patches_ptr + b * CELLS * CELLS, cell_x, cell_y, CELLS, CELLS, inside)
 
-    near, gamma, prior_share, horizon = tl.load(v + 16), tl.load(v + 17), tl.load(v + 18), tl.load(v + 19)
+    near, gamma, prior_share, horizon = tl.load(v + 19), tl.load(v + 20), tl.load(v + 21), tl.load(v + 22)
     fall = tl.minimum(tl.maximum(((y + 1.0) * 0.5 - horizon) / (1.0 - horizon), 0.0), 1.0)
-    ramp = 1.0 - _power(fall, tl.load(v + 20))
-    prior = ramp + (relief - ramp) * tl.load(v + 21)
+    ramp = 1.0 - _power(fall, tl.load(v + 23))
+    prior = ramp + (relief - ramp) * tl.load(v + 24)
     distance = tl.minimum(tl.maximum(depth + (prior - depth) * prior_share * (1.0 - in_sky), 1e-4), 1.0)
     distance = _power(distance, gamma)
     optical = (near + (1.0 - near) * distance) * (1.0 + patches)
-    fog, curve = tl.load(v + 41) * in_sky, tl.load(v + 42)
-    slope = x * tl.load(v + 26) + y * tl.load(v + 27)
+    fog, curve = tl.load(v + 44) * in_sky, tl.load(v + 45)
+    slope = x * tl.load(v + 29) + y * tl.load(v + 30)
 
-    sigma, saturation, lift, floor = tl.load(v + 28), tl.load(v + 29), tl.load(v + 30), tl.load(v + 22)
+    sigma, saturation, lift, floor = tl.load(v + 31), tl.load(v + 32), tl.load(v + 33), tl.load(v + 25)
     place = ((b * T + t) * 3) * pixels + pixel
     grain_red = tl.zeros((BLOCK,), tl.float32)
     grain_green, grain_blue = grain_red, grain_red
@@ -155,17 +156,17 @@ def _haze_kernel(
         grain_red, grain_green, grain_blue, _ = tl.randn4x(seed, ((b * T + t) * pixels + pixel).to(tl.int32))
     grey = (red + green + blue) / 3.0
     hazy, target_red = _colour(
-        red, grey, saturation, lift, tl.load(v + 23), slope, tl.load(v + 13), tl.load(v + 10), floor,
+        red, grey, saturation, lift, tl.load(v + 26), slope, tl.load(v + 16), tl.load(v + 13), floor,
         grain_red * sigma, fog, curve, distance, optical,
     )  # fmt: skip
     tl.store(hazy_ptr + place, hazy, mask=inside)
     hazy, target_green = _colour(
-        green, grey, saturation, lift, tl.load(v + 24), slope, tl.load(v + 14), tl.load(v + 11), floor,
+        green, grey, saturation, lift, tl.load(v + 27), slope, tl.load(v + 17), tl.load(v + 14), floor,
         grain_green * sigma, fog, curve, distance, optical,
     )  # fmt: skip
     tl.store(hazy_ptr + place + pixels, hazy, mask=inside)
     hazy, target_blue = _colour(
-        blue, grey, saturation, lift, tl.load(v + 25), slope, tl.load(v + 15), tl.load(v + 12), floor,
+        blue, grey, saturation, lift, tl.load(v + 28), slope, tl.load(v + 18), tl.load(v + 15), floor,
         grain_blue * sigma, fog, curve, distance, optical,
     )  # fmt: skip
     tl.store(hazy_ptr + place + 2 * pixels, hazy, mask=inside)

@@ -70,7 +70,7 @@ class View:
     centre: Tensor  # [B, 2]; the canvas spans [-1, 1]
     half: Tensor  # [B, 2], half the crop's size
     motion: Tensor  # [B, 4]
-    mirror: Tensor  # [B] of -1 or 1
+    turn: Tensor  # [B, 2, 2], takes places in the crop, [-1, 1], to places in an upright one: tilt and mirror
     used: Tensor  # [B], share of the canvas's width
     donor: Tensor  # [B], which picture the sky comes from
     stretch: Tensor  # [B], rows of the donor per row of the picture; 0 keeps the picture's own sky
@@ -125,8 +125,7 @@ class HazeOnTheFly:
         height, width = self.crops[step % len(self.crops)]
         n = self.size // 2 if self.pairs else self.size
         index = self._choose(n, generator)
-        centre, half, motion = self._draw_camera(index, height, width, generator)
-        mirror = torch.where(chance(n, 0.5, generator), -1.0, 1.0)
+        centre, half, turn, motion = self._draw_camera(index, height, width, generator)
         bank = self.bank
         donor, stretch = self._draw_donors(index, generator)
         draw = draw_haze(self.haze, bank.brightness[index], bank.sky[donor], bank.has_depth[index], generator)
@@ -136,7 +135,7 @@ class HazeOnTheFly:
         shrink = float(half[:, 1].mean()) * self.bank.fine.shape[-2] / height
         images = self.bank.fine if shrink < 0.5 * (FINE + 1 / COARSE) else self.bank.coarse
         view = View(
-            images, index, centre, half, motion, mirror, bank.width[index], donor, stretch, bank.width[donor],
+            images, index, centre, half, motion, turn, bank.width[index], donor, stretch, bank.width[donor],
             time=torch.zeros(n), draw=draw,
         )  # fmt: skip
         if self.pairs:
@@ -149,7 +148,7 @@ class HazeOnTheFly:
         assert self.kernel is not None
         device, d = view.images.device, view.draw
         columns = (
-            view.centre, view.half, view.motion, view.mirror, view.used, d.beta, d.leftover, d.near, d.gamma,
+            view.centre, view.half, view.motion, view.turn, view.used, d.beta, d.leftover, d.near, d.gamma,
             d.prior_share, d.horizon, d.ramp_power, d.relief_share, d.floor, d.airlight, d.light_slope, d.noise,
             d.saturation, d.lift, d.balance, d.tone, d.sky, view.stretch, view.donor_used,
             view.time, d.fog, d.tone_curve,
@@ -163,7 +162,7 @@ class HazeOnTheFly:
     def _make_step_by_step(self, view: "View", size: tuple[int, int], noise_seed: int) -> Batch:
         device = view.images.device
         draw, here = view.draw.to(device), view.index.to(device)
-        camera = (v.to(device) for v in (view.centre, view.half, view.motion, view.mirror, view.used, view.time))
+        camera = (v.to(device) for v in (view.centre, view.half, view.motion, view.turn, view.used, view.time))
         clear, depth, place = self._look(view.images[here], self.bank.depth[here], *size, *camera)
         clear = torch.lerp(clear, self._look_up(view, place), sky_share(depth) * _each(view.stretch > 0, device))
         clear = grade_colours(clear, depth, place, draw)
@@ -196,25 +195,30 @@ class HazeOnTheFly:
 
     def _draw_camera(
         self, index: Tensor, height: int, width: int, generator: torch.Generator
-    ) -> tuple[Tensor, Tensor, Tensor]:  # [B, 2] centre, [B, 2] half size, [B, 4] motion; canvas spans [-1, 1]
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """[B, 2] centre, [B, 2] half size, [B, 2, 2] turn, [B, 4] motion; the canvas spans [-1, 1]."""
         n = len(index)
         canvas = self.bank.fine.shape[-1] / self.bank.fine.shape[-2]
         used = self.bank.width[index]
-        aspect = torch.full((n,), width / height)
-        if self.haze.squeeze > 0:
-            aspect = aspect * torch.exp(uniform(n, (-self.haze.squeeze, self.haze.squeeze), generator))
-        largest = (used * canvas / aspect).clamp_max(1.0)  # crop height that still fits in width
-        half_y = uniform(n, self.haze.zoom, generator) * largest
+        squeeze, lean = self.haze.squeeze, self.haze.tilt
+        aspect = width / height * torch.exp(uniform(n, (-squeeze, squeeze), generator))
+        tilt = uniform(n, (-lean, lean), generator).deg2rad()
+        sine, cosine = tilt.sin(), tilt.cos()
+        # What the tilted crop covers, in its own heights; the largest one still fits the picture.
+        across, down = aspect * cosine + sine.abs(), cosine + aspect * sine.abs()
+        half_y = uniform(n, self.haze.zoom, generator) * torch.minimum(used * canvas / across, 1 / down)
         half_x = half_y * aspect / canvas
-        room_x, room_y = (used - half_x).clamp_min(0), (1 - half_y).clamp_min(0)
+        room_x, room_y = (used - half_y * across / canvas).clamp_min(0), (1 - half_y * down).clamp_min(0)
         centre_x = (used - 1) + (torch.rand(n, generator=generator) * 2 - 1) * room_x
         centre_y = (torch.rand(n, generator=generator) * 2 - 1) * room_y
+        mirror = torch.where(chance(n, 0.5, generator), -1.0, 1.0)
+        turn = torch.stack([mirror * cosine, -sine / aspect, mirror * sine * aspect, cosine], 1).view(n, 2, 2)
         still = chance(n, self.haze.still, generator)
         # Pictures that stand still within a window still move between two.
         speed = self.haze.motion * (torch.ones(n) if self.pairs and self.distinct == 1 else ~still)
         # Pan x, pan y, zoom, and parallax: how much more near things move than far ones.
         motion = (torch.rand(n, 4, generator=generator) * 2 - 1) * speed[:, None]
-        return torch.stack([centre_x, centre_y], -1), torch.stack([half_x, half_y], -1), motion
+        return torch.stack([centre_x, centre_y], -1), torch.stack([half_x, half_y], -1), turn, motion
 
     def _look(
         self,
@@ -225,7 +229,7 @@ class HazeOnTheFly:
         centre: Tensor,
         half: Tensor,
         motion: Tensor,
-        mirror: Tensor,  # [B] of -1 or 1
+        turn: Tensor,  # [B, 2, 2]
         used: Tensor,  # [B]
         time: Tensor,  # [B]
     ) -> tuple[Tensor, Tensor, Tensor]:  # [B, T, 3, H, W], [B, T, 1, H, W], [B, T, H, W, 2]
@@ -233,7 +237,7 @@ class HazeOnTheFly:
         y = (torch.arange(height, device=device) * 2 + 1) / height - 1
         x = (torch.arange(width, device=device) * 2 + 1) / width - 1
         base = torch.stack(torch.meshgrid(x, y, indexing="xy"), -1)  # [H, W, 2]
-        base = base * torch.stack([mirror, torch.ones_like(mirror)], -1)[:, None, None]
+        base = torch.einsum("hwj,bij->bhwi", base, turn)
         still = centre[:, None, None] + half[:, None, None] * base  # [B, H, W, 2]
         depth_float = depths.float() / 255
         nearness = 1 - F.grid_sample(depth_float, still, padding_mode="border", align_corners=False)[:, 0]

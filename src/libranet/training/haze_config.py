@@ -83,6 +83,8 @@ class HazeConfig:
     """Height of the crop as a share of the largest that fits the photo."""
     squeeze: float = 0.0
     """How much wider or narrower than it is a crop may be shown, as the logarithm of the factor."""
+    tilt: float = 0.0
+    """Largest angle, in degrees, by which the camera leans to a side."""
 
     def __post_init__(self) -> None:
         for name in (
@@ -119,3 +121,5 @@ class HazeConfig:
         ):
             if not 0 <= getattr(self, name) <= 1:
                 raise InputError(f"expected {name} in [0, 1], got {getattr(self, name)}")
+        if not 0 <= self.tilt <= 45:
+            raise InputError(f"expected tilt in [0, 45] degrees, got {self.tilt}")
