@@ -42,7 +42,7 @@ ROOM_LIGHTS = (0.5, 0.65, 0.85)
 TONE_CURVE = 2.2
 """Exponent that takes a camera's stored values to light."""
 THINNER = 0.7
-"""Optical depth of a grey morning's haze in light, which hides more than as much haze in stored values."""
+"""Factor on the optical depth of a grey morning in light, where haze hides more than in stored values."""
 
 
 @dataclass(frozen=True)
