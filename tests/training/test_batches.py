@@ -7,8 +7,10 @@ import torch
 
 from clear_pictures import coloured_blocks, small_bank, small_source
 from libranet.haze.regimes import REGIMES
+from libranet.training import haze_draw
 from libranet.training.batches import HazeOnTheFly, Share
 from libranet.training.haze_config import HazeConfig
+from libranet.training.haze_draw import draw_haze, draw_sky_colours, grade_colours
 from libranet.training.photo_bank import load_bank, render_scenes
 
 NO_HAZE = HazeConfig(clear=1.0, noise=0.0, dull=0.0, leftover=0.0)
@@ -190,6 +192,38 @@ def test_skies_get_other_colours_and_the_ground_keeps_its_own():
     red, blue = sky[:, 0], sky[:, 2]
     assert 0.4 < (blue > red + 0.02).float().mean() < 0.9  # most skies are blue, some are warm
     assert (red > blue + 0.02).any()
+
+
+def test_drawn_skies_are_as_bright_and_as_blue_as_those_of_photos():
+    colours = draw_sky_colours(4000, torch.Generator().manual_seed(0))
+    brightest = colours.amax(1)
+    assert 0.76 < brightest.median() < 0.84
+    assert 0.02 < (brightest < 0.55).float().mean() < 0.08
+    torch.testing.assert_close(colours.mean(0), torch.tensor([0.60, 0.69, 0.77]), atol=0.03, rtol=0)
+
+
+def test_a_drawn_sky_is_the_same_through_every_camera(monkeypatch: pytest.MonkeyPatch):
+    wanted = torch.tensor([0.55, 0.65, 0.72])
+    monkeypatch.setattr(haze_draw, "draw_sky_colours", lambda n, generator: wanted.expand(n, 3))
+    n, sky = 64, torch.tensor([0.5, 0.6, 0.8])
+    haze = HazeConfig(skies=1.0, vary=1.0, vary_by=2.5, dull=0.5)
+    draw = draw_haze(haze, torch.ones(n), sky.expand(n, 3), torch.ones(n) > 0, torch.Generator().manual_seed(1))
+    picture = sky.view(1, 1, 3, 1, 1).expand(n, 1, 3, 2, 2)
+    seen = grade_colours(picture, torch.ones(n, 1, 1, 2, 2), torch.zeros(n, 1, 2, 2, 2), draw)
+    assert draw.saturation.std() > 0.1
+    assert draw.tone.std() > 0.1
+    torch.testing.assert_close(seen.mean((1, 3, 4)), wanted.expand(n, 3), atol=0.005, rtol=0)
+
+
+def test_varied_pictures_are_as_colourful_as_the_photos_on_the_average():
+    def colourfulness(vary: float) -> float:
+        source = half_sky(vary=vary, vary_by=2.5)
+        source.bank.fine.copy_(torch.tensor([120, 140, 100]).view(3, 1, 1))
+        source.bank.coarse.copy_(torch.tensor([120, 140, 100]).view(3, 1, 1))
+        clear = torch.cat([source.batch(step, Share()).clear for step in range(20)])
+        return float((clear.amax(1) - clear.amin(1)).mean())
+
+    assert 0.88 < colourfulness(1.0) / colourfulness(0.0) < 1.08
 
 
 def test_even_haze_can_be_darker_than_the_walls():

@@ -131,8 +131,6 @@ def draw_haze(
         grey, colour = (torch.rand(n, k, NOISE_CELLS, NOISE_CELLS, generator=generator) * 2 - 1 for k in (1, 3))
         strength = uniform(n, (0.0, c.shade), generator)[:, None, None, None]
         draw = replace(draw, shade=strength * (grey * 2 + colour) / 3)
-    if c.skies > 0:
-        draw = _with_other_skies(draw, config, sky, generator)
     in_regime = chance(n, c.regimes, generator)
     if c.overcast > 0:
         overcast = chance(n, c.overcast, generator) & ~in_regime
@@ -142,7 +140,9 @@ def draw_haze(
     if c.in_light > 0:
         physical = chance(n, c.in_light, generator) & ~in_regime
         draw = replace(draw, tone_curve=torch.where(physical, uniform(n, c.tone_curve, generator), draw.tone_curve))
-    return _with_other_cameras(draw, config, generator) if c.vary > 0 else draw
+    if c.vary > 0:
+        draw = _with_other_cameras(draw, config, generator)
+    return _with_other_skies(draw, config, sky, generator) if c.skies > 0 else draw
 
 
 def _with_regimes(
@@ -181,7 +181,10 @@ def _with_regimes(
 
 
 def _with_other_cameras(draw: HazeDraw, config: HazeConfig, generator: torch.Generator) -> HazeDraw:
-    """Let some clear pictures look as if another camera had taken them: their colours cannot be learnt by heart."""
+    """Let some clear pictures look as if another camera had taken them: their colours cannot be learnt by heart.
+
+    Casts of colour make a picture more colourful, so the saturation lies below 1: on the average it stays as it is.
+    """
     n, by = len(draw.tone), config.vary_by
     chosen = chance(n, config.vary, generator)
 
@@ -192,30 +195,34 @@ def _with_other_cameras(draw: HazeDraw, config: HazeConfig, generator: torch.Gen
         draw,
         balance=torch.where(chosen[:, None], factor(0.04 * by, 3), draw.balance),
         tone=torch.where(chosen, factor(0.12 * by), draw.tone),
-        saturation=draw.saturation * torch.where(chosen, uniform(n, (0.8**by, 1.25**by), generator), torch.ones(n)),
+        saturation=draw.saturation * torch.where(chosen, log_uniform(n, (0.75**by, 1.18**by), generator), 1.0),
     )
 
 
 def _with_other_skies(draw: HazeDraw, config: HazeConfig, sky: Tensor, generator: torch.Generator) -> HazeDraw:
-    """Bring the skies of some samples to a colour drawn from all that skies have."""
+    """Bring the skies of some samples to a colour drawn from all that skies have, whatever their camera does to it."""
     n = len(sky)
     chosen = chance(n, config.skies, generator) & (sky.amin(1) > 0)
-    factors = (draw_sky_colours(n, generator) / sky.clamp_min(1 / 255)).clamp(*SKY_FACTORS)
+    saturation, lift, tone = (v[:, None] for v in (draw.saturation, draw.lift, draw.tone))
+    wanted = (draw_sky_colours(n, generator) - lift) / (1 - lift)
+    grey = wanted.mean(1, keepdim=True)
+    before_saturation = (grey + (wanted - grey) / saturation).clamp(0, 1)
+    as_seen = (sky * draw.balance).clamp(1 / 255, 1) ** tone
+    factors = (before_saturation / as_seen).clamp(*SKY_FACTORS)
     return replace(draw, sky=torch.where(chosen[:, None], factors, draw.sky))
 
 
 def draw_sky_colours(n: int, generator: torch.Generator) -> Tensor:  # [n, 3] in [0, 1]
-    """Six in ten blue, pale to deep; two warm, as at dusk; the others grey to white."""
-    kind, brightness = torch.rand(n, generator=generator), uniform(n, (0.35, 1.0), generator)
-    least = torch.where(
-        kind < 0.6,
-        uniform(n, (0.0, 0.8), generator),
-        torch.where(kind < 0.8, uniform(n, (0.0, 0.45), generator), uniform(n, (0.0, 0.04), generator)),
-    )  # how much of the brightness the darkest channel lacks
+    """Colours as skies have them in photos: bright, most of them blue, pale more often than deep; some warm, as at
+    dusk; the others grey to white. The brightest channel is 0.8 in the middle and under 0.55 in one of twenty."""
+    kind, darkness = torch.rand(n, generator=generator), uniform(n, (0.0, 1.0), generator) ** 1.25
+    deepness = uniform(n, (0.0, 1.0), generator) ** 1.3
+    most = torch.where(kind < 0.7, 0.85, torch.where(kind < 0.85, 0.45, 0.04))
+    least = most * deepness  # how much of the brightness the darkest channel lacks
     middle = least * uniform(n, (0.3, 0.65), generator)
     from_bright = torch.stack([torch.zeros(n), middle, least], 1)
-    lack = torch.where((kind < 0.6)[:, None], from_bright.flip(1), from_bright)
-    return brightness[:, None] * (1 - lack)
+    lack = torch.where((kind < 0.7)[:, None], from_bright.flip(1), from_bright)
+    return (1 - 0.48 * darkness)[:, None] * (1 - lack)
 
 
 def grade_colours(
