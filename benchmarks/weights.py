@@ -101,6 +101,7 @@ def main() -> None:
     parser.add_argument("--frames", type=int, default=6)
     parser.add_argument("--limit", type=int, default=0)
     parser.add_argument("--rotate", action="store_true", help="one regime per photo, in turn, instead of all nine")
+    parser.add_argument("--shift", type=int, default=0, help="with --rotate: the number of the first photo's regime")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
 
@@ -120,7 +121,7 @@ def main() -> None:
                 "flow": torch.from_numpy(arrays["flow"]).to(device),
                 "sky": torch.from_numpy(arrays["sky"]).to(device),
             }
-            for regime in (REGIMES[index % len(REGIMES)],) if options.rotate else REGIMES:
+            for regime in (REGIMES[(index + options.shift) % len(REGIMES)],) if options.rotate else REGIMES:
                 result = measure(model, clip, regime, middle=options.frames // 2)
                 rows.append({"photo": str(arrays["name"]), "regime": regime.name} | result)
             print(f"{arrays['name']}: done", flush=True)
