@@ -9,7 +9,7 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 
-FOLDERS = ("train_4k", "train_2k", "train_urban", "train_any", "val_4k")
+FOLDERS = ("train_4k", "train_2k", "train_urban", "train_any", "train_more", "val_4k", "val_more")
 
 
 class PhotoGeometryError(Exception):

@@ -44,7 +44,7 @@ def test_every_shipped_line_is_read(tool):
     scenes = tool.read_geometry(GEOMETRY)
     assert list(scenes) == [line.split()[0] for line in lines]
     grades = [scene.grade for scene in scenes.values()]
-    assert (grades.count("good"), grades.count("usable")) == (155, 76)
+    assert (grades.count("good"), grades.count("usable")) == (246, 127)
     assert sum(len(scene.objects) for scene in scenes.values()) == GEOMETRY.read_text().count(" object=")
 
 
