@@ -24,6 +24,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 import torch
+from torch import Tensor
 
 from libranet.haze.depth import DepthRange
 from libranet.haze.depth_prior import LayoutPrior
@@ -133,14 +134,20 @@ def rooms(count: int) -> Iterator[Still]:
             yield Still((f"rooms, {light}, in light",), hazed(clear, optical, airlight, curve=TONE_CURVE), clear)
 
 
+def sky_shift(restored: Tensor, clear: Tensor, sky: Tensor) -> float | None:  # [3, H, W] twice, [H, W] bool
+    """How far the sky's mean colour is from the true one, mean over the channels; None where there is hardly a sky."""
+    if sky.float().mean() <= LEAST_SKY:
+        return None
+    return float((restored - clear)[:, sky].mean(1).abs().mean())
+
+
 def measure(model: LiBrANet, still: Still) -> dict[str, float]:
     hazy, clear = (torch.from_numpy(image).permute(2, 0, 1) for image in (still.hazy, still.clear))
     with torch.no_grad():
         restored = model(hazy.expand(1, model.config.window, -1, -1, -1))[0]
-    error = restored - clear
-    row = {"hazy": psnr(hazy, clear), "ours": psnr(restored, clear), "bright": float(error.mean())}
-    if still.sky is not None and still.sky.mean() > LEAST_SKY:
-        row["sky"] = float(error[:, torch.from_numpy(still.sky)].mean(1).abs().mean())
+    row = {"hazy": psnr(hazy, clear), "ours": psnr(restored, clear), "bright": float((restored - clear).mean())}
+    if still.sky is not None and (shift := sky_shift(restored, clear, torch.from_numpy(still.sky))) is not None:
+        row["sky"] = shift
     return row
 
 

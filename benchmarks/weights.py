@@ -1,11 +1,13 @@
 """How good the shipped weights are at 3840x2160, on photos that training never saw.
 
-    PYTHONPATH=src python3 benchmarks/weights.py --photos FOLDER --depth FOLDER --sky FOLDER [--frames 6] [--out FOLDER]
+    PYTHONPATH=src python3 benchmarks/weights.py --photos FOLDER [FOLDER ...] --depth FOLDER|prior --sky FOLDER
+        [--frames 6] [--rotate [--shift 3]] [--out FOLDER]
 
-Every photo becomes a short clip by a camera move over its depth map, is hazed by each of the nine regimes, and restored
-at full size as a stream. Prints, per regime: PSNR of the hazy input, of dark-channel dehazing and of the network, the
-network's gain, flicker of its output and of the clear clip (mean difference along the exact flow), and the mean shift
-of the sky's colour. Photos and maps pair up by name: PHOTO.jpg and `<folder of photos>__PHOTO.png`.
+Every photo becomes a short clip by a camera move over its depth map, or over the layout that `libranet synth` draws by
+default (prior), is hazed by each of the nine regimes, and restored at full size as a stream. Prints, per regime: PSNR
+of the hazy input, of dark-channel dehazing and of the network, the network's gain, flicker of its output and of the
+clear clip (mean difference along the exact flow), and the mean shift of the sky's colour; with several folders of
+photos, the means of each too. Photos and maps pair up by name: PHOTO.jpg and `<folder of photos>__PHOTO.png`.
 """
 
 import argparse
@@ -26,23 +28,32 @@ from libranet.haze.scattering import add_haze, transmission
 from libranet.metrics import psnr, warp_error
 from libranet.models import LiBrANet, load_model, start_stream, stream_step
 from machine import describe_machine
+from stills import prior_depth, sky_shift
 
 SIZE = (3840, 2160)
 SPAN = 25
 """Frames over which a move is spread, as in UHV-4K; only the first few are rendered."""
+PRIOR = Path("prior")
+PRIOR_SIZE = (960, 540)
+"""Size at which a layout is drawn."""
 
 
-def make_clip(photo: Path, depth_folder: Path, sky_folder: Path, frames: int) -> dict[str, np.ndarray]:
+def make_clip(photo: Path, number: int, depth_folder: Path, sky_folder: Path, frames: int) -> dict[str, np.ndarray]:
     """Clear frames, depth, exact flow and the sky of the first frame, as compact arrays."""
     cv2.setNumThreads(1)
     torch.set_num_threads(1)
     image = cv2.cvtColor(cv2.imread(str(photo)), cv2.COLOR_BGR2RGB)
     name = f"{photo.parent.name}__{photo.stem}.png"
     full = (image.shape[1], image.shape[0])
-    depth = cv2.resize(cv2.imread(str(depth_folder / name), 0), full, interpolation=cv2.INTER_CUBIC)
+    if depth_folder == PRIOR:
+        small = cv2.resize(image, PRIOR_SIZE, interpolation=cv2.INTER_AREA)
+        coarse = prior_depth(small.astype(np.float32) / 255, number)
+    else:
+        coarse = cv2.imread(str(depth_folder / name), 0).astype(np.float32) / 255
+    depth = cv2.resize(coarse, full, interpolation=cv2.INTER_CUBIC).clip(0, 1)
     sky = cv2.resize(cv2.imread(str(sky_folder / name), 0), SIZE, interpolation=cv2.INTER_NEAREST)
     move = CameraMove.draw(sum(photo.stem.encode()))
-    clip = photo_clip(image, (depth / 255).astype(np.float32), move, frames=SPAN, size=SIZE)
+    clip = photo_clip(image, depth, move, frames=SPAN, size=SIZE)
     moved = [frame for frame, _ in zip(clip, range(frames), strict=False)]
     # Well inside the sky, so that a moved skyline does not count as sky.
     inner = cv2.erode(sky, np.ones((61, 61), np.uint8), borderValue=255)
@@ -87,15 +98,15 @@ def measure(model: LiBrANet, clip: dict[str, Tensor], regime: Regime, *, middle:
         "flicker": flicker(restored, clip["flow"]),
         "flicker_clear": flicker(clear, clip["flow"]),
     }
-    if sky.float().mean() > 0.02:
-        shift = (restored[middle][:, sky] - clear[middle][:, sky]).mean(dim=1)
-        row["sky_shift"] = float(shift.abs().mean())
+    if (shift := sky_shift(restored[middle], clear[middle], sky)) is not None:
+        row["sky_shift"] = shift
     return row
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    for name in ("photos", "depth", "sky"):
+    parser.add_argument("--photos", type=Path, nargs="+", required=True)
+    for name in ("depth", "sky"):
         parser.add_argument(f"--{name}", type=Path, required=True)
     parser.add_argument("--model", type=Path, help="a checkpoint; the package's by default")
     parser.add_argument("--frames", type=int, default=6)
@@ -107,12 +118,15 @@ def main() -> None:
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model = load_model(options.model, device=device)
-    photos = sorted(options.photos.glob("*.jpg"))[: options.limit or None]
+    photos = [photo for folder in options.photos for photo in sorted(folder.glob("*.jpg"))][: options.limit or None]
     rows: list[dict[str, object]] = []
     workers = min(len(photos), 10 if device.type == "cuda" else 1)
     # Forked children would inherit torch's thread pool without its threads and wait for them for ever.
     with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        jobs = [pool.submit(make_clip, photo, options.depth, options.sky, options.frames) for photo in photos]
+        jobs = [
+            pool.submit(make_clip, photo, number, options.depth, options.sky, options.frames)
+            for number, photo in enumerate(photos)
+        ]
         for index, job in enumerate(jobs):
             arrays = job.result()
             clip = {
@@ -123,7 +137,8 @@ def main() -> None:
             }
             for regime in (REGIMES[(index + options.shift) % len(REGIMES)],) if options.rotate else REGIMES:
                 result = measure(model, clip, regime, middle=options.frames // 2)
-                rows.append({"photo": str(arrays["name"]), "regime": regime.name} | result)
+                place = {"folder": photos[index].parent.name, "photo": str(arrays["name"])}
+                rows.append(place | {"regime": regime.name} | result)
             print(f"{arrays['name']}: done", flush=True)
     report(rows)
     if options.out:
@@ -136,9 +151,10 @@ def report(rows: list[dict[str, object]]) -> None:
     print(
         f"{'regime':<14} {'hazy':>6} {'dcp':>6} {'ours':>6} {'gain':>6} {'over dcp':>8} {'flicker':>8} {'sky shift':>9}"
     )
-    names = [*dict.fromkeys(str(row["regime"]) for row in rows), "all"]
+    folders = dict.fromkeys(str(row["folder"]) for row in rows)
+    names = [*dict.fromkeys(str(row["regime"]) for row in rows), *(folders if len(folders) > 1 else []), "all"]
     for name in names:
-        part = [row for row in rows if name in ("all", row["regime"])]
+        part = [row for row in rows if name in ("all", row["regime"], row["folder"])]
 
         def mean(key: str, part: list[dict[str, object]] = part) -> float:
             return float(np.mean([row[key] for row in part if key in row]))
