@@ -1,17 +1,16 @@
 """Fetches the clear photos of recipes/more-photos.txt: wallpapers with free licences out of Ubuntu's package archive.
 
-python tools/fetch_photos.py -o PHOTOS [--cache PACKAGES] [train_more/some_photo ...]
+python tools/fetch_photos.py -o PHOTOS [train_more/some_photo ...]
 
 Writes PHOTOS/<folder>/<stem>.jpg: training photos with 720 pixels on the shorter side, validation photos as the centre
 at 3840x2160. Every package is checked against the hash in the list before it is opened; what is there is left alone.
 """
 
 import argparse
-import hashlib
 import io
 import sys
 import tarfile
-import urllib.request
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,13 +19,13 @@ import cv2
 import numpy as np
 
 from libranet.errors import InputError, LibraNetError
+from libranet.thirdparty.fetch import check_hash, download
 from libranet.whole_file import whole_file
 
 LIST = Path(__file__).parents[1] / "recipes" / "more-photos.txt"
-ARCHIVE = "http://archive.ubuntu.com/ubuntu"
+ARCHIVE = "https://archive.ubuntu.com/ubuntu"
 TRAINING_SIDE, VALIDATION_SIZE = 720, (3840, 2160)
 TRAINING_QUALITY, VALIDATION_QUALITY = 87, 92
-PATIENCE_S = 60
 
 
 @dataclass(frozen=True)
@@ -73,27 +72,13 @@ def read_list(path: Path) -> tuple[dict[str, Package], list[Photo]]:
     return packages, photos
 
 
-def fetch(package: Package, archive: str, cache: Path | None) -> bytes:
-    """The package's bytes, from the cache or the archive, checked."""
-    kept = cache / package.file_name if cache else None
-    if kept is not None and kept.is_file():
-        data = kept.read_bytes()
-    else:
-        try:
-            with urllib.request.urlopen(f"{archive}/{package.path}", timeout=PATIENCE_S) as answer:
-                data = answer.read()
-        except OSError as error:
-            raise InputError(
-                f"cannot fetch {archive}/{package.path}: {error}; try again, or name another --archive"
-            ) from None
-    if (found := hashlib.sha256(data).hexdigest()) != package.sha256:
-        place = kept if kept is not None and kept.is_file() else f"{archive}/{package.path}"
-        raise InputError(f"{place} is not the package that was listed: sha256 {found}, expected {package.sha256}")
-    if kept is not None and not kept.is_file():
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(kept) as partial:
-            partial.write_bytes(data)
-    return data
+def fetch(package: Package, archive: str) -> bytes:
+    """The package's bytes, checked."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / package.file_name
+        download(f"{archive}/{package.path}", path)
+        check_hash(path, package.sha256)
+        return path.read_bytes()
 
 
 def members(deb: bytes) -> Iterator[tuple[str, bytes]]:
@@ -131,31 +116,27 @@ def prepare(encoded: bytes, name: str) -> bytes:
     if picture is None:
         raise InputError(f"cannot read the picture of {name}")
     height, width = picture.shape[:2]
-    if not name.startswith("val_"):
-        scale, quality = TRAINING_SIDE / min(height, width), TRAINING_QUALITY
-        size = (round(width * scale), round(height * scale))
-        picture = cv2.resize(picture, size, interpolation=cv2.INTER_AREA)
-    else:
-        wide, high = VALIDATION_SIZE
-        scale, quality = max(wide / width, high / height), VALIDATION_QUALITY
-        size = (round(width * scale), round(height * scale))
-        picture = cv2.resize(picture, size, interpolation=cv2.INTER_AREA)
+    wide, high = VALIDATION_SIZE
+    to_measure = name.startswith("val_")
+    scale = max(wide / width, high / height) if to_measure else TRAINING_SIDE / min(height, width)
+    size = (round(width * scale), round(height * scale))
+    picture = cv2.resize(picture, size, interpolation=cv2.INTER_AREA)
+    if to_measure:
         top, left = (size[1] - high) // 2, (size[0] - wide) // 2
         picture = picture[top : top + high, left : left + wide]
+    quality = VALIDATION_QUALITY if to_measure else TRAINING_QUALITY
     _, jpeg = cv2.imencode(".jpg", picture, [cv2.IMWRITE_JPEG_QUALITY, quality])
     return jpeg.tobytes()
 
 
-def fetch_photos(
-    photos: list[Photo], packages: dict[str, Package], out: Path, *, archive: str, cache: Path | None
-) -> int:
+def fetch_photos(photos: list[Photo], packages: dict[str, Package], out: Path, *, archive: str) -> int:
     """Writes the photos that are not there yet, one package after the other; returns how many."""
     targets = {photo: out / f"{photo.name}.jpg" for photo in photos}
     wanted = [photo for photo in photos if not targets[photo].is_file()]
     written = 0
     for package in dict.fromkeys(photo.package for photo in wanted):
         print(f"\r{written}/{len(wanted)} {package:<70.70}", end="", file=sys.stderr, flush=True)
-        with open_files(fetch(packages[package], archive, cache)) as files:
+        with open_files(fetch(packages[package], archive)) as files:
             for photo in (photo for photo in wanted if photo.package == package):
                 try:
                     member = files.extractfile(f"./{photo.path}")
@@ -176,7 +157,6 @@ def fetch_photos(
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("-o", "--out", type=Path, required=True, help="folder for train_more/, train_various/, ...")
-    parser.add_argument("--cache", type=Path, help="folder that keeps the packages")
     parser.add_argument(
         "--archive",
         default=ARCHIVE,
@@ -193,7 +173,7 @@ def main(arguments: list[str] | None = None) -> int:
             if missing:
                 raise InputError(f"no photo named {missing[0]} in {options.list}; names look like {photos[0].name}")
             photos = [known[name] for name in options.names]
-        written = fetch_photos(photos, packages, options.out, archive=options.archive, cache=options.cache)
+        written = fetch_photos(photos, packages, options.out, archive=options.archive)
     except (LibraNetError, OSError, tarfile.TarError) as error:
         print(f"fetch_photos: {error}", file=sys.stderr)
         return 2

