@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from clear_pictures import coloured_blocks, small_bank, small_source
+from libranet.errors import InputError
 from libranet.haze.regimes import REGIMES
 from libranet.training import haze_draw
 from libranet.training.batches import HazeOnTheFly, Share
@@ -199,14 +200,32 @@ def test_drawn_skies_are_as_bright_and_as_blue_as_those_of_photos():
     brightest = colours.amax(1)
     assert 0.76 < brightest.median() < 0.84
     assert 0.02 < (brightest < 0.55).float().mean() < 0.08
-    torch.testing.assert_close(colours.mean(0), torch.tensor([0.60, 0.69, 0.77]), atol=0.03, rtol=0)
+    torch.testing.assert_close(colours.mean(0), torch.tensor([0.58, 0.68, 0.775]), atol=0.03, rtol=0)
+    blueness = colours[:, 2] - colours[:, 0]
+    assert 0.15 < blueness.median() < 0.21  # 0.17 in 305 photos
+    assert 0.07 < (blueness < -0.03).float().mean() < 0.13  # 0.10
+    assert (blueness.abs() <= 0.03).float().mean() < 0.2  # 0.11
+
+
+def test_casts_of_colour_do_not_grow_with_the_other_changes_of_a_camera():
+    n = 2000
+    for by in (1.0, 2.5):
+        haze = HazeConfig(vary=1.0, vary_by=by, cast=0.02)
+        draw = draw_haze(haze, torch.ones(n), torch.zeros(n, 3), torch.ones(n) > 0, torch.Generator().manual_seed(1))
+        assert 0.018 < draw.balance.log().std() < 0.022
+        assert 0.10 * by < draw.tone.log().std() < 0.14 * by
+
+
+def test_a_cast_beyond_all_cameras_is_refused():
+    with pytest.raises(InputError, match=r"cast in \[0, 1\), got 1.5"):
+        HazeConfig(cast=1.5)
 
 
 def test_a_drawn_sky_is_the_same_through_every_camera(monkeypatch: pytest.MonkeyPatch):
     wanted = torch.tensor([0.55, 0.65, 0.72])
     monkeypatch.setattr(haze_draw, "draw_sky_colours", lambda n, generator: wanted.expand(n, 3))
     n, sky = 64, torch.tensor([0.5, 0.6, 0.8])
-    haze = HazeConfig(skies=1.0, vary=1.0, vary_by=2.5, dull=0.5)
+    haze = HazeConfig(skies=1.0, vary=1.0, vary_by=2.5, cast=0.1, dull=0.5)
     draw = draw_haze(haze, torch.ones(n), sky.expand(n, 3), torch.ones(n) > 0, torch.Generator().manual_seed(1))
     picture = sky.view(1, 1, 3, 1, 1).expand(n, 1, 3, 2, 2)
     seen = grade_colours(picture, torch.ones(n, 1, 1, 2, 2), torch.zeros(n, 1, 2, 2, 2), draw)
@@ -217,7 +236,7 @@ def test_a_drawn_sky_is_the_same_through_every_camera(monkeypatch: pytest.Monkey
 
 def test_varied_pictures_are_as_colourful_as_the_photos_on_the_average():
     def colourfulness(vary: float) -> float:
-        source = half_sky(vary=vary, vary_by=2.5)
+        source = half_sky(vary=vary, vary_by=2.5, cast=0.1)
         source.bank.fine.copy_(torch.tensor([120, 140, 100]).view(3, 1, 1))
         source.bank.coarse.copy_(torch.tensor([120, 140, 100]).view(3, 1, 1))
         clear = torch.cat([source.batch(step, Share()).clear for step in range(20)])

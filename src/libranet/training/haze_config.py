@@ -53,7 +53,10 @@ class HazeConfig:
     vary: float = 0.0
     """Share of samples whose clear picture gets another white balance, tone curve and saturation."""
     vary_by: float = 1.0
-    """How far those may go, in units of what cameras usually differ by."""
+    """How far tone curve and saturation may go, in units of what cameras usually differ by."""
+    cast: float = 0.04
+    """Standard deviation of the white balance's factors. Beyond the regimes' tints, about 0.06, a warm picture in white
+    haze and a white one in warm haze cannot be told apart."""
     skies: float = 0.0
     """Share of samples whose sky, where there is one, gets another colour. How blue or bright a sky is cannot be told
     from what stands under it: it has to be read through the haze."""
@@ -121,5 +124,7 @@ class HazeConfig:
         ):
             if not 0 <= getattr(self, name) <= 1:
                 raise InputError(f"expected {name} in [0, 1], got {getattr(self, name)}")
+        if not 0 <= self.cast < 1:
+            raise InputError(f"expected cast in [0, 1), got {self.cast}")
         if not 0 <= self.tilt <= 45:
             raise InputError(f"expected tilt in [0, 45] degrees, got {self.tilt}")

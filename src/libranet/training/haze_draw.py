@@ -19,6 +19,8 @@ NOISE_CELLS = 9
 """Side of the coarse random fields that become smooth structure."""
 SKY_LEVEL = 250
 """Depth, of 255, beyond which a picture begins to be sky; four steps later it is nothing else."""
+BLUE, WARM = 0.8, 0.1
+"""Shares of drawn skies, about as in photos; the others are grey."""
 SKY_FACTORS = (0.25, 2.5)
 """How far a sky's colour may be moved: beyond that, clouds would turn to noise."""
 
@@ -183,7 +185,7 @@ def _with_regimes(
 def _with_other_cameras(draw: HazeDraw, config: HazeConfig, generator: torch.Generator) -> HazeDraw:
     """Let some clear pictures look as if another camera had taken them: their colours cannot be learnt by heart.
 
-    Casts of colour make a picture more colourful, so the saturation lies below 1: on the average it stays as it is.
+    Strong casts make a picture more colourful, so the saturation lies below 1 on the average.
     """
     n, by = len(draw.tone), config.vary_by
     chosen = chance(n, config.vary, generator)
@@ -193,7 +195,7 @@ def _with_other_cameras(draw: HazeDraw, config: HazeConfig, generator: torch.Gen
 
     return replace(
         draw,
-        balance=torch.where(chosen[:, None], factor(0.04 * by, 3), draw.balance),
+        balance=torch.where(chosen[:, None], factor(config.cast, 3), draw.balance),
         tone=torch.where(chosen, factor(0.12 * by), draw.tone),
         saturation=draw.saturation * torch.where(chosen, log_uniform(n, (0.75**by, 1.18**by), generator), 1.0),
     )
@@ -216,12 +218,12 @@ def draw_sky_colours(n: int, generator: torch.Generator) -> Tensor:  # [n, 3] in
     """Colours as skies have them in photos: bright, most of them blue, pale more often than deep; some warm, as at
     dusk; the others grey to white. The brightest channel is 0.8 in the middle and under 0.55 in one of twenty."""
     kind, darkness = torch.rand(n, generator=generator), uniform(n, (0.0, 1.0), generator) ** 1.25
-    deepness = uniform(n, (0.0, 1.0), generator) ** 1.3
-    most = torch.where(kind < 0.7, 0.85, torch.where(kind < 0.85, 0.45, 0.04))
+    deepness = uniform(n, (0.0, 1.0), generator) ** 1.2
+    most = torch.where(kind < BLUE, 0.8, torch.where(kind < BLUE + WARM, 0.45, 0.04))
     least = most * deepness  # how much of the brightness the darkest channel lacks
     middle = least * uniform(n, (0.3, 0.65), generator)
     from_bright = torch.stack([torch.zeros(n), middle, least], 1)
-    lack = torch.where((kind < 0.7)[:, None], from_bright.flip(1), from_bright)
+    lack = torch.where((kind < BLUE)[:, None], from_bright.flip(1), from_bright)
     return (1 - 0.48 * darkness)[:, None] * (1 - lack)
 
 
