@@ -217,7 +217,7 @@ def test_casts_of_colour_do_not_grow_with_the_other_changes_of_a_camera():
 
 
 def test_a_cast_beyond_all_cameras_is_refused():
-    with pytest.raises(InputError, match=r"cast in \[0, 1\), got 1.5"):
+    with pytest.raises(InputError, match=r"cast in \[0, 1\], got 1.5"):
         HazeConfig(cast=1.5)
 
 

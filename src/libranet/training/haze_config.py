@@ -115,6 +115,7 @@ class HazeConfig:
             "still",
             "regimes",
             "vary",
+            "cast",
             "skies",
             "swap",
             "overcast",
@@ -124,7 +125,5 @@ class HazeConfig:
         ):
             if not 0 <= getattr(self, name) <= 1:
                 raise InputError(f"expected {name} in [0, 1], got {getattr(self, name)}")
-        if not 0 <= self.cast < 1:
-            raise InputError(f"expected cast in [0, 1), got {self.cast}")
         if not 0 <= self.tilt <= 45:
             raise InputError(f"expected tilt in [0, 45] degrees, got {self.tilt}")
