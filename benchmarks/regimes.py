@@ -11,11 +11,11 @@ import numpy as np
 import torch
 
 from libranet.data.frames import list_images, read_image
-from libranet.haze.depth import DepthRange
-from libranet.haze.depth_prior import LayoutPrior
-from libranet.haze.regimes import AIRLIGHTS, PAPER_HAZY_PSNR, REGIMES, TIERS
-from libranet.haze.scattering import add_haze, transmission
-from libranet.haze.scenes import SKY_DEPTH, render_clip
+from libranet.scenes import SKY_DEPTH, render_clip
+from libranet.synth.depth import DepthRange
+from libranet.synth.depth_prior import LayoutPrior
+from libranet.synth.regimes import AIRLIGHTS, PAPER_HAZY_PSNR, REGIMES, TIERS
+from libranet.synth.scattering import add_haze, transmission
 from machine import describe_machine
 
 WIDTH, HEIGHT = 480, 270

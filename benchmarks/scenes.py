@@ -14,9 +14,9 @@ from datetime import datetime, timezone
 
 import torch
 
-from libranet.haze.scenes.motion import flow_between
-from libranet.haze.scenes.render import render_view
-from libranet.haze.scenes.world import build_world
+from libranet.scenes.motion import flow_between
+from libranet.scenes.render import render_view
+from libranet.scenes.world import build_world
 
 
 def measure(seed: int, width: int, height: int, frames: int, device: torch.device) -> tuple[float, float, float]:

@@ -26,13 +26,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from libranet.haze.depth import DepthRange
-from libranet.haze.depth_prior import LayoutPrior
-from libranet.haze.regimes import REGIMES
-from libranet.haze.rooms import render_room
-from libranet.haze.scattering import add_haze, transmission
 from libranet.metrics import psnr
 from libranet.models import LiBrANet, load_model
+from libranet.scenes.rooms import render_room
+from libranet.synth.depth import DepthRange
+from libranet.synth.depth_prior import LayoutPrior
+from libranet.synth.regimes import REGIMES
+from libranet.synth.scattering import add_haze, transmission
 
 SMALL, MIDDLE = (480, 270), (640, 360)
 LEAST_SKY = 0.02
@@ -159,7 +159,7 @@ def main() -> None:
     parser.add_argument("--model", type=Path, help="a checkpoint; the package's by default")
     options = parser.parse_args()
     if options.photos and not (options.depth and options.sky):
-        parser.error("--photos needs --depth and --sky; tools/photo_depth.py makes both")
+        parser.error("--photos needs --depth and --sky; research/photo_depth.py makes both")
 
     model = load_model(options.model)
     sources = [pairs(options.pairs)] if options.pairs else []

@@ -18,21 +18,21 @@ import torch
 
 from libranet.cli.frame_size import parse_size
 from libranet.data.arrays import Field, Image, Map, Plane
-from libranet.data.atomic import sha256
 from libranet.data.clip import MODALITIES, Clip, ClipInfo, modality_file
 from libranet.data.exr import encode_exr
+from libranet.data.files import sha256
 from libranet.data.frames import write_image
 from libranet.data.maps import write_map
 from libranet.data.png_bands import encode_png
-from libranet.haze.depth import DepthRange
-from libranet.haze.depth_prior import LayoutPrior
-from libranet.haze.flow import DisFlow, resize_flow
-from libranet.haze.guided_filter import guided_upsample
-from libranet.haze.photo_motion import CameraMove, photo_clip
-from libranet.haze.regimes import REGIMES, Regime
-from libranet.haze.scattering import add_haze, transmission
-from libranet.haze.screening import screen_clip
-from libranet.haze.smoothing import smooth_depth
+from libranet.flow.estimators import DisFlow, resize_flow
+from libranet.synth.depth import DepthRange
+from libranet.synth.depth_prior import LayoutPrior
+from libranet.synth.guided_filter import guided_upsample
+from libranet.synth.photo_motion import CameraMove, photo_clip
+from libranet.synth.regimes import REGIMES, Regime
+from libranet.synth.scattering import add_haze, transmission
+from libranet.synth.screening import screen_clip
+from libranet.synth.smoothing import smooth_depth
 from machine import describe_machine
 
 PROXY = 960
@@ -138,7 +138,7 @@ def main() -> None:
     hazy = np.ascontiguousarray(scatter()[0].permute(1, 2, 0).numpy())
     large_flow = resize_flow(flows[0], width, height).astype(np.float16)
     if arguments.scene:
-        from libranet.haze.scenes import render_clip
+        from libranet.scenes import render_clip
 
         one = Stages(1)
         one.measure(

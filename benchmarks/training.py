@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from libranet.device import pick_device
 from libranet.training.batches import BatchSource, HazeOnTheFly, OneAhead, Share
 from libranet.training.config import LossConfig, PhotoSourceConfig, TrainConfig
 from libranet.training.loop import Trainer
 from libranet.training.photo_bank import Picture, load_bank
 from libranet.training.recipe import load_recipe
-from libranet.training.start import build_source, pick_device
+from libranet.training.start import build_source
 from machine import describe_machine
 
 

@@ -22,11 +22,11 @@ import torch
 from torch import Tensor
 
 from libranet.baselines.dcp import dark_channel_dehaze
-from libranet.haze.photo_motion import CameraMove, photo_clip
-from libranet.haze.regimes import REGIMES, Regime
-from libranet.haze.scattering import add_haze, transmission
 from libranet.metrics import psnr, warp_error
 from libranet.models import LiBrANet, load_model, start_stream, stream_step
+from libranet.synth.photo_motion import CameraMove, photo_clip
+from libranet.synth.regimes import REGIMES, Regime
+from libranet.synth.scattering import add_haze, transmission
 from machine import describe_machine
 from stills import prior_depth, sky_shift
 

@@ -16,9 +16,9 @@ import numpy as np
 from libranet.cli.frame_size import parse_size
 from libranet.engine import DehazeOptions, dehaze_video
 from libranet.engine.preview import write_preview
-from libranet.haze.scattering import add_haze, transmission
-from libranet.haze.scenes import render_clip
 from libranet.models import LiBrANet, load_model, packaged_weights
+from libranet.scenes import render_clip
+from libranet.synth.scattering import add_haze, transmission
 
 SEED = 4
 VISIBILITY = 150.0

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from gpu_sections.timing import random_frames, trained_net
-from libranet.cuda.refiner import Tiles
-from libranet.cuda.step import FusedStep
+from libranet.fused.refiner import Tiles
+from libranet.fused.step import FusedStep
 from libranet.models import LiBrANet, start_stream, stream_step
 
 CASES: list[tuple[int, int, dict[str, Any]]] = [

@@ -10,14 +10,15 @@ from torch import Tensor
 
 from gpu_sections.timing import perturbed_net, random_frames
 from gpu_sections.tune import CONV_TILES, POINT_TILES
-from libranet.cuda.encoders import FusedEncoders
-from libranet.cuda.refiner import Tiles
-from libranet.cuda.support import can_hold_weights
-from libranet.ops import downsample, field_torch, frame_torch, group_norm_torch
-from libranet.ops.conv_triton import ConvTile, conv3x3_out, held_tiles, pack_weight, tile_count
-from libranet.ops.field_triton import apply_field_out
-from libranet.ops.frame_triton import finish_frame_out, read_cells_out
-from libranet.ops.pointwise_triton import (
+from libranet.fused.encoders import FusedEncoders
+from libranet.fused.refiner import Tiles
+from libranet.fused.support import can_hold_weights
+from libranet.kernels.color_field import reference as field_reference
+from libranet.kernels.color_field.triton import apply_field_out
+from libranet.kernels.conv3x3.triton import ConvTile, conv3x3_out, held_tiles, pack_weight, tile_count
+from libranet.kernels.frame_io import reference as frame_reference
+from libranet.kernels.frame_io.triton import finish_frame_out, read_cells_out
+from libranet.kernels.norm_mix.triton import (
     PointTile,
     fold_sums_out,
     normalise_mix_out,
@@ -26,7 +27,9 @@ from libranet.ops.pointwise_triton import (
     structure_sums_out,
     structure_tiles,
 )
-from libranet.ops.residual_norm_triton import residual_norm
+from libranet.kernels.resample.reference import downsample
+from libranet.kernels.residual_norm import reference as norm_reference
+from libranet.kernels.residual_norm.triton import residual_norm
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -50,7 +53,7 @@ def check_conv(tile: ConvTile, cin: int) -> float:
 
 def check_held_conv(cin: int, *, with_sums: bool) -> float:
     """As the refiner uses it: sums without a bias, or a bias without sums."""
-    from libranet.ops.conv_gluon import conv3x3_held_out
+    from libranet.kernels.conv3x3.gluon import conv3x3_held_out
 
     x, weight, bias = _conv_inputs(cin)
     b, h, w, _ = x.shape
@@ -82,7 +85,7 @@ def check_fold() -> float:
     weight, bias = torch.randn(64, device=DEVICE), torch.randn(64, device=DEVICE)
     fold = poison(2, 2, 64, dtype=torch.float32)
     fold_sums_out(sums, weight, bias, fold, count=1500)
-    return error(fold, group_norm_torch.fold_sums(sums, weight, bias, 1500))
+    return error(fold, norm_reference.fold_sums(sums, weight, bias, 1500))
 
 
 def check_point(tile: PointTile | None, *, mixed: bool) -> float:
@@ -96,7 +99,7 @@ def check_point(tile: PointTile | None, *, mixed: bool) -> float:
     if mixed:
         reference = skip.float() + reference @ mix.float().T + mix_bias
     if tile is None:
-        from libranet.ops.pointwise_gluon import normalise_mix_held_out
+        from libranet.kernels.norm_mix.gluon import normalise_mix_held_out
 
         normalise_mix_held_out(raw, fold, wide[..., c:], skip=skip, mix=mix, mix_bias=mix_bias)
         normalise_mix_held_out(raw, fold, skip, skip=skip, mix=mix, mix_bias=mix_bias)
@@ -130,7 +133,7 @@ def check_cells() -> float:
     ring, picked = _ring(21, 75)
     low, cells = poison(2, 3, 21, 75, dtype=torch.float32), poison(2, 21, 75, 64)
     read_cells_out(ring, low, cells, first=2)
-    want_low, want_cells = frame_torch.read_cells(ring[picked])
+    want_low, want_cells = frame_reference.read_cells(ring[picked])
     return max(error(low, want_low), error(cells, want_cells))
 
 
@@ -162,11 +165,11 @@ def check_finish(cut: tuple[int, int] = (32, 4)) -> float:
     delta, strength = torch.randn(2, 3, h, w, device=DEVICE) * 0.1, torch.tensor([0.7], device=DEVICE)
     out = torch.zeros(2, 4 * h, 4 * w, 3, dtype=torch.uint8, device=DEVICE)
     x, weight = torch.randn(2, h, w, 64, device=DEVICE).half(), torch.randn(48, 64, 3, 3, device=DEVICE) * 0.005
-    packed, bias = frame_torch.pack_project(weight, torch.randn(48, device=DEVICE) * 0.05)
+    packed, bias = frame_reference.pack_project(weight, torch.randn(48, device=DEVICE) * 0.05)
     raw = F.conv2d(x.double().permute(0, 3, 1, 2), packed.half().double(), bias.double(), padding=1)
     residual = raw.permute(0, 2, 3, 1).half()
     finish_frame_out(ring, residual.contiguous(), delta, strength, out, first=2, cut=cut)
-    reference = frame_torch.finish_frame(ring[picked], residual, delta, 0.7)
+    reference = frame_reference.finish_frame(ring[picked], residual, delta, 0.7)
     difference = (out.int() - reference.int()).abs()
     assert difference.max() <= 1, f"bytes differ by up to {int(difference.max())}"
     return float(difference.float().mean())
@@ -178,7 +181,7 @@ def check_field() -> float:
     plane, strength = torch.randn(2, 12, 16, 16, device=DEVICE) * 0.3, torch.tensor([0.7], device=DEVICE)
     rows, small, delta = (poison(*s, dtype=torch.float32) for s in ((2, 21, 2, 8, 16, 16), low.shape, low.shape))
     apply_field_out(low, chromatic, plane, strength, rows, small, delta)
-    reference = field_torch.apply_field(low, chromatic, plane, strength=0.7)
+    reference, _ = field_reference.apply_field(low, chromatic, plane, strength=0.7)
     return max(error(small, reference), error(delta, reference - low))
 
 
@@ -186,7 +189,7 @@ def check_group_norm(channels: int, *, gradients: bool) -> float:
     x = torch.randn(3, channels, 33, 31, device=DEVICE).contiguous(memory_format=torch.channels_last)
     weight, bias = torch.randn(channels, device=DEVICE), torch.randn(channels, device=DEVICE)
     leaves = [t.requires_grad_(gradients) for t in (x, weight, bias)]
-    out, reference = (f(*leaves, 8) for f in (residual_norm, group_norm_torch.residual_norm))
+    out, reference = (f(*leaves, 8) for f in (residual_norm, norm_reference.residual_norm))
     if not gradients:
         return error(out, reference)
     upstream = torch.randn_like(x)

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 
 from gpu_sections.timing import SIZES, perturbed_net, random_frames
-from libranet.cuda.host import restore_frames
-from libranet.cuda.refiner import Tiles
-from libranet.cuda.step import FusedStep
+from libranet.fused.host import restore_frames
+from libranet.fused.refiner import Tiles
+from libranet.fused.step import FusedStep
 
 
 def run(*, quick: bool, tiles: Tiles | None = None) -> dict[str, Any]:

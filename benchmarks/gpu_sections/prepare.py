@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from gpu_sections.tune import CONV_TILES, POINT_TILES
-from libranet.ops.conv_triton import ConvTile, conv3x3_out, tile_count
-from libranet.ops.pointwise_triton import PointTile, normalise_mix_out
+from libranet.kernels.conv3x3.triton import ConvTile, conv3x3_out, tile_count
+from libranet.kernels.norm_mix.triton import PointTile, normalise_mix_out
 
 PARTS = 5
 

@@ -7,10 +7,10 @@ from typing import Any
 import torch
 
 from gpu_sections.timing import SIZES, graph_ms, perturbed_net, random_frames
-from libranet.cuda.refiner import Tiles
-from libranet.cuda.step import FusedStep
-from libranet.ops.frame_triton import read_cells_out
-from libranet.ops.pointwise_triton import fold_sums_out
+from libranet.fused.refiner import Tiles
+from libranet.fused.step import FusedStep
+from libranet.kernels.frame_io.triton import read_cells_out
+from libranet.kernels.norm_mix.triton import fold_sums_out
 
 
 def stages_of(step: FusedStep) -> dict[str, Callable[[], object]]:

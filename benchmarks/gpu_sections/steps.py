@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from gpu_sections.timing import SIZES, perturbed_net, random_frames
-from libranet.cuda.refiner import Tiles
-from libranet.cuda.step import FusedStep
+from libranet.fused.refiner import Tiles
+from libranet.fused.step import FusedStep
 from libranet.models import LiBrANet
 
 MODES: dict[str, dict[str, Any]] = {

@@ -11,10 +11,10 @@ from typing import Any
 import torch
 
 from gpu_sections.timing import SIZES, graph_ms
-from libranet.cuda.refiner import Tiles
-from libranet.ops.conv_triton import ConvTile, conv3x3_out, tile_count
-from libranet.ops.frame_triton import finish_frame_out
-from libranet.ops.pointwise_triton import PointTile, normalise_mix_out
+from libranet.fused.refiner import Tiles
+from libranet.kernels.conv3x3.triton import ConvTile, conv3x3_out, tile_count
+from libranet.kernels.frame_io.triton import finish_frame_out
+from libranet.kernels.norm_mix.triton import PointTile, normalise_mix_out
 
 CONV_TILES = [
     ConvTile(3, 64, 32, False, 4, 2),

@@ -7,8 +7,8 @@ import pytest
 
 from clips import Clip, other_packets, read_all, same_pictures, write_clip
 from libranet.cli.main import main
+from libranet.images import Picture, read_image, write_image
 from libranet.models import save_checkpoint
-from libranet.video.images import Picture, read_image, write_image
 
 
 @pytest.fixture

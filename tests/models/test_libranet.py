@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from libranet.errors import InputError
+from libranet.kernels.resample.reference import downsample, upsample
 from libranet.models import LiBrANet, LiBrANetConfig
-from libranet.ops import downsample, upsample
 from tiny_network import TINY, perturb
 
 VARIANTS = {

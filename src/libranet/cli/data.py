@@ -14,9 +14,9 @@ from rich.table import Table
 from libranet.data.clip import Clip
 from libranet.data.dataset import CLIPS_FOLDER, DatasetInfo, find_damage
 from libranet.errors import InputError
-from libranet.haze.regimes import PAPER_HAZY_PSNR
-from libranet.haze.report import write_report
-from libranet.haze.screening import screen_clip
+from libranet.synth.regimes import PAPER_HAZY_PSNR
+from libranet.synth.report import write_report
+from libranet.synth.screening import screen_clip
 
 
 class Action(str, Enum):

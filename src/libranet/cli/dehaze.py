@@ -11,11 +11,11 @@ from rich.markup import escape
 
 from libranet.cli.dehaze_jobs import Job, plan_jobs
 from libranet.cli.dehaze_progress import ProgressBar
+from libranet.device import Precision
 from libranet.engine import DehazeOptions, DehazeReport, dehaze_video, load_network
+from libranet.engine.image_files import dehaze_image, dehaze_sequence, expand_pattern
 from libranet.engine.options import Compare, View
-from libranet.engine.pictures import dehaze_image, dehaze_sequence, expand_pattern
 from libranet.engine.preview import write_preview
-from libranet.engine.step import Precision
 from libranet.engine.stream import dehaze_stream
 from libranet.errors import InputError, LibraNetError
 from libranet.models import LiBrANet

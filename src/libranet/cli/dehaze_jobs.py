@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Literal
 
 from libranet.errors import InputError
+from libranet.images import is_image_name
 from libranet.video.camera import is_camera
 from libranet.video.codecs import is_video_name
-from libranet.video.images import is_image_name
 
 Kind = Literal["video", "image", "sequence", "stream"]
 

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from libranet.cuda.support import why_not_fused
+from libranet.fused.support import why_not_fused
 from libranet.models.checkpoint import packaged_weights, read_checkpoint_info
 from libranet.models.libranet import LiBrANetConfig
 

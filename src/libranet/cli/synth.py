@@ -14,15 +14,15 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from libranet.cli.frame_size import parse_size
 from libranet.data.dataset import DatasetInfo
 from libranet.errors import InputError
-from libranet.haze.depth import DepthEstimator, Meaning
-from libranet.haze.depth_onnx import OnnxDepth
-from libranet.haze.depth_prior import LayoutPrior
-from libranet.haze.depth_transformers import DEPTH_ANYTHING_V2, TransformersDepth
-from libranet.haze.flow import DisFlow, FlowEstimator
-from libranet.haze.flow_raft import RaftFlow
-from libranet.haze.report import write_report
-from libranet.haze.sources import find_sources
-from libranet.haze.synthesize import PRESETS, Outcome, synthesize
+from libranet.flow.estimators import DisFlow, FlowEstimator
+from libranet.flow.torchvision_raft import RaftFlow
+from libranet.synth.depth import DepthEstimator, Meaning
+from libranet.synth.depth_onnx import OnnxDepth
+from libranet.synth.depth_prior import LayoutPrior
+from libranet.synth.depth_transformers import DEPTH_ANYTHING_V2, TransformersDepth
+from libranet.synth.report import write_report
+from libranet.synth.sources import find_sources
+from libranet.synth.synthesize import PRESETS, Outcome, synthesize
 
 
 def synth(

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from libranet.data.arrays import Image, Map
-from libranet.data.atomic import read_json, write_json
+from libranet.data.files import read_json, write_json
 from libranet.data.frames import Box, FrameFiles
 from libranet.data.maps import read_map
 from libranet.errors import InputError

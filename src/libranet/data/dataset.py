@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from libranet.data.atomic import read_json, sha256, write_json
 from libranet.data.clip import CLIP_FILE, MODALITIES, Clip, modality_file
+from libranet.data.files import read_json, sha256, write_json
 from libranet.errors import InputError
 
 DATASET_FORMAT = "libranet-dataset"

@@ -11,8 +11,8 @@ from typing import NamedTuple, Protocol
 import cv2
 import numpy as np
 
+from libranet.atomic import write_atomically
 from libranet.data.arrays import Image
-from libranet.data.atomic import write_atomically
 from libranet.data.png_bands import encode_png, png_size, read_png_rows
 from libranet.errors import InputError, MissingDependencyError
 

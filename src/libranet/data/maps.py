@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from libranet.atomic import write_atomically
 from libranet.data.arrays import Map
-from libranet.data.atomic import write_atomically
 from libranet.data.exr import encode_exr, read_exr_rows
 from libranet.data.frames import Box
 from libranet.errors import InputError

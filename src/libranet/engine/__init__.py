@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING, Any
 
+from libranet.backends import load_network
 from libranet.engine.dehazer import Dehazer
 from libranet.engine.options import DehazeOptions, DehazeReport, OutputError, Progress
-from libranet.engine.step import load_network, make_step, pick_device
 
 if TYPE_CHECKING:
     from libranet.engine.video import dehaze_video
@@ -17,8 +17,6 @@ __all__ = [
     "Progress",
     "dehaze_video",
     "load_network",
-    "make_step",
-    "pick_device",
 ]
 
 

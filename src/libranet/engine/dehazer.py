@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from libranet.engine.step import Precision, load_network, make_step
+from libranet.backends import load_network, make_backend
+from libranet.device import Precision
 from libranet.errors import InputError
 from libranet.models import LiBrANet
 
@@ -44,18 +45,18 @@ class Dehazer:
         """
         network = model if isinstance(model, LiBrANet) else None if model is None else str(model)
         self.network = load_network(network, device=device, precision=precision)
-        self._step = make_step(self.network, strength=strength, live=live)
+        self._backend = make_backend(self.network, strength=strength, live=live)
         self._waiting: deque[tuple[np.ndarray | Tensor, Tensor]] = deque()
 
     def push(self, frame: Picture, *, cut: bool = False) -> list[Picture]:
         """Take one frame and return those that are ready. `cut` marks the first frame of a new shot."""
-        rgb = _to_rgb(frame).to(self._step.device)
+        rgb = _to_rgb(frame).to(self._backend.device)
         self._waiting.append((frame, rgb))
-        return self._return([restored.image for restored in self._step.push(rgb, cut=cut)])
+        return self._return([restored.image for restored in self._backend.push(rgb, cut=cut)])
 
     def flush(self) -> list:
         """The frames still waiting; the next frame begins a new video."""
-        return self._return([restored.image for restored in self._step.flush()])
+        return self._return([restored.image for restored in self._backend.flush()])
 
     def image(self, picture: Picture) -> Picture:
         """Dehaze a single picture that belongs to no video."""

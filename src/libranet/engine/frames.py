@@ -8,8 +8,8 @@ import av
 import torch
 from torch import Tensor
 
+from libranet.backends import Backend, Restored
 from libranet.engine.options import Compare, View
-from libranet.engine.step import Restored, Step
 from libranet.video.color import ColorConverter
 from libranet.video.draw import haze_picture, split_picture
 from libranet.video.frames import SourceFrame
@@ -49,7 +49,7 @@ class FrameRestorer:
 
     def __init__(
         self,
-        step: Step,
+        backend: Backend,
         *,
         pixel_format: str,
         height: int,
@@ -59,14 +59,14 @@ class FrameRestorer:
         compare: Compare | None = None,
         view: View = "result",
     ) -> None:
-        self._step = step
+        self._backend = backend
         self._layout = layout_of(pixel_format)
-        self._converter = ColorConverter(self._layout, tags.color_spec(pixel_format, height), device=step.device)
+        self._converter = ColorConverter(self._layout, tags.color_spec(pixel_format, height), device=backend.device)
         self._target: ColorConverter | None = None
         self._target_tags = target_tags
         if target_format != pixel_format:
             spec = target_tags.color_spec(target_format, height)
-            self._target = ColorConverter(layout_of(target_format), spec, device=step.device)
+            self._target = ColorConverter(layout_of(target_format), spec, device=backend.device)
         self._compare, self._view = compare, view
         self._turns = tags.quarter_turns
         self._waiting: deque[tuple[SourceFrame, _Seen]] = deque()
@@ -77,11 +77,11 @@ class FrameRestorer:
         """Take a frame and return those that are finished."""
         seen = self._see(frame.image)
         self._waiting.append((frame, seen))
-        return [self._finish(restored) for restored in self._step.push(seen.rgb, cut=cut)]
+        return [self._finish(restored) for restored in self._backend.push(seen.rgb, cut=cut)]
 
     def flush(self) -> list[Finished]:
         """Finish the frames still waiting."""
-        return [self._finish(restored) for restored in self._step.flush()]
+        return [self._finish(restored) for restored in self._backend.flush()]
 
     def pack(self, finished: Finished) -> SourceFrame:
         """The frame to be encoded. Once per frame, on any thread: its arrays are used again."""

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from libranet.engine.step import MAX_STRENGTH
+from libranet.backends.interface import MAX_STRENGTH
 from libranet.errors import InputError, LibraNetError
 from libranet.video.codecs import CodecName
 

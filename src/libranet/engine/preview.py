@@ -10,10 +10,10 @@ from libranet.engine.options import DehazeOptions
 from libranet.engine.sinks import writing
 from libranet.engine.video import check_output, make_restorer
 from libranet.errors import InputError
+from libranet.images import Picture, is_image_name, read_image, write_image
 from libranet.models import LiBrANet
 from libranet.video.color import ColorConverter
 from libranet.video.draw import contact_sheet
-from libranet.video.images import Picture, is_image_name, read_image, write_image
 from libranet.video.pixels import layout_of, read_planes
 from libranet.video.reader import open_video
 
@@ -82,7 +82,7 @@ def _moments(source: str | Path, options: DehazeOptions, count: int) -> list[flo
 def _image_pair(
     source: str | Path, network: LiBrANet, options: DehazeOptions
 ) -> list[tuple[np.ndarray, np.ndarray, str]]:
-    from libranet.engine.pictures import restore_pictures
+    from libranet.engine.image_files import restore_pictures
 
     picture = read_image(source)
     restored, _ = next(restore_pictures([picture], network, options))

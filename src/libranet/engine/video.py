@@ -11,12 +11,13 @@ from typing import Any
 
 import av
 
+from libranet.backends import load_network, make_backend
+from libranet.device import Precision
 from libranet.engine.frames import FrameRestorer, frame_step, side_size, target_tags
 from libranet.engine.options import DehazeOptions, DehazeReport, OutputError, Progress
 from libranet.engine.pipeline import PipelineResult, run_pipeline
 from libranet.engine.run_folder import RunFolder, fingerprint_network, fingerprint_source
 from libranet.engine.sinks import SegmentSink, writing
-from libranet.engine.step import Precision, load_network, make_step
 from libranet.errors import InputError
 from libranet.models import LiBrANet
 from libranet.video.encoder import EncoderSettings, choose_codec, encoder_options, pick_pixel_format
@@ -101,7 +102,7 @@ def make_restorer(
     reader: VideoReader, network: LiBrANet, options: DehazeOptions, settings: EncoderSettings | None = None
 ) -> FrameRestorer:
     """The network, dressed for this video's frames."""
-    step = make_step(
+    backend = make_backend(
         network,
         strength=options.strength,
         live=options.live,
@@ -109,7 +110,7 @@ def make_restorer(
         eight_bit=layout_of(reader.pixel_format).bits == 8,
     )
     return FrameRestorer(
-        step,
+        backend,
         pixel_format=reader.pixel_format,
         height=reader.height,
         tags=reader.tags,

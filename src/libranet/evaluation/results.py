@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from libranet.atomic import atomic_file
 from libranet.errors import InputError
-from libranet.whole_file import whole_file
 
 RUN_FILE = "run.json"
 CLIPS_FOLDER = "clips"
@@ -37,7 +37,7 @@ def write_text(path: Path, text: str) -> None:
 def write_bytes(path: Path, data: bytes) -> None:
     """The same for bytes."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(path) as temporary:
+    with atomic_file(path) as temporary:
         temporary.write_bytes(data)
 
 

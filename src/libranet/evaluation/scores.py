@@ -12,13 +12,13 @@ from torch import Tensor
 from libranet.errors import CheckpointError, LibraNetError
 from libranet.evaluation.metric_table import Metric
 from libranet.evaluation.perception_models import Detector, Segmenter, open_detector, open_segmenter
+from libranet.flow.metric_estimators import DisFlow, FlowEstimator, RaftFlow
+from libranet.flow.raft import RaftSmall
 from libranet.metrics.brisque import brisque
 from libranet.metrics.fidelity import psnr, ssim
-from libranet.metrics.flow import DisFlow, FlowEstimator, RaftFlow
 from libranet.metrics.lpips import Lpips
 from libranet.metrics.niqe import niqe
 from libranet.metrics.perception import measure_detections, measure_segmentation
-from libranet.metrics.raft import RaftSmall
 from libranet.metrics.temporal import warp_error
 from libranet.thirdparty import find_model, find_weights, load_weights
 from libranet.thirdparty.cache import explain_absence

@@ -10,9 +10,9 @@ import safetensors
 import safetensors.torch
 import torch
 
+from libranet.atomic import atomic_file
 from libranet.errors import CheckpointError, InputError
 from libranet.models.libranet import LiBrANet, LiBrANetConfig
-from libranet.whole_file import whole_file
 
 FORMAT = "libranet-checkpoint"
 FORMAT_VERSION = 1
@@ -55,7 +55,7 @@ def save_checkpoint(
     }
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(path) as temporary:
+    with atomic_file(path) as temporary:
         safetensors.torch.save_file(tensors, temporary, metadata=metadata)
 
 

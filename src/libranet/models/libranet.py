@@ -8,17 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from libranet.errors import InputError
+from libranet.kernels.color_field.reference import apply_affine, color_transform
+from libranet.kernels.resample.reference import downsample, pad_to_multiple, upsample
 from libranet.models.fields import ChromaticField, TemporalField
 from libranet.models.refiner import Refiner
-from libranet.ops import (
-    apply_affine,
-    cayley,
-    downsample,
-    pad_to_multiple,
-    slice_grid,
-    slice_plane,
-    upsample,
-)
 
 MIN_SIZE = 16
 """Smallest height and width of a frame, in pixels."""
@@ -218,14 +211,8 @@ class LiBrANet(nn.Module):
         reduced = (full[0] // c.scale, full[1] // c.scale)
         low = downsample(carrier, reduced if c.adaptive_slicing else (c.encoder_size, c.encoder_size))
 
-        fused = self.slice_grids(low, grids) * strength  # [B, 12, h, w]
-        algebra, offset = fused[:, :9].unflatten(1, (3, 3)), fused[:, 9:]
-        if c.cayley:
-            matrix, singular = cayley(algebra)
-            singular = singular.sum()
-        else:
-            eye = torch.eye(3, dtype=algebra.dtype, device=algebra.device)
-            matrix, singular = algebra + eye[None, :, :, None, None], torch.zeros((), device=algebra.device)
+        plane = None if grids.temporal is None else grids.temporal[:, :, grids.temporal.shape[2] // 2]
+        matrix, offset, singular = color_transform(low, grids.chromatic, plane, strength=strength, use_cayley=c.cayley)
         small = apply_affine(matrix, offset, low).clamp(0.0, 1.0)
 
         if self.refiner is None:
@@ -237,22 +224,6 @@ class LiBrANet(nn.Module):
             image = upsample(small - low, full).add_(carrier).add_(residual.to(small.dtype), alpha=strength)
         image = image.clamp_(0.0, 1.0)[..., : frame.shape[-2], : frame.shape[-1]].to(frame.dtype)
         return Restoration(image, small, matrix, offset, singular, grids)
-
-    def slice_grids(
-        self,
-        low: Tensor,  # [B, 3, h, w] in [0, 1], the reduced frame: its red and green are the guides
-        grids: Grids,
-    ) -> Tensor:  # [B, 12, h, w], the fused coefficients
-        """c = (c_R + c_G) / 2 + c_t. Adding in the algebra stands for composing the transforms."""
-        parts: list[Tensor] = []
-        if grids.chromatic is not None:
-            red, green = grids.chromatic.unbind(1)
-            guide = low * 2.0 - 1.0
-            parts.append(0.5 * (slice_grid(red, guide[:, 0]) + slice_grid(green, guide[:, 1])))
-        if grids.temporal is not None:
-            centre = grids.temporal[:, :, grids.temporal.shape[2] // 2]
-            parts.append(slice_plane(centre, (low.shape[-2], low.shape[-1])))
-        return torch.stack(parts).sum(0) if len(parts) > 1 else parts[0]
 
     def check_window(self, frames: Tensor) -> None:
         """Refuse what the network cannot restore, in one sentence."""

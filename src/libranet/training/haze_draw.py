@@ -11,8 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from libranet.haze.regimes import REGIMES
-from libranet.haze.scattering import transmission
+from libranet.synth.regimes import REGIMES
+from libranet.synth.scattering import transmission
 from libranet.training.haze_config import HazeConfig
 
 NOISE_CELLS = 9

@@ -16,8 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from libranet.cuda.support import why_not_fused
 from libranet.errors import InputError, LibraNetError
+from libranet.fused.support import why_not_fused
 from libranet.models.checkpoint import load_model, save_checkpoint
 from libranet.models.libranet import LiBrANet
 from libranet.training.batches import Batch, BatchSource, Share
@@ -76,7 +76,7 @@ class Trainer:
         self.predict: Callable[[Tensor], Predicted] = self.model.predict
         self.gradients: Gradients = self._compute_gradients
         if fused:
-            from libranet.cuda import training  # needs Triton
+            from libranet.fused import training  # needs Triton
 
             self.predict = functools.partial(training.predict, self.model)
             self.gradients = GraphedGradients(self._compute_gradients, self.model)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from libranet.errors import InputError
-from libranet.haze.scenes import SKY_DEPTH, render_clip
+from libranet.scenes import SKY_DEPTH, render_clip
 from libranet.training.haze_draw import SKY_LEVEL
 
 PHOTO_SUFFIXES = {".jpg", ".jpeg", ".png", ".webp"}

@@ -2,13 +2,13 @@
 
 import argparse
 import math
-import os
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 
 import torch
 
+from libranet.device import pick_device
 from libranet.errors import InputError, LibraNetError
 from libranet.training.batches import BatchSource, HazeOnTheFly, OneAhead
 from libranet.training.config import PairedSourceConfig, TrainConfig
@@ -40,17 +40,6 @@ def train(
         return run_training(trainer, source, folder=Path(folder), pairs=pairs, resume=resume, seconds=seconds)
     finally:
         leave_processes()
-
-
-def pick_device(name: str) -> torch.device:
-    """A device by name; "auto" is this process's GPU if there is one."""
-    if name != "auto":
-        return torch.device(name)
-    if not torch.cuda.is_available():
-        return torch.device("cpu")
-    index = int(os.environ.get("LOCAL_RANK", "0"))
-    torch.cuda.set_device(index)
-    return torch.device("cuda", index)
 
 
 def build_source(config: TrainConfig, device: torch.device) -> tuple[BatchSource, int]:

@@ -10,11 +10,11 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
+from libranet.atomic import atomic_file
 from libranet.errors import CheckpointError
 from libranet.models.libranet import LiBrANet
 from libranet.training.config import TrainConfig
 from libranet.training.optimiser import Ema
-from libranet.whole_file import whole_file
 
 FORMAT = "libranet-training-state"
 FORMAT_VERSION = 1
@@ -59,7 +59,7 @@ def save_state(
         "scaler": json.dumps(scaler.state_dict()),
         "config": json.dumps(asdict(config)),
     }
-    with whole_file(path) as temporary:
+    with atomic_file(path) as temporary:
         safetensors.torch.save_file({k: v.detach().cpu().contiguous() for k, v in tensors.items()}, temporary, header)
 
 

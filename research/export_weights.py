@@ -1,0 +1,49 @@
+"""From training runs' checkpoints to the file in the package: their mean, half precision, provenance kept.
+
+python research/export_weights.py RUN/best.safetensors [RUN2/best.safetensors ...] \\
+    -o src/libranet/weights/libranet-base.safetensors [--share 1.5 --share 0.5 --share=-1] [--strength 1.06]
+
+A share per checkpoint makes the mean a weighted one; a negative share leads away from its checkpoint.
+"""
+
+import argparse
+from dataclasses import replace
+
+import torch
+
+from libranet.models import LiBrANet, LiBrANetConfig, load_model, read_checkpoint_info, save_checkpoint
+from libranet.models.calibrate import bake_strength
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("checkpoints", nargs="+", help="of one network, the later ones continued from the first")
+    parser.add_argument("-o", "--output", required=True)
+    parser.add_argument("--share", type=float, action="append", help="once per checkpoint, 1 in all; equal by default")
+    parser.add_argument("--strength", type=float, default=1.0)
+    options = parser.parse_args()
+    count = len(options.checkpoints)
+    shares = options.share or [1 / count] * count
+    if len(shares) != count or abs(sum(shares) - 1) > 1e-6:
+        parser.error(f"expected {count} shares, one per checkpoint, that sum to 1, got {shares}")
+    models = [load_model(path) for path in options.checkpoints]
+    states = [model.state_dict() for model in models]
+    mean = {
+        name: sum(share * state[name].float() for share, state in zip(shares, states, strict=True))
+        for name in states[0]
+    }
+    # What only training uses is not the network's: whoever trains on starts from the defaults.
+    usual = LiBrANetConfig()
+    network = LiBrANet(replace(models[0].config, drop_path=usual.drop_path, dropout=usual.dropout)).eval()
+    network.load_state_dict(mean)
+    bake_strength(network, options.strength)
+    provenance = {
+        "mean_of": [read_checkpoint_info(path).provenance for path in options.checkpoints],
+        "shares": shares,
+        "baked_strength": options.strength,
+    }
+    save_checkpoint(network, options.output, provenance=provenance, dtype=torch.float16)
+
+
+if __name__ == "__main__":
+    main()

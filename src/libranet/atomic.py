@@ -1,0 +1,42 @@
+"""Files that appear under their name only when whole."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from libranet.errors import InputError
+
+TEMPORARY_SUFFIX = ".part"
+
+
+@contextmanager
+def atomic_file(path: Path) -> Iterator[Path]:
+    """Yield a temporary file beside `path` to write to; it takes the name when the block ends without an error.
+
+    A kill or a full disk leaves the old file or none, never a part of one.
+    """
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=TEMPORARY_SUFFIX)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all.
+
+    Raises:
+        InputError: The folder or the disk does not take it.
+    """
+    try:
+        with atomic_file(path) as temporary:
+            temporary.write_bytes(content)
+    except OSError as error:
+        raise InputError(f"could not write {path}: {error.strerror or error}") from error

@@ -1,0 +1,101 @@
+"""The fused GPU step as a backend: 8-bit frames through CUDA graphs, one at a time.
+
+Kernels depend on the driver, the compiler and the card. So every new frame size begins with a comparison: a few frames
+through both paths. Where they differ by more than rounding, the plain path does the work and a warning says so.
+"""
+
+import warnings
+from collections import deque
+
+import torch
+from torch import Tensor
+
+from libranet.backends.interface import Restored
+from libranet.backends.plain import PlainBackend
+from libranet.fused.step import FusedStep
+from libranet.models import LiBrANet
+
+TRIAL_FRAMES = 6
+"""Frames compared for a new size: more than a window, so that every buffer is used twice."""
+LARGEST_MEAN, LARGEST = 0.5, 6
+"""What both paths may differ by, in bytes: both compute in float16, each rounding its own way."""
+
+
+def to_bytes(frame: Tensor) -> Tensor:  # [1, 3, H, W] in [0, 1] -> [H, W, 3] uint8
+    return (frame[0] * 255.0).round().clamp(0.0, 255.0).to(torch.uint8).permute(1, 2, 0)
+
+
+def agrees(step: FusedStep, plain: PlainBackend, frame: Tensor) -> bool:
+    """Whether both paths restore a short stream alike. Both are left at the beginning of a stream."""
+    clip = [to_bytes(frame.roll(17 * index, dims=-1).flip(-2) if index % 2 else frame) for index in range(TRIAL_FRAMES)]
+    fused = torch.cat([*(step.push(image[None]).clone() for image in clip), step.drain()])
+    step.reset()
+    restored = [r for image in clip for r in plain.push(image.permute(2, 0, 1)[None] / 255.0)] + plain.flush()
+    difference = (fused.int() - torch.stack([to_bytes(r.image) for r in restored]).int()).abs()
+    return float(difference.float().mean()) <= LARGEST_MEAN and int(difference.max()) <= LARGEST
+
+
+class FusedBackend:
+    """What `PlainBackend` does, by fused kernels.
+
+    Frames are rounded to bytes on the way in; what comes back is the frame itself plus the change in whole bytes, so
+    that no change at all is the frame bit for bit.
+    """
+
+    def __init__(self, network: LiBrANet, *, lookahead: int | None, strength: float) -> None:
+        self.network, self.lookahead, self.strength = network, lookahead, strength
+        self.device = next(network.parameters()).device
+        self._step: FusedStep | None = None  # made for the size of the first frame
+        self._waiting: deque[tuple[Tensor, Tensor]] = deque()
+        self._plain = PlainBackend(network, lookahead=lookahead, strength=strength, want_transmission=False)
+        self._distrusted = False
+
+    def push(self, frame: Tensor, *, cut: bool = False) -> list[Restored]:
+        """Take a frame and return those that became ready."""
+        if self._distrusted:
+            return self._plain.push(frame, cut=cut)
+        size = (frame.shape[-2], frame.shape[-1])
+        ready: list[Restored] = []
+        if cut or (self._step is not None and self._step.size != size):
+            ready = self.flush()
+        if self._step is None or self._step.size != size:
+            self._step = FusedStep(
+                self.network,
+                height=size[0],
+                width=size[1],
+                lookahead=self.lookahead,
+                strength=self.strength,
+                device=self.device,
+            )
+            if not agrees(self._step, self._plain, frame):
+                warnings.warn(
+                    f"the fused kernels disagree with the plain network at {size[1]}x{size[0]} on this machine: "
+                    "the plain path is used; please report the output of `libranet doctor`",
+                    stacklevel=2,
+                )
+                self._distrusted = True
+                return ready + self._plain.push(frame)
+        before = to_bytes(frame)
+        self._waiting.append((frame, before))
+        return ready + self._pack(self._step.push(before[None]))
+
+    def flush(self) -> list[Restored]:
+        """Drain the stream and begin a new one."""
+        if self._distrusted:
+            return self._plain.flush()
+        if self._step is None:
+            return []
+        ready = self._pack(self._step.drain())
+        self._step.reset()
+        return ready
+
+    def _pack(
+        self,
+        restored: Tensor,  # [m, H, W, 3] uint8
+    ) -> list[Restored]:
+        ready = []
+        for after in restored:
+            frame, before = self._waiting.popleft()
+            change = (after.int() - before.int()).permute(2, 0, 1)[None] / 255.0
+            ready.append(Restored((frame + change).clamp(0.0, 1.0), None))
+        return ready

@@ -1,0 +1,261 @@
+"""One step of a stream on the GPU: B new 8-bit frames in, B restored ones out, captured as CUDA graphs.
+
+Frames, chromatic grids and temporal features live in rings on the device; frame i is in slot i modulo the ring's
+length (frames, which are large, have a shorter ring). A step reads and writes slots that are fixed once its place in
+the ring is known, so there is one graph per place. Only the windows' indices change, by the edge rule of
+`models/stream.py` at a stream's two ends; they are a small tensor per place, written when they change.
+
+Latency mode (`batch=1`): a frame's temporal features are needed in the step that brings it, so the encoder runs beside
+the detail stream of the frame being restored. Throughput mode (`overlap=True`): restoring lags one more batch behind,
+so encoders and refiner work on different frames and share no order at all.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from libranet.errors import InputError
+from libranet.fused.encoders import FusedEncoders
+from libranet.fused.plan import StepPlan
+from libranet.fused.refiner import FusedRefiner, RefinerBuffers, Tiles
+from libranet.fused.support import why_not_network
+from libranet.models.libranet import MIN_SIZE, LiBrANet
+
+
+class FusedStep:
+    """Restores a stream of 8-bit frames of one size.
+
+    >>> step = FusedStep(model, height=2160, width=3840)
+    >>> for frame in frames:                    # [H, W, 3] uint8 on the device
+    ...     restored = step.push(frame[None])   # [0 or 1, H, W, 3]
+    >>> rest = step.drain()
+
+    What `push` returns is overwritten by the second push after it.
+    """
+
+    def __init__(
+        self,
+        model: LiBrANet,
+        *,
+        height: int,
+        width: int,
+        batch: int = 1,
+        lookahead: int | None = None,
+        overlap: bool = False,
+        strength: float = 1.0,
+        device: str | torch.device = "cuda",
+        tiles: Tiles | None = None,
+        graphs: bool = True,
+    ) -> None:
+        """`graphs=False` launches kernel by kernel, for profiling and for the interpreter on a CPU."""
+        config = model.config
+        if reason := why_not_network(config):
+            raise InputError(f"{reason}; use the plain path")
+        if min(height, width) < MIN_SIZE:
+            raise InputError(f"expected frames of at least {MIN_SIZE}x{MIN_SIZE} pixels, got {width}x{height}")
+        radius = config.window // 2
+        lookahead = radius if lookahead is None else lookahead
+        if not 0 <= lookahead <= radius:
+            raise InputError(f"expected a look-ahead of 0 to {radius} frames for T={config.window}, got {lookahead}")
+        if batch < 1:
+            raise InputError(f"expected batches of at least one frame, got {batch}")
+        assert model.refiner is not None
+        assert model.chromatic is not None
+        assert model.temporal is not None
+        self.device = torch.device(device)
+        self.size = (height, width)
+        self.plan = StepPlan(batch, lookahead, radius, overlap)
+        self.refiner = FusedRefiner(model.refiner, self.device, tiles)
+        side = config.encoder_size >> len(config.encoder_widths)
+        padded = (height + -height % 4, width + -width % 4)
+        ring = self.plan.ring
+        self.frames = torch.zeros(self.plan.frame_ring, *padded, 3, dtype=torch.uint8, device=self.device)
+        self.encoders = FusedEncoders(
+            model.chromatic,
+            model.temporal,
+            batch=batch,
+            ring=ring,
+            frame_size=padded,
+            size=config.encoder_size,
+            device=self.device,
+        )
+        self.out = torch.zeros(2, batch, *padded, 3, dtype=torch.uint8, device=self.device)
+        self.windows = torch.zeros(ring // batch, batch, config.window, dtype=torch.long, device=self.device)
+        self._written: dict[int, list[list[int]]] = {}
+        self.strength = torch.tensor([strength], dtype=torch.float32, device=self.device)
+        self.buffers = RefinerBuffers(
+            batch,
+            *padded,
+            channels=config.refiner_width,
+            grid=(config.bins, side),
+            device=self.device,
+        )
+
+        self.step = self.count = 0
+        self.ended = False
+        self._cuda = self.device.type == "cuda"
+        # Small kernels before large ones: the encoders' would otherwise wait behind whole convolutions.
+        self._side = [torch.cuda.Stream(self.device, priority=-1) for _ in range(2)] if self._cuda else []
+        self._graphs = self._capture() if graphs and self._cuda else []
+
+    @property
+    def next_frames(self) -> Tensor:  # [B, H', W', 3] uint8
+        """Where the next batch belongs; a decoder or a copy can write here and save one pass over the frame."""
+        first = self.plan.first_in(self.step) % self.plan.frame_ring
+        return self.frames[first : first + self.plan.batch]
+
+    def push(
+        self,
+        frames: Tensor,  # [n, H, W, 3] uint8, n at most B; fewer only for the last batch of a stream
+    ) -> Tensor:  # [m, H, W, 3] uint8, the frames that are ready
+        """Take new frames and return the restored ones that are due."""
+        expected = (*self.size, 3)
+        if frames.dtype != torch.uint8 or frames.shape[1:] != expected or not 1 <= len(frames) <= self.plan.batch:
+            raise InputError(
+                f"expected 1 to {self.plan.batch} uint8 frames [n, {', '.join(map(str, expected))}],"
+                f" got {frames.dtype} {list(frames.shape)}"
+            )
+        height, width = self.size
+        place = self.next_frames[: len(frames)]
+        place[:, :height, :width].copy_(frames, non_blocking=True)
+        pad_frames(place, height, width)
+        return self.advance(len(frames))
+
+    def advance(
+        self,
+        new: int,  # frames already written to `next_frames`, padding included
+    ) -> Tensor:  # [m, H, W, 3] uint8
+        """Run one step. With `new=0` the stream drains."""
+        if self.ended and new:
+            raise InputError("this stream was drained: call reset() before the next one")
+        self.ended = self.ended or new < self.plan.batch
+        self.count += new
+        place = self.plan.first_in(self.step) // self.plan.batch
+        windows = self.plan.windows(self.step, self.count)
+        if self._written.get(place) != windows:
+            self._written[place] = windows
+            self.windows[place].copy_(torch.tensor(windows))
+        if self._graphs:
+            self._graphs[place].replay()
+        else:
+            self._work(place)
+        first, out = self.plan.first_out(self.step), self.out[place % 2]
+        self.step += 1
+        low, high = max(-first, 0), min(self.count - first, self.plan.batch)
+        return out[low : max(high, low), : self.size[0], : self.size[1]]
+
+    def drain(self) -> Tensor:  # [n, H, W, 3] uint8
+        """Restore the frames still waiting. The stream ends."""
+        self.ended = True
+        rest = []
+        while self.plan.first_out(self.step) < self.count:
+            rest.append(self.advance(0).clone())
+        return torch.cat(rest) if rest else self.out[0, :0, : self.size[0], : self.size[1]]
+
+    def reset(self) -> None:
+        """Begin a new stream: after a drain, or at a scene cut."""
+        self.step = self.count = 0
+        self.ended = False
+
+    def set_strength(self, strength: float) -> None:
+        """Scale the correction from the next step on: 0 returns the input."""
+        self.strength.fill_(strength)
+
+    @torch.no_grad()
+    def _work(self, place: int) -> None:
+        """Everything a step does at one place in the ring."""
+        plan, buffers, frames, encoders = self.plan, self.buffers, self.frames, self.encoders
+        slot = place * plan.batch
+        first = (slot - plan.delay) % plan.ring
+        start = self._mark()
+
+        def encode() -> None:
+            encoders.read(frames, slot % plan.frame_ring)
+            encoders.encode(slot)
+
+        def mix() -> None:
+            encoders.mix(self.windows[place])
+
+        def colour() -> None:
+            encoders.colour(slot)
+
+        # The mix comes first where it waits for nothing, so that the colour field is never kept waiting by an encoder.
+        if plan.overlap:
+            mixed = self._beside(0, start, mix)
+            self._beside(0, None, encode)
+            coloured = self._beside(0, None, colour)
+        else:
+            encoded = self._beside(0, start, encode)
+            coloured = self._beside(1, encoded, colour)
+            mixed = self._beside(0, None, mix)
+
+        self.refiner.read_frames(frames, first % plan.frame_ring, buffers)
+        self.refiner.run_detail(buffers)
+        self._wait(mixed)
+        if plan.delay < plan.batch:  # the grids of frames that came with this step
+            self._wait(coloured)
+        self.refiner.run_field(self.chroma_of(first), encoders.plane, self.strength, buffers)
+        self.refiner.run_structure(buffers)
+        self.refiner.run_fusion(buffers)
+        self.refiner.write_frames(frames, first % plan.frame_ring, self.strength, self.out[place % 2], buffers)
+        self._wait(coloured)
+
+    def chroma_of(self, first: int) -> Tensor:  # [B, 2, 12, bins, gh, gw]
+        """Chromatic grids of B frames of the ring."""
+        chroma, end = self.encoders.chroma, first + self.plan.batch
+        if end <= self.plan.ring:
+            return chroma[first:end]
+        return torch.cat([chroma[first:], chroma[: end - self.plan.ring]])
+
+    def _mark(self) -> torch.cuda.Event | None:
+        if not self._cuda:
+            return None
+        event = torch.cuda.Event()
+        event.record()
+        return event
+
+    def _wait(self, event: torch.cuda.Event | None) -> None:
+        if event is not None:
+            torch.cuda.current_stream(self.device).wait_event(event)
+
+    def _beside(self, number: int, after: torch.cuda.Event | None, work: Callable[[], None]) -> torch.cuda.Event | None:
+        """Run on a side stream and return the event of its end; without CUDA, run now."""
+        if not self._cuda:
+            work()
+            return None
+        stream = self._side[number]
+        if after is not None:
+            stream.wait_event(after)
+        with torch.cuda.stream(stream):
+            work()
+            return self._mark()
+
+    def _capture(self) -> list[torch.cuda.CUDAGraph]:
+        graphs: list[torch.cuda.CUDAGraph] = []
+        main = torch.cuda.Stream(self.device)
+        main.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(main):
+            self._work(0)  # compile kernels outside of the capture
+            torch.cuda.synchronize(self.device)
+            pool = None
+            for place in range(self.plan.ring // self.plan.batch):
+                graph = torch.cuda.CUDAGraph()
+                with torch.cuda.graph(graph, pool=pool, stream=main, capture_error_mode="thread_local"):
+                    self._work(place)
+                pool = pool or graph.pool()
+                graphs.append(graph)
+        torch.cuda.current_stream(self.device).wait_stream(main)
+        return graphs
+
+
+def pad_frames(
+    frames: Tensor,  # [n, H', W', 3], the first `height` rows and `width` columns filled; the rest is written
+    height: int,
+    width: int,
+) -> None:
+    """Continue frames by reflection, as `pad_to_multiple` does."""
+    for extra in range(frames.shape[2] - width):
+        frames[:, :height, width + extra] = frames[:, :height, width - 2 - extra]
+    for extra in range(frames.shape[1] - height):
+        frames[:, height + extra] = frames[:, height - 2 - extra]

@@ -1,0 +1,121 @@
+# mypy: disable-error-code="no-untyped-def"
+"""Frames reduced to the encoders' square, antialiased along both axes, in one pass over their bytes.
+
+Both reductions are banded matrices, so a block of 16x16 output pixels needs one patch of the frame: two small matrix
+products per patch, the first along the height, the second along the bytes of a row, which also sorts out colours.
+"""
+
+from dataclasses import dataclass, fields
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from libranet.kernels.frame_io.reference import resize_matrix
+
+BLOCK = 16
+"""Output rows and columns per program."""
+LINES, BYTES = 16, 128
+"""Frame rows, and bytes of a frame row, per step."""
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """Both bands, cut into the blocks that programs read."""
+
+    first_line: Tensor  # [blocks] int32
+    vertical: Tensor  # [blocks, steps, 16, LINES] fp16
+    first_byte: Tensor  # [blocks] int32, multiples of 16
+    horizontal: Tensor  # [blocks, steps, BYTES, 64] fp16; 64 is (column, red green blue nothing)
+
+    def to(self, device: torch.device) -> "Reduction":
+        return Reduction(*(getattr(self, field.name).to(device) for field in fields(self)))
+
+
+@triton.jit(do_not_specialize=["height", "size", "first", "ring"])
+def _input_kernel(
+    frame_ptr,  # [ring, H, row_bytes] uint8
+    first_line_ptr, vertical_ptr, first_byte_ptr, horizontal_ptr,  # as in `Reduction`
+    out_ptr,  # [B, size, size, 4] fp16
+    height, row_bytes, size, first, ring,
+    LINE_STEPS: tl.constexpr, BYTE_STEPS: tl.constexpr,
+    BLOCK: tl.constexpr, LINES: tl.constexpr, BYTES: tl.constexpr,
+):  # fmt: skip
+    across, down, b = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    frame_ptr += ((first + b) % ring).to(tl.int64) * height * row_bytes
+    line0 = tl.load(first_line_ptr + down)
+    byte0 = tl.multiple_of(tl.load(first_byte_ptr + across), 16)
+    i, line, k, n = tl.arange(0, BLOCK), tl.arange(0, LINES), tl.arange(0, BYTES), tl.arange(0, 4 * BLOCK)
+    acc = tl.zeros((BLOCK, 4 * BLOCK), tl.float32)
+    for byte_step in range(BYTE_STEPS):
+        column = byte0 + byte_step * BYTES + k
+        rows = tl.zeros((BLOCK, BYTES), tl.float32)
+        for line_step in tl.static_range(LINE_STEPS):
+            y = line0 + line_step * LINES + line
+            weight = tl.load(
+                vertical_ptr + ((down * LINE_STEPS + line_step) * BLOCK + i[:, None]) * LINES + line[None, :]
+            )
+            inside = (y < height)[:, None] & (column < row_bytes)[None, :]
+            patch = tl.load(frame_ptr + y[:, None] * row_bytes + column[None, :], mask=inside, other=0)
+            rows = tl.dot(weight, patch.to(tl.float16), rows)
+        weight = tl.load(
+            horizontal_ptr + ((across * BYTE_STEPS + byte_step) * BYTES + k[:, None]) * (4 * BLOCK) + n[None, :]
+        )
+        acc = tl.dot((rows * (1.0 / 255.0)).to(tl.float16), weight, acc)
+    row, place = down * BLOCK + i[:, None], across * BLOCK * 4 + n[None, :]
+    value = tl.minimum(tl.maximum(acc * 2.0 - 1.0, -1.0), 1.0)
+    value = tl.where(n[None, :] % 4 < 3, value, 0.0)
+    inside = (row < size) & (place < size * 4)
+    tl.store(out_ptr + (b * size + row) * size * 4 + place, value.to(tl.float16), mask=inside)
+
+
+def make_reduction(height: int, width: int, size: int) -> Reduction:
+    """The bands that take frames of one size to a square."""
+    down, across = resize_matrix(height, size), resize_matrix(width, size)
+    by_byte = torch.zeros(width, 3, size, 4)
+    for colour in range(3):
+        by_byte[:, colour, :, colour] = across
+    first_line, vertical = _blocks(down, BLOCK, LINES, align=1)
+    first_byte, horizontal = _blocks(by_byte.view(3 * width, 4 * size), 4 * BLOCK, BYTES, align=16)
+    return Reduction(first_line, vertical.transpose(2, 3).contiguous(), first_byte, horizontal)
+
+
+def _blocks(
+    matrix: Tensor,  # [size in, size out]
+    block: int,
+    step: int,
+    *,
+    align: int,
+) -> tuple[Tensor, Tensor]:  # [blocks] int32; [blocks, steps, step, block] fp16
+    """Where each block of outputs begins to read, and its weights from there on."""
+    spans = []
+    for columns in matrix.split(block, dim=1):
+        used = (columns != 0).any(1).nonzero()[:, 0]
+        spans.append((int(used[0]) // align * align, int(used[-1]) + 1))
+    steps = max(-(-(end - start) // step) for start, end in spans)
+    weights = torch.zeros(len(spans), steps * step, block)
+    for number, (start, end) in enumerate(spans):
+        part = matrix[start:end, number * block : (number + 1) * block]
+        weights[number, : end - start, : part.shape[1]] = part
+    return torch.tensor([start for start, _ in spans], dtype=torch.int32), weights.unflatten(1, (steps, step)).half()
+
+
+def reduce_frames_out(
+    frames: Tensor,  # [ring, H, W, 3] uint8
+    reduction: Reduction,
+    out: Tensor,  # [B, size, size, 4] fp16 in [-1, 1], written; the fourth channel is zero
+    *,
+    first: int = 0,
+) -> None:
+    """Reduce B frames of a ring to the encoders' square."""
+    ring, height, width, _ = frames.shape
+    b, size = out.shape[:2]
+    steps = reduction.vertical.shape[1]
+    _input_kernel[(triton.cdiv(size, BLOCK), triton.cdiv(size, BLOCK), b)](
+        frames, reduction.first_line, reduction.vertical, reduction.first_byte, reduction.horizontal, out,
+        height, 3 * width, size, first, ring,
+        LINE_STEPS=steps, BYTE_STEPS=reduction.horizontal.shape[1],
+        BLOCK=BLOCK, LINES=LINES, BYTES=BYTES, num_warps=4,
+        num_stages=2 if steps <= 32 else 1,  # all steps of a patch are fetched ahead, and must fit
+    )  # fmt: skip

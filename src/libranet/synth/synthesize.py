@@ -1,0 +1,258 @@
+"""A whole data set: plan the clips, make them in parallel, keep what works, say what does not."""
+
+import dataclasses
+import re
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from libranet.data.clip import CLIP_FILE, ClipInfo
+from libranet.data.dataset import CLIPS_FOLDER, DATASET_FILE, DatasetInfo
+from libranet.errors import InputError, LibraNetError
+from libranet.flow.estimators import FlowEstimator
+from libranet.synth.depth import DepthEstimator
+from libranet.synth.make_clip import ClipTask, make_clip
+from libranet.synth.regimes import REGIMES, assign_regimes
+from libranet.synth.sources import ClipSource
+
+WORK_FOLDER = ".work"
+TEST_SHARE = 0.2
+
+
+@dataclass(frozen=True)
+class SynthConfig:
+    """What a data set is made like. `PRESETS` holds the two usual ones."""
+
+    preset: str
+    frames: int
+    """Frames per clip; a shorter source gives what it has."""
+    size: tuple[int, int]
+    """Width and height at most; a source is reduced to it, never enlarged."""
+    proxy: int
+    """Width at which depth and flow are estimated."""
+    scenes: int
+    """How many clips the source `procedural` gives."""
+    fps: float = 5.0
+    seed: int = 0
+    angstrom: float = 0.0
+    """Wavelength dependence of the scattering; 0 for the same beta in all channels, as in the paper."""
+    noise: float = 0.0
+    """Standard deviation of sensor noise on the hazy frames, in 0 .. 1; 0 as in the paper."""
+
+    def __post_init__(self) -> None:
+        if self.frames < 2:
+            raise InputError(f"expected at least 2 frames per clip, got {self.frames}")
+        if min(self.size) < 64:
+            raise InputError(f"expected clips of at least 64x64, got {self.size[0]}x{self.size[1]}")
+        if self.seed < 0 or self.scenes < 1 or self.fps <= 0 or self.proxy < 64:
+            raise InputError(f"expected a seed from 0, scenes, fps above 0 and a proxy from 64, got {self}")
+        if not 0.0 <= self.noise < 0.5 or not 0.0 <= self.angstrom <= 4.0:
+            raise InputError(f"expected noise in 0..0.5 and angstrom in 0..4, got {self.noise} and {self.angstrom}")
+
+
+PRESETS: dict[Literal["uhv4k", "mini"], SynthConfig] = {
+    "uhv4k": SynthConfig("uhv4k", frames=25, size=(3840, 2160), proxy=960, scenes=100),
+    "mini": SynthConfig("mini", frames=10, size=(960, 540), proxy=480, scenes=8),
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One clip made, found already made, or failed."""
+
+    name: str
+    info: ClipInfo | None
+    error: str | None = None
+
+
+ProgressHook = Callable[[str, str, int, int], None]
+"""Called from worker threads with clip name, stage, steps done, steps in all."""
+
+
+def synthesize(
+    sources: Sequence[ClipSource],
+    folder: str | Path,
+    config: SynthConfig,
+    *,
+    depth: Callable[[int], DepthEstimator],
+    flow: FlowEstimator,
+    workers: int = 1,
+    progress: ProgressHook = lambda name, stage, done, total: None,
+    finished: Callable[[Outcome], None] = lambda outcome: None,
+) -> DatasetInfo:
+    """Make or complete the data set in `folder`. `depth` gives the estimator for a clip's seed.
+
+    A source that fails is recorded with its reason and the others go on. The same sources and configuration always
+    give the same files; another configuration in the same folder is refused.
+    """
+    if workers < 1:
+        raise InputError(f"expected at least one worker, got {workers}")
+    folder = Path(folder)
+    tasks = plan(sources, config, depth, flow)
+    info = DatasetInfo(
+        generator=_generator(tasks, config, flow), regimes=tuple(map(dataclasses.asdict, REGIMES)), split={}
+    )
+    with _sole_owner(folder):
+        _begin(folder, info)
+        outcomes = _run(tasks, folder, workers, progress, finished)
+        made = {outcome.name: outcome.info for outcome in outcomes if outcome.info}
+        flagged = {
+            name: tuple(check.name for check in clip.checks if not check.passed)
+            for name, clip in made.items()
+            if not clip.accepted
+        }
+        accepted = set(made) - set(flagged)
+        info = dataclasses.replace(
+            info,
+            split={
+                part: tuple(name for name in names if name in accepted)
+                for part, names in _split([task.name for task in tasks], config.seed).items()
+            },
+            flagged=dict(sorted(flagged.items())),
+            failures=dict(sorted((outcome.name, outcome.error) for outcome in outcomes if outcome.error)),
+            complete=True,
+        )
+        info.save(folder)
+    return info
+
+
+def plan(
+    sources: Sequence[ClipSource], config: SynthConfig, depth: Callable[[int], DepthEstimator], flow: FlowEstimator
+) -> list[ClipTask]:
+    """Fix name, regime and seed of every clip before the first one is made."""
+    if not sources:
+        raise InputError("expected at least one source, got none")
+    regimes = assign_regimes(len(sources), config.seed)
+    tasks = []
+    for index, (source, regime) in enumerate(zip(sources, regimes, strict=True)):
+        seed = config.seed * 1_000_003 + index
+        slug = re.sub(r"[^a-z0-9]+", "-", Path(source.name).stem.lower()).strip("-")[:40]
+        tasks.append(
+            ClipTask(
+                name=f"{index:04d}-{slug or 'clip'}",
+                source=source,
+                regime=regime,
+                seed=seed,
+                frames=config.frames,
+                fps=config.fps,
+                size=config.size,
+                proxy=config.proxy,
+                angstrom=config.angstrom,
+                noise=config.noise,
+                depth=depth(seed),
+                flow=flow,
+            )
+        )
+    return tasks
+
+
+def _run(
+    tasks: list[ClipTask],
+    folder: Path,
+    workers: int,
+    progress: ProgressHook,
+    finished: Callable[[Outcome], None],
+) -> list[Outcome]:
+    """Make the clips in threads: decoding, compression and tensor work all leave the interpreter's lock."""
+
+    def make(task: ClipTask) -> Outcome:
+        final = folder / CLIPS_FOLDER / task.name
+        if (final / CLIP_FILE).is_file():
+            return Outcome(task.name, ClipInfo.load(final))
+        work = folder / WORK_FOLDER / task.name
+        try:
+            return Outcome(task.name, make_clip(task, work, final, lambda *step: progress(task.name, *step)))
+        except (LibraNetError, OSError) as error:
+            # A source that fails gives its space back: on a full disk the other clips may need it.
+            shutil.rmtree(work, ignore_errors=True)
+            return Outcome(task.name, None, f"{task.source.name}: {error}")
+
+    outcomes = []
+    with ThreadPoolExecutor(workers) as pool:
+        futures = [pool.submit(make, task) for task in tasks]
+        try:
+            for future in as_completed(futures):
+                outcomes.append(future.result())
+                finished(outcomes[-1])
+        except BaseException:
+            for future in futures:
+                future.cancel()
+            raise
+    return outcomes
+
+
+def _begin(folder: Path, info: DatasetInfo) -> None:
+    """Write the first dataset.json, or check that the one there was made the same way."""
+    if not (folder / DATASET_FILE).is_file():
+        info.save(folder)
+        return
+    before = DatasetInfo.load(folder)
+    changed = sorted(
+        key
+        for key in info.generator.keys() | before.generator.keys()
+        if info.generator.get(key) != before.generator.get(key)
+    )
+    if changed or list(before.regimes) != _as_json(info.regimes):
+        raise InputError(
+            f"expected the options that {folder} was made with, got other values for "
+            f"{', '.join(changed) or 'the regime table'}; choose another folder"
+        )
+
+
+def _generator(tasks: list[ClipTask], config: SynthConfig, flow: FlowEstimator) -> dict[str, Any]:
+    import libranet
+
+    return {
+        "tool": "libranet synth",
+        "tool_version": libranet.__version__,
+        **_as_json(dataclasses.asdict(config)),
+        "depth": sorted({task.depth.name for task in tasks}),
+        "flow": flow.name,
+        "sources": [task.name for task in tasks],
+    }
+
+
+def _split(names: list[str], seed: int) -> dict[str, tuple[str, ...]]:
+    """80/20 by clip, drawn from the seed; two clips or more always give a test clip."""
+    order = np.random.default_rng((seed, 80)).permutation(len(names))
+    count = max(round(TEST_SHARE * len(names)), 1 if len(names) > 1 else 0)
+    test = {names[i] for i in order[:count]}
+    return {
+        "train": tuple(name for name in names if name not in test),
+        "test": tuple(name for name in names if name in test),
+    }
+
+
+def _as_json(value: Any) -> Any:
+    """What the value is after a trip through JSON: tuples as lists."""
+    if isinstance(value, dict):
+        return {key: _as_json(entry) for key, entry in value.items()}
+    return [_as_json(entry) for entry in value] if isinstance(value, (list, tuple)) else value
+
+
+@contextmanager
+def _sole_owner(folder: Path) -> Iterator[None]:
+    """Hold the folder's lock, which the system drops when the process dies in whatever way."""
+    work = folder / WORK_FOLDER
+    try:
+        work.mkdir(parents=True, exist_ok=True)
+        lock = (work / "lock").open("w")
+    except OSError as error:
+        raise InputError(f"could not write to {folder}: {error.strerror or error}") from error
+    with lock:
+        try:
+            import fcntl
+        except ImportError:  # Windows has no such lock: there two runs in one folder are the user's own care
+            yield
+            return
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise InputError(f"another run is working in {folder}; wait for it or stop it") from error
+        yield

@@ -1,0 +1,111 @@
+"""The fused step against the plain stream, frame by frame, both ends of the stream included."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from libranet.errors import InputError
+from libranet.models import LiBrANet, LiBrANetConfig, start_stream, stream_step
+
+CONFIG = LiBrANetConfig(
+    window=3,
+    encoder_size=16,
+    encoder_widths=(8, 16),
+    encoder_blocks=1,
+    head_hidden=8,
+    attention_heads=2,
+    refiner_width=16,
+)
+
+
+def make_net(config: LiBrANetConfig) -> LiBrANet:
+    """A small network whose heads are not zero."""
+    torch.manual_seed(0)
+    net = LiBrANet(config).eval()
+    with torch.no_grad():
+        for name, parameter in net.named_parameters():
+            if "project" in name:
+                parameter.normal_(0.0, 0.05)
+    return net
+
+
+@pytest.fixture(scope="module")
+def net() -> LiBrANet:
+    return make_net(CONFIG)
+
+
+def plain_stream(net: LiBrANet, clip: torch.Tensor, lookahead: int | None) -> torch.Tensor:  # [N, H, W, 3] uint8
+    state, images = start_stream(net, lookahead=lookahead), []
+    for frame in clip:
+        image, state = stream_step(net, frame.permute(2, 0, 1)[None] / 255.0, state)
+        images += [] if image is None else [image]
+    while state.waiting:
+        image, state = stream_step(net, None, state)
+        images += [] if image is None else [image]
+    return (torch.cat(images) * 255.0 + 0.5).to(torch.uint8).permute(0, 2, 3, 1)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param({}, id="latency", marks=pytest.mark.slow),
+        pytest.param({"lookahead": 0}, id="live", marks=pytest.mark.slow),
+        pytest.param({"batch": 2, "overlap": True}, id="throughput"),
+    ],
+)
+def test_matches_the_plain_stream(device: str, net: LiBrANet, settings: dict[str, Any]) -> None:
+    from libranet.fused.refiner import Tiles
+    from libranet.fused.step import FusedStep
+    from libranet.kernels.conv3x3.triton import ConvTile
+
+    clip = torch.randint(0, 256, (3, 17, 18, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
+    tile = ConvTile(4, 16, 16)
+    step = FusedStep(net, height=17, width=18, device=device, tiles=Tiles(tile, tile, tile, tile), **settings)
+    batch = step.plan.batch
+
+    got = [step.push(clip[i : i + batch].to(device)).clone() for i in range(0, len(clip), batch)]
+    result = torch.cat([*got, step.drain()]).cpu()
+
+    want = plain_stream(net, clip, settings.get("lookahead"))
+    assert result.shape == want.shape
+    difference = (result.int() - want.int()).abs()
+    assert difference.max() <= 2
+    assert difference.float().mean() <= 0.2
+    assert (want.int() - clip.int()).abs().float().mean() > 3  # the network does something to compare
+    with pytest.raises(InputError, match="drained"):
+        step.advance(1)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("size", [(17, 18), (144, 531)], ids=str)
+def test_width_64_matches_the_plain_stream(size: tuple[int, int]) -> None:
+    """On Hopper, this is the network whose kernels hold their weights."""
+    from libranet.fused.step import FusedStep
+
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    net = make_net(replace(CONFIG, refiner_width=64)).cuda()
+    clip = torch.randint(0, 256, (3, *size, 3), dtype=torch.uint8, device="cuda")
+    step = FusedStep(net, height=size[0], width=size[1], batch=2, overlap=True)
+
+    result = torch.cat([step.push(clip[:2]).clone(), step.push(clip[2:]).clone(), step.drain()])
+
+    difference = (result.int() - plain_stream(net, clip, None).int()).abs()
+    assert difference.max() <= 2
+    assert difference.float().mean() <= 0.2
+
+
+def test_refuses_what_it_cannot_do(device: str, net: LiBrANet) -> None:
+    from libranet.fused.step import FusedStep
+
+    with pytest.raises(InputError, match="at least 16x16"):
+        FusedStep(net, height=8, width=64, device=device)
+    with pytest.raises(InputError, match="look-ahead of 0 to 1"):
+        FusedStep(net, height=16, width=16, lookahead=2, device=device)
+    with pytest.raises(InputError, match="no refiner"):
+        FusedStep(LiBrANet(LiBrANetConfig(refiner=False)), height=16, width=16, device=device)
+    step = FusedStep(net, height=16, width=16, device=device, graphs=False)
+    with pytest.raises(InputError, match="uint8 frames"):
+        step.push(torch.zeros(1, 16, 16, 3, device=device))

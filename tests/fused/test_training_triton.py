@@ -1,0 +1,57 @@
+"""The training pass on kernels: the same network, gradients included."""
+
+import copy
+
+import pytest
+import torch
+
+from libranet.losses.lie import lie_regulariser
+from libranet.models import LiBrANet, LiBrANetConfig
+from tiny_network import perturb
+
+CONFIG = LiBrANetConfig(
+    window=3,
+    encoder_size=16,
+    encoder_widths=(8, 16),
+    encoder_blocks=1,
+    head_hidden=8,
+    attention_heads=2,
+    refiner_width=16,
+    drop_path=0.0,
+    dropout=0.0,
+)
+
+
+@pytest.mark.usefixtures("exact_convolutions")
+@pytest.mark.parametrize("still", [False, True])
+def test_same_output_and_gradients(device: str, still: bool) -> None:
+    from libranet.fused.training import predict
+
+    torch.manual_seed(0)
+    plain = perturb(LiBrANet(CONFIG)).to(device).train()
+    fused = copy.deepcopy(plain)
+    frames = torch.rand(2, 3, 3, 18, 20, device=device)  # 18 is no multiple of the scale
+    if still:
+        frames = frames[:, :1].expand(-1, 3, -1, -1, -1)
+    clear = torch.rand(2, 3, 18, 20, device=device)
+    images, gradients = [], []
+    for net, prediction in ((plain, plain.predict(frames)), (fused, predict(fused, frames))):
+        images.append(prediction.image)
+        loss = (prediction.image - clear).square().mean() + lie_regulariser(prediction.grids).total
+        loss.backward()
+        gradients.append({name: parameter.grad for name, parameter in net.named_parameters()})
+    torch.testing.assert_close(images[1], images[0], atol=2e-4, rtol=1e-3)
+    for name, ours in gradients[1].items():
+        largest = float(gradients[0][name].abs().max())
+        torch.testing.assert_close(ours, gradients[0][name], atol=2e-3 * largest, rtol=5e-3, msg=name)
+
+
+def test_branches_are_dropped_for_whole_samples(device: str) -> None:
+    from libranet.fused.training import _draw_keep
+    from libranet.models.encoder import StochasticDepth
+
+    drop = StochasticDepth(0.25)
+    keep = _draw_keep(drop.train(), 400, torch.device(device))
+    assert set(keep.tolist()) == {0.0, float(torch.tensor(1 / 0.75))}
+    assert 0.6 < float((keep > 0).float().mean()) < 0.9
+    assert torch.equal(_draw_keep(drop.eval(), 3, torch.device(device)), torch.ones(3, device=device))

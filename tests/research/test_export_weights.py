@@ -1,0 +1,54 @@
+"""The tool that makes the package's weights: a mean of checkpoints, weighted where it is told to."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from libranet.models import LiBrANet, load_model, read_checkpoint_info, save_checkpoint
+from tiny_network import TINY, perturb
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def export(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "research"))
+    import export_weights
+
+    def call(*arguments: object) -> None:
+        monkeypatch.setattr(sys, "argv", ["export_weights.py", *map(str, arguments)])
+        export_weights.main()
+
+    yield call
+    sys.modules.pop("export_weights", None)
+
+
+@pytest.fixture
+def runs(tmp_path) -> list[Path]:
+    paths = [tmp_path / f"{seed}.safetensors" for seed in range(3)]
+    for seed, path in enumerate(paths):
+        save_checkpoint(perturb(LiBrANet(TINY), seed=seed), path)
+    return paths
+
+
+@pytest.mark.parametrize("shares", [None, [1.5, 0.5, -1.0]])
+def test_the_file_is_the_weighted_mean_and_says_so(export, runs, tmp_path, shares) -> None:
+    out = tmp_path / "mean.safetensors"
+    export(*runs, "-o", out, *(f"--share={share}" for share in shares or []))
+    shares = shares or [1 / 3] * 3
+    states = [load_model(path).state_dict() for path in runs]
+    for name, value in load_model(out).state_dict().items():
+        expected = sum(share * state[name] for share, state in zip(shares, states, strict=True))
+        torch.testing.assert_close(value, expected.half().float(), atol=1e-4, rtol=1e-3)
+    assert read_checkpoint_info(out).provenance["shares"] == shares
+
+
+@pytest.mark.parametrize("shares", [[1.0], [1.0, 1.0, 1.0]])
+def test_shares_that_do_not_fit_are_refused_and_nothing_is_written(export, runs, tmp_path, shares, capsys) -> None:
+    out = tmp_path / "mean.safetensors"
+    with pytest.raises(SystemExit):
+        export(*runs, "-o", out, *(f"--share={share}" for share in shares))
+    assert "one per checkpoint, that sum to 1" in capsys.readouterr().err
+    assert not out.exists()

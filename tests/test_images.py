@@ -1,0 +1,60 @@
+import numpy as np
+import pytest
+
+from libranet.errors import InputError
+from libranet.images import Picture, read_image, write_image
+
+
+def noise(channels: int, dtype) -> np.ndarray:
+    return np.random.default_rng(0).integers(0, np.iinfo(dtype).max + 1, (20, 30, channels), dtype=dtype)
+
+
+@pytest.mark.parametrize("suffix", [".png", ".tif"])
+@pytest.mark.parametrize(
+    ("channels", "dtype"), [(1, np.uint8), (3, np.uint8), (4, np.uint8), (3, np.uint16), (4, np.uint16)]
+)
+def test_lossless_files_hold_the_samples(tmp_path, suffix, channels, dtype):
+    samples = noise(channels, dtype)
+    write_image(tmp_path / f"a{suffix}", Picture(samples))
+    assert np.array_equal(read_image(tmp_path / f"a{suffix}").samples, samples)
+
+
+def test_red_is_red(tmp_path):
+    red = np.zeros((20, 20, 3), np.uint8)
+    red[..., 0] = 255
+    write_image(tmp_path / "a.png", Picture(red))
+    import cv2
+
+    assert cv2.imread(str(tmp_path / "a.png"))[0, 0].tolist() == [0, 0, 255]
+
+
+def test_metadata_survives(tmp_path):
+    import cv2
+
+    if not hasattr(cv2, "imencodeWithMetadata"):
+        pytest.skip("this OpenCV does not read or write metadata")
+    exif = np.frombuffer(
+        b"MM\x00*\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00\x06\x00\x00\x00\x00\x00\x00", np.uint8
+    )
+    for suffix in (".jpg", ".png"):
+        picture = Picture(noise(3, np.uint8), (cv2.IMAGE_METADATA_EXIF,), [exif])
+        write_image(tmp_path / f"a{suffix}", picture)
+        back = read_image(tmp_path / f"a{suffix}")
+        assert back.metadata_types == (cv2.IMAGE_METADATA_EXIF,)
+        assert np.array_equal(np.asarray(back.metadata[0]).ravel()[: exif.size], exif)
+        assert back.samples.shape == (20, 30, 3)  # the orientation is kept as a note, not applied
+
+
+def test_mistakes(tmp_path):
+    with pytest.raises(InputError, match="16"):
+        write_image(tmp_path / "a.jpg", Picture(noise(3, np.uint16)))
+    with pytest.raises(InputError, match="cannot write a picture"):
+        write_image(tmp_path / "a.mp4", Picture(noise(3, np.uint8)))
+    (tmp_path / "b.png").write_text("no picture")
+    with pytest.raises(InputError, match="not an 8 or 16 bit picture"):
+        read_image(tmp_path / "b.png")
+    (tmp_path / "c.png").touch()
+    with pytest.raises(InputError, match="0 bytes"):
+        read_image(tmp_path / "c.png")
+    with pytest.raises(InputError, match="there is no file"):
+        read_image(tmp_path / "d.png")
