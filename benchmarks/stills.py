@@ -28,7 +28,7 @@ from torch import Tensor
 
 from libranet.metrics import psnr
 from libranet.models import LiBrANet, load_model
-from libranet.scenes.rooms import render_room
+from libranet.scenes import render_room
 from libranet.synth.depth import DepthRange
 from libranet.synth.depth_prior import LayoutPrior
 from libranet.synth.regimes import REGIMES

@@ -1,5 +1,9 @@
-"""Procedural outdoor scenes with camera motion, exact depth and exact flow: a clean source that needs no download."""
+"""Procedural scenes with exact geometry: outdoor clips (`render_clip`) and furnished rooms (`render_room`).
 
+Nothing is downloaded, and the same seed always gives the same result. These five names are all that other packages use.
+"""
+
+import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -9,7 +13,11 @@ from torch import Tensor
 from libranet.errors import InputError
 from libranet.scenes.motion import flow_between
 from libranet.scenes.render import exposed, render_view
+from libranet.scenes.rooms.plan import draw_plan
+from libranet.scenes.rooms.render import Renderer
 from libranet.scenes.world import build_world
+
+__all__ = ["SKY_DEPTH", "RoomImage", "SceneFrame", "render_clip", "render_room"]
 
 SKY_DEPTH: float = 10_000.0
 """Metres that stand for the sky in `SceneFrame.depth`; nothing else reaches as far."""
@@ -18,12 +26,20 @@ _MIN_SIZE = 16
 
 @dataclass(frozen=True)
 class SceneFrame:
-    """One rendered frame and what is known exactly about it."""
+    """One frame of an outdoor clip with its exact geometry."""
 
     image: Tensor  # [3, H, W] float32 in [0, 1], display values, clear weather
     depth: Tensor  # [H, W] float32, metres along the ray; sky pixels hold SKY_DEPTH
     flow: Tensor  # [2, H, W] float32, forward flow (dx, dy) in pixels to the next frame of the clip
     occluded: Tensor  # [H, W] bool, True where the pixel's point is hidden or outside in the next frame
+
+
+@dataclass(frozen=True)
+class RoomImage:
+    """One image of a room with its exact depth."""
+
+    image: Tensor  # [3, H, W] float32 in [0, 1], display values, clear air
+    depth: Tensor  # [H, W] float32, metres along the ray
 
 
 def render_clip(
@@ -35,19 +51,54 @@ def render_clip(
     fps: float = 5.0,
     device: str | torch.device = "cpu",
 ) -> Iterator[SceneFrame]:
-    """Yield the frames of the clip that `seed` stands for; the same seed always gives the same clip.
+    """Render an outdoor clip, frame by frame.
 
-    The scene depends on the seed alone, so that one seed can be rendered at several sizes and frame rates.
+    Args:
+        seed: Decides the scene and the camera path, whatever the size and the frame rate.
+        frames: Number of frames.
+        width: Pixels, at least 16.
+        height: Pixels, at least 16.
+        fps: Frames per second of the camera's path.
+        device: Where to render; the result stays there.
+
+    Returns:
+        An iterator that renders each frame when it is asked for.
+
+    Raises:
+        InputError: An argument is out of range.
     """
     if frames < 1:
         raise InputError(f"a clip needs at least 1 frame, got frames={frames}")
-    if min(width, height) < _MIN_SIZE:
-        raise InputError(f"a scene needs at least {_MIN_SIZE}x{_MIN_SIZE} pixels, got {width}x{height}")
     if not 0 < fps < float("inf"):
         raise InputError(f"the frame rate must be a positive number, got fps={fps}")
+    _check("a scene", seed, width, height)
+    return _frames(seed, frames, (width, height), fps, torch.device(device))
+
+
+@torch.no_grad()
+def render_room(seed: int, *, width: int, height: int, device: str | torch.device = "cpu") -> RoomImage:
+    """Render one image of a furnished room.
+
+    Args:
+        seed: Decides the room and the view, whatever the size.
+        width: Pixels, at least 16.
+        height: Pixels, at least 16.
+        device: Where to render; the result stays there.
+
+    Raises:
+        InputError: An argument is out of range.
+    """
+    _check("a room", seed, width, height)
+    rng = random.Random(seed)
+    image, depth = Renderer(draw_plan(rng), rng, torch.device(device)).image(width, height)
+    return RoomImage(image, depth)
+
+
+def _check(what: str, seed: int, width: int, height: int) -> None:
+    if min(width, height) < _MIN_SIZE:
+        raise InputError(f"{what} needs at least {_MIN_SIZE}x{_MIN_SIZE} pixels, got {width}x{height}")
     if seed < 0:
         raise InputError(f"a seed must not be negative, got seed={seed}")
-    return _frames(seed, frames, (width, height), fps, torch.device(device))
 
 
 @torch.no_grad()

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from libranet.errors import InputError
-from libranet.scenes.rooms import RoomPicture, render_room
+from libranet.scenes import RoomImage, render_room
 from libranet.scenes.rooms.plan import draw_plan
 from libranet.scenes.rooms.render import Renderer, trace
 from libranet.scenes.rooms.shapes import SHELL
@@ -16,7 +16,7 @@ SEED = 36
 
 
 @functools.cache
-def room(seed: int, width: int = 96, height: int = 54) -> RoomPicture:
+def room(seed: int, width: int = 96, height: int = 54) -> RoomImage:
     return render_room(seed, width=width, height=height)
 
 
@@ -62,7 +62,7 @@ def test_pale_walls_come_out_bright_but_not_burnt() -> None:
     while min(min(plan.faces[i].colour) for i in (0, 1, 4, 5)) < 0.55:
         plan = draw_plan(rng)
     renderer = Renderer(plan, rng, torch.device("cpu"))
-    image, _ = renderer.picture(96, 54)
+    image, _ = renderer.image(96, 54)
     camera = renderer.eye.camera(96, 54)
     rays = trace(renderer.shapes, camera)
     surface, points = rays.surface[0, :-1, :-1], rays.direction[:, 0, :-1, :-1] * rays.distance[0, :-1, :-1]

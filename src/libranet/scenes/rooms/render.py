@@ -63,7 +63,7 @@ class Renderer:
         self.mood = Mood(rng.uniform(0.68, 0.9), rng.uniform(0.0, 0.2), rng.uniform(0.9, 1.15), rng.uniform(1.0, 1.12))
         self.exposure = self._metered()
 
-    def picture(self, width: int, height: int) -> tuple[Tensor, Tensor]:
+    def image(self, width: int, height: int) -> tuple[Tensor, Tensor]:
         """Display values [3, H, W] and metres along the ray [H, W]."""
         camera = self.eye.camera(width, height)
         rays = trace(self.shapes, camera)

@@ -1,9 +1,9 @@
-"""Renders training pictures with exact depth into folders, so that a recipe can be repeated without rendering again.
+"""Render training images with exact depth into folders, so that a recipe can run again without rendering.
 
-python research/render_pictures.py scenes|rooms -o FOLDER --depth DEPTHS --count 120 [--first 0] [--seed 1000]
+python research/render_images.py scenes|rooms -o FOLDER --depth DEPTHS --count 120 [--first 0] [--seed 1000]
 
 Writes FOLDER/<name>.webp and DEPTHS/<FOLDER's name>__<name>.png (8 bit, 180 lines, 0 near to 255 far), as the trainer
-reads them. Pictures that are there already are left alone, so that a run can be continued or shared out by --first.
+reads them. Images that exist are kept: a run can be resumed, and --first splits the work between machines.
 """
 
 import argparse
@@ -21,24 +21,24 @@ import torch
 
 from libranet.atomic import atomic_file
 from libranet.errors import InputError, LibraNetError
-from libranet.scenes.rooms import render_room
+from libranet.scenes import render_room
 from libranet.training.photo_bank import ASPECT, Picture, normalise_depth, render_scenes
 
 DEPTH_LINES = 180
 FARTHEST_WALL = 235
-"""Depth of the farthest parts of a room: from 250 on, training takes a pixel for sky, and a far wall is none."""
+"""Depth of the farthest parts of a room: training takes 250 and more for sky, and a far wall is not sky."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """One picture to render."""
+    """One image to render."""
 
     draw: Callable[[int, int, int], Picture]
     number: int
     seed: int
     lines: int
     quality: int
-    picture: Path
+    image: Path
     depth: Path
 
 
@@ -58,14 +58,14 @@ KINDS = {"scenes": (draw_scene, "scene-{}-0"), "rooms": (draw_room, "room-{}")}
 
 
 def render(job: Job) -> None:
-    """Render and write one picture; the picture appears after its depth, so that one which is there is complete."""
+    """Render and write one image. Its depth is written first, so that an image on disk is always complete."""
     torch.set_num_threads(1)
     cv2.setNumThreads(1)
     picture = job.draw(job.number, job.seed, job.lines)
-    assert picture.depth is not None  # rendered pictures have it
+    assert picture.depth is not None  # every rendered image has it
     depth = cv2.resize(picture.depth, (round(DEPTH_LINES * ASPECT), DEPTH_LINES), interpolation=cv2.INTER_AREA)
     write(job.depth, ".png", depth, [cv2.IMWRITE_PNG_COMPRESSION, 9])
-    write(job.picture, ".webp", picture.image[..., ::-1], [cv2.IMWRITE_WEBP_QUALITY, job.quality])
+    write(job.image, ".webp", picture.image[..., ::-1], [cv2.IMWRITE_WEBP_QUALITY, job.quality])
 
 
 def write(path: Path, ending: str, image: np.ndarray, options: list[int]) -> None:
@@ -74,8 +74,8 @@ def write(path: Path, ending: str, image: np.ndarray, options: list[int]) -> Non
         temporary.write_bytes(data.tobytes())
 
 
-def finished(jobs: list[Job], workers: int) -> Iterator[None]:
-    """Render all, one item per finished picture."""
+def render_all(jobs: list[Job], workers: int) -> Iterator[None]:
+    """Render all jobs; yields once per finished image."""
     if workers == 1:
         yield from map(render, jobs)
         return
@@ -84,7 +84,7 @@ def finished(jobs: list[Job], workers: int) -> Iterator[None]:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Render what is missing; returns how many pictures that was."""
+    """Render the missing images; returns their number."""
     for name, least in (("count", 1), ("first", 0), ("seed", 0), ("workers", 1), ("lines", 16)):
         if getattr(options, name) < least:
             raise InputError(f"--{name} must be at least {least}, got {getattr(options, name)}")
@@ -97,11 +97,11 @@ def run(options: argparse.Namespace) -> int:
     jobs = []
     for number in range(options.first, options.first + options.count):
         stem = name.format(number)
-        picture, depth = folder / f"{stem}.webp", depths / f"{folder.name}__{stem}.png"
-        if not (picture.is_file() and depth.is_file()):
-            jobs.append(Job(draw, number, options.seed, options.lines, options.quality, picture, depth))
+        image, depth = folder / f"{stem}.webp", depths / f"{folder.name}__{stem}.png"
+        if not (image.is_file() and depth.is_file()):
+            jobs.append(Job(draw, number, options.seed, options.lines, options.quality, image, depth))
     start = time.monotonic()
-    for done, _ in enumerate(finished(jobs, options.workers), start=1):
+    for done, _ in enumerate(render_all(jobs, options.workers), start=1):
         left = (time.monotonic() - start) / done * (len(jobs) - done)
         print(f"\r{done}/{len(jobs)} {options.kind}, {left:.0f} s left ", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
@@ -111,21 +111,21 @@ def run(options: argparse.Namespace) -> int:
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("kind", choices=list(KINDS))
-    parser.add_argument("-o", "--out", type=Path, required=True, help="folder for the pictures")
+    parser.add_argument("-o", "--out", type=Path, required=True, help="folder for the images")
     parser.add_argument("--depth", type=Path, required=True, help="folder for their depth maps")
-    parser.add_argument("--first", type=int, default=0, help="number of the first picture (default: 0)")
-    parser.add_argument("--count", type=int, required=True, help="how many pictures")
-    parser.add_argument("--seed", type=int, default=1000, help="added to a picture's number (default: 1000)")
+    parser.add_argument("--first", type=int, default=0, help="number of the first image (default: 0)")
+    parser.add_argument("--count", type=int, required=True, help="number of images")
+    parser.add_argument("--seed", type=int, default=1000, help="added to an image's number (default: 1000)")
     parser.add_argument("--lines", type=int, default=720, help="height in pixels (default: 720)")
-    parser.add_argument("--quality", type=int, default=80, help="of WebP, 1 to 100 (default: 80)")
-    parser.add_argument("--workers", type=int, default=1, help="processes (default: 1)")
+    parser.add_argument("--quality", type=int, default=80, help="WebP quality, 1 to 100 (default: 80)")
+    parser.add_argument("--workers", type=int, default=1, help="number of processes (default: 1)")
     options = parser.parse_args(arguments)
     try:
         made = run(options)
     except (LibraNetError, OSError) as error:
-        print(f"render_pictures: {error}", file=sys.stderr)
+        print(f"render_images: {error}", file=sys.stderr)
         return 2
-    print(f"{made} {options.kind} rendered to {options.out}, {options.count - made} were there already")
+    print(f"{made} {options.kind} rendered to {options.out}, {options.count - made} existed already")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""The tool that renders training pictures: what it writes is what the trainer reads, and a second run adds nothing."""
+"""The tool that renders training images: the trainer reads what it writes, and a second run adds nothing."""
 
 import sys
 from pathlib import Path
@@ -14,10 +14,10 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def tool(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "research"))
-    import render_pictures
+    import render_images
 
-    yield render_pictures
-    sys.modules.pop("render_pictures", None)
+    yield render_images
+    sys.modules.pop("render_images", None)
 
 
 def test_two_rooms_are_written_once_and_read_by_the_trainer(tool, tmp_path, capsys) -> None:
