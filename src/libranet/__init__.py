@@ -9,10 +9,10 @@
 from typing import TYPE_CHECKING, Any
 
 from libranet.errors import LibraNetError
-from libranet.models import LiBrANet, LiBrANetConfig, load_model, save_checkpoint, start_stream, stream_step
 
 if TYPE_CHECKING:
     from libranet.engine import DehazeOptions, Dehazer, dehaze_video
+    from libranet.models import LiBrANet, LiBrANetConfig, load_model, save_checkpoint, start_stream, stream_step
 
 __version__ = "0.1.0"
 
@@ -32,9 +32,17 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The engine needs PyAV, which machines that only train may lack: it is imported when it is first asked for."""
+    """Import a public name when it is first used, so that `import libranet` loads neither PyTorch nor PyAV."""
     if name in ("DehazeOptions", "Dehazer", "dehaze_video"):
         import libranet.engine
 
         return getattr(libranet.engine, name)
+    if name in __all__:
+        import libranet.models
+
+        return getattr(libranet.models, name)
     raise AttributeError(f"module 'libranet' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

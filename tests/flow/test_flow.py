@@ -6,11 +6,11 @@ import cv2
 import numpy as np
 import pytest
 import torch
-from small_sets import texture
 
 from libranet.errors import InputError, MissingDependencyError
 from libranet.flow.estimators import DisFlow, invert_flow, resize_flow, warp
 from libranet.flow.torchvision_raft import RaftFlow
+from small_sets import texture
 
 
 def sheared_pair(height: int = 120, width: int = 160) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

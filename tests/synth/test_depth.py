@@ -5,13 +5,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from small_sets import texture
 
 from libranet.errors import InputError
 from libranet.synth.depth import DepthRange
 from libranet.synth.depth_onnx import OnnxDepth
 from libranet.synth.depth_prior import LayoutPrior, sky_mask
 from libranet.synth.depth_transformers import TransformersDepth
+from small_sets import texture
 
 
 def test_disparity_is_turned_round_and_distance_is_not() -> None:

@@ -4,10 +4,10 @@ import itertools
 
 import cv2
 import numpy as np
-from small_sets import texture
 
 from libranet.synth.guided_filter import guided_upsample
 from libranet.synth.smoothing import smooth_depth
+from small_sets import texture
 
 
 def test_the_edge_of_the_guide_becomes_the_edge_of_the_depth() -> None:

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_sets import RampSource, SlidingSource, make_set, tree
 from test_sources import put_image, put_video
 
 from libranet.atomic import TEMPORARY_SUFFIX
 from libranet.data import DatasetInfo
 from libranet.synth import make_clip
 from libranet.synth.sources import find_sources
+from small_sets import RampSource, SlidingSource, make_set, tree
 
 
 class Death(BaseException):

@@ -4,10 +4,10 @@ import itertools
 
 import numpy as np
 import pytest
-from small_sets import texture
 
 from libranet.flow.estimators import warp
 from libranet.synth.photo_motion import CameraMove, photo_clip
+from small_sets import texture
 
 SIZE = (240, 136)
 STEP = CameraMove(pan=(0.0, 0.0), parallax=(0.06, 0.0), dolly=0.0)

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_sets import RampSource, make_set
 
 from libranet.data import Clip
 from libranet.data.frames import write_image
 from libranet.data.maps import write_map
 from libranet.synth.screening import screen_clip
+from small_sets import RampSource, make_set
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ import av
 import cv2
 import numpy as np
 import pytest
-from small_sets import texture
 
 from libranet.errors import InputError
 from libranet.synth.depth_prior import LayoutPrior
@@ -20,6 +19,7 @@ from libranet.synth.sources import (
     fit,
     fit_size,
 )
+from small_sets import texture
 
 
 def request(frames: int = 4, size: tuple[int, int] = (160, 96), fps: float = 5.0) -> FrameRequest:

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from small_sets import TINY, RampSource, SlidingSource, make_set, tree
 
 from libranet.data import Clip, ClipWindows, DatasetInfo, WindowConfig, open_clips, uhv4k_pairs
 from libranet.data.dataset import find_damage
 from libranet.data.files import sha256
 from libranet.errors import InputError
 from libranet.synth.scattering import add_haze, transmission
+from small_sets import TINY, RampSource, SlidingSource, make_set, tree
 
 
 @pytest.fixture(scope="module")

@@ -4,19 +4,9 @@ from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
-from libranet.data.clip import Clip
-from libranet.data.dataset import CLIPS_FOLDER, DatasetInfo, find_damage
 from libranet.errors import InputError
-from libranet.synth.regimes import PAPER_HAZY_PSNR
-from libranet.synth.report import write_report
-from libranet.synth.screening import screen_clip
 
 
 class Action(str, Enum):
@@ -40,11 +30,20 @@ def data(
     elif action is Action.show:
         _show(folder)
     else:
+        from libranet.synth.report import write_report
+
         print(write_report(folder))
 
 
 def _check(folder: Path, remeasure: bool) -> None:
     """Every file there with the right checksum, every accepted clip with five passed checks."""
+    from rich.console import Console
+    from rich.markup import escape
+
+    from libranet.data.clip import Clip
+    from libranet.data.dataset import CLIPS_FOLDER, DatasetInfo, find_damage
+    from libranet.synth.screening import screen_clip
+
     info = DatasetInfo.load(folder)
     if not info.complete:
         raise InputError(f"expected a complete data set in {folder}; run its `libranet synth` command again")
@@ -71,6 +70,15 @@ def _check(folder: Path, remeasure: bool) -> None:
 
 
 def _show(folder: Path) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    from libranet.data.clip import Clip
+    from libranet.data.dataset import CLIPS_FOLDER, DatasetInfo
+    from libranet.synth.regimes import PAPER_HAZY_PSNR
+
     info = DatasetInfo.load(folder)
     table = Table(title=str(folder), title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("clip", overflow="fold")
@@ -94,6 +102,6 @@ def _show(folder: Path) -> None:
     console = Console()
     console.print(table)
     if values:
-        console.print(f"mean hazy PSNR {np.mean(values):.2f} dB (the paper's UHV-4K: {PAPER_HAZY_PSNR} dB)")
+        console.print(f"mean hazy PSNR {sum(values) / len(values):.2f} dB (the paper's UHV-4K: {PAPER_HAZY_PSNR} dB)")
     for name, reason in info.failures.items():
         console.print(f"[red]no clip:[/] {name}: {escape(reason)}")

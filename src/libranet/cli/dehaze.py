@@ -1,25 +1,26 @@
 """`libranet dehaze`: hazy video and pictures in, clear ones out."""
 
+from __future__ import annotations
+
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 
-from libranet.cli.dehaze_jobs import Job, plan_jobs
-from libranet.cli.dehaze_progress import ProgressBar
-from libranet.device import Precision
-from libranet.engine import DehazeOptions, DehazeReport, dehaze_video, load_network
-from libranet.engine.image_files import dehaze_image, dehaze_sequence, expand_pattern
-from libranet.engine.options import Compare, View
-from libranet.engine.preview import write_preview
-from libranet.engine.stream import dehaze_stream
 from libranet.errors import InputError, LibraNetError
-from libranet.models import LiBrANet
-from libranet.video.codecs import CodecName
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from libranet.cli.dehaze_jobs import Job
+    from libranet.cli.dehaze_progress import ProgressBar
+    from libranet.device import Precision
+    from libranet.engine import DehazeOptions, DehazeReport
+    from libranet.engine.options import Compare, View
+    from libranet.models import LiBrANet
+    from libranet.video.codecs import CodecName
 
 EXIT_PARTIAL = 3
 EXIT_INTERRUPTED = 130
@@ -63,10 +64,18 @@ def dehaze(
     Exit codes: 0 done; 2 an input, an option or the output cannot be used; 3 partial: the output is valid, but does
     not hold all of the input, or some of several inputs failed; 130 stopped by Ctrl-C, --resume continues.
     """
+    from rich.console import Console
+    from rich.markup import escape
+
+    from libranet.cli.dehaze_jobs import Job, plan_jobs
+    from libranet.cli.dehaze_progress import ProgressBar
+    from libranet.engine import DehazeOptions, load_network
+    from libranet.engine.preview import write_preview
+
     options = DehazeOptions(
         strength=strength,
         compare=cast("Compare | None", compare),
-        view=cast(View, view),
+        view=cast("View", view),
         start=start,
         end=end,
         codec=cast("CodecName | None", codec),
@@ -78,7 +87,7 @@ def dehaze(
         segment_frames=segment_frames,
     )
     jobs = [Job("video", inputs[0], output)] if preview is not None else plan_jobs(inputs, output, live=live)
-    network = load_network(str(model) if model else None, device=device, precision=cast(Precision, precision))
+    network = load_network(str(model) if model else None, device=device, precision=cast("Precision", precision))
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     if preview is not None:
         if len(inputs) != 1:
@@ -123,6 +132,10 @@ def _run(
     overwrite: bool,
     fps: float,
 ) -> DehazeReport:
+    from libranet.engine import dehaze_video
+    from libranet.engine.image_files import dehaze_image, dehaze_sequence, expand_pattern
+    from libranet.engine.stream import dehaze_stream
+
     if job.kind == "stream":
         if resume:
             raise InputError("a stream cannot be resumed: leave out --resume")
@@ -159,6 +172,8 @@ def _make_folder(folder: Path) -> None:
 
 
 def _print_report(report: DehazeReport, console: Console, *, shown: bool) -> None:
+    from rich.markup import escape
+
     for warning in report.warnings:
         console.print(f"[yellow]note:[/] {escape(warning)}")
     if report.partial:
@@ -173,6 +188,8 @@ def _print_report(report: DehazeReport, console: Console, *, shown: bool) -> Non
 
 
 def _print_preview(path: Path, *, as_json: bool, quiet: bool, console: Console) -> None:
+    from rich.markup import escape
+
     if as_json:
         _print_json({"preview": str(path), "exit_code": 0}, to_stderr=False)
     elif not quiet:

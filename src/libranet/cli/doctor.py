@@ -1,19 +1,17 @@
 """`libranet doctor`: which path restores frames on this machine, and why."""
 
+from __future__ import annotations
+
 import json
 import platform
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import torch
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from libranet.fused.support import why_not_fused
-from libranet.models.checkpoint import packaged_weights, read_checkpoint_info
-from libranet.models.libranet import LiBrANetConfig
+if TYPE_CHECKING:
+    from libranet.models import LiBrANetConfig
 
 
 def doctor(
@@ -21,6 +19,11 @@ def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
     """Say whether the fused GPU path or the plain one will be used here, and what decides it."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from libranet.models import LiBrANetConfig, read_checkpoint_info
+
     config = read_checkpoint_info(model).config if model else LiBrANetConfig()
     facts = diagnose(config)
     if as_json:
@@ -36,6 +39,11 @@ def doctor(
 
 def diagnose(config: LiBrANetConfig) -> dict[str, str]:
     """What this machine has, the path it leads to, and the reason."""
+    import torch
+
+    from libranet.fused.support import why_not_fused
+    from libranet.models import packaged_weights
+
     device = "cuda" if torch.cuda.is_available() else "cpu"
     reason = why_not_fused(config, device)
     weights = packaged_weights()
@@ -58,6 +66,8 @@ def _version(package: str) -> str:
 
 
 def _device_name(device: str) -> str:
+    import torch
+
     if device == "cpu":
         return f"CPU, {torch.get_num_threads()} threads"
     properties = torch.cuda.get_device_properties(0)

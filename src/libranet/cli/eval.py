@@ -1,35 +1,28 @@
 """`libranet eval`: measure models on a data set and write a report."""
 
+from __future__ import annotations
+
 import platform
 import shutil
 import sys
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import torch
 import typer
-from rich import box
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
 import libranet
-from libranet.data.dataset import Split
 from libranet.errors import InputError
-from libranet.evaluation.clips import EvalClip, open_dataset
-from libranet.evaluation.efficiency import measure_efficiency
-from libranet.evaluation.metric_table import choose_metrics
-from libranet.evaluation.paper import choose_table
-from libranet.evaluation.report import ReportContent, render_report
-from libranet.evaluation.restorers import PACKAGED_NAME, Restorer, open_restorers
-from libranet.evaluation.results import RUN_FILE, ClipResult, ResultStore, write_text
-from libranet.evaluation.runner import default_report_folder, evaluate, smallest_size
-from libranet.evaluation.scores import FlowChoice, Scores, prepare_scores
-from libranet.evaluation.summary import summarise_clip, summarise_models
-from libranet.evaluation.summary_file import write_summaries
-from libranet.evaluation.tables import PrintedTable, compare_efficiency, compare_with_paper, format_estimate
-from libranet.models import packaged_weights
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from libranet.evaluation.clips import EvalClip
+    from libranet.evaluation.report import ReportContent
+    from libranet.evaluation.restorers import Restorer
+    from libranet.evaluation.results import ClipResult, ResultStore
+    from libranet.evaluation.scores import Scores
+    from libranet.evaluation.tables import PrintedTable
 
 
 def evaluate_command(
@@ -46,13 +39,13 @@ def evaluate_command(
         str, typer.Option(help="Names or groups (fidelity, temporal, noref, downstream), with commas, or all.")
     ] = "all",
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder of the report.")] = None,
-    split: Annotated[Split, typer.Option(help="Part of a set of ours.")] = "test",
+    split: Annotated[Literal["train", "test", "all"], typer.Option(help="Part of a set of ours.")] = "test",
     table: Annotated[
         list[str] | None,
         typer.Option(help="Print a table of the paper with our rows in it: main, temporal, downstream, efficiency."),
     ] = None,
     flow: Annotated[
-        FlowChoice, typer.Option(help="Estimator for tOF; auto is raft if its weights are there.")
+        Literal["auto", "raft", "dis"], typer.Option(help="Estimator for tOF; auto is raft if its weights are there.")
     ] = "auto",
     detector: Annotated[
         Path | None, typer.Option(help="yolov8n, yolov8s or fastestdet from the cache, or a file.")
@@ -61,11 +54,27 @@ def evaluate_command(
     clips: Annotated[int | None, typer.Option(min=1, help="Only the first so many clips.")] = None,
     frames: Annotated[int | None, typer.Option(min=1, help="Only the first so many frames of each clip.")] = None,
     stills: Annotated[bool, typer.Option(help="Every image is a clip of its own.")] = False,
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")] = "cpu",
     cache: Annotated[Path | None, typer.Option(help="Cache folder of third-party weights.")] = None,
     fresh: Annotated[bool, typer.Option(help="Forget the results in the report's folder.")] = False,
 ) -> None:
     """Measure models on a data set: CSV files, summary.json and a self-contained HTML report. Run again to resume."""
+    from rich.console import Console
+
+    from libranet.device import pick_device
+    from libranet.evaluation.clips import open_dataset
+    from libranet.evaluation.metric_table import choose_metrics
+    from libranet.evaluation.paper import choose_table
+    from libranet.evaluation.report import ReportContent, render_report
+    from libranet.evaluation.restorers import open_restorers
+    from libranet.evaluation.results import write_text
+    from libranet.evaluation.runner import default_report_folder, smallest_size
+    from libranet.evaluation.scores import prepare_scores
+    from libranet.evaluation.summary import summarise_clip, summarise_models
+    from libranet.evaluation.summary_file import write_summaries
+    from libranet.evaluation.tables import compare_with_paper
+
+    device = str(pick_device(device))
     console = Console() if sys.stdout.isatty() else Console(width=120)
     chosen = choose_metrics(metrics)
     wanted = [choose_table(name) for name in table or []]
@@ -133,6 +142,9 @@ def evaluate_command(
 
 
 def _measure_efficiency(restorers: list[Restorer], device: str) -> PrintedTable:
+    from libranet.evaluation.efficiency import measure_efficiency
+    from libranet.evaluation.tables import compare_efficiency
+
     return compare_efficiency([row for r in restorers for row in measure_efficiency(r, device=device)])
 
 
@@ -145,6 +157,9 @@ def _check_pairs(clips: list[EvalClip]) -> bool:
 
 
 def _default_models(console: Console) -> list[str]:
+    from libranet.evaluation.restorers import PACKAGED_NAME
+    from libranet.models import packaged_weights
+
     models = ["identity", "dcp"]
     if packaged_weights().is_file():
         return [*models, PACKAGED_NAME]
@@ -160,6 +175,8 @@ def _choose_subject(restorers: list[Restorer]) -> str:
 
 
 def _open_store(folder: Path, fresh: bool) -> ResultStore:
+    from libranet.evaluation.results import RUN_FILE, ResultStore
+
     if fresh and folder.exists():
         if any(folder.iterdir()) and not (folder / RUN_FILE).is_file():
             raise InputError(f"{folder} is not the folder of an evaluation, so --fresh will not delete it")
@@ -178,6 +195,10 @@ def _run(
     frames: int | None,
     device: str,
 ) -> list[ClipResult]:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from libranet.evaluation.runner import evaluate
+
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     total = sum(min(len(clip), frames or len(clip)) for clip in clips)
     done: dict[str, int] = {}
@@ -194,6 +215,11 @@ def _run(
 
 
 def _print_summary(console: Console, content: ReportContent) -> None:
+    from rich.table import Table
+
+    from libranet.evaluation.summary import summarise_models
+    from libranet.evaluation.tables import format_estimate
+
     table = Table(title=f"{content.dataset}: mean over clips ± 95 % interval", title_justify="left")
     models = summarise_models(content.clips)
     table.add_column("measure")
@@ -214,6 +240,9 @@ def _print_summary(console: Console, content: ReportContent) -> None:
 
 
 def _print_table(console: Console, printed: PrintedTable) -> None:
+    from rich import box
+    from rich.table import Table
+
     table = Table(title=printed.title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("method", overflow="fold")
     table.add_column("source", overflow="fold")
@@ -227,6 +256,8 @@ def _print_table(console: Console, printed: PrintedTable) -> None:
 
 
 def _machine(device: str) -> str:
+    import torch
+
     if torch.device(device).type == "cuda":
         return torch.cuda.get_device_name(torch.device(device))
     threads = torch.get_num_threads()

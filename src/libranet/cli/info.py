@@ -1,19 +1,20 @@
 """`libranet info`: how large the network is and how much it computes."""
 
+from __future__ import annotations
+
 import dataclasses
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from libranet.cli.frame_size import parse_size
 from libranet.errors import InputError
-from libranet.models.checkpoint import read_checkpoint_info
-from libranet.models.cost import PAPER_GFLOPS, PAPER_PARAMETERS, Cost, measure_cost
-from libranet.models.libranet import MIN_SIZE, LiBrANetConfig
+
+if TYPE_CHECKING:
+    from libranet.models import LiBrANetConfig
+    from libranet.models.cost import Cost
 
 
 def info(
@@ -22,6 +23,10 @@ def info(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
     """Count parameters and GFLOPs (two per multiply-add), per part and in total, beside the paper's figures."""
+    from libranet.models import LiBrANetConfig, read_checkpoint_info
+    from libranet.models.cost import measure_cost
+    from libranet.models.libranet import MIN_SIZE
+
     width, height = parse_size(size)
     if min(width, height) < MIN_SIZE:
         raise InputError(f"expected a size of at least {MIN_SIZE}x{MIN_SIZE}, got {size}")
@@ -34,6 +39,8 @@ def info(
 
 
 def _as_json(cost: Cost, config: LiBrANetConfig) -> dict[str, object]:
+    from libranet.models.cost import PAPER_GFLOPS, PAPER_PARAMETERS
+
     return {
         "size": f"{cost.size[0]}x{cost.size[1]}",
         "window": config.window,
@@ -47,6 +54,11 @@ def _as_json(cost: Cost, config: LiBrANetConfig) -> dict[str, object]:
 
 
 def _print_table(cost: Cost, config: LiBrANetConfig) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from libranet.models.cost import PAPER_GFLOPS, PAPER_PARAMETERS
+
     table = Table(title=f"LiBrA-Net at {cost.size[0]}x{cost.size[1]}, T = {config.window}", title_justify="left")
     table.add_column("part")
     for heading in ("parameters", "GFLOPs, one window", "GFLOPs, one streaming step"):

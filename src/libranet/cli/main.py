@@ -1,11 +1,11 @@
 """The table of commands, and the one place where a user's mistake becomes a sentence and an exit code."""
 
+import logging
 import sys
 from collections.abc import Callable
+from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 
 import libranet
 from libranet.cli.data import data
@@ -19,6 +19,7 @@ from libranet.cli.weights import weights
 from libranet.errors import LibraNetError
 
 EXIT_USER_ERROR = 2
+EXIT_INTERRUPTED = 130
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "doctor": doctor,
@@ -38,19 +39,19 @@ def build_app() -> typer.Typer:
         name="libranet",
         help="Real-time dehazing of 4K video.",
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
     )
     for name, function in COMMANDS.items():
         app.command(name)(function)
 
-    @app.callback(invoke_without_command=True)
+    @app.callback()
     def top(
-        version: bool = typer.Option(False, "--version", help="Print the version and stop."),
+        version: Annotated[
+            bool, typer.Option("--version", help="Print the version and stop.", is_eager=True, callback=_print_version)
+        ] = False,
+        verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log details to stderr.")] = False,
     ) -> None:
-        if version:
-            print(libranet.__version__)
-            raise typer.Exit
+        _log_to_stderr(logging.DEBUG if verbose else logging.INFO)
 
     return app
 
@@ -60,5 +61,31 @@ def main() -> None:
     try:
         build_app()()
     except LibraNetError as error:
+        from rich.console import Console
+        from rich.markup import escape
+
         Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]error:[/] {escape(str(error))}")
         sys.exit(EXIT_USER_ERROR)
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        sys.exit(EXIT_INTERRUPTED)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        print(libranet.__version__)
+        raise typer.Exit
+
+
+class _StderrHandler(logging.Handler):
+    """Writes to whatever `sys.stderr` is at that moment, so that a progress bar or a test can redirect it."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        level = "" if record.levelno <= logging.INFO else f"{record.levelname.lower()}: "
+        print(f"{level}{self.format(record)}", file=sys.stderr)
+
+
+def _log_to_stderr(level: int) -> None:
+    logger = logging.getLogger("libranet")
+    logger.handlers = [_StderrHandler()]
+    logger.setLevel(level)

