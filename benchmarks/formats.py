@@ -15,8 +15,8 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from libranet.data.exr import encode_exr, read_exr_rows
-from libranet.data.frames import read_image
+from libranet.data.frames import read_rgb
+from libranet.data.maps import encode_exr, read_exr_rows
 from libranet.data.png_bands import encode_png, read_png_rows
 from machine import describe_machine
 
@@ -27,7 +27,7 @@ CROP = 512
 def test_frame(photo: Path | None) -> np.ndarray:
     """A photo at 4K, or noise of all sizes where none is given."""
     if photo is not None:
-        return np.asarray(cv2.resize(read_image(photo), (WIDTH, HEIGHT), interpolation=cv2.INTER_AREA))
+        return np.asarray(cv2.resize(read_rgb(photo), (WIDTH, HEIGHT), interpolation=cv2.INTER_AREA))
     rng = np.random.default_rng(0)
     total = np.zeros((HEIGHT, WIDTH, 3), np.float32)
     for cells, share in ((8, 0.5), (40, 0.25), (200, 0.15), (1000, 0.07)):

@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 import torch
 
-from libranet.data.frames import list_images, read_image
+from libranet.data.frames import list_images, read_rgb
 from libranet.scenes import SKY_DEPTH, render_clip
 from libranet.synth.depth import DepthRange
 from libranet.synth.depth_prior import LayoutPrior
@@ -42,7 +42,7 @@ def scenes(count: int) -> np.ndarray:
 def photos(folders: list[Path], every: int) -> np.ndarray:
     rows = []
     for seed, path in enumerate(path for folder in folders for path in list_images(folder)[::every]):
-        image = np.asarray(cv2.resize(read_image(path), (WIDTH, HEIGHT), interpolation=cv2.INTER_AREA))
+        image = np.asarray(cv2.resize(read_rgb(path), (WIDTH, HEIGHT), interpolation=cv2.INTER_AREA))
         raw = LayoutPrior(seed).estimate(image)
         depth = DepthRange.measure([raw], "disparity").normalise(raw)
         clear = torch.from_numpy(image).permute(2, 0, 1).float() / 255

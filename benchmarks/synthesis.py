@@ -17,12 +17,9 @@ import numpy as np
 import torch
 
 from libranet.cli.frame_size import parse_size
-from libranet.data.arrays import Field, Image, Map, Plane
-from libranet.data.clip import MODALITIES, Clip, ClipInfo, modality_file
-from libranet.data.exr import encode_exr
-from libranet.data.files import sha256
-from libranet.data.frames import write_image
-from libranet.data.maps import write_map
+from libranet.data.dataset import MODALITIES, Clip, ClipInfo, modality_file, sha256
+from libranet.data.frames import Image, write_png
+from libranet.data.maps import Field, Map, Plane, encode_exr, write_map
 from libranet.data.png_bands import encode_png
 from libranet.flow.estimators import DisFlow, resize_flow
 from libranet.synth.depth import DepthRange
@@ -53,8 +50,8 @@ def write_clip(folder: Path, frames: tuple[Image, Image], maps: tuple[Plane, Map
     (clear, hazy), (depth, t, flow) = frames, maps
     for modality in MODALITIES:
         (folder / modality).mkdir()
-    write_image(folder / modality_file("clear", 0), clear)
-    write_image(folder / modality_file("hazy", 0), hazy)
+    write_png(folder / modality_file("clear", 0), clear)
+    write_png(folder / modality_file("hazy", 0), hazy)
     write_map(folder / modality_file("depth", 0), "depth", depth[None])
     write_map(folder / modality_file("transmission", 0), "transmission", t)
     write_map(folder / modality_file("flow", 0), "flow", flow)

@@ -23,8 +23,8 @@ def put_video(path: Path, frames: int = 12) -> None:
         stream = container.add_stream("libx264", rate=25, options={"crf": "0", "preset": "ultrafast", "g": "4"})
         stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv444p"
         for value in range(frames):
-            picture = av.VideoFrame.from_ndarray(np.full((48, 64, 3), 20 * value, np.uint8), format="rgb24")
-            container.mux(stream.encode(picture))
+            frame = av.VideoFrame.from_ndarray(np.full((48, 64, 3), 20 * value, np.uint8), format="rgb24")
+            container.mux(stream.encode(frame))
         container.mux(stream.encode(None))
 
 

@@ -7,7 +7,7 @@ import cv2
 import numpy as np
 import pytest
 
-from libranet.data.frames import Box, FrameFiles, read_image, write_image
+from libranet.data.frames import Box, FrameFiles, read_rgb, write_png
 from libranet.data.png_bands import BAND_ROWS, encode_png, png_size, read_png_rows
 from libranet.errors import InputError
 
@@ -24,8 +24,8 @@ def frame(height: int = 150, width: int = 70) -> np.ndarray:
 def test_every_size_comes_back_exactly_from_us_and_from_opencv(tmp_path: Path, shape: tuple[int, int]) -> None:
     image = frame(*shape)
     path = tmp_path / "a.png"
-    write_image(path, image)
-    np.testing.assert_array_equal(read_image(path), image)
+    write_png(path, image)
+    np.testing.assert_array_equal(read_rgb(path), image)
     np.testing.assert_array_equal(cv2.imread(str(path))[..., ::-1], image)
     assert png_size(path) == shape[::-1]
 
@@ -33,14 +33,14 @@ def test_every_size_comes_back_exactly_from_us_and_from_opencv(tmp_path: Path, s
 @pytest.mark.parametrize("box", [Box(0, 0, 1, 1), Box(63, 5, 2, 60), Box(70, 3, 75, 8), Box(149, 69, 1, 1)])
 def test_a_crop_is_the_part_of_the_whole(tmp_path: Path, box: Box) -> None:
     image = frame()
-    write_image(tmp_path / "a.png", image)
+    write_png(tmp_path / "a.png", image)
     expected = image[box.top : box.top + box.height, box.left : box.left + box.width]
-    np.testing.assert_array_equal(read_image(tmp_path / "a.png", box), expected)
+    np.testing.assert_array_equal(read_rgb(tmp_path / "a.png", box), expected)
 
 
 def test_a_crop_inflates_only_its_bands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.png"
-    write_image(path, frame(height=10 * BAND_ROWS))
+    write_png(path, frame(height=10 * BAND_ROWS))
     inflated: list[int] = []
     real = zlib.decompressobj
 
@@ -61,7 +61,7 @@ def test_other_peoples_files_are_read_whole_and_cropped(tmp_path: Path) -> None:
     image = frame()
     cv2.imwrite(str(tmp_path / "other.png"), image[..., ::-1])
     assert read_png_rows(tmp_path / "other.png") is None
-    np.testing.assert_array_equal(read_image(tmp_path / "other.png", Box(3, 4, 50, 60)), image[3:53, 4:64])
+    np.testing.assert_array_equal(read_rgb(tmp_path / "other.png", Box(3, 4, 50, 60)), image[3:53, 4:64])
     sequence = FrameFiles((tmp_path / "other.png",))
     assert (len(sequence), sequence.size) == (1, (70, 150))
 
@@ -71,24 +71,24 @@ def test_damage_is_named(tmp_path: Path) -> None:
     path = tmp_path / "cut.png"
     path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(InputError, match=r"truncated file: .*cut\.png"):
-        read_image(path)
+        read_rgb(path)
     changed = bytearray(whole)
     changed[len(whole) // 2] ^= 255
     path.write_bytes(bytes(changed))
     with pytest.raises(InputError, match=r"wrong CRC in .*cut\.png"):
-        read_image(path)
+        read_rgb(path)
     path.write_bytes(b"")
     with pytest.raises(InputError, match=r"damaged or unknown file: .*cut\.png"):
-        read_image(path)
+        read_rgb(path)
     with pytest.raises(InputError, match=r"could not read the frame .*none\.png"):
-        read_image(tmp_path / "none.png")
+        read_rgb(tmp_path / "none.png")
 
 
 def test_wrong_input_and_wrong_crop_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="8-bit frame"):
         encode_png(np.zeros((4, 4, 3), np.float32))
-    write_image(tmp_path / "a.png", frame())
+    write_png(tmp_path / "a.png", frame())
     with pytest.raises(InputError, match=r"rows inside 0\.\.150"):
-        read_image(tmp_path / "a.png", Box(140, 0, 20, 5))
+        read_rgb(tmp_path / "a.png", Box(140, 0, 20, 5))
     with pytest.raises(InputError, match="crop inside"):
-        read_image(tmp_path / "a.png", Box(0, 60, 10, 20))
+        read_rgb(tmp_path / "a.png", Box(0, 60, 10, 20))

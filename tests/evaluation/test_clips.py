@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from tiny_set import make_frames, make_hazy, write_frames, write_pairs
 
-from libranet.data.clip import CheckResult, ClipInfo
-from libranet.data.dataset import DatasetInfo
+from libranet.data.dataset import CheckResult, ClipInfo, DatasetInfo
 from libranet.errors import InputError
 from libranet.evaluation.clips import EvalClip, open_dataset
 

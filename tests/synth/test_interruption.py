@@ -27,7 +27,7 @@ class Death(BaseException):
 def die_after(writes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the pipeline write so many files, then end it in the middle of the next one, its temporary file left over."""
     left = iter(range(writes))
-    real = {name: getattr(make_clip, name) for name in ("write_image", "write_map", "write_atomically", "write_json")}
+    real = {name: getattr(make_clip, name) for name in ("write_png", "write_map", "write_atomically", "write_json")}
 
     def dying(name: str):  # type: ignore[no-untyped-def]
         def write(path: Path, *content: object) -> None:

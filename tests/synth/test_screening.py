@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from libranet.data import Clip
-from libranet.data.frames import write_image
+from libranet.data.frames import write_png
 from libranet.data.maps import write_map
 from libranet.synth.screening import screen_clip
 from small_sets import RampSource, make_set
@@ -41,7 +41,7 @@ def test_a_good_clip_passes_with_room(clip: Clip) -> None:
 
 
 def test_a_shifted_modality_fails_the_alignment(clip: Clip) -> None:
-    write_image(clip.folder / "hazy/00001.png", np.roll(clip.frame("hazy", 1), 3, axis=1))
+    write_png(clip.folder / "hazy/00001.png", np.roll(clip.frame("hazy", 1), 3, axis=1))
     assert "alignment" in failed(clip)
 
 
@@ -58,7 +58,7 @@ def test_breathing_depth_fails_the_stability(clip: Clip) -> None:
 def test_a_denser_frame_fails_the_consistency(clip: Clip) -> None:
     clear, t = clip.frame("clear", 1) / 255.0, clip.map("transmission", 1).transpose(1, 2, 0) ** 3
     hazy = clear * t + clip.airlight() * (1 - t)
-    write_image(clip.folder / "hazy/00001.png", (hazy * 255).round().astype(np.uint8))
+    write_png(clip.folder / "hazy/00001.png", (hazy * 255).round().astype(np.uint8))
     write_map(clip.folder / "transmission/00001.exr", "transmission", t.transpose(2, 0, 1))
     assert {"haze consistency"} <= failed(clip)
 

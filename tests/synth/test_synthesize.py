@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from libranet.data import Clip, ClipWindows, DatasetInfo, WindowConfig, open_clips, uhv4k_pairs
-from libranet.data.dataset import find_damage
-from libranet.data.files import sha256
+from libranet.data import Clip, DatasetInfo, open_clips
+from libranet.data.dataset import find_damage, sha256
 from libranet.errors import InputError
 from libranet.synth.scattering import add_haze, transmission
 from small_sets import TINY, RampSource, SlidingSource, make_set, tree
@@ -100,43 +99,6 @@ def test_colour_dependent_scattering_and_noise_pass_the_checks_too(tmp_path: Pat
     assert clip.map("transmission", 0).shape == (3, 96, 160)
     blue, red = clip.map("transmission", 0)[2], clip.map("transmission", 0)[0]
     assert (blue <= red).all()
-
-
-def test_windows_of_a_set_are_cropped_and_repeatable(made: Path) -> None:
-    pairs = uhv4k_pairs(made, "all")
-    config = WindowConfig(window=5, crop=48, maps=("depth", "transmission"))
-    windows = ClipWindows(pairs, config)
-    assert len(windows) == 9
-    sample, again = windows[4], ClipWindows(pairs, config)[4]
-    assert sample["hazy"].shape == (5, 3, 48, 48)
-    assert sample["clear"].shape == (3, 48, 48)
-    assert sample["depth"].shape == (1, 48, 48)
-    assert all(torch.equal(sample[name], again[name]) for name in sample)
-    light = torch.tensor(open_clips(made)[1].info.airlight)
-    rebuilt = add_haze(sample["clear"][None], sample["transmission"][None], light)[0]
-    assert (rebuilt - sample["hazy"][2]).abs().max() <= 0.51 / 255
-    windows.set_epoch(1)
-    assert not torch.equal(windows[4]["clear"], sample["clear"])
-
-
-def test_the_clips_ends_repeat_their_frame(made: Path) -> None:
-    windows = ClipWindows(uhv4k_pairs(made, "all"), WindowConfig(crop=None, random=False, all_clear=True))
-    first = windows[0]
-    assert torch.equal(first["hazy"][0], first["hazy"][2])
-    assert torch.equal(first["hazy"][4], windows[2]["hazy"][2])
-    assert first["clear"].shape == (5, 3, 96, 160)
-
-
-def test_window_mistakes_are_named(made: Path) -> None:
-    pairs = uhv4k_pairs(made, "all")
-    with pytest.raises(InputError, match="odd window length, got T=4"):
-        WindowConfig(window=4)
-    with pytest.raises(InputError, match="mirrored flow"):
-        WindowConfig(maps=("flow",))
-    with pytest.raises(InputError, match="at least 512x512 for the crop, got 160x96"):
-        ClipWindows(pairs)[0]
-    with pytest.raises(InputError, match=r"maps \['normals'\]"):
-        ClipWindows(pairs, WindowConfig(maps=("normals",)))
 
 
 def test_a_clip_that_fails_a_check_is_flagged_and_left_out(tmp_path: Path) -> None:

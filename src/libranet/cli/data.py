@@ -40,8 +40,7 @@ def _check(folder: Path, remeasure: bool) -> None:
     from rich.console import Console
     from rich.markup import escape
 
-    from libranet.data.clip import Clip
-    from libranet.data.dataset import CLIPS_FOLDER, DatasetInfo, find_damage
+    from libranet.data.dataset import CLIPS_FOLDER, Clip, DatasetInfo, find_damage
     from libranet.synth.screening import screen_clip
 
     info = DatasetInfo.load(folder)
@@ -75,8 +74,7 @@ def _show(folder: Path) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from libranet.data.clip import Clip
-    from libranet.data.dataset import CLIPS_FOLDER, DatasetInfo
+    from libranet.data.dataset import CLIPS_FOLDER, Clip, DatasetInfo
     from libranet.synth.regimes import PAPER_HAZY_PSNR
 
     info = DatasetInfo.load(folder)

@@ -1,7 +1,6 @@
-"""Clips on disk and how to read them: the UHV-4K contract, the public sets, and windows for torch."""
+"""Datasets on disk: the UHV-4K format, the public paired sets, and a torch Dataset of frame windows."""
 
-from libranet.data.clip import Clip, ClipInfo
-from libranet.data.dataset import DatasetInfo, open_clips
+from libranet.data.dataset import Clip, ClipInfo, DatasetInfo, open_clips
 from libranet.data.frames import Box
 from libranet.data.pairs import PairedClip, folder_pairs, hazeworld_pairs, revide_pairs, uhv4k_pairs
 from libranet.data.windows import ClipWindows, WindowConfig

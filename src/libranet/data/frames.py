@@ -1,27 +1,30 @@
-"""Frames of one clip in order, from image files or from a video, read whole or cropped."""
+"""The frames of one clip, from image files or a video, read whole or cropped."""
 
 import bisect
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import cv2
 import numpy as np
 
 from libranet.atomic import write_atomically
-from libranet.data.arrays import Image
 from libranet.data.png_bands import encode_png, png_size, read_png_rows
 from libranet.errors import InputError, MissingDependencyError
+from libranet.images import is_image_name
 
-IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp"})
+Image: TypeAlias = np.ndarray
+"""A frame or photo: [H, W, 3], RGB, 8 bit."""
+
 VIDEO_SUFFIXES = frozenset({".mp4", ".mkv", ".mov", ".avi", ".webm", ".m4v", ".ts", ".mpg", ".mpeg", ".y4m"})
 
 
 class Box(NamedTuple):
-    """A crop: the part of a frame that is wanted."""
+    """A crop of a frame, in pixels."""
 
     top: int
     left: int
@@ -40,7 +43,7 @@ class FrameSequence(Protocol):
         ...
 
     def read(self, index: int, box: Box | None = None) -> Image:
-        """One frame [H, W, 3] RGB, or the part of it inside `box`."""
+        """Read one frame [H, W, 3] RGB, or its part inside `box`."""
         ...
 
 
@@ -55,15 +58,15 @@ class FrameFiles:
 
     @cached_property
     def size(self) -> tuple[int, int]:
-        return png_size(self.paths[0]) or read_image(self.paths[0]).shape[1::-1]
+        return png_size(self.paths[0]) or read_rgb(self.paths[0]).shape[1::-1]
 
     def read(self, index: int, box: Box | None = None) -> Image:
-        return read_image(self.paths[index], box)
+        return read_rgb(self.paths[index], box)
 
 
 @dataclass
 class VideoFrames:
-    """The frames of a video file, addressed by number. Seeks to the key frame before the one asked for."""
+    """The frames of a video file, addressed by number. Reading seeks to the key frame before the requested one."""
 
     path: Path
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
@@ -78,82 +81,73 @@ class VideoFrames:
 
     def read(self, index: int, box: Box | None = None) -> Image:
         stamps, keys = self._index
-        wanted = stamps[index]
-        start = keys[max(bisect.bisect_right(keys, wanted) - 1, 0)]
+        start = keys[max(bisect.bisect_right(keys, stamps[index]) - 1, 0)]
         with self._lock:
-            for stamp, image in decode_video(self.path, seek=start):
-                if stamp >= wanted:
-                    return crop(image, box, self.path)
+            for frame in decode_video(self.path, seek=start):
+                if (frame.pts or 0) >= stamps[index]:
+                    return _crop(frame.to_ndarray(format="rgb24"), box, self.path)
         raise InputError(f"expected {len(stamps)} frames in {self.path}, but frame {index} does not decode")
+
+    def read_all(self) -> Iterator[Image]:
+        """Yield all frames in order, in one pass without seeking."""
+        for frame in decode_video(self.path):
+            yield frame.to_ndarray(format="rgb24")
 
     @cached_property
     def _index(self) -> tuple[list[int], list[int]]:
-        """Presentation stamps of all frames and of the key frames, read without decoding."""
-        av = import_av()
-        try:
-            with av.open(str(self.path)) as container:
-                packets = [
-                    (packet.pts, packet.is_keyframe)
-                    for packet in container.demux(container.streams.video[0])
-                    if packet.pts is not None
-                ]
-        except (av.FFmpegError, IndexError) as error:
-            raise InputError(
-                f"could not read {self.path} as a video: {getattr(error, 'strerror', None) or error}"
-            ) from error
+        """Presentation timestamps of all frames and of the key frames, found without decoding."""
+        with _open_video(self.path) as (container, stream):
+            packets = [(p.pts, p.is_keyframe) for p in container.demux(stream) if p.pts is not None]
         if not packets:
             raise InputError(f"expected a video with frames, got none in {self.path}")
         return sorted(stamp for stamp, _ in packets), sorted(stamp for stamp, key in packets if key) or [0]
 
 
-def decode_video(path: Path, *, seek: int | None = None) -> Iterator[tuple[int, Image]]:
-    """Yield presentation stamp and RGB frame of the first video stream, one at a time."""
-    av = import_av()
-    try:
-        with av.open(str(path)) as container:
-            if not container.streams.video:
-                raise InputError(f"expected a video stream in {path}, found none")
-            stream = container.streams.video[0]
-            if seek is not None:
-                container.seek(seek, stream=stream)
-            for frame in container.decode(stream):
-                yield frame.pts or 0, frame.to_ndarray(format="rgb24")
-    except av.FFmpegError as error:
-        raise InputError(f"could not read {path} as a video: {getattr(error, 'strerror', None) or error}") from error
+def decode_video(path: Path, *, seek: int | None = None) -> Iterator[Any]:  # av.VideoFrame
+    """Yield the PyAV frames of the first video stream, from the key frame at or before the timestamp `seek`."""
+    with _open_video(path) as (container, stream):
+        if seek is not None:
+            container.seek(seek, stream=stream)
+        yield from container.decode(stream)
 
 
-def import_av():  # type: ignore[no-untyped-def]  # the module, which mypy cannot name
-    """PyAV, or one sentence that says how to get it."""
+@contextmanager
+def _open_video(path: Path) -> Iterator[tuple[Any, Any]]:  # container and first video stream
     try:
         import av
     except ImportError as error:
         raise MissingDependencyError("reading video files needs PyAV; install it with: pip install av") from error
-    return av
+    try:
+        with av.open(str(path)) as container:
+            if not container.streams.video:
+                raise InputError(f"expected a video stream in {path}, found none")
+            yield container, container.streams.video[0]
+    except av.FFmpegError as error:
+        raise InputError(f"could not read {path} as a video: {getattr(error, 'strerror', None) or error}") from error
 
 
-def read_image(path: Path, box: Box | None = None) -> Image:  # [H, W, 3] RGB
-    """Read an 8-bit image. Our own PNG files are decoded only in the rows of `box`."""
+def read_rgb(path: Path, box: Box | None = None) -> Image:  # [H, W, 3] RGB
+    """Read an 8-bit image. Of a PNG in bands, only the rows of `box` are decoded."""
     try:
         if path.suffix.lower() == ".png":
             rows = read_png_rows(path, top=box.top, height=box.height) if box else read_png_rows(path)
             if rows is not None:
-                return crop(rows, Box(0, box.left, box.height, box.width), path) if box else rows
+                return _crop(rows, Box(0, box.left, box.height, box.width), path) if box else rows
         content = np.frombuffer(path.read_bytes(), np.uint8)
     except OSError as error:
         raise InputError(f"could not read the frame {path}: {error.strerror or error}") from error
     image = cv2.imdecode(content, cv2.IMREAD_COLOR) if content.size else None
     if image is None:
         raise InputError(f"expected a whole image, got a damaged or unknown file: {path}")
-    return np.ascontiguousarray(crop(np.asarray(image, np.uint8), box, path)[..., ::-1])
+    return np.ascontiguousarray(_crop(np.asarray(image, np.uint8), box, path)[..., ::-1])
 
 
-def write_image(path: Path, image: Image) -> None:  # [H, W, 3] RGB
-    """Write a frame losslessly, whole or not at all."""
+def write_png(path: Path, image: Image) -> None:  # [H, W, 3] RGB
+    """Write a frame as PNG in bands, atomically."""
     write_atomically(path, encode_png(image))
 
 
-def crop(image: Image, box: Box | None, path: Path) -> Image:
-    """The part of `image` inside `box`; a box that sticks out is a mistake of the caller, told with the file's name."""
+def _crop(image: Image, box: Box | None, path: Path) -> Image:
     if box is None:
         return image
     height, width = image.shape[:2]
@@ -163,5 +157,5 @@ def crop(image: Image, box: Box | None, path: Path) -> Image:
 
 
 def list_images(folder: Path) -> tuple[Path, ...]:
-    """The image files of a folder by name."""
-    return tuple(sorted(path for path in folder.iterdir() if path.suffix.lower() in IMAGE_SUFFIXES and path.is_file()))
+    """List the image files of a folder, sorted by name."""
+    return tuple(sorted(path for path in folder.iterdir() if is_image_name(path) and path.is_file()))

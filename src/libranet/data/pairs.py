@@ -1,16 +1,15 @@
-"""Hazy and clear clips side by side, whatever set they come from: UHV-4K, REVIDE, HazeWorld, or two folders."""
+"""Paired hazy and clear clips of UHV-4K, REVIDE, HazeWorld, or two folders."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from libranet.data.clip import MAP_MODALITIES, modality_file
-from libranet.data.dataset import Split, open_clips
+from libranet.data.dataset import MAP_MODALITIES, Split, modality_file, open_clips
 from libranet.data.frames import VIDEO_SUFFIXES, FrameFiles, FrameSequence, VideoFrames, list_images
 from libranet.errors import InputError
 
 HAZEWORLD_SUBSETS = ("DAVIS", "DDAD", "UA-DETRAC")
-"""The outdoor subsets that the paper keeps."""
+"""The outdoor subsets that the paper uses."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class PairedClip:
 
 
 def uhv4k_pairs(folder: str | Path, split: Split = "train", *, flagged: bool = False) -> list[PairedClip]:
-    """Clips that `libranet synth` made, with their maps."""
+    """Open the clips of a folder that `libranet synth` made, with their maps."""
     return [
         PairedClip(
             name=clip.info.name,
@@ -52,26 +51,21 @@ def uhv4k_pairs(folder: str | Path, split: Split = "train", *, flagged: bool = F
 
 
 def revide_pairs(folder: str | Path, split: Literal["train", "test"] = "train") -> list[PairedClip]:
-    """REVIDE in its official split: Train/hazy/CLIP/*.JPG beside Train/gt/CLIP/*.JPG, and the same under Test."""
+    """Open REVIDE in its official split: Train/hazy/CLIP/*.JPG beside Train/gt/CLIP/*.JPG, and the same under Test."""
     part = _child(Path(folder), split)
     hazy, clear = _child(part, "hazy"), _child(part, "gt")
     return [_pair(clip.name, clip, clear / clip.name) for clip in _folders(hazy)]
 
 
-def hazeworld_pairs(
-    folder: str | Path,
-    split: Literal["train", "test"] = "train",
-    *,
-    subsets: tuple[str, ...] = HAZEWORLD_SUBSETS,
-) -> list[PairedClip]:
-    """HazeWorld after its own symlink step: SPLIT/hazy/SUBSET/.../CLIP beside SPLIT/gt/SUBSET/.../CLIP.
+def hazeworld_pairs(folder: str | Path, split: Literal["train", "test"] = "train") -> list[PairedClip]:
+    """Open HazeWorld after its own symlink step: SPLIT/hazy/SUBSET/.../CLIP beside SPLIT/gt/SUBSET/.../CLIP.
 
-    Several hazy versions share one ground truth: their folder is the ground truth's name plus a suffix that starts
+    Several hazy versions share one ground truth. Their folder has the ground truth's name plus a suffix that starts
     with an underscore, or lies one level below it.
     """
     part = _child(Path(folder), split)
     pairs = []
-    for subset in subsets:
+    for subset in HAZEWORLD_SUBSETS:
         hazy, clear = _child(part / "hazy", subset), _child(part / "gt", subset)
         truths = {path.relative_to(clear).as_posix(): path for path in _leaves(clear)}
         for clip in _leaves(hazy):
@@ -84,7 +78,7 @@ def hazeworld_pairs(
 
 
 def folder_pairs(hazy: str | Path, clear: str | Path) -> list[PairedClip]:
-    """Two folders that mirror each other: frames of one clip, or one sub-folder of frames or one video per clip."""
+    """Open two parallel folders: the frames of one clip, or one sub-folder of frames or one video per clip."""
     hazy, clear = Path(hazy), Path(clear)
     for folder in (hazy, clear):
         if not folder.is_dir():
@@ -113,7 +107,7 @@ def _pair(name: str, hazy: Path, clear: Path) -> PairedClip:
 
 
 def _child(folder: Path, name: str) -> Path:
-    """A sub-folder by name; capital letters differ between copies of the public sets."""
+    """Find a sub-folder by name, in any case: copies of the public sets differ in capital letters."""
     if folder.is_dir():
         for path in sorted(folder.iterdir()):
             if path.name.lower() == name.lower() and path.is_dir():
@@ -126,5 +120,5 @@ def _folders(folder: Path) -> list[Path]:
 
 
 def _leaves(folder: Path) -> list[Path]:
-    """All folders below that hold images."""
+    """List all folders below that contain images."""
     return sorted(path for path in folder.rglob("*") if path.is_dir() and list_images(path))

@@ -1,8 +1,8 @@
-"""Lossless 8-bit frames as PNG files whose rows can be read in part.
+"""Lossless 8-bit PNG files that can be read in part: each band of 64 rows decodes on its own.
 
-Any viewer opens them: they are ordinary PNG. Inside, every band of 64 rows is one IDAT chunk whose deflate data stands
-alone (a full flush before it, no filter that looks across its upper edge), so a crop inflates only the bands it
-touches. Rows use the filter Up, which numpy undoes with one cumulative sum.
+The files are ordinary PNG. Each band is one IDAT chunk whose deflate data stands alone (a full flush before it, no
+filter across its upper edge), so a crop inflates only the bands it touches. Rows use the filter Up, which numpy undoes
+with one cumulative sum.
 """
 
 import struct
@@ -12,24 +12,26 @@ from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
+import numpy.typing as npt
 
-from libranet.data.arrays import Image
 from libranet.errors import InputError
+
+Bytes = npt.NDArray[np.uint8]
 
 BAND_ROWS = 64
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 MARK = b"laNd"
-"""An ancillary, private, safe-to-copy-never chunk: the number of rows in a band. Its presence promises the layout."""
+"""A private ancillary chunk with the number of rows in a band. It marks a file as written in bands."""
 _ZLIB_HEADER = b"\x78\x01"
 _SUB, _UP = 1, 2
 
 
 def encode_png(
-    image: Image,  # [H, W, 3] RGB
+    image: Bytes,  # [H, W, 3] RGB
     *,
     level: int = 1,
 ) -> bytes:
-    """Compress a frame. Level 1 is the fastest and, on photographs, within 3 % of the smallest."""
+    """Compress a frame. Level 1 is the fastest and, on photos, within 3 % of the smallest."""
     if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
         raise InputError(f"expected an 8-bit frame [H, W, 3], got {image.dtype} {image.shape}")
     height, width, _ = image.shape
@@ -59,12 +61,12 @@ def read_png_rows(
     *,
     top: int = 0,
     height: int | None = None,
-) -> Image | None:  # [height, W, 3] RGB; None when the file is not in bands
-    """Decode only the bands that hold the rows. Every chunk read is checked against its CRC."""
+) -> Bytes | None:  # [height, W, 3] RGB; None if the file is not in bands
+    """Decode only the bands that contain the rows. The CRC of every chunk read is checked."""
     with path.open("rb") as file:
         if file.read(8) != SIGNATURE:
             return None
-        chunks = _walk(file, path)
+        chunks = _read_chunks(file, path)
         kind, _, header = next(chunks)
         if kind != b"IHDR" or len(header) != 13:
             raise InputError(f"expected a whole PNG, found a damaged header in {path}")
@@ -88,7 +90,7 @@ def read_png_rows(
                 continue
             start = index * band
             count = min(band, rows - start)
-            data = _body(file, kind, size, path)
+            data = _read_body(file, kind, size, path)
             plain = _inflate(data[2:] if index == 0 else data, count * stride, path)
             pixels = _unfilter(plain.reshape(count, stride)).reshape(count, columns, 3)
             low, high = max(top, start), min(top + height, start + count)
@@ -99,7 +101,7 @@ def read_png_rows(
 
 
 def png_size(path: Path) -> tuple[int, int] | None:
-    """Width and height of any PNG from its first bytes; None for another kind of file."""
+    """Read width and height from a PNG's header; None for another kind of file."""
     try:
         with path.open("rb") as file:
             head = file.read(24)
@@ -111,7 +113,7 @@ def png_size(path: Path) -> tuple[int, int] | None:
     return width, height
 
 
-def _filter(rows: Image) -> bytes:
+def _filter(rows: Bytes) -> bytes:
     plain = np.empty((rows.shape[0], rows.shape[1] + 1), np.uint8)
     plain[0, 0], plain[1:, 0] = _SUB, _UP
     plain[0, 1:] = rows[0]
@@ -120,13 +122,13 @@ def _filter(rows: Image) -> bytes:
     return plain.tobytes()
 
 
-def _unfilter(plain: Image) -> Image:
+def _unfilter(plain: Bytes) -> Bytes:
     rows = plain[:, 1:].copy()
     rows[0] = np.add.accumulate(rows[0].reshape(-1, 3), axis=0, dtype=np.uint8).reshape(-1)
     return np.add.accumulate(rows, axis=0, dtype=np.uint8)
 
 
-def _inflate(data: bytes, size: int, path: Path) -> Image:
+def _inflate(data: bytes, size: int, path: Path) -> Bytes:
     try:
         plain = zlib.decompressobj(-15).decompress(data, size)
     except zlib.error as error:
@@ -140,21 +142,21 @@ def _chunk(kind: bytes, body: bytes) -> bytes:
     return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
 
 
-def _walk(file: BinaryIO, path: Path) -> Iterator[tuple[bytes, int, bytes]]:
-    """Kind, size and, for the small chunks, the body. The body of IDAT is left to the caller, or skipped."""
+def _read_chunks(file: BinaryIO, path: Path) -> Iterator[tuple[bytes, int, bytes]]:
+    """Yield kind, size and body of each chunk. The body of IDAT is left to the caller, who may skip it."""
     while True:
         start = file.tell()
-        lead = file.read(8)
-        if len(lead) < 8:
+        head = file.read(8)
+        if len(head) < 8:
             raise InputError(f"expected a whole PNG, got a truncated file: {path}")
-        size, kind = struct.unpack(">I4s", lead)
-        yield kind, size, b"" if kind == b"IDAT" else _body(file, kind, size, path)
+        size, kind = struct.unpack(">I4s", head)
+        yield kind, size, b"" if kind == b"IDAT" else _read_body(file, kind, size, path)
         if kind == b"IEND":
             return
         file.seek(start + 12 + size)
 
 
-def _body(file: BinaryIO, kind: bytes, size: int, path: Path) -> bytes:
+def _read_body(file: BinaryIO, kind: bytes, size: int, path: Path) -> bytes:
     body = file.read(size)
     tail = file.read(4)
     if len(body) < size or len(tail) < 4:

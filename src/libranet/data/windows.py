@@ -1,4 +1,4 @@
-"""Windows of T frames with the centre's ground truth, as a torch Dataset."""
+"""A torch Dataset of windows of T frames with the ground truth of the centre frame."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,18 +16,16 @@ from libranet.errors import InputError
 
 @dataclass(frozen=True)
 class WindowConfig:
-    """What one training or test sample is."""
+    """The layout of one training or test sample."""
 
     window: int = 5
-    """T, odd; the centre frame is the one to restore. Beyond a clip's ends its first or last frame is repeated."""
+    """T, odd; the centre frame is to be restored. Beyond a clip's ends its first or last frame is repeated."""
     crop: int | None = 512
     """Side of the square crop, at the same place in every frame; None for whole frames."""
     random: bool = True
-    """Crop anywhere and flip, by seed, epoch and index; False crops the centre."""
+    """Crop and flip at random, by seed, epoch and index; False crops the centre."""
     maps: tuple[str, ...] = ()
-    """Maps of the centre frame to add, of: depth, transmission, flow."""
-    all_clear: bool = False
-    """Ground truth for all T frames instead of the centre's alone."""
+    """Maps of the centre frame to add: any of depth, transmission, flow."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -42,8 +40,8 @@ class WindowConfig:
 class ClipWindows(Dataset[dict[str, Tensor]]):
     """Every frame of every clip once, as {"hazy": [T, 3, h, w], "clear": [3, h, w], maps [C, h, w]}, in [0, 1].
 
-    A sample depends only on the seed, the epoch and its index, so an interrupted run resumes exactly and any number of
-    loader workers gives the same data.
+    A sample depends only on the seed, the epoch and its index. So an interrupted run resumes exactly, and any number of
+    dataloader workers gives the same data.
     """
 
     def __init__(self, clips: Sequence[PairedClip], config: WindowConfig | None = None) -> None:
@@ -62,7 +60,7 @@ class ClipWindows(Dataset[dict[str, Tensor]]):
         return len(self.places)
 
     def set_epoch(self, epoch: int) -> None:
-        """Draw other crops. Call before the epoch's loader starts its workers."""
+        """Draw other crops. Call it before the epoch's dataloader starts its workers."""
         self.epoch = epoch
 
     def __getitem__(self, index: int) -> dict[str, Tensor]:
@@ -75,9 +73,7 @@ class ClipWindows(Dataset[dict[str, Tensor]]):
         radius = config.window // 2
         frames = [min(max(centre + step, 0), len(clip) - 1) for step in range(-radius, radius + 1)]
         hazy = torch.stack([_as_tensor(clip.hazy.read(frame, box)) for frame in frames])
-        truth = frames if config.all_clear else [centre]
-        clear = torch.stack([_as_tensor(clip.clear.read(frame, box)) for frame in truth])
-        sample = {"hazy": hazy, "clear": clear if config.all_clear else clear[0]}
+        sample = {"hazy": hazy, "clear": _as_tensor(clip.clear.read(centre, box))}
         for name in config.maps:
             sample[name] = torch.from_numpy(read_map(clip.maps[name][centre], name, box))
         return {name: value.flip(-1) for name, value in sample.items()} if mirror else sample

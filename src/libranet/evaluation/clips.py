@@ -6,9 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from libranet.data.clip import Clip
-from libranet.data.dataset import DATASET_FILE, Split, open_clips
-from libranet.data.frames import VIDEO_SUFFIXES, FrameFiles, FrameSequence, VideoFrames, decode_video, list_images
+from libranet.data.dataset import DATASET_FILE, Clip, Split, open_clips
+from libranet.data.frames import VIDEO_SUFFIXES, FrameFiles, FrameSequence, VideoFrames, list_images
 from libranet.data.pairs import folder_pairs
 from libranet.errors import InputError
 
@@ -133,7 +132,7 @@ def _child(path: Path, names: tuple[str, ...]) -> Path | None:
 def _read_all(frames: FrameSequence, count: int) -> Iterator[np.ndarray]:
     """In order; a video is decoded once from its start instead of being searched for every frame."""
     if isinstance(frames, VideoFrames):
-        for index, (_, image) in enumerate(decode_video(frames.path)):
+        for index, image in enumerate(frames.read_all()):
             if index == count:
                 return
             yield image

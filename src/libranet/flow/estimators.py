@@ -6,7 +6,8 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from libranet.data.arrays import Field, Image
+from libranet.data.frames import Image
+from libranet.data.maps import Field
 
 
 class FlowEstimator(Protocol):

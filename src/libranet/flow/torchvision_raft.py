@@ -6,7 +6,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from libranet.data.arrays import Field, Image
+from libranet.data.frames import Image
+from libranet.data.maps import Field
 from libranet.errors import InputError, MissingDependencyError
 
 MIN_SIDE = 128

@@ -6,7 +6,8 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from libranet.data.arrays import Image, Plane
+from libranet.data.frames import Image
+from libranet.data.maps import Plane
 from libranet.errors import InputError
 
 Meaning = Literal["disparity", "distance"]

@@ -5,7 +5,8 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from libranet.data.arrays import Image, Plane
+from libranet.data.frames import Image
+from libranet.data.maps import Plane
 from libranet.errors import InputError, MissingDependencyError
 from libranet.synth.depth import Meaning
 

@@ -11,7 +11,8 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from libranet.data.arrays import Image, Plane
+from libranet.data.frames import Image
+from libranet.data.maps import Plane
 from libranet.synth.depth import Meaning
 
 WORK_WIDTH = 384

@@ -6,7 +6,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from libranet.data.arrays import Image, Plane
+from libranet.data.frames import Image
+from libranet.data.maps import Plane
 from libranet.errors import InputError, MissingDependencyError
 from libranet.synth.depth import Meaning
 

@@ -3,7 +3,8 @@
 import cv2
 import numpy as np
 
-from libranet.data.arrays import Image, Plane
+from libranet.data.frames import Image
+from libranet.data.maps import Plane
 
 
 def guided_upsample(

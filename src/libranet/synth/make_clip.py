@@ -17,11 +17,9 @@ import numpy as np
 import torch
 
 from libranet.atomic import TEMPORARY_SUFFIX, write_atomically
-from libranet.data.arrays import Image, Plane
-from libranet.data.clip import CLIP_FILE, MODALITIES, Clip, ClipInfo, modality_file
-from libranet.data.files import read_json, sha256, write_json
-from libranet.data.frames import read_image, write_image
-from libranet.data.maps import write_map
+from libranet.data.dataset import CLIP_FILE, MODALITIES, Clip, ClipInfo, modality_file, read_json, sha256, write_json
+from libranet.data.frames import Image, read_rgb, write_png
+from libranet.data.maps import Plane, write_map
 from libranet.flow.estimators import FlowEstimator, resize_flow
 from libranet.synth.depth import DepthEstimator, DepthRange
 from libranet.synth.guided_filter import guided_upsample
@@ -97,11 +95,11 @@ def _analyse(task: ClipTask, work: Path, progress: Progress) -> tuple[int, bool]
         for index, frame in enumerate(task.source.frames(task.request(), start), start=start + 1):
             number = index - 1
             exact = frame.distance is not None and frame.flow is not None
-            write_image(work / modality_file("clear", number), frame.image)
+            write_png(work / modality_file("clear", number), frame.image)
             if frame.distance is not None and frame.flow is not None:
                 _save(scratch / f"{number:05d}-distance.npy", frame.distance)
                 write_map(work / modality_file("flow", number), "flow", frame.flow)
-            write_image(scratch / f"{number:05d}.png", _shrink(frame.image, task.proxy))
+            write_png(scratch / f"{number:05d}.png", _shrink(frame.image, task.proxy))
             progress("analysis", index, PASSES * task.frames)
         write_json(ingested, {"frames": index, "exact": exact})
     state = read_json(ingested)
@@ -114,13 +112,13 @@ def _analyse(task: ClipTask, work: Path, progress: Progress) -> tuple[int, bool]
 
 def _estimate(task: ClipTask, scratch: Path, count: int) -> None:
     """Raw depth of every proxy frame and forward flow to the next one."""
-    following = read_image(scratch / "00000.png")
+    following = read_rgb(scratch / "00000.png")
     for index in range(count):
         image, depth_file, flow_file = following, *(scratch / f"{index:05d}-{kind}.npy" for kind in ("depth", "flow"))
         if not depth_file.is_file():
             _save(depth_file, task.depth.estimate(image))
         if index + 1 < count:
-            following = read_image(scratch / f"{index + 1:05d}.png")
+            following = read_rgb(scratch / f"{index + 1:05d}.png")
             if not flow_file.is_file():
                 _save(flow_file, task.flow.estimate(image, following))
 
@@ -136,12 +134,12 @@ def _synthesise(task: ClipTask, work: Path, count: int, exact: bool, progress: P
         raw = [np.load(scratch / f"{i:05d}-depth.npy") for i in range(count)]
         flows = [np.load(scratch / f"{i:05d}-flow.npy") for i in range(count - 1)]
         depth_range = DepthRange.measure(raw, task.depth.meaning)
-        small = [read_image(scratch / f"{i:05d}.png") for i in range(count)]
+        small = [read_rgb(scratch / f"{i:05d}.png") for i in range(count)]
         smooth = smooth_depth([depth_range.normalise(plane) for plane in raw], flows, small)
     for index in range(count):
         targets = {name: work / modality_file(name, index) for name in ("depth", "transmission", "flow", "hazy")}
         if not all(path.is_file() for path in targets.values()):
-            clear = read_image(work / modality_file("clear", index))
+            clear = read_rgb(work / modality_file("clear", index))
             if exact:
                 depth = depth_range.normalise(np.load(scratch / f"{index:05d}-distance.npy"))
             else:
@@ -152,7 +150,7 @@ def _synthesise(task: ClipTask, work: Path, count: int, exact: bool, progress: P
             through, hazy = _haze(task, clear, depth, index)
             write_map(targets["depth"], "depth", depth[None])
             write_map(targets["transmission"], "transmission", through)
-            write_image(targets["hazy"], hazy)
+            write_png(targets["hazy"], hazy)
         progress("synthesis", count + index + 1, PASSES * count)
     return depth_range
 
@@ -170,7 +168,7 @@ def _haze(task: ClipTask, clear: Image, depth: Plane, index: int) -> tuple[np.nd
 
 
 def _describe(task: ClipTask, work: Path, count: int, exact: bool, depth_range: DepthRange) -> ClipInfo:
-    height, width = read_image(work / modality_file("clear", 0)).shape[:2]
+    height, width = read_rgb(work / modality_file("clear", 0)).shape[:2]
     source = task.source.describe()
     moved = exact and task.source.range is not None
     span = {"low": round(depth_range.low, 6), "high": round(depth_range.high, 6)}

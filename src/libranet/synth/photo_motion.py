@@ -12,7 +12,8 @@ import cv2
 import numpy as np
 import torch
 
-from libranet.data.arrays import Field, Image, Plane
+from libranet.data.frames import Image
+from libranet.data.maps import Field, Plane
 
 TEAR = 0.35
 """Depth steps that pull neighbouring pixels apart by more than this fraction of a pixel open a gap behind them."""

@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from libranet.atomic import write_atomically
-from libranet.data.clip import MODALITIES, CheckResult, Clip, ClipInfo
-from libranet.data.dataset import CLIPS_FOLDER, DatasetInfo
+from libranet.data.dataset import CLIPS_FOLDER, MODALITIES, CheckResult, Clip, ClipInfo, DatasetInfo
 from libranet.synth.regimes import PAPER_HAZY_PSNR
 from libranet.synth.visualize import as_data_url, picture
 

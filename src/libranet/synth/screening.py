@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from libranet.data.arrays import Image, Map
-from libranet.data.clip import CheckResult, Clip
+from libranet.data.dataset import CheckResult, Clip
+from libranet.data.frames import Image
+from libranet.data.maps import Map
 from libranet.flow.estimators import warp
 from libranet.synth.scattering import add_haze, airlight_sums, transmission
 

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import cv2
 import numpy as np
 
-from libranet.data.arrays import Field, Image, Plane
+from libranet.data.frames import Image
+from libranet.data.maps import Field, Plane
 from libranet.flow.estimators import invert_flow, warp
 
 TOLERANCE = 0.10

@@ -10,9 +10,10 @@ from typing import Any, Literal, Protocol
 import cv2
 import numpy as np
 
-from libranet.data.arrays import Field, Image, Plane
-from libranet.data.frames import IMAGE_SUFFIXES, VIDEO_SUFFIXES, import_av, list_images, read_image
+from libranet.data.frames import VIDEO_SUFFIXES, Image, decode_video, list_images, read_rgb
+from libranet.data.maps import Field, Plane
 from libranet.errors import InputError
+from libranet.images import is_image_name
 from libranet.synth.depth import DepthEstimator, DepthRange
 from libranet.synth.guided_filter import guided_upsample
 from libranet.synth.photo_motion import CameraMove, photo_clip
@@ -92,32 +93,23 @@ class VideoSource:
         return {"kind": "video", "name": self.path.name, "licence": self.licence}
 
     def frames(self, request: FrameRequest, start: int = 0) -> Iterator[SourceFrame]:
-        av = import_av()
         count, shape, origin = 0, None, None
-        try:
-            with av.open(str(self.path)) as container:
-                if not container.streams.video:
-                    raise InputError(f"expected a video stream in {self.path}, found none")
-                for frame in container.decode(container.streams.video[0]):
-                    time = frame.time or 0.0
-                    if shape is not None and (frame.width, frame.height) != shape:
-                        raise InputError(
-                            f"expected one resolution in {self.path}, got {shape[0]}x{shape[1]} and then "
-                            f"{frame.width}x{frame.height} at {time:.2f} s; cut the video there"
-                        )
-                    shape = (frame.width, frame.height)
-                    origin = time if origin is None else origin
-                    if time - origin < count / request.fps - 1e-6:
-                        continue
-                    if count >= start:
-                        yield SourceFrame(fit(frame.to_ndarray(format="rgb24"), request.size))
-                    count += 1
-                    if count == request.frames:
-                        return
-        except av.FFmpegError as error:
-            raise InputError(
-                f"could not read {self.path} as a video: {getattr(error, 'strerror', None) or error}"
-            ) from error
+        for frame in decode_video(self.path):
+            time = frame.time or 0.0
+            if shape is not None and (frame.width, frame.height) != shape:
+                raise InputError(
+                    f"expected one resolution in {self.path}, got {shape[0]}x{shape[1]} and then "
+                    f"{frame.width}x{frame.height} at {time:.2f} s; cut the video there"
+                )
+            shape = (frame.width, frame.height)
+            origin = time if origin is None else origin
+            if time - origin < count / request.fps - 1e-6:
+                continue
+            if count >= start:
+                yield SourceFrame(fit(frame.to_ndarray(format="rgb24"), request.size))
+            count += 1
+            if count == request.frames:
+                return
         _require_frames(count, self.path, f" at {request.fps:g} fps")
 
 
@@ -140,9 +132,9 @@ class FolderSource:
     def frames(self, request: FrameRequest, start: int = 0) -> Iterator[SourceFrame]:
         paths = list_images(self.folder)[: request.frames]
         _require_frames(len(paths), self.folder, "")
-        shape = read_image(paths[0]).shape
+        shape = read_rgb(paths[0]).shape
         for path in paths[start:]:
-            image = read_image(path)
+            image = read_rgb(path)
             if image.shape != shape:
                 raise InputError(
                     f"expected one resolution in {self.folder}, got {shape[1]}x{shape[0]} and then "
@@ -168,7 +160,7 @@ class PhotoSource:
         return {"kind": "photo", "name": self.path.name, "licence": self.licence, "motion": "2.5-D camera move"}
 
     def frames(self, request: FrameRequest, start: int = 0) -> Iterator[SourceFrame]:
-        photo = read_image(self.path)
+        photo = read_rgb(self.path)
         height, width = photo.shape[:2]
         small = cv2.resize(
             photo, (request.proxy, max(round(request.proxy * height / width), 16)), interpolation=cv2.INTER_AREA
@@ -235,7 +227,7 @@ def find_sources(
             found += _sources_in(path, folders, licence)
         elif not path.exists():
             raise InputError(f"expected a video, a photo, a folder or the word 'procedural', got {place!r}")
-        elif path.suffix.lower() in IMAGE_SUFFIXES:
+        elif is_image_name(path):
             found.append(PhotoSource(path, licence))
         else:
             found.append(VideoSource(path, licence))

@@ -12,8 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from libranet.data.clip import CLIP_FILE, ClipInfo
-from libranet.data.dataset import CLIPS_FOLDER, DATASET_FILE, DatasetInfo
+from libranet.data.dataset import CLIP_FILE, CLIPS_FOLDER, DATASET_FILE, ClipInfo, DatasetInfo
 from libranet.errors import InputError, LibraNetError
 from libranet.flow.estimators import FlowEstimator
 from libranet.synth.depth import DepthEstimator

@@ -5,8 +5,9 @@ import base64
 import cv2
 import numpy as np
 
-from libranet.data.arrays import Field, Image, Plane
-from libranet.data.clip import FRAME_MODALITIES, Clip
+from libranet.data.dataset import FRAME_MODALITIES, Clip
+from libranet.data.frames import Image
+from libranet.data.maps import Field, Plane
 
 
 def colour_plane(values: Plane, *, palette: int = cv2.COLORMAP_INFERNO) -> Image:  # [H, W] in [0, 1] -> RGB

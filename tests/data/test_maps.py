@@ -5,9 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from libranet.data.exr import encode_exr, read_exr_rows
 from libranet.data.frames import Box
-from libranet.data.maps import read_map, write_map
+from libranet.data.maps import encode_exr, read_exr_rows, read_map, write_map
 from libranet.errors import InputError
 
 
@@ -49,6 +48,10 @@ def test_maps_have_their_channels_and_crops(tmp_path: Path) -> None:
     flow = np.stack([halves(seed=1), halves(seed=2)]).astype(np.float32)
     write_map(path, "flow", flow)
     np.testing.assert_array_equal(read_map(path, "flow", Box(14, 3, 20, 9)), flow[:, 14:34, 3:12])
+    with pytest.raises(InputError, match=r"rows inside 0\.\.45, got 40\.\.50"):
+        read_map(path, "flow", Box(40, 3, 10, 9))
+    with pytest.raises(InputError, match=r"columns inside 0\.\.23"):
+        read_map(path, "flow", Box(14, 20, 20, 9))
     with pytest.raises(InputError, match=r"expected depth with channels .* got \['u', 'v'\]"):
         read_map(path, "depth")
     with pytest.raises(InputError, match="got 2 for"):
