@@ -144,7 +144,7 @@ def sky_shift(restored: Tensor, clear: Tensor, sky: Tensor) -> float | None:  # 
 def measure(model: LiBrANet, still: Still) -> dict[str, float]:
     hazy, clear = (torch.from_numpy(image).permute(2, 0, 1) for image in (still.hazy, still.clear))
     with torch.no_grad():
-        restored = model(hazy.expand(1, model.config.window, -1, -1, -1))[0]
+        restored = model(hazy[None, None], still=True)[0]
     row = {"hazy": psnr(hazy, clear), "ours": psnr(restored, clear), "bright": float((restored - clear).mean())}
     if still.sky is not None and (shift := sky_shift(restored, clear, torch.from_numpy(still.sky))) is not None:
         row["sky"] = shift

@@ -59,11 +59,12 @@ def test_matches_step_by_step(device: str, step: int) -> None:
     assert (off > 0.01).float().mean() < 0.01
 
 
-def test_a_still_window_is_one_picture(device: str) -> None:
+def test_a_still_window_is_one_frame(device: str) -> None:
     batch = make(device, HazeConfig(noise=0.0, still=1.0), kernel=True).batch(0, Share())
     plain = make(device, HazeConfig(noise=0.0, still=1.0), kernel=False).batch(0, Share())
     assert batch.hazy.shape == plain.hazy.shape
-    assert batch.distinct.shape[1] == 1
+    assert batch.still
+    assert batch.hazy.shape[1] == 1
     assert ((batch.hazy - plain.hazy).abs() * 255).max() < 1.01
 
 

@@ -186,11 +186,12 @@ def test_a_network_without_any_field_is_refused():
         LiBrANetConfig(chromatic_field=False, temporal_field=False)
 
 
-def test_a_still_picture_is_encoded_once_and_gives_the_same():
+def test_a_still_window_is_encoded_once_and_gives_the_same():
     model = perturb(LiBrANet(tiny()).eval())
-    picture = torch.rand(2, 1, 3, 32, 48)
+    frame = torch.rand(2, 1, 3, 32, 48)
     encoded: list[int] = []
     model.temporal.encoder.register_forward_hook(lambda module, args, out: encoded.append(len(out)))
-    repeated = picture.expand(-1, 5, -1, -1, -1)
-    assert torch.allclose(model(repeated), model(repeated.contiguous()), atol=1e-6)
+    assert torch.allclose(model(frame, still=True), model(frame.repeat(1, 5, 1, 1, 1)), atol=1e-6)
     assert encoded == [2, 10]
+    with pytest.raises(InputError, match="expected a still window as T=1 frame, got T=5"):
+        model(frame.repeat(1, 5, 1, 1, 1), still=True)

@@ -60,7 +60,7 @@ def test_haze_pulls_towards_a_bright_airlight_and_more_so_where_it_is_far():
     bank = load_bank([coloured_blocks(1)], lines=72, device=torch.device("cpu"))
     source = HazeOnTheFly(bank, haze=haze, batch=2, crops=((64, 96),), window=5, scene_share=0, seed=0)
     batch = source.batch(0, Share())
-    veil = (batch.hazy[:, 2] - 0.9).abs() / (batch.clear - 0.9).abs().clamp_min(0.1)
+    veil = (batch.hazy[:, 0] - 0.9).abs() / (batch.clear - 0.9).abs().clamp_min(0.1)
     top, bottom = veil[..., :8, :].median(), veil[..., -8:, :].median()
     assert top < 0.25
     assert bottom > 0.75
@@ -68,9 +68,10 @@ def test_haze_pulls_towards_a_bright_airlight_and_more_so_where_it_is_far():
 
 def test_motion_moves_the_frames_and_stillness_keeps_them():
     moving = small_source(haze=HazeConfig(noise=0, still=0.0, motion=0.05)).batch(0, Share()).hazy
-    still = small_source(haze=HazeConfig(noise=0, still=1.0)).batch(0, Share()).hazy
+    mixed = small_source(haze=HazeConfig(noise=0, still=0.5, motion=0.05), batch=16).batch(0, Share()).hazy
     assert (moving[:, 0] - moving[:, 4]).abs().mean() > 0.01
-    assert torch.equal(still[:, 0], still[:, 4])
+    stays = (mixed[:, 0] == mixed[:, 4]).flatten(1).all(1)
+    assert 2 < int(stays.sum()) < 14
 
 
 @pytest.mark.parametrize("squeeze", [0.0, 0.5])
@@ -151,9 +152,9 @@ def test_regimes_lie_over_the_plain_depth_and_nothing_else():
     batch = source.batch(0, Share())
     fits = [
         min(REGIMES, key=lambda regime: _misfit(pair, regime.airlight))
-        for pair in zip(batch.hazy[:, 2], batch.clear, strict=True)
+        for pair in zip(batch.hazy[:, 0], batch.clear, strict=True)
     ]
-    for pair, regime in zip(zip(batch.hazy[:, 2], batch.clear, strict=True), fits, strict=True):
+    for pair, regime in zip(zip(batch.hazy[:, 0], batch.clear, strict=True), fits, strict=True):
         assert _misfit(pair, regime.airlight) < 0.02
     assert len({regime.airlight for regime in fits}) > 1
 
@@ -167,8 +168,10 @@ def _misfit(pair: tuple[torch.Tensor, torch.Tensor], light: tuple[float, ...]) -
     return float((t.amax(0) - t.amin(0))[sure].median())
 
 
-def test_still_windows_are_one_picture_in_memory():
-    assert small_source(haze=HazeConfig(still=1.0)).batch(0, Share()).hazy.stride(1) == 0
+def test_still_windows_hold_their_frame_once():
+    batch = small_source(haze=HazeConfig(still=1.0)).batch(0, Share())
+    assert batch.still
+    assert batch.hazy.shape[1] == 1
 
 
 def test_varied_pictures_differ_from_the_photo_but_stay_near_it():

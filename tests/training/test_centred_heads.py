@@ -8,7 +8,7 @@ import torch
 
 from libranet.models import LiBrANet, load_model
 from libranet.training.batches import Batch
-from libranet.training.centred_heads import CentredHead, centre_heads, uncentred
+from libranet.training.centred_heads import CentredHead, centre_heads, fold_heads
 from libranet.training.config import LossConfig, OptimiserConfig, PhotoSourceConfig, TrainConfig
 from libranet.training.loop import Trainer
 from tiny_network import TINY, perturb
@@ -16,8 +16,9 @@ from tiny_network import TINY, perturb
 
 def test_centring_changes_nothing_that_the_network_computes(tiny_model: LiBrANet) -> None:
     frames = torch.rand(1, 5, 3, 32, 40)
-    centred = centre_heads(copy.deepcopy(tiny_model), 0.8)
-    plain = uncentred(centred)
+    centred = copy.deepcopy(tiny_model)
+    centre_heads(centred, 0.8)
+    plain = fold_heads(centred)
     assert isinstance(centred.chromatic.head, CentredHead)
     assert not any(isinstance(module, CentredHead) for module in plain.modules())
     assert not torch.equal(centred.chromatic.head.project.weight, tiny_model.chromatic.head.project.weight)
@@ -26,7 +27,8 @@ def test_centring_changes_nothing_that_the_network_computes(tiny_model: LiBrANet
 
 
 def test_a_matrix_alone_leaves_the_pivot_where_it_is() -> None:
-    model = centre_heads(LiBrANet(TINY).eval(), 0.8)
+    model = LiBrANet(TINY).eval()
+    centre_heads(model, 0.8)
     with torch.no_grad():
         bias = model.chromatic.head.project.bias.view(2, 12, -1)
         bias[:, [0, 4, 8]] = 0.1  # more contrast
@@ -40,7 +42,9 @@ def test_a_matrix_alone_leaves_the_pivot_where_it_is() -> None:
 def test_variants_without_a_field(missing: str) -> None:
     model = perturb(LiBrANet(dataclasses.replace(TINY, **{missing: False})).eval())
     frames = torch.rand(1, 5, 3, 32, 40)
-    assert torch.allclose(centre_heads(copy.deepcopy(model), 0.7)(frames), model(frames), atol=1e-5)
+    centred = copy.deepcopy(model)
+    centre_heads(centred, 0.7)
+    assert torch.allclose(centred(frames), model(frames), atol=1e-5)
 
 
 def test_a_run_with_a_pivot_leaves_an_ordinary_checkpoint(tmp_path) -> None:

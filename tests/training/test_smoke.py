@@ -25,7 +25,7 @@ def test_the_smoke_recipe_gains_three_decibels(tmp_path):
     for step in range(4):
         batch = source.batch(step, Share())
         with torch.no_grad():
-            restored = model.predict(batch.hazy).image
+            restored = model.predict(batch.hazy, still=batch.still).image
         middle = batch.hazy.shape[1] // 2
         before += [psnr(a, b) for a, b in zip(batch.hazy[:, middle], batch.clear, strict=True)]
         after += [psnr(a, b) for a, b in zip(restored, batch.clear, strict=True)]

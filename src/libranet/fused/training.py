@@ -31,16 +31,18 @@ class Prediction:
 
 def predict(
     model: LiBrANet,
-    frames: Tensor,  # [B, T, 3, H, W] in [0, 1], data: they get no gradient
+    frames: Tensor,  # [B, T, 3, H, W] in [0, 1], or [B, 1, 3, H, W] with `still`; data: they get no gradient
+    *,
+    still: bool = False,
 ) -> Prediction:
     """What `LiBrANet.predict` computes, for a network that `support.why_not_network` has no objection to."""
     assert model.chromatic is not None
     assert model.temporal is not None
     assert model.refiner is not None
     (b, t, _, height, width), scale = frames.shape, model.config.scale
-    distinct = frames[:, :1] if frames.stride(1) == 0 else frames  # a still picture is encoded once
-    small = _channels_last(model.encoder_input(distinct.flatten(0, 1)))
-    centre = small.unflatten(0, distinct.shape[:2])[:, distinct.shape[1] // 2]
+    assert t == (1 if still else model.config.window)
+    small = _channels_last(model.encoder_input(frames.flatten(0, 1)))
+    centre = small.unflatten(0, frames.shape[:2])[:, t // 2]
     temporal = _mix(model.temporal, _encode(model.temporal.encoder, small), b)
     chromatic = model.chromatic.head(_encode(model.chromatic.encoder, centre))
     chromatic = chromatic.unflatten(1, (2, -1, model.config.bins))
@@ -48,7 +50,7 @@ def predict(
     carrier = pad_to_multiple(frames[:, t // 2], scale)
     full = (carrier.shape[-2], carrier.shape[-1])
     low = downsample(carrier, (full[0] // scale, full[1] // scale))
-    restored, correction = apply_field(low, chromatic, temporal[:, :, t // 2])
+    restored, correction = apply_field(low, chromatic, temporal[:, :, model.config.window // 2])
     residual = _refine(model.refiner, carrier, restored)
     image = enlarge(carrier, correction, residual)
     return Prediction(image[..., :height, :width], Grids(chromatic, temporal))
@@ -78,7 +80,7 @@ def _draw_keep(drop: StochasticDepth, n: int, device: torch.device) -> Tensor:  
 
 def _mix(
     field: TemporalField,
-    features: Tensor,  # [B * T, C, gh, gw]
+    features: Tensor,  # [B * T, C, gh, gw], or [B, C, gh, gw] of a still window
     b: int,
 ) -> Tensor:  # [B, 12, T, gh, gw]
     gh, gw = features.shape[-2:]

@@ -151,39 +151,52 @@ class LiBrANet(nn.Module):
 
     def forward(
         self,
-        frames: Tensor,  # [B, T, 3, H, W] in [0, 1], H and W at least 16
+        frames: Tensor,  # [B, T, 3, H, W] in [0, 1], H and W at least 16; [B, 1, 3, H, W] with `still`
         *,
         strength: float = 1.0,
+        still: bool = False,
     ) -> Tensor:  # [B, 3, H, W] in [0, 1], the dtype of `frames`
-        """Restore the centre frame. `strength` scales the correction: 0 returns the input, 1 the network's answer."""
-        self.check_window(frames)
-        grids = self.predict_grids(frames, centre_only=True)
-        return self.restore(frames[:, self.config.window // 2], grids, strength=strength).image
+        """Restore the centre frame.
+
+        Args:
+            frames: The window.
+            strength: Factor on the correction: 0 returns the input, 1 the network's answer.
+            still: The window is one frame T times. The frame is given once and encoded once.
+
+        Raises:
+            InputError: The frames have the wrong shape, size, type or range.
+        """
+        self.check_window(frames, still=still)
+        grids = self.predict_grids(frames, centre_only=True, still=still)
+        return self.restore(frames[:, frames.shape[1] // 2], grids, strength=strength).image
 
     def predict(
         self,
-        frames: Tensor,  # [B, T, 3, H, W] in [0, 1], not validated
+        frames: Tensor,  # [B, T, 3, H, W] in [0, 1], or [B, 1, 3, H, W] with `still`; not validated
+        *,
+        still: bool = False,
     ) -> Restoration:
         """The forward pass with everything a loss or an analysis needs: all T planes of the temporal grid too."""
-        return self.restore(frames[:, self.config.window // 2], self.predict_grids(frames))
+        return self.restore(frames[:, frames.shape[1] // 2], self.predict_grids(frames, still=still))
 
     def predict_grids(
         self,
-        frames: Tensor,  # [B, T, 3, H, W]
+        frames: Tensor,  # [B, T, 3, H, W], or [B, 1, 3, H, W] with `still`
         *,
         centre_only: bool = False,
+        still: bool = False,
     ) -> Grids:
-        """Run both fields on a window. A still picture, repeated by `expand`, is encoded once."""
+        """Run both fields on a window. With `still` the window is one frame T times, which is encoded once."""
         chromatic = temporal = None
-        window = frames.shape[1]
         if self.temporal is not None:
-            distinct = frames[:, :1] if frames.stride(1) == 0 else frames
-            small = self.encoder_input(distinct.flatten(0, 1))
-            centre = small.unflatten(0, distinct.shape[:2])[:, distinct.shape[1] // 2]
-            features = self.temporal.encode(small).unflatten(0, distinct.shape[:2]).expand(-1, window, -1, -1, -1)
+            small = self.encoder_input(frames.flatten(0, 1))
+            centre = small.unflatten(0, frames.shape[:2])[:, frames.shape[1] // 2]
+            features = self.temporal.encode(small).unflatten(0, frames.shape[:2])
+            if still:
+                features = features.expand(-1, self.config.window, -1, -1, -1)
             temporal = self.temporal.mix(features, centre_only=centre_only)
         else:
-            centre = self.encoder_input(frames[:, window // 2])
+            centre = self.encoder_input(frames[:, frames.shape[1] // 2])
         if self.chromatic is not None:
             chromatic = self.chromatic(centre)
         return Grids(chromatic, temporal)
@@ -225,12 +238,14 @@ class LiBrANet(nn.Module):
         image = image.clamp_(0.0, 1.0)[..., : frame.shape[-2], : frame.shape[-1]].to(frame.dtype)
         return Restoration(image, small, matrix, offset, singular, grids)
 
-    def check_window(self, frames: Tensor) -> None:
+    def check_window(self, frames: Tensor, *, still: bool = False) -> None:
         """Refuse what the network cannot restore, in one sentence."""
         if frames.dim() != 5:
             raise InputError(f"expected frames as [B, T, 3, H, W], got shape {tuple(frames.shape)}")
-        if frames.shape[1] != self.config.window:
-            raise InputError(f"expected a window of T={self.config.window} frames, got T={frames.shape[1]}")
+        length = 1 if still else self.config.window
+        if frames.shape[1] != length:
+            what = "a still window as T=1 frame" if still else f"a window of T={length} frames"
+            raise InputError(f"expected {what}, got T={frames.shape[1]}")
         check_frames(frames)
 
 

@@ -31,16 +31,13 @@ LEAST_OPEN_SKY = 0.12
 class Batch:
     """One process's share of a step."""
 
-    hazy: Tensor  # [B, T, 3, H, W] in [0, 1]
+    hazy: Tensor  # [B, T, 3, H, W] in [0, 1], or [B, 1, 3, H, W] with `still`
     clear: Tensor  # [B, 3, H, W] in [0, 1], the centre frame
+    still: bool = False
+    """Every window is one frame T times, which is stored and encoded once."""
 
     def __len__(self) -> int:
         return self.clear.shape[0]
-
-    @property
-    def distinct(self) -> Tensor:  # [B, T, 3, H, W], or [B, 1, 3, H, W] when every window is a still picture
-        """The hazy frames as they lie in memory."""
-        return self.hazy[:, :1] if self.hazy.stride(1) == 0 else self.hazy
 
 
 @dataclass(frozen=True)
@@ -107,13 +104,13 @@ class HazeOnTheFly:
         """With `pairs`, samples 2i and 2i + 1 are one frame apart."""
         self.pairs = pairs
         self.bank, self.haze = bank, haze
-        self.size, self.crops, self.window, self.seed = batch, crops, window, seed
+        self.size, self.crops, self.seed = batch, crops, seed
         photos, scenes = (torch.nonzero(mask)[:, 0] for mask in (~bank.rendered, bank.rendered))
         if len(photos) == 0 or len(scenes) == 0:
             scene_share = 1.0 if len(photos) == 0 else 0.0
         self.photos, self.scenes, self.scene_share = photos, scenes, scene_share
-        # Without any motion a window is one picture, which the network then encodes once.
-        self.distinct = 1 if haze.still == 1 else window
+        self.still = haze.still == 1
+        self.frames = 1 if self.still else window  # a still window is made and encoded once
         self.kernel: Callable[..., tuple[Tensor, Tensor]] | None = None
         if why_not_device(bank.fine.device) is None:
             from libranet.kernels.haze.triton import haze_window  # needs Triton
@@ -156,8 +153,8 @@ class HazeOnTheFly:
         numbers = torch.cat([column.reshape(len(d.near), -1) for column in columns], dim=1).to(device)
         fields = torch.cat([d.relief, d.patches, d.shade], dim=1).to(device)
         pictures = (view.images, self.bank.depth, view.index.to(device), view.donor.to(device))
-        made = self.kernel(*pictures, numbers, fields, size, window=self.distinct, sky_level=SKY_LEVEL, seed=noise_seed)
-        return self._batch(*made)
+        made = self.kernel(*pictures, numbers, fields, size, window=self.frames, sky_level=SKY_LEVEL, seed=noise_seed)
+        return Batch(*made, still=self.still)
 
     def _make_step_by_step(self, view: "View", size: tuple[int, int], noise_seed: int) -> Batch:
         device = view.images.device
@@ -169,10 +166,7 @@ class HazeOnTheFly:
         hazy, target = haze_frames(clear, depth, place, draw)
         hazy = self._add_noise(hazy, draw.noise, noise_seed)
         hazy = (hazy * 255).round() / 255  # what a camera stores
-        return self._batch(hazy, target[:, self.distinct // 2].contiguous())
-
-    def _batch(self, hazy: Tensor, clear: Tensor) -> Batch:
-        return Batch(hazy.expand(-1, self.window, -1, -1, -1), clear)
+        return Batch(hazy, target[:, self.frames // 2].contiguous(), still=self.still)
 
     def _choose(self, n: int, generator: torch.Generator) -> Tensor:  # [n] indices into the bank
         rendered = chance(n, self.scene_share, generator)
@@ -215,7 +209,7 @@ class HazeOnTheFly:
         turn = torch.stack([mirror * cosine, -sine / aspect, mirror * sine * aspect, cosine], 1).view(n, 2, 2)
         still = chance(n, self.haze.still, generator)
         # Pictures that stand still within a window still move between two.
-        speed = self.haze.motion * (torch.ones(n) if self.pairs and self.distinct == 1 else ~still)
+        speed = self.haze.motion * (torch.ones(n) if self.pairs and self.still else ~still)
         # Pan x, pan y, zoom, and parallax: how much more near things move than far ones.
         motion = (torch.rand(n, 4, generator=generator) * 2 - 1) * speed[:, None]
         return torch.stack([centre_x, centre_y], -1), torch.stack([half_x, half_y], -1), turn, motion
@@ -233,7 +227,7 @@ class HazeOnTheFly:
         used: Tensor,  # [B]
         time: Tensor,  # [B]
     ) -> tuple[Tensor, Tensor, Tensor]:  # [B, T, 3, H, W], [B, T, 1, H, W], [B, T, H, W, 2]
-        b, t, device = len(images), self.distinct, images.device
+        b, t, device = len(images), self.frames, images.device
         y = (torch.arange(height, device=device) * 2 + 1) / height - 1
         x = (torch.arange(width, device=device) * 2 + 1) / width - 1
         base = torch.stack(torch.meshgrid(x, y, indexing="xy"), -1)  # [H, W, 2]

@@ -1,9 +1,9 @@
 """Grid heads that learn the affine transform about a grey level instead of about black.
 
-A hazy pixel lies near the airlight, far from black: there the matrix and the translation of A I + b change the picture
+A hazy pixel lies near the airlight, far from black. There the matrix and the translation of A I + b change the image
 in almost the same way, and gradient descent settles on the translation alone. Predicting b' with b = b' - pivot M 1,
-that is I + M (I - pivot) + b' to first order, separates contrast from brightness. It is linear in the heads' last
-convolutions, so a checkpoint holds ordinary weights: `uncentred` folds the pivot into them.
+that is I + M (I - pivot) + b' to first order, separates contrast from brightness. The change is linear in the heads'
+last convolutions, so a checkpoint holds ordinary weights: `fold_heads` folds the pivot into them.
 """
 
 import copy
@@ -16,54 +16,59 @@ from libranet.models.libranet import LiBrANet
 
 
 class CentredHead(GridHead):
-    """A head whose translations are relative to the pivot."""
+    """A head that computes the same as an ordinary one and whose translations are relative to the pivot."""
 
-    pivot: float
-    bins: int
+    def __init__(self, head: GridHead, *, bins: int, pivot: float) -> None:
+        """Take over the weights of an ordinary head; `bins` is how many cells its grids have along the guide."""
+        super().__init__(*_sizes(head))
+        self.bins, self.pivot = bins, pivot
+        _take_over(self, head, bins=bins, amount=pivot)
 
     def forward(self, features: Tensor) -> Tensor:
-        return shift_translations(super().forward(features), self.bins, -self.pivot, dim=1)
+        return _shift_translations(super().forward(features), self.bins, -self.pivot, dim=1)
+
+    def fold(self) -> GridHead:
+        """Return an ordinary head that computes the same."""
+        plain = GridHead(*_sizes(self))
+        _take_over(plain, self, bins=self.bins, amount=-self.pivot)
+        return plain
 
 
-def shift_translations(coefficients: Tensor, bins: int, amount: float, *, dim: int) -> Tensor:
+def centre_heads(model: LiBrANet, pivot: float) -> None:
+    """Put centred heads in the place of the network's heads. What the network computes stays the same."""
+    if model.chromatic is not None:
+        model.chromatic.head = CentredHead(model.chromatic.head, bins=model.chromatic.bins, pivot=pivot)
+    if model.temporal is not None:
+        model.temporal.head = CentredHead(model.temporal.head, bins=1, pivot=pivot)
+
+
+def fold_heads(model: LiBrANet) -> LiBrANet:
+    """Return a copy with ordinary heads that computes the same."""
+    plain = copy.deepcopy(model)
+    for field in (plain.chromatic, plain.temporal):
+        if field is not None and isinstance(field.head, CentredHead):
+            field.head = field.head.fold()
+    return plain
+
+
+def _sizes(head: GridHead) -> tuple[int, int, int, float]:
+    """The arguments a head was made with."""
+    return head.expand.in_channels, head.expand.out_channels, head.project.out_channels, head.dropout.p
+
+
+def _take_over(head: GridHead, other: GridHead, *, bins: int, amount: float) -> None:
+    """Copy another head's weights, with translations shifted by `amount` times the matrix's row sums."""
+    head.to(other.project.weight.device).train(other.training).requires_grad_(other.project.weight.requires_grad)
+    state = other.state_dict()
+    for name in ("project.weight", "project.bias"):
+        state[name] = _shift_translations(state[name], bins, amount, dim=0)
+    head.load_state_dict(state)
+
+
+def _shift_translations(coefficients: Tensor, bins: int, amount: float, *, dim: int) -> Tensor:
     """Add `amount` times the matrix's row sums to the translation, along an axis of (grids, 12, bins) channels."""
     parts = coefficients.unflatten(dim, (-1, COEFFICIENTS, bins))
     axis = dim + 1
     matrix, translation = parts.narrow(axis, 0, 9), parts.narrow(axis, 9, 3)
     moved = translation + amount * matrix.unflatten(axis, (3, 3)).sum(dim=axis + 1)
     return torch.cat([matrix, moved], dim=axis).flatten(dim, dim + 2)
-
-
-def centre_heads(model: LiBrANet, pivot: float) -> LiBrANet:
-    """Make the heads relative to the pivot, in place, without changing what the network computes."""
-    for head, bins in _heads(model):
-        _shift_weights(head, bins, pivot)
-        head.__class__ = CentredHead
-        head.pivot, head.bins = pivot, bins  # type: ignore[assignment]
-    return model
-
-
-def uncentred(model: LiBrANet) -> LiBrANet:
-    """A copy with ordinary heads that computes the same."""
-    plain = copy.deepcopy(model)
-    for head, bins in _heads(plain):
-        if isinstance(head, CentredHead):
-            _shift_weights(head, bins, -head.pivot)
-            head.__class__ = GridHead  # type: ignore[assignment]
-    return plain
-
-
-def _heads(model: LiBrANet) -> list[tuple[GridHead, int]]:
-    heads: list[tuple[GridHead, int]] = []
-    if model.chromatic is not None:
-        heads.append((model.chromatic.head, model.chromatic.bins))
-    if model.temporal is not None:
-        heads.append((model.temporal.head, 1))
-    return heads
-
-
-@torch.no_grad()
-def _shift_weights(head: GridHead, bins: int, amount: float) -> None:
-    for parameter in (head.project.weight, head.project.bias):
-        assert parameter is not None
-        parameter.copy_(shift_translations(parameter, bins, amount, dim=0))

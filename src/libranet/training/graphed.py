@@ -35,8 +35,8 @@ class GraphedGradients:
         self.recordings: dict[torch.Size, _Recording] = {}
 
     def __call__(self, batch: Batch) -> tuple[LossTerms, Tensor]:
-        recording = self.recordings.get(batch.distinct.shape) or self._record(batch)
-        recording.batch.distinct.copy_(batch.distinct)
+        recording = self.recordings.get(batch.hazy.shape) or self._record(batch)
+        recording.batch.hazy.copy_(batch.hazy)
         recording.batch.clear.copy_(batch.clear)
         recording.graph.replay()
         for parameter, gradient in zip(self.parameters, recording.gradients, strict=True):
@@ -44,7 +44,7 @@ class GraphedGradients:
         return recording.result
 
     def _record(self, batch: Batch) -> _Recording:
-        fixed = Batch(batch.distinct.clone().expand_as(batch.hazy), batch.clear.clone())
+        fixed = Batch(batch.hazy.clone(), batch.clear.clone(), still=batch.still)
         random_state = torch.cuda.get_rng_state()
         self.stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.stream):
@@ -59,5 +59,5 @@ class GraphedGradients:
         with torch.cuda.graph(graph, pool=self.pool, stream=self.stream, capture_error_mode="thread_local"):
             result = self.compute(fixed)
         recording = _Recording(graph, fixed, [p.grad for p in self.parameters], result)
-        self.recordings[batch.distinct.shape] = recording
+        self.recordings[batch.hazy.shape] = recording
         return recording

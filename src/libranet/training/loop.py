@@ -21,7 +21,7 @@ from libranet.fused.support import why_not_fused
 from libranet.models.checkpoint import load_model, save_checkpoint
 from libranet.models.libranet import LiBrANet
 from libranet.training.batches import Batch, BatchSource, Share
-from libranet.training.centred_heads import centre_heads, uncentred
+from libranet.training.centred_heads import centre_heads, fold_heads
 from libranet.training.config import TrainConfig
 from libranet.training.graphed import Gradients, GraphedGradients
 from libranet.training.log import Pace, RunLog
@@ -60,20 +60,21 @@ class Trainer:
         self.config, self.steps, self.device, self.share = config, steps, device, share or Share()
         check_shares(config.batch, self.share, pairs=config.loss.steady_weight > 0)
         torch.manual_seed(config.seed)
-        self.model = _initial_model(config).to(device)
+        self.model = _initial_model(config)
+        if config.pivot:
+            centre_heads(self.model, config.pivot)
+        self.model.to(device)
         fused = config.fused and why_not_fused(config.model, device) is None
         if fused:
             for parameter in self.model.parameters():
                 if parameter.dim() == 4:  # the temporal position has five axes and no such layout
                     parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
-        if config.pivot:
-            centre_heads(self.model, config.pivot)
         self.ema = Ema(self.model, config.ema)
         self.optimiser = build_optimiser(self.model, config.optimiser)
         self.scaler = torch.amp.GradScaler(device.type, enabled=config.precision == "fp16")
         self.objective = Objective(config.loss, device)
         self.progress = Progress()
-        self.predict: Callable[[Tensor], Predicted] = self.model.predict
+        self.predict: Callable[..., Predicted] = self.model.predict
         self.gradients: Gradients = self._compute_gradients
         if fused:
             from libranet.fused import training  # needs Triton
@@ -128,7 +129,7 @@ class Trainer:
         self.optimiser.zero_grad(set_to_none=True)
         amp = AMP_DTYPES.get(self.config.precision)
         with torch.autocast(self.device.type, dtype=amp, enabled=amp is not None):
-            prediction = self.predict(batch.hazy)
+            prediction = self.predict(batch.hazy, still=batch.still)
             terms = self.objective(prediction, batch.clear)
         self.scaler.scale(terms.total).backward()
         return terms, F.mse_loss(prediction.image.detach().float(), batch.clear)
@@ -143,7 +144,7 @@ class Trainer:
 
     def save_average(self, path: Path, provenance: dict[str, Any]) -> None:
         """Write the averaged network as an ordinary checkpoint."""
-        save_checkpoint(uncentred(self.ema.model), path, provenance=provenance)
+        save_checkpoint(fold_heads(self.ema.model), path, provenance=provenance)
 
     def resume(self, folder: Path) -> None:
         """Go back to the state in a folder."""

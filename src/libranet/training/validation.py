@@ -52,8 +52,7 @@ def validate(model: LiBrANet, pairs: list[Pair], device: torch.device) -> tuple[
     pictures: list[Tensor] = []
     for pair in pairs:
         hazy, clear = (image.to(device).float()[None] / 255 for image in (pair.hazy, pair.clear))
-        window = hazy[:, None].expand(-1, model.config.window, -1, -1, -1)
-        restored = model(window)
+        restored = model(hazy[:, None], still=True)
         before.append(psnr(hazy[0], clear[0]))
         after.append(psnr(restored[0], clear[0]))
         if len(pictures) < 4:
