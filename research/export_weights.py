@@ -1,7 +1,7 @@
 """From training runs' checkpoints to the file in the package: their mean, half precision, provenance kept.
 
 python research/export_weights.py RUN/best.safetensors [RUN2/best.safetensors ...] \\
-    -o src/libranet/weights/libranet-base.safetensors [--share 1.5 --share 0.5 --share=-1] [--strength 1.06]
+    -o src/libranet/weights/libranet-base.safetensors --version 1.1 [--share 1.5 --share 0.5 --share=-1] [--strength 1.06]
 
 A share per checkpoint makes the mean a weighted one; a negative share leads away from its checkpoint.
 """
@@ -21,6 +21,8 @@ def main() -> None:
     parser.add_argument("-o", "--output", required=True)
     parser.add_argument("--share", type=float, action="append", help="once per checkpoint, 1 in all; equal by default")
     parser.add_argument("--strength", type=float, default=1.0)
+    parser.add_argument("--name", default="libranet-base", help="what reports call the weights")
+    parser.add_argument("--version", required=True, help="a new one for every file, see docs/model-card.md")
     options = parser.parse_args()
     count = len(options.checkpoints)
     shares = options.share or [1 / count] * count
@@ -42,7 +44,14 @@ def main() -> None:
         "shares": shares,
         "baked_strength": options.strength,
     }
-    save_checkpoint(network, options.output, provenance=provenance, dtype=torch.float16)
+    save_checkpoint(
+        network,
+        options.output,
+        provenance=provenance,
+        dtype=torch.float16,
+        name=options.name,
+        version=options.version,
+    )
 
 
 if __name__ == "__main__":

@@ -64,8 +64,10 @@ def describe_device(device: torch.device) -> str:
     """Name a device for reports."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
+    if device.type == "mps":
+        return "Apple GPU"
     threads = torch.get_num_threads()
-    return f"{device.type.upper()}, {threads} thread{'' if threads == 1 else 's'}"
+    return f"CPU, {threads} thread{'' if threads == 1 else 's'}"
 
 
 def _own_gpu() -> torch.device:

@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import pytest
 
+import libranet
 from clips import Clip, other_packets, read_all, same_pictures, write_clip
 from libranet.cli.main import main
 from libranet.images import Picture, read_image, write_image
@@ -50,6 +51,8 @@ def test_json_for_machines(run, tmp_path):
     assert report["exit_code"] == 0
     (result,) = report["results"]
     assert (result["frames"], result["scene_cuts"], result["partial"]) == (30, 1, "")
+    assert (result["libranet"], result["weights_name"]) == (libranet.__version__, "tiny")
+    assert result["weights_version"] == "unversioned"
     assert set(result["stage_seconds"]) == {"decode", "network", "encode"}
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 import torch
 from typer.testing import CliRunner
 
+import libranet
 from libranet.cli.doctor import diagnose
 from libranet.cli.main import build_app
-from libranet.models import LiBrANet, LiBrANetConfig, save_checkpoint
+from libranet.models import LiBrANet, LiBrANetConfig, packaged_weights, read_checkpoint_info, save_checkpoint
 
 
 def test_names_the_path_and_the_reason() -> None:
@@ -17,6 +18,9 @@ def test_names_the_path_and_the_reason() -> None:
     assert result.exit_code == 0
     facts = json.loads(result.stdout)
     assert facts["torch"] == torch.__version__
+    assert facts["libranet"] == libranet.__version__
+    assert facts["weights_name"] == "libranet-base"
+    assert facts["weights_version"] == read_checkpoint_info(packaged_weights()).version
     if not torch.cuda.is_available():
         assert facts["path"] == "plain"
         assert "needs an NVIDIA GPU" in facts["why"]
@@ -25,8 +29,8 @@ def test_names_the_path_and_the_reason() -> None:
 def test_table_shows_every_fact() -> None:
     result = CliRunner().invoke(build_app(), ["doctor"])
     assert result.exit_code == 0
-    for name in diagnose(LiBrANetConfig()):
-        assert name in result.stdout
+    for name in diagnose():
+        assert name.replace("_", " ") in result.stdout
 
 
 def test_reads_a_checkpoint(tmp_path: Path) -> None:
@@ -36,4 +40,6 @@ def test_reads_a_checkpoint(tmp_path: Path) -> None:
     path = tmp_path / "net.safetensors"
     save_checkpoint(LiBrANet(config), path)
     result = CliRunner().invoke(build_app(), ["doctor", "--model", str(path), "--json"])
-    assert json.loads(result.stdout)["path"] == "plain"
+    facts = json.loads(result.stdout)
+    assert facts["path"] == "plain"
+    assert (facts["weights"], facts["weights_name"], facts["weights_version"]) == (str(path), "net", "unversioned")

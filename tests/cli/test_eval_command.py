@@ -8,6 +8,7 @@ import cv2
 import numpy as np
 import pytest
 
+import libranet
 from libranet.cli.main import main
 
 
@@ -43,6 +44,7 @@ def test_eval_writes_a_report(
     assert "measured" in shown
     summary = json.loads((report / "summary.json").read_text())
     assert summary["models"]["identity"]["psnr"]["mean"] > 5
+    assert (summary["libranet"], summary["weights"]) == (libranet.__version__, {})
     assert "<h1>Evaluation on set</h1>" in (report / "report.html").read_text()
 
     stamp = (report / "clips" / "set" / "dcp.csv").stat().st_mtime_ns

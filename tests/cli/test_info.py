@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+import libranet
 from libranet.cli.main import main
 from libranet.models import save_checkpoint
 
@@ -22,6 +23,8 @@ def test_json_has_the_papers_figures(capsys, monkeypatch):
     assert abs(report["gflops"] / 282 - 1) < 0.03
     assert report["size"] == "3840x2160"
     assert report["window"] == 5
+    assert report["libranet"] == libranet.__version__
+    assert (report["weights_name"], report["weights_version"]) == ("libranet-base", "1.0")
     assert {"name", "parameters", "window_gflops", "stream_gflops"} <= report["parts"][0].keys()
 
 
@@ -55,7 +58,5 @@ def test_mistakes_are_one_sentence_and_exit_code_2(capsys, monkeypatch, argument
 
 
 def test_version(capsys, monkeypatch):
-    import libranet
-
     code, out, _ = run(capsys, monkeypatch, "--version")
     assert (code, out.strip()) == (0, libranet.__version__)

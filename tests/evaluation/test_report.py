@@ -16,6 +16,7 @@ from libranet.evaluation.scores import prepare_scores
 from libranet.evaluation.summary import summarise_clip, summarise_models
 from libranet.evaluation.summary_file import write_summaries
 from libranet.evaluation.tables import compare_with_paper
+from libranet.models import WeightsInfo
 
 
 def _content(folder: Path) -> tuple[ReportContent, ResultStore]:
@@ -34,6 +35,7 @@ def _content(folder: Path) -> tuple[ReportContent, ResultStore]:
         paired=True,
         created="today",
         version="1",
+        weights={"ours": WeightsInfo("libranet-base", "1.0")},
         machine="a machine",
         subject="dcp",
         metrics=metrics,
@@ -52,6 +54,7 @@ def test_the_page(tmp_path: Path) -> None:
     page = render_report(content, store)
     assert "Evaluation on &lt;set&gt;" in page
     assert "light &amp; easy" in page
+    assert "libranet 1 · ours: weights libranet-base 1.0 · a machine" in page
     assert not re.search(r"""(src|href)\s*=\s*["'](?!data:)""", page), "a page that loads nothing"
     assert "<script" not in page
     assert page.count("data:image/jpeg;base64,") == 2 * 3 * 3, "two clips, three rows, hazy and dcp and clear"

@@ -1,12 +1,22 @@
 import dataclasses
 import json
+import re
+from pathlib import Path
 
 import pytest
 import safetensors.torch
 import torch
 
 from libranet.errors import CheckpointError
-from libranet.models import LiBrANet, load_model, read_checkpoint_info, save_checkpoint
+from libranet.models import (
+    LiBrANet,
+    LiBrANetConfig,
+    WeightsInfo,
+    load_model,
+    packaged_weights,
+    read_checkpoint_info,
+    save_checkpoint,
+)
 from tiny_network import TINY
 
 
@@ -26,6 +36,25 @@ def test_one_file_gives_the_model_back(tiny_model, saved):
     info = read_checkpoint_info(saved)
     assert info.provenance == {"recipe": "smoke", "steps": 20}
     assert info.format_version == 1
+
+
+def test_weights_carry_a_name_and_a_version(tiny_model, saved, tmp_path):
+    info = read_checkpoint_info(saved)
+    assert (info.name, info.version) == ("model", "unversioned")
+    assert tiny_model.weights == WeightsInfo("unnamed", "unversioned")
+    path = tmp_path / "file.safetensors"
+    save_checkpoint(tiny_model, path, name="libranet-small", version="2.1")
+    assert load_model(path).weights == read_checkpoint_info(path).weights == WeightsInfo("libranet-small", "2.1")
+    assert str(load_model(path).weights) == "libranet-small 2.1"
+
+
+def test_the_packaged_weights_are_named_and_fit_the_default_network():
+    info = read_checkpoint_info(packaged_weights())
+    assert info.name == "libranet-base"
+    assert re.fullmatch(r"\d+\.\d+", info.version)
+    assert info.config == LiBrANetConfig()
+    card = Path(__file__).parents[2] / "docs" / "model-card.md"
+    assert f"version {info.version}" in card.read_text()
 
 
 def test_a_variant_comes_back_as_that_variant(tmp_path):

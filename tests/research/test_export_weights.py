@@ -36,19 +36,21 @@ def runs(tmp_path) -> list[Path]:
 @pytest.mark.parametrize("shares", [None, [1.5, 0.5, -1.0]])
 def test_the_file_is_the_weighted_mean_and_says_so(export, runs, tmp_path, shares) -> None:
     out = tmp_path / "mean.safetensors"
-    export(*runs, "-o", out, *(f"--share={share}" for share in shares or []))
+    export(*runs, "-o", out, "--version", "1.1", *(f"--share={share}" for share in shares or []))
     shares = shares or [1 / 3] * 3
     states = [load_model(path).state_dict() for path in runs]
     for name, value in load_model(out).state_dict().items():
         expected = sum(share * state[name] for share, state in zip(shares, states, strict=True))
         torch.testing.assert_close(value, expected.half().float(), atol=1e-4, rtol=1e-3)
-    assert read_checkpoint_info(out).provenance["shares"] == shares
+    info = read_checkpoint_info(out)
+    assert info.provenance["shares"] == shares
+    assert (info.name, info.version) == ("libranet-base", "1.1")
 
 
 @pytest.mark.parametrize("shares", [[1.0], [1.0, 1.0, 1.0]])
 def test_shares_that_do_not_fit_are_refused_and_nothing_is_written(export, runs, tmp_path, shares, capsys) -> None:
     out = tmp_path / "mean.safetensors"
     with pytest.raises(SystemExit):
-        export(*runs, "-o", out, *(f"--share={share}" for share in shares))
+        export(*runs, "-o", out, "--version", "1.1", *(f"--share={share}" for share in shares))
     assert "one per checkpoint, that sum to 1" in capsys.readouterr().err
     assert not out.exists()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+import libranet
 from libranet.errors import InputError, LibraNetError
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def dehaze(
         if len(inputs) != 1:
             raise InputError(f"a preview shows one video, got {len(inputs)} inputs: give one")
         path = write_preview(inputs[0], output, network, count=preview, options=options, overwrite=overwrite)
-        _print_preview(path, as_json=as_json, quiet=quiet, console=console)
+        _print_preview(path, network, as_json=as_json, quiet=quiet, console=console)
         return
     results, failed = [], 0
     with ProgressBar(console, shown=not (as_json or quiet)) as bar:
@@ -187,11 +188,12 @@ def _print_report(report: DehazeReport, console: Console, *, shown: bool) -> Non
         )
 
 
-def _print_preview(path: Path, *, as_json: bool, quiet: bool, console: Console) -> None:
+def _print_preview(path: Path, network: LiBrANet, *, as_json: bool, quiet: bool, console: Console) -> None:
     from rich.markup import escape
 
     if as_json:
-        _print_json({"preview": str(path), "exit_code": 0}, to_stderr=False)
+        value = {"preview": str(path), "exit_code": 0, "libranet": libranet.__version__, **network.weights.as_json()}
+        _print_json(value, to_stderr=False)
     elif not quiet:
         console.print(f"{escape(str(path))}: open it to see before and after")
 

@@ -1,4 +1,4 @@
-"""`libranet doctor`: which path restores frames on this machine, and why."""
+"""`libranet doctor`: which backend restores frames on this machine, and why."""
 
 from __future__ import annotations
 
@@ -10,49 +10,56 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import libranet
+
 if TYPE_CHECKING:
-    from libranet.models import LiBrANetConfig
+    import torch
 
 
 def doctor(
-    model: Annotated[Path | None, typer.Option(help="A checkpoint; without it, the default network.")] = None,
+    model: Annotated[Path | None, typer.Option(help="A checkpoint; without it, the weights of the package.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
     """Say whether the fused GPU path or the plain one will be used here, and what decides it."""
-    from rich.console import Console
-    from rich.table import Table
-
-    from libranet.models import LiBrANetConfig, read_checkpoint_info
-
-    config = read_checkpoint_info(model).config if model else LiBrANetConfig()
-    facts = diagnose(config)
+    facts = diagnose(model)
     if as_json:
         print(json.dumps(facts, indent=2))
         return
+    from rich.console import Console
+    from rich.table import Table
+
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="dim")
     table.add_column(overflow="fold")
     for name, value in facts.items():
-        table.add_row(name, value, style="bold" if name in ("path", "why") else "")
+        table.add_row(name.replace("_", " "), value, style="bold" if name in ("path", "why") else "")
     Console(highlight=False).print(table)
 
 
-def diagnose(config: LiBrANetConfig) -> dict[str, str]:
-    """What this machine has, the path it leads to, and the reason."""
+def diagnose(model: Path | None = None) -> dict[str, str]:
+    """Collect what this machine has, the backend it leads to, and the reason.
+
+    Args:
+        model: A checkpoint; without it, the weights of the package.
+    """
     import torch
 
+    from libranet.device import pick_device
     from libranet.fused.support import why_not_fused
-    from libranet.models import packaged_weights
+    from libranet.models import packaged_weights, read_checkpoint_info
 
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    reason = why_not_fused(config, device)
-    weights = packaged_weights()
+    file = model or packaged_weights()
+    checkpoint = read_checkpoint_info(file)
+    device = pick_device()
+    reason = why_not_fused(checkpoint.config, device)
     return {
+        "libranet": libranet.__version__,
         "system": f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
         "torch": torch.__version__,
         "triton": _version("triton"),
-        "device": _device_name(device),
-        "weights": str(weights) if weights.is_file() else "none in the package: give a checkpoint with --model",
+        "device": _describe(device),
+        "weights": str(file),
+        **checkpoint.weights.as_json(),
         "path": "plain" if reason else "fused",
         "why": reason or "NVIDIA GPU and Triton; for 8-bit video in fp16, the haze view excepted",
     }
@@ -65,10 +72,13 @@ def _version(package: str) -> str:
         return "not installed"
 
 
-def _device_name(device: str) -> str:
+def _describe(device: torch.device) -> str:
     import torch
 
-    if device == "cpu":
-        return f"CPU, {torch.get_num_threads()} threads"
-    properties = torch.cuda.get_device_properties(0)
-    return f"{properties.name}, {properties.total_memory / 1e9:.0f} GB, compute {properties.major}.{properties.minor}"
+    from libranet.device import describe_device
+
+    if device.type != "cuda":
+        return describe_device(device)
+    properties = torch.cuda.get_device_properties(device)
+    memory, compute = properties.total_memory / 1e9, f"{properties.major}.{properties.minor}"
+    return f"{describe_device(device)}, {memory:.0f} GB, compute {compute}"

@@ -66,7 +66,7 @@ def evaluate_command(
     from libranet.evaluation.metric_table import choose_metrics
     from libranet.evaluation.paper import choose_table
     from libranet.evaluation.report import ReportContent, render_report
-    from libranet.evaluation.restorers import open_restorers
+    from libranet.evaluation.restorers import LiBrANetRestorer, open_restorers
     from libranet.evaluation.results import write_text
     from libranet.evaluation.runner import default_report_folder, smallest_size
     from libranet.evaluation.scores import prepare_scores
@@ -123,6 +123,7 @@ def evaluate_command(
         paired=paired,
         created=datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         version=libranet.__version__,
+        weights={r.name: r.model.weights for r in restorers if isinstance(r, LiBrANetRestorer)},
         machine=_machine(device),
         subject=subject,
         metrics=chosen,

@@ -9,57 +9,62 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import libranet
 from libranet.cli.frame_size import parse_size
 from libranet.errors import InputError
 
 if TYPE_CHECKING:
-    from libranet.models import LiBrANetConfig
+    from libranet.models.checkpoint import CheckpointInfo
     from libranet.models.cost import Cost
 
 
 def info(
-    model: Annotated[Path | None, typer.Option(help="A checkpoint; without it, the default configuration.")] = None,
+    model: Annotated[Path | None, typer.Option(help="A checkpoint; without it, the weights of the package.")] = None,
     size: Annotated[str, typer.Option(help="Frame size as WIDTHxHEIGHT.")] = "3840x2160",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
     """Count parameters and GFLOPs (two per multiply-add), per part and in total, beside the paper's figures."""
-    from libranet.models import LiBrANetConfig, read_checkpoint_info
+    from libranet.models import packaged_weights, read_checkpoint_info
     from libranet.models.cost import measure_cost
     from libranet.models.libranet import MIN_SIZE
 
     width, height = parse_size(size)
     if min(width, height) < MIN_SIZE:
         raise InputError(f"expected a size of at least {MIN_SIZE}x{MIN_SIZE}, got {size}")
-    config = read_checkpoint_info(model).config if model else LiBrANetConfig()
-    cost = measure_cost(config, width=width, height=height)
+    checkpoint = read_checkpoint_info(model or packaged_weights())
+    cost = measure_cost(checkpoint.config, width=width, height=height)
     if as_json:
-        print(json.dumps(_as_json(cost, config), indent=2))
+        print(json.dumps(_as_json(cost, checkpoint), indent=2))
     else:
-        _print_table(cost, config)
+        _print_table(cost, checkpoint)
 
 
-def _as_json(cost: Cost, config: LiBrANetConfig) -> dict[str, object]:
+def _as_json(cost: Cost, checkpoint: CheckpointInfo) -> dict[str, object]:
     from libranet.models.cost import PAPER_GFLOPS, PAPER_PARAMETERS
 
     return {
+        "libranet": libranet.__version__,
+        **checkpoint.weights.as_json(),
         "size": f"{cost.size[0]}x{cost.size[1]}",
-        "window": config.window,
+        "window": checkpoint.config.window,
         "parameters": cost.parameters,
         "gflops": round(cost.gflops, 3),
         "stream_gflops": round(cost.stream_gflops, 3),
         "parts": [dataclasses.asdict(part) for part in cost.parts],
         "paper": {"size": "3840x2160", "parameters": PAPER_PARAMETERS, "gflops": PAPER_GFLOPS},
-        "config": dataclasses.asdict(config),
+        "config": dataclasses.asdict(checkpoint.config),
     }
 
 
-def _print_table(cost: Cost, config: LiBrANetConfig) -> None:
+def _print_table(cost: Cost, checkpoint: CheckpointInfo) -> None:
     from rich.console import Console
     from rich.table import Table
 
     from libranet.models.cost import PAPER_GFLOPS, PAPER_PARAMETERS
 
-    table = Table(title=f"LiBrA-Net at {cost.size[0]}x{cost.size[1]}, T = {config.window}", title_justify="left")
+    table = Table(
+        title=f"LiBrA-Net at {cost.size[0]}x{cost.size[1]}, T = {checkpoint.config.window}", title_justify="left"
+    )
     table.add_column("part")
     for heading in ("parameters", "GFLOPs, one window", "GFLOPs, one streaming step"):
         table.add_column(heading, justify="right")
@@ -68,4 +73,6 @@ def _print_table(cost: Cost, config: LiBrANetConfig) -> None:
     table.add_section()
     table.add_row("total", f"{cost.parameters:,}", f"{cost.gflops:,.2f}", f"{cost.stream_gflops:,.2f}", style="bold")
     table.add_row("paper, at 3840x2160", f"{PAPER_PARAMETERS:,.0f}", f"{PAPER_GFLOPS:,.2f}", "", style="dim")
-    Console().print(table)
+    console = Console()
+    console.print(table)
+    console.print(f"weights {checkpoint.weights}, libranet {libranet.__version__}", highlight=False)

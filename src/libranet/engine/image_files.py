@@ -72,6 +72,7 @@ def dehaze_sequence(
         pixel_format="picture",
         seconds=time.perf_counter() - begin,
         scene_cuts=cuts,
+        weights=network.weights,
     )
 
 

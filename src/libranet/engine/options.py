@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from libranet.backends.interface import MAX_STRENGTH
 from libranet.errors import InputError, LibraNetError
+from libranet.models import WeightsInfo
 from libranet.video.codecs import CodecName
 
 Compare = Literal["split", "side"]
@@ -95,8 +96,19 @@ class DehazeReport:
     partial: str = ""
     """Why the output does not hold the whole input, or nothing."""
     warnings: tuple[str, ...] = ()
+    weights: WeightsInfo = field(default_factory=WeightsInfo)
+    """Name and version of the network's weights."""
 
     def as_json(self) -> dict[str, Any]:
         """For machines."""
+        import libranet
+
+        values = asdict(self)
+        del values["weights"]
         fps = (self.frames - self.resumed_frames) / self.seconds if self.seconds else 0.0
-        return {**asdict(self), "fps": round(fps, 3)}
+        return {
+            **values,
+            "fps": round(fps, 3),
+            "libranet": libranet.__version__,
+            **self.weights.as_json(),
+        }

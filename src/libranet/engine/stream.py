@@ -120,6 +120,7 @@ def dehaze_stream(
             scene_cuts=result.cuts,
             partial="; ".join(text for text in (damage.sentence() if damage else "", result.size_change) if text),
             warnings=tuple(warnings),
+            weights=network.weights,
         )
 
 

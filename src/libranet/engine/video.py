@@ -166,6 +166,7 @@ def _dehaze(
         copied_streams=joined.copied,
         partial=folder.ended["partial"],
         warnings=warnings,
+        weights=network.weights,
     )
 
 

@@ -12,6 +12,7 @@ from libranet.evaluation.results import ClipResult, ResultStore
 from libranet.evaluation.summary import ClipSummary, Estimate, summarise_models
 from libranet.evaluation.svg import colour_of, interval_chart, line_chart
 from libranet.evaluation.tables import PrintedTable
+from libranet.models import WeightsInfo
 
 MAX_PANELS = 12
 
@@ -24,6 +25,8 @@ class ReportContent:
     paired: bool
     created: str
     version: str
+    weights: dict[str, WeightsInfo]
+    """Name and version of each network's weights, by the model's name."""
     machine: str
     subject: str
     """The model whose worst frames are shown."""
@@ -75,6 +78,7 @@ def _head(content: ReportContent) -> str:
         f"<h1>Evaluation on {escape(content.dataset)}</h1>"
         f'<p class="soft">{_count(len(names), "clip")}, {_count(frames, "frame")}, {kind} · '
         f"{_count(len(content.models), 'model')} · {escape(content.created)} · libranet {escape(content.version)} · "
+        f"{escape(''.join(f'{model}: weights {weights} · ' for model, weights in content.weights.items()))}"
         f"{escape(content.machine)}</p>"
     )
 

@@ -41,6 +41,7 @@ def _summary(content: ReportContent, regimes: list[str]) -> dict[str, Any]:
         "paired": content.paired,
         "created": content.created,
         "libranet": content.version,
+        "weights": {model: asdict(weights) for model, weights in content.weights.items()},
         "machine": content.machine,
         "metrics": [m.name for m in content.metrics],
         "not_measured": content.not_measured,

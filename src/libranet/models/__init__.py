@@ -1,7 +1,7 @@
 """The network and its checkpoints."""
 
 from libranet.models.checkpoint import load_model, packaged_weights, read_checkpoint_info, save_checkpoint
-from libranet.models.libranet import Grids, LiBrANet, LiBrANetConfig, Restoration
+from libranet.models.libranet import Grids, LiBrANet, LiBrANetConfig, Restoration, WeightsInfo
 from libranet.models.stream import StreamState, start_stream, stream_restore, stream_step
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "LiBrANetConfig",
     "Restoration",
     "StreamState",
+    "WeightsInfo",
     "load_model",
     "packaged_weights",
     "read_checkpoint_info",

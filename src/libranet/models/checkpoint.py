@@ -12,7 +12,7 @@ import torch
 
 from libranet.atomic import atomic_file
 from libranet.errors import CheckpointError, InputError
-from libranet.models.libranet import LiBrANet, LiBrANetConfig
+from libranet.models.libranet import LiBrANet, LiBrANetConfig, WeightsInfo
 
 FORMAT = "libranet-checkpoint"
 FORMAT_VERSION = 1
@@ -28,10 +28,19 @@ class CheckpointInfo:
     provenance: dict[str, Any]
     """How the weights came to be: recipe, data, steps, metrics, warnings."""
     format_version: int
+    name: str
+    """The weights' name; a file without one is called by its own name."""
+    version: str
+    """The weights' version, or `unversioned`."""
+
+    @property
+    def weights(self) -> WeightsInfo:
+        """Name and version together."""
+        return WeightsInfo(self.name, self.version)
 
 
 def packaged_weights() -> Path:
-    """Where the weights that come with the package are."""
+    """Return the path of the weights that come with the package."""
     return Path(str(resources.files("libranet") / "weights" / PACKAGED_WEIGHTS))
 
 
@@ -41,14 +50,26 @@ def save_checkpoint(
     *,
     provenance: dict[str, Any] | None = None,
     dtype: torch.dtype | None = None,
+    name: str | None = None,
+    version: str | None = None,
 ) -> None:
-    """Write the model to one file, which appears under its name only when whole. `dtype` converts the weights."""
+    """Write the model to one file, which appears under its name only when whole.
+
+    Args:
+        model: The network; its configuration is stored with it.
+        path: The file; its folder is made if need be.
+        provenance: How the weights came to be; anything that JSON can hold.
+        dtype: Convert the weights to this precision.
+        name: What reports call these weights; without it, the file's name.
+        version: Which version of them these are.
+    """
     metadata = {
         "format": FORMAT,
         "format_version": str(FORMAT_VERSION),
         "config": json.dumps(dataclasses.asdict(model.config)),
         "provenance": json.dumps(provenance or {}),
     }
+    metadata |= {key: value for key, value in (("name", name), ("version", version)) if value}
     tensors = {
         name: tensor.detach().to("cpu", dtype or tensor.dtype).contiguous()
         for name, tensor in model.state_dict().items()
@@ -65,7 +86,16 @@ def load_model(
     device: str | torch.device = "cpu",
     dtype: torch.dtype = torch.float32,
 ) -> LiBrANet:
-    """Build the network from one checkpoint, ready for inference. Without a path, the weights of the package."""
+    """Build the network from one checkpoint, ready for inference; `model.weights` says which weights it has.
+
+    Args:
+        path: A checkpoint of ours; without it, the weights of the package.
+        device: Where the network computes.
+        dtype: The precision it computes in.
+
+    Raises:
+        CheckpointError: The file is missing, damaged, of another kind, or does not fit the network.
+    """
     if path is None:
         path = packaged_weights()
         if not path.is_file():
@@ -79,11 +109,16 @@ def load_model(
     state = _read_tensors(path)
     _check_state(path, model, state)
     model.load_state_dict({name: tensor.to(dtype) for name, tensor in state.items()}, assign=True)
+    model.weights = info.weights
     return model.to(device).eval()
 
 
 def read_checkpoint_info(path: str | Path) -> CheckpointInfo:
-    """Read configuration and provenance from a checkpoint's header."""
+    """Read what a checkpoint's header says, without its tensors.
+
+    Raises:
+        CheckpointError: The file is missing, damaged or of another kind.
+    """
     path = Path(path)
     _refuse_other_formats(path)
     try:
@@ -104,7 +139,13 @@ def read_checkpoint_info(path: str | Path) -> CheckpointInfo:
         raise CheckpointError(
             f"{path} has format version {version}, this libranet reads up to {FORMAT_VERSION}: update libranet"
         )
-    return CheckpointInfo(_parse_config(path, raw_config), provenance, version)
+    return CheckpointInfo(
+        config=_parse_config(path, raw_config),
+        provenance=provenance,
+        format_version=version,
+        name=metadata.get("name", path.stem),
+        version=metadata.get("version", WeightsInfo().version),
+    )
 
 
 def _parse_config(path: Path, raw: dict[str, Any]) -> LiBrANetConfig:

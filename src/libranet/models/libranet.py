@@ -88,6 +88,21 @@ class LiBrANetConfig:
 
 
 @dataclass(frozen=True)
+class WeightsInfo:
+    """Which weights a network has; reports show it beside the package's version."""
+
+    name: str = "unnamed"
+    version: str = "unversioned"
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version}"
+
+    def as_json(self) -> dict[str, str]:
+        """The keys that every JSON output has."""
+        return {"weights_name": self.name, "weights_version": self.version}
+
+
+@dataclass(frozen=True)
 class Grids:
     """What the fields predict for one window: coefficients in the Lie algebra, before the Cayley map."""
 
@@ -123,6 +138,7 @@ class LiBrANet(nn.Module):
     def __init__(self, config: LiBrANetConfig | None = None) -> None:
         super().__init__()
         self.config = c = config or LiBrANetConfig()
+        self.weights = WeightsInfo()
         self.chromatic = self.temporal = self.refiner = None
         field: dict[str, Any] = {
             "widths": c.encoder_widths,
