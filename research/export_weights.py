@@ -1,7 +1,7 @@
 """From training runs' checkpoints to the file in the package: their mean, half precision, provenance kept.
 
 python research/export_weights.py RUN/best.safetensors [RUN2/best.safetensors ...] \\
-    -o src/libranet/weights/libranet-base.safetensors --version 1.1 [--share 1.5 --share 0.5 --share=-1] [--strength 1.06]
+    -o src/libranet/weights/libranet-base.safetensors --version 1.1 [--share 1.5 --share=-0.5] [--strength 1.06]
 
 A share per checkpoint makes the mean a weighted one; a negative share leads away from its checkpoint.
 """
