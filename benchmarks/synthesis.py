@@ -21,7 +21,7 @@ from libranet.data.dataset import MODALITIES, Clip, ClipInfo, modality_file, sha
 from libranet.data.frames import Image, write_png
 from libranet.data.maps import Field, Map, Plane, encode_exr, write_map
 from libranet.data.png_bands import encode_png
-from libranet.flow.estimators import DisFlow, resize_flow
+from libranet.flow import DisFlow, resize_flow
 from libranet.synth.depth import DepthRange
 from libranet.synth.depth_prior import LayoutPrior
 from libranet.synth.guided_filter import guided_upsample

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from libranet.baselines.dcp import dark_channel_dehaze
+from libranet.flow import warp_tensor
 from libranet.metrics import psnr, warp_error
 from libranet.models import LiBrANet, load_model, start_stream, stream_step
 from libranet.synth.photo_motion import CameraMove, photo_clip
@@ -80,7 +81,8 @@ def restore(model: LiBrANet, hazy: Tensor) -> Tensor:  # [N, 3, H, W] -> the sam
 
 def flicker(frames: Tensor, flow: Tensor) -> float:
     """Mean difference of consecutive frames along the flow: frame t+1, looked up from frame t."""
-    return float(np.mean([warp_error(a, b, f) for a, b, f in zip(frames[:-1], frames[1:], flow, strict=True)]))
+    steps = zip(frames[:-1], frames[1:], flow, strict=True)
+    return float(np.mean([warp_error(here, *warp_tensor(after, f)) for here, after, f in steps]))
 
 
 def measure(model: LiBrANet, clip: dict[str, Tensor], regime: Regime, *, middle: int) -> dict[str, float]:

@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 
 from libranet.data.dataset import DatasetInfo
-from libranet.flow.estimators import DisFlow
+from libranet.flow import DisFlow
 from libranet.synth.depth_prior import LayoutPrior
 from libranet.synth.sources import ClipSource, FrameRequest, SourceFrame
 from libranet.synth.synthesize import PRESETS, SynthConfig, synthesize

@@ -16,7 +16,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "baselines": set(),
     "thirdparty": set(),
     "metrics": set(),
-    "flow": {"data"},
+    "flow": set(),
     "scenes": {"data"},
     "models": {"kernels"},
     "fused": {"models", "kernels"},

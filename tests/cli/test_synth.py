@@ -124,6 +124,7 @@ def test_a_failing_source_gives_exit_code_two_and_the_others_a_set(
         (("procedural", "--depth", "magic"), "expected --depth as prior"),
         (("procedural", "--depth", "onnx:none.onnx"), "none.onnx"),
         (("procedural", "--flow", "magic"), "expected --flow as dis"),
+        (("procedural", "--flow", "raft:none.pth"), "found no file none.pth"),
         (("procedural", "--size", "big"), "WIDTHxHEIGHT"),
         (("procedural", "--frames", "1"), "at least 2 frames"),
         (("procedural", "--workers", "0"), "at least one worker"),

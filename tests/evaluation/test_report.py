@@ -66,7 +66,7 @@ def test_the_page(tmp_path: Path) -> None:
     assert "NIQE needs frames of at least 194x194" in page
     assert "MUSIQ" in page
     assert "no detector given" in page
-    assert "OpenCV" in page[page.index("How it was measured") :], "the flow estimator is named"
+    assert "opencv-dis" in page[page.index("How it was measured") :], "the flow estimator is named"
     assert "reported" in page
 
 

@@ -29,7 +29,7 @@ def test_nothing_is_dropped_in_silence(tmp_path: Path) -> None:
     assert "huggingface.co/" in scores.not_measured["musiq"]
     assert "nvidia/segformer-b5" in scores.not_measured["bdrye"]
     assert "Ultralytics/YOLOv8" in scores.not_measured["det"]
-    assert "DIS" in scores.estimators()["tof"], "without RAFT's weights the other estimator is used and named"
+    assert "opencv-dis" in scores.estimators()["tof"], "without RAFT's weights the other estimator is used and named"
 
 
 def test_raft_asked_for_by_name_must_be_there(tmp_path: Path) -> None:
@@ -42,7 +42,8 @@ def test_only_what_applies_is_measured() -> None:
     frame = torch.rand(3, 32, 32, generator=torch.Generator().manual_seed(0))
     first = scores.measure(FrameToScore(frame, frame, None, None, None))
     assert first == {"psnr": 100.0, "ssim": pytest.approx(1.0)}
-    flow = scores.find_flow(frame, frame)
+    image = (frame * 255).byte().permute(1, 2, 0).numpy()
+    flow = scores.find_flow(image, image)
     assert flow is not None
     second = scores.measure(FrameToScore(frame, frame, frame, flow, None))
     assert second["tof"] == 0.0

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from libranet.flow.estimators import warp
+from libranet.flow import warp
 from libranet.synth.photo_motion import CameraMove, photo_clip
 from small_sets import texture
 

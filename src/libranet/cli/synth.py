@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from libranet.data.dataset import DatasetInfo
-    from libranet.flow.estimators import FlowEstimator
+    from libranet.flow import FlowEstimator
     from libranet.synth.depth import DepthEstimator, Meaning
     from libranet.synth.synthesize import Outcome
 
@@ -32,7 +32,7 @@ def synth(
     depth_output: Annotated[
         Literal["disparity", "distance"], typer.Option(help="What the depth model gives: large is near, or far.")
     ] = "disparity",
-    flow: Annotated[str, typer.Option(help="dis, raft, or raft:WEIGHTS.")] = "dis",
+    flow: Annotated[str, typer.Option(help="dis, raft (weights: see `libranet weights`), or raft:WEIGHTS.")] = "dis",
     seed: Annotated[int, typer.Option(help="Same seed, same files.")] = 0,
     workers: Annotated[int | None, typer.Option(help="Clips made at once; default one per core, two at 4K.")] = None,
     scenes: Annotated[int | None, typer.Option(help="How many clips 'procedural' gives.")] = None,
@@ -102,14 +102,15 @@ def _choose_depth(text: str, meaning: Meaning, device: str) -> Callable[[int], D
 
 
 def _choose_flow(text: str, device: str) -> FlowEstimator:
-    from libranet.flow.estimators import DisFlow
-    from libranet.flow.torchvision_raft import RaftFlow
+    from libranet.flow import DisFlow, RaftFlow, RaftSmall, read_raft_weights
+    from libranet.thirdparty import find_model, load_weights
 
     kind, _, rest = text.partition(":")
     if text == "dis":
         return DisFlow()
     if kind == "raft":
-        return RaftFlow(rest or None, device=device)
+        state = read_raft_weights(Path(rest)) if rest else load_weights(find_model("raft-small"))
+        return RaftFlow(RaftSmall.from_weights(state, device=device))
     raise InputError(f"expected --flow as dis, raft or raft:WEIGHTS, got {text!r}")
 
 

@@ -50,6 +50,8 @@ class _Source:
 
     hazy: Tensor
     clear: Tensor | None
+    guide: np.ndarray
+    """The clear frame where there is one, else the hazy one, [H, W, 3] uint8: its motion is that of the clip."""
 
 
 def round_to_8_bit(
@@ -106,7 +108,11 @@ def _run_clip(
     scoring = _Scoring(clip, lanes, scores, PanelWriter(store.clip_folder(clip.name)), chosen)
     waiting: deque[_Source] = deque()
     for hazy, clear in clip.frames(limit_frames):
-        source = _Source(_to_tensor(hazy, device), None if clear is None else _to_tensor(clear, device))
+        source = _Source(
+            _to_tensor(hazy, device),
+            None if clear is None else _to_tensor(clear, device),
+            hazy if clear is None else clear,
+        )
         waiting.append(source)
         for lane in lanes:
             if lane.restorer.sees == "clear" and source.clear is None:
@@ -146,12 +152,9 @@ class _Scoring:
     before: _Source | None = None
 
     def score(self, source: _Source) -> None:
-        # The motion is that of the clear frames where they exist: it is the same for all models.
-        guide = source.hazy if source.clear is None else source.clear
-        earlier = (
-            None if self.before is None else (self.before.clear if self.before.clear is not None else self.before.hazy)
-        )
-        flow = self.scores.find_flow(guide, earlier)
+        flow = self.scores.find_flow(source.guide, None if self.before is None else self.before.guide)
+        if flow is not None:
+            flow = flow.to(source.hazy.device)
         features = self.scores.clear_features(source.clear)
         restored = {lane.restorer.name: lane.ready.popleft() for lane in self.lanes}
         for lane in self.lanes:

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from libranet.errors import CheckpointError, LibraNetError
 from libranet.evaluation.metric_table import Metric
 from libranet.evaluation.perception_models import Detector, Segmenter, open_detector, open_segmenter
-from libranet.flow.metric_estimators import DisFlow, FlowEstimator, RaftFlow
-from libranet.flow.raft import RaftSmall
+from libranet.flow import DisFlow, FlowEstimator, RaftFlow, RaftSmall, warp_tensor
 from libranet.metrics.brisque import brisque
 from libranet.metrics.fidelity import psnr, ssim
 from libranet.metrics.lpips import Lpips
@@ -73,11 +74,15 @@ class Scores:
             return None
         return self._timed("lpips", lambda: self.lpips.features(clear))  # type: ignore[union-attr]
 
-    def find_flow(self, current: Tensor, previous: Tensor | None) -> Tensor | None:
+    def find_flow(
+        self,
+        current: np.ndarray,  # [H, W, 3] uint8
+        previous: np.ndarray | None,  # [H, W, 3] uint8
+    ) -> Tensor | None:  # [2, H, W]
         """The motion that tOF compensates, once for all models."""
         if previous is None or self.flow is None or not self.wants("tof"):
             return None
-        return self._timed("tof", lambda: self.flow.estimate(current, previous))  # type: ignore[union-attr]
+        return torch.from_numpy(self._timed("tof", lambda: self.flow.estimate(current, previous)))  # type: ignore[union-attr]
 
     def measure(self, frame: FrameToScore) -> dict[str, float]:
         """Every per-frame measure that applies to this frame."""
@@ -93,7 +98,7 @@ class Scores:
             found["lpips"] = self._timed("lpips", lambda: lpips.distance(lpips.features(restored), reference))
         if frame.previous is not None and frame.flow is not None:
             before, flow = frame.previous, frame.flow
-            found["tof"] = self._timed("tof", lambda: warp_error(restored, before, flow))
+            found["tof"] = self._timed("tof", lambda: warp_error(restored, *warp_tensor(before, flow)))
         if self.niqe_parameters is not None and self.wants("niqe"):
             parameters = self.niqe_parameters
             found["niqe"] = self._timed("niqe", lambda: niqe(restored, parameters))

@@ -6,13 +6,31 @@ published checkpoint.
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 
+import safetensors.torch
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from libranet.errors import CheckpointError
+
 _LEVELS, _RADIUS = 4, 3
 _HIDDEN, _CONTEXT = 96, 64
+_TORCHVISION_NAMES = (
+    ("feature_encoder.", "fnet."),
+    ("context_encoder.", "cnet."),
+    (".convnormrelu.0.", ".conv1."),
+    ("net.conv.", "net.conv2."),
+    ("update_block.motion_encoder.", "update_block.encoder."),
+    ("update_block.recurrent_block.convgru1.", "update_block.gru."),
+    ("encoder.convcorr1.0.", "encoder.convc1."),
+    ("encoder.convflow1.0.", "encoder.convf1."),
+    ("encoder.convflow2.0.", "encoder.convf2."),
+    ("encoder.conv.0.", "encoder.conv."),
+    *((f".convnormrelu{n}.0.", f".conv{n}.") for n in (1, 2, 3)),
+)
+"""Parts of torchvision's names for `raft_small`, and ours, in the order of replacement."""
 
 
 class RaftSmall(nn.Module):
@@ -30,9 +48,17 @@ class RaftSmall(nn.Module):
 
     @classmethod
     def from_weights(cls, state: Mapping[str, Tensor], *, device: str | torch.device = "cpu") -> "RaftSmall":
-        """Build the network with the published weights."""
+        """Build the network with the authors' weights, or with those of torchvision's `raft_small`.
+
+        Raises:
+            CheckpointError: The tensors are not those of RAFT-small.
+        """
         net = cls()
-        net.load_state_dict(dict(state))
+        try:
+            net.load_state_dict({_our_name(name): tensor for name, tensor in state.items()})
+        except RuntimeError as error:
+            reason = str(error).splitlines()[-1].strip()
+            raise CheckpointError(f"expected the weights of RAFT-small: {reason}") from None
         return net.to(device).eval()
 
     @torch.no_grad()
@@ -57,6 +83,33 @@ class RaftSmall(nn.Module):
         flow = 8 * F.interpolate(places - origin, scale_factor=8, mode="bilinear", align_corners=True)
         top, left = _margin(height), _margin(width)
         return flow[..., top : top + height, left : left + width]
+
+
+def read_raft_weights(path: Path) -> dict[str, Tensor]:
+    """Read the tensors of a .safetensors file or of one that `torch.save` wrote. No code of the file is run.
+
+    Raises:
+        CheckpointError: There is no such file, or it holds something else.
+    """
+    if not path.is_file():
+        raise CheckpointError(f"expected RAFT weights, found no file {path}")
+    try:
+        if path.suffix == ".safetensors":
+            return safetensors.torch.load_file(path)
+        state: dict[str, Tensor] = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch, pickle and safetensors raise classes that share no base
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise CheckpointError(f"expected RAFT weights, could not read {path} ({reason})") from None
+    if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
+        raise CheckpointError(f"expected RAFT weights as a flat table of tensors, got something else in {path}")
+    return state
+
+
+def _our_name(name: str) -> str:
+    name = name.removeprefix("module.")  # left by data-parallel training
+    for theirs, ours in _TORCHVISION_NAMES:
+        name = name.replace(theirs, ours)
+    return name
 
 
 class _Bottleneck(nn.Module):

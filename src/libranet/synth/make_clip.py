@@ -20,7 +20,7 @@ from libranet.atomic import TEMPORARY_SUFFIX, write_atomically
 from libranet.data.dataset import CLIP_FILE, MODALITIES, Clip, ClipInfo, modality_file, read_json, sha256, write_json
 from libranet.data.frames import Image, read_rgb, write_png
 from libranet.data.maps import Plane, write_map
-from libranet.flow.estimators import FlowEstimator, resize_flow
+from libranet.flow import FlowEstimator, resize_flow
 from libranet.synth.depth import DepthEstimator, DepthRange
 from libranet.synth.guided_filter import guided_upsample
 from libranet.synth.regimes import Regime

@@ -10,7 +10,7 @@ import torch
 from libranet.data.dataset import CheckResult, Clip
 from libranet.data.frames import Image
 from libranet.data.maps import Map
-from libranet.flow.estimators import warp
+from libranet.flow import warp
 from libranet.synth.scattering import add_haze, airlight_sums, transmission
 
 ALIGNMENT_LIMIT = 1.0 / 255.0

@@ -7,7 +7,7 @@ import numpy as np
 
 from libranet.data.frames import Image
 from libranet.data.maps import Field, Plane
-from libranet.flow.estimators import invert_flow, warp
+from libranet.flow import invert_flow, warp
 
 TOLERANCE = 0.10
 """Colour difference (mean over channels, 0 to 1) beyond which a warped pixel is taken for another surface."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from libranet.data.dataset import CLIP_FILE, CLIPS_FOLDER, DATASET_FILE, ClipInfo, DatasetInfo
 from libranet.errors import InputError, LibraNetError
-from libranet.flow.estimators import FlowEstimator
+from libranet.flow import FlowEstimator
 from libranet.synth.depth import DepthEstimator
 from libranet.synth.make_clip import ClipTask, make_clip
 from libranet.synth.regimes import REGIMES, assign_regimes
