@@ -161,6 +161,16 @@ def test_other_streams_are_copied_bit_for_bit(tmp_path, tiny_model, name):
         assert attachments[0] == attachments[1]
 
 
+def test_metadata_that_is_not_utf8_is_no_obstacle(tmp_path, tiny_model):
+    """PyAV 18 replaces the bytes, PyAV 19 keeps them."""
+    source = write_clip(tmp_path / "in.mkv", Clip(frames=3, time_base=MS, metadata=(("title", "the XX pass"),)))
+    source.write_bytes(source.read_bytes().replace(b"the XX pass", b"the \xff\xfe pass"))
+    report = dehaze_video(source, tmp_path / "out.mkv", model=tiny_model, device="cpu")
+    assert (report.frames, report.partial, report.warnings) == (3, "", ())
+    written = (tmp_path / "out.mkv").read_bytes()
+    assert b"the \xff\xfe pass" in written or "the \ufffd\ufffd pass".encode() in written
+
+
 @pytest.mark.parametrize(
     ("source_name", "kind", "target"), [("in.mkv", "subrip", "o.mp4"), ("in.mp4", "mov_text", "o.mkv")]
 )

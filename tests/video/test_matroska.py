@@ -52,3 +52,12 @@ def test_shape_and_mastering_display_are_written(tmp_path, title, aspect):
         assert reader.tags.light_level == (1000, 400)
         assert reader.stream is not None
         assert reader.stream.metadata.get("title", "") == title
+
+
+def test_a_title_that_is_not_utf8_keeps_its_bytes(tmp_path):
+    """PyAV 19 reads such metadata as surrogates."""
+    path = write_with_filler(tmp_path / "in.mkv", "")
+    describe_video(
+        path, VideoTags(sample_aspect_ratio=Fraction(4, 3)), b"fog \xff\xfe".decode(errors="surrogateescape")
+    )
+    assert b"fog \xff\xfe" in path.read_bytes()

@@ -64,7 +64,7 @@ def _describe_entry(entry: bytes, tags: VideoTags, title: str) -> bytes:
     for ident, data in _children(entry):
         if ident == _NAME:
             if title:
-                parts.append(_element(_NAME, title.encode()))
+                parts.append(_element(_NAME, title.encode(errors="surrogateescape")))
         elif ident == _VIDEO:
             parts.append(_element(_VIDEO, _describe_pictures(data, tags)))
         else:

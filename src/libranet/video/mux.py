@@ -14,6 +14,7 @@ from libranet.errors import InputError
 from libranet.video.encoder import EncoderSettings, configure
 from libranet.video.matroska import FILLER, describe_video
 from libranet.video.packets import decode_times, read_packets, read_times, reorder_delay
+from libranet.video.pyav import open_input
 from libranet.video.reader import main_video_stream
 from libranet.video.subtitles import SubtitleCopy
 
@@ -165,7 +166,7 @@ def join(
     excerpt: Excerpt,
 ) -> JoinReport:
     """Write the output file from finished segments."""
-    origin = av.open(str(source), metadata_errors="replace") if source is not None else None
+    origin = open_input(str(source)) if source is not None else None
     try:
         output = OutputFile(path, settings, origin)
         try:

@@ -15,6 +15,7 @@ from libranet.errors import InputError
 from libranet.video.deinterlace import Deinterlacer
 from libranet.video.frames import Damage, SizeChangeError, SourceFrame
 from libranet.video.pixels import to_planar
+from libranet.video.pyav import open_input
 from libranet.video.tags import VideoTags, read_tags
 
 MIN_SIDE = 16
@@ -293,11 +294,11 @@ def _refuse_hopeless(source: str | Path) -> None:
 def _open(source: str | Path | IO[bytes], name: str, options: dict[str, str]) -> av.container.InputContainer:
     try:
         if not isinstance(source, str | Path):
-            return av.open(source, "r", format="yuv4mpegpipe")
+            return open_input(source, format_name="yuv4mpegpipe")
         if "://" in name:
             options = {"rtsp_transport": "tcp"} if name.startswith("rtsp") else {}
-            return av.open(name, "r", options=options, timeout=NETWORK_TIMEOUT, metadata_errors="replace")
-        return av.open(name, "r", options=options, metadata_errors="replace")
+            return open_input(name, options=options, timeout=NETWORK_TIMEOUT)
+        return open_input(name, options=options)
     except (av.FFmpegError, OSError, ValueError) as error:
         head = _head(name)
         if b"ftyp" in head:

@@ -5,13 +5,14 @@ import struct
 from dataclasses import dataclass
 from fractions import Fraction
 from threading import Lock
-from typing import Any, cast, get_args
+from typing import cast, get_args
 
 import av
 import av.filter
 import av.logging
 
 from libranet.video.color import ColorSpec, Siting, matrix_of_tag
+from libranet.video.pyav import side_data
 
 _MASTERING_FORMAT = "<20i2i"
 """AVMasteringDisplayMetadata: ten rationals (r, g, b, white as x and y; least and greatest luminance), two flags."""
@@ -69,8 +70,8 @@ def read_tags(frame: av.VideoFrame, stream: av.VideoStream) -> VideoTags:
     context = stream.codec_context
     location, frame_sar = _show_info(frame, stream.time_base or Fraction(1, 1000))
     full = frame.format.name.startswith("yuvj")
-    matrix = _side_data(frame, "DISPLAYMATRIX")
-    light = _side_data(frame, "CONTENT_LIGHT_LEVEL")
+    matrix = side_data(frame, "DISPLAYMATRIX")
+    light = side_data(frame, "CONTENT_LIGHT_LEVEL")
     return VideoTags(
         color_range=2 if full else int(frame.color_range or context.color_range or 0),
         colorspace=_first_known(int(frame.colorspace), int(context.colorspace)),
@@ -79,18 +80,13 @@ def read_tags(frame: av.VideoFrame, stream: av.VideoStream) -> VideoTags:
         chroma_location=location,
         sample_aspect_ratio=stream.sample_aspect_ratio or frame_sar,
         display_matrix=struct.unpack("<9i", matrix) if matrix else None,
-        mastering=_mastering(_side_data(frame, "MASTERING_DISPLAY_METADATA")),
+        mastering=_mastering(side_data(frame, "MASTERING_DISPLAY_METADATA")),
         light_level=struct.unpack("<2I", light[:8]) if light else None,
     )
 
 
 def _first_known(*tags: int) -> int:
     return next((tag for tag in tags if tag != 2), 2)
-
-
-def _side_data(frame: av.VideoFrame, name: str) -> bytes | None:
-    items: Any = frame.side_data  # a mapping by its type, but a sequence in use
-    return next((bytes(item) for item in items if item.type.name == name), None)
 
 
 def _mastering(raw: bytes | None) -> MasteringDisplay | None:
