@@ -12,10 +12,9 @@ import torch
 
 from libranet.data.frames import list_images, read_rgb
 from libranet.scenes import SKY_DEPTH, render_clip
-from libranet.synth.depth import DepthRange
-from libranet.synth.depth_prior import LayoutPrior
-from libranet.synth.regimes import AIRLIGHTS, PAPER_HAZY_PSNR, REGIMES, TIERS
-from libranet.synth.scattering import add_haze, transmission
+from libranet.synth.depth_estimators import LayoutPrior
+from libranet.synth.depth_maps import DepthRange
+from libranet.synth.scattering import AIRLIGHTS, PAPER_HAZY_PSNR, REGIMES, TIERS, add_haze, transmission
 from machine import describe_machine
 
 WIDTH, HEIGHT = 480, 270
@@ -33,8 +32,8 @@ def scenes(count: int) -> np.ndarray:
     rows = []
     for seed in range(count):
         frame = next(iter(render_clip(seed, frames=1, width=WIDTH, height=HEIGHT)))
-        metres = frame.depth.numpy()
-        depth = DepthRange.measure_metres([metres], sky=0.999 * SKY_DEPTH).normalise(metres)
+        metres = np.where(frame.depth.numpy() >= 0.999 * SKY_DEPTH, np.float32(np.inf), frame.depth.numpy())
+        depth = DepthRange.from_metres([metres]).normalise(metres)
         rows.append(psnr_by_regime(frame.image, torch.from_numpy(depth)))
     return np.array(rows)
 
@@ -44,7 +43,7 @@ def photos(folders: list[Path], every: int) -> np.ndarray:
     for seed, path in enumerate(path for folder in folders for path in list_images(folder)[::every]):
         image = np.asarray(cv2.resize(read_rgb(path), (WIDTH, HEIGHT), interpolation=cv2.INTER_AREA))
         raw = LayoutPrior(seed).estimate(image)
-        depth = DepthRange.measure([raw], "disparity").normalise(raw)
+        depth = DepthRange.from_estimates([raw], "disparity").normalise(raw)
         clear = torch.from_numpy(image).permute(2, 0, 1).float() / 255
         rows.append(psnr_by_regime(clear, torch.from_numpy(depth)))
     return np.array(rows)

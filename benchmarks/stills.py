@@ -29,10 +29,9 @@ from torch import Tensor
 from libranet.metrics import psnr
 from libranet.models import LiBrANet, load_model
 from libranet.scenes import render_room
-from libranet.synth.depth import DepthRange
-from libranet.synth.depth_prior import LayoutPrior
-from libranet.synth.regimes import REGIMES
-from libranet.synth.scattering import add_haze, transmission
+from libranet.synth.depth_estimators import LayoutPrior
+from libranet.synth.depth_maps import DepthRange
+from libranet.synth.scattering import REGIMES, add_haze, transmission
 
 SMALL, MIDDLE = (480, 270), (640, 360)
 LEAST_SKY = 0.02
@@ -101,7 +100,7 @@ def prior_depth(clear: np.ndarray, seed: int) -> np.ndarray:  # [H, W] in [0, 1]
     image = (clear * 255).round().astype(np.uint8)
     prior = LayoutPrior(seed)
     nearness = prior.estimate(image)
-    depth = DepthRange.measure([nearness], prior.meaning).normalise(nearness)
+    depth = DepthRange.from_estimates([nearness], prior.quantity).normalise(nearness)
     return np.asarray(cv2.ximgproc.guidedFilter(image, depth, 4, 25.0).clip(0, 1))
 
 

@@ -22,14 +22,11 @@ from libranet.data.frames import Image, write_png
 from libranet.data.maps import Field, Map, Plane, encode_exr, write_map
 from libranet.data.png_bands import encode_png
 from libranet.flow import DisFlow, resize_flow
-from libranet.synth.depth import DepthRange
-from libranet.synth.depth_prior import LayoutPrior
-from libranet.synth.guided_filter import guided_upsample
+from libranet.synth.depth_estimators import LayoutPrior
+from libranet.synth.depth_maps import DepthRange, guided_upsample, smooth_depth
 from libranet.synth.photo_motion import CameraMove, photo_clip
-from libranet.synth.regimes import REGIMES, Regime
-from libranet.synth.scattering import add_haze, transmission
+from libranet.synth.scattering import REGIMES, Regime, add_haze, transmission
 from libranet.synth.screening import screen_clip
-from libranet.synth.smoothing import smooth_depth
 from machine import describe_machine
 
 PROXY = 960
@@ -120,7 +117,7 @@ def main() -> None:
     stages = Stages(arguments.repeats)
     prior, flow = LayoutPrior(0), DisFlow()
     raw = [prior.estimate(image) for image in small]
-    depths = [DepthRange.measure(raw, "disparity").normalise(plane) for plane in raw]
+    depths = [DepthRange.from_estimates(raw, "disparity").normalise(plane) for plane in raw]
     flows = [flow.estimate(a, b) for a, b in itertools.pairwise(small)]
     depth = guided_upsample(depths[0], frames[0])
     half = torch.from_numpy(depth)[None, None]

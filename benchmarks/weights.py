@@ -26,8 +26,7 @@ from libranet.flow import warp_tensor
 from libranet.metrics import psnr, warp_error
 from libranet.models import LiBrANet, load_model, start_stream, stream_step
 from libranet.synth.photo_motion import CameraMove, photo_clip
-from libranet.synth.regimes import REGIMES, Regime
-from libranet.synth.scattering import add_haze, transmission
+from libranet.synth.scattering import REGIMES, Regime, add_haze, transmission
 from machine import describe_machine
 from stills import prior_depth, sky_shift
 

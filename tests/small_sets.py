@@ -1,17 +1,17 @@
-"""Small sources and data sets that the tests of the pipeline share."""
+"""Small sources and datasets that the tests of the pipeline share."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import cv2
 import numpy as np
 
 from libranet.data.dataset import DatasetInfo
 from libranet.flow import DisFlow
-from libranet.synth.depth_prior import LayoutPrior
-from libranet.synth.sources import ClipSource, FrameRequest, SourceFrame
+from libranet.synth.depth_estimators import LayoutPrior
+from libranet.synth.sources import ClipSource, DepthKind, FrameRequest, SourceFrame
 from libranet.synth.synthesize import PRESETS, SynthConfig, synthesize
 
 TINY = replace(PRESETS["mini"], frames=3, size=(160, 96), proxy=96)
@@ -36,8 +36,7 @@ class SlidingSource:
     label: str = "sliding"
     shift: int = 2
     seed: int = 0
-    range: None = None
-    sky: float = float("inf")
+    depth_kind: ClassVar[DepthKind] = "none"
 
     @property
     def name(self) -> str:
@@ -56,15 +55,15 @@ class SlidingSource:
 
 @dataclass(frozen=True)
 class RampSource(SlidingSource):
-    """The same with exact distance (a ramp in metres, sky beyond) and exact flow."""
+    """The same with exact distance (a ramp in metres below an infinite sky) and exact flow."""
 
     label: str = "ramp"
-    sky: float = 900.0
+    depth_kind = "metres"
 
     def frames(self, request: FrameRequest, start: int = 0) -> Iterator[SourceFrame]:
         width, height = request.size
         distance = np.repeat(np.linspace(120.0, 2.0, height, dtype=np.float32)[:, None], width, axis=1)
-        distance[: height // 3] = 1000.0
+        distance[: height // 3] = np.inf
         flow = np.zeros((2, height, width), np.float32)
         flow[0] = -self.shift
         for frame in super().frames(request, start):
@@ -77,7 +76,7 @@ def make_set(sources: list[ClipSource], folder: Path, config: SynthConfig = TINY
 
 
 def tree(folder: Path) -> dict[str, bytes]:
-    """Every file of a data set except scratch and the report, which names its folder, for comparing two of them."""
+    """Every file of a dataset except scratch and the report, which names its folder, for comparing two of them."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in sorted(folder.rglob("*"))

@@ -118,7 +118,7 @@ def test_a_full_disk_is_named_and_small_clips_still_fit(tmp_path: Path) -> None:
                 for frame in super().frames(request, start):
                     frame.image[:] = rng.integers(0, 256, frame.image.shape)
                     yield type(frame)(
-                        np.tile(frame.image, (2, 2, 1)), np.tile(frame.distance, (2, 2)), np.tile(frame.flow, (1, 2, 2))
+                        np.tile(frame.image, (2, 2, 1)), np.tile(frame.depth, (2, 2)), np.tile(frame.flow, (1, 2, 2))
                     )
 
         info = make_set([Noisy("large"), RampSource("small")], disk / "set")

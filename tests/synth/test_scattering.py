@@ -1,12 +1,13 @@
-"""The scattering model against its closed form, its inverse and its gradients."""
+"""The scattering model against its closed form, its inverse and its gradients; the regime table and its use."""
 
 import math
+from collections import Counter
 
 import pytest
 import torch
 
 from libranet.errors import InputError
-from libranet.synth.scattering import add_haze, estimate_airlight, remove_haze, transmission
+from libranet.synth.scattering import REGIMES, add_haze, airlight_sums, assign_regimes, transmission
 
 
 def scene(batch: int = 2) -> tuple[torch.Tensor, torch.Tensor]:
@@ -34,13 +35,25 @@ def test_beta_belongs_to_its_frame_and_channel() -> None:
 
 
 @pytest.mark.parametrize(
-    "airlight",
-    [0.8, torch.tensor([0.8, 0.7]), torch.tensor([0.8, 0.7, 0.9]), torch.tensor([[0.8, 0.7, 0.9], [0.6, 0.5, 0.4]])],
+    ("airlight", "shape"),
+    [
+        (0.8, (1, 1, 1, 1)),
+        (torch.tensor([0.8, 0.7]), (2, 1, 1, 1)),
+        (torch.tensor([0.8, 0.7, 0.9]), (1, 3, 1, 1)),
+        (torch.tensor([[0.8, 0.7, 0.9], [0.6, 0.5, 0.4]]), (2, 3, 1, 1)),
+    ],
 )
-def test_haze_comes_off_again(airlight: torch.Tensor | float) -> None:
+def test_solving_the_model_for_the_clear_frame_inverts_it(
+    airlight: torch.Tensor | float, shape: tuple[int, ...]
+) -> None:
     clear, depth = scene()
     t = transmission(depth, 1.5)
-    torch.testing.assert_close(remove_haze(add_haze(clear, t, airlight), t, airlight), clear, atol=2e-6, rtol=0)
+    light = torch.as_tensor(airlight)
+    light = (
+        light.view(2, 1, 1, 1) if light.shape == (2,) else light.view(-1, light.shape[-1] if light.dim() else 1, 1, 1)
+    )
+    inverted = (add_haze(clear, t, airlight) - light) / t + light
+    torch.testing.assert_close(inverted, clear, atol=2e-6, rtol=0)
 
 
 def test_the_limits_are_the_clear_frame_and_the_airlight() -> None:
@@ -57,7 +70,8 @@ def test_eight_bit_files_still_give_the_airlight() -> None:
     clear = (clear * 255).round() / 255
     t = transmission(depth, torch.tensor([0.9, 2.0])).half().float()
     hazy = (add_haze(clear, t, light) * 255).round() / 255
-    assert (estimate_airlight(hazy, clear, t) - light).abs().max() < 1 / 255
+    numerator, denominator = airlight_sums(hazy, clear, t)
+    assert (numerator / denominator - light).abs().max() < 1 / 255
 
 
 def test_noise_has_the_asked_strength_and_a_seed() -> None:
@@ -87,3 +101,26 @@ def test_wrong_shapes_are_named() -> None:
         transmission(depth, torch.ones(2, 2))
     with pytest.raises(InputError, match="airlight as"):
         add_haze(clear, transmission(depth, 1.0), torch.ones(2, 4))
+
+
+def test_nine_regimes_of_three_densities_and_three_lights() -> None:
+    assert len(REGIMES) == len({regime.name for regime in REGIMES}) == 9
+    assert len({regime.beta for regime in REGIMES}) == 3
+    assert len({regime.airlight for regime in REGIMES}) == 3
+
+
+def test_every_nine_clips_use_each_regime_once() -> None:
+    drawn = assign_regimes(27, seed=4)
+    for start in (0, 9, 18):
+        assert set(Counter(regime.name for regime in drawn[start : start + 9]).values()) == {1}
+    assert [regime.name for regime in drawn] == [regime.name for regime in assign_regimes(27, seed=4)]
+    assert [regime.name for regime in drawn] != [regime.name for regime in assign_regimes(27, seed=5)]
+    assert assign_regimes(4, seed=4) == drawn[:4]
+
+
+def test_blue_scatters_more_where_the_wavelength_counts() -> None:
+    regime = REGIMES[0]
+    assert regime.betas() == (regime.beta,)
+    red, green, blue = regime.betas(1.3)
+    assert red < green < blue
+    assert green == pytest.approx(regime.beta)

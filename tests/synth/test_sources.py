@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from libranet.errors import InputError
-from libranet.synth.depth_prior import LayoutPrior
+from libranet.synth.depth_estimators import LayoutPrior
 from libranet.synth.sources import (
     FolderSource,
     FrameRequest,
@@ -85,8 +85,8 @@ def test_a_photo_brings_depth_and_flow(tmp_path: Path) -> None:
     assert len(frames) == 3
     for frame in frames:
         assert frame.image.shape == (96, 160, 3)
-        assert frame.distance is not None
-        assert 0.0 <= frame.distance.min() <= frame.distance.max() <= 1.0
+        assert frame.depth is not None
+        assert 0.0 <= frame.depth.min() <= frame.depth.max() <= 1.0
         assert frame.flow is not None
         assert frame.flow.shape == (2, 96, 160)
 
@@ -95,10 +95,12 @@ def test_a_scene_brings_metres_and_flow() -> None:
     source = SceneSource(0)
     (frame,) = source.frames(request(frames=1, size=(64, 64)))
     assert frame.image.dtype == np.uint8
-    assert frame.distance is not None
-    assert frame.distance.shape == (64, 64)
+    assert frame.depth is not None
+    assert frame.depth.shape == (64, 64)
     assert frame.flow is not None
-    assert source.sky < 10_000
+    assert source.depth_kind == "metres"
+    assert np.isfinite(frame.depth).any()
+    assert frame.depth[np.isfinite(frame.depth)].max() < 9_990
 
 
 def test_broken_sources_are_named(tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ def test_a_clip_that_fails_a_check_is_flagged_and_left_out(tmp_path: Path) -> No
 
         def frames(self, request, start=0):  # type: ignore[no-untyped-def]
             for i, frame in enumerate(super().frames(request, start), start=start):
-                yield replace(frame, distance=frame.distance / 10) if i == 2 else frame
+                yield replace(frame, depth=frame.depth / 10) if i == 2 else frame
 
     info = make_set([RampSource("steady"), Jumping("jumping")], tmp_path)
     assert info.flagged == {"0001-jumping": ("depth stability", "haze consistency")}

@@ -7,7 +7,7 @@ import torch
 
 from clear_pictures import coloured_blocks, small_bank, small_source
 from libranet.errors import InputError
-from libranet.synth.regimes import REGIMES
+from libranet.synth.scattering import REGIMES
 from libranet.training import haze_draw
 from libranet.training.batches import HazeOnTheFly, Share
 from libranet.training.haze_config import HazeConfig

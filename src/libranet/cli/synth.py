@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from libranet.data.dataset import DatasetInfo
     from libranet.flow import FlowEstimator
-    from libranet.synth.depth import DepthEstimator, Meaning
+    from libranet.synth.depth_estimators import DepthEstimator, DepthQuantity
     from libranet.synth.synthesize import Outcome
 
 
@@ -84,19 +84,17 @@ def synth(
     _summary(console, info, output, page)
 
 
-def _choose_depth(text: str, meaning: Meaning, device: str) -> Callable[[int], DepthEstimator]:
-    from libranet.synth.depth_onnx import OnnxDepth
-    from libranet.synth.depth_prior import LayoutPrior
-    from libranet.synth.depth_transformers import DEPTH_ANYTHING_V2, TransformersDepth
+def _choose_depth(text: str, quantity: DepthQuantity, device: str) -> Callable[[int], DepthEstimator]:
+    from libranet.synth.depth_estimators import DEPTH_ANYTHING_V2, LayoutPrior, OnnxDepth, TransformersDepth
 
     kind, _, rest = text.partition(":")
     if kind == "prior" and not rest:
         return LayoutPrior
     if kind == "hf":
-        model = TransformersDepth(rest or DEPTH_ANYTHING_V2, device=device, meaning=meaning)
+        model = TransformersDepth(rest or DEPTH_ANYTHING_V2, device=device, quantity=quantity)
         return lambda seed: model
     if kind == "onnx" and rest:
-        network = OnnxDepth(rest, meaning=meaning)
+        network = OnnxDepth(rest, quantity=quantity)
         return lambda seed: network
     raise InputError(f"expected --depth as prior, hf, hf:FOLDER_OR_ID or onnx:FILE, got {text!r}")
 

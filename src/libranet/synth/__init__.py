@@ -1,1 +1,1 @@
-"""Haze and the data made with it: the scattering model, depth, flow, sources, checks and the UHV-4K pipeline."""
+"""Paired haze video from clear sources: depth, scattering, regimes, checks and the UHV-4K pipeline."""

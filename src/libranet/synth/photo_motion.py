@@ -1,8 +1,8 @@
-"""A photo becomes a clip: the camera moves past it in two and a half dimensions, with the photo's depth.
+"""Turn a photo into a clip: a 2.5-D camera move with the photo's depth.
 
-Near things move more than far ones. Every frame is sampled from the photo itself through a map found by splatting the
-photo's pixels forward into a depth buffer; what the move uncovers is filled with the mirrored background beside it.
-The flow follows from the same maps and is exact wherever the next frame still shows the thing.
+Near objects move more than far ones. Each frame is sampled from the photo through a backward map, found by splatting
+the photo's pixels forward into a depth buffer. Disoccluded pixels are filled with the mirrored background beside them.
+The flow follows from the same maps and is exact wherever the next frame still shows the object.
 """
 
 from collections.abc import Iterator
@@ -16,23 +16,23 @@ from libranet.data.frames import Image
 from libranet.data.maps import Field, Plane
 
 TEAR = 0.35
-"""Depth steps that pull neighbouring pixels apart by more than this fraction of a pixel open a gap behind them."""
+"""Neighbouring pixels that move apart by more than this fraction of a pixel are torn, not stretched."""
 
 
 @dataclass(frozen=True)
 class CameraMove:
-    """How far the camera goes over the clip. Lengths are fractions of the frame's width."""
+    """The camera motion over the clip. Lengths are fractions of the frame's width."""
 
     pan: tuple[float, float]
-    """Shift of everything, as from a turn of the camera."""
+    """Shift of all pixels, as when the camera turns."""
     parallax: tuple[float, float]
-    """Further shift of the nearest pixels, as from a step sideways."""
+    """Additional shift of the nearest pixels, as when the camera moves sideways."""
     dolly: float
-    """Growth of the nearest pixels over the clip, as from a step forward; negative for backward."""
+    """Growth of the nearest pixels over the clip, as when the camera moves forward; negative for backward."""
 
     @classmethod
     def draw(cls, seed: int) -> "CameraMove":
-        """A gentle hand-held or drone-like move."""
+        """Draw a gentle hand-held or drone-like move."""
         rng = np.random.default_rng((seed, 25))
         angles = rng.uniform(0.0, 2.0 * np.pi, 2)
         pan, parallax = rng.uniform(0.005, 0.03), rng.uniform(0.008, 0.02)
@@ -44,13 +44,13 @@ class CameraMove:
 
     @property
     def margin(self) -> float:
-        """How much larger than the frame the photo must be, so that no border comes into view."""
+        """How much larger than the frame the photo must be so that its border stays out of view."""
         shift = max(abs(p) + abs(q) for p, q in zip(self.pan, self.parallax, strict=True))
         return (1.0 + 2.0 * shift) / (1.0 - abs(self.dolly))
 
     @property
     def gap(self) -> float:
-        """The widest strip that the move can uncover beside a near thing."""
+        """The widest strip that can be disoccluded beside a near object."""
         return 0.5 * max(map(abs, self.parallax)) + 0.5 * abs(self.dolly)
 
 
@@ -60,10 +60,10 @@ class MovedFrame:
 
     image: Image
     depth: Plane
-    """The photo's depth, moved along."""
+    """The photo's depth, warped like the image."""
     flow: Field
     filled: np.ndarray
-    """True where the move uncovered what the photo does not show."""
+    """True for disoccluded pixels, which the photo does not show."""
 
 
 def photo_clip(
@@ -75,7 +75,7 @@ def photo_clip(
     size: tuple[int, int],  # (width, height) of the frames
     start: int = 0,
 ) -> Iterator[MovedFrame]:
-    """Render the move, from frame `start` on. The photo is cropped to the frame's shape."""
+    """Render the move, from frame `start` on. The photo is cropped to the frame's aspect ratio."""
     canvas = _cover(photo, size, move.margin)
     near = 1.0 - _cover(depth, size, move.margin)
     for index in range(start, frames):
@@ -94,8 +94,8 @@ def _render(
     x, y = _project(grid_x, grid_y, near, move, time=time, width=width)
     x += (width - 1) / 2
     y += (height - 1) / 2
-    source, known = _splat(x, y, near, _whole(x, y), size)
-    # A torn slope adds its own width, which is at most the gap / TEAR, to the strip that the move uncovers.
+    source, known = _splat(x, y, near, _intact(x, y), size)
+    # A torn slope adds its own width, at most gap / TEAR, to the disoccluded strip.
     reach = round(width * move.gap * (1.0 + 1.0 / TEAR)) + 4
     map_x, map_y, filled = _backward_map(source, known, x, y, near, size=size, reach=reach)
     image = cv2.remap(canvas, map_x, map_y, cv2.INTER_CUBIC, borderMode=cv2.BORDER_REFLECT_101)
@@ -110,7 +110,7 @@ def _render(
 def _project(
     x: np.ndarray, y: np.ndarray, near: Plane, move: CameraMove, *, time: float, width: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Where canvas points, counted from the centre, lie in the frame at `time` in 0 .. 1. Nothing ever grows over 1."""
+    """Project canvas points, relative to the centre, into the frame at `time` in 0 .. 1. The scale never exceeds 1."""
     swing = time - 0.5
     closeness = time if move.dolly >= 0 else 1.0 - time
     scale = 1.0 - abs(move.dolly) * (1.0 - closeness) * near
@@ -119,25 +119,25 @@ def _project(
     return x * scale + shift_x, y * scale + shift_y
 
 
-def _whole(x: Plane, y: Plane) -> np.ndarray:
-    """False on the slopes between near and far that the move would stretch like rubber."""
-    whole = np.ones(x.shape, bool)
+def _intact(x: Plane, y: Plane) -> np.ndarray:
+    """False on the slopes between near and far that the move would stretch."""
+    intact = np.ones(x.shape, bool)
     for plane, axis in ((x, 1), (y, 0), (x, 0), (y, 1)):
         gap = np.abs(np.diff(plane, axis=axis) - (1.0 if (plane is x) == (axis == 1) else 0.0)) > TEAR
         first = (slice(None), slice(None, -1)) if axis == 1 else (slice(None, -1), slice(None))
         second = (slice(None), slice(1, None)) if axis == 1 else (slice(1, None), slice(None))
-        whole[first] &= ~gap
-        whole[second] &= ~gap
-    return whole
+        intact[first] &= ~gap
+        intact[second] &= ~gap
+    return intact
 
 
-def _splat(x: Plane, y: Plane, near: Plane, whole: np.ndarray, size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
-    """For every frame pixel the index of the nearest canvas pixel that lands beside it, and whether there is one.
+def _splat(x: Plane, y: Plane, near: Plane, intact: np.ndarray, size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """Find for each frame pixel the index of the nearest canvas pixel that lands beside it, and whether there is one.
 
-    Depth and index travel in one integer and the largest one wins, so the result does not depend on the order.
+    Depth and index are packed into one integer and the largest wins, so the result does not depend on the order.
     """
     width, height = size
-    points = np.flatnonzero(whole.ravel())
+    points = np.flatnonzero(intact.ravel())
     rank = (near.ravel()[points] * 65535).astype(np.int64)
     key = torch.from_numpy((rank << 32) | points)
     buffer = torch.full((height * width,), -1, dtype=torch.int64)
@@ -155,7 +155,7 @@ def _splat(x: Plane, y: Plane, near: Plane, whole: np.ndarray, size: tuple[int, 
 def _backward_map(
     source: np.ndarray, known: np.ndarray, x: Plane, y: Plane, near: Plane, *, size: tuple[int, int], reach: int
 ) -> tuple[Plane, Plane, np.ndarray]:
-    """Canvas coordinates of every frame pixel, sub-pixel exact where known, mirrored background where not."""
+    """Compute the canvas coordinates of each frame pixel: sub-pixel exact where known, else mirrored background."""
     width, height = size
     columns = near.shape[1]
     frame_x = np.arange(width, dtype=np.float32)[None, :]
@@ -183,16 +183,27 @@ def _backward_map(
     return map_x, map_y, filled
 
 
-def _cover(values: np.ndarray, size: tuple[int, int], margin: float) -> np.ndarray:
-    """Crop the centre to the frame's shape and resize it to the frame times the margin."""
-    width, height = round(size[0] * margin), round(size[1] * margin)
+def crop_to_aspect(
+    values: np.ndarray,  # [H, W, ...]
+    size: tuple[int, int],  # (width, height)
+) -> tuple[np.ndarray, float]:
+    """Crop the centre to the aspect ratio of `size`, as large as possible.
+
+    Returns:
+        The crop, and how many times larger than `size` it is.
+    """
+    width, height = size
     rows, columns = values.shape[:2]
     scale = min(columns / width, rows / height)
     crop_w, crop_h = min(round(width * scale), columns), min(round(height * scale), rows)
     left, top = (columns - crop_w) // 2, (rows - crop_h) // 2
-    part = np.ascontiguousarray(values[top : top + crop_h, left : left + crop_w])
-    if values.dtype == np.uint8:
-        method = cv2.INTER_AREA if scale > 1 else cv2.INTER_CUBIC
-    else:
-        method = cv2.INTER_AREA if scale > 1 else cv2.INTER_LINEAR
-    return np.asarray(cv2.resize(part, (width, height), interpolation=method))
+    return values[top : top + crop_h, left : left + crop_w], scale
+
+
+def _cover(values: np.ndarray, size: tuple[int, int], margin: float) -> np.ndarray:
+    """Crop to the frame's aspect ratio and resize to the frame times the margin."""
+    canvas = round(size[0] * margin), round(size[1] * margin)
+    part, scale = crop_to_aspect(values, canvas)
+    enlarge = cv2.INTER_CUBIC if values.dtype == np.uint8 else cv2.INTER_LINEAR
+    method = cv2.INTER_AREA if scale > 1 else enlarge
+    return np.asarray(cv2.resize(np.ascontiguousarray(part), canvas, interpolation=method))

@@ -1,14 +1,17 @@
-"""The data set on one page: thumbnails of all five modalities and the check table of every clip."""
+"""report.html: a dataset on one page, with thumbnails of all five modalities and the checks of every clip."""
 
+import base64
 import html
 from pathlib import Path
 
+import cv2
 import numpy as np
 
 from libranet.atomic import write_atomically
-from libranet.data.dataset import CLIPS_FOLDER, MODALITIES, CheckResult, Clip, ClipInfo, DatasetInfo
-from libranet.synth.regimes import PAPER_HAZY_PSNR
-from libranet.synth.visualize import as_data_url, picture
+from libranet.data.dataset import CLIPS_FOLDER, FRAME_MODALITIES, MODALITIES, CheckResult, Clip, ClipInfo, DatasetInfo
+from libranet.data.frames import Image
+from libranet.data.maps import Field, Plane
+from libranet.synth.scattering import PAPER_HAZY_PSNR
 
 REPORT_FILE = "report.html"
 THUMBNAIL_WIDTH = 320
@@ -45,7 +48,11 @@ td.good, td.bad { background: none; font-weight: 600; } td.good { color: var(--g
 
 
 def write_report(folder: str | Path) -> Path:
-    """Write report.html into the data set's folder. The page needs no other file."""
+    """Write report.html into the dataset's folder. The page needs no other file.
+
+    Returns:
+        The path of the page.
+    """
     folder = Path(folder)
     dataset = DatasetInfo.load(folder)
     names = dataset.names("all", flagged=True)
@@ -53,7 +60,7 @@ def write_report(folder: str | Path) -> Path:
     parts = [
         "<!doctype html><html lang=en><meta charset=utf-8>",
         "<meta name=viewport content='width=device-width, initial-scale=1'>",
-        f"<title>{html.escape(folder.resolve().name)}: data report</title><style>{_STYLE}</style>",
+        f"<title>{html.escape(folder.resolve().name)}: dataset report</title><style>{_STYLE}</style>",
         f"<h1>{html.escape(folder.resolve().name)}</h1>",
         _lead(dataset),
         _facts(dataset, [clip.info for clip in clips]),
@@ -127,11 +134,11 @@ def _clip(clip: Clip, dataset: DatasetInfo) -> str:
     estimators = f" · depth: {info.depth['estimator']} · flow: {info.flow['estimator']} · PSNR {info.hazy_psnr:.2f} dB"
     index = min(info.frames // 2, max(info.flow_frames - 1, 0))
     figures = "".join(
-        f"<figure><img src='{as_data_url(picture(clip, modality, index, width=THUMBNAIL_WIDTH))}' "
+        f"<figure><img src='{_data_url(_thumbnail(clip, modality, index))}' "
         f"alt='{modality}'><figcaption>{modality}</figcaption></figure>"
         for modality in MODALITIES
     )
-    head = "<tr><th>check<th class=n>measured<th class=n>limit<th>result<th>what"
+    head = "<tr><th>check<th class=n>value<th class=n>limit<th>result<th>description"
     checks = "".join(_check(check) for check in info.checks)
     return (
         f"<article id='{html.escape(info.name)}'><h2>{html.escape(info.name)}</h2>{badge}"
@@ -151,3 +158,36 @@ def _check(check: CheckResult) -> str:
 def _swatch(light: tuple[float, ...] | list[float]) -> str:
     colour = ", ".join(str(round(value * 255)) for value in light)
     return f"<span class=swatch style='background: rgb({colour})'></span>"
+
+
+def _thumbnail(clip: Clip, modality: str, index: int) -> Image:
+    if modality in FRAME_MODALITIES:
+        return _shrink(clip.frame(modality, index))
+    values = np.stack([_shrink(plane) for plane in clip.map(modality, index)])
+    if modality == "flow":
+        return _colour_flow(values)
+    return _colour_plane(values.mean(0), cv2.COLORMAP_INFERNO if modality == "depth" else cv2.COLORMAP_BONE)
+
+
+def _colour_plane(values: Plane, palette: int) -> Image:  # [H, W] in [0, 1] -> RGB
+    levels = (np.clip(np.nan_to_num(values), 0.0, 1.0) * 255.0).astype(np.uint8)
+    return np.ascontiguousarray(cv2.applyColorMap(levels, palette)[..., ::-1])
+
+
+def _colour_flow(flow: Field) -> Image:  # [2, H, W] -> RGB
+    """Show the direction as hue and the length, relative to the longest, as saturation."""
+    length, angle = cv2.cartToPolar(flow[0], flow[1], angleInDegrees=True)
+    longest = max(float(np.percentile(length, 99)), 1e-3)
+    saturation = np.clip(length / longest, 0.0, 1.0) * 255.0
+    hsv = np.stack([angle / 2.0, saturation, np.full_like(saturation, 245.0)], axis=2).astype(np.uint8)
+    return np.asarray(cv2.cvtColor(hsv, cv2.COLOR_HSV2RGB))
+
+
+def _data_url(image: Image) -> str:
+    _, content = cv2.imencode(".jpg", image[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, 82])
+    return "data:image/jpeg;base64," + base64.b64encode(content.tobytes()).decode()
+
+
+def _shrink(values: np.ndarray) -> np.ndarray:
+    height = max(round(values.shape[0] * THUMBNAIL_WIDTH / values.shape[1]), 1)
+    return np.asarray(cv2.resize(values, (THUMBNAIL_WIDTH, height), interpolation=cv2.INTER_AREA))

@@ -1,23 +1,55 @@
-"""The atmospheric scattering model, hazy = clear * t + airlight * (1 - t) with t = exp(-beta * depth), and back.
+"""The atmospheric scattering model and the nine haze regimes of UHV-4K.
 
-Everything is plain broadcasting torch: batched, differentiable, on any device. Training makes haze on the fly with it
-and the UHV-4K pipeline writes its files with it.
+hazy = clear * t + airlight * (1 - t) with the transmission t = exp(-beta * depth). The functions are batched,
+differentiable torch for any device: online synthesis in training and the UHV-4K pipeline both use them. A regime is one
+of three densities with one of three airlights; it stays fixed over a clip.
 """
 
+from dataclasses import dataclass
+
+import numpy as np
 import torch
 from torch import Tensor
 
 from libranet.errors import InputError
 
-MIN_TRANSMISSION = 0.02
-"""The least transmission that is inverted: below it a rounding step of the hazy frame would grow fifty-fold."""
+PAPER_HAZY_PSNR = 13.19
+"""Mean PSNR in dB of the paper's hazy frames against their ground truth; the regimes are chosen to come near it."""
+WAVELENGTHS = (0.61, 0.55, 0.46)
+"""Typical wavelengths of the red, green and blue channel in micrometres."""
+
+
+@dataclass(frozen=True)
+class Regime:
+    """A density and an airlight."""
+
+    name: str
+    beta: float
+    """Scattering per unit of normalised depth, which runs from 0 (near) to 1 (far)."""
+    airlight: tuple[float, float, float]
+    """Colour of the haze in RGB, 0 to 1."""
+
+    def betas(self, angstrom: float = 0.0) -> tuple[float, ...]:
+        """Return one beta, or one per channel: beta ~ wavelength ** -angstrom (0 in fog, about 1.3 in thin haze)."""
+        if angstrom == 0.0:
+            return (self.beta,)
+        return tuple(self.beta * (wavelength / WAVELENGTHS[1]) ** -angstrom for wavelength in WAVELENGTHS)
+
+
+TIERS = (("thin", 0.75), ("medium", 1.3), ("dense", 2.15))
+AIRLIGHTS = (
+    ("grey", (0.76, 0.77, 0.79)),
+    ("white", (0.90, 0.91, 0.92)),
+    ("warm", (0.90, 0.86, 0.79)),
+)
+REGIMES = tuple(Regime(f"{tier}-{light}", beta, colour) for tier, beta in TIERS for light, colour in AIRLIGHTS)
 
 
 def transmission(
     depth: Tensor,  # [B, 1, H, W] or [B, H, W], >= 0
     beta: Tensor | float,  # scalar, [B], or [B, 3] for a different scattering per colour channel
 ) -> Tensor:  # [B, 1, H, W], or [B, 3, H, W] with a beta per channel
-    """How much of the scene's light arrives: t = exp(-beta * depth)."""
+    """Compute the share of the scene's light that arrives: t = exp(-beta * depth)."""
     if depth.dim() == 3:
         depth = depth.unsqueeze(1)
     if depth.dim() != 4 or depth.shape[1] != 1:
@@ -40,7 +72,15 @@ def add_haze(
     noise: float | Tensor = 0.0,
     generator: torch.Generator | None = None,
 ) -> Tensor:  # [B, 3, H, W] in [0, 1]
-    """Lay haze over clear frames. `noise` is the standard deviation of sensor noise, a scalar or [B], added after."""
+    """Add haze to clear frames.
+
+    Args:
+        clear: The clear frames.
+        t: The transmission.
+        airlight: The colour of the haze.
+        noise: Standard deviation of sensor noise that is added last, a scalar or [B].
+        generator: Source of the noise.
+    """
     light = _as_channels(airlight, clear)
     hazy = torch.lerp(light.expand_as(clear), clear, t.expand_as(clear).to(clear.dtype))
     sigma = torch.as_tensor(noise, dtype=clear.dtype, device=clear.device)
@@ -50,30 +90,11 @@ def add_haze(
     return hazy.clamp(0.0, 1.0)
 
 
-def remove_haze(
-    hazy: Tensor,  # [B, 3, H, W] in [0, 1]
-    t: Tensor,  # [B, 1, H, W] or [B, 3, H, W] in (0, 1]
-    airlight: Tensor | float,  # scalar, [B], [3] or [B, 3] in [0, 1]
-    *,
-    floor: float = MIN_TRANSMISSION,
-) -> Tensor:  # [B, 3, H, W] in [0, 1]
-    """Invert `add_haze` where t is known; transmissions under `floor` are taken as `floor`."""
-    light = _as_channels(airlight, hazy)
-    return ((hazy - light) / t.to(hazy.dtype).clamp_min(floor) + light).clamp(0.0, 1.0)
-
-
-def estimate_airlight(
-    hazy: Tensor,  # [B, 3, H, W] in [0, 1]
-    clear: Tensor,  # [B, 3, H, W] in [0, 1]
-    t: Tensor,  # [B, 1, H, W] or [B, 3, H, W] in (0, 1]
-) -> Tensor:  # [B, 3]; NaN where no pixel carries haze
-    """Solve the model for the airlight by least squares over all pixels that are not clipped."""
-    numerator, denominator = airlight_sums(hazy, clear, t)
-    return numerator / denominator
-
-
 def airlight_sums(hazy: Tensor, clear: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:  # [B, 3] each, double
-    """The two sums whose ratio is the airlight. Add them up over parts of a frame, or over frames, before dividing."""
+    """Return numerator and denominator of the least-squares airlight over all pixels that are not clipped.
+
+    Sum both over parts of a frame, or over frames, before dividing. A denominator of 0 means that no pixel has haze.
+    """
     veil = (1.0 - t).expand_as(clear)
     weight = veil * ((hazy > 0.5 / 255) & (hazy < 254.5 / 255))
     excess = hazy - torch.addcmul(clear, clear, veil, value=-1.0)
@@ -81,8 +102,17 @@ def airlight_sums(hazy: Tensor, clear: Tensor, t: Tensor) -> tuple[Tensor, Tenso
     return (weight * excess).sum((-2, -1), dtype=torch.float64), (weight * veil).sum((-2, -1), dtype=torch.float64)
 
 
+def assign_regimes(count: int, seed: int) -> list[Regime]:
+    """Draw a regime per clip: each block of nine clips has every regime once, in an order fixed by the seed."""
+    rng = np.random.default_rng((seed, 9))
+    order: list[int] = []
+    while len(order) < count:
+        order += rng.permutation(len(REGIMES)).tolist()
+    return [REGIMES[i] for i in order[:count]]
+
+
 def _as_channels(value: Tensor | float, like: Tensor) -> Tensor:
-    """Bring an airlight to [B or 1, 3 or 1, 1, 1]. Three numbers are always one colour, also in a batch of three."""
+    """Reshape an airlight to [B or 1, 3 or 1, 1, 1]. Three numbers are always one colour, also in a batch of three."""
     light = torch.as_tensor(value, dtype=like.dtype, device=like.device)
     if light.dim() == 0:
         return light.reshape(1, 1, 1, 1)

@@ -1,4 +1,4 @@
-"""The five checks that every clip passes before it is used, measured on the files as they lie on disk."""
+"""The five checks of a clip, computed from the files on disk. A clip that fails one is flagged."""
 
 import itertools
 from collections.abc import Callable
@@ -16,8 +16,8 @@ from libranet.synth.scattering import add_haze, airlight_sums, transmission
 ALIGNMENT_LIMIT = 1.0 / 255.0
 """Largest difference between a hazy frame and the one recomputed from clear, transmission and airlight."""
 STABILITY_LIMIT = 0.08
-"""Mean change of normalised depth along the flow between neighbouring frames. A fast drive at 5 frames per second,
-three metres a frame in a street of thirty, measures 0.06; an unsteady estimate 0.1 and more."""
+"""Mean change of normalised depth along the flow between neighbouring frames. A fast drive at 5 frames per second
+(three metres per frame in a street of thirty metres) has 0.06; an unstable estimate has 0.1 and more."""
 CONSISTENCY_LIMIT = 0.05
 """Largest jump of the mean veil between neighbouring frames, as a fraction of the airlight."""
 AIRLIGHT_LIMIT = 1.0 / 255.0
@@ -25,36 +25,42 @@ AIRLIGHT_LIMIT = 1.0 / 255.0
 RANGE_LIMIT = 0.0
 """Fraction of values outside their range."""
 FLOW_LIMIT = 4.0
-"""Largest flow in frame sides: the ground beneath a fast camera leaves the frame within one step."""
+"""Largest flow as a multiple of the longer side: the ground below a fast camera leaves the frame within one step."""
 WARP_WIDTH = 960
 """Width at which depth is compared along the flow."""
-
-
 BAND_ROWS = 128
-"""Frames are measured in bands that stay in the processor's cache."""
+"""Frames are processed in bands that fit the processor's cache."""
 
 
 @dataclass(frozen=True)
 class FrameReport:
-    """What one frame says; the clip's values are maxima, means or sums over these."""
+    """The values of one frame; those of the clip are their maxima, means or sums."""
 
     misfit: float
     psnr: float
     veil: float
     outside: float
-    airlight: np.ndarray  # [2, 3], the sums whose ratio is the airlight
+    airlight: np.ndarray  # [2, 3], numerator and denominator
 
 
 def screen_clip(clip: Clip, progress: Callable[[], None] = lambda: None) -> tuple[tuple[CheckResult, ...], float]:
-    """Measure the five checks and the mean hazy PSNR. Reads every file once, one frame at a time."""
+    """Run the five checks on a clip. Every file is read once, one frame at a time.
+
+    Args:
+        clip: The clip.
+        progress: Called after each frame.
+
+    Returns:
+        The results, and the mean PSNR of the hazy frames in dB.
+    """
     reports: list[FrameReport] = []
     drifts: list[float] = []
     depth_before: np.ndarray | None = None
     flow_before: Map | None = None
     for index in range(len(clip)):
         frames = clip.frame("hazy", index), clip.frame("clear", index)
-        depth, through, flow = clip.map("depth", index), clip.map("transmission", index), clip.map("flow", index)
-        reports.append(_screen_frame(clip, frames, (depth, through, flow)))
+        depth, t_map, flow = clip.map("depth", index), clip.map("transmission", index), clip.map("flow", index)
+        reports.append(_screen_frame(clip, frames, (depth, t_map, flow)))
         step = max(clip.info.width // WARP_WIDTH, 1)
         small_depth = np.ascontiguousarray(depth[0, ::step, ::step])
         if depth_before is not None and flow_before is not None and small_depth.shape == depth_before.shape:
@@ -67,13 +73,13 @@ def screen_clip(clip: Clip, progress: Callable[[], None] = lambda: None) -> tupl
 
 
 def _screen_frame(clip: Clip, frames: tuple[Image, Image], maps: tuple[Map, Map, Map]) -> FrameReport:
-    (hazy, clear), (depth, through, flow) = frames, maps
+    (hazy, clear), (depth, t_map, flow) = frames, maps
     expected = (clip.info.height, clip.info.width)
     shapes = {array.shape[:2] for array in frames} | {array.shape[1:] for array in maps}
     if shapes != {expected}:
         return FrameReport(1.0, float("nan"), float("nan"), 1.0, np.full((2, 3), np.nan))
     farthest = FLOW_LIMIT * max(expected)
-    outside = _outside(depth, 0.0, 1.0) + _outside(through, 1e-6, 1.0) + _outside(flow, -farthest, farthest)
+    outside = _outside(depth, 0.0, 1.0) + _outside(t_map, 1e-6, 1.0) + _outside(flow, -farthest, farthest)
     light = torch.from_numpy(clip.airlight())[None]
     beta = torch.tensor(clip.info.beta).reshape(1, -1)
     largest = drift = gap_sum = error_sum = veil_sum = 0.0
@@ -81,7 +87,7 @@ def _screen_frame(clip: Clip, frames: tuple[Image, Image], maps: tuple[Map, Map,
     for top in range(0, expected[0], BAND_ROWS):
         rows = slice(top, top + BAND_ROWS)
         hazy_t, clear_t = _as_tensor(hazy[rows]), _as_tensor(clear[rows])
-        t = torch.from_numpy(through[:, rows])[None]
+        t = torch.from_numpy(t_map[:, rows])[None]
         gap = (add_haze(clear_t, t, light) - hazy_t).abs_()
         largest = max(largest, float(gap.max()))
         gap_sum += float(gap.sum())

@@ -1,11 +1,11 @@
-"""Where clear frames come from: video files, frame folders, photos set in motion, and procedural scenes."""
+"""Sources of clear clips: video files, folders of frames, photos in motion, and procedural scenes."""
 
 import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import cv2
 import numpy as np
@@ -14,13 +14,17 @@ from libranet.data.frames import VIDEO_SUFFIXES, Image, decode_video, list_image
 from libranet.data.maps import Field, Plane
 from libranet.errors import InputError
 from libranet.images import is_image_name
-from libranet.synth.depth import DepthEstimator, DepthRange
-from libranet.synth.guided_filter import guided_upsample
-from libranet.synth.photo_motion import CameraMove, photo_clip
+from libranet.synth.depth_estimators import DepthEstimator
+from libranet.synth.depth_maps import DepthRange, guided_upsample
+from libranet.synth.photo_motion import CameraMove, crop_to_aspect, photo_clip
 
 MIN_FRAMES = 2
-ALREADY_NORMALISED = DepthRange("distance", 0.0, 1.0)
-FolderMeaning = Literal["auto", "frames", "photos"]
+SKY_SHARE = 0.999
+"""Distances from this share of `SKY_DEPTH` on are sky."""
+
+FolderContent = Literal["auto", "frames", "photos"]
+DepthKind = Literal["none", "normalised", "metres"]
+"""What a source says about depth: nothing, 0 near .. 1 far, or metres with an infinite sky."""
 
 
 @dataclass(frozen=True)
@@ -30,22 +34,23 @@ class FrameRequest:
     frames: int
     """At most this many; a shorter source gives what it has."""
     fps: float
-    """Sampling rate for sources that have a clock."""
+    """Sampling rate for sources with timestamps."""
     size: tuple[int, int]
-    """Width and height. A larger source is cropped to this shape and reduced; a smaller one keeps its own size."""
+    """Width and height. A larger source is cropped to this aspect ratio and reduced; a smaller one keeps its size."""
     proxy: int
     """Width at which depth is estimated."""
     seed: int
     depth: DepthEstimator
-    """For sources whose frames are made with depth, as moved photos are."""
+    """For sources that need depth to make their frames, such as photos in motion."""
 
 
 @dataclass(frozen=True)
 class SourceFrame:
-    """One clear frame, with its exact distance and forward flow where the source knows them."""
+    """One clear frame, with its depth and forward flow where the source has them."""
 
     image: Image
-    distance: Plane | None = None
+    depth: Plane | None = None
+    """As the source's `depth_kind` says."""
     flow: Field | None = None
 
 
@@ -58,39 +63,40 @@ class ClipSource(Protocol):
         ...
 
     @property
-    def range(self) -> DepthRange | None:
-        """How exact distances are normalised; None to measure it over the clip."""
-        ...
-
-    @property
-    def sky(self) -> float:
-        """Distance that stands for the sky."""
+    def depth_kind(self) -> DepthKind:
+        """What the frames' depth is. Unless it is none, every frame has depth and flow."""
         ...
 
     def describe(self) -> dict[str, Any]:
-        """What clip.json says about the source."""
+        """Return the entry `source` of clip.json."""
         ...
 
     def frames(self, request: FrameRequest, start: int = 0) -> Iterator[SourceFrame]:
-        """The clip's frames from number `start` on."""
+        """Yield the clip's frames from number `start` on."""
         ...
 
 
 @dataclass(frozen=True)
-class VideoSource:
-    """A video file, sampled by its timestamps."""
+class FileSource:
+    """What all sources on disk have in common."""
 
     path: Path
     licence: str = "not stated"
-    range: None = None
-    sky: float = float("inf")
+    kind: ClassVar[str]
+    depth_kind: ClassVar[DepthKind] = "none"
 
     @property
     def name(self) -> str:
         return self.path.name
 
     def describe(self) -> dict[str, Any]:
-        return {"kind": "video", "name": self.path.name, "licence": self.licence}
+        return {"kind": self.kind, "name": self.path.name, "licence": self.licence}
+
+
+class VideoSource(FileSource):
+    """A video file, sampled by its timestamps."""
+
+    kind = "video"
 
     def frames(self, request: FrameRequest, start: int = 0) -> Iterator[SourceFrame]:
         count, shape, origin = 0, None, None
@@ -113,51 +119,33 @@ class VideoSource:
         _require_frames(count, self.path, f" at {request.fps:g} fps")
 
 
-@dataclass(frozen=True)
-class FolderSource:
-    """A folder with one image per frame. It has no clock, so every frame is taken."""
+class FolderSource(FileSource):
+    """A folder with one image per frame. It has no timestamps, so every frame is taken."""
 
-    folder: Path
-    licence: str = "not stated"
-    range: None = None
-    sky: float = float("inf")
-
-    @property
-    def name(self) -> str:
-        return self.folder.name
-
-    def describe(self) -> dict[str, Any]:
-        return {"kind": "frames", "name": self.folder.name, "licence": self.licence}
+    kind = "frames"
 
     def frames(self, request: FrameRequest, start: int = 0) -> Iterator[SourceFrame]:
-        paths = list_images(self.folder)[: request.frames]
-        _require_frames(len(paths), self.folder, "")
+        paths = list_images(self.path)[: request.frames]
+        _require_frames(len(paths), self.path, "")
         shape = read_rgb(paths[0]).shape
         for path in paths[start:]:
             image = read_rgb(path)
             if image.shape != shape:
                 raise InputError(
-                    f"expected one resolution in {self.folder}, got {shape[1]}x{shape[0]} and then "
+                    f"expected one resolution in {self.path}, got {shape[1]}x{shape[0]} and then "
                     f"{image.shape[1]}x{image.shape[0]} in {path.name}"
                 )
             yield SourceFrame(fit(image, request.size))
 
 
-@dataclass(frozen=True)
-class PhotoSource:
-    """A photo, set in motion by a camera move drawn from the seed."""
+class PhotoSource(FileSource):
+    """A photo in motion: a camera move drawn from the seed, with estimated depth."""
 
-    path: Path
-    licence: str = "not stated"
-    range: DepthRange = ALREADY_NORMALISED
-    sky: float = float("inf")
-
-    @property
-    def name(self) -> str:
-        return self.path.name
+    kind = "photo"
+    depth_kind = "normalised"
 
     def describe(self) -> dict[str, Any]:
-        return {"kind": "photo", "name": self.path.name, "licence": self.licence, "motion": "2.5-D camera move"}
+        return {**super().describe(), "motion": "2.5-D camera move"}
 
     def frames(self, request: FrameRequest, start: int = 0) -> Iterator[SourceFrame]:
         photo = read_rgb(self.path)
@@ -166,7 +154,7 @@ class PhotoSource:
             photo, (request.proxy, max(round(request.proxy * height / width), 16)), interpolation=cv2.INTER_AREA
         )
         raw = request.depth.estimate(small)
-        depth = DepthRange.measure([raw], request.depth.meaning).normalise(raw)
+        depth = DepthRange.from_estimates([raw], request.depth.quantity).normalise(raw)
         move = CameraMove.draw(request.seed)
         size = fit_size((width, height), request.size)
         clip = photo_clip(photo, guided_upsample(depth, photo), move, frames=request.frames, size=size, start=start)
@@ -176,28 +164,22 @@ class PhotoSource:
 
 @dataclass(frozen=True)
 class SceneSource:
-    """A procedural scene of our own renderer: exact depth, exact flow, no download."""
+    """A procedural scene: exact depth, exact flow, no download."""
 
     scene: int
-    """The seed that the scene and its camera path are drawn from."""
+    """Seed of the scene and its camera path."""
     device: str = "cpu"
-    range: None = None
+    depth_kind: ClassVar[DepthKind] = "metres"
 
     @property
     def name(self) -> str:
         return f"scene-{self.scene}"
 
-    @property
-    def sky(self) -> float:
-        from libranet.scenes import SKY_DEPTH
-
-        return 0.999 * SKY_DEPTH
-
     def describe(self) -> dict[str, Any]:
         return {"kind": "procedural", "name": self.name, "seed": self.scene, "licence": "CC0-1.0"}
 
     def frames(self, request: FrameRequest, start: int = 0) -> Iterator[SourceFrame]:
-        from libranet.scenes import render_clip
+        from libranet.scenes import SKY_DEPTH, render_clip
 
         width, height = request.size
         clip = render_clip(
@@ -205,7 +187,9 @@ class SceneSource:
         )
         for frame in itertools.islice(clip, start, None):
             image = (frame.image.clamp(0.0, 1.0) * 255.0).round().byte().permute(1, 2, 0).cpu().numpy()
-            yield SourceFrame(np.ascontiguousarray(image), frame.depth.cpu().numpy(), frame.flow.cpu().numpy())
+            metres = frame.depth.cpu().numpy()
+            metres = np.where(metres >= SKY_SHARE * SKY_DEPTH, np.float32(np.inf), metres)
+            yield SourceFrame(np.ascontiguousarray(image), metres, frame.flow.cpu().numpy())
 
 
 def find_sources(
@@ -213,11 +197,23 @@ def find_sources(
     *,
     scenes: int,
     seed: int,
-    folders: FolderMeaning = "auto",
+    folders: FolderContent = "auto",
     licence: str = "not stated",
     device: str = "cpu",
 ) -> list[ClipSource]:
-    """Turn what the user named into sources: `procedural` gives `scenes` scenes, a folder all clips inside it."""
+    """Find the clips at the given places.
+
+    Args:
+        places: Videos, photos, folders of them, or the word `procedural`.
+        scenes: How many clips `procedural` gives.
+        seed: Scene number i is drawn from 10,000 * seed + i.
+        folders: What a folder of images contains; `auto` looks at the file names.
+        licence: Licence of the files, for clip.json.
+        device: Where procedural scenes are rendered.
+
+    Raises:
+        InputError: A place does not exist or has nothing to use.
+    """
     found: list[ClipSource] = []
     for place in places:
         path = Path(place)
@@ -234,23 +230,23 @@ def find_sources(
     return found
 
 
-def _sources_in(folder: Path, meaning: FolderMeaning, licence: str) -> list[ClipSource]:
+def _sources_in(folder: Path, content: FolderContent, licence: str) -> list[ClipSource]:
     images = list_images(folder)
-    if images and (meaning == "frames" or (meaning == "auto" and _numbered(images))):
+    if images and (content == "frames" or (content == "auto" and _numbered(images))):
         return [FolderSource(folder, licence)]
     found: list[ClipSource] = [PhotoSource(path, licence) for path in images]
     for path in sorted(folder.iterdir()):
         if path.suffix.lower() in VIDEO_SUFFIXES and path.is_file():
             found.append(VideoSource(path, licence))
         elif path.is_dir() and list_images(path):
-            found += _sources_in(path, meaning, licence)
+            found += _sources_in(path, content, licence)
     if not found:
         raise InputError(f"expected videos, photos or frames in {folder}, found none")
     return found
 
 
 def _numbered(images: Sequence[Path]) -> bool:
-    """Whether the names differ only in a running number: a clip's frames rather than an album."""
+    """Whether the names differ only in a running number, as frames of a clip do."""
     matches = [re.fullmatch(r"(.*?)(\d+)", path.stem) for path in images]
     if len(images) < MIN_FRAMES or any(match is None for match in matches):
         return False
@@ -261,7 +257,7 @@ def _numbered(images: Sequence[Path]) -> bool:
 
 
 def fit_size(source: tuple[int, int], wanted: tuple[int, int]) -> tuple[int, int]:
-    """The size a source is brought to: the wanted shape, as large as wanted or as the source allows, never enlarged."""
+    """Compute the size of a clip: the wanted aspect ratio, as large as wanted or as the source allows."""
     scale = min(source[0] / wanted[0], source[1] / wanted[1], 1.0)
     if scale == 1.0:
         return wanted
@@ -271,16 +267,12 @@ def fit_size(source: tuple[int, int], wanted: tuple[int, int]) -> tuple[int, int
 
 
 def fit(image: Image, wanted: tuple[int, int]) -> Image:
-    """Crop the centre to the wanted shape and reduce it by area averaging."""
+    """Crop the centre to the wanted aspect ratio and reduce it by area averaging."""
     rows, columns = image.shape[:2]
-    width, height = fit_size((columns, rows), wanted)
-    if (width, height) == (columns, rows):
+    size = fit_size((columns, rows), wanted)
+    if size == (columns, rows):
         return np.ascontiguousarray(image)
-    scale = min(columns / width, rows / height)
-    crop_w, crop_h = min(round(width * scale), columns), min(round(height * scale), rows)
-    left, top = (columns - crop_w) // 2, (rows - crop_h) // 2
-    part = image[top : top + crop_h, left : left + crop_w]
-    return np.asarray(cv2.resize(part, (width, height), interpolation=cv2.INTER_AREA))
+    return np.asarray(cv2.resize(crop_to_aspect(image, size)[0], size, interpolation=cv2.INTER_AREA))
 
 
 def _require_frames(count: int, path: Path, how: str) -> None:

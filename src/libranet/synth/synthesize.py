@@ -1,6 +1,8 @@
-"""A whole data set: plan the clips, make them in parallel, keep what works, say what does not."""
+"""Make a whole dataset: plan the clips, make them in parallel, and record the sources that fail."""
 
 import dataclasses
+import json
+import logging
 import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -15,10 +17,12 @@ import numpy as np
 from libranet.data.dataset import CLIP_FILE, CLIPS_FOLDER, DATASET_FILE, ClipInfo, DatasetInfo
 from libranet.errors import InputError, LibraNetError
 from libranet.flow import FlowEstimator
-from libranet.synth.depth import DepthEstimator
+from libranet.synth.depth_estimators import DepthEstimator
 from libranet.synth.make_clip import ClipTask, make_clip
-from libranet.synth.regimes import REGIMES, assign_regimes
-from libranet.synth.sources import ClipSource
+from libranet.synth.scattering import REGIMES, assign_regimes
+from libranet.synth.sources import ClipSource, FrameRequest
+
+logger = logging.getLogger(__name__)
 
 WORK_FOLDER = ".work"
 TEST_SHARE = 0.2
@@ -26,21 +30,21 @@ TEST_SHARE = 0.2
 
 @dataclass(frozen=True)
 class SynthConfig:
-    """What a data set is made like. `PRESETS` holds the two usual ones."""
+    """The settings of a dataset. `PRESETS` has the two usual ones."""
 
     preset: str
     frames: int
     """Frames per clip; a shorter source gives what it has."""
     size: tuple[int, int]
-    """Width and height at most; a source is reduced to it, never enlarged."""
+    """Largest width and height; a source is reduced to it, never enlarged."""
     proxy: int
     """Width at which depth and flow are estimated."""
     scenes: int
-    """How many clips the source `procedural` gives."""
+    """Number of clips of the source `procedural`."""
     fps: float = 5.0
     seed: int = 0
     angstrom: float = 0.0
-    """Wavelength dependence of the scattering; 0 for the same beta in all channels, as in the paper."""
+    """Wavelength dependence of the scattering; 0 for one beta in all channels, as in the paper."""
     noise: float = 0.0
     """Standard deviation of sensor noise on the hazy frames, in 0 .. 1; 0 as in the paper."""
 
@@ -63,15 +67,16 @@ PRESETS: dict[Literal["uhv4k", "mini"], SynthConfig] = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """One clip made, found already made, or failed."""
+    """The result for one clip."""
 
     name: str
     info: ClipInfo | None
+    """None if the source failed."""
     error: str | None = None
 
 
 ProgressHook = Callable[[str, str, int, int], None]
-"""Called from worker threads with clip name, stage, steps done, steps in all."""
+"""Called from worker threads with clip name, stage, steps done and total."""
 
 
 def synthesize(
@@ -85,10 +90,22 @@ def synthesize(
     progress: ProgressHook = lambda name, stage, done, total: None,
     finished: Callable[[Outcome], None] = lambda outcome: None,
 ) -> DatasetInfo:
-    """Make or complete the data set in `folder`. `depth` gives the estimator for a clip's seed.
+    """Make or resume the dataset in `folder`. The same sources and configuration always give the same files.
 
-    A source that fails is recorded with its reason and the others go on. The same sources and configuration always
-    give the same files; another configuration in the same folder is refused.
+    A source that fails is recorded with its reason; the others continue.
+
+    Args:
+        sources: One clip each.
+        folder: Where the dataset goes.
+        config: The settings.
+        depth: Returns the depth estimator for a clip's seed.
+        flow: The flow estimator.
+        workers: Clips made at the same time.
+        progress: Called after each step of a clip.
+        finished: Called with each finished clip.
+
+    Raises:
+        InputError: The folder was made with other settings, another run is at work in it, or it cannot be written.
     """
     if workers < 1:
         raise InputError(f"expected at least one worker, got {workers}")
@@ -97,7 +114,7 @@ def synthesize(
     info = DatasetInfo(
         generator=_generator(tasks, config, flow), regimes=tuple(map(dataclasses.asdict, REGIMES)), split={}
     )
-    with _sole_owner(folder):
+    with _locked(folder):
         _begin(folder, info)
         outcomes = _run(tasks, folder, workers, progress, finished)
         made = {outcome.name: outcome.info for outcome in outcomes if outcome.info}
@@ -124,7 +141,7 @@ def synthesize(
 def plan(
     sources: Sequence[ClipSource], config: SynthConfig, depth: Callable[[int], DepthEstimator], flow: FlowEstimator
 ) -> list[ClipTask]:
-    """Fix name, regime and seed of every clip before the first one is made."""
+    """Fix name, regime and seed of every clip before the first is made."""
     if not sources:
         raise InputError("expected at least one source, got none")
     regimes = assign_regimes(len(sources), config.seed)
@@ -136,15 +153,17 @@ def plan(
             ClipTask(
                 name=f"{index:04d}-{slug or 'clip'}",
                 source=source,
+                request=FrameRequest(
+                    frames=config.frames,
+                    fps=config.fps,
+                    size=config.size,
+                    proxy=config.proxy,
+                    seed=seed,
+                    depth=depth(seed),
+                ),
                 regime=regime,
-                seed=seed,
-                frames=config.frames,
-                fps=config.fps,
-                size=config.size,
-                proxy=config.proxy,
                 angstrom=config.angstrom,
                 noise=config.noise,
-                depth=depth(seed),
                 flow=flow,
             )
         )
@@ -158,7 +177,7 @@ def _run(
     progress: ProgressHook,
     finished: Callable[[Outcome], None],
 ) -> list[Outcome]:
-    """Make the clips in threads: decoding, compression and tensor work all leave the interpreter's lock."""
+    """Make the clips in threads: decoding, compression and tensor work all release the GIL."""
 
     def make(task: ClipTask) -> Outcome:
         final = folder / CLIPS_FOLDER / task.name
@@ -168,7 +187,7 @@ def _run(
         try:
             return Outcome(task.name, make_clip(task, work, final, lambda *step: progress(task.name, *step)))
         except (LibraNetError, OSError) as error:
-            # A source that fails gives its space back: on a full disk the other clips may need it.
+            # Free the space of a failed source: on a full disk the other clips may need it.
             shutil.rmtree(work, ignore_errors=True)
             return Outcome(task.name, None, f"{task.source.name}: {error}")
 
@@ -177,8 +196,10 @@ def _run(
         futures = [pool.submit(make, task) for task in tasks]
         try:
             for future in as_completed(futures):
-                outcomes.append(future.result())
-                finished(outcomes[-1])
+                outcome = future.result()
+                logger.debug("%s: %s", outcome.name, outcome.error or "complete")
+                outcomes.append(outcome)
+                finished(outcome)
         except BaseException:
             for future in futures:
                 future.cancel()
@@ -211,14 +232,14 @@ def _generator(tasks: list[ClipTask], config: SynthConfig, flow: FlowEstimator) 
         "tool": "libranet synth",
         "tool_version": libranet.__version__,
         **_as_json(dataclasses.asdict(config)),
-        "depth": sorted({task.depth.name for task in tasks}),
+        "depth": sorted({task.request.depth.name for task in tasks}),
         "flow": flow.name,
         "sources": [task.name for task in tasks],
     }
 
 
 def _split(names: list[str], seed: int) -> dict[str, tuple[str, ...]]:
-    """80/20 by clip, drawn from the seed; two clips or more always give a test clip."""
+    """Split 80/20 by clip, drawn from the seed; two clips or more always give a test clip."""
     order = np.random.default_rng((seed, 80)).permutation(len(names))
     count = max(round(TEST_SHARE * len(names)), 1 if len(names) > 1 else 0)
     test = {names[i] for i in order[:count]}
@@ -229,15 +250,13 @@ def _split(names: list[str], seed: int) -> dict[str, tuple[str, ...]]:
 
 
 def _as_json(value: Any) -> Any:
-    """What the value is after a trip through JSON: tuples as lists."""
-    if isinstance(value, dict):
-        return {key: _as_json(entry) for key, entry in value.items()}
-    return [_as_json(entry) for entry in value] if isinstance(value, (list, tuple)) else value
+    """Return the value as JSON restores it: tuples become lists."""
+    return json.loads(json.dumps(value))
 
 
 @contextmanager
-def _sole_owner(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock, which the system drops when the process dies in whatever way."""
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold the folder's lock, which the system releases when the process ends in any way."""
     work = folder / WORK_FOLDER
     try:
         work.mkdir(parents=True, exist_ok=True)
@@ -247,7 +266,7 @@ def _sole_owner(folder: Path) -> Iterator[None]:
     with lock:
         try:
             import fcntl
-        except ImportError:  # Windows has no such lock: there two runs in one folder are the user's own care
+        except ImportError:  # Windows has no such lock: there nothing stops a second run in the same folder
             yield
             return
         try:

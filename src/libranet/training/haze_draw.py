@@ -11,8 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from libranet.synth.regimes import REGIMES
-from libranet.synth.scattering import transmission
+from libranet.synth.scattering import REGIMES, transmission
 from libranet.training.haze_config import HazeConfig
 
 NOISE_CELLS = 9

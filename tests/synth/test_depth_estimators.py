@@ -1,4 +1,4 @@
-"""Depth: normalisation, the layout prior, and real model files of every kind, tiny and random."""
+"""The depth estimators: the layout prior, and tiny random models of every kind."""
 
 from pathlib import Path
 
@@ -7,51 +7,15 @@ import pytest
 import torch
 
 from libranet.errors import InputError
-from libranet.synth.depth import DepthRange
-from libranet.synth.depth_onnx import OnnxDepth
-from libranet.synth.depth_prior import LayoutPrior, sky_mask
-from libranet.synth.depth_transformers import TransformersDepth
+from libranet.synth.depth_estimators import LayoutPrior, OnnxDepth, TransformersDepth, sky_mask
+from libranet.synth.depth_maps import DepthRange
 from small_sets import texture
-
-
-def test_disparity_is_turned_round_and_distance_is_not() -> None:
-    raw = np.linspace(0.0, 10.0, 101, dtype=np.float32).reshape(1, 101).repeat(5, axis=0)
-    far = DepthRange.measure([raw], "distance", percentiles=(10, 90)).normalise(raw)
-    near = DepthRange.measure([raw], "disparity", percentiles=(10, 90)).normalise(raw)
-    np.testing.assert_allclose(far, 1.0 - near, atol=1e-6)
-    assert far[0, 10] == pytest.approx(0.0, abs=1e-6)
-    assert far[0, 90] == pytest.approx(1.0, abs=1e-6)
-    assert far[0, 50] == pytest.approx(0.5, abs=1e-6)
-
-
-def test_all_frames_of_a_clip_share_one_range() -> None:
-    frames = [np.full((10, 10), value, np.float32) for value in (1.0, 2.0, 5.0)]
-    span = DepthRange.measure(frames, "distance", percentiles=(0, 100))
-    assert (span.low, span.high) == (1.0, 5.0)
-    assert span.normalise(frames[1])[0, 0] == pytest.approx(0.25)
-
-
-def test_metres_stay_proportional_and_ignore_the_sky() -> None:
-    frame = np.full((10, 10), 50.0, np.float32)
-    frame[:5] = 10_000.0
-    span = DepthRange.measure_metres([frame], sky=9_999.0)
-    assert (span.low, span.high) == (0.0, 50.0)
-    assert span.normalise(frame / 2)[9, 0] == pytest.approx(0.5)
-    assert span.normalise(frame)[0, 0] == 1.0
-    assert DepthRange.measure_metres([frame[:5]], sky=9_999.0).normalise(frame)[0, 0] == 1.0
-
-
-def test_flat_and_broken_values() -> None:
-    flat = np.ones((5, 5), np.float32)
-    assert np.isfinite(DepthRange.measure([flat], "disparity").normalise(flat)).all()
-    with pytest.raises(InputError, match="finite depth"):
-        DepthRange.measure([flat * np.nan], "disparity")
 
 
 def test_the_prior_puts_sky_far_and_ground_near_and_is_fixed_by_its_seed() -> None:
     image = texture(180, 320)
     raw = LayoutPrior(7).estimate(image)
-    depth = DepthRange.measure([raw], "disparity").normalise(raw)
+    depth = DepthRange.from_estimates([raw], "disparity").normalise(raw)
     assert depth[:40].mean() > 0.9
     assert depth[-20:].mean() < 0.4
     np.testing.assert_array_equal(raw, LayoutPrior(7).estimate(image))
@@ -93,7 +57,7 @@ def test_depth_anything_from_a_folder_of_random_weights(tmp_path: Path) -> None:
     assert depth.shape == (90, 160)
     assert np.isfinite(depth).all()
     assert model.name.startswith("depth_anything ")
-    assert model.meaning == "disparity"
+    assert model.quantity == "disparity"
 
 
 def test_a_missing_depth_model_is_named(tmp_path: Path) -> None:

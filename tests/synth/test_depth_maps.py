@@ -1,13 +1,50 @@
-"""Edge-aware upsampling and flow-guided smoothing do what their names say."""
+"""Depth maps of a clip: one range for all frames, smoothing along the flow, edge-aware upsampling."""
 
 import itertools
 
 import cv2
 import numpy as np
+import pytest
 
-from libranet.synth.guided_filter import guided_upsample
-from libranet.synth.smoothing import smooth_depth
+from libranet.errors import InputError
+from libranet.synth.depth_maps import DepthRange, guided_upsample, smooth_depth
 from small_sets import texture
+
+
+def test_disparity_is_inverted_and_distance_is_not() -> None:
+    raw = np.linspace(0.0, 10.0, 101, dtype=np.float32).reshape(1, 101).repeat(5, axis=0)
+    far = DepthRange.from_estimates([raw], "distance").normalise(raw)
+    near = DepthRange.from_estimates([raw], "disparity").normalise(raw)
+    np.testing.assert_allclose(far, 1.0 - near, atol=1e-6)
+    assert far[0, 2] == pytest.approx(0.0, abs=1e-6)
+    assert far[0, 98] == pytest.approx(1.0, abs=1e-6)
+    assert far[0, 50] == pytest.approx(0.5, abs=1e-6)
+
+
+def test_all_frames_of_a_clip_share_one_range() -> None:
+    frames = [np.full((10, 10), value, np.float32) for value in (1.0, 2.0, 5.0)]
+    span = DepthRange.from_estimates(frames, "distance")
+    assert (span.low, span.high) == (1.0, 5.0)
+    assert span.normalise(frames[1])[0, 0] == pytest.approx(0.25)
+
+
+def test_metres_stay_proportional_and_ignore_the_sky() -> None:
+    frame = np.full((10, 10), 50.0, np.float32)
+    frame[:5] = np.inf
+    span = DepthRange.from_metres([frame])
+    assert (span.low, span.high) == (0.0, 50.0)
+    assert span.normalise(frame / 2)[9, 0] == pytest.approx(0.5)
+    assert span.normalise(frame)[0, 0] == 1.0
+    assert DepthRange.from_metres([frame[:5]]).normalise(frame)[0, 0] == 1.0
+
+
+def test_flat_and_broken_values() -> None:
+    flat = np.ones((5, 5), np.float32)
+    assert np.isfinite(DepthRange.from_estimates([flat], "disparity").normalise(flat)).all()
+    with pytest.raises(InputError, match="finite depth"):
+        DepthRange.from_estimates([flat * np.nan], "disparity")
+    with pytest.raises(InputError, match="got NaN from the source"):
+        DepthRange.from_metres([flat * np.nan])
 
 
 def test_the_edge_of_the_guide_becomes_the_edge_of_the_depth() -> None:
