@@ -91,7 +91,7 @@ def measure(model: LiBrANet, clip: dict[str, Tensor], regime: Regime, *, middle:
     hazy = add_haze(clear, transmission(clip["depth"], regime.beta), airlight)
     hazy = (hazy * 255).round() / 255
     restored = (restore(model, hazy) * 255).round() / 255
-    dark, _ = dark_channel_dehaze(hazy[middle])
+    dark = dark_channel_dehaze(hazy[middle])
     row = {
         "hazy": psnr(hazy[middle], clear[middle]),
         "dark_channel": psnr(dark, clear[middle]),

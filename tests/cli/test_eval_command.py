@@ -70,6 +70,7 @@ def test_eval_without_ground_truth(
         (("--metrics", "psnrr"), "no measure is called"),
         (("--table", "mian"), "no table is called"),
         (("--detector", "no.onnx"), "no detector at no.onnx"),
+        (("--precision", "fp16"), "fp16 needs a GPU"),
         (("--split", "test", "--cache", "x", "--flow", "raft"), "raft-small is not in the cache"),
     ],
 )

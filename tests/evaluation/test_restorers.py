@@ -6,6 +6,7 @@ import pytest
 import torch
 from tiny_set import write_checkpoint
 
+from libranet.backends import load_network, make_backend
 from libranet.errors import CheckpointError, InputError
 from libranet.evaluation.restorers import open_restorer, open_restorers
 
@@ -22,13 +23,27 @@ def test_every_frame_comes_back_once(tmp_path: Path) -> None:
     frames = [torch.rand(3, 32, 40, generator=torch.Generator().manual_seed(i)) for i in range(4)]
     for model in open_restorers(["identity", "dcp", str(write_checkpoint(tmp_path / "tiny.safetensors"))]):
         for _ in range(2):  # a second clip begins afresh
-            model.begin()
-            out = [model.step(frame) for frame in frames]
-            while (rest := model.step(None)) is not None:
-                out.append(rest)
-            found = [frame for frame in out if frame is not None]
+            found = [restored for frame in frames for restored in model.push(frame)] + model.flush()
             assert len(found) == 4, model.name
             assert all(frame.shape == (3, 32, 40) for frame in found)
+
+
+def test_the_network_runs_through_the_product_s_backend(tmp_path: Path) -> None:
+    checkpoint = write_checkpoint(tmp_path / "tiny.safetensors")
+    frames = [torch.rand(3, 32, 40, generator=torch.Generator().manual_seed(i)) for i in range(6)]
+    backend = make_backend(load_network(str(checkpoint), device="cpu"), eight_bit=True)
+    expected = [r.image[0] for frame in frames for r in backend.push(frame[None])] + [
+        r.image[0] for r in backend.flush()
+    ]
+    model = open_restorer(str(checkpoint))
+    found = [restored for frame in frames for restored in model.push(frame)] + model.flush()
+    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+
+
+def test_another_precision_is_another_model(tmp_path: Path) -> None:
+    checkpoint = str(write_checkpoint(tmp_path / "tiny.safetensors"))
+    full, half = open_restorer(checkpoint), open_restorer(checkpoint, precision="bf16")
+    assert full.fingerprint != half.fingerprint, "results of one must not be taken for the other's"
 
 
 def test_what_is_no_model(tmp_path: Path) -> None:

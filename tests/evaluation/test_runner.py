@@ -35,14 +35,16 @@ class Delayed:
     fingerprint = "delayed"
     sees: Literal["hazy", "clear"] = "hazy"
 
-    def begin(self) -> None:
+    def __init__(self) -> None:
         self._inside: list[torch.Tensor] = []
 
-    def step(self, frame: torch.Tensor | None) -> torch.Tensor | None:
-        if frame is not None:
-            self._inside.append(frame)
-        ready = self._inside and (frame is None or len(self._inside) > 3)
-        return self._inside.pop(0) if ready else None
+    def push(self, frame: torch.Tensor) -> list[torch.Tensor]:
+        self._inside.append(frame)
+        return [self._inside.pop(0)] if len(self._inside) > 3 else []
+
+    def flush(self) -> list[torch.Tensor]:
+        rest, self._inside = self._inside, []
+        return rest
 
 
 def _run(folder: Path, restorers: list[Restorer], store: Path, **options: object) -> list[ClipResult]:
@@ -101,12 +103,11 @@ class Counting(IdentityRestorer):
     def __init__(self, fail_after: int | None = None) -> None:
         self.frames, self.fail_after = 0, fail_after
 
-    def step(self, frame: torch.Tensor | None) -> torch.Tensor | None:
-        if frame is not None:
-            self.frames += 1
-            if self.fail_after is not None and self.frames > self.fail_after:
-                raise KeyboardInterrupt
-        return frame
+    def push(self, frame: torch.Tensor) -> list[torch.Tensor]:
+        self.frames += 1
+        if self.fail_after is not None and self.frames > self.fail_after:
+            raise KeyboardInterrupt
+        return [frame]
 
 
 def test_a_stopped_run_goes_on_where_it_was(tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""Published peers and the two reference points of every comparison: the untouched input and the dark channel."""
+"""Published peers to compare with: a hazy frame in, a clear frame out."""

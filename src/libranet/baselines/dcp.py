@@ -1,6 +1,6 @@
 """Dark channel prior with a guided filter (He et al., CVPR 2009 and TPAMI 2011; guided filter ECCV 2010).
 
-The radii of the papers fit pictures of about 600x400. So that a 4K frame is treated like its own thumbnail, the
+The radii of the papers fit images of about 600x400. So that a 4K frame is treated like its own thumbnail, the
 transmission is estimated on a copy whose short side is at most `work_size`, and the guided filter's coefficients, not
 the transmission, are enlarged: the fine edges come from the full-size frame (fast guided filter, He and Sun 2015).
 """
@@ -32,8 +32,6 @@ class DarkChannelConfig:
     """Smallest transmission to divide by."""
     work_size: int = 540
     """Short side of the working copy; a smaller frame is worked on as it is."""
-    airlight_memory: float = 0.0
-    """Share of the previous frame's airlight that is kept: 0 is the published per-frame method, 0.9 is steady."""
 
     def __post_init__(self) -> None:
         if self.patch < 1 or self.patch % 2 == 0:
@@ -41,8 +39,6 @@ class DarkChannelConfig:
         for name in ("omega", "brightest", "floor"):
             if not 0.0 < getattr(self, name) <= 1.0:
                 raise InputError(f"expected {name} in (0, 1], got {getattr(self, name)}")
-        if not 0.0 <= self.airlight_memory < 1.0:
-            raise InputError(f"expected airlight_memory in [0, 1), got {self.airlight_memory}")
         if self.guide_radius < 1 or self.work_size < 16 or self.guide_epsilon <= 0:
             raise InputError("expected guide_radius >= 1, work_size >= 16 and guide_epsilon > 0")
 
@@ -51,10 +47,8 @@ class DarkChannelConfig:
 def dark_channel_dehaze(
     frame: Tensor,  # [3, H, W] in [0, 1]
     config: DarkChannelConfig | None = None,
-    *,
-    previous_airlight: Tensor | None = None,  # [3]
-) -> tuple[Tensor, Tensor]:  # [3, H, W] in [0, 1], [3]
-    """Remove the haze of one frame; returns the airlight too, to hand to the next frame of a clip."""
+) -> Tensor:  # [3, H, W] in [0, 1]
+    """Remove the haze of one frame."""
     c = config or DarkChannelConfig()
     height, width = frame.shape[1:]
     step = max(1.0, min(height, width) / c.work_size)
@@ -64,8 +58,6 @@ def dark_channel_dehaze(
         small = F.interpolate(small, size=size, mode="bilinear", align_corners=False, antialias=True)
 
     airlight = estimate_airlight(small[0], dark_channel(small, c.patch)[0, 0], c.brightest)
-    if previous_airlight is not None:
-        airlight = c.airlight_memory * previous_airlight + (1 - c.airlight_memory) * airlight
     rough = 1 - c.omega * dark_channel(small / airlight[None, :, None, None], c.patch)
     slope, offset = guided_coefficients(_grey(small), rough, c.guide_radius, c.guide_epsilon)
     if step > 1.0:
@@ -74,7 +66,7 @@ def dark_channel_dehaze(
         )
     transmission = (slope * _grey(frame[None].float()) + offset)[0].clamp(c.floor, 1.0)
     a = airlight[:, None, None]
-    return ((frame - a) / transmission + a).clamp(0.0, 1.0).to(frame.dtype), airlight
+    return ((frame - a) / transmission + a).clamp(0.0, 1.0).to(frame.dtype)
 
 
 def dark_channel(

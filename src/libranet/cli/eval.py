@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 import shutil
 import sys
 from datetime import datetime, timezone
@@ -55,13 +54,16 @@ def evaluate_command(
     frames: Annotated[int | None, typer.Option(min=1, help="Only the first so many frames of each clip.")] = None,
     stills: Annotated[bool, typer.Option(help="Every image is a clip of its own.")] = False,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")] = "cpu",
+    precision: Annotated[
+        Literal["auto", "fp32", "fp16", "bf16"], typer.Option(help="auto is what `dehaze` computes in on that device.")
+    ] = "auto",
     cache: Annotated[Path | None, typer.Option(help="Cache folder of third-party weights.")] = None,
     fresh: Annotated[bool, typer.Option(help="Forget the results in the report's folder.")] = False,
 ) -> None:
     """Measure models on a data set: CSV files, summary.json and a self-contained HTML report. Run again to resume."""
     from rich.console import Console
 
-    from libranet.device import pick_device
+    from libranet.device import describe_device, pick_device, pick_dtype
     from libranet.evaluation.clips import open_dataset
     from libranet.evaluation.metric_table import choose_metrics
     from libranet.evaluation.paper import choose_table
@@ -74,20 +76,21 @@ def evaluate_command(
     from libranet.evaluation.summary_file import write_summaries
     from libranet.evaluation.tables import compare_with_paper
 
-    device = str(pick_device(device))
+    where = pick_device(device)
+    pick_dtype(precision, where)
+    device = str(where)
     console = Console() if sys.stdout.isatty() else Console(width=120)
     chosen = choose_metrics(metrics)
     wanted = [choose_table(name) for name in table or []]
     if dataset is None:
         if wanted != ["efficiency"]:
             raise InputError("expected a data set to measure on; only --table efficiency does without one")
-        _print_table(
-            console, _measure_efficiency(open_restorers(model or _default_models(console), device=device), device)
-        )
+        restorers = open_restorers(model or _default_models(console), device=device, precision=precision)
+        _print_table(console, _measure_efficiency(restorers, device))
         return
     found = open_dataset(dataset, split=split, stills=stills)[:clips]
     paired = _check_pairs(found)
-    restorers = open_restorers(model or _default_models(console), device=device)
+    restorers = open_restorers(model or _default_models(console), device=device, precision=precision)
     scores = prepare_scores(
         chosen,
         paired=paired,
@@ -123,8 +126,8 @@ def evaluate_command(
         paired=paired,
         created=datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         version=libranet.__version__,
-        weights={r.name: r.model.weights for r in restorers if isinstance(r, LiBrANetRestorer)},
-        machine=_machine(device),
+        weights={r.name: r.network.weights for r in restorers if isinstance(r, LiBrANetRestorer)},
+        machine=describe_device(where),
         subject=subject,
         metrics=chosen,
         not_measured=scores.not_measured,
@@ -254,12 +257,3 @@ def _print_table(console: Console, printed: PrintedTable) -> None:
         table.add_row(row.method, row.source, *row.cells, style=style)
     console.print(table)
     console.print(f"{printed.note}.", soft_wrap=True, highlight=False)
-
-
-def _machine(device: str) -> str:
-    import torch
-
-    if torch.device(device).type == "cuda":
-        return torch.cuda.get_device_name(torch.device(device))
-    threads = torch.get_num_threads()
-    return f"{platform.machine()} CPU, {threads} thread{'' if threads == 1 else 's'}"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from libranet.device import describe_device
 from libranet.evaluation.restorers import LiBrANetRestorer, Restorer
 from libranet.models.cost import measure_cost
 
@@ -44,36 +45,37 @@ def measure_efficiency(
     device: str = "cpu",
 ) -> list[Efficiency]:
     """Run the model on random frames of every size."""
-    found = []
+    where, found = torch.device(device), []
     for name, width, height in sizes:
         parameters, gflops = 0, None
         if isinstance(restorer, LiBrANetRestorer):
-            cost = measure_cost(restorer.model.config, width=width, height=height)
+            cost = measure_cost(restorer.network.config, width=width, height=height)
             parameters, gflops = cost.parameters, cost.gflops
-        fps, peak = _run(restorer, width, height, frames, device)
+        fps, peak = _run(restorer, width, height, frames, where)
         found.append(
-            Efficiency(restorer.name, name, width, height, parameters, gflops, fps, peak, frames, _device_name(device))
+            Efficiency(
+                restorer.name, name, width, height, parameters, gflops, fps, peak, frames, describe_device(where)
+            )
         )
     return found
 
 
-def _run(restorer: Restorer, width: int, height: int, frames: int, device: str) -> tuple[float, int | None]:
+def _run(restorer: Restorer, width: int, height: int, frames: int, device: torch.device) -> tuple[float, int | None]:
     frame = torch.rand(3, height, width, generator=torch.Generator().manual_seed(0)).to(device)
-    cuda = torch.device(device).type == "cuda"
+    cuda = device.type == "cuda"
     before = _begin_peak(cuda)
-    restorer.begin()
-    while restorer.step(frame) is None:  # fill the look-ahead; the first answer is the warm-up
+    while not restorer.push(frame):  # fill the look-ahead; the first answer is the warm-up
         pass
     if cuda:
         torch.cuda.synchronize()
     start = time.perf_counter()
     for _ in range(frames):
-        restorer.step(frame)
+        restorer.push(frame)
     if cuda:
         torch.cuda.synchronize()
     seconds = time.perf_counter() - start
     peak = _end_peak(cuda, before)
-    restorer.begin()
+    restorer.flush()
     return frames / seconds, peak
 
 
@@ -101,10 +103,3 @@ def _status_bytes(field: str) -> int | None:
     except OSError:
         return None
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{field}:")), None)
-
-
-def _device_name(device: str) -> str:
-    if torch.device(device).type == "cuda":
-        return torch.cuda.get_device_name(torch.device(device))
-    threads = torch.get_num_threads()
-    return f"CPU, {threads} thread{'' if threads == 1 else 's'}"

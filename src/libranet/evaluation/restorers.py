@@ -1,4 +1,4 @@
-"""The models an evaluation runs, behind one small interface: a frame in, perhaps a restored frame out, in order."""
+"""The models that an evaluation runs, behind one small interface: frames in, restored frames out, in order."""
 
 import hashlib
 from pathlib import Path
@@ -7,10 +7,11 @@ from typing import Literal, Protocol
 import torch
 from torch import Tensor
 
+from libranet.backends import load_network, make_backend
 from libranet.baselines.dcp import DarkChannelConfig, dark_channel_dehaze
-from libranet.baselines.identity import identity
+from libranet.device import Precision
 from libranet.errors import InputError
-from libranet.models import LiBrANet, StreamState, load_model, packaged_weights, start_stream, stream_step
+from libranet.models import LiBrANet, packaged_weights
 
 PACKAGED_NAME = "libranet"
 
@@ -23,91 +24,95 @@ class Restorer(Protocol):
     fingerprint: str
     """Changes when the method or its weights do, so that old results are not taken for new ones."""
     sees: Literal["hazy", "clear"]
-    """Which frames it is given: `clear` only for the oracle."""
+    """Which frames it gets: `clear` only for the oracle."""
 
-    def begin(self) -> None:
-        """Forget the clip before."""
-        ...
-
-    def step(
+    def push(
         self,
-        frame: Tensor | None,  # [3, H, W] in [0, 1]; None asks for the frames still inside
-    ) -> Tensor | None:  # [3, H, W] in [0, 1]
-        """Take the next frame of the clip and give the oldest one that is ready. None after None: nothing is left."""
+        frame: Tensor,  # [3, H, W] in [0, 1], 8-bit values
+    ) -> list[Tensor]:  # [3, H, W] in [0, 1] each
+        """Take the next frame of the clip and return those that became ready."""
+        ...
+
+    def flush(self) -> list[Tensor]:
+        """Return the frames still waiting. The next frame begins a new clip."""
         ...
 
 
-class IdentityRestorer:
-    """No dehazing."""
+class _FrameByFrame:
+    """A method without memory and look-ahead."""
+
+    sees: Literal["hazy", "clear"] = "hazy"
+
+    def flush(self) -> list[Tensor]:
+        """Return nothing: no frame waits."""
+        return []
+
+
+class IdentityRestorer(_FrameByFrame):
+    """No dehazing: the first row of every table."""
 
     name = "identity"
     fingerprint = "identity"
-    sees: Literal["hazy", "clear"] = "hazy"
 
-    def begin(self) -> None:
-        """Nothing to forget."""
-
-    def step(self, frame: Tensor | None) -> Tensor | None:
-        """Hand the frame through."""
-        return None if frame is None else identity(frame)
+    def push(self, frame: Tensor) -> list[Tensor]:
+        """Return the frame as it is."""
+        return [frame]
 
 
 class TruthRestorer(IdentityRestorer):
-    """The ground truth itself: the oracle row of measures that need no reference."""
+    """The ground truth itself: the oracle row of metrics without reference."""
 
     name = "truth"
     fingerprint = "truth"
     sees: Literal["hazy", "clear"] = "clear"
 
 
-class DarkChannelRestorer:
-    """The dark channel prior, per frame."""
+class DarkChannelRestorer(_FrameByFrame):
+    """The dark channel prior, frame by frame."""
 
-    sees: Literal["hazy", "clear"] = "hazy"
+    name = "dcp"
 
-    def __init__(self, config: DarkChannelConfig | None = None) -> None:
-        self.config = config or DarkChannelConfig()
-        self.name = "dcp"
+    def __init__(self) -> None:
+        self.config = DarkChannelConfig()
         self.fingerprint = repr(self.config)
-        self._airlight: Tensor | None = None
 
-    def begin(self) -> None:
-        """Forget the airlight."""
-        self._airlight = None
-
-    def step(self, frame: Tensor | None) -> Tensor | None:
+    def push(self, frame: Tensor) -> list[Tensor]:
         """Dehaze one frame."""
-        if frame is None:
-            return None
-        restored, self._airlight = dark_channel_dehaze(frame, self.config, previous_airlight=self._airlight)
-        return restored
+        return [dark_channel_dehaze(frame, self.config)]
 
 
 class LiBrANetRestorer:
-    """Our network as a stream with full look-ahead, which gives exactly what the windowed network gives."""
+    """Our network through the backend that the product uses on this device, with full look-ahead."""
 
     sees: Literal["hazy", "clear"] = "hazy"
 
-    def __init__(self, model: LiBrANet, name: str, fingerprint: str) -> None:
-        self.model = model
+    def __init__(self, network: LiBrANet, name: str, fingerprint: str) -> None:
+        self.network = network
         self.name = name
         self.fingerprint = fingerprint
-        self._state: StreamState = start_stream(model)
+        self._backend = make_backend(network, eight_bit=True)
 
-    def begin(self) -> None:
-        """Start a new stream."""
-        self._state = start_stream(self.model)
+    def push(self, frame: Tensor) -> list[Tensor]:
+        """Push the frame through the backend."""
+        return [restored.image[0] for restored in self._backend.push(frame[None])]
 
-    def step(self, frame: Tensor | None) -> Tensor | None:
-        """One step of the stream, or one step of draining it."""
-        if frame is None and not self._state.waiting:
-            return None
-        restored, self._state = stream_step(self.model, None if frame is None else frame[None], self._state)
-        return None if restored is None else restored[0]
+    def flush(self) -> list[Tensor]:
+        """Drain the backend."""
+        return [restored.image[0] for restored in self._backend.flush()]
 
 
-def open_restorer(spec: str, *, device: str | torch.device = "cpu") -> Restorer:
-    """`identity`, `dcp`, `truth`, `libranet` (the package's weights) or a checkpoint's path, `NAME=` before it."""
+def open_restorer(spec: str, *, device: str = "cpu", precision: Precision = "auto") -> Restorer:
+    """Open a model by its name or by a checkpoint's path.
+
+    Args:
+        spec: `identity`, `dcp`, `truth`, `libranet` (the package's weights) or a path; `NAME=` may stand before it.
+        device: Where a network computes, as `libranet.device.pick_device` takes it.
+        precision: What it computes in, as `libranet.device.pick_dtype` takes it.
+
+    Raises:
+        InputError: There is no such model.
+        CheckpointError: The file is no checkpoint of ours.
+    """
     name, equals, rest = spec.partition("=")
     if not equals:
         name, rest = "", spec
@@ -122,13 +127,20 @@ def open_restorer(spec: str, *, device: str | torch.device = "cpu") -> Restorer:
         raise InputError(
             f"expected a model: identity, dcp, truth, {PACKAGED_NAME} or the path of a checkpoint, got {rest!r}"
         )
-    model = load_model(None if rest == PACKAGED_NAME else path, device=device)
-    return LiBrANetRestorer(model, name or (PACKAGED_NAME if rest == PACKAGED_NAME else path.stem), _digest(path))
+    network = load_network(None if rest == PACKAGED_NAME else str(path), device=device, precision=precision)
+    fingerprint = _digest(path)
+    if network.dtype != torch.float32:
+        fingerprint += f" {network.dtype}"
+    return LiBrANetRestorer(network, name or (PACKAGED_NAME if rest == PACKAGED_NAME else path.stem), fingerprint)
 
 
-def open_restorers(specs: list[str], *, device: str | torch.device = "cpu") -> list[Restorer]:
-    """Several models with different names."""
-    restorers = [open_restorer(spec, device=device) for spec in specs]
+def open_restorers(specs: list[str], *, device: str = "cpu", precision: Precision = "auto") -> list[Restorer]:
+    """Open several models and check that their names differ and can be file names.
+
+    Raises:
+        InputError: A model does not exist, or a name is taken or unfit.
+    """
+    restorers = [open_restorer(spec, device=device, precision=precision) for spec in specs]
     names = [restorer.name for restorer in restorers]
     for name in names:
         if names.count(name) > 1:
@@ -139,8 +151,5 @@ def open_restorers(specs: list[str], *, device: str | torch.device = "cpu") -> l
 
 
 def _digest(path: Path) -> str:
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while chunk := file.read(1 << 20):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()

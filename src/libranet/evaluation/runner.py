@@ -31,17 +31,14 @@ class _Lane:
     frames: list[dict[str, float]] = field(default_factory=list)
     seconds: float = 0.0
 
-    def feed(self, frame: Tensor | None) -> bool:
-        """Give the model a frame (or ask for its last ones); True if a restored one came out."""
+    def feed(self, frame: Tensor | None) -> None:
+        """Give the model a frame, or ask for its last ones."""
         start = time.perf_counter()
-        restored = self.restorer.step(frame)
-        if restored is not None and restored.is_cuda:
+        restored = self.restorer.flush() if frame is None else self.restorer.push(frame)
+        if restored and restored[0].is_cuda:
             torch.cuda.synchronize()
         self.seconds += time.perf_counter() - start
-        if restored is None:
-            return False
-        self.ready.append(round_to_8_bit(restored))
-        return True
+        self.ready.extend(round_to_8_bit(image) for image in restored)
 
 
 @dataclass(frozen=True)
@@ -102,8 +99,6 @@ def _run_clip(
     report: Report | None,
 ) -> dict[str, ClipResult]:
     lanes = [_Lane(restorer) for restorer in restorers]
-    for lane in lanes:
-        lane.restorer.begin()
     chosen = subject if any(lane.restorer.name == subject for lane in lanes) else lanes[-1].restorer.name
     scoring = _Scoring(clip, lanes, scores, PanelWriter(store.clip_folder(clip.name)), chosen)
     waiting: deque[_Source] = deque()
@@ -120,8 +115,7 @@ def _run_clip(
             lane.feed(source.clear if lane.restorer.sees == "clear" else source.hazy)
         _score_ready(waiting, lanes, scoring, report)
     for lane in lanes:
-        while lane.feed(None):
-            pass
+        lane.feed(None)
     _score_ready(waiting, lanes, scoring, report)
     if waiting:
         raise InputError(f"a model returned fewer frames than it was given in clip {clip.name}")
