@@ -2,41 +2,59 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-STAMP  := $(VENV)/.installed
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # The tests' tensors are small: more threads only wait for each other.
 ONE_THREAD := OMP_NUM_THREADS=1
 
-.PHONY: help demo test test-slow lint format clean
+.PHONY: help demo test test-slow docs lint format dist clean
 
 help:
-	@echo "make demo       install what is needed, then dehaze a short clip and show the result"
-	@echo "make test       install what is needed, then lint, types and the test suite"
+	@echo "make demo       install what a user needs, then dehaze a short clip and show the result"
+	@echo "make test       install what a developer needs, then lint, types and the test suite"
 	@echo "make test-slow  the tests marked slow"
-	@echo "make format     rewrite the sources in the house style"
-	@echo "make clean      remove the virtual environment and caches"
+	@echo "make docs       build the documentation site into site/"
+	@echo "make lint       ruff and mypy alone"
+	@echo "make format     rewrite the sources with ruff"
+	@echo "make dist       build wheel and sdist into dist/"
+	@echo "make clean      remove the virtual environment, caches and built files"
 
-$(STAMP): pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
-	@touch $(STAMP)
+# One environment that grows: the package alone for users, then what developers and the documentation need.
+$(VENV)/.user: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) -e .
+	@touch $@
 
-demo: $(STAMP)
+$(VENV)/.dev: $(VENV)/.user
+	$(PIP) -e '.[dev]'
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.user
+	$(PIP) -e '.[docs]'
+	@touch $@
+
+demo: $(VENV)/.user
 	$(BIN)/python examples/demo.py
 
-test: $(STAMP) lint
-	$(ONE_THREAD) $(BIN)/python -m pytest
+test: $(VENV)/.dev lint
+	$(ONE_THREAD) $(BIN)/python -m pytest --durations=10
 
-test-slow: $(STAMP)
-	$(ONE_THREAD) $(BIN)/python -m pytest -m slow
+test-slow: $(VENV)/.dev
+	$(ONE_THREAD) $(BIN)/python -m pytest -m slow --durations=10
 
-lint: $(STAMP)
+docs: $(VENV)/.docs
+	$(BIN)/python -m mkdocs build --strict
+
+lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-format: $(STAMP)
+format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+dist: $(VENV)/.dev
+	$(BIN)/python -m hatchling build -d dist
+
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache dist build site

@@ -15,7 +15,7 @@ def describe_machine() -> dict[str, str]:
     ).stdout.strip()
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else _cpu_name()
     return {
-        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "device": device,
         "threads": str(torch.get_num_threads()),
         "torch": torch.__version__,

@@ -10,7 +10,7 @@ import resource
 import statistics
 import subprocess
 import time
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 import torch
 
@@ -53,7 +53,7 @@ def main() -> None:
     device = torch.device(options.device)
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or platform.machine()
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout
-    today = f"{datetime.now(timezone.utc):%Y-%m-%d}"
+    today = f"{datetime.now(UTC):%Y-%m-%d}"
     print(f"{today} {name}, {options.threads} threads, torch {torch.__version__}, {commit.strip()}")
     print(f"{'size':>10} {'build s':>8} {'frames/s':>9} {'s/frame':>8} {'cpu s/frame':>12} {'slowest seed':>13}")
     with torch.no_grad():

@@ -1,6 +1,6 @@
 """`libranet data`: look at a data set and prove that it is whole."""
 
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +9,7 @@ import typer
 from libranet.errors import InputError
 
 
-class Action(str, Enum):
+class Action(StrEnum):
     """What to do with the data set."""
 
     check = "check"

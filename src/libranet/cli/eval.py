@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -124,7 +124,7 @@ def evaluate_command(
     content = ReportContent(
         dataset=dataset.resolve().name,
         paired=paired,
-        created=datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
+        created=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         version=libranet.__version__,
         weights={r.name: r.network.weights for r in restorers if isinstance(r, LiBrANetRestorer)},
         machine=describe_device(where),

@@ -1,7 +1,7 @@
 """Recipes: TOML files whose tables mirror the dataclasses of `config.py`, with overrides from the command line."""
 
 import dataclasses
-import sys
+import tomllib
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -10,11 +10,6 @@ from typing import Any, TypeVar
 
 from libranet.errors import InputError
 from libranet.training.config import TrainConfig
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 T = TypeVar("T")
 
