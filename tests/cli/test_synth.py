@@ -6,6 +6,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+import torch
 
 from libranet.cli.main import main
 from libranet.data import DatasetInfo
@@ -129,6 +130,8 @@ def test_a_failing_source_gives_exit_code_two_and_the_others_a_set(
         (("procedural", "--frames", "1"), "at least 2 frames"),
         (("procedural", "--workers", "0"), "at least one worker"),
         (("procedural", "--noise", "2"), "noise in 0..0.5"),
+        (("procedural", "--device", "gpu9"), "unknown device 'gpu9'"),
+        (("nowhere.mp4", "--device", "cuda:99"), "--device" if not torch.cuda.is_available() else "no device cuda:99"),
     ],
 )
 def test_mistakes_are_one_sentence(arguments, words, tmp_path, capsys, monkeypatch) -> None:  # type: ignore[no-untyped-def]
@@ -136,6 +139,7 @@ def test_mistakes_are_one_sentence(arguments, words, tmp_path, capsys, monkeypat
     assert code == 2
     assert words in text
     assert "Traceback" not in text
+    assert not (tmp_path / "set" / "dataset.json").exists()
 
 
 def test_check_of_something_else_and_of_an_unfinished_set(made, tmp_path, capsys, monkeypatch) -> None:  # type: ignore[no-untyped-def]

@@ -129,7 +129,7 @@ def test_a_full_disk_is_named_and_small_clips_still_fit(tmp_path: Path) -> None:
         subprocess.run(["umount", str(disk)], check=True)
 
 
-def test_a_failing_write_is_told_with_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_write_is_reported_with_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(path: Path, *content: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device", str(path))
 

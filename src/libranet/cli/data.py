@@ -1,4 +1,4 @@
-"""`libranet data`: look at a data set and prove that it is whole."""
+"""`libranet data`: check, show and report on a dataset."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -10,7 +10,7 @@ from libranet.errors import InputError
 
 
 class Action(StrEnum):
-    """What to do with the data set."""
+    """What to do with the dataset."""
 
     check = "check"
     show = "show"
@@ -21,10 +21,10 @@ def data(
     action: Annotated[Action, typer.Argument(help="check the files, show the clips, or write report.html.")],
     folder: Annotated[Path, typer.Argument(help="A folder that `libranet synth` made.")],
     remeasure: Annotated[
-        bool, typer.Option("--remeasure", help="With check: measure the five checks again, from the files.")
+        bool, typer.Option("--remeasure", help="With check: run the five checks again on the files.")
     ] = False,
 ) -> None:
-    """Check, show or report on a data set made by `libranet synth`."""
+    """Check, show or report on a dataset made by `libranet synth`."""
     if action is Action.check:
         _check(folder, remeasure)
     elif action is Action.show:
@@ -36,7 +36,7 @@ def data(
 
 
 def _check(folder: Path, remeasure: bool) -> None:
-    """Every file there with the right checksum, every accepted clip with five passed checks."""
+    """Check that every file has its checksum and that every accepted clip passed the five checks."""
     from rich.console import Console
     from rich.markup import escape
 
@@ -45,7 +45,7 @@ def _check(folder: Path, remeasure: bool) -> None:
 
     info = DatasetInfo.load(folder)
     if not info.complete:
-        raise InputError(f"expected a complete data set in {folder}; run its `libranet synth` command again")
+        raise InputError(f"expected a complete dataset in {folder}; run its `libranet synth` command again")
     names = info.names("all", flagged=True)
     problems: list[str] = []
     for name in names:

@@ -1,4 +1,4 @@
-"""`libranet synth`: paired hazy video from any clean source, or from none at all."""
+"""`libranet synth`: paired haze video from clear sources, or from procedural scenes."""
 
 from __future__ import annotations
 
@@ -26,20 +26,22 @@ if TYPE_CHECKING:
 def synth(
     sources: Annotated[list[str], typer.Argument(help="Videos, photos, folders of them, or the word: procedural.")],
     *,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the data set; run again to resume.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the dataset; run again to resume.")],
     preset: Annotated[Literal["uhv4k", "mini"], typer.Option(help="25 frames of 4K, or 10 of 960x540.")] = "uhv4k",
     depth: Annotated[str, typer.Option(help="prior, hf (Depth Anything V2), hf:FOLDER_OR_ID, or onnx:FILE.")] = "prior",
     depth_output: Annotated[
-        Literal["disparity", "distance"], typer.Option(help="What the depth model gives: large is near, or far.")
+        Literal["disparity", "distance"], typer.Option(help="What large values of the depth model mean: near, or far.")
     ] = "disparity",
     flow: Annotated[str, typer.Option(help="dis, raft (weights: see `libranet weights`), or raft:WEIGHTS.")] = "dis",
     seed: Annotated[int, typer.Option(help="Same seed, same files.")] = 0,
-    workers: Annotated[int | None, typer.Option(help="Clips made at once; default one per core, two at 4K.")] = None,
-    scenes: Annotated[int | None, typer.Option(help="How many clips 'procedural' gives.")] = None,
-    frames: Annotated[int | None, typer.Option(help="Frames per clip, instead of the preset's.")] = None,
-    size: Annotated[str | None, typer.Option(help="WIDTHxHEIGHT at most, instead of the preset's.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Clips made in parallel; default one per core, two at 4K.")
+    ] = None,
+    scenes: Annotated[int | None, typer.Option(help="Clips of the source 'procedural'; default by preset.")] = None,
+    frames: Annotated[int | None, typer.Option(help="Frames per clip; default by preset.")] = None,
+    size: Annotated[str | None, typer.Option(help="Largest WIDTHxHEIGHT; default by preset.")] = None,
     folders: Annotated[
-        Literal["auto", "frames", "photos"], typer.Option(help="What a folder of images holds.")
+        Literal["auto", "frames", "photos"], typer.Option(help="What a folder of images contains.")
     ] = "auto",
     licence: Annotated[str, typer.Option(help="Licence of the sources, for clip.json.")] = "not stated",
     angstrom: Annotated[float, typer.Option(help="Wavelength dependence of scattering, 0 to 4.")] = 0.0,
@@ -124,7 +126,7 @@ def _summary(console: Console, info: DatasetInfo, output: Path, page: Path) -> N
 
 
 class _Bars:
-    """One bar for the whole job and one per clip at work."""
+    """One progress bar for the dataset and one per clip in work."""
 
     def __init__(self, console: Console, clips: int) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
