@@ -1,16 +1,13 @@
-"""Time and memory of the measures on a 4K clip.
+"""Time and memory of the metrics on a 4K clip.
 
     PYTHONPATH=src python benchmarks/metrics.py --size 3840x2160 --frames 25 --metrics psnr,ssim,lpips,tof
 
-Prints seconds per measure and frame, and the peak of the process's memory. The clip is made as it is read: a textured
-picture that the camera pans over, with haze on top, so no file and no data set are needed.
+Prints seconds per metric and frame, and the peak of the process's memory. The clip is made as it is read: a textured
+image that the camera pans over, with haze on top, so no file and no data set are needed.
 """
 
 import argparse
-import datetime
-import platform
 import resource
-import subprocess
 import tempfile
 import time
 from dataclasses import dataclass
@@ -18,7 +15,6 @@ from pathlib import Path
 
 import cv2
 import numpy as np
-import torch
 
 from libranet.cli.frame_size import parse_size
 from libranet.evaluation.clips import EvalClip
@@ -28,6 +24,7 @@ from libranet.evaluation.results import ResultStore
 from libranet.evaluation.runner import evaluate
 from libranet.evaluation.scores import prepare_scores
 from libranet.evaluation.summary import summarise_clip
+from machine import describe_machine
 
 STEP = 6
 """Pixels that the camera moves per frame."""
@@ -35,9 +32,9 @@ STEP = 6
 
 @dataclass(frozen=True)
 class PannedFrames:
-    """Frames cut out of one large picture, further to the right each time."""
+    """Frames cut out of one large image, further to the right each time."""
 
-    picture: np.ndarray  # [H, W + STEP * count, 3] RGB 8 bit
+    image: np.ndarray  # [H, W + STEP * count, 3] RGB 8 bit
     count: int
     hazy: bool
 
@@ -46,23 +43,23 @@ class PannedFrames:
 
     @property
     def size(self) -> tuple[int, int]:
-        return self.picture.shape[1] - STEP * self.count, self.picture.shape[0]
+        return self.image.shape[1] - STEP * self.count, self.image.shape[0]
 
     def read(self, index: int, box: None = None) -> np.ndarray:
         left = STEP * index
-        frame = self.picture[:, left : left + self.size[0]]
+        frame = self.image[:, left : left + self.size[0]]
         return cv2.addWeighted(frame, 0.6, np.full_like(frame, 225), 0.4, 0) if self.hazy else frame.copy()
 
 
-def make_picture(width: int, height: int) -> np.ndarray:
+def make_image(width: int, height: int) -> np.ndarray:
     """Texture at every scale, like a photograph's: noise of halving strength at doubling size."""
     random = np.random.default_rng(0)
-    picture = np.zeros((height, width, 3), np.float32)
+    image = np.zeros((height, width, 3), np.float32)
     for octave in range(8):
         h, w = max(2, height >> octave), max(2, width >> octave)
         noise = random.standard_normal((h, w, 3)).astype(np.float32)
-        picture += cv2.resize(noise, (width, height), interpolation=cv2.INTER_CUBIC) * 2.0 ** (octave - 7)
-    return np.clip(110 + 55 * picture, 0, 255).astype(np.uint8)
+        image += cv2.resize(noise, (width, height), interpolation=cv2.INTER_CUBIC) * 2.0 ** (octave - 7)
+    return np.clip(110 + 55 * image, 0, 255).astype(np.uint8)
 
 
 def main() -> None:
@@ -74,8 +71,8 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     options = parser.parse_args()
     width, height = parse_size(options.size)
-    picture = make_picture(width + STEP * options.frames, height)
-    clip = EvalClip("pan", PannedFrames(picture, options.frames, True), PannedFrames(picture, options.frames, False))
+    image = make_image(width + STEP * options.frames, height)
+    clip = EvalClip("pan", PannedFrames(image, options.frames, True), PannedFrames(image, options.frames, False))
     scores = prepare_scores(choose_metrics(options.metrics), paired=True, flow=options.flow, device=options.device)
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
@@ -84,9 +81,7 @@ def main() -> None:
         results = evaluate([clip], restorers, scores, store, subject="identity", device=options.device)
     total = time.perf_counter() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout
-    print(f"{datetime.date.today()}, {platform.processor() or platform.machine()}, commit {commit.strip()}")
-    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, {options.device}")
+    print(", ".join(f"{name} {value}" for name, value in describe_machine().items()), f"on {options.device}")
     print(f"{options.frames} frames of {width}x{height}: {total:.1f} s in all, peak memory {peak:.2f} GiB")
     for name, seconds in scores.seconds.items():
         print(f"  {name:12s} {seconds:8.1f} s  {seconds / options.frames:7.3f} s per frame  {seconds / total:6.1%}")

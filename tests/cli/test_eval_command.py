@@ -39,7 +39,7 @@ def test_eval_writes_a_report(
     assert _call(monkeypatch, *arguments) == 0
     shown = capsys.readouterr().out
     assert "not measured: MUSIQ" in shown
-    assert "time per measure: " in shown
+    assert "time per metric: " in shown
     assert "reported" in shown
     assert "measured" in shown
     summary = json.loads((report / "summary.json").read_text())
@@ -67,7 +67,7 @@ def test_eval_without_ground_truth(
     ("arguments", "message"),
     [
         (("--model", "nosuch"), "expected a model"),
-        (("--metrics", "psnrr"), "no measure is called"),
+        (("--metrics", "psnrr"), "no metric is called"),
         (("--table", "mian"), "no table is called"),
         (("--detector", "no.onnx"), "no detector at no.onnx"),
         (("--precision", "fp16"), "fp16 needs a GPU"),

@@ -6,9 +6,8 @@ import pytest
 from tiny_set import TINY, write_checkpoint
 
 from libranet.evaluation.efficiency import SIZES, measure_efficiency
-from libranet.evaluation.paper import choose_table
 from libranet.evaluation.restorers import open_restorer
-from libranet.evaluation.tables import compare_efficiency
+from libranet.evaluation.tables import choose_table, compare_efficiency
 from libranet.models.cost import measure_cost
 
 SMALL = (("small", 64, 48), ("large", 256, 192))

@@ -8,50 +8,47 @@ from tiny_set import write_pairs
 
 from libranet.evaluation.clips import open_dataset
 from libranet.evaluation.metric_table import choose_metrics
-from libranet.evaluation.report import ReportContent, render_report
+from libranet.evaluation.report import render_report
 from libranet.evaluation.restorers import open_restorers
 from libranet.evaluation.results import ResultStore
 from libranet.evaluation.runner import evaluate
 from libranet.evaluation.scores import prepare_scores
-from libranet.evaluation.summary import summarise_clip, summarise_models
-from libranet.evaluation.summary_file import write_summaries
-from libranet.evaluation.tables import compare_with_paper
+from libranet.evaluation.summary import ReportContent, RunInfo, summarise_models, write_summaries
+from libranet.evaluation.tables import PrintedTable, compare_with_paper
 from libranet.models import WeightsInfo
 
 
-def _content(folder: Path) -> tuple[ReportContent, ResultStore]:
+def _content(folder: Path) -> tuple[ReportContent, ResultStore, PrintedTable]:
     write_pairs(folder / "set", ("light & easy", "heavy"), count=3)
     clips = open_dataset(folder / "set")
     metrics = choose_metrics("psnr,ssim,tof,sigma_psnr,niqe,musiq,det")
     scores = prepare_scores(metrics, paired=True, smallest=(64, 48), flow="dis", cache=folder / "no-cache")
     store = ResultStore(folder / "report")
     results = evaluate(clips, open_restorers(["identity", "dcp"]), scores, store, subject="dcp")
-    summaries = [summarise_clip(result) for result in results]
-    table = compare_with_paper(
-        "main", summarise_models(summaries), dataset="set", not_measured={"lpips": "not asked for"}
-    )
     content = ReportContent(
-        dataset="<set>",
-        paired=True,
-        created="today",
-        version="1",
-        weights={"ours": WeightsInfo("libranet-base", "1.0")},
-        machine="a machine",
+        info=RunInfo(
+            dataset="<set>",
+            paired=True,
+            created="today",
+            version="1",
+            weights={"ours": WeightsInfo("libranet-base", "1.0")},
+            machine="a machine",
+        ),
         subject="dcp",
         metrics=metrics,
         not_measured=scores.not_measured,
         estimators=scores.estimators(),
         seconds=dict(scores.seconds),
         results=results,
-        clips=summaries,
-        tables=[table],
     )
-    return content, store
+    models = summarise_models(content.clips)
+    table = compare_with_paper("main", models, dataset="set", not_measured={"lpips": "not asked for"})
+    return content, store, table
 
 
 def test_the_page(tmp_path: Path) -> None:
-    content, store = _content(tmp_path)
-    page = render_report(content, store)
+    content, store, table = _content(tmp_path)
+    page = render_report(content, store, [table])
     assert "Evaluation on &lt;set&gt;" in page
     assert "light &amp; easy" in page
     assert "libranet 1 · ours: weights libranet-base 1.0 · a machine" in page
@@ -71,7 +68,7 @@ def test_the_page(tmp_path: Path) -> None:
 
 
 def test_the_files(tmp_path: Path) -> None:
-    content, store = _content(tmp_path)
+    content, store, _ = _content(tmp_path)
     write_summaries(content, store.folder)
     summary = json.loads((store.folder / "summary.json").read_text())
     assert set(summary["models"]) == {"identity", "dcp"}
@@ -86,8 +83,7 @@ def test_the_files(tmp_path: Path) -> None:
 
 
 def test_the_paper_beside_ours(tmp_path: Path) -> None:
-    content, _ = _content(tmp_path)
-    (table,) = content.tables
+    _, _, table = _content(tmp_path)
     rows = {row.method: row for row in table.rows}
     assert rows["LiBrA-Net"].source == "reported"
     assert rows["LiBrA-Net"].cells == ("24.28", "0.9437", "0.0401")

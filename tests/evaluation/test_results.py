@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from libranet.errors import InputError
-from libranet.evaluation.results import ClipResult, ResultStore, write_frames_csv
+from libranet.evaluation.results import ClipResult, ResultStore
 
 RESULT = ClipResult(
     "net", "clip/1", "thin", [{"psnr": 20.123456789, "conf": math.nan}, {"psnr": 21.0, "tof": 0.5}], 1.25
@@ -49,11 +49,3 @@ def test_another_evaluation_is_not_mixed_in(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text("{")
     with pytest.raises(InputError, match=r"run.json is damaged"):
         store.begin({"dataset": "a"})
-
-
-def test_all_frames_in_one_table(tmp_path: Path) -> None:
-    write_frames_csv(tmp_path / "frames.csv", [RESULT])
-    lines = (tmp_path / "frames.csv").read_text().splitlines()
-    assert lines[0] == "model,clip,regime,frame,conf,psnr,tof"
-    assert lines[1] == "net,clip/1,thin,0,,20.123457,"
-    assert lines[2] == "net,clip/1,thin,1,,21,0.5"

@@ -10,8 +10,8 @@ from tiny_set import make_frames, write_checkpoint, write_frames, write_pairs
 
 from libranet.errors import InputError
 from libranet.evaluation.clips import open_dataset
+from libranet.evaluation.figures import read_panel
 from libranet.evaluation.metric_table import choose_metrics
-from libranet.evaluation.panels import read_panel
 from libranet.evaluation.restorers import IdentityRestorer, Restorer, open_restorers
 from libranet.evaluation.results import ClipResult, ResultStore
 from libranet.evaluation.runner import evaluate, round_to_8_bit
@@ -138,11 +138,11 @@ def test_a_model_can_be_added_later(tmp_path: Path) -> None:
         ("identity", "two"),
     ]
     folder = ResultStore(tmp_path / "report").clip_folder("two")
-    assert read_panel(folder) == panel, "the frame that the pictures show stays the same"
+    assert read_panel(folder) == panel, "the frame that the images show stays the same"
     assert (folder / "identity-crop.jpg").is_file()
 
 
-def test_pictures_show_the_worst_frame(tmp_path: Path) -> None:
+def test_images_show_the_worst_frame(tmp_path: Path) -> None:
     write_pairs(tmp_path / "set", ("one",))
     spoiled = make_frames(5)[3] // 3
     write_frames(tmp_path / "bad", [spoiled])

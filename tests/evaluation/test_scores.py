@@ -1,4 +1,4 @@
-"""Which measures a run can take, and why not the others."""
+"""Which metrics a run can compute, and why not the others."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ def test_choosing() -> None:
     assert [m.name for m in choose_metrics("ssim, PSNR")] == ["psnr", "ssim"]
     assert [m.name for m in choose_metrics("temporal,psnr")] == ["psnr", "tof", "sigma_psnr"]
     assert choose_metrics("all") == METRICS
-    with pytest.raises(InputError, match="no measure is called 'psnrr'"):
+    with pytest.raises(InputError, match="no metric is called 'psnrr'"):
         choose_metrics("psnrr")
     with pytest.raises(InputError, match="at least one"):
         choose_metrics(" , ")

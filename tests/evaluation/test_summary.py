@@ -1,11 +1,19 @@
-"""Means and intervals."""
+"""Means and intervals, and the files that hold them."""
 
 import math
+from pathlib import Path
 
 import pytest
 
 from libranet.evaluation.results import ClipResult
-from libranet.evaluation.summary import estimate, summarise_clip, summarise_models
+from libranet.evaluation.summary import (
+    ReportContent,
+    RunInfo,
+    estimate,
+    summarise_clip,
+    summarise_models,
+    write_summaries,
+)
 
 
 def test_frames_to_clip() -> None:
@@ -40,3 +48,15 @@ def test_each_clip_counts_the_same_and_regimes_are_apart() -> None:
     clips = [summarise_clip(long), summarise_clip(short)]
     assert summarise_models(clips)["net"]["psnr"].mean == pytest.approx(15.0)
     assert summarise_models(clips, regime="dense")["net"]["psnr"].mean == pytest.approx(20.0)
+
+
+def test_all_frames_in_one_table(tmp_path: Path) -> None:
+    frames = [{"psnr": 20.123456789, "conf": math.nan}, {"psnr": 21.0, "tof": 0.5}]
+    result = ClipResult("net", "clip/1", "thin", frames, 1.25)
+    info = RunInfo(dataset="set", paired=True, created="today", version="1", weights={}, machine="CPU")
+    content = ReportContent(info, "net", (), not_measured={}, estimators={}, seconds={}, results=[result])
+    write_summaries(content, tmp_path)
+    lines = (tmp_path / "frames.csv").read_text().splitlines()
+    assert lines[0] == "model,clip,regime,frame,conf,psnr,tof"
+    assert lines[1] == "net,clip/1,thin,0,,20.123457,"
+    assert lines[2] == "net,clip/1,thin,1,,21,0.5"

@@ -12,7 +12,7 @@ metrics = pytest.importorskip("skimage.metrics", reason="scikit-image is the sec
 
 
 def _pair(height: int, width: int, *, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
-    """A smooth coloured picture with fine texture, and a hazy, noisy copy of it."""
+    """A smooth coloured image with fine texture, and a hazy, noisy copy of it."""
     generator = torch.Generator().manual_seed(seed)
     coarse = torch.rand(1, 3, 6, 8, generator=generator)
     clear = torch.nn.functional.interpolate(coarse, size=(height, width), mode="bicubic").clamp(0, 1)[0]
@@ -70,15 +70,15 @@ def test_a_uniform_error_of_a_tenth_is_twenty_decibels() -> None:
     assert psnr(clear + 0.1, clear) == pytest.approx(20.0, abs=1e-5)
 
 
-@pytest.mark.parametrize("measure", [psnr, ssim])
-def test_bad_frames_are_refused(measure: object) -> None:
-    assert callable(measure)
+@pytest.mark.parametrize("metric", [psnr, ssim])
+def test_bad_frames_are_refused(metric: object) -> None:
+    assert callable(metric)
     with pytest.raises(InputError, match="reference's size, 20x16, got 16x16"):
-        measure(torch.zeros(3, 16, 16), torch.zeros(3, 16, 20))
+        metric(torch.zeros(3, 16, 16), torch.zeros(3, 16, 20))
     with pytest.raises(InputError, match=r"\[3, H, W\]"):
-        measure(torch.zeros(1, 3, 16, 16), torch.zeros(1, 3, 16, 16))
+        metric(torch.zeros(1, 3, 16, 16), torch.zeros(1, 3, 16, 16))
     with pytest.raises(InputError, match="divide by 255"):
-        measure(torch.zeros(3, 16, 16, dtype=torch.uint8), torch.zeros(3, 16, 16, dtype=torch.uint8))
+        metric(torch.zeros(3, 16, 16, dtype=torch.uint8), torch.zeros(3, 16, 16, dtype=torch.uint8))
 
 
 def test_ssim_needs_room_for_its_window() -> None:

@@ -1,4 +1,4 @@
-"""Detection and segmentation measures on hand-made results."""
+"""Detection and segmentation metrics on hand-made results."""
 
 import math
 

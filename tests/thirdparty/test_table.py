@@ -1,4 +1,4 @@
-"""The table itself: complete, pinned, and usable by the measures that name it."""
+"""The table itself: complete, pinned, and usable by the metrics that name it."""
 
 import re
 
@@ -22,7 +22,7 @@ def test_every_row_is_complete() -> None:
                 assert [m.rpartition("/")[2] for m in source.members] == [f.name for f in model.files], model.name
 
 
-def test_measures_name_rows_that_exist() -> None:
+def test_metrics_name_rows_that_exist() -> None:
     for metric in METRICS:
         if metric.weights is not None:
             assert find_model(metric.weights).name == metric.weights

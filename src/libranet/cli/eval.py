@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from libranet.evaluation.clips import EvalClip
-    from libranet.evaluation.report import ReportContent
     from libranet.evaluation.restorers import Restorer
     from libranet.evaluation.results import ClipResult, ResultStore
     from libranet.evaluation.scores import Scores
+    from libranet.evaluation.summary import ReportContent
     from libranet.evaluation.tables import PrintedTable
 
 
@@ -66,15 +66,13 @@ def evaluate_command(
     from libranet.device import describe_device, pick_device, pick_dtype
     from libranet.evaluation.clips import open_dataset
     from libranet.evaluation.metric_table import choose_metrics
-    from libranet.evaluation.paper import choose_table
-    from libranet.evaluation.report import ReportContent, render_report
+    from libranet.evaluation.report import render_report
     from libranet.evaluation.restorers import LiBrANetRestorer, open_restorers
-    from libranet.evaluation.results import write_text
+    from libranet.evaluation.results import write_file
     from libranet.evaluation.runner import default_report_folder, smallest_size
     from libranet.evaluation.scores import prepare_scores
-    from libranet.evaluation.summary import summarise_clip, summarise_models
-    from libranet.evaluation.summary_file import write_summaries
-    from libranet.evaluation.tables import compare_with_paper
+    from libranet.evaluation.summary import ReportContent, RunInfo, summarise_models, write_summaries
+    from libranet.evaluation.tables import choose_table, compare_with_paper
 
     where = pick_device(device)
     pick_dtype(precision, where)
@@ -113,32 +111,32 @@ def evaluate_command(
     subject = _choose_subject(restorers)
     results = _run(console, found, restorers, scores, store, subject=subject, frames=frames, device=device)
 
-    summaries = [summarise_clip(result) for result in results]
-    models = summarise_models(summaries)
-    tables: list[PrintedTable] = []
-    for name in wanted:
-        if name == "efficiency":
-            tables.append(_measure_efficiency(restorers, device))
-        else:
-            tables.append(compare_with_paper(name, models, dataset=dataset.name, not_measured=scores.not_measured))
-    content = ReportContent(
+    info = RunInfo(
         dataset=dataset.resolve().name,
         paired=paired,
         created=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         version=libranet.__version__,
         weights={r.name: r.network.weights for r in restorers if isinstance(r, LiBrANetRestorer)},
         machine=describe_device(where),
+    )
+    content = ReportContent(
+        info=info,
         subject=subject,
         metrics=chosen,
         not_measured=scores.not_measured,
         estimators=scores.estimators(),
         seconds=dict(scores.seconds),
         results=results,
-        clips=summaries,
-        tables=tables,
     )
+    models = summarise_models(content.clips)
+    tables = [
+        _measure_efficiency(restorers, device)
+        if name == "efficiency"
+        else compare_with_paper(name, models, dataset=dataset.name, not_measured=scores.not_measured)
+        for name in wanted
+    ]
     write_summaries(content, store.folder)
-    write_text(store.folder / "report.html", render_report(content, store))
+    write_file(store.folder / "report.html", render_report(content, store, tables))
     _print_summary(console, content)
     for printed in tables:
         _print_table(console, printed)
@@ -224,9 +222,9 @@ def _print_summary(console: Console, content: ReportContent) -> None:
     from libranet.evaluation.summary import summarise_models
     from libranet.evaluation.tables import format_estimate
 
-    table = Table(title=f"{content.dataset}: mean over clips ± 95 % interval", title_justify="left")
+    table = Table(title=f"{content.info.dataset}: mean over clips ± 95 % interval", title_justify="left")
     models = summarise_models(content.clips)
-    table.add_column("measure")
+    table.add_column("metric")
     for model in models:
         table.add_column(model, justify="right")
     for metric in content.measured:
@@ -240,7 +238,7 @@ def _print_summary(console: Console, content: ReportContent) -> None:
         console.print(f"[yellow]not measured: {labels}[/] ({reason})", soft_wrap=True, highlight=False)
     if content.seconds:
         times = ", ".join(f"{name} {value:.1f} s" for name, value in content.seconds.items())
-        console.print(f"time per measure: {times}", soft_wrap=True, highlight=False)
+        console.print(f"time per metric: {times}", soft_wrap=True, highlight=False)
 
 
 def _print_table(console: Console, printed: PrintedTable) -> None:

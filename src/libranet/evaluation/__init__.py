@@ -1,1 +1,1 @@
-"""Running models over data sets, and turning the measurements into summaries, tables and a report."""
+"""Runs models over data sets and turns the results into summaries, tables and a report."""

@@ -1,4 +1,4 @@
-"""The measures an evaluation knows: what a report calls them, which way is better, and what they need."""
+"""The metrics of an evaluation: what a report calls them, which way is better, and what they need."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -6,7 +6,7 @@ from typing import Literal
 from libranet.errors import InputError
 
 Group = Literal["fidelity", "temporal", "noref", "downstream"]
-Need = Literal["reference", "weights", "flow", "detector", "segmenter"]
+Need = Literal["reference", "detector", "segmenter"]
 
 
 @dataclass(frozen=True)
@@ -21,50 +21,52 @@ class Metric:
     higher_is_better: bool
     digits: int
     """Decimals to print."""
-    needs: tuple[Need, ...] = ()
+    needs: Need | None = None
     weights: str | None = None
     """Name in the table of third-party models."""
-    per_clip: bool = False
-    """True: one value per clip, made from the frames' values."""
 
     @property
     def arrow(self) -> str:
-        """Which way is better, as tables print it."""
+        """The direction that is better, as tables print it."""
         return "↑" if self.higher_is_better else "↓"
 
 
 METRICS: tuple[Metric, ...] = (
-    Metric("psnr", "PSNR", "fidelity", True, 2, ("reference",)),
-    Metric("ssim", "SSIM", "fidelity", True, 4, ("reference",)),
-    Metric("lpips", "LPIPS", "fidelity", False, 4, ("reference", "weights"), weights="lpips-alexnet"),
-    Metric("tof", "tOF", "temporal", False, 6, ("flow",)),
-    Metric("sigma_psnr", "σ-PSNR", "temporal", False, 2, ("reference",), per_clip=True),
-    Metric("niqe", "NIQE", "noref", False, 2, ("weights",), weights="niqe"),
-    Metric("brisque", "BRISQUE", "noref", False, 2, ("weights",), weights="brisque"),
-    Metric("musiq", "MUSIQ", "noref", True, 2, ("weights",), weights="musiq"),
-    Metric("det", "Det", "downstream", True, 1, ("detector",)),
-    Metric("conf", "Conf", "downstream", True, 3, ("detector",)),
-    Metric("highconf", "HighConf", "downstream", True, 3, ("detector",)),
-    Metric("smallobj", "SmallObj", "downstream", True, 1, ("detector",)),
-    Metric("bdrye", "BdryE", "downstream", True, 4, ("segmenter",)),
-    Metric("classh", "ClassH", "downstream", True, 3, ("segmenter",)),
-    Metric("numcomp", "NumComp", "downstream", True, 1, ("segmenter",)),
+    Metric("psnr", "PSNR", "fidelity", True, 2, "reference"),
+    Metric("ssim", "SSIM", "fidelity", True, 4, "reference"),
+    Metric("lpips", "LPIPS", "fidelity", False, 4, "reference", weights="lpips-alexnet"),
+    Metric("tof", "tOF", "temporal", False, 6),
+    Metric("sigma_psnr", "σ-PSNR", "temporal", False, 2, "reference"),
+    Metric("niqe", "NIQE", "noref", False, 2, weights="niqe"),
+    Metric("brisque", "BRISQUE", "noref", False, 2, weights="brisque"),
+    Metric("musiq", "MUSIQ", "noref", True, 2, weights="musiq"),
+    Metric("det", "Det", "downstream", True, 1, "detector"),
+    Metric("conf", "Conf", "downstream", True, 3, "detector"),
+    Metric("highconf", "HighConf", "downstream", True, 3, "detector"),
+    Metric("smallobj", "SmallObj", "downstream", True, 1, "detector"),
+    Metric("bdrye", "BdryE", "downstream", True, 4, "segmenter"),
+    Metric("classh", "ClassH", "downstream", True, 3, "segmenter"),
+    Metric("numcomp", "NumComp", "downstream", True, 1, "segmenter"),
 )
 GROUPS: tuple[Group, ...] = ("fidelity", "temporal", "noref", "downstream")
 
 
 def choose_metrics(text: str) -> tuple[Metric, ...]:
-    """Read a list such as `psnr,ssim,temporal`: names, groups, or `all`. The order is the table's."""
+    """Read a list such as `psnr,ssim,temporal`: names, groups, or `all`. The order is the table's.
+
+    Raises:
+        InputError: A name is unknown, or there is none.
+    """
     wanted = {part.strip().lower().replace("-", "_") for part in text.split(",") if part.strip()}
     known = {metric.name for metric in METRICS} | set(GROUPS) | {"all"}
     if unknown := sorted(wanted - known):
-        raise InputError(f"no measure is called {unknown[0]!r}: expected names or groups of {', '.join(sorted(known))}")
+        raise InputError(f"no metric is called {unknown[0]!r}: expected names or groups of {', '.join(sorted(known))}")
     chosen = tuple(m for m in METRICS if "all" in wanted or m.name in wanted or m.group in wanted)
     if not chosen:
-        raise InputError("expected at least one measure, got none")
+        raise InputError("expected at least one metric, got none")
     return chosen
 
 
 def find_metric(name: str) -> Metric:
-    """The row of that name."""
+    """Return the row of that name."""
     return next(metric for metric in METRICS if metric.name == name)

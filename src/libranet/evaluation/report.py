@@ -1,54 +1,60 @@
-"""The report of an evaluation: one HTML file that carries its own pictures and needs nothing else."""
+"""The report of an evaluation: one HTML file that carries its own images and needs nothing else."""
 
 import base64
-from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from libranet.evaluation.metric_table import Metric
-from libranet.evaluation.panels import HEAT_RANGE, Panel, read_panel
-from libranet.evaluation.report_style import STYLE
-from libranet.evaluation.results import ClipResult, ResultStore
-from libranet.evaluation.summary import ClipSummary, Estimate, summarise_models
-from libranet.evaluation.svg import colour_of, interval_chart, line_chart
+from libranet.evaluation.figures import HEAT_RANGE, Panel, colour_of, interval_chart, line_chart, read_panel
+from libranet.evaluation.results import ResultStore
+from libranet.evaluation.summary import Estimate, ReportContent, summarise_models
 from libranet.evaluation.tables import PrintedTable
-from libranet.models import WeightsInfo
 
 MAX_PANELS = 12
 
+_STYLE = """
+:root { --ink: #1c2128; --soft: #626b77; --line: #e2e5ea; --wash: #f6f7f9; --best: #e5f4ec; --accent: #1f7a5c; }
+* { box-sizing: border-box; }
+body { margin: 0; color: var(--ink); background: #fff; font: 15px/1.5 system-ui, "Segoe UI", Roboto, sans-serif; }
+main { max-width: 1240px; margin: 0 auto; padding: 28px 28px 60px; }
+h1 { font-size: 26px; margin: 0 0 4px; }
+h2 { font-size: 19px; margin: 40px 0 10px; padding-top: 10px; border-top: 1px solid var(--line); }
+h3 { font-size: 15px; margin: 26px 0 8px; }
+p { margin: 6px 0; max-width: 88ch; }
+.soft, figcaption, .tick { color: var(--soft); }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { padding: 5px 11px; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line); }
+th { font-weight: 600; background: var(--wash); }
+th:first-child, td:first-child { text-align: left; }
+td.text { text-align: left; }
+tr.measured td { font-weight: 600; }
+tr.reported td { color: var(--soft); }
+td.best { background: var(--best); font-weight: 600; }
+td small { display: block; color: var(--soft); font-weight: 400; font-size: 12px; line-height: 1.2; }
+.swatch { display: inline-block; width: 10px; height: 10px; border-radius: 50%; margin-right: 7px; }
+.charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(340px, 1fr)); gap: 18px 26px; }
+.charts h3 { margin: 0 0 2px; }
+.chart { width: 100%; max-width: 560px; height: auto; display: block; }
+.chart .grid { stroke: var(--line); stroke-width: 1; }
+.chart text { font: 11px system-ui, sans-serif; fill: var(--soft); }
+.chart .name, .chart .value { font-size: 12px; fill: var(--ink); }
+.panel { margin: 0 0 26px; }
+.strip { display: grid; gap: 6px; margin-bottom: 6px; }
+.strip figure { margin: 0; }
+.strip img { width: 100%; height: auto; display: block; border-radius: 3px; background: var(--wash); }
+figcaption { font-size: 12.5px; padding: 2px 1px; }
+.missing { background: #fdf6e7; border-left: 3px solid #d9a441; padding: 8px 14px; margin: 14px 0; }
+.missing ul { margin: 4px 0; padding-left: 18px; }
+.scale { display: inline-block; width: 160px; height: 9px; vertical-align: middle; border-radius: 2px; margin: 0 6px;
+  background: linear-gradient(90deg, #000004, #3b0f70, #8c2981, #de4968, #fe9f6d, #fcfdbf); }
+details summary { cursor: pointer; color: var(--accent); margin: 8px 0; }
+.legend span { margin-right: 16px; }
+@media print { details { display: block; } main { max-width: none; } }
+"""
 
-@dataclass(frozen=True)
-class ReportContent:
-    """Everything the page shows."""
 
-    dataset: str
-    paired: bool
-    created: str
-    version: str
-    weights: dict[str, WeightsInfo]
-    """Name and version of each network's weights, by the model's name."""
-    machine: str
-    subject: str
-    """The model whose worst frames are shown."""
-    metrics: tuple[Metric, ...]
-    not_measured: dict[str, str]
-    estimators: dict[str, str]
-    seconds: dict[str, float]
-    results: list[ClipResult]
-    clips: list[ClipSummary]
-    tables: list[PrintedTable]
-
-    @property
-    def models(self) -> list[str]:
-        return list(dict.fromkeys(clip.model for clip in self.clips))
-
-    @property
-    def measured(self) -> list[Metric]:
-        return [m for m in self.metrics if any(m.name in clip.values for clip in self.clips)]
-
-
-def render_report(content: ReportContent, store: ResultStore) -> str:
-    """The whole page."""
+def render_report(content: ReportContent, store: ResultStore, tables: list[PrintedTable]) -> str:
+    """Render the whole page."""
     body = "".join(
         (
             _head(content),
@@ -58,14 +64,14 @@ def render_report(content: ReportContent, store: ResultStore) -> str:
             _regimes(content),
             _worst_frames(content, store),
             _per_clip(content),
-            "".join(_printed(table) for table in content.tables),
+            "".join(_printed(table) for table in tables),
             _how(content),
         )
     )
-    title = escape(f"Evaluation: {content.dataset}")
+    title = escape(f"Evaluation: {content.info.dataset}")
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}</style></head>'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{_STYLE}</style></head>'
         f"<body><main>{body}</main></body></html>\n"
     )
 
@@ -73,14 +79,17 @@ def render_report(content: ReportContent, store: ResultStore) -> str:
 def _head(content: ReportContent) -> str:
     names = list(dict.fromkeys(clip.clip for clip in content.clips))
     frames = sum(clip.frames for clip in content.clips if clip.model == content.models[0])
-    kind = "with ground truth" if content.paired else "without ground truth"
-    return (
-        f"<h1>Evaluation on {escape(content.dataset)}</h1>"
-        f'<p class="soft">{_count(len(names), "clip")}, {_count(frames, "frame")}, {kind} · '
-        f"{_count(len(content.models), 'model')} · {escape(content.created)} · libranet {escape(content.version)} · "
-        f"{escape(''.join(f'{model}: weights {weights} · ' for model, weights in content.weights.items()))}"
-        f"{escape(content.machine)}</p>"
-    )
+    info = content.info
+    kind = "with ground truth" if info.paired else "without ground truth"
+    facts = [
+        f"{_count(len(names), 'clip')}, {_count(frames, 'frame')}, {kind}",
+        _count(len(content.models), "model"),
+        info.created,
+        f"libranet {info.version}",
+        *(f"{model}: weights {weights}" for model, weights in info.weights.items()),
+        info.machine,
+    ]
+    return f'<h1>Evaluation on {escape(info.dataset)}</h1><p class="soft">{escape(" · ".join(facts))}</p>'
 
 
 def _overall(content: ReportContent) -> str:
@@ -162,7 +171,7 @@ def _worst_frames(content: ReportContent, store: ResultStore) -> str:
     shown = found[:MAX_PANELS]
     more = "" if len(shown) == len(found) else f" The {len(shown)} worst of {len(found)} clips are shown."
     legend = "".join(f"<span>{_swatch(i)}{escape(m)}</span>" for i, m in enumerate(content.models))
-    place = "its error is largest" if content.paired else "it has most detail"
+    place = "its error is largest" if content.info.paired else "it has most detail"
     intro = (
         "<h2>Worst frames first</h2><p>For every clip, the frame with the "
         f"{escape(shown[0][0].chosen_by)}, whole and as a crop at full size where {place}. The third row is the "
@@ -175,7 +184,7 @@ def _worst_frames(content: ReportContent, store: ResultStore) -> str:
 def _panel(content: ReportContent, store: ResultStore, panel: Panel, name: str) -> str:
     folder = store.clip_folder(name)
     views = ["hazy", *(m for m in content.models if m not in ("identity", "truth"))] + (
-        ["clear"] if content.paired else []
+        ["clear"] if content.info.paired else []
     )
     views = [view for view in views if (folder / f"{view}.jpg").is_file()]
     by_model = {r.model: r.frames for r in content.results if r.clip == name}
@@ -183,11 +192,11 @@ def _panel(content: ReportContent, store: ResultStore, panel: Panel, name: str) 
     for suffix in ("", "-crop", "-change"):
         cells = []
         for view in views:
-            picture = folder / f"{view}{suffix}.jpg"
-            if not picture.is_file():
+            image = folder / f"{view}{suffix}.jpg"
+            if not image.is_file():
                 continue
             caption = _caption(content, by_model, view, panel.frame) if suffix == "" else ""
-            cells.append(f'<figure><img alt="{escape(view)}" src="{_embed(picture)}">{caption}</figure>')
+            cells.append(f'<figure><img alt="{escape(view)}" src="{_embed(image)}">{caption}</figure>')
         if cells:
             columns = f"grid-template-columns: repeat({len(views)}, minmax(0, 480px))"
             strips.append(f'<div class="strip" style="{columns}">{"".join(cells)}</div>')
@@ -256,7 +265,7 @@ def _how(content: ReportContent) -> str:
         f"<tr><td>{escape(name)}</td><td>{value:.1f}</td></tr>" for name, value in content.seconds.items() if value > 0
     )
     timing = (
-        f"<table><tr><th>measure</th><th>seconds in this run</th></tr>{times}</table>"
+        f"<table><tr><th>metric</th><th>seconds in this run</th></tr>{times}</table>"
         if total > 0
         else '<p class="soft">All results were taken over from an earlier run.</p>'
     )

