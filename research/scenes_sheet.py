@@ -1,7 +1,6 @@
 """Draw a contact sheet of procedural scenes: `python research/scenes_sheet.py OUT.jpg [SEED ...]`.
 
-The last row shows what comes with one frame: depth (near is bright), flow (hue is direction), and what the next frame
-does not show (white).
+The last row shows one frame with its depth (near is bright), flow (hue is direction) and occlusion mask (white).
 """
 
 import sys
@@ -17,7 +16,7 @@ SEEDS = [*range(117, 120), *range(121, 125), *(100, 106, 112, 114, 127, 128, 132
 SEEDS += [108, 110, 133]
 
 
-def picture(frame: SceneFrame) -> np.ndarray:
+def to_bgr(frame: SceneFrame) -> np.ndarray:
     return np.ascontiguousarray((frame.image.permute(1, 2, 0).numpy()[..., ::-1] * 255).round().astype(np.uint8))
 
 
@@ -30,14 +29,14 @@ def modalities(frame: SceneFrame) -> list[np.ndarray]:
     strength = (255 * (size / np.quantile(size, 0.9)).clip(0, 1) ** 0.5).astype(np.uint8)
     flow = cv2.cvtColor(np.stack([hue, strength, np.full_like(hue, 255)], axis=-1), cv2.COLOR_HSV2BGR)
     hidden = np.repeat((frame.occluded.numpy() * 255).astype(np.uint8)[..., None], 3, axis=-1)
-    return [picture(frame), depth, flow, hidden]
+    return [to_bgr(frame), depth, flow, hidden]
 
 
 def main() -> None:
     out = Path(sys.argv[1])
     seeds = [int(s) for s in sys.argv[2:]] or SEEDS
     frames = [next(iter(render_clip(seed, frames=1, width=WIDTH, height=HEIGHT))) for seed in seeds]
-    tiles = [picture(frame) for frame in frames]
+    tiles = [to_bgr(frame) for frame in frames]
     tiles += [np.zeros_like(tiles[0])] * (-len(tiles) % COLUMNS) + modalities(frames[min(3, len(frames) - 1)])
     rows = [np.hstack(tiles[i : i + COLUMNS]) for i in range(0, len(tiles), COLUMNS)]
     cv2.imwrite(str(out), np.vstack(rows), [cv2.IMWRITE_JPEG_QUALITY, 78])

@@ -11,11 +11,9 @@ import torch
 from torch import Tensor
 
 from libranet.errors import InputError
-from libranet.scenes.motion import flow_between
-from libranet.scenes.render import exposed, render_view
-from libranet.scenes.rooms.plan import draw_plan
-from libranet.scenes.rooms.render import Renderer
-from libranet.scenes.world import build_world
+from libranet.scenes.room_plan import draw_plan
+from libranet.scenes.room_render import RoomRenderer
+from libranet.scenes.world import build_world, exposed, flow_between, render_view
 
 __all__ = ["SKY_DEPTH", "RoomImage", "SceneFrame", "render_clip", "render_room"]
 
@@ -90,7 +88,7 @@ def render_room(seed: int, *, width: int, height: int, device: str | torch.devic
     """
     _check("a room", seed, width, height)
     rng = random.Random(seed)
-    image, depth = Renderer(draw_plan(rng), rng, torch.device(device)).image(width, height)
+    image, depth = RoomRenderer(draw_plan(rng), rng, torch.device(device)).render(width, height)
     return RoomImage(image, depth)
 
 

@@ -1,19 +1,44 @@
-"""The kinds of places: street, suburb, city, country road, forest, mountains, coast, dry land."""
+"""Draws the place of an outdoor scene, its colours, and the camera's path through it."""
 
+import dataclasses
+import math
 import random
 from dataclasses import dataclass
 
-from libranet.scenes.palette import Palette
-from libranet.scenes.roads import Road
-from libranet.scenes.solids import Colour
-from libranet.scenes.terrain import Relief
+import torch
 
+from libranet.scenes.rays import Camera, Point
+from libranet.scenes.terrain import Relief, Road, Terrain
+from libranet.scenes.textures import Colour, scaled
+
+TURN = 6.0  # seconds of the camera's path that are known to be free
 KINDS = ("street", "suburb", "city", "country", "forest", "mountain", "coast", "dry")
 
 
 @dataclass(frozen=True)
+class Palette:
+    """Albedos of a biome in one season, linear."""
+
+    grass: Colour
+    dry: Colour
+    soil: Colour
+    rock: Colour
+    canopy: tuple[Colour, Colour]
+    sand: Colour
+    asphalt: Colour
+    pavement: Colour
+    water: Colour
+    snow_line: float
+    """Height in metres above which snow lies."""
+    fields: float
+    """Share of the open land under crops, 0 to 1."""
+    town: bool
+    """Ground between buildings is paved."""
+
+
+@dataclass(frozen=True)
 class Biome:
-    """What a place is like; the planter and the painter read it."""
+    """What a place is like: its land, its colours, what grows there, and how a camera moves through it."""
 
     kind: str
     relief: Relief
@@ -26,13 +51,58 @@ class Biome:
     """Trees wanted near the path."""
     bushes: int
     moves: tuple[float, float, float, float]
-    """How likely: drive, fly, pan, dolly."""
+    """Weights of the camera's moves: drive, fly, pan, dolly."""
     look_towards: float
+    """Mean yaw of the camera in radians."""
     look_around: float
+    """Its standard deviation."""
     shadow_reach: float
+    """Metres around the scene's middle within which objects cast shadows."""
+
+    @property
+    def urban(self) -> bool:
+        return self.kind in ("street", "city")
+
+
+@dataclass(frozen=True)
+class CameraPath:
+    """A smooth move: speed and turning rates plus a slow sway, all exact functions of time."""
+
+    start: Point
+    velocity: Point
+    yaw: float
+    yaw_rate: float
+    pitch: float
+    sway: float
+    """Amplitude of the camera's shake; 1 is that of a car on a fair road."""
+    phase: float
+    view_angle: float
+    """Horizontal field of view in radians."""
+    road: Road | None
+    """Follow this road: `start` and `yaw` are then relative to its centre line."""
+
+    def at(self, time: float, width: int, height: int) -> Camera:
+        """The camera at a time in seconds. After `TURN` seconds it goes back the way it came, and so on."""
+        time = abs((time + TURN) % (2 * TURN) - TURN)
+        x, y, z = (p + v * time for p, v in zip(self.start, self.velocity, strict=True))
+        yaw = self.yaw
+        if self.road is not None:
+            yaw += self.road.heading(z)
+            x, y = x + self.road.centre(z), y + self.road.level(z)
+        a, b, c = (math.sin(f * time + self.phase * k) for f, k in ((2.1, 1.0), (3.3, 2.0), (1.3, 3.0)))
+        return Camera(
+            position=(x + 0.02 * self.sway * a, y + 0.02 * self.sway * b, z),
+            yaw=yaw + self.yaw_rate * time + 0.004 * self.sway * c,
+            pitch=self.pitch + 0.004 * self.sway * a,
+            roll=0.004 * self.sway * b,
+            view_angle=self.view_angle,
+            width=width,
+            height=height,
+        )
 
 
 def draw_biome(rng: random.Random) -> Biome:
+    """Draw a place and a season."""
     kind = rng.choices(KINDS, weights=(5, 4, 3, 4, 3, 4, 3, 2))[0]
     season = rng.choice(["spring", "summer", "summer", "late", "autumn", "winter"])
     urban = kind in ("street", "city")
@@ -146,7 +216,7 @@ def _leaf_colours(rng: random.Random, kind: str, season: str) -> list[Colour]:
 
 
 def facade_colour(rng: random.Random) -> Colour:
-    """White and pale plaster, brick, stone, concrete, and a few painted houses."""
+    """White and pale plaster, brick, stone, concrete, and some bright paint."""
     base = rng.choice(
         [
             (0.72, 0.71, 0.68),
@@ -163,16 +233,14 @@ def facade_colour(rng: random.Random) -> Colour:
             (0.14, 0.15, 0.17),
         ]
     )
-    f = rng.uniform(0.8, 1.1)
-    return (base[0] * f, base[1] * f, base[2] * f)
+    return scaled(base, rng.uniform(0.8, 1.1))
 
 
 def roof_colour(rng: random.Random) -> Colour:
     base = rng.choice(
         [(0.30, 0.10, 0.055), (0.22, 0.085, 0.05), (0.10, 0.10, 0.105), (0.14, 0.12, 0.10), (0.2, 0.2, 0.2)]
     )
-    f = rng.uniform(0.8, 1.2)
-    return (base[0] * f, base[1] * f, base[2] * f)
+    return scaled(base, rng.uniform(0.8, 1.2))
 
 
 def car_colour(rng: random.Random) -> Colour:
@@ -189,3 +257,77 @@ def car_colour(rng: random.Random) -> Colour:
             (0.05, 0.16, 0.10),
         ]
     )
+
+
+def draw_path(rng: random.Random, biome: Biome, terrain: Terrain) -> CameraPath:
+    """Drive, fly, move sideways or pan, as suits the place; always above ground and closed forest."""
+    path = _draw_move(rng, biome, terrain)
+    if path.road is not None:
+        return path
+    x, y, z = (
+        torch.tensor([path.at(0.25 * i, 16, 16).position[k] for i in range(int(4 * TURN) + 1)]) for k in range(3)
+    )
+    lacking = float((terrain.height(x, z) + 1.4 - y).max())
+    start = path.start
+    return dataclasses.replace(path, start=(start[0], start[1] + max(0.0, lacking), start[2]))
+
+
+def _draw_move(rng: random.Random, biome: Biome, terrain: Terrain) -> CameraPath:
+    move = rng.choices(["drive", "fly", "pan", "dolly"], weights=biome.moves)[0]
+    road = biome.road
+    angle = math.radians(rng.uniform(48, 78))
+    phase = rng.uniform(0, 6.28)
+    lane = road.half_width * 0.45 * rng.choice([-1, 1]) if road.half_width else 0.0
+    if move == "drive":
+        speed = rng.uniform(2.0, 8.0)
+        y = rng.uniform(1.4, 2.6)
+        return CameraPath(
+            start=(lane, y, 0.0),
+            velocity=(0.0, 0.0, speed),
+            yaw=rng.gauss(0, 0.06),
+            yaw_rate=0.0,
+            pitch=rng.uniform(-0.06, 0.04),
+            sway=1.0,
+            phase=phase,
+            view_angle=angle,
+            road=road,
+        )
+    yaw = rng.gauss(0, biome.look_around) + biome.look_towards
+    if move == "fly":
+        altitude = rng.choice([rng.uniform(7, 20), rng.uniform(18, 75)])
+        if biome.kind == "forest":
+            altitude += 18.0  # above the crowns
+        speed = rng.uniform(3.0, 11.0)
+        x = rng.uniform(-15, 15)
+        course = yaw + rng.gauss(0, 0.5)
+        return CameraPath(
+            start=(x, _clear_height(terrain, x, 0.0, course) + altitude, 0.0),
+            velocity=(speed * math.sin(course), rng.uniform(-0.8, 1.2), speed * math.cos(course)),
+            yaw=yaw,
+            yaw_rate=rng.gauss(0, 0.03),
+            pitch=-rng.uniform(0.0, 0.14) - 0.0024 * altitude,
+            sway=0.5,
+            phase=phase,
+            view_angle=angle,
+            road=None,
+        )
+    speed = rng.uniform(0.5, 2.0) if move == "dolly" else 0.0
+    course = yaw + rng.choice([-1, 1]) * math.pi / 2 * rng.uniform(0.6, 1.0)
+    side = rng.choice([-1, 1]) * (road.half_width + road.walk * 0.6 + 0.6) if road.half_width else 0.0
+    rate = math.radians(rng.uniform(2.0, 9.0)) * rng.choice([-1, 1]) if move == "pan" else rng.gauss(0, 0.01)
+    return CameraPath(
+        start=(side, terrain.level(side, 0.0) + rng.uniform(1.5, 3.5), 0.0),
+        velocity=(speed * math.sin(course), 0.0, speed * math.cos(course)),
+        yaw=yaw - rate * 1.5,
+        yaw_rate=rate,
+        pitch=rng.uniform(-0.06, 0.08),
+        sway=0.4,
+        phase=phase,
+        view_angle=angle,
+        road=None,
+    )
+
+
+def _clear_height(terrain: Terrain, x: float, z: float, course: float) -> float:
+    """The highest ground along the first hundred metres."""
+    return max(terrain.level(x + math.sin(course) * d, z + math.cos(course) * d) for d in range(0, 120, 10))

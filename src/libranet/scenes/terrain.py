@@ -1,7 +1,7 @@
-"""The ground: height maps baked once per clip, and the exact place where each ray meets them.
+"""The ground and its roads: height maps baked once per clip, and the exact point where each ray meets them.
 
-Rays are found by azimuth. Along each azimuth the ground's slope as seen from the camera, made monotonic by a running
-maximum, is a sorted list: the first ground point that hides a ray is a binary search, then a few secant steps.
+Along each azimuth the ground's slope as seen from the camera, made monotonic by a running maximum, is a sorted list.
+A binary search finds the first ground point that hides a ray; a few secant steps refine it.
 """
 
 import copy
@@ -12,14 +12,69 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from libranet.scenes.camera import Camera
-from libranet.scenes.noise import normalised, sample_periodic, smoothstep, spectral_noise
-from libranet.scenes.roads import Road
+from libranet.scenes.rays import Camera
+from libranet.scenes.textures import normalised, sample_periodic, smoothstep, spectral_noise
 
 NEAR = 512.0  # metres from the middle to the edge of the fine map
 FAR = 14_000.0
+MIDDLE_Z = 60.0  # both maps are centred on x = 0 and this z
+_SIZE = 1024  # texels along the side of a map
 _DISTANCES = 480
 _FIRST = 0.4
+
+
+@dataclass(frozen=True)
+class Road:
+    """A main road running along z, gently winding and rolling; optional parallel and cross streets."""
+
+    half_width: float
+    """Metres from the centre to the edge of the asphalt; 0 means no road at all."""
+    walk: float
+    """Width of the pavement on each side, 0 for a country road."""
+    bend: float
+    """Sideways amplitude in metres."""
+    bend_length: float
+    rise: float
+    """Up-and-down amplitude in metres."""
+    rise_length: float
+    phase: float
+    block: tuple[float, float] | None
+    """Distance between parallel and between cross streets; None for a single road."""
+    paved: bool
+    town: float
+    """With blocks: metres to each side of the main road to which the town reaches."""
+
+    def centre(self, z: float) -> float:
+        return self.bend * (math.sin(z / self.bend_length + self.phase) - math.sin(self.phase))
+
+    def heading(self, z: float) -> float:
+        return math.atan(self.bend / self.bend_length * math.cos(z / self.bend_length + self.phase))
+
+    def level(self, z: float) -> float:
+        return self.rise * (math.sin(z / self.rise_length + self.phase) - math.sin(self.phase))
+
+    def side(self, x: Tensor, z: Tensor) -> Tensor:
+        """Signed metres to the right of the centre line."""
+        angle = z / self.bend_length + self.phase
+        cosine = torch.rsqrt(1 + (self.bend / self.bend_length * torch.cos(angle)) ** 2)
+        return (x - self.bend * (torch.sin(angle) - math.sin(self.phase))) * cosine
+
+    def levels(self, z: Tensor) -> Tensor:
+        return self.rise * (torch.sin(z / self.rise_length + self.phase) - math.sin(self.phase))
+
+    def streets(self, x: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
+        """Signed metres to the nearest street along z, and to the nearest one across (far away where there is none)."""
+        side = self.side(x, z)
+        if self.block is None:
+            return side, torch.full_like(z, 1e4)
+        along, across = self.block
+        inside = self.in_town(x, z)
+        nearest = torch.where(inside, (side + along / 2).remainder(along) - along / 2, side)
+        return nearest, torch.where(inside, (z + 0.37 * across).remainder(across) - across / 2, 1e4)
+
+    def in_town(self, x: Tensor, z: Tensor) -> Tensor:
+        """Where the grid of streets lies."""
+        return (self.side(x, z).abs() < self.town) & (z > -160.0) & (z < 560.0)
 
 
 @dataclass(frozen=True)
@@ -47,26 +102,26 @@ class Relief:
 class Terrain:
     """Height, normal and cover of the ground at any place."""
 
-    def __init__(self, relief: Relief, road: Road, middle_z: float, generator: torch.Generator) -> None:
-        self.relief, self.road, self.middle_z = relief, road, middle_z
+    def __init__(self, relief: Relief, road: Road, generator: torch.Generator) -> None:
+        self.relief, self.road = relief, road
         fields = [spectral_noise(256, slope, generator) for slope in (2.1, 2.2, 1.9)]
-        near, far = (self._bake(extent, size, fields, generator) for extent, size in ((NEAR, 1024), (FAR, 1024)))
+        near, far = (self._bake(extent, fields, generator) for extent in (NEAR, FAR))
         self.maps = ((near, NEAR), (far, FAR))
         self.heights = ((near[:, :1].contiguous(), NEAR), (far[:, :1].contiguous(), FAR))
         self.bare = near[0, 4].numpy()
 
-    def _bake(
-        self, extent: float, size: int, fields: list[Tensor], generator: torch.Generator
-    ) -> Tensor:  # [1, 5, size, size]
+    def _bake(self, extent: float, fields: list[Tensor], generator: torch.Generator) -> Tensor:
+        """Height, slopes along x and z, forest cover and bare ground: [1, 5, _SIZE, _SIZE]."""
+        size = _SIZE
         axis = ((torch.arange(size) * 2 + 1) / size - 1) * extent
-        column, row = axis, axis + self.middle_z
+        column, row = axis, axis + MIDDLE_Z
         x, z = column.expand(size, size), row[:, None].expand(size, size)
         relief, road = self.relief, self.road
-        side = road.side(x, z).abs() if road.half_width else torch.hypot(x, z - self.middle_z)
-        radius = torch.hypot(x, z - self.middle_z)
+        side = road.side(x, z).abs() if road.half_width else torch.hypot(x, z - MIDDLE_Z)
+        radius = torch.hypot(x, z - MIDDLE_Z)
 
         macro = sample_periodic(fields[0], column, row, 9000.0)
-        macro = macro - sample_periodic(fields[0], torch.zeros(1), torch.full((1,), self.middle_z), 9000.0)
+        macro = macro - sample_periodic(fields[0], torch.zeros(1), torch.full((1,), MIDDLE_Z), 9000.0)
         rolls = sample_periodic(fields[1], column, row, 620.0)
         ridge = (1.25 - sample_periodic(fields[0], column + 4000, row, 15000.0).abs()).clamp(min=0.0)
         range_ = smoothstep(relief.mountain_start, relief.mountain_start * 2.2 + 1500, radius) * relief.mountains
@@ -122,7 +177,7 @@ class Terrain:
         """Height of the bare ground at one place within the fine map."""
         size = len(self.bare)
         column = min(max((x / NEAR * 0.5 + 0.5) * size - 0.5, 0.0), size - 1.001)
-        row = min(max(((z - self.middle_z) / NEAR * 0.5 + 0.5) * size - 0.5, 0.0), size - 1.001)
+        row = min(max(((z - MIDDLE_Z) / NEAR * 0.5 + 0.5) * size - 0.5, 0.0), size - 1.001)
         i, j = int(row), int(column)
         upper, lower = self.bare[i], self.bare[i + 1]
         a = upper[j] + (upper[j + 1] - upper[j]) * (column - j)
@@ -130,35 +185,22 @@ class Terrain:
         return float(a + (b - a) * (row - i))
 
     def height(self, x: Tensor, z: Tensor) -> Tensor:
-        return self._read(self.heights, x, z)[0]
+        """Height of the ground with its closed forest, of the shape of `x` and `z`."""
+        return _read(self.heights, x, z)[0]
 
     def surface(self, x: Tensor, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Unit normal [3, N], forest cover (0 none, else 1 + a shade in [0, 1)), bare ground height."""
-        _, slope_x, slope_z, cover, ground = self._read(self.maps, x, z)
+        _, slope_x, slope_z, cover, ground = _read(self.maps, x, z)
         normal = normalised(torch.stack([-slope_x, torch.ones_like(slope_x), -slope_z]))
         return normal, cover, ground
-
-    def _read(self, maps: tuple[tuple[Tensor, float], ...], x: Tensor, z: Tensor) -> Tensor:  # [C, ...]
-        local = torch.stack([x, z - self.middle_z], dim=-1)
-        (near, near_extent), (far, far_extent) = maps
-        blend = smoothstep(0.82, 0.98, local.abs().amax(dim=-1) / near_extent)
-        values = []
-        for texture, extent in ((near, near_extent), (far, far_extent)):
-            grid = (local / extent).reshape(1, 1, -1, 2)
-            out = F.grid_sample(texture, grid, mode="bilinear", padding_mode="border", align_corners=False)
-            values.append(out.reshape(-1, *x.shape))
-        return torch.lerp(values[0], values[1], blend)
-
-    def profile(self, camera: Camera) -> "Profile":
-        """This terrain as seen from one camera."""
-        return Profile(self, camera, self.maps[0][0].device)
 
 
 class Profile:
     """The ground as seen from one camera: for every azimuth, how high it rises up to each distance."""
 
-    def __init__(self, terrain: Terrain, camera: Camera, device: torch.device) -> None:
+    def __init__(self, terrain: Terrain, camera: Camera) -> None:
         self.terrain, self.camera = terrain, camera
+        device = terrain.maps[0][0].device
         xs = torch.linspace(-1.0, camera.width + 1.0, 65)
         ys = torch.linspace(-1.0, camera.height + 1.0, 65)
         border = torch.cat(
@@ -239,3 +281,14 @@ def _canopy(x: Tensor, z: Tensor, spacing: float, generator: torch.Generator) ->
             closer = d < best
             best, shade = torch.where(closer, d, best), torch.where(closer, cells[0], shade)
     return 5.0 + 3.0 * shade + 6.5 * (1.0 - 1.2 * best).clamp(min=0.0), shade * 0.98
+
+
+def _read(maps: tuple[tuple[Tensor, float], ...], x: Tensor, z: Tensor) -> Tensor:  # [C, ...]
+    local = torch.stack([x, z - MIDDLE_Z], dim=-1)
+    blend = smoothstep(0.82, 0.98, local.abs().amax(dim=-1) / NEAR)
+    values = []
+    for texture, extent in maps:
+        grid = (local / extent).reshape(1, 1, -1, 2)
+        out = F.grid_sample(texture, grid, mode="bilinear", padding_mode="border", align_corners=False)
+        values.append(out.reshape(-1, *x.shape))
+    return torch.lerp(values[0], values[1], blend)

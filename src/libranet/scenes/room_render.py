@@ -1,23 +1,21 @@
-"""Chooses a view of a furnished room, traces it, and develops the picture.
+"""Chooses a view of a furnished room and renders it.
 
-Two rays per pixel, through its centre and its corner, as in the outdoor scenes; corners are shaded only where something
-begins or ends.
+Two rays go through each pixel, through its centre and its corner, as in the outdoor scenes; corners are shaded only at
+edges.
 """
 
 import math
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from libranet.scenes.camera import Camera
-from libranet.scenes.noise import textures
-from libranet.scenes.rays import Rays, windows
-from libranet.scenes.rooms.lamps import RoomLight
-from libranet.scenes.rooms.patterns import Patterns
-from libranet.scenes.rooms.plan import Plan
-from libranet.scenes.rooms.shapes import SHELL, Shapes
+from libranet.scenes.rays import Camera, Point, Rays
+from libranet.scenes.room_plan import Plan
+from libranet.scenes.room_shading import Patterns, RoomLight
+from libranet.scenes.room_shapes import SHELL, Shapes
+from libranet.scenes.textures import graded, shared_textures
 
 _CHUNK = 1 << 16  # points shaded at once: small enough for the cache
 _PREVIEW = (64, 36)
@@ -26,47 +24,32 @@ _WALL_ALBEDO = 0.75  # of the wall that exposure is made for
 
 
 @dataclass(frozen=True)
-class Eye:
-    """Where a picture is taken from, without its size."""
-
-    position: tuple[float, float, float]
-    yaw: float
-    pitch: float
-    roll: float
-    view_angle: float
-    """Horizontal field of view in radians."""
-
-    def camera(self, width: int, height: int) -> Camera:
-        focal = 0.5 * width / math.tan(0.5 * self.view_angle)
-        return Camera(self.position, self.yaw, self.pitch, self.roll, focal, width, height)
-
-
-@dataclass(frozen=True)
-class Mood:
-    """How the photographer develops."""
+class RoomTone:
+    """How the camera turns light into display values."""
 
     wall: float
-    """Display value of a white wall in middling light."""
+    """Display value of a white wall in medium light."""
     vignette: float
     saturation: float
     contrast: float
 
 
-class Renderer:
-    """One room, ready to be looked at."""
+class RoomRenderer:
+    """One room with its light and its camera."""
 
     def __init__(self, plan: Plan, rng: random.Random, device: torch.device) -> None:
         self.shapes = Shapes(plan.shapes, plan.half, device)
-        self.patterns = Patterns([*plan.faces, *(s.finish for s in plan.shapes)], textures(device)[0], device)
+        self.patterns = Patterns([*plan.faces, *(s.finish for s in plan.shapes)], shared_textures(device)[0], device)
         self.light = RoomLight(plan.lamps, self.shapes, [face.colour for face in plan.faces], rng)
-        self.eye = _choose_eye(self.shapes, rng)
-        self.mood = Mood(rng.uniform(0.68, 0.9), rng.uniform(0.0, 0.2), rng.uniform(0.9, 1.15), rng.uniform(1.0, 1.12))
+        self.camera = _choose_camera(self.shapes, rng)  # of the preview's size
+        wall, vignette = rng.uniform(0.68, 0.9), rng.uniform(0.0, 0.2)
+        self.tone = RoomTone(wall, vignette, rng.uniform(0.9, 1.15), rng.uniform(1.0, 1.12))
         self.exposure = self._metered()
 
-    def image(self, width: int, height: int) -> tuple[Tensor, Tensor]:
+    def render(self, width: int, height: int) -> tuple[Tensor, Tensor]:
         """Display values [3, H, W] and metres along the ray [H, W]."""
-        camera = self.eye.camera(width, height)
-        rays = trace(self.shapes, camera)
+        camera = replace(self.camera, width=width, height=height)
+        rays = self.shapes.trace(camera)
         centre = rays.surface[0, :-1, :-1]
         corner = rays.surface[1]
         rows, columns = (slice(None, -1), slice(1, None)), (slice(None, -1), slice(1, None))
@@ -112,9 +95,9 @@ class Renderer:
         return (albedo + 0.5 * fresnel) * light + albedo * glow
 
     def _metered(self) -> float:
-        """Exposure that brings a white wall in the picture's middling light to the mood's level."""
-        camera = self.eye.camera(*_PREVIEW)
-        rays = trace(self.shapes, camera)
+        """Exposure that brings a white wall in the image's medium light to the tone's level."""
+        camera = self.camera
+        rays = self.shapes.trace(camera)
         direction, distance = rays.direction[:, 0].reshape(3, -1), rays.distance[0].flatten()
         surface = rays.surface[0].flatten().long()
         points = torch.tensor(camera.position, device=direction.device).reshape(3, 1) + direction * distance
@@ -122,7 +105,7 @@ class Renderer:
         grey = self.light.at(points + 0.01 * spot.normal, spot.normal).mean(dim=0)
         upright = (surface == SHELL) & (spot.normal[1].abs() < 0.5)
         chosen = grey[upright] if int(upright.sum()) > 100 else grey
-        wall = self.mood.wall**2.2 / (_WALL_ALBEDO * max(float(chosen.quantile(0.6)), 1e-6))
+        wall = self.tone.wall**2.2 / (_WALL_ALBEDO * max(float(chosen.quantile(0.6)), 1e-6))
         # What lies right under a lamp must not burn out.
         bright = (self.patterns.albedo(spot, distance / camera.focal).mean(dim=0) * grey).quantile(0.97)
         return min(wall, 1.3 / max(float(bright), 1e-6))
@@ -130,36 +113,16 @@ class Renderer:
     def _developed(self, x: Tensor) -> Tensor:
         """Exposed radiance to display values: a shoulder for what is brighter than paper, gamma, saturation."""
         x = torch.where(x < 0.7, x, 0.7 + 0.3 * (1 - torch.exp(-(x - 0.7) / 0.3))).clamp(min=1e-5) ** (1 / 2.2)
-        grey = (0.299 * x[0] + 0.587 * x[1] + 0.114 * x[2])[None]
-        x = grey + (x - grey) * self.mood.saturation
-        return 0.6 + (x - 0.6) * self.mood.contrast
+        return graded(x, self.tone.saturation, self.tone.contrast, 0.6)
 
     def _vignetted(self, image: Tensor, camera: Camera) -> Tensor:
         x = (torch.arange(camera.width, device=image.device) + 0.5) / camera.width * 2 - 1
         y = (torch.arange(camera.height, device=image.device) + 0.5) / camera.height * 2 - 1
-        return image * (1 - 0.5 * self.mood.vignette * (0.6 * x[None] ** 2 + 0.4 * y[:, None] ** 2) ** 2)
-
-
-def trace(shapes: Shapes, camera: Camera, *, least_area: int = 0) -> Rays:
-    """Rays through pixel centres (set 0) and upper left corners (set 1), one row and column more than pixels.
-
-    Shapes whose window has at most `least_area` pixels are left out.
-    """
-    x = torch.arange(camera.width + 1, device=shapes.device, dtype=torch.float32)
-    y = torch.arange(camera.height + 1, device=shapes.device, dtype=torch.float32)[:, None]
-    offsets = torch.tensor([0.5, 0.0], device=shapes.device).reshape(-1, 1, 1)
-    directions = camera.directions(x + offsets + 0 * y, y + offsets + 0 * x)
-    rays = Rays.start(torch.zeros(3, 1, 1, 1, device=shapes.device), directions, camera.position)
-    shapes.meet_shell(rays)
-    corners = shapes.corners() - torch.tensor(camera.position).reshape(3, 1, 1)
-    for index, window in windows(*camera.project(corners), camera.width + 1, camera.height + 1):
-        if window.area > least_area:
-            shapes.meet(rays, index + 1, window)
-    return rays
+        return image * (1 - 0.5 * self.tone.vignette * (0.6 * x[None] ** 2 + 0.4 * y[:, None] ** 2) ** 2)
 
 
 def _bent(depth: Tensor) -> Tensor:
-    """Where depth does not go on as it came: edges within one surface."""
+    """Where depth bends: edges within one surface."""
     inverse = 1.0 / depth
     bent = torch.zeros_like(depth, dtype=torch.bool)
     across = (inverse[:, 2:] - 2 * inverse[:, 1:-1] + inverse[:, :-2]).abs()
@@ -169,30 +132,39 @@ def _bent(depth: Tensor) -> Tensor:
     return bent
 
 
-def _choose_eye(shapes: Shapes, rng: random.Random) -> Eye:
-    """The best of a few places near walls, judged by small depth pictures: free before the lens, much to see."""
-    eyes = [_eye(shapes.room, rng) for _ in range(_CANDIDATES)]
-    return max(eyes, key=lambda eye: _score(shapes, eye))
+def _choose_camera(shapes: Shapes, rng: random.Random) -> Camera:
+    """The best of a few places near walls, judged by small depth maps: a free view with much to see."""
+    cameras = [_draw_camera(shapes.room, rng) for _ in range(_CANDIDATES)]
+    return max(cameras, key=lambda camera: _score(shapes, camera))
 
 
-def _eye(room: tuple[float, float, float], rng: random.Random) -> Eye:
+def _draw_camera(room: Point, rng: random.Random) -> Camera:
     x, z = room[0] - rng.uniform(0.2, 0.6), room[2] - rng.uniform(0.2, 0.6)
     x, z = (x * rng.uniform(-1, 1), z) if rng.random() < 0.4 else (x, z * rng.choice((1.0, 1.0, rng.uniform(0, 1))))
     x, z = x * rng.choice((-1, 1)), z * rng.choice((-1, 1))
     reach = rng.uniform(0.0, 0.5)
     target = (-x * reach + rng.gauss(0, 0.5), -z * reach + rng.gauss(0, 0.5))
     height = min(rng.uniform(1.2, 1.9), 2 * room[1] - 0.3)
-    yaw = math.atan2(target[0] - x, target[1] - z)
-    return Eye((x, height, z), yaw, rng.gauss(-0.12, 0.08), rng.gauss(0, 0.01), math.radians(rng.uniform(45, 80)))
+    return Camera(
+        position=(x, height, z),
+        yaw=math.atan2(target[0] - x, target[1] - z),
+        pitch=rng.gauss(-0.12, 0.08),
+        roll=rng.gauss(0, 0.01),
+        view_angle=math.radians(rng.uniform(45, 80)),
+        width=_PREVIEW[0],
+        height=_PREVIEW[1],
+    )
 
 
-def _score(shapes: Shapes, eye: Eye) -> float:
-    for centre, half in ((s.centre, s.half) for s in shapes.items):
+def _score(shapes: Shapes, camera: Camera) -> float:
+    eye = camera.position
+    for shape in shapes.items:
+        centre, half = shape.centre, shape.half
         reach = math.hypot(half[0], half[2]) + 0.1
-        gap = math.hypot(eye.position[0] - centre[0], eye.position[2] - centre[2])
-        if gap < reach and abs(eye.position[1] - centre[1]) < half[1] + 0.1:
+        gap = math.hypot(eye[0] - centre[0], eye[2] - centre[2])
+        if gap < reach and abs(eye[1] - centre[1]) < half[1] + 0.1:
             return -100.0 + gap
-    rays = trace(shapes, eye.camera(*_PREVIEW), least_area=20)
+    rays = shapes.trace(camera, min_area=21)
     distance, surface = rays.distance[0], rays.surface[0]
     near, close = (float((distance < metres).float().mean()) for metres in (0.8, 1.6))
     things = float((surface != SHELL).float().mean())

@@ -1,4 +1,6 @@
-"""Depth, flow and occlusion against the camera geometry, and against the rendered frames themselves."""
+"""Outdoor scenes: ground, depth, flow and occlusion against the camera geometry and the rendered frames."""
+
+import math
 
 import pytest
 import torch
@@ -6,18 +8,18 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from libranet.scenes import SKY_DEPTH, render_clip
-from libranet.scenes.motion import flow_between
 from libranet.scenes.rays import GROUND
-from libranet.scenes.render import render_view
-from libranet.scenes.world import World, build_world
+from libranet.scenes.terrain import Profile
+from libranet.scenes.world import World, build_world, flow_between, render_view
 
+CPU = torch.device("cpu")
 SIZE = (160, 90)
 
 
 @pytest.fixture(scope="module")
 def plain() -> World:
     """Open land, nothing moves."""
-    world = build_world(2, torch.device("cpu"))
+    world = build_world(2, CPU)
     assert not world.solids.moving
     return world
 
@@ -25,7 +27,7 @@ def plain() -> World:
 @pytest.fixture(scope="module")
 def street() -> World:
     """A street with moving cars."""
-    return build_world(43, torch.device("cpu"))
+    return build_world(43, CPU)
 
 
 def warped(image: Tensor, flow: Tensor) -> Tensor:
@@ -126,13 +128,39 @@ def test_points_that_leave_the_frame_are_called_occluded() -> None:
     assert not frame.occluded.all()
 
 
-def test_bands_do_not_change_the_picture(street: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bands_do_not_change_the_image(street: World, monkeypatch: pytest.MonkeyPatch) -> None:
     camera = street.path.at(0.0, 64, 48)
     whole = render_view(street, camera, 0.0, colour=True)
-    monkeypatch.setattr("libranet.scenes.render._BAND_CPU", 65 * 5)
+    monkeypatch.setattr("libranet.scenes.world._BAND_CPU", 65 * 5)
     parts = render_view(street, camera, 0.0, colour=True)
     assert torch.equal(whole.surface, parts.surface)
     assert torch.allclose(whole.distance, parts.distance)
     assert whole.image is not None
     assert parts.image is not None
     assert (whole.image - parts.image).abs().max() < 1e-3
+
+
+def test_ground_is_met_where_a_fine_march_meets_it(plain: World) -> None:
+    terrain = plain.terrain
+    camera = plain.path.at(0.0, 64, 48)
+    x, y = torch.tensor([10.5, 32.5, 50.5, 20.5]), torch.tensor([46.5, 40.5, 44.5, 36.5])
+    directions = camera.directions(x, y)
+    found = Profile(terrain, camera).intersect(directions)
+    steps = torch.arange(0.2, 600.0, 0.02)
+    px, py, pz = (camera.position[i] + directions[i][:, None] * steps for i in range(3))
+    below = py < terrain.height(px, pz)
+    for i in range(4):
+        assert below[i].any()
+        march = float(steps[below[i].float().argmax()])
+        assert float(found[i]) == pytest.approx(march, rel=0.03, abs=0.15)
+
+
+def test_nothing_stands_in_the_cameras_way() -> None:
+    for seed in (2, 9):
+        world = build_world(seed, CPU)
+        for t in (0.0, 1.0, 2.0):
+            x, y, z = world.path.at(t, 64, 48).position
+            for solid in world.solids.items:
+                reach = math.hypot(solid.half_x, solid.half_z)
+                if solid.velocity == (0.0, 0.0) and y < solid.base + solid.height:
+                    assert math.hypot(x - solid.x, z - solid.z) > min(reach, 1.0)

@@ -1,26 +1,28 @@
-"""Small things that fill rooms: books, toys, charts, screens, plants, figures, framed pictures."""
+"""Small things that fill rooms: books, toys, charts, screens, plants, figures, framed artwork."""
 
 import math
 import random
-from dataclasses import replace
 
-from libranet.scenes.rooms.finishes import (
+from libranet.scenes.room_shapes import (
     BLACK,
     WHITE,
     Finish,
+    Form,
     Kind,
+    Shape,
+    block,
     cloth,
     dark,
     dyed,
     from_hsv,
     mixed,
+    moved,
     muted,
     paint,
     pale,
     vivid,
     wood,
 )
-from libranet.scenes.rooms.shapes import Form, Shape, block, moved
 
 
 def books(rng: random.Random, width: float, depth: float, height: float) -> list[Shape]:
@@ -33,7 +35,7 @@ def books(rng: random.Random, width: float, depth: float, height: float) -> list
             x += rng.uniform(0.04, 0.15)
             continue
         deep = depth * rng.uniform(0.65, 0.95)
-        out.append(_light(block((x, x + thick), (0, tall), (0, deep), paint(mixed(rng), gloss=0.02))))
+        out.append(block((x, x + thick), (0, tall), (0, deep), paint(mixed(rng), gloss=0.02)).without_shadow())
         if rng.random() < 0.4:
             label = tall * rng.uniform(0.5, 0.8)
             out.append(
@@ -53,7 +55,7 @@ def things(rng: random.Random, width: float, depth: float, height: float) -> lis
         maker = rng.choices(makers, weights=(5, 4, 4, 2, 1.5, 3, 1.5, 1.5))[0]
         z = rng.uniform(0.3, 0.8) * depth
         made = maker(rng, size)
-        made = made if size > 0.12 else [_light(shape) for shape in made]
+        made = made if size > 0.12 else [shape.without_shadow() for shape in made]
         out += moved(made, x + size / 2, 0, z, rng.gauss(0, 0.4) if depth > 0.4 else 0.0)
         x += size + rng.uniform(0.02, 0.35)
     return out
@@ -67,7 +69,7 @@ def toy_box(rng: random.Random, size: float) -> list[Shape]:
             paint(mixed(rng)),
             Finish(Kind.CHECKER, vivid(rng), mixed(rng), size / rng.randint(3, 6), rng.random()),
             Finish(Kind.STRIPES, vivid(rng), mixed(rng), size / rng.randint(5, 9), rng.random()),
-            Finish(Kind.PICTURE, vivid(rng), mixed(rng), key=rng.random()),
+            Finish(Kind.ARTWORK, vivid(rng), mixed(rng), key=rng.random()),
         )
     )
     return [block((-half, half), (0, tall), (-deep, deep), finish)]
@@ -160,7 +162,7 @@ def plant(rng: random.Random, size: float) -> list[Shape]:
         at = (far * math.sin(angle), tall + size * (0.1 + 1.2 * up), far * math.cos(angle))
         half = (size * rng.uniform(0.02, 0.05) * broad, size * rng.uniform(0.02, 0.08), size * rng.uniform(0.05, 0.11))
         shape = Shape(at, half, leaf, yaw=angle + rng.gauss(0, 0.4), form=Form.BALL)
-        out.append(shape if i % 5 == 0 and size > 0.3 else _light(shape))
+        out.append(shape if i % 5 == 0 and size > 0.3 else shape.without_shadow())
     return out
 
 
@@ -192,7 +194,7 @@ def monitor(rng: random.Random) -> list[Shape]:
     """A screen, mostly dark, on a foot."""
     half, black = rng.uniform(0.24, 0.34), paint(BLACK, gloss=0.12)
     low, high = 0.1, 0.1 + 1.15 * half
-    lit = Finish(Kind.PICTURE, muted(rng), mixed(rng), key=0.1 * rng.randint(0, 9) + 0.08, glow=0.35)
+    lit = Finish(Kind.ARTWORK, muted(rng), mixed(rng), key=0.1 * rng.randint(0, 9) + 0.08, glow=0.35)
     screen = lit if rng.random() < 0.15 else paint((0.006, 0.006, 0.008), gloss=0.2)
     return [
         block((-half, half), (low, high), (-0.02, 0.0), black),
@@ -202,17 +204,12 @@ def monitor(rng: random.Random) -> list[Shape]:
     ]
 
 
-def framed_picture(rng: random.Random, width: float, height: float) -> list[Shape]:
+def framed_artwork(rng: random.Random, width: float, height: float) -> list[Shape]:
     """Hangs on a wall at z = 0, centred on the origin."""
     x, y = width / 2, height / 2
     frame = rng.choice((wood(rng), paint(BLACK), paint(WHITE), paint(dyed(rng))))
-    motif = Finish(Kind.PICTURE, mixed(rng), mixed(rng), key=rng.random(), gloss=0.02)
+    motif = Finish(Kind.ARTWORK, mixed(rng), mixed(rng), key=rng.random(), gloss=0.02)
     return [
         block((-x - 0.025, x + 0.025), (-y - 0.025, y + 0.025), (0, 0.02), frame),
         block((-x, x), (-y, y), (0.02, 0.024), motif),
     ]
-
-
-def _light(shape: Shape) -> Shape:
-    """Too small to throw a shadow that would be seen."""
-    return replace(shape, casts=False)

@@ -1,4 +1,7 @@
-"""Tileable random fields with prefiltered levels, so that a texture holds detail up to the pixel and none beyond it."""
+"""Tileable textures, band-limited by the pixel, and the small functions that patterns are made of.
+
+A texture holds prefiltered levels, so that it shows detail up to the pixel and none beyond it.
+"""
 
 import functools
 import math
@@ -6,6 +9,8 @@ import math
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+Colour = tuple[float, float, float]  # linear red, green, blue
 
 SIZE = 512  # texels along one period
 LEVELS = 9  # level l is the field without the frequencies that a footprint of 2**l texels cannot show
@@ -52,7 +57,7 @@ class DetailTexture:
     ) -> Tensor:  # [4, N], unit variance where the footprint is small, tending to 0 where it is large
         level = torch.log2((footprint * (SIZE / period)).clamp(min=1.0))
         fade = (LEVELS - level).clamp(0, 1)
-        return _sample_atlas(self.atlas, u / period, v / period, level.clamp(max=LEVELS - 1.001), LEVELS) * fade
+        return _sample_atlas(self.atlas, u / period, v / period, level.clamp(max=LEVELS - 1.001)) * fade
 
 
 class SolidTexture:
@@ -69,12 +74,12 @@ class SolidTexture:
     def sample(self, x: Tensor, y: Tensor, z: Tensor, period: float) -> Tensor:
         """[2, N] of unit variance at points [N] in metres."""
         slice_ = (y / period).remainder(1.0) * self.SIZE
-        return _sample_atlas(self.atlas, x / period, z / period, slice_.clamp(max=self.SIZE - 0.001), self.SIZE + 1)
+        return _sample_atlas(self.atlas, x / period, z / period, slice_.clamp(max=self.SIZE - 0.001))
 
 
 @functools.cache
-def textures(device: torch.device) -> tuple[DetailTexture, SolidTexture]:
-    """The two textures all scenes share (each reads them at places of its own), made on first use."""
+def shared_textures(device: torch.device) -> tuple[DetailTexture, SolidTexture]:
+    """The two textures that all scenes share, made on first use."""
     return DetailTexture(device), SolidTexture(device)
 
 
@@ -83,13 +88,13 @@ def _atlas(layers: Tensor) -> Tensor:
     return F.pad(layers, (1, 1, 1, 1), mode="circular").flatten(1, 2)[None].contiguous()
 
 
-def _sample_atlas(atlas: Tensor, u: Tensor, v: Tensor, layer: Tensor, layers: int) -> Tensor:  # [C, N]
-    """Trilinear reading by two bilinear ones, which the CPU does twenty times faster than one in a volume."""
+def _sample_atlas(atlas: Tensor, u: Tensor, v: Tensor, layer: Tensor) -> Tensor:  # [C, N]
+    """Trilinear sampling by two bilinear reads, which the CPU does twenty times faster than one in a volume."""
     size = atlas.shape[-1] - 2
     below = layer.floor()
-    x = _padded(u, size, 1)
+    x = u.remainder(1.0) * (2.0 * size / (size + 2)) + (3.0 / (size + 2) - 1.0)
     y = v.remainder(1.0) * size + 1.5 + below * (size + 2)
-    scale = 2.0 / (layers * (size + 2))
+    scale = 2.0 / atlas.shape[-2]
     first, second = (
         F.grid_sample(
             atlas,
@@ -103,18 +108,13 @@ def _sample_atlas(atlas: Tensor, u: Tensor, v: Tensor, layer: Tensor, layers: in
     return torch.lerp(first, second, layer - below)
 
 
-def _padded(periods: Tensor, size: int, pad: int) -> Tensor:
-    """Coordinates in periods -> `grid_sample` coordinates of the same texture with `pad` wrapped texels around it."""
-    return periods.remainder(1.0) * (2.0 * size / (size + 2 * pad)) + ((2 * pad + 1.0) / (size + 2 * pad) - 1.0)
-
-
 def sample_periodic(
     field: Tensor,  # [n, n], tileable
     x: Tensor,  # [W] metres, the columns of a raster
     z: Tensor,  # [H] metres, its rows
     period: float,
 ) -> Tensor:  # [H, W]
-    """Smooth (Catmull-Rom) reading of a tileable field on a raster: separable, so two small matrix products."""
+    """Catmull-Rom sampling of a tileable field on a raster: separable, so two small matrix products."""
     n = field.shape[0]
     return _cubic(z / period * n, n) @ field @ _cubic(x / period * n, n).T
 
@@ -136,7 +136,7 @@ def _cubic(position: Tensor, size: int) -> Tensor:  # [len(position), size]
 
 
 def hash01(*keys: Tensor) -> Tensor:
-    """A reproducible number in [0, 1) for whole-number keys: one shade per window, parcel or tree."""
+    """Hash integer keys to a number in [0, 1): one shade per window, parcel or tree."""
     value = torch.zeros_like(keys[0], dtype=torch.int64) + 374761393
     for index, key in enumerate(keys):
         value = (value ^ (key.to(torch.int64) * (668265263 + 2 * index * 40503))) & 0xFFFFFFFF
@@ -176,3 +176,24 @@ def normalised(vectors: Tensor) -> Tensor:
     """Unit vectors along the first axis, [3, ...]."""
     x, y, z = vectors
     return vectors * torch.rsqrt(x * x + y * y + z * z + 1e-12)
+
+
+def flat(colour: Colour, like: Tensor) -> Tensor:
+    """One colour for all points of `like` [N]: [3, N]."""
+    return torch.tensor(colour, device=like.device).reshape(3, 1).expand(3, like.shape[0])
+
+
+def mix(a: Tensor, b: Tensor, share: Tensor) -> Tensor:
+    """From `a` [3, N] to `b` as `share` [N] goes from 0 to 1."""
+    return torch.lerp(a, b, share.clamp(0, 1).expand_as(a))
+
+
+def scaled(colour: Colour, factor: float) -> Colour:
+    return (colour[0] * factor, colour[1] * factor, colour[2] * factor)
+
+
+def graded(x: Tensor, saturation: float, contrast: float, pivot: float) -> Tensor:
+    """Display values [3, ...] with saturation and contrast scaled; contrast leaves `pivot` as it is."""
+    grey = (0.299 * x[0] + 0.587 * x[1] + 0.114 * x[2])[None]
+    x = grey + (x - grey) * saturation
+    return pivot + (x - pivot) * contrast

@@ -1,13 +1,35 @@
-"""Furniture in its own axes: it stands on y = 0, its back at z = 0, x runs along the wall."""
+"""Furniture, and what belongs to the building: windows, doors, lamps, skirting.
+
+Furniture stands on y = 0 with its back at z = 0; x runs along the wall. Parts of a wall look along +z.
+"""
 
 import random
 from dataclasses import dataclass
 
-from libranet.scenes.rooms.clutter import books, cushion, monitor, plant, things
-from libranet.scenes.rooms.finishes import BLACK, cabinet, cloth, dark, dyed, mixed, paint, pale, wood
-from libranet.scenes.rooms.shapes import Form, Shape, block, moved
+from libranet.scenes.room_clutter import books, cushion, figure, monitor, plant, things
+from libranet.scenes.room_shapes import (
+    BLACK,
+    WHITE,
+    Finish,
+    Form,
+    Kind,
+    Shape,
+    block,
+    cabinet,
+    cloth,
+    dark,
+    dyed,
+    from_hsv,
+    mixed,
+    moved,
+    paint,
+    pale,
+    vivid,
+    wood,
+)
 
-METAL = paint((0.35, 0.35, 0.36), gloss=0.1)
+_METAL = paint((0.35, 0.35, 0.36), gloss=0.1)
+_FITTING = paint((0.4, 0.4, 0.41), gloss=0.1)
 
 
 @dataclass(frozen=True)
@@ -57,7 +79,7 @@ def cupboard(rng: random.Random) -> Item:
             x1, y1 = x0 + width / doors, y0 + (height - 0.08) / lines
             out.append(block((x0 + 0.005, x1 - 0.005), (y0 + 0.004, y1 - 0.004), (depth, depth + 0.02), front))
             grip = (y1 - 0.08, y1 - 0.06) if lines > 1 else (y0 + 0.5 * (y1 - y0), y0 + 0.5 * (y1 - y0) + 0.12)
-            out.append(block((x1 - 0.12, x1 - 0.06), grip, (depth + 0.02, depth + 0.04), METAL))
+            out.append(block((x1 - 0.12, x1 - 0.06), grip, (depth + 0.02, depth + 0.04), _METAL))
     if height < 1.5:
         out += moved(things(rng, width - 0.1, depth - 0.1, 0.5), 0, height, 0.05)
     return Item(out, width, depth + 0.04, height)
@@ -66,7 +88,7 @@ def cupboard(rng: random.Random) -> Item:
 def table(rng: random.Random, *, laden: bool = True) -> Item:
     """A board on four legs."""
     board = wood(rng) if rng.random() < 0.6 else paint(rng.choice((pale, pale, dark))(rng), gloss=0.05)
-    legs = rng.choice((board, METAL, paint(BLACK)))
+    legs = rng.choice((board, _METAL, paint(BLACK)))
     width, depth, height = rng.uniform(0.8, 1.9), rng.uniform(0.6, 0.95), rng.uniform(0.7, 0.76)
     half, thin = width / 2, rng.uniform(0.02, 0.04)
     out = [block((-half, half), (height - 0.035, height), (0, depth), board)]
@@ -102,13 +124,13 @@ def chair(rng: random.Random) -> Item:
     half, level = rng.uniform(0.2, 0.24), 0.45
     out = [block((-half, half), (level - 0.05, level), (0, 2 * half), seat)]
     if rng.random() < 0.4:
-        foot = rng.choice((METAL, paint(BLACK)))
+        foot = rng.choice((_METAL, paint(BLACK)))
         out.append(Shape((0, 0.22, half), (0.03, 0.2, 0.03), foot, form=Form.DRUM))
         out.append(Shape((0, 0.06, half), (0.28, 0.02, 0.28), foot, form=Form.DRUM))
         out.append(block((-half, half), (level + 0.12, 0.98), (0, 0.06), seat))
         out.append(block((-0.04, 0.04), (level - 0.05, 0.8), (-0.025, 0.0), foot))
     else:
-        legs = wood(rng) if rng.random() < 0.6 else METAL
+        legs = wood(rng) if rng.random() < 0.6 else _METAL
         for x in (-half + 0.02, half - 0.02):
             out.append(block((x - 0.018, x + 0.018), (0, 0.9), (0, 0.036), legs))
             out.append(block((x - 0.018, x + 0.018), (0, level - 0.05), (2 * half - 0.036, 2 * half), legs))
@@ -182,10 +204,10 @@ def kitchen(rng: random.Random) -> Item:
         x = -half + 0.6 * i
         face = paint(BLACK, gloss=0.12) if i == oven else front
         out.append(block((x + 0.004, x + 0.596), (0.11, 0.85), (0.58, 0.6), face))
-        out.append(block((x + 0.15, x + 0.45), (0.78, 0.795), (0.6, 0.63), METAL))
+        out.append(block((x + 0.15, x + 0.45), (0.78, 0.795), (0.6, 0.63), _METAL))
         if rng.random() < 0.8:
             out.append(block((x + 0.004, x + 0.596), (1.45, 2.1), (0, 0.35), front))
-            out.append(block((x + 0.5, x + 0.52), (1.5, 1.65), (0.35, 0.37), METAL))
+            out.append(block((x + 0.5, x + 0.52), (1.5, 1.65), (0.35, 0.37), _METAL))
     out += moved(things(rng, width - 0.2, 0.4, 0.4), 0, 0.9, 0.1)
     return Item(out, width, 0.64, 2.1)
 
@@ -200,7 +222,107 @@ def whiteboard_stand(rng: random.Random) -> Item:
     face = rng.choice((paint((0.85, 0.85, 0.85), gloss=0.05), cloth(rng, dyed(rng))))
     width = rng.uniform(1.0, 1.8)
     half = width / 2
-    out = [block((x - 0.02, x + 0.02), (0, 1.9), (0.1, 0.14), METAL) for x in (-half, half)]
-    out += [block((x - 0.02, x + 0.02), (0, 0.04), (-0.1, 0.4), METAL) for x in (-half, half)]
+    out = [block((x - 0.02, x + 0.02), (0, 1.9), (0.1, 0.14), _METAL) for x in (-half, half)]
+    out += [block((x - 0.02, x + 0.02), (0, 0.04), (-0.1, 0.4), _METAL) for x in (-half, half)]
     out.append(block((-half, half), (0.8, 1.85), (0.14, 0.16), face))
     return Item(out, width, 0.4, 1.9)
+
+
+def low_table(rng: random.Random) -> Item:
+    base = table(rng)
+    return Item(moved(base.shapes, 0, -0.3, 0), base.width, base.depth, 0.45)
+
+
+def toys(rng: random.Random) -> Item:
+    """Small things on the floor."""
+    return Item(moved(things(rng, 1.4, 1.0, 0.45), 0, 0, 0.1), 1.4, 1.2, 0.5)
+
+
+def mannequin(rng: random.Random) -> Item:
+    size = rng.uniform(1.55, 1.85)
+    return Item(moved(figure(rng, size), 0, 0, 0.3), 0.6, 0.6, size)
+
+
+def column(rng: random.Random) -> Item:
+    r = rng.uniform(0.15, 0.3)
+    return Item([block((-r, r), (0, 5), (0, 2 * r), paint(pale(rng)))], 2 * r, 2 * r, 5)
+
+
+def window(rng: random.Random, width: float, low: float, high: float) -> list[Shape]:
+    """A bright pane behind bars, with blinds or curtains or neither."""
+    half, frame = width / 2, paint(WHITE) if rng.random() < 0.75 else wood(rng)
+    sky = from_hsv(rng.choice((0.58, 0.12)), rng.uniform(0.0, 0.25), 1.0)
+    green = from_hsv(rng.choice((0.25, 0.3, 0.08)), rng.uniform(0.1, 0.5), rng.uniform(0.3, 0.7))
+    view = Finish(Kind.OUTDOORS, sky, green, key=rng.random(), glow=rng.uniform(0.9, 1.7))
+    out = [block((-half, half), (low, high), (0, 0.012), view)]
+    bars = [-half, half - 0.06] + ([-0.025] if width > 0.9 else [])
+    out += [block((x, x + 0.06), (low, high), (0, 0.05), frame) for x in bars]
+    out += [block((-half, half), (y, y + 0.06), (0, 0.05), frame) for y in (low, high - 0.06)]
+    if rng.random() < 0.5:
+        middle = low + 0.65 * (high - low)
+        out.append(block((-half, half), (middle, middle + 0.04), (0, 0.045), frame))
+    out.append(block((-half - 0.06, half + 0.06), (low - 0.04, low), (0, 0.16), frame))
+    dress = rng.random()
+    if dress < 0.25:
+        end = low + rng.choice((0.0, 0.0, 0.4, 0.7)) * (high - low)
+        slats = Finish(Kind.SLATS, pale(rng), (0.9, 0.9, 0.9), rng.uniform(0.03, 0.06), glow=0.45)
+        out.append(block((-half, half), (end, high), (0.055, 0.06), slats))
+    elif dress < 0.65:
+        colour = rng.choice((pale, pale, mixed, vivid))(rng)
+        folds = Finish(Kind.FOLDS, colour, scale=rng.uniform(0.08, 0.16), key=rng.random(), glow=0.12)
+        reach, end = rng.uniform(0.2, 0.7) * half, rng.choice((0.02, max(low - 0.15, 0.02)))
+        for x0, x1 in ((-half - 0.25, -half + reach), (half - reach, half + 0.25)):
+            out.append(block((x0, x1), (end, high + 0.12), (0.1, 0.17), folds))
+        out.append(block((-half - 0.35, half + 0.35), (high + 0.12, high + 0.15), (0.1, 0.17), _FITTING))
+    if low > 0.7 and rng.random() < 0.5:
+        out += radiator(min(half, 0.8))
+    return [shape.without_shadow() for shape in out]
+
+
+def radiator(half: float) -> list[Shape]:
+    ribs = Finish(Kind.STRIPES, WHITE, (0.35, 0.35, 0.35), 0.02)
+    return [
+        block((-half, half), (0.15, 0.7), (0.04, 0.12), ribs),
+        block((-half, half), (0.7, 0.72), (0.03, 0.13), paint(WHITE)),
+    ]
+
+
+def door(rng: random.Random) -> list[Shape]:
+    """0.9 m wide, 2 m tall, with frame, panels and handle."""
+    leaf = paint(pale(rng)) if rng.random() < 0.5 else cabinet(rng)
+    frame = paint(WHITE) if rng.random() < 0.6 else wood(rng)
+    out = [block((-0.45, 0.45), (0, 2.0), (0, 0.02), leaf)]
+    out += [block((x, x + 0.07), (0, 2.07), (0, 0.04), frame) for x in (-0.52, 0.45)]
+    out.append(block((-0.52, 0.52), (2.0, 2.07), (0, 0.041), frame))
+    if rng.random() < 0.5:
+        out += [block((-0.32, 0.32), bounds, (0.02, 0.03), leaf) for bounds in ((0.2, 0.85), (1.05, 1.8))]
+    elif rng.random() < 0.3:
+        glass = Finish(Kind.OUTDOORS, pale(rng), pale(rng), glow=0.5)
+        out.append(block((-0.25, 0.25), (1.0, 1.8), (0.02, 0.022), glass))
+    out.append(block((0.28, 0.4), (1.0, 1.03), (0.03, 0.07), _FITTING))
+    return out
+
+
+def skirting(half: float, finish: Finish, height: float) -> Shape:
+    return block((-half, half), (0, height), (0, 0.018), finish)
+
+
+def ceiling_panel(half_x: float, half_z: float) -> list[Shape]:
+    """A flat lamp under a ceiling at y = 0."""
+    glow = Finish(Kind.PAINT, (0.9, 0.9, 0.88), glow=1.6)
+    rim = paint(WHITE)
+    return [
+        block((-half_x - 0.02, half_x + 0.02), (-0.012, 0), (-half_z - 0.02, half_z + 0.02), rim).without_shadow(),
+        block((-half_x, half_x), (-0.02, -0.01), (-half_z, half_z), glow).without_shadow(),
+    ]
+
+
+def pendant(rng: random.Random, drop: float) -> list[Shape]:
+    """A shade on a cord, or a dome where `drop` is small, under a ceiling at y = 0."""
+    shade = Finish(Kind.PAINT, rng.choice(((0.9, 0.85, 0.75), (0.9, 0.9, 0.9), vivid(rng))), glow=rng.uniform(0.5, 1.3))
+    if drop < 0.2:
+        dome = Shape((0, 0, 0), (0.22, 0.12, 0.22), shade, form=Form.BALL, casts=False)
+        return [dome]
+    form, r = rng.choice((Form.BALL, Form.DRUM)), rng.uniform(0.12, 0.28)
+    cord = Shape((0, -drop / 2, 0), (0.008, drop / 2, 0.008), paint((0.02, 0.02, 0.02)), form=Form.DRUM, casts=False)
+    return [cord, Shape((0, -drop, 0), (r, 0.7 * r, r), shade, form=form, casts=False)]

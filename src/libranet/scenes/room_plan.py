@@ -1,21 +1,142 @@
-"""Draws a room: its size and use, walls, windows, lamps, and furniture where there is a place for it."""
+"""Draws a furnished room: its size and use, walls, windows, doors, lamps, and furniture where there is space.
+
+Parts of a wall stand at z = 0 and look along +z; `Plan.on_wall` puts them where the wall is.
+"""
 
 import math
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from libranet.scenes.rooms.clutter import chart, clock, framed_picture, wall_shelf
-from libranet.scenes.rooms.finishes import WHITE, Finish, Kind, cloth, dyed, floor, mixed, paint, pale, wall, wood
-from libranet.scenes.rooms.furniture import Item
-from libranet.scenes.rooms.lamps import Lamp
-from libranet.scenes.rooms.openings import ceiling_panel, door, pendant, skirting, window
-from libranet.scenes.rooms.shapes import Point, Shape, block, moved
-from libranet.scenes.rooms.uses import USES, Use, piece
-from libranet.scenes.solids import Colour
+from libranet.scenes.rays import Point
+from libranet.scenes.room_clutter import chart, clock, framed_artwork, wall_shelf
+from libranet.scenes.room_furniture import (
+    Item,
+    bed,
+    bookcase,
+    ceiling_panel,
+    chair,
+    column,
+    cupboard,
+    desk,
+    dining,
+    door,
+    kitchen,
+    low_table,
+    mannequin,
+    pendant,
+    potted_plant,
+    skirting,
+    sofa,
+    table,
+    toys,
+    whiteboard_stand,
+    window,
+)
+from libranet.scenes.room_shading import Lamp
+from libranet.scenes.room_shapes import (
+    WHITE,
+    Finish,
+    Kind,
+    Shape,
+    block,
+    cloth,
+    dyed,
+    floor,
+    mixed,
+    moved,
+    paint,
+    pale,
+    wall,
+    wood,
+)
+from libranet.scenes.textures import Colour, scaled
 
+Maker = Callable[[random.Random], Item]
 _WALLS = (math.pi / 2, -math.pi / 2, 0.0, math.pi)  # yaw of what stands at -x, +x, -z, +z
-_FACES = (0, 1, 4, 5)  # their faces of the shell
 _MOST_SHAPES = 600
+
+
+@dataclass(frozen=True)
+class Use:
+    """What a room is for: its size in metres and what stands in it."""
+
+    weight: float
+    """How common such rooms are."""
+    size: tuple[tuple[float, float], ...]
+    """Least and most width (x), height (y) and depth (z)."""
+    along_walls: tuple[Maker, ...]
+    free: tuple[Maker, ...]
+    pieces: tuple[int, int]
+    """Fewest and most pieces along the walls."""
+    panels: float
+    """Chance of flat lamps in rows rather than one hanging lamp."""
+    doors: tuple[int, int] = (1, 2)
+    """Fewest and most doors."""
+    rug: float = 0.45
+    """Chance of a rug."""
+
+
+_USES = (
+    Use(  # living room
+        weight=25,
+        size=((3.6, 6), (2.4, 2.9), (4, 7)),
+        along_walls=(sofa, bookcase, cupboard, sofa, bookcase, potted_plant, desk, table),
+        free=(low_table, dining, toys, low_table, chair),
+        pieces=(6, 11),
+        panels=0.15,
+    ),
+    Use(  # bedroom
+        weight=14,
+        size=((3, 4.5), (2.4, 2.7), (3.2, 5)),
+        along_walls=(bed, bed, cupboard, bookcase, desk, table, potted_plant),
+        free=(toys, chair),
+        pieces=(4, 8),
+        panels=0.15,
+    ),
+    Use(  # office
+        weight=18,
+        size=((4, 9), (2.5, 3.2), (5, 10)),
+        along_walls=(desk, desk, desk, bookcase, bookcase, cupboard, potted_plant),
+        free=(desk, whiteboard_stand, dining, mannequin, desk),
+        pieces=(6, 13),
+        panels=0.9,
+    ),
+    Use(  # kitchen
+        weight=10,
+        size=((3, 5), (2.4, 2.8), (3.5, 6)),
+        along_walls=(kitchen, kitchen, cupboard, potted_plant, table, bookcase),
+        free=(dining, toys),
+        pieces=(3, 6),
+        panels=0.3,
+        rug=0.0,
+    ),
+    Use(  # studio
+        weight=20,
+        size=((3.5, 7), (2.5, 3.5), (4, 8)),
+        along_walls=(table, bookcase, cupboard, potted_plant),
+        free=(table, mannequin, mannequin, toys, whiteboard_stand, chair, low_table),
+        pieces=(3, 9),
+        panels=0.5,
+    ),
+    Use(  # corridor
+        weight=6,
+        size=((1.6, 2.6), (2.3, 2.8), (7, 13)),
+        along_walls=(cupboard, potted_plant, bookcase),
+        free=(chair, toys),
+        pieces=(2, 6),
+        panels=0.6,
+        doors=(3, 6),
+    ),
+    Use(  # hall
+        weight=7,
+        size=((7, 12), (3, 4.5), (8, 15)),
+        along_walls=(bookcase, potted_plant, table, sofa, cupboard),
+        free=(column, column, dining, mannequin, whiteboard_stand, table, toys),
+        pieces=(6, 14),
+        panels=0.8,
+    ),
+)
 
 
 @dataclass
@@ -41,21 +162,21 @@ class Plan:
         return moved(shapes, x, 0, z, yaw)
 
     def hang(self, rng: random.Random, side: int, width: float, low: float, high: float) -> float | None:
-        """A free place on a wall, which is then taken; None where there is none."""
-        room = self.length(side) - width / 2 - 0.12
-        for _ in range(8 if room > 0 else 0):
-            at = rng.uniform(-room, room)
+        """Take a free place on a wall; None if there is none."""
+        slack = self.length(side) - width / 2 - 0.12
+        for _ in range(8 if slack > 0 else 0):
+            at = rng.uniform(-slack, slack)
             spot = (at - width / 2 - 0.08, at + width / 2 + 0.08, low, high)
             if not any(_overlap(spot, other) for other in self.hung[side]):
                 self.hung[side].append(spot)
                 return at
         return None
 
-    def stand(self, rng: random.Random, side: int, item: Item) -> bool:
-        """Put a piece against a wall, if there is a place."""
-        room = self.length(side) - item.width / 2 - 0.03
-        for _ in range(10 if room > 0 else 0):
-            at = rng.uniform(-room, room)
+    def stand(self, rng: random.Random, side: int, item: Item) -> None:
+        """Put a piece against a wall, if there is space."""
+        slack = self.length(side) - item.width / 2 - 0.03
+        for _ in range(10 if slack > 0 else 0):
+            at = rng.uniform(-slack, slack)
             spot = (at - item.width / 2, at + item.width / 2, 0.0, item.height)
             if any(_overlap(spot, other) for other in self.hung[side]):
                 continue
@@ -68,11 +189,10 @@ class Plan:
             self.taken.append(ground)
             self.hung[side].append(spot)
             self.shapes += self.on_wall(side, at, moved(item.shapes, 0, 0, 0.02))
-            return True
-        return False
+            return
 
-    def stand_free(self, rng: random.Random, item: Item) -> bool:
-        """Put a piece somewhere on the floor, turned by any angle, if there is a place."""
+    def stand_free(self, rng: random.Random, item: Item) -> None:
+        """Put a piece somewhere on the floor, turned by any angle, if there is space."""
         reach = 0.5 * math.hypot(item.width, item.depth)
         for _ in range(10):
             x, z = (rng.uniform(-1, 1) * max(self.half[i] - reach - 0.1, 0.0) for i in (0, 2))
@@ -82,42 +202,40 @@ class Plan:
             self.taken.append(spot)
             yaw = rng.choice((0.0, math.pi / 2, rng.uniform(-math.pi, math.pi)))
             self.shapes += moved(moved(item.shapes, 0, 0, -item.depth / 2), x, 0, z, yaw)
-            return True
-        return False
+            return
 
 
 def draw_plan(rng: random.Random) -> Plan:
-    """A room with all that is in it."""
-    name = rng.choices(list(USES), weights=(25, 14, 18, 10, 20, 6, 7))[0]
-    use = USES[name]
-    half = (rng.uniform(*use.width) / 2, rng.uniform(*use.height) / 2, rng.uniform(*use.depth) / 2)
+    """Draw a room with everything in it."""
+    use = rng.choices(_USES, weights=[use.weight for use in _USES])[0]
+    x, y, z = (rng.uniform(*limits) / 2 for limits in use.size)
     main = wall(rng)
     walls = [main] * 4
     if rng.random() < 0.2:
         walls[rng.randrange(4)] = wall(rng)
     ceiling = paint(WHITE if rng.random() < 0.8 else pale(rng))
-    plan = Plan(half, [walls[0], walls[1], floor(rng), ceiling, walls[2], walls[3]])
-    _add_openings(plan, rng, many_doors=name == "corridor")
+    plan = Plan((x, y, z), [walls[0], walls[1], floor(rng), ceiling, walls[2], walls[3]])
+    _add_openings(plan, rng, use)
     _add_lamps(plan, rng, use)
     for _ in range(rng.randint(*use.pieces)):
         if len(plan.shapes) < _MOST_SHAPES:
-            plan.stand(rng, rng.randrange(4), piece(rng, rng.choice(use.along_walls)))
-    for _ in range(rng.randint(1, 3 if half[0] * half[2] < 6 else 6)):
+            plan.stand(rng, rng.randrange(4), rng.choice(use.along_walls)(rng))
+    for _ in range(rng.randint(1, 3 if x * z < 6 else 6)):
         if len(plan.shapes) < _MOST_SHAPES:
-            plan.stand_free(rng, piece(rng, rng.choice(use.free)))
-    _add_pictures(plan, rng)
-    if name != "kitchen" and rng.random() < 0.45:
+            plan.stand_free(rng, rng.choice(use.free)(rng))
+    _add_decorations(plan, rng)
+    if use.rug and rng.random() < use.rug:
         _add_rug(plan, rng)
     return plan
 
 
-def _add_openings(plan: Plan, rng: random.Random, *, many_doors: bool) -> None:
+def _add_openings(plan: Plan, rng: random.Random, use: Use) -> None:
     board = rng.choice((paint(WHITE), wood(rng), paint(mixed(rng))))
     height = rng.uniform(0.05, 0.14)
     for side in range(4):
         if plan.faces[2].kind != Kind.TILES or rng.random() < 0.5:
             plan.shapes += plan.on_wall(side, 0.0, [skirting(plan.length(side), board, height)])
-    for _ in range(rng.randint(3, 6) if many_doors else rng.randint(1, 2)):
+    for _ in range(rng.randint(*use.doors)):
         side = rng.randrange(4)
         at = plan.hang(rng, side, 1.1, 0.0, 2.1)
         if at is not None:
@@ -137,7 +255,7 @@ def _add_openings(plan: Plan, rng: random.Random, *, many_doors: bool) -> None:
             for share in (-0.25, 0.25):
                 spot = block((share * width, share * width), (low + 0.6 * (top - low),) * 2, (0.2, 0.2), paint(WHITE))
                 place = plan.on_wall(side, at, [spot])[0].centre
-                plan.lamps.append(Lamp(place, normal, (tint[0] * power, tint[1] * power, tint[2] * power)))
+                plan.lamps.append(Lamp(place, normal, scaled(tint, power)))
 
 
 def _add_lamps(plan: Plan, rng: random.Random, use: Use) -> None:
@@ -165,11 +283,11 @@ def _add_lamps(plan: Plan, rng: random.Random, use: Use) -> None:
     used = places[:6]
     power = rng.uniform(0.6, 1.4) * area / 4 / len(used)
     for x, z in used:
-        colour = (tint[0] * power, tint[1] * power, tint[2] * power)
+        colour = scaled(tint, power)
         plan.lamps.append(Lamp((x, top - min(drop, 0.3) - 0.02, z), (0.0, -1.0, 0.0), colour))
 
 
-def _add_pictures(plan: Plan, rng: random.Random) -> None:
+def _add_decorations(plan: Plan, rng: random.Random) -> None:
     for _ in range(rng.randint(1, 9)):
         side, width, height = rng.randrange(4), rng.uniform(0.25, 1.1), rng.uniform(0.3, 0.8)
         low = rng.uniform(1.2, 1.5)
@@ -183,7 +301,7 @@ def _add_pictures(plan: Plan, rng: random.Random) -> None:
 def _hanging(rng: random.Random, width: float, height: float) -> list[Shape]:
     sort = rng.random()
     if sort < 0.65:
-        return framed_picture(rng, width, height)
+        return framed_artwork(rng, width, height)
     if sort < 0.85:
         return wall_shelf(rng, max(width, 0.5))
     return chart(rng, 0.5) if sort < 0.93 else clock(rng)
@@ -192,13 +310,13 @@ def _hanging(rng: random.Random, width: float, height: float) -> list[Shape]:
 def _add_rug(plan: Plan, rng: random.Random) -> None:
     half_x, half_z = (min(rng.uniform(0.25, 0.55) * plan.half[i], 1.5) for i in (0, 2))
     finish = rng.choice(
-        (Finish(Kind.CARPET, dyed(rng)), cloth(rng, dyed(rng)), Finish(Kind.PICTURE, dyed(rng), dyed(rng), key=0.9))
+        (Finish(Kind.CARPET, dyed(rng)), cloth(rng, dyed(rng)), Finish(Kind.ARTWORK, dyed(rng), dyed(rng), key=0.9))
     )
     plan.shapes.append(block((-half_x, half_x), (0, 0.012), (-half_z, half_z), finish))
 
 
 def _tint(cold: float) -> Colour:
-    """Colour of a light whose white balance is off by so much; warm below 0."""
+    """Colour of a light; warm below 0."""
     return math.exp(-0.16 * cold), 1.0, math.exp(0.22 * cold)
 
 

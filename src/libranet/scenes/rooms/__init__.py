@@ -1,1 +1,0 @@
-"""Furnished rooms: see `libranet.scenes.render_room`."""
