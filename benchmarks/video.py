@@ -1,12 +1,11 @@
-"""How fast a video goes through: each stage on its own, all of them together, and what people use today beside it.
+"""Speed of the video tool: each stage on its own, the whole run, and the dark channel prior for comparison.
 
     python benchmarks/video.py [--sizes 1280x720 1920x1080] [--frames 24] [--model weights.safetensors] [--threads 1]
 
-The stages are measured alone on the same frames; the whole run may take at most 1.15 times the slowest of them. On a
-machine with other work that figure swings, so the busy time of the stages in the run itself is printed, too. The
-rival is the dark channel prior with a guided filter in OpenCV, on the same clip in the same run. Exits with 1 when the
-whole run takes longer than that limit. Without --model, the network has the shipped size and no training: speed does
-not depend on the weights.
+The stages are measured alone on the same frames; the whole run may take at most 1.15 times the slowest of them, or the
+exit code is 1. On a machine with other work that ratio varies, so the busy time of the stages in the run is printed as
+well. The baseline is the dark channel prior with a guided filter in OpenCV, on the same clip in the same run. Without
+--model, the network has the shipped size and no training: speed does not depend on the weights.
 """
 
 import argparse
@@ -23,8 +22,7 @@ import torch
 
 from libranet.cli.frame_size import parse_size
 from libranet.engine import DehazeOptions, DehazeReport, dehaze_video, load_network
-from libranet.engine.run_folder import RunFolder
-from libranet.engine.sinks import SegmentSink
+from libranet.engine.segments import RunFolder, SegmentSink
 from libranet.engine.video import encoder_settings, make_restorer
 from libranet.models import LiBrANet
 from libranet.video.reader import open_video
@@ -61,7 +59,7 @@ def write_hazy_clip(path: Path, width: int, height: int, frames: int) -> None:
 
 
 def measure_stages(source: Path, folder: Path, network: LiBrANet, options: DehazeOptions) -> Stages:
-    """Decode all; restore all; encode all."""
+    """Measure each stage alone: decode all, restore all, encode all."""
     with open_video(source) as reader:
         begin = time.perf_counter()
         frames = list(reader.frames())
@@ -98,7 +96,7 @@ def dark_channel_frame(hazy: np.ndarray, smooth_light: np.ndarray | None) -> tup
 
 
 def guided_filter(guide: np.ndarray, target: np.ndarray, radius: int, epsilon: float) -> np.ndarray:
-    """Box filters only, as in the original."""
+    """Filter with boxes only, as in the original paper."""
     size = (2 * radius + 1, 2 * radius + 1)
     mean_g, mean_t = cv2.blur(guide, size), cv2.blur(target, size)
     slope = (cv2.blur(guide * target, size) - mean_g * mean_t) / (cv2.blur(guide * guide, size) - mean_g**2 + epsilon)
@@ -106,7 +104,7 @@ def guided_filter(guide: np.ndarray, target: np.ndarray, radius: int, epsilon: f
 
 
 def measure_dark_channel(source: Path, output: Path) -> float:
-    """Read, dehaze frame by frame, write: seconds in all."""
+    """Read, dehaze frame by frame and write; return the seconds."""
     begin = time.perf_counter()
     capture = cv2.VideoCapture(str(source))
     size = int(capture.get(cv2.CAP_PROP_FRAME_WIDTH)), int(capture.get(cv2.CAP_PROP_FRAME_HEIGHT))
@@ -125,12 +123,12 @@ def measure_dark_channel(source: Path, output: Path) -> float:
 def measure_round(
     source: Path, folder: Path, network: LiBrANet, options: DehazeOptions
 ) -> tuple[Stages, DehazeReport, float, float]:
-    """Everything once: stages alone, the whole run and its seconds, the rival's seconds."""
+    """Measure once: stages alone, the whole run and its seconds, the baseline's seconds."""
     stages = measure_stages(source, folder, network, options)
     begin = time.perf_counter()
     report = dehaze_video(source, folder / "whole.mp4", model=network, options=options, overwrite=True)
     whole = time.perf_counter() - begin
-    return stages, report, whole, measure_dark_channel(source, folder / "rival.mp4")
+    return stages, report, whole, measure_dark_channel(source, folder / "baseline.mp4")
 
 
 def measure(width: int, height: int, *, frames: int, repeat: int, network: LiBrANet, folder: Path) -> float:
@@ -141,7 +139,7 @@ def measure(width: int, height: int, *, frames: int, repeat: int, network: LiBrA
     rounds = [measure_round(source, folder, network, options) for _ in range(repeat)]
     stages = Stages(*(min(getattr(r[0], name) for r in rounds) for name in ("decode", "network", "encode")))
     report, whole = min(((r[1], r[2]) for r in rounds), key=lambda pair: pair[1])
-    rival = min(r[3] for r in rounds)
+    baseline = min(r[3] for r in rounds)
     slowest = max(stages.decode, stages.network, stages.encode)
     print(f"\n{width}x{height}, {report.frames} frames, H.264 in, H.264 crf 18 out")
     for name in ("decode", "network", "encode"):
@@ -153,9 +151,8 @@ def measure(width: int, height: int, *, frames: int, repeat: int, network: LiBrA
     in_run = max(report.stage_seconds.values())
     print(f"  end to end / slowest stage in the same run: {whole / in_run:.3f}")
     print(f"  end to end / slowest stage alone: {ratio:.3f} ({'within' if ratio <= LIMIT else 'ABOVE'} {LIMIT})")
-    print(
-        f"  dark channel + guided filter in OpenCV, file to file: {frames / rival:.2f} fps, {whole / rival:.2f} x ours"
-    )
+    rate = f"{frames / baseline:.2f} fps, {whole / baseline:.2f} x ours"
+    print(f"  dark channel + guided filter in OpenCV, file to file: {rate}")
     return ratio
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from libranet.cli.frame_size import parse_size
 from libranet.engine import DehazeOptions, dehaze_video
-from libranet.engine.preview import write_preview
+from libranet.engine.image_files import write_preview
 from libranet.models import LiBrANet, load_model, packaged_weights
 from libranet.scenes import render_clip
 from libranet.synth.scattering import add_haze, transmission

@@ -1,4 +1,4 @@
-"""Video files for tests, made on the spot: textured moving pictures, sound, subtitles, chapters, tags."""
+"""Video files for tests, made on the spot: textured moving frames, sound, subtitles, chapters, tags."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -41,12 +41,12 @@ class Clip:
     chapters: int = 0
     attachment: bool = False
     cut_at: int | None = None
-    """The picture changes wholly at this frame."""
+    """A cut: the scene changes at this frame."""
     still: bool = False
-    """Few different pictures, over and over: fast to make."""
+    """Four different frames, repeated: fast to make."""
 
 
-def picture(
+def textured_frame(
     layout_name: str, width: int, height: int, index: int, *, scene: int = 0, full: bool = False
 ) -> av.VideoFrame:
     """A textured frame that moves with `index`; every plane uses most of its range."""
@@ -113,14 +113,14 @@ def write_clip(path: Path, clip: Clip) -> Path:
 def read_all(path: Path) -> tuple[list[Fraction], list[list[np.ndarray]]]:
     """Times in seconds and planes of every frame."""
     with open_video(path) as reader:
-        stamps, pictures = [], []
+        stamps, frames = [], []
         for frame in reader.frames():
             stamps.append(frame.pts * reader.time_base)
-            pictures.append([plane.numpy() for plane in read_planes(frame.image)])
-    return stamps, pictures
+            frames.append([plane.numpy() for plane in read_planes(frame.image)])
+    return stamps, frames
 
 
-def same_pictures(a: list[list[np.ndarray]], b: list[list[np.ndarray]]) -> bool:
+def same_frames(a: list[list[np.ndarray]], b: list[list[np.ndarray]]) -> bool:
     """Whether all samples are equal."""
     return len(a) == len(b) and all(
         len(x) == len(y) and all(np.array_equal(p, q) for p, q in zip(x, y, strict=True))
@@ -129,7 +129,7 @@ def same_pictures(a: list[list[np.ndarray]], b: list[list[np.ndarray]]) -> bool:
 
 
 def other_packets(path: Path) -> dict[int, list[tuple[Fraction, bytes]]]:
-    """Time and bytes of the packets of every stream but the pictures, by stream."""
+    """Time and bytes of the packets of every stream but the video, by stream."""
     found: dict[int, list[tuple[Fraction, bytes]]] = {}
     with av.open(str(path)) as container:
         for packet in container.demux():
@@ -166,7 +166,7 @@ def _write_video(container, video, clip: Clip) -> None:
         full = clip.color_range == 2
         number = index % 4 if clip.still else index
         if number not in kept or not clip.still:
-            kept[number] = picture(clip.pixel_format, clip.width, clip.height, number, scene=scene, full=full)
+            kept[number] = textured_frame(clip.pixel_format, clip.width, clip.height, number, scene=scene, full=full)
         frame = kept.pop(number) if not clip.still else kept[number]
         frame.pts, frame.time_base = pts, clip.time_base
         frame.color_range, frame.colorspace = video.codec_context.color_range, video.codec_context.colorspace

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from libranet.errors import InputError
-from libranet.images import Picture, read_image, write_image
+from libranet.images import Image, read_image, write_image
 
 
 def noise(channels: int, dtype) -> np.ndarray:
@@ -15,14 +15,14 @@ def noise(channels: int, dtype) -> np.ndarray:
 )
 def test_lossless_files_hold_the_samples(tmp_path, suffix, channels, dtype):
     samples = noise(channels, dtype)
-    write_image(tmp_path / f"a{suffix}", Picture(samples))
+    write_image(tmp_path / f"a{suffix}", Image(samples))
     assert np.array_equal(read_image(tmp_path / f"a{suffix}").samples, samples)
 
 
 def test_red_is_red(tmp_path):
     red = np.zeros((20, 20, 3), np.uint8)
     red[..., 0] = 255
-    write_image(tmp_path / "a.png", Picture(red))
+    write_image(tmp_path / "a.png", Image(red))
     import cv2
 
     assert cv2.imread(str(tmp_path / "a.png"))[0, 0].tolist() == [0, 0, 255]
@@ -37,8 +37,8 @@ def test_metadata_survives(tmp_path):
         b"MM\x00*\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00\x06\x00\x00\x00\x00\x00\x00", np.uint8
     )
     for suffix in (".jpg", ".png"):
-        picture = Picture(noise(3, np.uint8), (cv2.IMAGE_METADATA_EXIF,), [exif])
-        write_image(tmp_path / f"a{suffix}", picture)
+        image = Image(noise(3, np.uint8), (cv2.IMAGE_METADATA_EXIF,), [exif])
+        write_image(tmp_path / f"a{suffix}", image)
         back = read_image(tmp_path / f"a{suffix}")
         assert back.metadata_types == (cv2.IMAGE_METADATA_EXIF,)
         assert np.array_equal(np.asarray(back.metadata[0]).ravel()[: exif.size], exif)
@@ -47,11 +47,11 @@ def test_metadata_survives(tmp_path):
 
 def test_mistakes(tmp_path):
     with pytest.raises(InputError, match="16"):
-        write_image(tmp_path / "a.jpg", Picture(noise(3, np.uint16)))
-    with pytest.raises(InputError, match="cannot write a picture"):
-        write_image(tmp_path / "a.mp4", Picture(noise(3, np.uint8)))
-    (tmp_path / "b.png").write_text("no picture")
-    with pytest.raises(InputError, match="not an 8 or 16 bit picture"):
+        write_image(tmp_path / "a.jpg", Image(noise(3, np.uint16)))
+    with pytest.raises(InputError, match="cannot write an image"):
+        write_image(tmp_path / "a.mp4", Image(noise(3, np.uint8)))
+    (tmp_path / "b.png").write_text("no image")
+    with pytest.raises(InputError, match="not an 8 or 16 bit image"):
         read_image(tmp_path / "b.png")
     (tmp_path / "c.png").touch()
     with pytest.raises(InputError, match="0 bytes"):

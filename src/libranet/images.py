@@ -1,4 +1,4 @@
-"""Single pictures: 8 and 16 bit, gray, colour and alpha, with their EXIF, XMP and colour profile."""
+"""Image files: 8 and 16 bit, gray, colour and alpha, with their EXIF, XMP and colour profile."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,8 +16,8 @@ _METADATA_READERS = (".png", ".jpg", ".jpeg", ".webp")
 
 
 @dataclass(frozen=True)
-class Picture:
-    """A picture as its file holds it; the orientation of EXIF is not applied, but kept."""
+class Image:
+    """An image as its file stores it. The orientation of EXIF is kept, not applied."""
 
     samples: np.ndarray  # [H, W, C] with C = 1 (gray), 3 (RGB) or 4 (RGB and alpha), uint8 or uint16
     metadata_types: tuple[int, ...] = ()
@@ -25,7 +25,7 @@ class Picture:
 
     @property
     def rgb(self) -> np.ndarray:  # [H, W, 3]
-        """The colours; gray three times."""
+        """The colour channels; gray is repeated three times."""
         return np.repeat(self.samples, 3, axis=2) if self.samples.shape[2] == 1 else self.samples[..., :3]
 
     @property
@@ -35,12 +35,16 @@ class Picture:
 
 
 def is_image_name(path: str | Path) -> bool:
-    """Whether the file name's ending is that of a picture."""
+    """Return whether the suffix is that of an image file."""
     return Path(path).suffix.lower() in IMAGE_SUFFIXES
 
 
-def read_image(path: str | Path) -> Picture:
-    """Read a picture file."""
+def read_image(path: str | Path) -> Image:
+    """Read an image file.
+
+    Raises:
+        InputError: The file is missing, empty, or no 8 or 16 bit image.
+    """
     path = Path(path)
     if not path.is_file():
         raise InputError(f"there is no file {path}: check the path")
@@ -55,26 +59,30 @@ def read_image(path: str | Path) -> Picture:
     if array is None:
         array = cv2.imdecode(data, cv2.IMREAD_UNCHANGED)
     if array is None or array.dtype not in (np.uint8, np.uint16):
-        raise InputError(f"{path} is not an 8 or 16 bit picture that OpenCV can read: convert it to PNG first")
-    return Picture(_bgr_to_rgb(array), tuple(int(kind) for kind in types), metadata)
+        raise InputError(f"{path} is not an 8 or 16 bit image that OpenCV can read: convert it to PNG first")
+    return Image(_swap_red_and_blue(array), tuple(int(kind) for kind in types), metadata)
 
 
-def write_image(path: str | Path, picture: Picture) -> None:
-    """Write a picture file, which appears under its name only when whole."""
+def write_image(path: str | Path, image: Image) -> None:
+    """Write an image file. It appears under its name only when complete.
+
+    Raises:
+        InputError: The format is unknown or cannot hold this image.
+    """
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix not in IMAGE_SUFFIXES:
         raise InputError(
-            f"cannot write a picture to a {suffix or 'nameless'} file: use one of {', '.join(IMAGE_SUFFIXES)}"
+            f"cannot write an image to a {suffix or 'nameless'} file: use one of {', '.join(IMAGE_SUFFIXES)}"
         )
-    samples = picture.samples
+    samples = image.samples
     if samples.dtype == np.uint16 and suffix not in _DEEP:
-        raise InputError(f"{suffix} holds 8 bit only and this picture has 16: write to .png or .tif")
+        raise InputError(f"{suffix} holds 8 bit only and this image has 16: write to .png or .tif")
     parameters = [cv2.IMWRITE_JPEG_QUALITY, 96] if suffix in (".jpg", ".jpeg") else []
-    array = _bgr_to_rgb(samples)
-    if picture.metadata_types and suffix in _METADATA_READERS:
+    array = _swap_red_and_blue(samples)
+    if image.metadata_types and suffix in _METADATA_READERS:
         ok, data = cv2.imencodeWithMetadata(
-            suffix, array, list(picture.metadata_types), list(picture.metadata), params=parameters
+            suffix, array, list(image.metadata_types), list(image.metadata), params=parameters
         )
     else:
         ok, data = cv2.imencode(suffix, array, parameters)
@@ -84,7 +92,7 @@ def write_image(path: str | Path, picture: Picture) -> None:
         temporary.write_bytes(data.tobytes())
 
 
-def _bgr_to_rgb(array: np.ndarray) -> np.ndarray:
+def _swap_red_and_blue(array: np.ndarray) -> np.ndarray:
     if array.ndim == 2:
         return array[..., None]
     if array.shape[2] == 3:

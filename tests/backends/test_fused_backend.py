@@ -1,4 +1,4 @@
-"""The fused step as the engine uses it: bookkeeping with a stand-in for the kernels, pictures on a GPU."""
+"""The fused backend: bookkeeping with a stand-in for the kernels, real frames on a GPU."""
 
 from collections.abc import Iterator
 
@@ -67,11 +67,11 @@ def test_kernels_that_disagree_are_not_used(tiny_model: LiBrANet, monkeypatch: p
     doubtful = module.FusedBackend(tiny_model, lookahead=None, strength=0.0)  # the truth is the input; not input + 10
     clip = [torch.rand(1, 3, 16, 20) for _ in range(4)]
     with pytest.warns(UserWarning, match="disagree with the plain network at 20x16"):
-        images = [r.image for picture in clip for r in doubtful.push(picture)]
+        images = [r.image for original in clip for r in doubtful.push(original)]
     images += [r.image for r in doubtful.flush()]
     assert len(images) == 4
-    for picture, image in zip(clip, images, strict=True):
-        torch.testing.assert_close(image, picture)
+    for original, image in zip(clip, images, strict=True):
+        torch.testing.assert_close(image, original)
 
 
 def test_the_plain_step_stays_where_kernels_cannot_run(tiny_model: LiBrANet) -> None:
@@ -95,7 +95,7 @@ def test_both_paths_agree_on_a_gpu(live: bool, strength: float) -> None:
         network = network.half() if half else network.float()
         step = make_backend(network, strength=strength, live=live, eight_bit=half)
         assert isinstance(step, PlainBackend) != half
-        restored = [r for i, picture in enumerate(clip) for r in step.push(picture, cut=i == 4)] + step.flush()
+        restored = [r for i, original in enumerate(clip) for r in step.push(original, cut=i == 4)] + step.flush()
         images.append(torch.cat([r.image for r in restored]) * 255.0)
     difference = (images[0] - images[1]).abs()
     assert difference.max() <= 2.5  # two bytes, and the rounding of the change

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import libranet
-from clips import Clip, other_packets, read_all, same_pictures, write_clip
+from clips import Clip, other_packets, read_all, same_frames, write_clip
 from libranet.cli.main import main
-from libranet.images import Picture, read_image, write_image
+from libranet.images import Image, read_image, write_image
 from libranet.models import save_checkpoint
 
 
@@ -50,7 +50,8 @@ def test_json_for_machines(run, tmp_path):
     assert (code, err) == (0, "")
     assert report["exit_code"] == 0
     (result,) = report["results"]
-    assert (result["frames"], result["scene_cuts"], result["partial"]) == (30, 1, "")
+    assert (result["frames"], result["cuts"], result["partial"]) == (30, 1, "")
+    assert result["scene_cuts"] == 1  # its old name
     assert (result["libranet"], result["weights_name"]) == (libranet.__version__, "tiny")
     assert result["weights_version"] == "unversioned"
     assert set(result["stage_seconds"]) == {"decode", "network", "encode"}
@@ -60,11 +61,11 @@ def test_start_and_end_keep_sound_in_step(run, tmp_path):
     source = write_clip(tmp_path / "in.mkv", Clip(codec="ffv1", frames=50, audio=("flac",)))
     code, _, _ = run(source, "-o", tmp_path / "out.mkv", "--start", "0.5", "--end", "1.0", "--strength", "0")
     assert code == 0
-    times, pictures = read_all(tmp_path / "out.mkv")
+    times, frames = read_all(tmp_path / "out.mkv")
     before = [(t, p) for t, p in zip(*read_all(source), strict=True) if 0.5 <= t < 1.0]
     origin = before[0][0]
     assert times == [t - origin for t, _ in before]
-    assert same_pictures(pictures, [p for _, p in before])
+    assert same_frames(frames, [p for _, p in before])
     (sound,) = other_packets(tmp_path / "out.mkv").values()
     (all_sound,) = other_packets(source).values()
     expected = [(t - origin, data) for t, data in all_sound if origin <= t < 1.0]
@@ -117,15 +118,27 @@ def test_comparisons_of_turned_video_stand_upright(run, tmp_path, rotation):
         assert np.array_equal(half[:, middle + 2 :], clear[:, middle + 2 :])
 
 
-@pytest.mark.parametrize("view", ["haze", "veil"])
-def test_a_heat_map_is_another_picture(run, tmp_path, view):
+@pytest.mark.parametrize("view", ["haze", "removed"])
+def test_a_heat_map_is_another_image(run, tmp_path, view):
     source = write_clip(tmp_path / "in.mkv", Clip(codec="ffv1", frames=3, width=320, height=192))
     assert run(source, "-o", tmp_path / "haze.mkv", "--view", view)[0] == 0
     assert run(source, "-o", tmp_path / "out.mkv")[0] == 0
-    assert not same_pictures(read_all(tmp_path / "haze.mkv")[1], read_all(tmp_path / "out.mkv")[1])
+    assert not same_frames(read_all(tmp_path / "haze.mkv")[1], read_all(tmp_path / "out.mkv")[1])
 
 
-def test_preview_of_video_and_picture(run, tmp_path):
+def test_old_option_names_still_work_with_a_note(run, tmp_path):
+    source = write_clip(tmp_path / "in.mkv", Clip(codec="ffv1", frames=9, cut_at=4, width=96, height=64))
+    assert run(source, "-o", tmp_path / "new.mkv", "--view", "removed", "--no-shot-detection")[0] == 0
+    code, out, err = run(source, "-o", tmp_path / "old.mkv", "--view", "veil", "--no-scene-cuts", "--json")
+    assert code == 0
+    assert json.loads(out)["results"][0]["cuts"] == 0
+    assert len(err.splitlines()) == 2
+    assert "the option scene_cuts is now called shot_detection" in err
+    assert "the view veil is now called removed" in err
+    assert same_frames(read_all(tmp_path / "new.mkv")[1], read_all(tmp_path / "old.mkv")[1])
+
+
+def test_preview_of_video_and_image(run, tmp_path):
     source = write_clip(tmp_path / "in.mp4", Clip(frames=30, width=160, height=96))
     code, _, err = run(source, "-o", tmp_path / "sheet.png", "--preview", "3")
     assert code == 0
@@ -133,14 +146,14 @@ def test_preview_of_video_and_picture(run, tmp_path):
     sheet = read_image(tmp_path / "sheet.png").samples
     assert sheet.shape[1] == 2 * 640 + 12 + 24
     assert sheet.shape[0] > 3 * 384
-    write_image(tmp_path / "photo.png", Picture(noise()))
+    write_image(tmp_path / "photo.png", Image(noise()))
     assert run(tmp_path / "photo.png", "-o", tmp_path / "photo_sheet.png", "--preview", "1")[0] == 0
 
 
 @pytest.mark.parametrize(("channels", "dtype"), [(1, np.uint8), (3, np.uint8), (4, np.uint8), (3, np.uint16)])
-def test_pictures_of_every_kind(run, tmp_path, channels, dtype):
+def test_images_of_every_kind(run, tmp_path, channels, dtype):
     samples = noise(channels=channels, dtype=dtype)
-    write_image(tmp_path / "in.png", Picture(samples))
+    write_image(tmp_path / "in.png", Image(samples))
     assert run(tmp_path / "in.png", "-o", tmp_path / "same.png", "--strength", "0")[0] == 0
     assert np.array_equal(read_image(tmp_path / "same.png").samples, samples)
     assert run(tmp_path / "in.png", "-o", tmp_path / "out.png")[0] == 0
@@ -156,7 +169,7 @@ def test_a_folder_keeps_its_structure(run, tmp_path):
     (folder / "day two").mkdir(parents=True)
     write_clip(folder / "a.mp4", Clip(frames=2))
     write_clip(folder / "day two" / "b.mkv", Clip(frames=2))
-    write_image(folder / "day two" / "c.png", Picture(noise()))
+    write_image(folder / "day two" / "c.png", Image(noise()))
     (folder / "notes.txt").write_text("not a video")
     code, out, _ = run(folder, "-o", tmp_path / "clear", "--json")
     assert code == 0
@@ -177,9 +190,9 @@ def test_one_bad_file_among_many_is_named_and_the_rest_is_done(run, tmp_path):
     assert not (tmp_path / "clear" / "bad.mp4").exists()
 
 
-def test_a_sequence_of_pictures_to_pictures_and_to_video(run, tmp_path):
+def test_an_image_sequence_to_images_and_to_video(run, tmp_path):
     for index in range(6):
-        write_image(tmp_path / f"f_{index:03d}.png", Picture(noise(48, 64, seed=0) // 2 + index))
+        write_image(tmp_path / f"f_{index:03d}.png", Image(noise(48, 64, seed=0) // 2 + index))
     assert run(tmp_path / "f_%03d.png", "-o", tmp_path / "out" / "g_%02d.png", "--strength", "0")[0] == 0
     for index in range(6):
         same = read_image(tmp_path / "out" / f"g_{index + 1:02d}.png").samples
@@ -198,8 +211,8 @@ class Pipe:
 
 @pytest.mark.parametrize("pixel_format", ["yuv420p", "yuv422p10le", "yuv444p"])
 def test_y4m_between_two_programs(run, tmp_path, monkeypatch, pixel_format):
+    from libranet.video.mux import write_y4m_frame, y4m_header
     from libranet.video.reader import open_video
-    from libranet.video.y4m import write_y4m_frame, y4m_header
 
     source = write_clip(tmp_path / "in.mkv", Clip(codec="ffv1", pixel_format=pixel_format, frames=4))
     raw = io.BytesIO()
@@ -221,9 +234,9 @@ def test_live_mode_has_no_look_ahead_and_copies_sound(run, tmp_path):
     source = write_clip(tmp_path / "in.mkv", Clip(codec="ffv1", frames=8, audio=("flac",)))
     code, _, _ = run(source, "-o", tmp_path / "out.mkv", "--live", "--strength", "0")
     assert code == 0
-    times, pictures = read_all(tmp_path / "out.mkv")
+    times, frames = read_all(tmp_path / "out.mkv")
     assert times == read_all(source)[0]
-    assert same_pictures(pictures, read_all(source)[1])
+    assert same_frames(frames, read_all(source)[1])
     assert other_packets(tmp_path / "out.mkv") == other_packets(source)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import av
 import pytest
 
-from clips import Clip, picture, read_all, write_clip
+from clips import Clip, read_all, textured_frame, write_clip
 from libranet.cli.main import main
 from libranet.models import save_checkpoint
 
@@ -64,7 +64,7 @@ def test_a_missing_file(run, tmp_path):
     assert "there is no file" in one_line(err)
 
 
-def test_sound_without_pictures(run, tmp_path):
+def test_sound_without_video(run, tmp_path):
     with av.open(str(tmp_path / "in.mp4"), "w") as container:
         stream = container.add_stream("aac", rate=48000)
         stream.codec_context.layout = "mono"
@@ -160,7 +160,7 @@ def _raw_h264(width: int, start: int) -> bytes:
     context.framerate, context.time_base = Fraction(25), Fraction(1, 25)
     data = b""
     for index in range(10):
-        frame = picture("yuv420p", width, 48, index)
+        frame = textured_frame("yuv420p", width, 48, index)
         frame.pts = start + index
         data += b"".join(bytes(packet) for packet in context.encode(frame))
     return data + b"".join(bytes(packet) for packet in context.encode(None))
@@ -191,7 +191,7 @@ def read_all_times(path: Path) -> list:
         (["--codec", "ffv1"], "cannot hold ffv1"),
         (["--crf", "99"], "crf from 0 to 63"),
         (["--compare", "diagonal"], "split or side"),
-        (["--view", "x-ray"], "result, haze or veil"),
+        (["--view", "x-ray"], "result, haze or removed"),
         (["--preset", "warp"], "refuses"),
         (["--device", "abacus"], "unknown device"),
         (["--precision", "fp16"], "needs a GPU"),

@@ -80,13 +80,13 @@ def test_nothing_bleeds_over_a_cut(tiny_model):
     assert not all(np.array_equal(a, b) for a, b in zip(bleeding, apart, strict=True))
 
 
-def test_a_single_picture(tiny_model):
+def test_a_single_image(tiny_model):
     dehazer = Dehazer(tiny_model, device="cpu")
-    (picture,) = frames(1)
-    assert np.array_equal(dehazer.image(picture), run(Dehazer(tiny_model, device="cpu"), [picture])[0])
-    dehazer.push(picture)
+    (image,) = frames(1)
+    assert np.array_equal(dehazer.image(image), run(Dehazer(tiny_model, device="cpu"), [image])[0])
+    dehazer.push(image)
     with pytest.raises(InputError, match="flush it first"):
-        dehazer.image(picture)
+        dehazer.image(image)
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,13 @@ import time
 
 import pytest
 
-from clips import Clip, read_all, same_pictures, write_clip
+from clips import Clip, read_all, same_frames, write_clip
 from libranet.engine import DehazeOptions, dehaze_video
 from libranet.engine.pipeline import QUEUE_FRAMES, run_pipeline
 from libranet.errors import InputError
 from libranet.models import save_checkpoint
-from libranet.video.frames import SourceFrame
 from libranet.video.pixels import plane_views
-from libranet.video.reader import open_video
+from libranet.video.reader import SourceFrame, open_video
 
 
 class Worker:
@@ -70,7 +69,7 @@ def test_stages_overlap(frames):
     """Three stages of equal length take about as long as one, not as three."""
     begin = time.perf_counter()
     sink = Sink(0.02)
-    result = run_pipeline(slowly(frames, 0.02, []), Worker(0.02), sink, detect_cuts=False)
+    result = run_pipeline(slowly(frames, 0.02, []), Worker(0.02), sink, detect_shots=False)
     elapsed = time.perf_counter() - begin
     assert sink.times == [frame.pts for frame in frames]
     assert sink.finished
@@ -88,7 +87,7 @@ def test_a_slow_network_holds_the_decoder_back(frames):
             gaps.append(len(decoded) - worker.seen)
             return worker.push(frame)
 
-    run_pipeline(slowly(frames, 0.0, decoded), Watching(), Sink(), detect_cuts=False)
+    run_pipeline(slowly(frames, 0.0, decoded), Watching(), Sink(), detect_shots=False)
     assert max(gaps) <= QUEUE_FRAMES + 2
 
 
@@ -99,14 +98,14 @@ def test_a_failure_ends_all_stages(frames, stage):
     worker = Worker(fail_at=12 if stage == "network" else None)
     sink = Sink(fail_at=12 if stage == "disk" else None)
     with pytest.raises(InputError, match=f"the {stage} stumbled"):
-        run_pipeline(source, worker, sink, detect_cuts=False)
+        run_pipeline(source, worker, sink, detect_shots=False)
     assert threading.active_count() == before
     assert not sink.finished
 
 
 def test_late_frames_of_a_live_source_are_dropped_and_counted(frames):
     sink = Sink()
-    result = run_pipeline(slowly(frames, 0.002, []), Worker(0.02), sink, detect_cuts=False, drop_late=True)
+    result = run_pipeline(slowly(frames, 0.002, []), Worker(0.02), sink, detect_shots=False, drop_late=True)
     assert result.dropped > 5
     assert result.dropped + len(sink.times) == len(frames)
 
@@ -117,7 +116,7 @@ def test_nothing_bleeds_over_a_detected_cut(tmp_path, tiny_model, cut_at):
     clip = Clip(codec="ffv1", frames=9, cut_at=cut_at, width=96, height=64)
     source = write_clip(tmp_path / "in.mkv", clip)
     report = dehaze_video(source, tmp_path / "whole.mkv", model=tiny_model, device="cpu")
-    assert report.scene_cuts == 1
+    assert report.cuts == 1
     edge = cut_at / 25 - 0.01
     parts = (DehazeOptions(end=edge), DehazeOptions(start=edge))
     apart = []
@@ -126,10 +125,10 @@ def test_nothing_bleeds_over_a_detected_cut(tmp_path, tiny_model, cut_at):
         dehaze_video(source, output, model=tiny_model, options=options, device="cpu")
         apart += read_all(output)[1]
     whole = read_all(tmp_path / "whole.mkv")[1]
-    assert same_pictures(whole, apart)
-    blind = DehazeOptions(scene_cuts=False)
+    assert same_frames(whole, apart)
+    blind = DehazeOptions(shot_detection=False)
     dehaze_video(source, tmp_path / "blind.mkv", model=tiny_model, options=blind, device="cpu")
-    assert not same_pictures(read_all(tmp_path / "blind.mkv")[1], apart)
+    assert not same_frames(read_all(tmp_path / "blind.mkv")[1], apart)
 
 
 def test_ten_bits_stay_ten_bits(tmp_path, tiny_model):
@@ -163,4 +162,4 @@ def test_strength_zero_is_exact_in_half_precision_too(tmp_path, tiny_model):
             precision="bf16",
             overwrite=True,
         )
-        assert same_pictures(read_all(source)[1], read_all(tmp_path / "out.mkv")[1]) == equal
+        assert same_frames(read_all(source)[1], read_all(tmp_path / "out.mkv")[1]) == equal

@@ -5,7 +5,7 @@ from fractions import Fraction
 import av
 import pytest
 
-from clips import Clip, other_packets, picture, read_all, same_pictures, write_clip
+from clips import Clip, other_packets, read_all, same_frames, textured_frame, write_clip
 from libranet.engine import DehazeOptions, dehaze_video
 from libranet.video.reader import open_video
 
@@ -86,19 +86,19 @@ def test_strength_zero_returns_every_frame_time_and_tag(tmp_path, tiny_model, na
         assert after.tags == before.tags
         assert after.pixel_format == before.pixel_format
         assert (after.width, after.height, after.rate) == (before.width, before.height, before.rate)
-    (times_before, before_pictures), (times_after, after_pictures) = read_all(source), read_all(output)
+    (times_before, frames_before), (times_after, frames_after) = read_all(source), read_all(output)
     assert len(times_before) == clip.frames
     assert times_after == times_before
     if clip.codec != "prores_ks":  # has no lossless mode
-        assert same_pictures(before_pictures, after_pictures)
+        assert same_frames(frames_before, frames_after)
 
 
-def test_the_network_does_change_pictures(tmp_path, tiny_model):
-    """The matrix above proves something: the same network at strength 1 gives other pictures."""
+def test_the_network_does_change_frames(tmp_path, tiny_model):
+    """The matrix above proves something: the same network at strength 1 gives other frames."""
     clip, _ = MATRIX["h264.mp4"]
     source = write_clip(tmp_path / "in.mp4", clip)
     dehaze_video(source, tmp_path / "out.mp4", model=tiny_model, options=DehazeOptions(crf=0), device="cpu")
-    assert not same_pictures(read_all(source)[1], read_all(tmp_path / "out.mp4")[1])
+    assert not same_frames(read_all(source)[1], read_all(tmp_path / "out.mp4")[1])
 
 
 HDR = "G(13250,34500)B(7500,3000)R(34000,16000)WP(15635,16450)L(10000000,1)"
@@ -115,7 +115,7 @@ def test_hdr_mastering_data_survives(tmp_path, tiny_model, target):
         assert before.tags.mastering is not None
         assert before.tags.light_level == (1000, 400)
         assert after.tags == before.tags
-    assert same_pictures(read_all(source)[1], read_all(tmp_path / target)[1])
+    assert same_frames(read_all(source)[1], read_all(tmp_path / target)[1])
 
 
 STREAMS = {
@@ -190,7 +190,7 @@ def test_what_a_container_cannot_hold_is_named(tmp_path, tiny_model):
     assert ".mkv" in report.warnings[0]
 
 
-def test_a_cover_picture_is_copied(tmp_path, tiny_model):
+def test_cover_art_is_copied(tmp_path, tiny_model):
     plain = write_clip(tmp_path / "plain.mp4", Clip(options=Q0))
     source = tmp_path / "in.mp4"
     with av.open(str(plain)) as original, av.open(str(source), "w") as container:
@@ -198,7 +198,7 @@ def test_a_cover_picture_is_copied(tmp_path, tiny_model):
         cover = container.add_stream("png", rate=1)
         cover.width, cover.height, cover.pix_fmt = 32, 32, "rgb24"
         cover.disposition = av.stream.Disposition.attached_pic
-        frame = picture("gbrp", 32, 32, 0).reformat(format="rgb24")
+        frame = textured_frame("gbrp", 32, 32, 0).reformat(format="rgb24")
         frame.pts = 0
         packets = cover.encode(frame) + cover.encode(None)
         for packet in packets:

@@ -5,6 +5,7 @@ from libranet.engine.options import DehazeOptions
 from libranet.engine.stream import dehaze_stream
 from libranet.errors import InputError
 from libranet.video.camera import is_camera, open_camera
+from libranet.video.pixels import read_planes
 
 
 def test_what_a_camera_is_called():
@@ -15,13 +16,13 @@ def test_what_a_camera_is_called():
 
 
 def test_no_camera():
-    with pytest.raises(InputError, match="no picture comes from camera:97"):
+    with pytest.raises(InputError, match="no frame comes from camera:97"):
         open_camera("camera:97")
 
 
 @pytest.mark.parametrize(("height", "matrix"), [(96, 6), (720, 1)])
 def test_frames_keep_their_colours(tmp_path, height, matrix):
-    """OpenCV reads a file as it reads a camera: the same pictures come out as FFmpeg itself decodes."""
+    """OpenCV reads a file as it reads a camera: the same frames come out as FFmpeg itself decodes."""
     source = write_clip(
         tmp_path / "in.mp4", Clip(frames=3, width=160, height=height, colorspace=matrix, options=(("qp", "1"),))
     )
@@ -29,8 +30,6 @@ def test_frames_keep_their_colours(tmp_path, height, matrix):
     with open_camera(f"camera:{source}") as reader:
         assert reader.pixel_format == "yuv420p"
         assert reader.tags.colorspace == matrix
-        from libranet.video.pixels import read_planes
-
         frames = [read_planes(frame.image) for frame in reader.frames()]
     assert len(frames) == 3
     for frame, planes in zip(frames, direct, strict=True):

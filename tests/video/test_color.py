@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from clips import picture
+from clips import textured_frame
 from libranet.errors import InputError
 from libranet.video.color import LUMA_WEIGHTS, ColorConverter, ColorSpec, matrix_of_tag
 from libranet.video.pixels import layout_of, read_planes
@@ -71,7 +71,7 @@ def test_against_double_precision(matrix, full, bits):
 @pytest.mark.parametrize("full", [False, True])
 def test_against_ffmpeg(tag, matrix, full):
     """swscale to 16 bit RGB, without subsampling in between: equal within its own rounding."""
-    frame = picture("yuv444p", 48, 32, 0, full=full)
+    frame = textured_frame("yuv444p", 48, 32, 0, full=full)
     color_range = 2 if full else 1
     frame.color_range, frame.colorspace = color_range, tag
     swscale = {1: 1, 6: 5, 9: 9}[tag]
@@ -107,7 +107,7 @@ def test_no_change_is_no_change(name, siting):
 @pytest.mark.parametrize("name", ["yuv420p", "yuv444p10le", "gbrp", "gray"])
 def test_rgb_goes_into_an_array_that_was_used_before(name):
     convert = converter(name)
-    first, second = (read_planes(picture(name, 33, 21, index)) for index in (0, 5))
+    first, second = (read_planes(textured_frame(name, 33, 21, index)) for index in (0, 5))
     rgb = convert.to_rgb(first)
     assert convert.to_rgb(second, out=rgb) is rgb
     assert torch.equal(rgb, convert.to_rgb(second))

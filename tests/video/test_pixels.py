@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 import torch
 
-from clips import picture
+from clips import textured_frame
 from libranet.errors import InputError
 from libranet.video.pixels import layout_of, planar_name, plane_views, read_planes, to_planar, write_planes
 
@@ -32,7 +32,7 @@ def test_layouts(name, expected):
 def test_packed_formats_keep_their_samples(packed, planar):
     """There and back again through FFmpeg's converter gives the packed samples bit for bit."""
     assert planar_name(packed) == planar
-    original = picture(planar, 32, 16, 0, full=True)
+    original = textured_frame(planar, 32, 16, 0, full=True)
     original.color_range = 2
     there = original.reformat(format=packed, src_color_range=2, dst_color_range=2)
     there.color_range = 2
@@ -44,7 +44,7 @@ def test_packed_formats_keep_their_samples(packed, planar):
 
 @pytest.mark.parametrize("name", ["yuv420p", "yuv422p10le", "gbrp", "gray16le"])
 def test_planes_come_and_go_unchanged(name):
-    source, target = picture(name, 35, 17, 3), av.VideoFrame(35, 17, name)
+    source, target = textured_frame(name, 35, 17, 3), av.VideoFrame(35, 17, name)
     planes = read_planes(source)
     write_planes(target, planes)
     for a, b in zip(planes, read_planes(target), strict=True):
@@ -53,15 +53,15 @@ def test_planes_come_and_go_unchanged(name):
 
 @pytest.mark.parametrize("name", ["yuv420p", "yuv422p10le", "yuva420p"])
 def test_planes_go_into_arrays_that_were_used_before(name):
-    frame = picture(name, 35, 17, 3)
-    used = read_planes(picture(name, 35, 17, 0))
+    frame = textured_frame(name, 35, 17, 3)
+    used = read_planes(textured_frame(name, 35, 17, 0))
     assert read_planes(frame, out=used) is used
     for a, b in zip(used, read_planes(frame), strict=True):
         assert torch.equal(a, b)
 
 
 def test_alpha_is_left_alone():
-    frame = picture("yuva420p", 16, 16, 0)
+    frame = textured_frame("yuva420p", 16, 16, 0)
     alpha = plane_views(frame)[3].copy()
     write_planes(frame, [torch.zeros_like(plane) for plane in read_planes(frame)[:3]])
     assert np.array_equal(plane_views(frame)[3], alpha)

@@ -1,6 +1,62 @@
-"""What restores frames: one interface, one implementation per runtime, one function that chooses."""
+"""Backends restore frames: one interface, one module per runtime, and `make_backend` to choose."""
 
-from libranet.backends.choose import load_network, make_backend, why_not_fused_here
+import torch
+
 from libranet.backends.interface import MAX_STRENGTH, Backend, Restored
+from libranet.backends.plain import PlainBackend
+from libranet.device import Precision, pick_device, pick_dtype
+from libranet.errors import InputError
+from libranet.fused.support import why_not_fused
+from libranet.models import LiBrANet, load_model
 
 __all__ = ["MAX_STRENGTH", "Backend", "Restored", "load_network", "make_backend", "why_not_fused_here"]
+
+
+def load_network(
+    model: LiBrANet | str | None = None, *, device: str = "auto", precision: Precision = "auto"
+) -> LiBrANet:
+    """Load a network onto its device, ready for inference.
+
+    Args:
+        model: A checkpoint's path, or None for the weights of the package. A network is returned as it is.
+        device: As `libranet.device.pick_device` takes it.
+        precision: As `libranet.device.pick_dtype` takes it.
+    """
+    if isinstance(model, LiBrANet):
+        return model.eval()
+    where = pick_device(device)
+    return load_model(model, device=where, dtype=pick_dtype(precision, where))
+
+
+def make_backend(
+    network: LiBrANet,
+    *,
+    strength: float = 1.0,
+    live: bool = False,
+    want_transmission: bool = False,
+    eight_bit: bool = False,
+) -> Backend:
+    """Choose the fastest backend for this network and its device.
+
+    Args:
+        network: Its device and dtype take part in the choice.
+        strength: Factor on the correction, 0 to 1.5.
+        live: No look-ahead: return every frame at once.
+        want_transmission: Also return the transmission in the network's matrices.
+        eight_bit: The frames hold 8-bit values, which the fused kernels need.
+    """
+    if not 0.0 <= strength <= MAX_STRENGTH:
+        raise InputError(f"expected a strength from 0 to {MAX_STRENGTH}, got {strength}")
+    lookahead = 0 if live else None
+    if eight_bit and not want_transmission and why_not_fused_here(network) is None:
+        from libranet.backends.fused import FusedBackend  # needs Triton
+
+        return FusedBackend(network, lookahead=lookahead, strength=strength)
+    return PlainBackend(network, lookahead=lookahead, strength=strength, want_transmission=want_transmission)
+
+
+def why_not_fused_here(network: LiBrANet) -> str | None:
+    """Say in one sentence why this network needs the plain backend, or None where the fused one takes 8-bit frames."""
+    if network.dtype != torch.float16:
+        return f"the network is in {str(network.dtype).removeprefix('torch.')}, and the fused path computes in float16"
+    return why_not_fused(network.config, next(network.parameters()).device)

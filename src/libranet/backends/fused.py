@@ -1,7 +1,7 @@
-"""The fused GPU step as a backend: 8-bit frames through CUDA graphs, one at a time.
+"""The fused backend: 8-bit frames through CUDA graphs, one at a time.
 
-Kernels depend on the driver, the compiler and the card. So every new frame size begins with a comparison: a few frames
-through both paths. Where they differ by more than rounding, the plain path does the work and a warning says so.
+Kernels depend on the driver, the compiler and the GPU. So every new frame size begins with a comparison: a few frames
+go through both backends. Where they differ by more than rounding, the plain backend takes over, with a warning.
 """
 
 import warnings
@@ -18,7 +18,7 @@ from libranet.models import LiBrANet
 TRIAL_FRAMES = 6
 """Frames compared for a new size: more than a window, so that every buffer is used twice."""
 LARGEST_MEAN, LARGEST = 0.5, 6
-"""What both paths may differ by, in bytes: both compute in float16, each rounding its own way."""
+"""The largest accepted differences, in 8-bit steps: both compute in float16 and round differently."""
 
 
 def to_bytes(frame: Tensor) -> Tensor:  # [1, 3, H, W] in [0, 1] -> [H, W, 3] uint8
@@ -26,7 +26,7 @@ def to_bytes(frame: Tensor) -> Tensor:  # [1, 3, H, W] in [0, 1] -> [H, W, 3] ui
 
 
 def agrees(step: FusedStep, plain: PlainBackend, frame: Tensor) -> bool:
-    """Whether both paths restore a short stream alike. Both are left at the beginning of a stream."""
+    """Return whether both backends restore a short stream alike. Both start a new stream afterwards."""
     clip = [to_bytes(frame.roll(17 * index, dims=-1).flip(-2) if index % 2 else frame) for index in range(TRIAL_FRAMES)]
     fused = torch.cat([*(step.push(image[None]).clone() for image in clip), step.drain()])
     step.reset()
@@ -36,16 +36,16 @@ def agrees(step: FusedStep, plain: PlainBackend, frame: Tensor) -> bool:
 
 
 class FusedBackend:
-    """What `PlainBackend` does, by fused kernels.
+    """Restores frames with fused kernels; `PlainBackend` is its reference.
 
-    Frames are rounded to bytes on the way in; what comes back is the frame itself plus the change in whole bytes, so
-    that no change at all is the frame bit for bit.
+    Frames are rounded to 8 bits on input. The output is the frame plus the change in whole 8-bit steps, so that no
+    change returns the frame bit for bit.
     """
 
     def __init__(self, network: LiBrANet, *, lookahead: int | None, strength: float) -> None:
         self.network, self.lookahead, self.strength = network, lookahead, strength
         self.device = next(network.parameters()).device
-        self._step: FusedStep | None = None  # made for the size of the first frame
+        self._step: FusedStep | None = None  # built for the size of the first frame
         self._waiting: deque[tuple[Tensor, Tensor]] = deque()
         self._plain = PlainBackend(network, lookahead=lookahead, strength=strength, want_transmission=False)
         self._distrusted = False

@@ -1,4 +1,4 @@
-"""The interface that every backend has: frames in, restored frames out."""
+"""The interface of every backend: frames in, restored frames out."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -11,14 +11,14 @@ MAX_STRENGTH = 1.5
 
 @dataclass(frozen=True)
 class Restored:
-    """One frame as the network left it."""
+    """One restored frame."""
 
     image: Tensor  # [1, 3, H, W] in [0, 1]
-    transmission: Tensor | None  # [1, 1, h, w] in [0, 1], where it was asked for
+    transmission: Tensor | None  # [1, 1, h, w] in [0, 1], where it was requested
 
 
 class Backend(Protocol):
-    """Restores a stream of frames in order; a few frames late where the network looks ahead."""
+    """Restores a stream of frames in order, a few frames late where the network looks ahead."""
 
     device: torch.device
 
@@ -31,8 +31,8 @@ class Backend(Protocol):
         """Take a frame and return those that became ready.
 
         Args:
-            frame: The next frame. Its owner may overwrite it once it has come back restored.
-            cut: The frame begins a new shot: nothing of the last one is remembered.
+            frame: The next frame. The caller may overwrite it once it has been returned restored.
+            cut: The frame begins a new shot: the memory of the last one is reset.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""`libranet dehaze`: hazy video and pictures in, clear ones out."""
+"""`libranet dehaze`: hazy videos and images in, clear ones out."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from libranet.engine import DehazeOptions, DehazeReport
     from libranet.engine.options import Compare, View
     from libranet.models import LiBrANet
-    from libranet.video.codecs import CodecName
+    from libranet.video.encoder import CodecName
 
 EXIT_PARTIAL = 3
 EXIT_INTERRUPTED = 130
@@ -30,15 +30,15 @@ EXIT_INTERRUPTED = 130
 def dehaze(
     inputs: Annotated[
         list[str],
-        typer.Argument(help="Videos, pictures, frame_%04d.png, folders, rtsp://..., camera:0, or - for y4m."),
+        typer.Argument(help="Videos, images, frame_%04d.png, folders, rtsp://..., camera:0, or - for y4m."),
     ],
     *,
     output: Annotated[str, typer.Option("--output", "-o", help="A file, a folder for several inputs, or - for y4m.")],
     model: Annotated[Path | None, typer.Option(help="A checkpoint; without it, the weights of the package.")] = None,
-    strength: Annotated[float, typer.Option(help="0 changes nothing, 1 is the network's answer, up to 1.5.")] = 1.0,
-    compare: Annotated[str | None, typer.Option(help="split or side: before and after in one picture.")] = None,
+    strength: Annotated[float, typer.Option(help="0 changes nothing, 1 is the network's output, up to 1.5.")] = 1.0,
+    compare: Annotated[str | None, typer.Option(help="split or side: before and after in one frame.")] = None,
     view: Annotated[
-        str, typer.Option(help="result; or a heat map: haze (transmission), veil (haze taken away).")
+        str, typer.Option(help="result; or a heat map: haze (transmission), removed (the haze that was removed).")
     ] = "result",
     start: Annotated[float, typer.Option(help="Begin at this second.")] = 0.0,
     end: Annotated[float | None, typer.Option(help="Stop before this second.")] = None,
@@ -46,12 +46,13 @@ def dehaze(
         str | None, typer.Option(help="h264, hevc, av1, vp9, ffv1, prores, h264_nvenc or hevc_nvenc.")
     ] = None,
     crf: Annotated[int | None, typer.Option(help="Quality: smaller is better and larger; 0 is lossless.")] = None,
-    preset: Annotated[str | None, typer.Option(help="Speed of the encoder, in its own words.")] = None,
-    fps: Annotated[float, typer.Option(help="Frame rate of a picture sequence that becomes a video.")] = 25.0,
+    preset: Annotated[str | None, typer.Option(help="Speed of the encoder, as the encoder names it.")] = None,
+    fps: Annotated[float, typer.Option(help="Frame rate of an image sequence that becomes a video.")] = 25.0,
     preview: Annotated[int | None, typer.Option(help="Write a contact sheet of N before/after pairs and stop.")] = None,
     live: Annotated[bool, typer.Option("--live", help="No look-ahead: for cameras and network sources.")] = False,
     deinterlace: Annotated[bool, typer.Option("--deinterlace", help="Deinterlace first.")] = False,
-    scene_cuts: Annotated[bool, typer.Option(help="Forget the past at scene cuts.")] = True,
+    shot_detection: Annotated[bool, typer.Option(help="Detect cuts and reset the network's memory there.")] = True,
+    scene_cuts: Annotated[bool | None, typer.Option(help="Old name of --shot-detection.", hidden=True)] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")] = "auto",
     precision: Annotated[str, typer.Option(help="auto, fp32, fp16 or bf16.")] = "auto",
     resume: Annotated[bool, typer.Option("--resume", help="Continue a run that was stopped or killed.")] = False,
@@ -60,7 +61,7 @@ def dehaze(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
-    """Remove haze, fog and smog from videos and pictures. Sound, subtitles, timestamps, colour and depth stay.
+    """Remove haze, fog and smog from videos and images. Sound, subtitles, timestamps, colour and bit depth stay.
 
     Exit codes: 0 done; 2 an input, an option or the output cannot be used; 3 partial: the output is valid, but does
     not hold all of the input, or some of several inputs failed; 130 stopped by Ctrl-C, --resume continues.
@@ -71,7 +72,7 @@ def dehaze(
     from libranet.cli.dehaze_jobs import Job, plan_jobs
     from libranet.cli.dehaze_progress import ProgressBar
     from libranet.engine import DehazeOptions, load_network
-    from libranet.engine.preview import write_preview
+    from libranet.engine.image_files import write_preview
 
     options = DehazeOptions(
         strength=strength,
@@ -84,8 +85,9 @@ def dehaze(
         preset=preset,
         deinterlace=deinterlace,
         live=live,
-        scene_cuts=scene_cuts,
+        shot_detection=shot_detection,
         segment_frames=segment_frames,
+        scene_cuts=scene_cuts,
     )
     jobs = [Job("video", inputs[0], output)] if preview is not None else plan_jobs(inputs, output, live=live)
     network = load_network(str(model) if model else None, device=device, precision=cast("Precision", precision))
@@ -178,7 +180,9 @@ def _print_report(report: DehazeReport, console: Console, *, shown: bool) -> Non
     for warning in report.warnings:
         console.print(f"[yellow]note:[/] {escape(warning)}")
     if report.partial:
-        console.print(f"[bold yellow]partial:[/] {escape(report.partial)} (what could be decoded is written)")
+        console.print(
+            f"[bold yellow]partial:[/] {escape(report.partial)} (everything that could be decoded is written)"
+        )
     if shown:
         fps = report.as_json()["fps"]
         kept = f", {report.copied_streams} other streams copied" if report.copied_streams else ""

@@ -1,4 +1,4 @@
-"""Which file becomes which: the list of jobs behind `libranet dehaze INPUT... -o OUTPUT`."""
+"""The list of jobs behind `libranet dehaze INPUT... -o OUTPUT`: which file becomes which."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Literal
 from libranet.errors import InputError
 from libranet.images import is_image_name
 from libranet.video.camera import is_camera
-from libranet.video.codecs import is_video_name
+from libranet.video.encoder import is_video_name
 
 Kind = Literal["video", "image", "sequence", "stream"]
 
@@ -24,7 +24,11 @@ class Job:
 
 
 def plan_jobs(inputs: list[str], output: str, *, live: bool) -> list[Job]:
-    """Turn the command line's words into jobs. Folders keep their structure."""
+    """Turn inputs and output into jobs. Folders keep their structure.
+
+    Raises:
+        InputError: The inputs and the output do not fit together.
+    """
     if "-" in inputs or any("://" in name or is_camera(name) for name in inputs) or output == "-" or live:
         return [_stream_job(inputs, output)]
     folders = [name for name in inputs if Path(name).is_dir()]
@@ -41,14 +45,14 @@ def plan_jobs(inputs: list[str], output: str, *, live: bool) -> list[Job]:
         found = _media_below(path, Path(output))
         jobs.extend(_into_folder(file, Path(output) / file.relative_to(path)) for file in found)
     if not jobs:
-        raise InputError(f"no video or picture was found in {', '.join(inputs)}: give a file or another folder")
+        raise InputError(f"no video or image was found in {', '.join(inputs)}: give a file or another folder")
     _refuse_doubles(jobs)
     return jobs
 
 
 def _stream_job(inputs: list[str], output: str) -> Job:
     if len(inputs) != 1:
-        raise InputError(f"a stream stands alone, got {len(inputs)} inputs: give one input")
+        raise InputError(f"a stream must be the only input, got {len(inputs)} inputs: give one input")
     if inputs[0] == "-" and output != "-" and not is_video_name(output):
         raise InputError(f"cannot write video to {output}: give -o - or a name such as out.mkv")
     return Job("stream", inputs[0], output)

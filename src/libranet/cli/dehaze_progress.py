@@ -1,4 +1,4 @@
-"""The progress bar of `libranet dehaze`: frames per second, time left, and the stage that the others wait for."""
+"""The progress bar of `libranet dehaze`: frames per second, time left, and the slowest stage."""
 
 from types import TracebackType
 
@@ -9,7 +9,7 @@ from libranet.engine import Progress as Step
 
 
 class ProgressBar:
-    """One line on the terminal's error stream; nothing where there is no terminal."""
+    """One line on stderr; nothing where stderr is no terminal."""
 
     def __init__(self, console: Console, *, shown: bool) -> None:
         self._bar = Progress(
@@ -26,13 +26,13 @@ class ProgressBar:
         self._task: TaskID | None = None
 
     def begin(self, name: str) -> None:
-        """A new input."""
+        """Start the line of a new input."""
         if self._task is not None:
             self._bar.remove_task(self._task)
         self._task = self._bar.add_task(name, total=None, count="", speed="", bound="")
 
     def update(self, step: Step) -> None:
-        """Called by the engine after each frame."""
+        """Show the state of the run. The engine calls it after each frame."""
         if self._task is None:
             return
         total = max(step.total, step.frames) if step.total else None
@@ -42,7 +42,7 @@ class ProgressBar:
             total=total,
             count=f"{step.frames}/{total} frames" if total else f"{step.frames} frames",
             speed=f"{step.fps:.1f} fps" if step.fps else "",
-            bound="putting the file together" if step.phase == "joining" else f"bound by {step.bound_by}",
+            bound="writing the file" if step.phase == "joining" else f"bound by {step.bound_by}",
         )
 
     def __enter__(self) -> "ProgressBar":

@@ -1,12 +1,12 @@
-"""Model meets video: the only product path. Command line, web page, Python API and workers call it."""
+"""Model meets video: the only product path. The command line, the Python API and evaluation call it."""
 
 from typing import TYPE_CHECKING, Any
 
 from libranet.backends import load_network
 from libranet.engine.dehazer import Dehazer
-from libranet.engine.options import DehazeOptions, DehazeReport, OutputError, Progress
 
 if TYPE_CHECKING:
+    from libranet.engine.options import DehazeOptions, DehazeReport, OutputError, Progress
     from libranet.engine.video import dehaze_video
 
 __all__ = [
@@ -21,9 +21,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Files need PyAV; frames do not, and machines without it can use `Dehazer`."""
-    if name == "dehaze_video":
-        from libranet.engine.video import dehaze_video
+    """Import the rest when it is first used: it needs PyAV. `Dehazer` works on machines without PyAV."""
+    if name not in __all__:
+        raise AttributeError(f"module 'libranet.engine' has no attribute {name!r}")
+    from libranet.engine import options, video
 
-        return dehaze_video
-    raise AttributeError(f"module 'libranet.engine' has no attribute {name!r}")
+    return video.dehaze_video if name == "dehaze_video" else getattr(options, name)

@@ -1,4 +1,4 @@
-"""`Dehazer`: frames in, frames out, for programs that have their own pictures."""
+"""`Dehazer`: frames in, frames out, for programs that decode and show frames themselves."""
 
 from collections import deque
 from pathlib import Path
@@ -13,7 +13,7 @@ from libranet.device import Precision
 from libranet.errors import InputError
 from libranet.models import LiBrANet
 
-Picture = TypeVar("Picture", np.ndarray, Tensor)
+Frame = TypeVar("Frame", np.ndarray, Tensor)
 
 _PEAKS = {torch.uint8: 255, torch.uint16: 65535}
 
@@ -40,29 +40,43 @@ class Dehazer:
         device: str = "auto",
         precision: Precision = "auto",
     ) -> None:
-        """`model` is a network, a checkpoint's path, or None for the weights of the package. `live` gives every frame
-        back at once; without it, a frame waits for the two after it.
+        """Load the network.
+
+        Args:
+            model: A network, a checkpoint's path, or None for the weights of the package.
+            strength: 0 changes nothing, 1 is the network's output, up to 1.5.
+            live: Return every frame at once. Without it, a frame waits for the next two.
+            device: As `libranet.device.pick_device` takes it.
+            precision: As `libranet.device.pick_dtype` takes it.
         """
         network = model if isinstance(model, LiBrANet) else None if model is None else str(model)
         self.network = load_network(network, device=device, precision=precision)
         self._backend = make_backend(self.network, strength=strength, live=live)
         self._waiting: deque[tuple[np.ndarray | Tensor, Tensor]] = deque()
 
-    def push(self, frame: Picture, *, cut: bool = False) -> list[Picture]:
-        """Take one frame and return those that are ready. `cut` marks the first frame of a new shot."""
+    def push(self, frame: Frame, *, cut: bool = False) -> list[Frame]:
+        """Take one frame and return those that are ready. `cut` marks the first frame of a new shot.
+
+        Raises:
+            InputError: The frame's shape, dtype or range is wrong.
+        """
         rgb = _to_rgb(frame).to(self._backend.device)
         self._waiting.append((frame, rgb))
         return self._return([restored.image for restored in self._backend.push(rgb, cut=cut)])
 
     def flush(self) -> list:
-        """The frames still waiting; the next frame begins a new video."""
+        """Return the frames still waiting. The next frame begins a new video."""
         return self._return([restored.image for restored in self._backend.flush()])
 
-    def image(self, picture: Picture) -> Picture:
-        """Dehaze a single picture that belongs to no video."""
+    def image(self, image: Frame) -> Frame:
+        """Dehaze a single image that belongs to no video.
+
+        Raises:
+            InputError: Frames of a video are waiting.
+        """
         if self._waiting:
-            raise InputError("a video is under way in this Dehazer: flush it first, or use another one for pictures")
-        ready = self.push(picture)
+            raise InputError("a video is under way in this Dehazer: flush it first, or use another one for images")
+        ready = self.push(image)
         return (ready or self.flush())[0]
 
     def _return(self, images: list[Tensor]) -> list:
@@ -95,7 +109,7 @@ def _as_chw(frame: np.ndarray | Tensor) -> Tensor:  # [1, 3, H, W]
 
 
 def _add_change(original: np.ndarray | Tensor, change: Tensor) -> np.ndarray | Tensor:
-    """The original plus what the network changed, so that no change at all is the original bit for bit."""
+    """Add the network's change to the original, so that no change returns the original bit for bit."""
     chw = _as_chw(original)
     change = change.to(chw.device)
     if peak := _PEAKS.get(chw.dtype):

@@ -1,4 +1,4 @@
-"""Single pictures and numbered sequences of them, through the same step as video."""
+"""Single images, numbered sequences of them, and previews of images and videos."""
 
 import glob
 import re
@@ -6,23 +6,30 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
+import av
 import cv2
 import numpy as np
 import torch
 from torch import Tensor
 
 from libranet.backends import Restored, make_backend
-from libranet.engine.frames import shown_transmission
-from libranet.engine.options import DehazeOptions, DehazeReport, Progress
-from libranet.engine.sinks import writing
-from libranet.engine.video import check_output
+from libranet.engine.options import DehazeOptions, DehazeReport, Progress, check_output, translate_io_errors
+from libranet.engine.restorer import shown_transmission
+from libranet.engine.video import make_restorer
 from libranet.errors import InputError
-from libranet.images import Picture, read_image, write_image
+from libranet.images import Image, is_image_name, read_image, write_image
 from libranet.models import LiBrANet
-from libranet.video.draw import haze_picture, split_picture
-from libranet.video.scenes import SceneCutDetector
+from libranet.video.color import ColorConverter
+from libranet.video.pixels import layout_of, read_planes
+from libranet.video.reader import open_video
+from libranet.video.shots import ShotDetector
+from libranet.video.visualize import contact_sheet, haze_heat_map, split_view
+
+Pair = tuple[np.ndarray, np.ndarray, str]
+"""Before and after, uint8 [H, W, 3], and a caption."""
 
 
 def dehaze_image(
@@ -33,7 +40,7 @@ def dehaze_image(
     options: DehazeOptions | None = None,
     overwrite: bool = False,
 ) -> DehazeReport:
-    """Dehaze one picture file."""
+    """Dehaze one image file. The arguments are those of `dehaze_sequence`."""
     return dehaze_sequence([Path(source)], [Path(output)], network, options=options, overwrite=overwrite)
 
 
@@ -46,17 +53,26 @@ def dehaze_sequence(
     overwrite: bool = False,
     progress: Callable[[Progress], None] | None = None,
 ) -> DehazeReport:
-    """Dehaze picture files that follow each other in time, each into a file of its own."""
+    """Dehaze image files that follow each other in time, each into a file of its own.
+
+    Args:
+        sources: The images in order.
+        outputs: One file for each of them.
+        network: The network, on its device.
+        options: How to restore.
+        overwrite: Replace existing outputs.
+        progress: Called after each image.
+    """
     options = options or DehazeOptions()
     for source, output in zip(sources, outputs, strict=True):
         check_output(source, output, overwrite=overwrite)
     begin = time.perf_counter()
     height = width = cuts = 0
-    pictures = restore_pictures((read_image(path) for path in sources), network, options)
-    for index, (output, (picture, cut)) in enumerate(zip(outputs, pictures, strict=True)):
-        with writing(output):
-            write_image(output, picture)
-        height, width = picture.samples.shape[:2]
+    restored = restore_images((read_image(path) for path in sources), network, options)
+    for index, (output, (image, cut)) in enumerate(zip(outputs, restored, strict=True)):
+        with translate_io_errors(output):
+            write_image(output, image)
+        height, width = image.samples.shape[:2]
         cuts += cut
         if progress is not None:
             fps = (index + 1) / max(1e-9, time.perf_counter() - begin)
@@ -69,62 +85,43 @@ def dehaze_sequence(
         width=width,
         height=height,
         codec=outputs[0].suffix.lstrip("."),
-        pixel_format="picture",
+        pixel_format="image",
         seconds=time.perf_counter() - begin,
-        scene_cuts=cuts,
+        cuts=cuts,
         weights=network.weights,
     )
 
 
-def restore_pictures(
-    pictures: Iterable[Picture], network: LiBrANet, options: DehazeOptions
-) -> Iterator[tuple[Picture, bool]]:
-    """Restored pictures in order, and whether a new shot began with each."""
+def restore_images(images: Iterable[Image], network: LiBrANet, options: DehazeOptions) -> Iterator[tuple[Image, bool]]:
+    """Restore images in order. Yield each one, and whether a new shot begins with it."""
     backend = make_backend(
         network, strength=options.strength, live=options.live, want_transmission=options.view == "haze"
     )
-    waiting: deque[tuple[Picture, Tensor, bool]] = deque()
-    detector = SceneCutDetector()
+    waiting: deque[tuple[Image, Tensor, bool]] = deque()
+    detector = ShotDetector()
 
-    def finish(results: list[Restored]) -> Iterator[tuple[Picture, bool]]:
+    def finish(results: list[Restored]) -> Iterator[tuple[Image, bool]]:
         for restored in results:
-            picture, rgb, cut = waiting.popleft()
-            yield _finish(picture, rgb, restored, options), cut
+            image, rgb, cut = waiting.popleft()
+            yield _finish(image, rgb, restored, options), cut
 
-    for picture in pictures:
-        if waiting and waiting[-1][0].samples.shape[:2] != picture.samples.shape[:2]:
+    for image in images:
+        if waiting and waiting[-1][0].samples.shape[:2] != image.samples.shape[:2]:
             yield from finish(backend.flush())
-        rgb = torch.from_numpy(picture.rgb.astype(np.float32) / picture.peak).permute(2, 0, 1)[None].to(backend.device)
-        gray = cv2.cvtColor(np.ascontiguousarray(picture.rgb), cv2.COLOR_RGB2GRAY)
-        cut = options.scene_cuts and detector.is_cut(gray, picture.peak)
-        waiting.append((picture, rgb, cut))
+        rgb = torch.from_numpy(image.rgb.astype(np.float32) / image.peak).permute(2, 0, 1)[None].to(backend.device)
+        gray = cv2.cvtColor(np.ascontiguousarray(image.rgb), cv2.COLOR_RGB2GRAY)
+        cut = options.shot_detection and detector.is_cut(gray, image.peak)
+        waiting.append((image, rgb, cut))
         yield from finish(backend.push(rgb, cut=cut))
     yield from finish(backend.flush())
 
 
-def _finish(picture: Picture, rgb: Tensor, restored: Restored, options: DehazeOptions) -> Picture:
-    shown = restored.image
-    if options.view != "result":
-        shown = haze_picture(shown_transmission(options.view, rgb, restored), (rgb.shape[-2], rgb.shape[-1]))
-    if options.compare == "split":
-        shown = split_picture(rgb, shown)
-    colourful = options.view != "result" or options.compare == "split"
-    before = picture.samples
-    if before.shape[2] == 1 and colourful:
-        before = picture.rgb
-    change = (shown - rgb)[0].permute(1, 2, 0).cpu().numpy()  # [H, W, 3]
-    if before.shape[2] == 1:
-        change = change.mean(axis=2, keepdims=True)
-    after = before.copy()
-    colours = min(3, before.shape[2])
-    after[..., :colours] = np.clip(np.rint(before[..., :colours] + change * picture.peak), 0, picture.peak)
-    if options.compare == "side":
-        after = np.concatenate([before, after], axis=1)
-    return replace(picture, samples=after)
-
-
 def expand_pattern(pattern: str) -> list[Path]:
-    """The files of a numbered sequence such as frame_%04d.png, in order."""
+    """Return the files of a numbered sequence such as frame_%04d.png, in order.
+
+    Raises:
+        InputError: The pattern has no number, or no file matches.
+    """
     match = re.search(r"%(0?)(\d*)d", pattern)
     if match is None:
         raise InputError(f"expected a pattern such as frame_%04d.png, got {pattern!r}")
@@ -135,3 +132,105 @@ def expand_pattern(pattern: str) -> list[Path]:
     if not found:
         raise InputError(f"no file matches {pattern}: check the folder and the number of digits")
     return [path for _, path in sorted(found)]
+
+
+def write_preview(
+    source: str | Path,
+    output: str | Path,
+    network: LiBrANet,
+    *,
+    count: int = 4,
+    options: DehazeOptions | None = None,
+    overwrite: bool = False,
+) -> Path:
+    """Write a contact sheet of before and after, to try a setting before a long run.
+
+    Args:
+        source: A video or an image.
+        output: The image file to write.
+        network: The network, on its device.
+        count: Moments of the video, evenly spread.
+        options: How to restore.
+        overwrite: Replace an existing output.
+    """
+    if count < 1:
+        raise InputError(f"expected a preview of at least 1 pair, got {count}")
+    options = replace(options or DehazeOptions(), compare=None)
+    output = Path(output)
+    check_output(source, output, overwrite=overwrite)
+    if not is_image_name(output):
+        raise InputError(f"a preview is an image: give -o a name that ends in .png or .jpg, not {output.name}")
+    is_image = is_image_name(source)
+    pairs = _image_pair(source, network, options) if is_image else _video_pairs(source, network, options, count)
+    views = {"haze": "estimated haze", "removed": "removed haze"}
+    shown = views.get(options.view, f"strength {options.strength:g}")
+    title = f"{Path(source).name}   {pairs[0][0].shape[1]}x{pairs[0][0].shape[0]}   {shown}"
+    with translate_io_errors(output):
+        write_image(output, Image(contact_sheet(pairs, title=title)))
+    return output
+
+
+def _finish(image: Image, rgb: Tensor, restored: Restored, options: DehazeOptions) -> Image:
+    shown = restored.image
+    if options.view != "result":
+        shown = haze_heat_map(shown_transmission(options.view, rgb, restored), (rgb.shape[-2], rgb.shape[-1]))
+    if options.compare == "split":
+        shown = split_view(rgb, shown)
+    colourful = options.view != "result" or options.compare == "split"
+    before = image.samples
+    if before.shape[2] == 1 and colourful:
+        before = image.rgb
+    change = (shown - rgb)[0].permute(1, 2, 0).cpu().numpy()  # [H, W, 3]
+    if before.shape[2] == 1:
+        change = change.mean(axis=2, keepdims=True)
+    after = before.copy()
+    colours = min(3, before.shape[2])
+    after[..., :colours] = np.clip(np.rint(before[..., :colours] + change * image.peak), 0, image.peak)
+    if options.compare == "side":
+        after = np.concatenate([before, after], axis=1)
+    return replace(image, samples=after)
+
+
+def _video_pairs(source: str | Path, network: LiBrANet, options: DehazeOptions, count: int) -> list[Pair]:
+    pairs = []
+    for moment in _moments(source, options, count):
+        with open_video(source, deinterlace=options.deinterlace) as reader:
+            window = list(islice(reader.frames(start=moment), network.config.window))
+            if not window:
+                continue
+            layout = layout_of(reader.pixel_format)
+            converter = ColorConverter(layout, reader.tags.color_spec(reader.pixel_format, reader.height))
+            before = [_to_uint8(converter, frame.image) for frame in window]
+            restorer = make_restorer(reader, network, replace(options, live=False))
+            done = [finished for frame in window for finished in restorer.push(frame)] + restorer.flush()
+            after = [restorer.pack(finished) for finished in done]
+            centre = len(window) // 2
+            time = window[centre].time(reader.time_base)
+            shown = (before[centre], _to_uint8(converter, after[centre].image))
+            first, second = (np.ascontiguousarray(np.rot90(image, reader.tags.quarter_turns)) for image in shown)
+            pairs.append((first, second, f"{time:.2f} s"))
+    if not pairs:
+        raise InputError(f"{source} has no frame between --start and --end: choose another part")
+    return pairs
+
+
+def _moments(source: str | Path, options: DehazeOptions, count: int) -> list[float]:
+    with open_video(source, deinterlace=options.deinterlace) as reader:
+        length = reader.duration if options.end is None else min(options.end, reader.duration or options.end)
+    if length is None:
+        return [options.start]
+    span = max(0.0, length - options.start)
+    return [options.start + span * (index + 0.5) / count for index in range(count)]
+
+
+def _image_pair(source: str | Path, network: LiBrANet, options: DehazeOptions) -> list[Pair]:
+    image = read_image(source)
+    restored, _ = next(restore_images([image], network, options))
+    scale = 255.0 / image.peak
+    before, after = ((i.rgb * scale).round().astype(np.uint8) for i in (image, restored))
+    return [(before, after, Path(source).name)]
+
+
+def _to_uint8(converter: ColorConverter, frame: av.VideoFrame) -> np.ndarray:  # [H, W, 3]
+    rgb = converter.to_rgb(read_planes(frame))
+    return (rgb[0].permute(1, 2, 0) * 255).round().byte().numpy()

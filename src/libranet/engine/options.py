@@ -1,32 +1,45 @@
-"""What a user may ask of a run, and what the run answers."""
+"""Options of a run, its progress and its report, and the errors of its output."""
 
-from dataclasses import asdict, dataclass, field
+import errno
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import InitVar, asdict, dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
-from libranet.backends.interface import MAX_STRENGTH
+import av
+
+import libranet
+from libranet.backends import MAX_STRENGTH
 from libranet.errors import InputError, LibraNetError
 from libranet.models import WeightsInfo
-from libranet.video.codecs import CodecName
+from libranet.video.encoder import CodecName
 
 Compare = Literal["split", "side"]
-View = Literal["result", "haze", "veil"]
+View = Literal["result", "haze", "removed"]
+
+logger = logging.getLogger(__name__)
+
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class OutputError(LibraNetError):
-    """The output cannot be written: a full disk, a folder that may not be written to."""
+    """The output cannot be written: a full disk, a folder without write permission."""
 
 
 @dataclass(frozen=True)
 class DehazeOptions:
-    """Everything that shapes the pictures and the file."""
+    """Everything that shapes the frames and the file."""
 
     strength: float = 1.0
-    """0 returns the input bit for bit, 1 is the network's answer, up to 1.5 overdoes it."""
+    """0 returns the input bit for bit, 1 is the network's output, up to 1.5 exaggerates it."""
     compare: Compare | None = None
     """`split` shows the input left and the result right of a line, `side` shows both whole, next to each other."""
     view: View = "result"
-    """Instead of the result, a heat map: `haze` of the transmission that the network's matrices stand for, `veil` of
-    the haze that was taken away, told from input and result."""
+    """Instead of the result, a heat map: `haze` of the transmission in the network's matrices, `removed` of the haze
+    that was removed, estimated from input and result."""
     start: float = 0.0
     """Seconds to begin at."""
     end: float | None = None
@@ -36,16 +49,24 @@ class DehazeOptions:
     crf: int | None = None
     """Quality of lossy codecs; 0 is lossless."""
     preset: str | None = None
-    """Speed of the encoder, in its own words."""
+    """Speed of the encoder, as the encoder names it."""
     deinterlace: bool = False
     live: bool = False
-    """No look-ahead: every frame leaves as soon as it came."""
-    scene_cuts: bool = True
-    """Forget the past at scene cuts."""
+    """No look-ahead: every frame is returned at once."""
+    shot_detection: bool = True
+    """Detect cuts, and reset the network's memory at each of them."""
     segment_frames: int = 120
-    """Frames per segment: what a killed run loses at most, and the longest distance of key frames."""
+    """Frames per segment: the most that a killed run loses, and the longest distance of key frames."""
+    scene_cuts: InitVar[bool | None] = None
+    """Old name of `shot_detection`; goes with the next version."""
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, scene_cuts: bool | None) -> None:
+        if scene_cuts is not None:
+            logger.warning("the option scene_cuts is now called shot_detection")
+            object.__setattr__(self, "shot_detection", scene_cuts)
+        if self.view == "veil":  # type: ignore[comparison-overlap]
+            logger.warning("the view veil is now called removed")
+            object.__setattr__(self, "view", "removed")
         if not 0.0 <= self.strength <= MAX_STRENGTH:
             raise InputError(f"expected a strength from 0 to {MAX_STRENGTH}, got {self.strength}")
         if self.start < 0:
@@ -56,28 +77,28 @@ class DehazeOptions:
             raise InputError(f"expected segments of at least 2 frames, got {self.segment_frames}")
         if self.compare not in (None, "split", "side"):
             raise InputError(f"unknown comparison {self.compare!r}: use split or side")
-        if self.view not in ("result", "haze", "veil"):
-            raise InputError(f"unknown view {self.view!r}: use result, haze or veil")
+        if self.view not in ("result", "haze", "removed"):
+            raise InputError(f"unknown view {self.view!r}: use result, haze or removed")
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run stands."""
+    """The state of a run."""
 
     frames: int
     """Frames written so far, those of an earlier run included."""
     total: int | None
-    """Frames in all, where the file says."""
+    """Number of frames, or None where the file does not say."""
     fps: float
     """Frames per second of this run."""
     bound_by: str
-    """The stage that the others wait for: decode, network or encode."""
+    """The slowest stage: decode, network or encode."""
     phase: Literal["frames", "joining"] = "frames"
 
 
 @dataclass(frozen=True)
 class DehazeReport:
-    """What a run did."""
+    """The result of a run."""
 
     source: str
     output: str
@@ -91,7 +112,8 @@ class DehazeReport:
     seconds: float
     stage_seconds: dict[str, float] = field(default_factory=dict)
     """Busy time of each stage."""
-    scene_cuts: int = 0
+    cuts: int = 0
+    """Cuts found by shot detection."""
     copied_streams: int = 0
     partial: str = ""
     """Why the output does not hold the whole input, or nothing."""
@@ -100,15 +122,47 @@ class DehazeReport:
     """Name and version of the network's weights."""
 
     def as_json(self) -> dict[str, Any]:
-        """For machines."""
-        import libranet
-
+        """Return the report for JSON, with the frames per second of this run and the versions."""
+        fps = (self.frames - self.resumed_frames) / self.seconds if self.seconds else 0.0
         values = asdict(self)
         del values["weights"]
-        fps = (self.frames - self.resumed_frames) / self.seconds if self.seconds else 0.0
         return {
             **values,
+            "scene_cuts": self.cuts,  # the name of `cuts` in version 0.1
             "fps": round(fps, 3),
             "libranet": libranet.__version__,
             **self.weights.as_json(),
         }
+
+
+def check_output(source: str | Path, output: Path, *, overwrite: bool) -> None:
+    """Refuse an output that would destroy something, or cannot work, before any work is done.
+
+    Raises:
+        InputError: The output is the input, a folder, exists, or its folder does not.
+        OutputError: The folder may not be written to.
+    """
+    if output.exists() and Path(source).exists() and output.samefile(source):
+        raise InputError(f"the output {output} is the input itself: choose another name")
+    if output.is_dir():
+        raise InputError(f"the output {output} is a folder: give a file name")
+    if output.exists() and not overwrite:
+        raise InputError(f"{output} exists: add --overwrite to replace it, or choose another name")
+    if not output.parent.is_dir():
+        raise InputError(f"there is no folder {output.parent}: create it, or choose another place for the output")
+    if not os.access(output.parent, os.W_OK):
+        raise OutputError(f"the folder {output.parent} may not be written to: choose another place for the output")
+
+
+@contextmanager
+def translate_io_errors(path: Path | str, hint: str = "") -> Iterator[None]:
+    """Turn errors of the operating system while writing `path` into an `OutputError` of one sentence."""
+    try:
+        yield
+    except (OSError, av.FFmpegError) as error:
+        code = getattr(error, "errno", None)
+        if code in _DISK_FULL:
+            raise OutputError(f"the disk is full while writing {path}: free some space{hint}") from None
+        if code == errno.EPIPE:
+            raise OutputError(f"the program that reads {path} has gone: nothing more can be written") from None
+        raise OutputError(f"cannot write {path} ({error}): choose another place{hint}") from None

@@ -1,4 +1,4 @@
-"""Three stages that work at the same time: decoding, the network, encoding. Bounded queues hold them together."""
+"""Three concurrent stages: decoding, the network, encoding. Bounded queues connect them."""
 
 import itertools
 import queue
@@ -9,18 +9,16 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from libranet.engine.allocator import keep_large_arrays, return_free_memory
-from libranet.engine.frames import FrameRestorer
-from libranet.video.frames import SizeChangeError, SourceFrame
+from libranet.engine.restorer import FrameRestorer
 from libranet.video.pixels import plane_views
-from libranet.video.scenes import SceneCutDetector
+from libranet.video.reader import SizeChangeError, SourceFrame
+from libranet.video.shots import ShotDetector
 
 QUEUE_FRAMES = 4
 """Frames that may wait between two stages. Together with the look-ahead, this bounds the memory of a run."""
-
-
 RETURN_EVERY = 30
-"""Frames between two times that free memory is given back: the heap settles at a size that is partly chance, and this
-lets it settle anew. Getting the pages again takes 0.1 s at 1080p.
+"""Frames between two calls of `return_free_memory`. The heap settles at a size that is partly chance; this lets it
+settle again. Getting the pages back takes 0.1 s at 1080p.
 """
 
 
@@ -32,7 +30,7 @@ class FrameSink(Protocol):
         ...
 
     def finish(self) -> None:
-        """There are no more frames."""
+        """Finish: there are no more frames."""
         ...
 
 
@@ -47,23 +45,28 @@ class Clock:
         """The stage that the others wait for."""
         return max(self.seconds, key=lambda stage: self.seconds[stage])
 
+    def rounded(self) -> dict[str, float]:
+        """Return the seconds to three decimals, for reports."""
+        return {stage: round(seconds, 3) for stage, seconds in self.seconds.items()}
+
 
 @dataclass
 class PipelineResult:
-    """What passed through."""
+    """Counts and times of a run so far."""
 
     frames: int = 0
     """Frames that reached the sink."""
     cuts: int = 0
+    """Cuts found by shot detection."""
     dropped: int = 0
-    """Frames of a live source that the network had no time for."""
+    """Frames of a live source that came too fast for the network."""
     clock: Clock = field(default_factory=Clock)
     size_change: str = ""
     """Why reading ended early, or nothing."""
 
 
 class _End:
-    """The last thing in a queue: a reason to stop."""
+    """The last item in a queue, with the error that ended the stage, if any."""
 
     def __init__(self, error: BaseException | None = None) -> None:
         self.error = error
@@ -74,7 +77,7 @@ class Stopped(Exception):  # noqa: N818
 
 
 class _Channel:
-    """A bounded queue that gives up when the run is stopped."""
+    """A bounded queue that raises `Stopped` when the run is stopped."""
 
     def __init__(self, stop: threading.Event) -> None:
         self._queue: queue.Queue[Any] = queue.Queue(QUEUE_FRAMES)
@@ -110,15 +113,23 @@ def run_pipeline(
     *,
     skip: int = 0,
     warm_up: int = 0,
-    detect_cuts: bool = True,
+    detect_shots: bool = True,
     drop_late: bool = False,
     on_frame: Callable[[PipelineResult], None] | None = None,
 ) -> PipelineResult:
-    """Carry frames through the stages until they end, or one of the stages fails.
+    """Run all stages until the frames end, or one of the stages fails.
 
-    `skip` frames are decoded and forgotten; the next `warm_up` frames are restored, for the memory of the network, but
-    not written. `drop_late` drops frames that come faster than the network takes them.
     The caller's thread runs the network; Ctrl-C there ends all stages.
+
+    Args:
+        frames: Decoded frames.
+        restorer: The network stage.
+        sink: The encoding stage.
+        skip: Frames to decode and ignore.
+        warm_up: Frames after those to restore, for the memory of the network, but not to write.
+        detect_shots: Find cuts and reset the network's memory there.
+        drop_late: Drop frames that come faster than the network takes them.
+        on_frame: Called on the encoder's thread after each frame.
     """
     keep_large_arrays()
     stop = threading.Event()
@@ -127,7 +138,7 @@ def run_pipeline(
     decoder = threading.Thread(
         target=_decode,
         args=(frames, decoded, result),
-        kwargs={"skip": skip, "detect_cuts": detect_cuts, "drop_late": drop_late},
+        kwargs={"skip": skip, "detect_shots": detect_shots, "drop_late": drop_late},
         name="decode",
         daemon=True,
     )
@@ -161,16 +172,16 @@ def _decode(
     result: PipelineResult,
     *,
     skip: int,
-    detect_cuts: bool,
+    detect_shots: bool,
     drop_late: bool,
 ) -> None:
-    detector = SceneCutDetector()
+    detector = ShotDetector()
     end: _End = _End()
     try:
         begin = time.perf_counter()
         for index, frame in enumerate(frames):
             if index >= skip:
-                cut = detect_cuts and _is_cut(detector, frame)
+                cut = detect_shots and _is_cut(detector, frame)
                 result.clock.seconds["decode"] += time.perf_counter() - begin
                 if drop_late and out.full:
                     result.dropped += 1
@@ -187,7 +198,7 @@ def _decode(
         return
 
 
-def _is_cut(detector: SceneCutDetector, frame: SourceFrame) -> bool:
+def _is_cut(detector: ShotDetector, frame: SourceFrame) -> bool:
     name = frame.image.format.name
     luma = plane_views(frame.image)[0]  # the green plane of RGB frames serves as well
     bits = frame.image.format.components[0].bits

@@ -1,29 +1,67 @@
-"""Streams without an end that is known: raw pictures from another program, cameras, network sources."""
+"""Streams of unknown length: y4m from another program, cameras, network sources."""
 
 import contextlib
 import os
+import threading
 import time
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
-from libranet.engine.frames import side_size
-from libranet.engine.options import DehazeOptions, DehazeReport, Progress
+import av
+
+from libranet.engine.options import DehazeOptions, DehazeReport, Progress, check_output, translate_io_errors
 from libranet.engine.pipeline import FrameSink, PipelineResult, run_pipeline
-from libranet.engine.sinks import LiveSink, writing
-from libranet.engine.video import check_output, encoder_settings, make_restorer
+from libranet.engine.restorer import side_size
+from libranet.engine.segments import prepare_for_encoder
+from libranet.engine.video import describe_partial, encoder_settings, make_restorer
 from libranet.models import LiBrANet
 from libranet.video.camera import is_camera, open_camera
-from libranet.video.frames import SourceFrame
-from libranet.video.mux import Excerpt
+from libranet.video.encoder import EncoderSettings
+from libranet.video.mux import Excerpt, OutputFile, write_y4m_frame, y4m_header
 from libranet.video.pixels import layout_of
-from libranet.video.reader import VideoReader, open_video
-from libranet.video.y4m import write_y4m_frame, y4m_header
+from libranet.video.reader import SourceFrame, VideoReader, open_video
+
+
+class LiveSink:
+    """Encodes straight into a container. Packets of other streams may arrive from another thread."""
+
+    def __init__(self, path: Path, settings: EncoderSettings, source: Any, excerpt: Excerpt) -> None:
+        self._path, self._settings, self._excerpt = path, settings, excerpt
+        self._output = OutputFile(path, settings, source)
+        self._output.write_header()
+        self._lock = threading.Lock()
+        self._origin = round(excerpt.start / settings.time_base)
+        self.left_out = tuple(self._output.left_out)
+
+    def write(self, frame: SourceFrame) -> None:
+        """Encode a frame."""
+        image = prepare_for_encoder(frame, self._settings, self._origin)
+        with translate_io_errors(self._path):
+            packets = self._output.video.encode(image)
+            with self._lock:
+                self._output.container.mux(packets)
+
+    def copy(self, packet: av.Packet) -> None:
+        """Copy a packet of another stream."""
+        stream = self._output.copies.get(packet.stream.index)
+        if stream is None or packet.size == 0:
+            return
+        copied = stream.packet(packet, self._excerpt)
+        if copied is not None:
+            with translate_io_errors(self._path), self._lock:
+                self._output.container.mux(copied)
+
+    def finish(self) -> None:
+        """Drain the encoder and close the file."""
+        with translate_io_errors(self._path), self._lock:
+            self._output.container.mux(self._output.video.encode(None))
+            self._output.close()
 
 
 class Y4mSink:
-    """Raw pictures for another program."""
+    """Writes raw frames for another program."""
 
     def __init__(self, file: IO[bytes], reader: VideoReader, options: DehazeOptions) -> None:
         width, height = reader.width, reader.height
@@ -33,16 +71,16 @@ class Y4mSink:
         self._header: bytes | None = y4m_header(width, height, reader.rate, reader.pixel_format, reader.tags)
 
     def write(self, frame: SourceFrame) -> None:
-        """Pass a picture on."""
-        with writing("standard output"):
+        """Write a frame."""
+        with translate_io_errors("standard output"):
             if self._header is not None:
                 self._file.write(self._header)
                 self._header = None
             write_y4m_frame(self._file, frame.image)
 
     def finish(self) -> None:
-        """Nothing is held back."""
-        with writing("standard output"):
+        """Flush the file."""
+        with translate_io_errors("standard output"):
             self._file.flush()
 
 
@@ -55,8 +93,17 @@ def dehaze_stream(
     overwrite: bool = False,
     progress: Callable[[Progress], None] | None = None,
 ) -> DehazeReport:
-    """Dehaze until the source ends or Ctrl-C. Open files stand for y4m; a live source that outruns the network loses
-    frames, which the report counts, so that the delay does not grow.
+    """Dehaze until the source ends or Ctrl-C.
+
+    A live source that is faster than the network loses frames, so that the delay does not grow. The report counts them.
+
+    Args:
+        source: A file, an address, a camera, or an open file with y4m.
+        output: A file, or an open file for y4m.
+        network: The network, on its device.
+        options: How to restore and encode.
+        overwrite: Replace an existing output.
+        progress: Called after each frame.
     """
     options = options or DehazeOptions()
     name = str(getattr(source, "name", source))
@@ -89,7 +136,7 @@ def dehaze_stream(
         restorer = make_restorer(reader, network, options, settings)
         try:
             result = run_pipeline(
-                frames, restorer, sink, detect_cuts=options.scene_cuts, drop_late=live, on_frame=report
+                frames, restorer, sink, detect_shots=options.shot_detection, drop_late=live, on_frame=report
             )
         except KeyboardInterrupt:
             if not options.live or result.frames == 0:
@@ -100,9 +147,8 @@ def dehaze_stream(
                 with contextlib.suppress(OSError):
                     temporary.unlink()
         if target is not None and temporary is not None:
-            with writing(target):
+            with translate_io_errors(target):
                 os.replace(temporary, target)
-        damage = reader.damage
         warnings = [f"{result.dropped} frames came faster than the network and were left out"] if result.dropped else []
         if isinstance(sink, LiveSink):
             warnings += list(sink.left_out)
@@ -116,9 +162,9 @@ def dehaze_stream(
             codec=settings.codec if settings else "y4m",
             pixel_format=settings.pixel_format if settings else reader.pixel_format,
             seconds=time.perf_counter() - begin,
-            stage_seconds={stage: round(seconds, 3) for stage, seconds in result.clock.seconds.items()},
-            scene_cuts=result.cuts,
-            partial="; ".join(text for text in (damage.sentence() if damage else "", result.size_change) if text),
+            stage_seconds=result.clock.rounded(),
+            cuts=result.cuts,
+            partial=describe_partial(reader, result),
             warnings=tuple(warnings),
             weights=network.weights,
         )

@@ -1,11 +1,12 @@
-"""`dehaze_video`: one video file in, one out, nothing lost."""
+"""`dehaze_video`: one video file in, one out. All other streams and tags are kept."""
 
 import contextlib
 import dataclasses
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from fractions import Fraction
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +14,16 @@ import av
 
 from libranet.backends import load_network, make_backend
 from libranet.device import Precision
-from libranet.engine.frames import FrameRestorer, frame_step, side_size, target_tags
-from libranet.engine.options import DehazeOptions, DehazeReport, OutputError, Progress
+from libranet.engine.options import DehazeOptions, DehazeReport, Progress, check_output, translate_io_errors
 from libranet.engine.pipeline import PipelineResult, run_pipeline
-from libranet.engine.run_folder import RunFolder, fingerprint_network, fingerprint_source
-from libranet.engine.sinks import SegmentSink, writing
+from libranet.engine.restorer import FrameRestorer, side_size, target_tags
+from libranet.engine.segments import RESUME_HINT, RunFolder, SegmentSink, fingerprint_network, fingerprint_source
 from libranet.errors import InputError
 from libranet.models import LiBrANet
 from libranet.video.encoder import EncoderSettings, choose_codec, encoder_options, pick_pixel_format
-from libranet.video.frames import SourceFrame
-from libranet.video.mux import Excerpt, join
+from libranet.video.mux import Excerpt, JoinReport, join
 from libranet.video.pixels import layout_of
-from libranet.video.reader import VideoReader, open_video
+from libranet.video.reader import VideoReader, frame_duration, open_video
 
 ProgressCallback = Callable[[Progress], None]
 
@@ -42,12 +41,29 @@ def dehaze_video(
     rate: float | None = None,
     progress: ProgressCallback | None = None,
 ) -> DehazeReport:
-    """Dehaze a video file, or a numbered sequence of pictures shown at `rate` per second, into a video file. The output
-    appears under its name only when it is whole.
+    """Dehaze a video file, or a numbered image sequence, into a video file.
+
+    The output appears under its name only when it is complete.
 
     >>> report = dehaze_video("foggy.mp4", "clear.mp4", options=DehazeOptions(strength=0.8))
     >>> report.frames, report.partial
     (250, '')
+
+    Args:
+        source: A video file, or an image sequence such as frame_%04d.png.
+        output: The video file to write. Its suffix names the container.
+        model: A network, a checkpoint's path, or None for the weights of the package.
+        options: How to restore and encode.
+        device: As `libranet.device.pick_device` takes it.
+        precision: As `libranet.device.pick_dtype` takes it.
+        overwrite: Replace an existing output.
+        resume: Continue an unfinished run with the same settings.
+        rate: Frames per second of an image sequence.
+        progress: Called after each frame.
+
+    Raises:
+        InputError: The source, an option or the output's name cannot be used.
+        OutputError: The output cannot be written.
     """
     options = options or DehazeOptions()
     output = Path(output)
@@ -59,22 +75,8 @@ def dehaze_video(
         return _dehaze(reader, Path(source), output, network, options, resume=resume, progress=progress)
 
 
-def check_output(source: str | Path, output: Path, *, overwrite: bool) -> None:
-    """Refuse what would destroy something, or cannot work, before any work is done."""
-    if output.exists() and Path(source).exists() and output.samefile(source):
-        raise InputError(f"the output {output} is the input itself: choose another name")
-    if output.is_dir():
-        raise InputError(f"the output {output} is a folder: give a file name")
-    if output.exists() and not overwrite:
-        raise InputError(f"{output} exists: add --overwrite to replace it, or choose another name")
-    if not output.parent.is_dir():
-        raise InputError(f"there is no folder {output.parent}: create it, or choose another place for the output")
-    if not os.access(output.parent, os.W_OK):
-        raise OutputError(f"the folder {output.parent} may not be written to: choose another place for the output")
-
-
 def encoder_settings(reader: VideoReader, output: Path, options: DehazeOptions) -> EncoderSettings:
-    """How the pictures will be encoded."""
+    """Choose codec, pixel format and options for the frames of `reader` in file `output`."""
     layout = layout_of(reader.pixel_format)
     width, height = reader.width, reader.height
     if options.compare == "side":
@@ -101,7 +103,7 @@ def encoder_settings(reader: VideoReader, output: Path, options: DehazeOptions) 
 def make_restorer(
     reader: VideoReader, network: LiBrANet, options: DehazeOptions, settings: EncoderSettings | None = None
 ) -> FrameRestorer:
-    """The network, dressed for this video's frames."""
+    """Build the restorer for this video's frames."""
     backend = make_backend(
         network,
         strength=options.strength,
@@ -119,6 +121,12 @@ def make_restorer(
         compare=options.compare,
         view=options.view,
     )
+
+
+def describe_partial(reader: VideoReader, result: PipelineResult) -> str:
+    """Say why the output does not hold the whole input, or nothing."""
+    damage = reader.damage
+    return "; ".join(text for text in (damage.sentence() if damage else "", result.size_change) if text)
 
 
 def _dehaze(
@@ -161,8 +169,8 @@ def _dehaze(
         codec=settings.codec,
         pixel_format=settings.pixel_format,
         seconds=time.perf_counter() - begin,
-        stage_seconds={stage: round(seconds, 3) for stage, seconds in result.clock.seconds.items()},
-        scene_cuts=result.cuts,
+        stage_seconds=result.clock.rounded(),
+        cuts=result.cuts,
         copied_streams=joined.copied,
         partial=folder.ended["partial"],
         warnings=warnings,
@@ -179,13 +187,13 @@ def _encode_segments(
     *,
     progress: ProgressCallback | None,
 ) -> PipelineResult:
-    step = frame_step(reader.rate, reader.time_base)
+    step = frame_duration(reader.rate, reader.time_base)
     frames = reader.frames(start=options.start, end=options.end)
     first = next(frames, None)
     if first is None:
         return PipelineResult()
     done = folder.frames
-    # The window of the next frame reaches this far back; frames in front of it change nothing.
+    # The window of the next frame reaches this far back; earlier frames change nothing.
     warm_up = min(done, network.config.window // 2)
     origin = first.pts if options.start > 0 else 0
     sink = SegmentSink(folder, settings, length=options.segment_frames, origin=origin, step=step)
@@ -199,22 +207,17 @@ def _encode_segments(
 
     try:
         return run_pipeline(
-            _chain(first, frames),
+            chain([first], frames),
             make_restorer(reader, network, options, settings),
             sink,
             skip=done - warm_up,
             warm_up=warm_up,
-            detect_cuts=options.scene_cuts,
+            detect_shots=options.shot_detection,
             on_frame=report,
         )
     except BaseException:
         sink.discard()
         raise
-
-
-def _chain(first: SourceFrame, rest: Iterator[SourceFrame]) -> Iterator[SourceFrame]:
-    yield first
-    yield from rest
 
 
 def _expected_frames(reader: VideoReader, options: DehazeOptions) -> int | None:
@@ -227,23 +230,21 @@ def _expected_frames(reader: VideoReader, options: DehazeOptions) -> int | None:
 
 
 def _facts(reader: VideoReader, options: DehazeOptions, folder: RunFolder, result: PipelineResult) -> dict[str, Any]:
-    """What joining has to know, also after a crash between the last picture and the end."""
-    damage = reader.damage
-    partial = "; ".join(text for text in (damage.sentence() if damage else "", result.size_change) if text)
+    """Collect what joining needs to know, also after a crash between the last frame and the end."""
     warnings = []
-    if damage.repaired_times:
-        warnings.append(f"{damage.repaired_times} frames had no usable timestamp and got the next free one")
+    if reader.damage.repaired_times:
+        warnings.append(f"{reader.damage.repaired_times} frames had no usable timestamp and got the next free one")
     end = folder.segments[-1].end_pts if folder.segments else 0
     cut_off = options.end is not None or bool(result.size_change)
     return {
-        "partial": partial,
+        "partial": describe_partial(reader, result),
         "warnings": warnings,
         "start_pts": folder.segments[0].first_pts if folder.segments and options.start > 0 else 0,
         "end_pts": end if cut_off else None,
     }
 
 
-def _join(source: Path, output: Path, settings: EncoderSettings, folder: RunFolder) -> Any:
+def _join(source: Path, output: Path, settings: EncoderSettings, folder: RunFolder) -> JoinReport:
     assert folder.ended is not None
     start, end = folder.ended["start_pts"], folder.ended["end_pts"]
     excerpt = Excerpt(
@@ -251,7 +252,7 @@ def _join(source: Path, output: Path, settings: EncoderSettings, folder: RunFold
     )
     temporary = folder.path / f"joined{output.suffix}"
     original = source if "%" not in str(source) else None
-    with writing(output, " and run it again with --resume"):
+    with translate_io_errors(output, RESUME_HINT):
         joined = join(temporary, settings, folder.segment_paths, source=original, excerpt=excerpt)
         with contextlib.suppress(OSError), temporary.open("rb") as file:
             os.fsync(file.fileno())

@@ -154,7 +154,7 @@ class FusedStep:
         return torch.cat(rest) if rest else self.out[0, :0, : self.size[0], : self.size[1]]
 
     def reset(self) -> None:
-        """Begin a new stream: after a drain, or at a scene cut."""
+        """Begin a new stream: after a drain, or at a cut."""
         self.step = self.count = 0
         self.ended = False
 

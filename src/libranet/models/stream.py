@@ -39,7 +39,7 @@ class StreamState:
 
 
 def start_stream(model: LiBrANet, *, lookahead: int | None = None) -> StreamState:
-    """The state before the first frame. Use a new one after a scene cut."""
+    """The state before the first frame. Use a new one after a cut."""
     radius = model.config.window // 2
     lookahead = radius if lookahead is None else lookahead
     if not 0 <= lookahead <= radius:

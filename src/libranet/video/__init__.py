@@ -1,1 +1,1 @@
-"""Video files in and out: frames, colour, streams. Nothing here knows a network."""
+"""Video decoding, encoding, colour conversion and muxing. Nothing here knows a network."""

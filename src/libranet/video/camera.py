@@ -1,4 +1,4 @@
-"""Cameras, through OpenCV: FFmpeg as PyAV ships it has no camera devices."""
+"""Cameras, through OpenCV: the FFmpeg that PyAV ships has no camera devices."""
 
 import re
 import time
@@ -15,24 +15,28 @@ from libranet.video.tags import VideoTags
 
 _TIME_BASE = Fraction(1, 1000)
 _SWSCALE_MATRIX = {1: 1, 6: 5}
-"""FFmpeg's converter counts BT.709 and BT.601 in numbers of its own."""
+"""FFmpeg's scaler has its own numbers for BT.709 and BT.601."""
 
 
 def is_camera(source: str) -> bool:
-    """`camera:0`, `camera:1` ... or a Linux device such as /dev/video0."""
+    """Return whether a source is `camera:0`, `camera:1` ... or a Linux device such as /dev/video0."""
     return source.startswith(("camera:", "/dev/video"))
 
 
 def open_camera(source: str) -> VideoReader:
-    """Open a camera; frames get the time at which they came."""
-    which = source.removeprefix("camera:")
-    cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)  # a camera that is not there is said once, below
-    capture = cv2.VideoCapture(int(which) if which.isdecimal() else which)
-    ok, picture = capture.read()
+    """Open a camera. Each frame's timestamp is the time of its arrival.
+
+    Raises:
+        InputError: The camera gives no frame.
+    """
+    name = source.removeprefix("camera:")
+    cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)  # the error below is enough
+    capture = cv2.VideoCapture(int(name) if name.isdecimal() else name)
+    ok, image = capture.read()
     if not ok:
-        raise InputError(f"no picture comes from {source}: check that the camera is connected and free")
+        raise InputError(f"no frame comes from {source}: check that the camera is connected and free")
     rate = capture.get(cv2.CAP_PROP_FPS)
-    height, width = picture.shape[:2]
+    height, width = image.shape[:2]
     return VideoReader(
         name=re.sub(r"\s", " ", source),
         container=None,
@@ -46,27 +50,27 @@ def open_camera(source: str) -> VideoReader:
         height=height,
         duration=None,
         deinterlace=False,
-        decoded=_pictures(capture, picture),
+        decoded=_frames(capture, image),
     )
 
 
-def _pictures(capture: cv2.VideoCapture, first: np.ndarray) -> Iterator[av.VideoFrame]:
+def _frames(capture: cv2.VideoCapture, first: np.ndarray) -> Iterator[av.VideoFrame]:
     begin = time.monotonic()
-    ok, picture = True, first
+    ok, image = True, first
     last = -1
     try:
         while ok:
             last = max(last + 1, int((time.monotonic() - begin) / _TIME_BASE))
-            yield _frame(picture, last)
-            ok, picture = capture.read()
+            yield _frame(image, last)
+            ok, image = capture.read()
     finally:
         capture.release()
 
 
-def _frame(picture: np.ndarray, pts: int) -> av.VideoFrame:
-    """4:2:0, as cameras have it themselves and as every player shows it."""
-    matrix = _matrix(picture.shape[0])
-    frame = av.VideoFrame.from_ndarray(picture, format="bgr24").reformat(
+def _frame(image: np.ndarray, pts: int) -> av.VideoFrame:
+    """Convert to 4:2:0, which cameras use themselves and every player shows."""
+    matrix = _matrix(image.shape[0])
+    frame = av.VideoFrame.from_ndarray(image, format="bgr24").reformat(
         format="yuv420p", dst_colorspace=_SWSCALE_MATRIX[matrix], src_color_range=2, dst_color_range=1
     )
     frame.color_range, frame.colorspace = 1, matrix

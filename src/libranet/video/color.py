@@ -1,8 +1,8 @@
 """YUV <-> RGB in torch: any matrix, range, depth and chroma siting.
 
-Restoring never converts a frame to RGB and back. The network sees RGB; what it *changes* is carried back to YUV and
-added to the original samples. A change of zero therefore gives the original samples bit for bit, colours outside the
-RGB cube survive, and 10 bits stay 10 bits.
+A frame never goes to RGB and back. The network sees RGB; only its *change* is converted to YUV and added to the
+original samples. So a change of zero gives the original samples bit for bit, colours outside the RGB cube survive, and
+10 bits stay 10 bits.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ _UNSPECIFIED_TAGS = (0, 2, 3)
 
 @dataclass(frozen=True)
 class ColorSpec:
-    """What the code values of a frame mean."""
+    """Matrix, range and chroma siting: the meaning of code values."""
 
     matrix: Matrix
     full_range: bool
@@ -42,7 +42,11 @@ class ColorSpec:
 
 
 def matrix_of_tag(tag: int, height: int) -> Matrix:
-    """The matrix of FFmpeg's colour space tag. Untagged video is BT.709 from 720 lines on, BT.601 below."""
+    """Return the matrix of a colour space tag. Untagged video is BT.709 from 720 lines on, BT.601 below.
+
+    Raises:
+        InputError: The matrix is not supported.
+    """
     if tag in _UNSPECIFIED_TAGS:
         return "bt709" if height >= 720 else "bt601"
     if tag not in _MATRIX_OF_TAG:
@@ -54,7 +58,7 @@ def matrix_of_tag(tag: int, height: int) -> Matrix:
 
 
 class ColorConverter:
-    """Planes of one layout and one colour meaning to RGB, and a change in RGB back onto the planes."""
+    """Converts planes of one pixel format to RGB, and adds a change in RGB to the planes."""
 
     def __init__(self, layout: PixelLayout, spec: ColorSpec, *, device: torch.device | str = "cpu") -> None:
         self.layout, self.spec = layout, spec
@@ -79,7 +83,7 @@ class ColorConverter:
 
     @property
     def black(self) -> tuple[float, ...]:
-        """The code values of black."""
+        """Code values of black."""
         return (0.0, 0.0, 0.0) if self.layout.model == "rgb" else self._offset
 
     def to_rgb(
@@ -87,7 +91,7 @@ class ColorConverter:
         planes: list[Tensor],  # each [h, w], integers
         out: Tensor | None = None,  # [1, 3, H, W], float32, to be overwritten
     ) -> Tensor:  # [1, 3, H, W] in [0, 1], float32
-        """What the network sees."""
+        """Convert planes to RGB."""
         values = [plane.to(self.device).float()[None, None] for plane in planes[: self.layout.colour_planes]]
         size = (values[0].shape[-2], values[0].shape[-1])
         rgb = values[0].new_empty(1, 3, *size) if out is None else out
@@ -108,7 +112,7 @@ class ColorConverter:
         planes: list[Tensor],  # each [h, w], integers
         change: Tensor,  # [1, 3, H, W], a difference of RGB
     ) -> list[Tensor]:  # the dtype and device of `planes`
-        """Add a change in RGB to the planes. Alpha is left as it is."""
+        """Add a change in RGB to the planes. Alpha does not change."""
         change = change.to(self.device, torch.float32)
         if self.layout.model == "rgb":
             red, green, blue = (change[:, i] * self.layout.peak for i in range(3))

@@ -1,22 +1,47 @@
-"""Which encoder writes the pictures, with which settings, and opening it."""
+"""Codecs and encoders: which container holds which codec, the defaults, and opening an encoder."""
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import get_args
+from typing import Literal, get_args
 
 import av
 
 from libranet.errors import InputError
-from libranet.video.codecs import CONTAINERS, DEFAULT_CRF, DEFAULT_PRESET, ENCODERS, CodecName
 from libranet.video.pixels import PixelLayout, layout_of
 from libranet.video.tags import MasteringDisplay, VideoTags
+
+CodecName = Literal["h264", "hevc", "av1", "vp9", "ffv1", "prores", "h264_nvenc", "hevc_nvenc"]
+
+ENCODERS: dict[CodecName, str] = {
+    "h264": "libx264",
+    "hevc": "libx265",
+    "av1": "libsvtav1",
+    "vp9": "libvpx-vp9",
+    "ffv1": "ffv1",
+    "prores": "prores_ks",
+    "h264_nvenc": "h264_nvenc",
+    "hevc_nvenc": "hevc_nvenc",
+}
+DEFAULT_CRF: dict[CodecName, int] = {"h264": 18, "hevc": 20, "av1": 26, "vp9": 24, "h264_nvenc": 20, "hevc_nvenc": 22}
+DEFAULT_PRESET: dict[CodecName, str] = {"h264": "medium", "hevc": "medium", "av1": "8", "vp9": "4"}
+CONTAINERS: dict[str, tuple[CodecName, ...]] = {
+    ".mp4": ("h264", "hevc", "av1", "vp9", "h264_nvenc", "hevc_nvenc"),
+    ".m4v": ("h264", "hevc", "h264_nvenc", "hevc_nvenc"),
+    ".mov": ("h264", "hevc", "prores", "av1", "h264_nvenc", "hevc_nvenc"),
+    ".mkv": ("h264", "hevc", "av1", "vp9", "ffv1", "prores", "h264_nvenc", "hevc_nvenc"),
+    ".webm": ("vp9", "av1"),
+    ".avi": ("h264", "ffv1"),
+    ".ts": ("h264", "hevc", "h264_nvenc", "hevc_nvenc"),
+}
+"""The codecs that each container may hold, its default first."""
 
 
 @dataclass(frozen=True)
 class EncoderSettings:
-    """Everything that fixes the encoder, so that each segment of a video and a resumed run get the same one."""
+    """The complete settings of an encoder: every segment and a resumed run use the same ones."""
 
     codec: CodecName
     pixel_format: str
@@ -33,18 +58,32 @@ class EncoderSettings:
         return ENCODERS[self.codec]
 
 
+def is_video_name(path: str | Path) -> bool:
+    """Return whether the suffix is that of a container we can write."""
+    return Path(path).suffix.lower() in CONTAINERS
+
+
 def choose_codec(
     output: str | Path,
     *,
     asked: CodecName | None,
     source_codec: str,
     layout: PixelLayout,
-    size: tuple[int, int],  # width, height
+    size: tuple[int, int],
 ) -> CodecName:
-    """The codec for an output file: the one asked for, else the source's own, else the container's default.
+    """Choose the codec of an output file: the requested one, else the source's own, else the container's default.
 
-    Deep or finely sampled pictures never go into a codec that would reduce them, and odd sizes into none that would
-    cut them.
+    Never choose a codec that would reduce the bit depth or the chroma resolution, or crop an odd size.
+
+    Args:
+        output: The file's suffix names the container.
+        asked: The requested codec, or None.
+        source_codec: FFmpeg's name of the source's codec.
+        layout: Pixel format of the frames.
+        size: Width and height of the frames.
+
+    Raises:
+        InputError: The container or the requested codec cannot hold these frames.
     """
     suffix = Path(output).suffix.lower()
     if suffix not in CONTAINERS:
@@ -79,9 +118,9 @@ def _fits(codec: CodecName, layout: PixelLayout, size: tuple[int, int]) -> bool:
 
 
 def pick_pixel_format(codec: CodecName, layout: PixelLayout) -> str | None:
-    """The encoder's pixel format that loses nothing of `layout`; its own where possible, None where there is none.
+    """Pick the encoder's pixel format that loses nothing of `layout`, or None where there is none.
 
-    RGB goes to 4:4:4 YUV of at least its depth where the encoder has no RGB: right within one code value.
+    Where the encoder has no RGB, RGB goes to 4:4:4 YUV of at least its depth, which is exact to one code value.
     """
     try:
         formats = [fmt.name for fmt in av.codec.Codec(ENCODERS[codec], "w").video_formats or []]
@@ -106,7 +145,7 @@ def _holds(candidate: PixelLayout, source: PixelLayout) -> bool:
 def encoder_options(
     codec: CodecName, *, crf: int | None, preset: str | None, layout: PixelLayout, tags: VideoTags
 ) -> dict[str, str]:
-    """Options in the encoder's own words. A crf of 0 asks for a lossless stream."""
+    """Translate quality, speed and HDR tags to the options of an encoder. A crf of 0 asks for a lossless stream."""
     if codec in ("ffv1", "prores"):
         if crf is not None or preset is not None:
             raise InputError(f"--crf and --preset have no meaning for {codec}: leave them out")
@@ -126,7 +165,7 @@ def encoder_options(
             # With its macroblock tree, x264 gives other bits from run to run (measured: 34 results of 60 equal runs at
             # 192x128, on one thread too). A resumed run has to equal an uninterrupted one.
             "mbtree=0",
-            display and f"mastering-display={_display_50000(display)}",
+            display and f"mastering-display={_display_integers(display)}",
             light and _light("cll", light),
         )
         if lossless:
@@ -137,14 +176,14 @@ def encoder_options(
         parameters = _joined(
             "log-level=error",
             "lossless=1" if lossless else None,
-            display and f"master-display={_display_50000(display)}",
+            display and f"master-display={_display_integers(display)}",
             light and _light("max-cll", light),
         )
         return options | {"x265-params": parameters}
     if codec == "av1":
         parameters = _joined(
             "lossless=1" if lossless else None,
-            display and f"mastering-display={_display_units(display)}",
+            display and f"mastering-display={_display_decimals(display)}",
             light and _light("content-light", light),
         )
         return options | ({"svtav1-params": parameters} if parameters else {})
@@ -154,7 +193,7 @@ def encoder_options(
 
 
 def open_encoder(settings: EncoderSettings) -> av.VideoCodecContext:
-    """A fresh encoder, ready for the first frame."""
+    """Open a new encoder, ready for the first frame."""
     context = av.CodecContext.create(settings.encoder, "w")
     assert isinstance(context, av.VideoCodecContext)
     configure(context, settings)
@@ -169,9 +208,9 @@ def open_encoder(settings: EncoderSettings) -> av.VideoCodecContext:
 
 
 def configure(context: av.VideoCodecContext, settings: EncoderSettings) -> None:
-    """Give a codec context its settings, before it is opened."""
+    """Set up a codec context before it is opened."""
     if settings.codec == "av1":
-        os.environ.setdefault("SVT_LOG", "1")  # SVT-AV1 writes to the terminal unless told so, and has no option for it
+        os.environ.setdefault("SVT_LOG", "1")  # SVT-AV1 writes to the terminal otherwise, and has no option for it
     tags = settings.tags
     context.width, context.height = settings.width, settings.height
     context.pix_fmt = settings.pixel_format
@@ -197,14 +236,18 @@ def _light(name: str, light: tuple[int, int]) -> str:
     return f"{name}={light[0]},{light[1]}"
 
 
-def _display_50000(display: MasteringDisplay) -> str:
-    """Chromaticities in steps of 0.00002 and luminances in steps of 0.0001, as x264 and x265 want them."""
-    points = {"G": display.green, "B": display.blue, "R": display.red, "WP": display.white}
-    text = "".join(f"{name}({round(x * 50000)},{round(y * 50000)})" for name, (x, y) in points.items())
-    return f"{text}L({round(display.greatest * 10000)},{round(display.least * 10000)})"
+def _display_integers(display: MasteringDisplay) -> str:
+    """Chromaticities in steps of 0.00002 and luminances in steps of 0.0001, as x264 and x265 expect them."""
+    return _display_text(display, lambda value: str(round(value * 50000)), lambda value: str(round(value * 10000)))
 
 
-def _display_units(display: MasteringDisplay) -> str:
+def _display_decimals(display: MasteringDisplay) -> str:
+    return _display_text(display, lambda value: f"{float(value):.5f}", lambda value: f"{float(value):.4f}")
+
+
+def _display_text(
+    display: MasteringDisplay, point: Callable[[Fraction], str], luminance: Callable[[Fraction], str]
+) -> str:
     points = {"G": display.green, "B": display.blue, "R": display.red, "WP": display.white}
-    text = "".join(f"{name}({float(x):.5f},{float(y):.5f})" for name, (x, y) in points.items())
-    return f"{text}L({float(display.greatest):.4f},{float(display.least):.4f})"
+    text = "".join(f"{name}({point(x)},{point(y)})" for name, (x, y) in points.items())
+    return f"{text}L({luminance(display.greatest)},{luminance(display.least)})"

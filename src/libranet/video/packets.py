@@ -1,6 +1,6 @@
-"""A segment on disk: encoded packets with exact timestamps, one file, whole or not there at all.
+"""Segment files: encoded packets with exact timestamps.
 
-Containers round timestamps to their own clock; this plain log does not. Each packet is a fixed header and its bytes.
+Containers round timestamps to their own time base; this plain log does not. A packet is a fixed header and its bytes.
 """
 
 import os
@@ -29,7 +29,7 @@ class StoredPacket:
 
 
 class PacketLog:
-    """Writes a segment under a temporary name; `finish` gives it its own."""
+    """Writes a segment under a temporary name. `finish` renames it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -54,42 +54,51 @@ class PacketLog:
         os.replace(self._temporary, self.path)
 
     def discard(self) -> None:
-        """Forget an unfinished segment."""
+        """Delete an unfinished segment."""
         self._file.close()
         self._temporary.unlink(missing_ok=True)
 
 
 def read_packets(path: Path) -> Iterator[StoredPacket]:
-    """The packets of a finished segment in the order of decoding."""
+    """Yield the packets of a finished segment in decoding order.
+
+    Raises:
+        InputError: The file is no segment, or cut off.
+    """
     with path.open("rb") as file:
         if file.read(len(_MAGIC)) != _MAGIC:
-            raise InputError(f"{path} is not a segment of an unfinished run: leave out --resume to begin anew")
+            raise InputError(f"{path} is not a segment of an unfinished run: leave out --resume to start over")
         while head := file.read(_HEADER.size):
             if len(head) < _HEADER.size:
-                raise InputError(f"{path} is cut off: leave out --resume to begin anew")
+                raise InputError(f"{path} is cut off: leave out --resume to start over")
             pts, dts, duration, key, size = _HEADER.unpack(head)
             data = file.read(size)
             if len(data) < size:
-                raise InputError(f"{path} is cut off: leave out --resume to begin anew")
+                raise InputError(f"{path} is cut off: leave out --resume to start over")
             yield StoredPacket(pts, dts, duration, bool(key), data)
 
 
 def read_times(path: Path) -> list[int]:
-    """The presentation times of a finished segment in the order of decoding."""
+    """Return the presentation times of a finished segment in decoding order."""
     return [packet.pts for packet in read_packets(path)]
 
 
 def reorder_delay(times: list[int]) -> int:
-    """How many packets a decoder reads ahead: the smallest d for which sorted(times)[i - d] <= times[i] for all i."""
+    """Return how many packets a decoder reads ahead: the smallest d with sorted(times)[i - d] <= times[i] for all i."""
     rank = {pts: index for index, pts in enumerate(sorted(times))}
     return max((index - rank[pts] for index, pts in enumerate(times)), default=0)
 
 
 def decode_times(times: list[int], delay: int, before: list[int], step: int) -> list[int]:
-    """Decoding times for packets with presentation times `times`: increasing, and never after presentation.
+    """Compute decoding times: increasing, and never after presentation.
 
-    They are the sorted presentation times, `delay` packets late. `before` holds the last `delay` sorted presentation
-    times of what came before this segment; in front of the first segment, time runs backwards by `step`.
+    They are the sorted presentation times, `delay` packets late.
+
+    Args:
+        times: Presentation times in decoding order.
+        delay: The largest `reorder_delay` of all segments.
+        before: The last `delay` sorted presentation times before this segment.
+        step: In front of the first segment, time runs backwards by this much per packet.
     """
     ordered = sorted(times)
     lead = before[-delay:] if delay else []

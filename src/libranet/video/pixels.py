@@ -1,4 +1,4 @@
-"""How the samples of a frame lie in memory, and getting them out of and back into FFmpeg's frames without a change."""
+"""Pixel formats, and exact access to the planes of FFmpeg's frames."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -12,7 +12,7 @@ from libranet.errors import InputError
 
 Model = Literal["yuv", "rgb", "gray"]
 
-_SEMIPLANAR = {
+_PLANAR_EQUIVALENTS = {
     "nv12": "yuv420p",
     "nv21": "yuv420p",
     "nv16": "yuv422p",
@@ -40,12 +40,12 @@ _SEMIPLANAR = {
     "monow": "gray",
     "ya8": "gray",
 }
-"""Packed and deprecated formats, and the planar ones that hold the same samples in the same precision."""
+"""Packed and deprecated formats, and the planar formats that hold the same samples in the same precision."""
 
 
 @dataclass(frozen=True)
 class PixelLayout:
-    """A planar format: one array per component."""
+    """A planar pixel format: one array per component."""
 
     name: str
     """FFmpeg's name, for example yuv420p10le."""
@@ -60,7 +60,7 @@ class PixelLayout:
 
     @property
     def colour_planes(self) -> int:
-        """Planes without the alpha plane."""
+        """Number of planes without alpha."""
         return 1 if self.model == "gray" else 3
 
     @property
@@ -70,12 +70,14 @@ class PixelLayout:
 
 
 def planar_name(name: str) -> str:
-    """The planar little-endian format that holds what format `name` holds, sample for sample."""
-    if name in _SEMIPLANAR:
-        return _SEMIPLANAR[name]
+    """Return the planar little-endian format that holds the same samples as format `name`.
+
+    Raises:
+        InputError: There is none.
+    """
     little = name[:-2] + "le" if name.endswith("be") else name
-    if little in _SEMIPLANAR:
-        return _SEMIPLANAR[little]
+    if little in _PLANAR_EQUIVALENTS:
+        return _PLANAR_EQUIVALENTS[little]
     if _is_planar(little):
         return little
     fmt = av.VideoFormat(name)
@@ -98,7 +100,7 @@ def layout_of(name: str) -> PixelLayout:
 
 
 def to_planar(frame: av.VideoFrame) -> av.VideoFrame:
-    """The frame in its planar format, with all its properties. The samples stay as they are."""
+    """Convert a frame to its planar format. Samples and properties stay as they are."""
     name = frame.format.name
     target = planar_name(name)
     if target == name:

@@ -1,12 +1,17 @@
-"""How PyAV's versions differ: 18 with FFmpeg 8, and 19 with FFmpeg 9. No other module asks for the version."""
+"""Thin layer over PyAV. Its versions 18 (FFmpeg 8) and 19 (FFmpeg 9) differ here and nowhere else."""
 
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from fractions import Fraction
+from itertools import chain
 from typing import IO, Any
 
 import av
+import av.filter
 
 _METADATA_OPTIONS: dict[str, Any] = {"metadata_errors": "replace"} if int(av.__version__.split(".")[0]) < 19 else {}
-"""Metadata that is not UTF-8: PyAV 18 raises an error unless it may replace those bytes. PyAV 19 has no such
-option: it reads them as surrogates and writes the same bytes again."""
+"""Metadata that is not UTF-8: PyAV 18 raises an error unless it may replace those bytes. PyAV 19 has no such option: it
+reads them as surrogates and writes the same bytes again."""
 
 
 def open_input(
@@ -31,3 +36,27 @@ def side_data(frame: av.VideoFrame, name: str) -> bytes | None:
     """Return a frame's side data of one type, such as DISPLAYMATRIX, or None."""
     item: Any = frame.side_data.get(name)  # iterating gives values in PyAV 18 and keys in PyAV 19
     return None if item is None else bytes(item)
+
+
+def filter_graph(frame: av.VideoFrame, time_base: Fraction, name: str, arguments: str) -> av.filter.Graph:
+    """Build a graph with one of FFmpeg's filters for frames such as this one."""
+    graph = av.filter.Graph()
+    source = graph.add_buffer(width=frame.width, height=frame.height, format=frame.format, time_base=time_base)
+    graph.link_nodes(source, graph.add(name, arguments), graph.add("buffersink")).configure()
+    return graph
+
+
+def deinterlaced(frames: Iterable[av.VideoFrame], time_base: Fraction) -> Iterator[av.VideoFrame]:
+    """Deinterlace with FFmpeg's bwdif: one frame out per frame in, with its timestamp."""
+    graph: av.filter.Graph | None = None
+    for frame in chain(frames, [None]):
+        if graph is None:
+            if frame is None:
+                return
+            graph = filter_graph(frame, time_base, "bwdif", "mode=send_frame:deint=all")
+        graph.push(frame)
+        with suppress(av.BlockingIOError, av.EOFError):
+            while True:
+                ready = graph.pull()
+                assert isinstance(ready, av.VideoFrame)
+                yield ready

@@ -1,4 +1,4 @@
-"""Decoding: frames in order with exact timestamps, through damage where that is possible."""
+"""Decoding: frames in order with exact timestamps, past damage where that is possible."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -12,15 +12,60 @@ import av
 from av.stream import Disposition
 
 from libranet.errors import InputError
-from libranet.video.deinterlace import Deinterlacer
-from libranet.video.frames import Damage, SizeChangeError, SourceFrame
 from libranet.video.pixels import to_planar
-from libranet.video.pyav import open_input
+from libranet.video.pyav import deinterlaced, open_input
 from libranet.video.tags import VideoTags, read_tags
 
 MIN_SIDE = 16
 NETWORK_TIMEOUT = 20.0
 """Seconds to wait for a network source."""
+
+
+@dataclass(frozen=True)
+class SourceFrame:
+    """A decoded frame in a planar format. It keeps every property that FFmpeg gave it."""
+
+    image: av.VideoFrame
+    pts: int
+    """Presentation time in units of the reader's time base."""
+    duration: int
+    """In the same units; 0 where the file does not say."""
+
+    def time(self, time_base: Fraction) -> float:
+        """Presentation time in seconds."""
+        return float(self.pts * time_base)
+
+
+@dataclass
+class Damage:
+    """What went wrong while reading. The run continues; its exit code says that the output is partial."""
+
+    packets: int = 0
+    """Packets that could not be decoded."""
+    frames: int = 0
+    """Frames that the decoder marked as damaged."""
+    truncated: str = ""
+    """Why the video ended before its end, or nothing."""
+    read_to: float = 0.0
+    """Seconds up to which packets of any stream came."""
+    repaired_times: int = 0
+    """Frames without a usable timestamp. They got the next free one."""
+
+    def __bool__(self) -> bool:
+        return bool(self.packets or self.frames or self.truncated)
+
+    def sentence(self) -> str:
+        """One sentence for the user."""
+        parts = []
+        if self.packets or self.frames:
+            parts.append(f"{self.packets} damaged packets were skipped and {self.frames} frames show damage")
+        if self.truncated:
+            parts.append(self.truncated)
+        return "; ".join(parts)
+
+
+class SizeChangeError(InputError):
+    """The frame size changes in the middle. The frames before are good."""
 
 
 @dataclass
@@ -32,7 +77,7 @@ class VideoReader:
     """None for a camera."""
     stream: av.VideoStream | None
     codec: str
-    """The codec of the pictures, in FFmpeg's words."""
+    """FFmpeg's name of the video codec."""
     time_base: Fraction
     rate: Fraction
     tags: VideoTags
@@ -40,47 +85,43 @@ class VideoReader:
     width: int
     height: int
     duration: float | None
-    """Seconds, where the file says."""
+    """In seconds; None where the file does not say."""
     deinterlace: bool
     decoded: Iterator[av.VideoFrame]
-    """The frames from the beginning on."""
+    """The frames, from the first one."""
     damage: Damage = field(default_factory=Damage)
     on_packet: Callable[[av.Packet], None] | None = None
-    """Set before reading, takes the packets of all other streams as they come."""
+    """Called with each packet of the other streams. Set it before reading."""
 
     @property
     def frame_count(self) -> int | None:
-        """Frames in all, where the file says."""
+        """Number of frames, or None where the file does not say."""
         return (self.stream.frames or None) if self.stream is not None else None
 
     def frames(self, *, start: float = 0.0, end: float | None = None) -> Iterator[SourceFrame]:
-        """Decode from `start` (included) to `end` (excluded), in seconds of the video's own clock."""
+        """Decode from `start` (included) to `end` (excluded), in seconds of the video's own clock.
+
+        Raises:
+            SizeChangeError: The frame size changes.
+            InputError: The video is interlaced and `deinterlace` is off.
+        """
         last_pts: int | None = None
-        step = max(1, round(1 / (self.rate * self.time_base)))
+        step = frame_duration(self.rate, self.time_base)
         seen_end = 0.0
-        stopped = False
-        deinterlacer = Deinterlacer(self.time_base) if self.deinterlace else None
-        for raw in self._decoded(start):
-            for image in deinterlacer.push(raw) if deinterlacer else [raw]:
-                frame, last_pts = self._stamp(image, last_pts, step)
-                seen_end = float((frame.pts + (frame.duration or step)) * self.time_base)
-                if end is not None and frame.time(self.time_base) >= end:
-                    stopped = True
-                    break
-                if frame.time(self.time_base) < start:
-                    continue
-                self._check(image)
-                yield SourceFrame(to_planar(frame.image), frame.pts, frame.duration)
-            if stopped:
+        images = self._decoded(start)
+        for image in deinterlaced(images, self.time_base) if self.deinterlace else images:
+            pts, duration = self._presentation_time(image, last_pts, step), int(image.duration or 0)
+            last_pts, time = pts, float(pts * self.time_base)
+            if end is not None and time >= end:
                 return
-        if deinterlacer:
-            for image in deinterlacer.push(None):
-                frame, last_pts = self._stamp(image, last_pts, step)
-                yield SourceFrame(to_planar(frame.image), frame.pts, frame.duration)
+            seen_end = float((pts + (duration or step)) * self.time_base)
+            if time >= start:
+                self._check(image)
+                yield SourceFrame(to_planar(image), pts, duration)
         self._note_truncation(seen_end, step)
 
     def other_packet(self, packet: av.Packet) -> None:
-        """A packet of a stream that is not decoded."""
+        """Take a packet of another stream."""
         if self.on_packet is not None:
             self.on_packet(packet)
 
@@ -111,14 +152,14 @@ class VideoReader:
             return False
         return True
 
-    def _stamp(self, image: av.VideoFrame, last_pts: int | None, step: int) -> tuple[SourceFrame, int]:
+    def _presentation_time(self, image: av.VideoFrame, last_pts: int | None, step: int) -> int:
         pts = image.pts
         if pts is not None and image.time_base and image.time_base != self.time_base:
             pts = round(pts * image.time_base / self.time_base)
         if pts is None or (last_pts is not None and pts <= last_pts):
             pts = 0 if last_pts is None else last_pts + step
             self.damage.repaired_times += 1
-        return SourceFrame(image, pts, int(image.duration or 0)), pts
+        return pts
 
     def _check(self, image: av.VideoFrame) -> None:
         if (image.width, image.height) != (self.width, self.height):
@@ -150,9 +191,21 @@ class VideoReader:
             self.damage.truncated = f"the video ends {missing:.2f} s before the end that its header gives"
 
 
+def frame_duration(rate: Fraction, time_base: Fraction) -> int:
+    """Return the usual duration of a frame in units of the time base."""
+    return max(1, round(1 / (rate * time_base)))
+
+
 def open_video(source: str | Path | IO[bytes], *, deinterlace: bool = False, rate: float | None = None) -> VideoReader:
-    """Open a file, an address, a numbered sequence of pictures (`rate` per second) or an open file with y4m in it, and
-    decode up to the first frame.
+    """Open a video and decode its first frame.
+
+    Args:
+        source: A file, an address, a numbered image sequence such as frame_%04d.png, or an open file with y4m.
+        deinterlace: Deinterlace the frames. Without it, interlaced video is an error.
+        rate: Frames per second of an image sequence.
+
+    Raises:
+        InputError: The source cannot be read, or holds no video.
     """
     name = str(source if isinstance(source, str | Path) else getattr(source, "name", "the stream"))
     if isinstance(source, str | Path):
@@ -166,7 +219,7 @@ def open_video(source: str | Path | IO[bytes], *, deinterlace: bool = False, rat
 
 
 def main_video_stream(container: av.container.InputContainer) -> av.VideoStream | None:
-    """The first video track that is not a cover picture."""
+    """Return the first video stream that is not cover art."""
     moving = [s for s in container.streams.video if not s.disposition & Disposition.attached_pic]
     return moving[0] if moving else None
 
@@ -175,7 +228,7 @@ def _prepare(name: str, container: av.container.InputContainer, deinterlace: boo
     stream = main_video_stream(container)
     if stream is None:
         kinds = ", ".join(sorted({s.type for s in container.streams})) or "no"
-        raise InputError(f"{name} has no video stream (only {kinds} streams): give a file with pictures")
+        raise InputError(f"{name} has no video stream (only {kinds} streams): give a file with video")
     if stream.codec_context is None:
         raise InputError(f"{name} uses a video codec that this FFmpeg cannot decode: convert it to H.264 first")
     stream.thread_type = "AUTO"
@@ -211,7 +264,7 @@ def _prepare(name: str, container: av.container.InputContainer, deinterlace: boo
 
 
 class _Opened:
-    """Stands for the reader until there is one, and keeps what comes before the first frame."""
+    """Takes the place of the reader until the first frame is decoded, and keeps earlier packets of other streams."""
 
     def __init__(self) -> None:
         self.damage = Damage()
@@ -219,7 +272,7 @@ class _Opened:
         self._early: list[av.Packet] = []
 
     def other_packet(self, packet: av.Packet) -> None:
-        """A packet of a stream that is not decoded."""
+        """Take a packet of another stream."""
         if self.reader is None:
             self._early.append(packet)
         elif self.reader.on_packet is not None:

@@ -1,22 +1,38 @@
-"""What a video says about its pictures besides the samples: colour, shape, orientation, mastering display."""
+"""Tags of a video: colour, pixel aspect ratio, rotation, HDR mastering display; written to Matroska by hand.
+
+PyAV cannot pass the pixel aspect ratio and the mastering display to FFmpeg's Matroska muxer. So the muxer gets a long
+track title, and `write_matroska_tags` rewrites the track entry in the same number of bytes: the real title, the missing
+elements, and empty space for the rest. No other byte of the file moves.
+"""
 
 import re
 import struct
+import zlib
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from threading import Lock
 from typing import cast, get_args
 
 import av
-import av.filter
 import av.logging
 
 from libranet.video.color import ColorSpec, Siting, matrix_of_tag
-from libranet.video.pyav import side_data
+from libranet.video.pyav import filter_graph, side_data
 
 _MASTERING_FORMAT = "<20i2i"
-"""AVMasteringDisplayMetadata: ten rationals (r, g, b, white as x and y; least and greatest luminance), two flags."""
+"""AVMasteringDisplayMetadata: ten rationals (r, g, b, white as x and y; min and max luminance), two flags."""
 _LOG_LOCK = Lock()
+
+TITLE_FILLER = "~" * 320
+"""Appended to the track's title: space for the Matroska elements below."""
+
+_HEAD_LIMIT = 16 << 20
+_SEGMENT, _TRACKS, _TRACK_ENTRY = 0x18538067, 0x1654AE6B, 0xAE
+_VIDEO, _NAME, _VOID, _CRC = 0xE0, 0x536E, 0xEC, 0xBF
+_PIXEL_WIDTH, _PIXEL_HEIGHT = 0xB0, 0xBA
+_DISPLAY_WIDTH, _DISPLAY_HEIGHT, _DISPLAY_UNIT = 0x54B0, 0x54BA, 0x54B2
+_COLOUR, _MAX_CLL, _MAX_FALL, _MASTERING = 0x55B0, 0x55BC, 0x55BD, 0x55D0
 
 
 @dataclass(frozen=True)
@@ -35,7 +51,7 @@ class MasteringDisplay:
 
 @dataclass(frozen=True)
 class VideoTags:
-    """Everything that has to survive besides samples and timestamps. Numbers are FFmpeg's (H.273)."""
+    """Everything that has to survive besides samples and timestamps. The numbers are those of H.273, as in FFmpeg."""
 
     color_range: int = 0
     colorspace: int = 2
@@ -50,13 +66,13 @@ class VideoTags:
 
     @property
     def quarter_turns(self) -> int:
-        """How many times a player turns the picture by 90 degrees against the clock."""
+        """How many times a player rotates the frame by 90 degrees counter-clockwise."""
         matrix = self.display_matrix or (1, 0, 0, 0, 1)
         across, down = ((value > 0) - (value < 0) for value in (matrix[0], matrix[1]))
         return {(1, 0): 0, (0, -1): 1, (-1, 0): 2, (0, 1): 3}.get((across, down), 0)
 
     def color_spec(self, pixel_format: str, height: int) -> ColorSpec:
-        """How to convert the samples to RGB. Untagged YUV is limited range; untagged RGB and gray are full range."""
+        """Return how to convert samples to RGB. Untagged YUV is limited range; untagged RGB and gray are full range."""
         rgb = pixel_format.startswith(("gbr", "gray"))
         full = self.color_range == 2 or (self.color_range == 0 and rgb)
         known = self.chroma_location in get_args(Siting)
@@ -101,21 +117,16 @@ def _mastering(raw: bytes | None) -> MasteringDisplay | None:
 
 
 def _show_info(frame: av.VideoFrame, time_base: Fraction) -> tuple[str, Fraction | None]:
-    """Chroma location and sample aspect ratio of a frame.
+    """Return chroma location and sample aspect ratio of a frame.
 
-    PyAV has no attribute for either; FFmpeg's `showinfo` filter prints both to the log, where they can be read.
+    PyAV 18 has no attribute for either; FFmpeg's `showinfo` filter prints both to the log, which can be read.
     """
-    graph = av.filter.Graph()
-    source = graph.add_buffer(width=frame.width, height=frame.height, format=frame.format, time_base=time_base)
-    show, sink = graph.add("showinfo", "checksum=0"), graph.add("buffersink")
-    source.link_to(show)
-    show.link_to(sink)
     with _LOG_LOCK:
         level = av.logging.get_level()
         av.logging.set_level(av.logging.INFO)
         try:
             with av.logging.Capture(local=True) as logs:
-                graph.configure()
+                graph = filter_graph(frame, time_base, "showinfo", "checksum=0")
                 graph.push(frame)
                 graph.pull()
         finally:
@@ -125,3 +136,129 @@ def _show_info(frame: av.VideoFrame, time_base: Fraction) -> tuple[str, Fraction
     aspect = re.search(r"\bsar:(\d+)/(\d+)", text)
     sar = Fraction(int(aspect[1]), int(aspect[2])) if aspect and int(aspect[1]) and int(aspect[2]) else None
     return (location[1] if location else "unspecified"), sar
+
+
+def write_matroska_tags(path: Path, tags: VideoTags, title: str) -> None:
+    """Write sample aspect ratio, mastering display and light level into a finished Matroska or WebM file.
+
+    Args:
+        path: The file, muxed with `TITLE_FILLER` at the end of its video track's title.
+        tags: The tags to write.
+        title: The track's real title.
+    """
+    with path.open("r+b") as file:
+        head = file.read(_HEAD_LIMIT)
+        start, end = _find_tracks(head)
+        at, pieces, checksum = start, [], False
+        while at < end:
+            ident, size, content = _header(head, at)
+            data = head[content : content + size]
+            if ident == _CRC:
+                checksum = True
+            elif ident == _TRACK_ENTRY and TITLE_FILLER.encode() in data:
+                pieces.append(head[at:content] + _tagged_entry(data, tags, title))
+            else:
+                pieces.append(head[at : content + size])
+            at = content + size
+        body = b"".join(pieces)
+        if checksum:
+            body = _element(_CRC, struct.pack("<I", zlib.crc32(body))) + body
+        if len(body) != end - start:
+            raise AssertionError(f"the rewritten track list has {len(body)} bytes instead of {end - start}")
+        file.seek(start)
+        file.write(body)
+
+
+def _find_tracks(head: bytes) -> tuple[int, int]:
+    """Return where the content of the track list begins and ends."""
+    at = 0
+    while at < len(head):
+        ident, size, content = _header(head, at)
+        if ident == _TRACKS:
+            return content, content + size
+        at = content if ident == _SEGMENT else content + size
+    raise AssertionError("a Matroska file without a track list")
+
+
+def _tagged_entry(entry: bytes, tags: VideoTags, title: str) -> bytes:
+    parts = []
+    for ident, data in _children(entry):
+        if ident == _NAME:
+            if title:
+                parts.append(_element(_NAME, title.encode(errors="surrogateescape")))
+        elif ident == _VIDEO:
+            parts.append(_element(_VIDEO, _tagged_video(data, tags)))
+        else:
+            parts.append(_element(ident, data))
+    tagged = b"".join(parts)
+    return tagged + _void(len(entry) - len(tagged))
+
+
+def _tagged_video(video: bytes, tags: VideoTags) -> bytes:
+    children = dict(_children(video))
+    if tags.sample_aspect_ratio not in (None, Fraction(1)):
+        assert tags.sample_aspect_ratio is not None
+        width, height = (int.from_bytes(children[key], "big") for key in (_PIXEL_WIDTH, _PIXEL_HEIGHT))
+        shown = tags.sample_aspect_ratio * width
+        unit = 0
+        if shown.denominator != 1:  # not a whole number of pixels: state the aspect ratio of the frame instead
+            ratio = shown / height
+            shown, height, unit = Fraction(ratio.numerator), ratio.denominator, 3
+        children[_DISPLAY_WIDTH], children[_DISPLAY_HEIGHT] = _number(int(shown)), _number(height)
+        if unit:
+            children[_DISPLAY_UNIT] = _number(unit)
+        else:
+            children.pop(_DISPLAY_UNIT, None)
+    colour = dict(_children(children.get(_COLOUR, b"")))
+    if tags.light_level is not None:
+        colour[_MAX_CLL], colour[_MAX_FALL] = (_number(value) for value in tags.light_level)
+    if tags.mastering is not None:
+        m = tags.mastering
+        values = (*m.red, *m.green, *m.blue, *m.white, m.greatest, m.least)
+        colour[_MASTERING] = b"".join(
+            _element(0x55D1 + index, struct.pack(">d", float(value))) for index, value in enumerate(values)
+        )
+    if colour:
+        children[_COLOUR] = b"".join(_element(ident, data) for ident, data in colour.items())
+    return b"".join(_element(ident, data) for ident, data in children.items())
+
+
+def _children(data: bytes) -> list[tuple[int, bytes]]:
+    found, at = [], 0
+    while at < len(data):
+        ident, size, content = _header(data, at)
+        found.append((ident, data[content : content + size]))
+        at = content + size
+    return found
+
+
+def _header(data: bytes, at: int) -> tuple[int, int, int]:
+    """Return identifier, size and position of the content of the element at `at`."""
+    length = 9 - data[at].bit_length()
+    ident = int.from_bytes(data[at : at + length], "big")
+    at += length
+    length = 9 - data[at].bit_length()
+    size = int.from_bytes(data[at : at + length], "big") & ((1 << (7 * length)) - 1)
+    return ident, size, at + length
+
+
+def _element(ident: int, content: bytes) -> bytes:
+    name = ident.to_bytes((ident.bit_length() + 7) // 8, "big")
+    size = len(content)
+    length = next(n for n in range(1, 9) if size < (1 << (7 * n)) - 1)
+    return name + (size | 1 << (7 * length)).to_bytes(length, "big") + content
+
+
+def _number(value: int) -> bytes:
+    return value.to_bytes(max(1, (value.bit_length() + 7) // 8), "big")
+
+
+def _void(size: int) -> bytes:
+    """Make an empty element of exactly `size` bytes."""
+    if size == 0:
+        return b""
+    for length in range(1, 9):
+        content = size - 1 - length
+        if 0 <= content < (1 << (7 * length)) - 1:
+            return bytes([_VOID]) + (content | 1 << (7 * length)).to_bytes(length, "big") + bytes(content)
+    raise AssertionError(f"no empty element has {size} bytes: the filler is too short")

@@ -1,19 +1,19 @@
-"""Scene cuts: where one shot ends and the next begins, so that nothing of one bleeds into the other."""
+"""Shot detection: find the first frame of each shot, so that nothing of one shot bleeds into the next."""
 
 import cv2
 import numpy as np
 
 SMALL = (64, 36)
-"""Width and height of the luma pictures that are compared."""
+"""Width and height at which luma is compared."""
 NEIGHBOURHOOD = 9
-"""Pixels of a small picture over which its brightness is taken away. Foggy landscapes all have a bright top and a dark
-bottom; what lies on top of that is what tells them apart."""
-REACH = (4, 2)
+"""Pixels over which the local brightness is averaged and subtracted. Foggy landscapes all have a bright top and a dark
+bottom; only the structure on top of that differs between them."""
+MOTION = (4, 2)
 """Pixels of motion between two frames, across and down, that do not look like a cut."""
 
 
-class SceneCutDetector:
-    """Compares each frame with the one before. A decision depends on these two alone, so that it is the same wherever
+class ShotDetector:
+    """Compares each frame with the one before. A decision depends on these two alone, so it does not depend on where
     in the video the reading began.
 
     Measured on ten real clips: the structures of neighbouring frames differ by at most 0.17, those of two clips by at
@@ -30,21 +30,21 @@ class SceneCutDetector:
         luma: np.ndarray,  # [H, W], any integer depth
         peak: int,
     ) -> bool:
-        """Whether this frame begins a new shot. The first frame of all does not."""
+        """Return whether this frame begins a new shot. The very first frame does not."""
         small = cv2.resize(luma, SMALL, interpolation=cv2.INTER_AREA).astype(np.float32) / peak
         last, self._last = self._last, small
         if last is None or float(np.abs(small - last).mean()) <= self._difference:
             return False
-        a, b = (picture - cv2.blur(picture, (NEIGHBOURHOOD, NEIGHBOURHOOD)) for picture in (small, last))
+        a, b = (image - cv2.blur(image, (NEIGHBOURHOOD, NEIGHBOURHOOD)) for image in (small, last))
         return 1.0 - _best_correlation(a, b) > self._structure
 
 
 def _best_correlation(a: np.ndarray, b: np.ndarray) -> float:
-    """The correlation of two pictures at the shift that suits them best."""
+    """Return the correlation of two images at their best shift."""
     height, width = a.shape
     best = -1.0
-    for dx in range(-REACH[0], REACH[0] + 1):
-        for dy in range(-REACH[1], REACH[1] + 1):
+    for dx in range(-MOTION[0], MOTION[0] + 1):
+        for dy in range(-MOTION[1], MOTION[1] + 1):
             top, left = max(0, dy), max(0, dx)
             bottom, right = height + min(0, dy), width + min(0, dx)
             shifted = b[top - dy : bottom - dy, left - dx : right - dx]
@@ -53,7 +53,7 @@ def _best_correlation(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def _correlation(a: np.ndarray, b: np.ndarray) -> float:
-    """0 where one of the pictures has no structure at all."""
+    """Return 0 where one of the images has no structure at all."""
     a, b = a - a.mean(), b - b.mean()
     scale = float(np.sqrt((a * a).sum() * (b * b).sum()))
     return float((a * b).sum()) / scale if scale > 1e-6 else 0.0

@@ -1,8 +1,7 @@
-"""From a decoded frame to the frame to be encoded: convert, restore, carry the change back, draw what was asked for."""
+"""From a decoded frame to the frame to encode: convert, restore, add the change, draw comparisons and heat maps."""
 
 from collections import deque
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 import av
 import torch
@@ -11,29 +10,28 @@ from torch import Tensor
 from libranet.backends import Backend, Restored
 from libranet.engine.options import Compare, View
 from libranet.video.color import ColorConverter
-from libranet.video.draw import haze_picture, split_picture
-from libranet.video.frames import SourceFrame
 from libranet.video.pixels import PixelLayout, layout_of, read_planes, write_planes
+from libranet.video.reader import SourceFrame
 from libranet.video.tags import VideoTags
-from libranet.video.veil import implied_transmission
+from libranet.video.visualize import haze_heat_map, removed_haze_transmission, split_view
 
-HELD_FRAMES = 6
+OUTPUT_BUFFERS = 6
 """Sets of arrays for finished frames: as many as can be on their way to the encoder, used in turn, so that a slow
 encoder needs no more memory than a fast one.
 """
 
 
 @dataclass(frozen=True)
-class _Seen:
-    """A frame's samples and what the network sees of them."""
+class _InputBuffers:
+    """A frame's samples, and the RGB image that the network sees."""
 
     planes: list[Tensor]  # each [h, w], integers
     rgb: Tensor  # [1, 3, H, W] in [0, 1]
 
 
 @dataclass(frozen=True)
-class Finished:
-    """A restored frame whose samples still lie in the restorer's arrays; `FrameRestorer.pack` makes a frame of it."""
+class FinishedFrame:
+    """A restored frame whose samples are still in the restorer's arrays. `FrameRestorer.pack` makes a video frame."""
 
     source: SourceFrame
     planes: list[Tensor]  # each [h, w], integers, in main memory
@@ -42,9 +40,9 @@ class Finished:
 class FrameRestorer:
     """Planar frames in, planar frames out, in order. At most look-ahead + 1 frames wait inside.
 
-    Waiting and finished frames lie in arrays that are used again and again. Allocated anew they would lie scattered
-    between the short-lived arrays of the network, and the gaps would add up: a long video would need more memory. For
-    the same reason `pack`, whose frames the encoder keeps as long as it likes, is for the thread that encodes.
+    Waiting and finished frames are in arrays that are reused. New arrays for each frame would be scattered between the
+    short-lived arrays of the network, and the gaps would add up: a long video would need more memory. For the same
+    reason the encoder's thread calls `pack`, because the encoder keeps those frames for an unknown time.
     """
 
     def __init__(
@@ -69,38 +67,43 @@ class FrameRestorer:
             self._target = ColorConverter(layout_of(target_format), spec, device=backend.device)
         self._compare, self._view = compare, view
         self._turns = tags.quarter_turns
-        self._waiting: deque[tuple[SourceFrame, _Seen]] = deque()
-        self._spare: list[_Seen] = []
+        self._waiting: deque[tuple[SourceFrame, _InputBuffers]] = deque()
+        self._spare: list[_InputBuffers] = []
         self._free: deque[list[Tensor]] = deque()
 
-    def push(self, frame: SourceFrame, *, cut: bool = False) -> list[Finished]:
-        """Take a frame and return those that are finished."""
-        seen = self._see(frame.image)
-        self._waiting.append((frame, seen))
-        return [self._finish(restored) for restored in self._backend.push(seen.rgb, cut=cut)]
+    def push(self, frame: SourceFrame, *, cut: bool = False) -> list[FinishedFrame]:
+        """Take a frame and return the finished ones. `cut` marks the first frame of a shot."""
+        buffers = self._read(frame.image)
+        self._waiting.append((frame, buffers))
+        return [self._finish(restored) for restored in self._backend.push(buffers.rgb, cut=cut)]
 
-    def flush(self) -> list[Finished]:
+    def flush(self) -> list[FinishedFrame]:
         """Finish the frames still waiting."""
         return [self._finish(restored) for restored in self._backend.flush()]
 
-    def pack(self, finished: Finished) -> SourceFrame:
-        """The frame to be encoded. Once per frame, on any thread: its arrays are used again."""
+    def pack(self, finished: FinishedFrame) -> SourceFrame:
+        """Return the frame to encode. Call it once per frame, on any thread: the arrays are reused afterwards."""
         image = self._image(finished.source.image, finished.planes)
         self._free.append(finished.planes)
         return replace(finished.source, image=image)
 
-    def _see(self, image: av.VideoFrame) -> _Seen:
+    @property
+    def output_layout(self) -> PixelLayout:
+        """Pixel format of the output frames."""
+        return self._layout if self._target is None else self._target.layout
+
+    def _read(self, image: av.VideoFrame) -> _InputBuffers:
         if not self._spare:
             planes = read_planes(image)
-            return _Seen(planes, self._converter.to_rgb(planes))
-        seen = self._spare.pop()
-        read_planes(image, out=seen.planes)
-        self._converter.to_rgb(seen.planes, out=seen.rgb)
-        return seen
+            return _InputBuffers(planes, self._converter.to_rgb(planes))
+        buffers = self._spare.pop()
+        read_planes(image, out=buffers.planes)
+        self._converter.to_rgb(buffers.planes, out=buffers.rgb)
+        return buffers
 
-    def _finish(self, restored: Restored) -> Finished:
-        frame, seen = self._waiting.popleft()
-        planes, rgb = seen.planes, seen.rgb
+    def _finish(self, restored: Restored) -> FinishedFrame:
+        frame, buffers = self._waiting.popleft()
+        planes, rgb = buffers.planes, buffers.rgb
         shown = self._shown(rgb, restored)
         if self._target is None:
             result = self._converter.add_change(planes, shown.sub_(rgb))
@@ -109,38 +112,34 @@ class FrameRestorer:
         if self._compare == "side":
             before = planes if self._target is None else encode_rgb(self._target, rgb)
             result = _side_by_side(self.output_layout, before, result, self._turns)
-        held = self._hold(result)
-        self._spare.append(seen)
-        return Finished(frame, held)
+        output = self._copy_to_output_buffers(result)
+        self._spare.append(buffers)
+        return FinishedFrame(frame, output)
 
-    def _hold(self, planes: list[Tensor]) -> list[Tensor]:
-        """The planes in main memory, in arrays of an earlier frame where there are some."""
+    def _copy_to_output_buffers(self, planes: list[Tensor]) -> list[Tensor]:
         if not self._free:
-            self._free.extend([torch.empty_like(plane, device="cpu") for plane in planes] for _ in range(HELD_FRAMES))
-        held = self._free.popleft()
-        for target, plane in zip(held, planes, strict=True):
+            self._free.extend(
+                [torch.empty_like(plane, device="cpu") for plane in planes] for _ in range(OUTPUT_BUFFERS)
+            )
+        output = self._free.popleft()
+        for target, plane in zip(output, planes, strict=True):
             target.copy_(plane)
-        return held
-
-    @property
-    def output_layout(self) -> PixelLayout:
-        """The layout of the frames that come out."""
-        return self._layout if self._target is None else self._target.layout
+        return output
 
     def _shown(self, rgb: Tensor, restored: Restored) -> Tensor:
-        """What the viewer asked for. Lines and words are drawn as a player turns the picture."""
-        picture = restored.image
+        """Return the image that the options ask for. Lines and labels are drawn on the frame as a player rotates it."""
+        image = restored.image
         if self._view != "result":
-            upright = _turn(shown_transmission(self._view, rgb, restored), self._turns)
-            size = _turn(rgb, self._turns).shape
-            picture = _turn(haze_picture(upright, (size[-2], size[-1])), -self._turns)
+            upright = _rotate(shown_transmission(self._view, rgb, restored), self._turns)
+            size = _rotate(rgb, self._turns).shape
+            image = _rotate(haze_heat_map(upright, (size[-2], size[-1])), -self._turns)
         if self._compare == "split":
-            upright = split_picture(_turn(rgb, self._turns), _turn(picture, self._turns))
-            picture = _turn(upright, -self._turns)
-        return picture
+            upright = split_view(_rotate(rgb, self._turns), _rotate(image, self._turns))
+            image = _rotate(upright, -self._turns)
+        return image
 
     def _image(self, carrier: av.VideoFrame, planes: list[Tensor]) -> av.VideoFrame:
-        """The planes in the decoded frame itself, which keeps its side data; in a new frame where the shape differs."""
+        """Write the planes to the decoded frame, which keeps its side data; to a new frame where the shape differs."""
         height, width = planes[0].shape
         name = self.output_layout.name
         if (carrier.format.name, carrier.width, carrier.height) == (name, width, height):
@@ -156,9 +155,9 @@ class FrameRestorer:
 
 
 def shown_transmission(view: View, rgb: Tensor, restored: Restored) -> Tensor:  # [1, 1, h, w] in [0, 1]
-    """The transmission behind a heat map: the network's own, or the one that its result implies."""
-    if view == "veil":
-        return implied_transmission(rgb, restored.image)
+    """Return the transmission for a heat map: that of the removed haze, or the network's own."""
+    if view == "removed":
+        return removed_haze_transmission(rgb, restored.image)
     assert restored.transmission is not None
     return restored.transmission
 
@@ -167,7 +166,7 @@ def encode_rgb(
     converter: ColorConverter,
     rgb: Tensor,  # [1, 3, H, W] in [0, 1]
 ) -> list[Tensor]:  # planes, each [h, w], int32
-    """Planes for a picture that has none of its own: black, plus the picture."""
+    """Convert an RGB image to planes: black, plus the image."""
     height, width = rgb.shape[-2:]
     layout = converter.layout
     small = (-(-height // layout.sub_y), -(-width // layout.sub_x))
@@ -179,25 +178,25 @@ def encode_rgb(
 
 
 def side_size(layout: PixelLayout, width: int, height: int, turns: int) -> tuple[int, int]:
-    """Width and height of both, side by side as a player turns the picture: whole chroma samples of each."""
+    """Return width and height of two frames side by side, as a player rotates them, in whole chroma samples."""
     if turns % 2:
         return width, 2 * (height // layout.sub_y * layout.sub_y)
     return 2 * (width // layout.sub_x * layout.sub_x), height
 
 
 def target_tags(tags: VideoTags, pixel_format: str, target_format: str, height: int) -> VideoTags:
-    """The tags of the output. RGB that has to become YUV takes the matrix of its size and limited range."""
+    """Return the tags of the output. RGB that becomes YUV takes the matrix of its size and limited range."""
     if pixel_format.startswith("gbr") and target_format.startswith("yuv"):
         return replace(tags, colorspace=1 if height >= 720 else 6, color_range=1)
     return tags
 
 
-def _turn(picture: Tensor, turns: int) -> Tensor:
-    return torch.rot90(picture, turns, (2, 3)) if turns % 4 else picture
+def _rotate(image: Tensor, turns: int) -> Tensor:
+    return torch.rot90(image, turns, (2, 3)) if turns % 4 else image
 
 
 def _side_by_side(layout: PixelLayout, left: list[Tensor], right: list[Tensor], turns: int) -> list[Tensor]:
-    """Join planes so that `left` is on the left after `turns` quarter turns against the clock."""
+    """Join planes so that `left` is on the left after `turns` quarter turns counter-clockwise."""
     height, width = left[0].shape
     size = side_size(layout, width, height, turns)
     axis = 0 if turns % 2 else 1
@@ -209,8 +208,3 @@ def _side_by_side(layout: PixelLayout, left: list[Tensor], right: list[Tensor], 
         pair = [a.to(b.device).narrow(axis, 0, half), b.narrow(axis, 0, half)]
         joined.append(torch.cat(pair if turns in (0, 1) else pair[::-1], dim=axis))
     return joined
-
-
-def frame_step(rate: Fraction, time_base: Fraction) -> int:
-    """The usual distance of two frames in units of the time base."""
-    return max(1, round(1 / (rate * time_base)))

@@ -5,10 +5,9 @@ from fractions import Fraction
 import av
 import pytest
 
-from clips import Clip, read_all, same_pictures, write_clip
-from libranet.video.matroska import FILLER, describe_video
+from clips import Clip, read_all, same_frames, write_clip
 from libranet.video.reader import open_video
-from libranet.video.tags import MasteringDisplay, VideoTags
+from libranet.video.tags import TITLE_FILLER, MasteringDisplay, VideoTags, write_matroska_tags
 
 F = Fraction
 DISPLAY = MasteringDisplay(
@@ -22,12 +21,12 @@ DISPLAY = MasteringDisplay(
 
 
 def write_with_filler(path, title: str):
-    """A file whose video track has the long title that `describe_video` expects."""
+    """A file whose video track has the long title that `write_matroska_tags` expects."""
     write_clip(path, Clip(codec="ffv1", frames=4, audio=("flac",), chapters=2))
     target = path.with_name(f"filled{path.suffix}")
     with av.open(str(path)) as source, av.open(str(target), "w") as output:
         video = output.add_stream_from_template(source.streams.video[0], opaque=True)
-        video.metadata["title"] = title + FILLER
+        video.metadata["title"] = title + TITLE_FILLER
         sound = output.add_stream_from_template(source.streams.audio[0])
         for packet in source.demux():
             if packet.dts is not None:
@@ -41,11 +40,11 @@ def write_with_filler(path, title: str):
 def test_shape_and_mastering_display_are_written(tmp_path, title, aspect):
     path = write_with_filler(tmp_path / "in.mkv", title)
     before, size = read_all(path), path.stat().st_size
-    describe_video(path, VideoTags(sample_aspect_ratio=aspect, mastering=DISPLAY, light_level=(1000, 400)), title)
+    write_matroska_tags(path, VideoTags(sample_aspect_ratio=aspect, mastering=DISPLAY, light_level=(1000, 400)), title)
     assert path.stat().st_size == size
-    times, pictures = read_all(path)
+    times, frames = read_all(path)
     assert times == before[0]
-    assert same_pictures(pictures, before[1])
+    assert same_frames(frames, before[1])
     with open_video(path) as reader:
         assert reader.tags.sample_aspect_ratio == (aspect or reader.tags.sample_aspect_ratio)
         assert reader.tags.mastering == DISPLAY
@@ -57,7 +56,7 @@ def test_shape_and_mastering_display_are_written(tmp_path, title, aspect):
 def test_a_title_that_is_not_utf8_keeps_its_bytes(tmp_path):
     """PyAV 19 reads such metadata as surrogates."""
     path = write_with_filler(tmp_path / "in.mkv", "")
-    describe_video(
+    write_matroska_tags(
         path, VideoTags(sample_aspect_ratio=Fraction(4, 3)), b"fog \xff\xfe".decode(errors="surrogateescape")
     )
     assert b"fog \xff\xfe" in path.read_bytes()

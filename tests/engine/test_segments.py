@@ -1,6 +1,7 @@
 """A run that is stopped, killed or crashes goes on with `--resume` and gives the same frames."""
 
 import hashlib
+import json
 import os
 import random
 import signal
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from clips import Clip, read_all, same_pictures, write_clip
+from clips import Clip, read_all, same_frames, write_clip
 from libranet.engine import DehazeOptions, dehaze_video
 from libranet.errors import InputError
 from libranet.models import save_checkpoint
@@ -60,9 +61,9 @@ def test_resumed_frames_equal_uninterrupted_ones(tmp_path, tiny_model, source, w
         assert not output.exists()
     report = dehaze_video(source, output, model=tiny_model, options=OPTIONS, device="cpu", resume=True)
     assert report.resumed_frames == moments[-1] // 5 * 5
-    times, pictures = read_all(output)
+    times, frames = read_all(output)
     assert times == whole[0]
-    assert same_pictures(pictures, whole[1])
+    assert same_frames(frames, whole[1])
     assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
 
 
@@ -79,10 +80,10 @@ def test_a_crash_while_joining_loses_nothing(tmp_path, tiny_model, source, whole
             dehaze_video(source, output, model=tiny_model, options=OPTIONS, device="cpu")
     report = dehaze_video(source, output, model=tiny_model, options=OPTIONS, device="cpu", resume=True)
     assert report.resumed_frames == CLIP.frames
-    assert same_pictures(read_all(output)[1], whole[1])
+    assert same_frames(read_all(output)[1], whole[1])
 
 
-def test_other_settings_are_refused_and_without_resume_the_run_begins_anew(tmp_path, tiny_model, source):
+def test_other_settings_are_refused_and_without_resume_the_run_starts_over(tmp_path, tiny_model, source):
     output = tmp_path / "out.mp4"
     with pytest.raises(PowerCutError):
         dehaze_video(source, output, model=tiny_model, options=OPTIONS, device="cpu", progress=stop_after(12))
@@ -92,6 +93,21 @@ def test_other_settings_are_refused_and_without_resume_the_run_begins_anew(tmp_p
     report = dehaze_video(source, output, model=tiny_model, options=other, device="cpu")
     assert report.resumed_frames == 0
     assert report.frames == CLIP.frames
+
+
+def test_a_run_of_version_0_1_can_be_resumed(tmp_path, tiny_model, source):
+    """Its manifest has the old names of two settings."""
+    output = tmp_path / "out.mp4"
+    options = DehazeOptions(segment_frames=5, view="removed")
+    with pytest.raises(PowerCutError):
+        dehaze_video(source, output, model=tiny_model, options=options, device="cpu", progress=stop_after(12))
+    path = tmp_path / ".out.mp4.libranet" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["settings"]["scene_cuts"] = manifest["settings"].pop("shot_detection")
+    manifest["settings"]["view"] = "veil"
+    path.write_text(json.dumps(manifest))
+    report = dehaze_video(source, output, model=tiny_model, options=options, device="cpu", resume=True)
+    assert report.resumed_frames == 10
 
 
 def test_a_changed_source_is_refused(tmp_path, tiny_model, source):
@@ -157,8 +173,8 @@ def segments(folder: Path) -> int:
 
 
 def hashes(path: Path) -> list[str]:
-    times, pictures = read_all(path)
+    times, frames = read_all(path)
     return [
         hashlib.sha256(str(when).encode() + b"".join(plane.tobytes() for plane in planes)).hexdigest()
-        for when, planes in zip(times, pictures, strict=True)
+        for when, planes in zip(times, frames, strict=True)
     ]

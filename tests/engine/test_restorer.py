@@ -27,7 +27,7 @@ def restore(path, model, *, reuse: bool) -> tuple[list[list[torch.Tensor]], int]
 
 @pytest.mark.parametrize("pixel_format", ["yuv420p", "yuv422p10le", "gray"])
 def test_waiting_frames_lie_in_arrays_used_again(tmp_path, tiny_model, pixel_format):
-    """As many arrays as frames that wait at most, and the pictures that arrays used once give."""
+    """As many arrays as frames that wait at most, and the same frames as with new arrays."""
     path = write_clip(tmp_path / "in.mkv", Clip(codec="ffv1", pixel_format=pixel_format, frames=12))
     once, many = restore(path, tiny_model, reuse=False)
     again, few = restore(path, tiny_model, reuse=True)

@@ -1,18 +1,18 @@
 import numpy as np
 import pytest
 
-from clips import picture
+from clips import textured_frame
 from libranet.video.pixels import plane_views
-from libranet.video.scenes import SceneCutDetector
+from libranet.video.shots import ShotDetector
 
 
 def cuts(frames: list[np.ndarray], peak: int = 255) -> list[int]:
-    detector = SceneCutDetector()
+    detector = ShotDetector()
     return [index for index, frame in enumerate(frames) if detector.is_cut(frame, peak)]
 
 
 def scene(number: int, length: int, name: str = "yuv420p") -> list[np.ndarray]:
-    return [plane_views(picture(name, 320, 192, index, scene=number))[0] for index in range(length)]
+    return [plane_views(textured_frame(name, 320, 192, index, scene=number))[0] for index in range(length)]
 
 
 @pytest.mark.parametrize(("a", "b"), [(0, 7), (1, 2), (3, 4), (5, 6)])

@@ -1,0 +1,249 @@
+"""Resumable runs: a hidden folder of finished segments and a manifest, from which `--resume` continues."""
+
+import hashlib
+import json
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import av
+import torch
+
+from libranet.atomic import atomic_file
+from libranet.engine.allocator import return_free_memory
+from libranet.engine.options import OutputError, translate_io_errors
+from libranet.errors import InputError
+from libranet.models import LiBrANet
+from libranet.video.encoder import EncoderSettings, open_encoder
+from libranet.video.packets import PacketLog
+from libranet.video.reader import SourceFrame
+
+_MANIFEST = "manifest.json"
+RESUME_HINT = " and run it again with --resume"
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A finished segment."""
+
+    file: str
+    frames: int
+    first_pts: int
+    end_pts: int
+    """Presentation time plus duration of its last frame."""
+
+
+class RunFolder:
+    """The hidden folder beside the output, deleted when the output is complete."""
+
+    def __init__(self, output: Path) -> None:
+        self.path = output.with_name(f".{output.name}.libranet")
+        self.segments: list[Segment] = []
+        self.ended: dict[str, Any] | None = None
+        """What joining needs to know, once all frames are encoded."""
+        self._settings: dict[str, Any] = {}
+        self._lock: IO[str] | None = None
+
+    @property
+    def frames(self) -> int:
+        """Frames in finished segments."""
+        return sum(segment.frames for segment in self.segments)
+
+    @property
+    def segment_paths(self) -> list[Path]:
+        """The finished segments in order."""
+        return [self.path / segment.file for segment in self.segments]
+
+    def open(self, settings: dict[str, Any], *, resume: bool) -> None:
+        """Begin a run, or continue an unfinished one.
+
+        Args:
+            settings: Everything that decides the output's bits.
+            resume: Continue the unfinished run, if there is one.
+
+        Raises:
+            InputError: The unfinished run had other settings, or another process holds the folder.
+            OutputError: The folder cannot be written.
+        """
+        try:
+            self.path.mkdir(exist_ok=True)
+            self._take_lock()
+            if not (resume and self._read(settings)):
+                self._clear()
+                self._settings = settings
+                self._write()
+        except OSError as error:
+            raise OutputError(f"cannot write beside the output ({error}): choose another folder") from None
+
+    def next_segment(self) -> Path:
+        """Return the file of the next segment."""
+        return self.path / f"segment-{len(self.segments):06d}.packets"
+
+    def add(self, segment: Segment) -> None:
+        """Record a finished segment."""
+        self.segments.append(segment)
+        self._write()
+
+    def end(self, facts: dict[str, Any]) -> None:
+        """Record that all frames are encoded."""
+        self.ended = facts
+        self._write()
+
+    def remove(self) -> None:
+        """Delete the folder: the run is complete."""
+        self.release()
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def release(self) -> None:
+        """Let another process take over. A run without a segment leaves nothing behind."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+        if not self.segments and self.path.is_dir():
+            shutil.rmtree(self.path, ignore_errors=True)
+
+    def _read(self, settings: dict[str, Any]) -> bool:
+        path = self.path / _MANIFEST
+        if not path.exists():
+            return False
+        try:
+            manifest = json.loads(path.read_text())
+            old, segments = _renamed(manifest["settings"]), [Segment(**entry) for entry in manifest["segments"]]
+        except (ValueError, KeyError, TypeError):
+            raise InputError(f"{path} is damaged: leave out --resume to start over") from None
+        for key, value in json.loads(json.dumps(settings)).items():
+            if old.get(key) != value:
+                raise InputError(
+                    f"the unfinished run had {key} = {old.get(key)!r}, this one has {settings[key]!r}: "
+                    "use the same settings, or leave out --resume to start over"
+                )
+        self._settings, self.segments, self.ended = settings, segments, manifest.get("ended")
+        for leftover in self.path.glob(".*.part"):
+            leftover.unlink()
+        return True
+
+    def _write(self) -> None:
+        manifest = {
+            "settings": self._settings,
+            "segments": [asdict(segment) for segment in self.segments],
+            "ended": self.ended,
+        }
+        with atomic_file(self.path / _MANIFEST) as temporary:
+            temporary.write_text(json.dumps(manifest, indent=1))
+
+    def _clear(self) -> None:
+        for file in self.path.iterdir():
+            if file.name != "lock":
+                file.unlink()
+
+    def _take_lock(self) -> None:
+        try:
+            import fcntl
+        except ImportError:  # Windows: nothing keeps two runs at the same output apart
+            return
+        self._lock = (self.path / "lock").open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._lock.close()
+            self._lock = None
+            raise InputError(f"another run is writing the same output (it holds {self.path}): wait for it") from None
+
+
+def _renamed(settings: dict[str, Any]) -> dict[str, Any]:
+    """Give settings of a run of version 0.1 the names they have now."""
+    if "scene_cuts" in settings:
+        settings["shot_detection"] = settings.pop("scene_cuts")
+    if settings.get("view") == "veil":
+        settings["view"] = "removed"
+    return settings
+
+
+class SegmentSink:
+    """Encodes frames into segments of a fixed length, each with an encoder of its own.
+
+    A segment depends only on its own frames and the settings. So a resumed run writes the same segments.
+    """
+
+    def __init__(self, folder: RunFolder, settings: EncoderSettings, *, length: int, origin: int, step: int) -> None:
+        """Write to a run's folder.
+
+        Args:
+            folder: The run's folder, open.
+            settings: Of every segment's encoder.
+            length: Frames per segment.
+            origin: Subtracted from every presentation time.
+            step: Duration of a frame that has none.
+        """
+        self._folder, self._settings = folder, settings
+        self._length, self._origin, self._step = length, origin, step
+        self._encoder: av.VideoCodecContext | None = None
+        self._log: PacketLog | None = None
+        self._durations: dict[int, int] = {}
+        self._frames = self._first = self._end = 0
+
+    def write(self, frame: SourceFrame) -> None:
+        """Encode a frame."""
+        with translate_io_errors(self._folder.path, RESUME_HINT):
+            if self._encoder is None:
+                self._encoder = open_encoder(self._settings)
+                self._log = PacketLog(self._folder.next_segment())
+                self._frames, self._first, self._durations = 0, frame.pts, {}
+            image = prepare_for_encoder(frame, self._settings, self._origin)
+            self._durations[frame.pts - self._origin] = frame.duration
+            self._store(self._encoder.encode(image))
+            self._frames += 1
+            self._end = frame.pts + (frame.duration or self._step)
+            if self._frames == self._length:
+                self._close_segment()
+
+    def finish(self) -> None:
+        """Close the last segment."""
+        with translate_io_errors(self._folder.path, RESUME_HINT):
+            if self._encoder is not None:
+                self._close_segment()
+
+    def discard(self) -> None:
+        """Delete the unfinished segment."""
+        if self._log is not None:
+            self._log.discard()
+
+    def _store(self, packets: list[Any]) -> None:
+        assert self._log is not None
+        for packet in packets:
+            self._log.add(packet, self._durations.pop(packet.pts, 0))
+
+    def _close_segment(self) -> None:
+        assert self._encoder is not None
+        assert self._log is not None
+        self._store(self._encoder.encode(None))
+        self._log.finish()
+        name = self._log.path.name
+        self._encoder = self._log = None
+        return_free_memory()  # the next encoder's arrays may not fit where this one's were
+        self._folder.add(Segment(name, self._frames, self._first, self._end))
+
+
+def prepare_for_encoder(frame: SourceFrame, settings: EncoderSettings, origin: int) -> av.VideoFrame:
+    """Set the frame's time in the output, and let the encoder choose its frame type."""
+    image = frame.image
+    image.pts, image.time_base = frame.pts - origin, settings.time_base
+    image.pict_type = 0
+    return image
+
+
+def fingerprint_source(path: Path) -> dict[str, Any]:
+    """Return facts that distinguish one input file from another."""
+    stat = path.stat()
+    return {"path": str(path.resolve()), "size": stat.st_size, "changed": stat.st_mtime_ns}
+
+
+def fingerprint_network(network: LiBrANet) -> str:
+    """Hash configuration, weights, precision and kind of device: everything that decides the network's bits."""
+    digest = hashlib.sha256(repr(network.config).encode())
+    for name, tensor in sorted(network.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+    digest.update(f"{network.dtype} {next(network.parameters()).device.type}".encode())
+    return digest.hexdigest()[:16]
