@@ -52,7 +52,7 @@ def test_depth_anything_from_a_folder_of_random_weights(tmp_path: Path) -> None:
     )
     torch.manual_seed(0)
     transformers.DepthAnythingForDepthEstimation(config).save_pretrained(tmp_path)
-    model = TransformersDepth(str(tmp_path), short_side=70)
+    model = TransformersDepth(str(tmp_path))
     depth = model.estimate(texture(90, 160))
     assert depth.shape == (90, 160)
     assert np.isfinite(depth).all()

@@ -1,10 +1,9 @@
 """The frames of one clip, from image files or a video, read whole or cropped."""
 
 import bisect
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
@@ -64,12 +63,11 @@ class FrameFiles:
         return read_rgb(self.paths[index], box)
 
 
-@dataclass
+@dataclass(frozen=True)
 class VideoFrames:
-    """The frames of a video file, addressed by number. Reading seeks to the key frame before the requested one."""
+    """The frames of a video file, addressed by number. Each read opens the file and seeks to the last key frame."""
 
     path: Path
-    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def __len__(self) -> int:
         return len(self._index[0])
@@ -82,10 +80,9 @@ class VideoFrames:
     def read(self, index: int, box: Box | None = None) -> Image:
         stamps, keys = self._index
         start = keys[max(bisect.bisect_right(keys, stamps[index]) - 1, 0)]
-        with self._lock:
-            for frame in decode_video(self.path, seek=start):
-                if (frame.pts or 0) >= stamps[index]:
-                    return _crop(frame.to_ndarray(format="rgb24"), box, self.path)
+        for frame in decode_video(self.path, seek=start):
+            if (frame.pts or 0) >= stamps[index]:
+                return _crop(frame.to_ndarray(format="rgb24"), box, self.path)
         raise InputError(f"expected {len(stamps)} frames in {self.path}, but frame {index} does not decode")
 
     def read_all(self) -> Iterator[Image]:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from libranet.data.frames import Box
+from libranet.data.frames import Box, Image
 from libranet.data.maps import read_map
 from libranet.data.pairs import PairedClip
 from libranet.errors import InputError
@@ -72,8 +72,8 @@ class ClipWindows(Dataset[dict[str, Tensor]]):
         mirror = config.random and bool(rng.integers(2))
         radius = config.window // 2
         frames = [min(max(centre + step, 0), len(clip) - 1) for step in range(-radius, radius + 1)]
-        hazy = torch.stack([_as_tensor(clip.hazy.read(frame, box)) for frame in frames])
-        sample = {"hazy": hazy, "clear": _as_tensor(clip.clear.read(centre, box))}
+        hazy = torch.stack([frame_to_tensor(clip.hazy.read(frame, box)) for frame in frames])
+        sample = {"hazy": hazy, "clear": frame_to_tensor(clip.clear.read(centre, box))}
         for name in config.maps:
             sample[name] = torch.from_numpy(read_map(clip.maps[name][centre], name, box))
         return {name: value.flip(-1) for name, value in sample.items()} if mirror else sample
@@ -92,5 +92,6 @@ class ClipWindows(Dataset[dict[str, Tensor]]):
         return Box(int(rng.integers(height - side + 1)), int(rng.integers(width - side + 1)), side, side)
 
 
-def _as_tensor(image: np.ndarray) -> Tensor:  # [H, W, 3] 8 bit -> [3, H, W] in [0, 1]
+def frame_to_tensor(image: Image) -> Tensor:  # [H, W, 3] 8 bit -> [3, H, W] in [0, 1]
+    """Convert a frame to a float32 tensor."""
     return torch.from_numpy(np.ascontiguousarray(image.transpose(2, 0, 1))).float() / 255.0

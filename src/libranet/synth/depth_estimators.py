@@ -108,7 +108,7 @@ class OnnxDepth:
 
     def estimate(self, image: Image) -> Plane:
         height, width = image.shape[:2]
-        free = _patch_aligned(height, width, SHORT_SIDE)
+        free = _patch_aligned(height, width)
         rows, columns = (fixed or side for fixed, side in zip(self._size, free, strict=True))
         small = cv2.resize(image, (columns, rows), interpolation=cv2.INTER_AREA).astype(np.float32) / 255.0
         pixels = (small - np.array(IMAGENET_MEAN, np.float32)) / np.array(IMAGENET_STD, np.float32)
@@ -127,16 +127,8 @@ class TransformersDepth:
         *,
         device: str | torch.device = "cpu",
         quantity: DepthQuantity = "disparity",
-        short_side: int = SHORT_SIDE,
     ) -> None:
-        """Load a model.
-
-        Args:
-            model: A folder with config.json and weights in safetensors, or a hub id.
-            device: Where the model runs.
-            quantity: What the model gives.
-            short_side: Short side of the model's input in pixels.
-        """
+        """Load a model from a folder with config.json and weights in safetensors, or by its hub id."""
         try:
             import transformers
         except ImportError as error:
@@ -153,7 +145,6 @@ class TransformersDepth:
             ) from error
         self._model = loaded.to(device).eval()
         self._device = torch.device(device)
-        self._short_side = short_side
         self.quantity: DepthQuantity = quantity
         self.name = (
             f"{loaded.config.model_type} {model.rstrip('/').rsplit('/', 1)[-1]} transformers {transformers.__version__}"
@@ -162,7 +153,7 @@ class TransformersDepth:
     @torch.inference_mode()
     def estimate(self, image: Image) -> Plane:
         height, width = image.shape[:2]
-        size = _patch_aligned(height, width, self._short_side)
+        size = _patch_aligned(height, width)
         pixels = torch.from_numpy(np.ascontiguousarray(image)).to(self._device).permute(2, 0, 1)[None].float() / 255.0
         pixels = F.interpolate(pixels, size=size, mode="bicubic", antialias=True, align_corners=False)
         mean, std = (pixels.new_tensor(values).view(1, 3, 1, 1) for values in (IMAGENET_MEAN, IMAGENET_STD))
@@ -210,7 +201,7 @@ def _smooth_noise(rng: np.random.Generator, height: int, width: int) -> Plane:
     return total
 
 
-def _patch_aligned(height: int, width: int, short_side: int) -> list[int]:
-    """The input size of a vision transformer, [rows, columns]: the short side as given, in whole patches."""
-    scale = short_side / min(height, width)
+def _patch_aligned(height: int, width: int) -> list[int]:
+    """The input size of a vision transformer, [rows, columns], in whole patches."""
+    scale = SHORT_SIDE / min(height, width)
     return [max(round(side * scale / PATCH), 1) * PATCH for side in (height, width)]

@@ -15,8 +15,14 @@ from libranet.synth.depth_estimators import DepthQuantity
 SAMPLES_PER_FRAME = 20_000
 ESTIMATE_PERCENTILES = (2.0, 98.0)
 METRES_PERCENTILE = 80.0
+NEIGHBOUR_WEIGHT = 0.3
+SMOOTHING_ROUNDS = 2
 COLOUR_TOLERANCE = 0.10
 """Colour difference (mean over channels, 0 to 1) at which a warped pixel counts as another surface."""
+GUIDE_RADIUS = 8
+"""Half the window of the guided filter in small pixels; in each window the result is linear in the guide."""
+GUIDE_EPSILON = 1e-3
+"""Variance of the guide below which a window counts as flat and is smoothed."""
 
 
 @dataclass(frozen=True)
@@ -64,11 +70,8 @@ def smooth_depth(
     depths: Sequence[Plane],  # N of [h, w]
     flows: Sequence[Field],  # N - 1 of [2, h, w], forward
     frames: Sequence[Image],  # N of [h, w, 3]
-    *,
-    weight: float = 0.3,
-    rounds: int = 2,
 ) -> list[Plane]:
-    """Blend each depth with `weight` of its two neighbours, warped along the flow, where the colours agree."""
+    """Blend each depth with its two neighbours, warped along the flow, where the colours agree."""
     count = len(depths)
     links: list[list[tuple[int, Field, Plane]]] = [[] for _ in range(count)]
     for i, flow in enumerate(flows):
@@ -76,35 +79,25 @@ def smooth_depth(
         links[i].append((i + 1, flow, _confidence(frames[i], frames[i + 1], flow)))
         links[i + 1].append((i, back, _confidence(frames[i + 1], frames[i], back)))
     current = list(depths)
-    for _ in range(rounds):
-        current = [_blend(current, i, links[i], weight) for i in range(count)]
+    for _ in range(SMOOTHING_ROUNDS):
+        current = [_blend(current, i, links[i]) for i in range(count)]
     return current
 
 
 def guided_upsample(
     values: Plane,  # [h, w] in [0, 1]
     guide: Image,  # [H, W, 3]
-    *,
-    radius: int = 8,
-    epsilon: float = 1e-3,
 ) -> Plane:  # [H, W] in [0, 1]
-    """Upsample `values` to the guide's size with the fast guided filter, so that edges follow the guide.
-
-    Args:
-        values: The small map.
-        guide: The frame at full size.
-        radius: Half the window in small pixels; in each window the result is a linear function of the guide.
-        epsilon: Variance of the guide below which a window counts as flat and is smoothed.
-    """
+    """Upsample `values` to the guide's size with the fast guided filter, so that edges follow the guide."""
     h, w = values.shape
     height, width = guide.shape[:2]
     grey = cv2.cvtColor(guide, cv2.COLOR_RGB2GRAY).astype(np.float32) / 255.0
     small = cv2.resize(grey, (w, h), interpolation=cv2.INTER_AREA)
-    side = (2 * radius + 1, 2 * radius + 1)
+    side = (2 * GUIDE_RADIUS + 1, 2 * GUIDE_RADIUS + 1)
     mean_guide, mean_value = cv2.blur(small, side), cv2.blur(values, side)
     variance = cv2.blur(small * small, side) - mean_guide * mean_guide
     covariance = cv2.blur(small * values, side) - mean_guide * mean_value
-    slope = covariance / (variance + epsilon)
+    slope = covariance / (variance + GUIDE_EPSILON)
     offset = mean_value - slope * mean_guide
     planes = [
         cv2.resize(cv2.blur(plane, side), (width, height), interpolation=cv2.INTER_LINEAR) for plane in (slope, offset)
@@ -123,11 +116,11 @@ def _sample_pixels(frames: Iterable[Plane]) -> np.ndarray:
     return np.concatenate(samples)
 
 
-def _blend(depths: list[Plane], index: int, links: list[tuple[int, Field, Plane]], weight: float) -> Plane:
+def _blend(depths: list[Plane], index: int, links: list[tuple[int, Field, Plane]]) -> Plane:
     total = depths[index].copy()
     norm = np.ones_like(total)
     for neighbour, flow, confidence in links:
-        share = weight * confidence
+        share = NEIGHBOUR_WEIGHT * confidence
         total += share * warp(depths[neighbour], flow)[0]
         norm += share
     return total / norm

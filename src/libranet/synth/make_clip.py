@@ -29,6 +29,7 @@ from libranet.data.dataset import (
 )
 from libranet.data.frames import Image, read_rgb, write_png
 from libranet.data.maps import Plane, write_map
+from libranet.data.windows import frame_to_tensor
 from libranet.flow import FlowEstimator, resize_flow
 from libranet.synth.depth_maps import DepthRange, guided_upsample, smooth_depth
 from libranet.synth.scattering import Regime, add_haze, transmission
@@ -60,14 +61,7 @@ class ClipTask:
 def make_clip(
     task: ClipTask, work: Path, final: Path, progress: Progress = lambda stage, done, total: None
 ) -> ClipInfo:
-    """Make a clip, or what is missing of it.
-
-    Args:
-        task: What to make.
-        work: Folder for the unfinished clip.
-        final: Where the complete clip goes.
-        progress: Called after each step.
-    """
+    """Make a clip in the folder `work`, or what is missing of it, and move it to `final`."""
     scratch = work / SCRATCH
     if not (work / CLIP_FILE).is_file():
         for folder in (*MODALITIES, SCRATCH):
@@ -168,9 +162,10 @@ def _add_haze(task: ClipTask, clear: Image, depth: Plane, index: int) -> tuple[n
     """Return transmission and hazy frame, both computed from depth and transmission as the files store them."""
     stored = torch.from_numpy(depth.astype(np.float16).astype(np.float32))[None, None]
     t = transmission(stored, torch.tensor([task.regime.betas(task.angstrom)])).half().float()
-    pixels = torch.from_numpy(clear).permute(2, 0, 1)[None].float() / 255.0
     generator = torch.Generator().manual_seed(task.request.seed * 100_003 + index)
-    hazy = add_haze(pixels, t, torch.tensor([task.regime.airlight]), noise=task.noise, generator=generator)
+    hazy = add_haze(
+        frame_to_tensor(clear)[None], t, torch.tensor([task.regime.airlight]), noise=task.noise, generator=generator
+    )
     frame = (hazy[0] * 255.0).round_().byte().permute(1, 2, 0).numpy()
     return t[0].numpy(), np.ascontiguousarray(frame)
 

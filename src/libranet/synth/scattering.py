@@ -72,15 +72,7 @@ def add_haze(
     noise: float | Tensor = 0.0,
     generator: torch.Generator | None = None,
 ) -> Tensor:  # [B, 3, H, W] in [0, 1]
-    """Add haze to clear frames.
-
-    Args:
-        clear: The clear frames.
-        t: The transmission.
-        airlight: The colour of the haze.
-        noise: Standard deviation of sensor noise that is added last, a scalar or [B].
-        generator: Source of the noise.
-    """
+    """Add haze to clear frames, then sensor noise of the standard deviation `noise`, a scalar or [B]."""
     light = _as_channels(airlight, clear)
     hazy = torch.lerp(light.expand_as(clear), clear, t.expand_as(clear).to(clear.dtype))
     sigma = torch.as_tensor(noise, dtype=clear.dtype, device=clear.device)

@@ -10,6 +10,7 @@ import torch
 from libranet.data.dataset import CheckResult, Clip
 from libranet.data.frames import Image
 from libranet.data.maps import Map
+from libranet.data.windows import frame_to_tensor
 from libranet.flow import warp
 from libranet.synth.scattering import add_haze, airlight_sums, transmission
 
@@ -86,7 +87,7 @@ def _screen_frame(clip: Clip, frames: tuple[Image, Image], maps: tuple[Map, Map,
     sums = torch.zeros(2, 3, dtype=torch.float64)
     for top in range(0, expected[0], BAND_ROWS):
         rows = slice(top, top + BAND_ROWS)
-        hazy_t, clear_t = _as_tensor(hazy[rows]), _as_tensor(clear[rows])
+        hazy_t, clear_t = frame_to_tensor(hazy[rows])[None], frame_to_tensor(clear[rows])[None]
         t = torch.from_numpy(t_map[:, rows])[None]
         gap = (add_haze(clear_t, t, light) - hazy_t).abs_()
         largest = max(largest, float(gap.max()))
@@ -154,7 +155,3 @@ def _result(name: str, value: float, threshold: float, what: str) -> CheckResult
 
 def _outside(values: Map, low: float, high: float) -> float:
     return float(1.0 - np.mean(np.isfinite(values) & (values >= low) & (values <= high)))
-
-
-def _as_tensor(image: Image) -> torch.Tensor:  # [1, 3, H, W]
-    return torch.from_numpy(np.ascontiguousarray(image.transpose(2, 0, 1)))[None].float() / 255.0

@@ -95,7 +95,7 @@ def synthesize(
     A source that fails is recorded with its reason; the others continue.
 
     Args:
-        sources: One clip each.
+        sources: One per clip.
         folder: Where the dataset goes.
         config: The settings.
         depth: Returns the depth estimator for a clip's seed.
