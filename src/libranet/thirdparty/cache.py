@@ -89,7 +89,10 @@ def pull_weights(
     archive = model.archive
     if local is None and archive is None:
         raise InputError(explain_absence(model))
-    cache.mkdir(parents=True, exist_ok=True)
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot make the cache folder {cache}: {error.strerror or error}") from None
     with tempfile.TemporaryDirectory(dir=cache, prefix=".pull-") as scratch:
         work = Path(scratch)
         if local is not None:
