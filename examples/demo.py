@@ -1,83 +1,63 @@
-"""`make demo`: render a short foggy clip, dehaze it with `dehaze_video`, and show before and after as a picture.
+"""`make demo`: dehaze a short clip of real mist and show before and after in one image.
 
-    python examples/demo.py [--output demo] [--model weights.safetensors] [--size 640x360] [--frames 24]
+    python examples/demo.py [--output demo] [--model weights.safetensors]
 
-Needs no download: the scene is rendered, and its fog is laid by the scattering model with the scene's exact depth.
+The clip, examples/foggy.mp4, is a camera move over a photograph of a forest in mist: "Solitude" by Gavin Ash,
+CC BY-SA 3.0 (examples/NOTICE.md).
 """
 
 import argparse
+import os
 import sys
-from fractions import Fraction
+import webbrowser
 from pathlib import Path
 
 import av
+import cv2
 import numpy as np
 
-from libranet.cli.frame_size import parse_size
-from libranet.engine import DehazeOptions, dehaze_video
-from libranet.engine.image_files import write_preview
-from libranet.models import LiBrANet, load_model, packaged_weights
-from libranet.scenes import render_clip
-from libranet.synth.scattering import add_haze, transmission
+from libranet import dehaze_video
+from libranet.engine import Progress
+from libranet.video.visualize import contact_sheet
 
-SEED = 4
-VISIBILITY = 150.0
-"""Metres at which 5 % of the light arrives."""
-AIRLIGHT = 0.82
+CLIP = Path(__file__).with_name("foggy.mp4")
+MOMENTS = (0.2, 0.8)
+"""The moments of the clip that the image shows, from 0 (start) to 1 (end)."""
 
 
-def write_foggy_clip(path: Path, *, width: int, height: int, frames: int, fps: int = 25) -> None:
-    """A walk through a rendered landscape in fog, as H.264."""
-    beta = 3.0 / VISIBILITY
-    with av.open(str(path), "w") as container:
-        stream = container.add_stream("libx264", rate=fps, options={"crf": "16"})
-        stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
-        stream.codec_context.time_base = Fraction(1, fps)
-        for index, view in enumerate(render_clip(SEED, frames=frames, width=width, height=height, fps=fps)):
-            hazy = add_haze(view.image[None], transmission(view.depth[None], beta), AIRLIGHT)[0]
-            picture = (hazy.permute(1, 2, 0) * 255).round().byte().numpy()
-            frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(picture), format="rgb24")
-            frame.pts = index
-            container.mux(stream.encode(frame))
-            if sys.stderr.isatty():
-                print(f"\rrendering the foggy clip: {index + 1}/{frames} frames", end="", file=sys.stderr)
-        container.mux(stream.encode(None))
-    if sys.stderr.isatty():
-        print(file=sys.stderr)
+def show(step: Progress) -> None:
+    print(f"\rdehazing: {step.frames}/{step.total or '?'} frames", end="", file=sys.stderr)
 
 
-def choose_network(path: str | None) -> tuple[LiBrANet, bool]:
-    """The network to show, and whether it has been trained."""
-    if path is not None or packaged_weights().is_file():
-        return load_model(path), True
-    print("The package has no trained weights yet: the demo runs the untrained network, which changes nothing.")
-    return LiBrANet().eval(), False
+def read_frames(path: Path) -> list[np.ndarray]:  # each [H, W, 3], uint8, RGB
+    with av.open(str(path)) as container:
+        return [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
+
+
+def has_screen() -> bool:
+    return sys.platform in ("darwin", "win32") or any(os.environ.get(n) for n in ("DISPLAY", "WAYLAND_DISPLAY"))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--output", default="demo", help="folder for the results")
-    parser.add_argument("--model", default=None, help="a checkpoint; without it, the weights of the package")
-    parser.add_argument("--size", default="640x360")
-    parser.add_argument("--frames", type=int, default=24)
+    parser.add_argument("--output", type=Path, default=Path("demo"), help="folder for the results")
+    parser.add_argument("--model", help="a checkpoint; by default the weights of the package")
     arguments = parser.parse_args()
-    folder = Path(arguments.output)
-    folder.mkdir(parents=True, exist_ok=True)
-    width, height = parse_size(arguments.size)
-    network, trained = choose_network(arguments.model)
-    hazy, clear, split, sheet = (folder / name for name in ("foggy.mp4", "clear.mp4", "split.mp4", "before_after.png"))
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    clear, image = arguments.output / "clear.mp4", arguments.output / "before_after.png"
 
-    print("rendering a walk down a foggy street, then dehazing it")
-    write_foggy_clip(hazy, width=width, height=height, frames=arguments.frames)
-    report = dehaze_video(hazy, clear, model=network, overwrite=True)
-    dehaze_video(hazy, split, model=network, options=DehazeOptions(compare="split"), overwrite=True)
-    write_preview(hazy, sheet, network, count=2, overwrite=True)
+    report = dehaze_video(CLIP, clear, model=arguments.model, overwrite=True, progress=show)
+    print(file=sys.stderr)
+    hazy_frames, clear_frames = read_frames(CLIP), read_frames(clear)
+    chosen = [round(moment * (len(hazy_frames) - 1)) for moment in MOMENTS]
+    pairs = [(hazy_frames[index], clear_frames[index], f"frame {index}") for index in chosen]
+    sheet = contact_sheet(pairs, title="Real mist, dehazed by LiBrA-Net. Photo: Gavin Ash, CC BY-SA 3.0", cell_width=960)
+    cv2.imwrite(str(image), cv2.cvtColor(sheet, cv2.COLOR_RGB2BGR))
 
-    print(f"{report.frames} frames, {width}x{height}, {report.as_json()['fps']:.1f} fps from file to file")
-    for path, what in ((hazy, "the foggy clip"), (clear, "dehazed"), (split, "both halves"), (sheet, "look at this")):
-        print(f"  {path}: {what}")
-    if not trained:
-        print("Note: without trained weights, before and after are the same picture.")
+    print(f"{report.frames} frames of {report.width}x{report.height} in {report.seconds:.1f} s")
+    print(f"  {CLIP}: the clip with mist\n  {clear}: dehazed\nLook at {image.resolve()}")
+    if sys.stdout.isatty() and has_screen():
+        webbrowser.open(image.resolve().as_uri())
 
 
 if __name__ == "__main__":
