@@ -51,7 +51,9 @@ def main() -> None:
     hazy_frames, clear_frames = read_frames(CLIP), read_frames(clear)
     chosen = [round(moment * (len(hazy_frames) - 1)) for moment in MOMENTS]
     pairs = [(hazy_frames[index], clear_frames[index], f"frame {index}") for index in chosen]
-    sheet = contact_sheet(pairs, title="Real mist, dehazed by LiBrA-Net. Photo: Gavin Ash, CC BY-SA 3.0", cell_width=960)
+    sheet = contact_sheet(
+        pairs, title="Real mist, dehazed by LiBrA-Net. Photo: Gavin Ash, CC BY-SA 3.0", cell_width=960
+    )
     cv2.imwrite(str(image), cv2.cvtColor(sheet, cv2.COLOR_RGB2BGR))
 
     print(f"{report.frames} frames of {report.width}x{report.height} in {report.seconds:.1f} s")

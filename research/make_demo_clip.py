@@ -2,8 +2,8 @@
 
     python research/make_demo_clip.py -o examples/foggy.mp4
 
-The photograph is "Solitude" by Gavin Ash (2014), CC BY-SA 3.0, from Ubuntu's package of Xubuntu community wallpapers. It
-is fetched from the package archive and checked against its hash. No training run has seen it.
+The photograph is "Solitude" by Gavin Ash (2014), CC BY-SA 3.0, from Ubuntu's package of Xubuntu community wallpapers.
+It is fetched from the package archive and checked against its hash. No training run has seen it.
 """
 
 import argparse

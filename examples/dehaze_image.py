@@ -1,0 +1,15 @@
+"""Dehaze a single image that belongs to no video."""
+
+from pathlib import Path
+
+import av
+import cv2
+
+from libranet import Dehazer
+
+with av.open(str(Path(__file__).with_name("foggy.mp4"))) as video:
+    hazy = next(video.decode(video=0)).to_ndarray(format="rgb24")  # [H, W, 3], uint8, RGB; any photo will do
+
+clear = Dehazer().image(hazy)  # uint8, uint16 and floating point in [0, 1] work alike
+cv2.imwrite("before_after.png", cv2.cvtColor(cv2.hconcat([hazy, clear]), cv2.COLOR_RGB2BGR))
+print(f"before_after.png: contrast {hazy.std():.1f} -> {clear.std():.1f}")
