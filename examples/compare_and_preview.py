@@ -15,6 +15,6 @@ split = DehazeOptions(compare="split", end=0.2)
 dehaze_video(source, "split.mp4", model=network, options=split, overwrite=True)
 print("split.mp4: hazy on the left, dehazed on the right")
 
-removed = DehazeOptions(view="veil", end=0.2)
+removed = DehazeOptions(view="removed", end=0.2)
 dehaze_video(source, "removed.mp4", model=network, options=removed, overwrite=True)
 print("removed.mp4: the haze that was removed, as a heat map")
