@@ -18,8 +18,8 @@ import torch
 
 from libranet.cli.frame_size import parse_size
 from libranet.data.dataset import MODALITIES, Clip, ClipInfo, modality_file, sha256
-from libranet.data.frames import Image, write_png
-from libranet.data.maps import Field, Map, Plane, encode_exr, write_map
+from libranet.data.frames import RgbImage, write_png
+from libranet.data.maps import FlowField, Map, Plane, encode_exr, write_map
 from libranet.data.png_bands import encode_png
 from libranet.flow import DisFlow, resize_flow
 from libranet.synth.depth_estimators import LayoutPrior
@@ -42,7 +42,9 @@ def scene_frames(width: int, height: int) -> list[np.ndarray]:
     return [np.ascontiguousarray(wide[:, 16 * i : 16 * i + width]).astype(np.uint8) for i in range(5)]
 
 
-def write_clip(folder: Path, frames: tuple[Image, Image], maps: tuple[Plane, Map, Field], regime: Regime) -> Clip:
+def write_clip(
+    folder: Path, frames: tuple[RgbImage, RgbImage], maps: tuple[Plane, Map, FlowField], regime: Regime
+) -> Clip:
     """A clip of one frame on disk, as the checks find it."""
     (clear, hazy), (depth, t, flow) = frames, maps
     for modality in MODALITIES:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from libranet.atomic import write_atomically
-from libranet.data.frames import Box, FrameFiles, Image
+from libranet.data.frames import Box, FrameFiles, RgbImage
 from libranet.data.maps import Map, read_map
 from libranet.errors import InputError
 
@@ -110,7 +110,7 @@ class Clip:
             raise InputError(f"expected one of {FRAME_MODALITIES}, got {modality!r}")
         return FrameFiles(tuple(self.folder / modality_file(modality, i) for i in range(len(self))))
 
-    def frame(self, modality: str, index: int, box: Box | None = None) -> Image:  # [H, W, 3] RGB, 8 bit
+    def frame(self, modality: str, index: int, box: Box | None = None) -> RgbImage:  # [H, W, 3] RGB, 8 bit
         """Read one hazy or clear frame."""
         return self.sequence(modality).read(index, box)
 

@@ -16,7 +16,7 @@ from libranet.data.png_bands import encode_png, png_size, read_png_rows
 from libranet.errors import InputError, MissingDependencyError
 from libranet.images import is_image_name
 
-Image: TypeAlias = np.ndarray
+RgbImage: TypeAlias = np.ndarray
 """A frame or photo: [H, W, 3], RGB, 8 bit."""
 
 VIDEO_SUFFIXES = frozenset({".mp4", ".mkv", ".mov", ".avi", ".webm", ".m4v", ".ts", ".mpg", ".mpeg", ".y4m"})
@@ -41,7 +41,7 @@ class FrameSequence(Protocol):
         """Width and height."""
         ...
 
-    def read(self, index: int, box: Box | None = None) -> Image:
+    def read(self, index: int, box: Box | None = None) -> RgbImage:
         """Read one frame [H, W, 3] RGB, or its part inside `box`."""
         ...
 
@@ -59,7 +59,7 @@ class FrameFiles:
     def size(self) -> tuple[int, int]:
         return png_size(self.paths[0]) or read_rgb(self.paths[0]).shape[1::-1]
 
-    def read(self, index: int, box: Box | None = None) -> Image:
+    def read(self, index: int, box: Box | None = None) -> RgbImage:
         return read_rgb(self.paths[index], box)
 
 
@@ -77,7 +77,7 @@ class VideoFrames:
         height, width, _ = self.read(0).shape
         return width, height
 
-    def read(self, index: int, box: Box | None = None) -> Image:
+    def read(self, index: int, box: Box | None = None) -> RgbImage:
         stamps, keys = self._index
         start = keys[max(bisect.bisect_right(keys, stamps[index]) - 1, 0)]
         for frame in decode_video(self.path, seek=start):
@@ -85,7 +85,7 @@ class VideoFrames:
                 return _crop(frame.to_ndarray(format="rgb24"), box, self.path)
         raise InputError(f"expected {len(stamps)} frames in {self.path}, but frame {index} does not decode")
 
-    def read_all(self) -> Iterator[Image]:
+    def read_all(self) -> Iterator[RgbImage]:
         """Yield all frames in order, in one pass without seeking."""
         for frame in decode_video(self.path):
             yield frame.to_ndarray(format="rgb24")
@@ -123,7 +123,7 @@ def _open_video(path: Path) -> Iterator[tuple[Any, Any]]:  # container and first
         raise InputError(f"could not read {path} as a video: {getattr(error, 'strerror', None) or error}") from error
 
 
-def read_rgb(path: Path, box: Box | None = None) -> Image:  # [H, W, 3] RGB
+def read_rgb(path: Path, box: Box | None = None) -> RgbImage:  # [H, W, 3] RGB
     """Read an 8-bit image. Of a PNG in bands, only the rows of `box` are decoded."""
     try:
         if path.suffix.lower() == ".png":
@@ -139,12 +139,12 @@ def read_rgb(path: Path, box: Box | None = None) -> Image:  # [H, W, 3] RGB
     return np.ascontiguousarray(_crop(np.asarray(image, np.uint8), box, path)[..., ::-1])
 
 
-def write_png(path: Path, image: Image) -> None:  # [H, W, 3] RGB
+def write_png(path: Path, image: RgbImage) -> None:  # [H, W, 3] RGB
     """Write a frame as PNG in bands, atomically."""
     write_atomically(path, encode_png(image))
 
 
-def _crop(image: Image, box: Box | None, path: Path) -> Image:
+def _crop(image: RgbImage, box: Box | None, path: Path) -> RgbImage:
     if box is None:
         return image
     height, width = image.shape[:2]

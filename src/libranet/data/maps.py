@@ -18,7 +18,7 @@ from libranet.errors import InputError
 
 Plane: TypeAlias = np.ndarray
 """One value per pixel: [H, W], float32."""
-Field: TypeAlias = np.ndarray
+FlowField: TypeAlias = np.ndarray
 """A flow field: [2, H, W], float32, pixels to the right and down."""
 Map: TypeAlias = np.ndarray
 """A map as stored: [C, H, W], float32 that holds half-precision values."""

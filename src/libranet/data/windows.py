@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from libranet.data.frames import Box, Image
+from libranet.data.frames import Box, RgbImage
 from libranet.data.maps import read_map
 from libranet.data.pairs import PairedClip
 from libranet.errors import InputError
@@ -92,6 +92,6 @@ class ClipWindows(Dataset[dict[str, Tensor]]):
         return Box(int(rng.integers(height - side + 1)), int(rng.integers(width - side + 1)), side, side)
 
 
-def frame_to_tensor(image: Image) -> Tensor:  # [H, W, 3] 8 bit -> [3, H, W] in [0, 1]
+def frame_to_tensor(image: RgbImage) -> Tensor:  # [H, W, 3] 8 bit -> [3, H, W] in [0, 1]
     """Convert a frame to a float32 tensor."""
     return torch.from_numpy(np.ascontiguousarray(image.transpose(2, 0, 1))).float() / 255.0

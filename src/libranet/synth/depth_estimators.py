@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 
-from libranet.data.frames import Image
+from libranet.data.frames import RgbImage
 from libranet.data.maps import Plane
 from libranet.errors import InputError, MissingDependencyError
 
@@ -39,7 +39,7 @@ class DepthEstimator(Protocol):
         """Whether large values are near or far."""
         ...
 
-    def estimate(self, image: Image) -> Plane:
+    def estimate(self, image: RgbImage) -> Plane:
         """Return raw values [h, w] in the estimator's own units."""
         ...
 
@@ -62,7 +62,7 @@ class LayoutPrior:
     def name(self) -> str:
         return "layout-prior 1 (weight-free, random, not an estimate)"
 
-    def estimate(self, image: Image) -> Plane:
+    def estimate(self, image: RgbImage) -> Plane:
         height, width = image.shape[:2]
         small_height = max(round(height * PRIOR_WIDTH / width), 16)
         small = cv2.resize(image, (PRIOR_WIDTH, small_height), interpolation=cv2.INTER_AREA)
@@ -106,7 +106,7 @@ class OnnxDepth:
         self.quantity: DepthQuantity = quantity
         self.name = f"onnx {path.name} onnxruntime {onnxruntime.__version__}"
 
-    def estimate(self, image: Image) -> Plane:
+    def estimate(self, image: RgbImage) -> Plane:
         height, width = image.shape[:2]
         free = _patch_aligned(height, width)
         rows, columns = (fixed or side for fixed, side in zip(self._size, free, strict=True))
@@ -151,7 +151,7 @@ class TransformersDepth:
         )
 
     @torch.inference_mode()
-    def estimate(self, image: Image) -> Plane:
+    def estimate(self, image: RgbImage) -> Plane:
         height, width = image.shape[:2]
         size = _patch_aligned(height, width)
         pixels = torch.from_numpy(np.ascontiguousarray(image)).to(self._device).permute(2, 0, 1)[None].float() / 255.0
@@ -162,7 +162,7 @@ class TransformersDepth:
         return sized[0, 0].cpu().numpy()
 
 
-def sky_mask(image: Image) -> Plane:  # [h, w, 3] -> [h, w] in [0, 1]
+def sky_mask(image: RgbImage) -> Plane:  # [h, w, 3] -> [h, w] in [0, 1]
     """Rate how likely each pixel is sky: bright or blue, smooth, and connected to the upper border."""
     pixels = image.astype(np.float32) / 255.0
     value, blue = pixels.max(2), pixels[..., 2] - pixels[..., 0]
@@ -176,7 +176,7 @@ def sky_mask(image: Image) -> Plane:  # [h, w, 3] -> [h, w] in [0, 1]
     return cv2.blur(cv2.morphologyEx(sky, cv2.MORPH_OPEN, np.ones((3, 3), np.uint8)), (5, 5))
 
 
-def _segment_depth(image: Image, ramp: npt.NDArray, rng: np.random.Generator, share: float) -> Plane:
+def _segment_depth(image: RgbImage, ramp: npt.NDArray, rng: np.random.Generator, share: float) -> Plane:
     """One value per segment: the ramp at the segment's foot, shifted by a smooth random function of its colour."""
     lab = cv2.cvtColor(image, cv2.COLOR_RGB2LAB)
     segments = cv2.ximgproc.createSuperpixelSLIC(lab, cv2.ximgproc.SLIC, SEGMENT_SIZE, 20.0)

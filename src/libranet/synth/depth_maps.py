@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import cv2
 import numpy as np
 
-from libranet.data.frames import Image
-from libranet.data.maps import Field, Plane
+from libranet.data.frames import RgbImage
+from libranet.data.maps import FlowField, Plane
 from libranet.errors import InputError
 from libranet.flow import invert_flow, warp
 from libranet.synth.depth_estimators import DepthQuantity
@@ -68,12 +68,12 @@ class DepthRange:
 
 def smooth_depth(
     depths: Sequence[Plane],  # N of [h, w]
-    flows: Sequence[Field],  # N - 1 of [2, h, w], forward
-    frames: Sequence[Image],  # N of [h, w, 3]
+    flows: Sequence[FlowField],  # N - 1 of [2, h, w], forward
+    frames: Sequence[RgbImage],  # N of [h, w, 3]
 ) -> list[Plane]:
     """Blend each depth with its two neighbours, warped along the flow, where the colours agree."""
     count = len(depths)
-    links: list[list[tuple[int, Field, Plane]]] = [[] for _ in range(count)]
+    links: list[list[tuple[int, FlowField, Plane]]] = [[] for _ in range(count)]
     for i, flow in enumerate(flows):
         back = invert_flow(flow)
         links[i].append((i + 1, flow, _confidence(frames[i], frames[i + 1], flow)))
@@ -86,7 +86,7 @@ def smooth_depth(
 
 def guided_upsample(
     values: Plane,  # [h, w] in [0, 1]
-    guide: Image,  # [H, W, 3]
+    guide: RgbImage,  # [H, W, 3]
 ) -> Plane:  # [H, W] in [0, 1]
     """Upsample `values` to the guide's size with the fast guided filter, so that edges follow the guide."""
     h, w = values.shape
@@ -116,7 +116,7 @@ def _sample_pixels(frames: Iterable[Plane]) -> np.ndarray:
     return np.concatenate(samples)
 
 
-def _blend(depths: list[Plane], index: int, links: list[tuple[int, Field, Plane]]) -> Plane:
+def _blend(depths: list[Plane], index: int, links: list[tuple[int, FlowField, Plane]]) -> Plane:
     total = depths[index].copy()
     norm = np.ones_like(total)
     for neighbour, flow, confidence in links:
@@ -126,7 +126,7 @@ def _blend(depths: list[Plane], index: int, links: list[tuple[int, Field, Plane]
     return total / norm
 
 
-def _confidence(here: Image, there: Image, flow: Field) -> Plane:
+def _confidence(here: RgbImage, there: RgbImage, flow: FlowField) -> Plane:
     """1 where the warped neighbour has the same colour; 0 outside the frame or on another surface."""
     warped, inside = warp(there, flow)
     difference = cv2.absdiff(here, warped).mean(axis=2, dtype=np.float32) / 255.0

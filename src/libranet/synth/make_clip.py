@@ -27,7 +27,7 @@ from libranet.data.dataset import (
     sha256,
     write_json,
 )
-from libranet.data.frames import Image, read_rgb, write_png
+from libranet.data.frames import RgbImage, read_rgb, write_png
 from libranet.data.maps import Plane, write_map
 from libranet.data.windows import frame_to_tensor
 from libranet.flow import FlowEstimator, resize_flow
@@ -158,7 +158,7 @@ def _find_range(task: ClipTask, raw: list[Plane]) -> DepthRange:
     return DepthRange.from_estimates(raw, task.request.depth.quantity)
 
 
-def _add_haze(task: ClipTask, clear: Image, depth: Plane, index: int) -> tuple[np.ndarray, Image]:
+def _add_haze(task: ClipTask, clear: RgbImage, depth: Plane, index: int) -> tuple[np.ndarray, RgbImage]:
     """Return transmission and hazy frame, both computed from depth and transmission as the files store them."""
     stored = torch.from_numpy(depth.astype(np.float16).astype(np.float32))[None, None]
     t = transmission(stored, torch.tensor([task.regime.betas(task.angstrom)])).half().float()
@@ -205,7 +205,7 @@ def _count_done(scratch: Path, task: ClipTask) -> int:
     return sum(itertools.takewhile(bool, done))
 
 
-def _shrink(image: Image, width: int) -> Image:
+def _shrink(image: RgbImage, width: int) -> RgbImage:
     rows, columns = image.shape[:2]
     if columns <= width:
         return image

@@ -12,8 +12,8 @@ import cv2
 import numpy as np
 import torch
 
-from libranet.data.frames import Image
-from libranet.data.maps import Field, Plane
+from libranet.data.frames import RgbImage
+from libranet.data.maps import FlowField, Plane
 
 TEAR = 0.35
 """Neighbouring pixels that move apart by more than this fraction of a pixel are torn, not stretched."""
@@ -58,16 +58,16 @@ class CameraMove:
 class MovedFrame:
     """One frame of the clip."""
 
-    image: Image
+    image: RgbImage
     depth: Plane
     """The photo's depth, warped like the image."""
-    flow: Field
+    flow: FlowField
     filled: np.ndarray
     """True for disoccluded pixels, which the photo does not show."""
 
 
 def photo_clip(
-    photo: Image,  # [H, W, 3]
+    photo: RgbImage,  # [H, W, 3]
     depth: Plane,  # [H, W] in [0, 1], 1 is far
     move: CameraMove,
     *,
@@ -83,7 +83,7 @@ def photo_clip(
 
 
 def _render(
-    canvas: Image, near: Plane, move: CameraMove, size: tuple[int, int], *, index: int, frames: int
+    canvas: RgbImage, near: Plane, move: CameraMove, size: tuple[int, int], *, index: int, frames: int
 ) -> MovedFrame:
     span = max(frames - 1, 1)
     time, after_time = index / span, (index + 1) / span

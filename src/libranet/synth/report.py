@@ -9,8 +9,8 @@ import numpy as np
 
 from libranet.atomic import write_atomically
 from libranet.data.dataset import CLIPS_FOLDER, FRAME_MODALITIES, MODALITIES, CheckResult, Clip, ClipInfo, DatasetInfo
-from libranet.data.frames import Image
-from libranet.data.maps import Field, Plane
+from libranet.data.frames import RgbImage
+from libranet.data.maps import FlowField, Plane
 from libranet.synth.scattering import PAPER_HAZY_PSNR
 
 REPORT_FILE = "report.html"
@@ -160,7 +160,7 @@ def _swatch(light: tuple[float, ...] | list[float]) -> str:
     return f"<span class=swatch style='background: rgb({colour})'></span>"
 
 
-def _thumbnail(clip: Clip, modality: str, index: int) -> Image:
+def _thumbnail(clip: Clip, modality: str, index: int) -> RgbImage:
     if modality in FRAME_MODALITIES:
         return _shrink(clip.frame(modality, index))
     values = np.stack([_shrink(plane) for plane in clip.map(modality, index)])
@@ -169,12 +169,12 @@ def _thumbnail(clip: Clip, modality: str, index: int) -> Image:
     return _colour_plane(values.mean(0), cv2.COLORMAP_INFERNO if modality == "depth" else cv2.COLORMAP_BONE)
 
 
-def _colour_plane(values: Plane, palette: int) -> Image:  # [H, W] in [0, 1] -> RGB
+def _colour_plane(values: Plane, palette: int) -> RgbImage:  # [H, W] in [0, 1] -> RGB
     levels = (np.clip(np.nan_to_num(values), 0.0, 1.0) * 255.0).astype(np.uint8)
     return np.ascontiguousarray(cv2.applyColorMap(levels, palette)[..., ::-1])
 
 
-def _colour_flow(flow: Field) -> Image:  # [2, H, W] -> RGB
+def _colour_flow(flow: FlowField) -> RgbImage:  # [2, H, W] -> RGB
     """Show the direction as hue and the length, relative to the longest, as saturation."""
     length, angle = cv2.cartToPolar(flow[0], flow[1], angleInDegrees=True)
     longest = max(float(np.percentile(length, 99)), 1e-3)
@@ -183,7 +183,7 @@ def _colour_flow(flow: Field) -> Image:  # [2, H, W] -> RGB
     return np.asarray(cv2.cvtColor(hsv, cv2.COLOR_HSV2RGB))
 
 
-def _data_url(image: Image) -> str:
+def _data_url(image: RgbImage) -> str:
     _, content = cv2.imencode(".jpg", image[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, 82])
     return "data:image/jpeg;base64," + base64.b64encode(content.tobytes()).decode()
 

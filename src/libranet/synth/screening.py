@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from libranet.data.dataset import CheckResult, Clip
-from libranet.data.frames import Image
+from libranet.data.frames import RgbImage
 from libranet.data.maps import Map
 from libranet.data.windows import frame_to_tensor
 from libranet.flow import warp
@@ -73,7 +73,7 @@ def screen_clip(clip: Clip, progress: Callable[[], None] = lambda: None) -> tupl
     return _judge(clip, reports, drifts), float(np.mean([report.psnr for report in reports]))
 
 
-def _screen_frame(clip: Clip, frames: tuple[Image, Image], maps: tuple[Map, Map, Map]) -> FrameReport:
+def _screen_frame(clip: Clip, frames: tuple[RgbImage, RgbImage], maps: tuple[Map, Map, Map]) -> FrameReport:
     (hazy, clear), (depth, t_map, flow) = frames, maps
     expected = (clip.info.height, clip.info.width)
     shapes = {array.shape[:2] for array in frames} | {array.shape[1:] for array in maps}

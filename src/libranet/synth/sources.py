@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Literal, Protocol
 import cv2
 import numpy as np
 
-from libranet.data.frames import VIDEO_SUFFIXES, Image, decode_video, list_images, read_rgb
-from libranet.data.maps import Field, Plane
+from libranet.data.frames import VIDEO_SUFFIXES, RgbImage, decode_video, list_images, read_rgb
+from libranet.data.maps import FlowField, Plane
 from libranet.errors import InputError
 from libranet.images import is_image_name
 from libranet.synth.depth_estimators import DepthEstimator
@@ -48,10 +48,10 @@ class FrameRequest:
 class SourceFrame:
     """One clear frame, with its depth and forward flow where the source has them."""
 
-    image: Image
+    image: RgbImage
     depth: Plane | None = None
     """As the source's `depth_kind` says."""
-    flow: Field | None = None
+    flow: FlowField | None = None
 
 
 class ClipSource(Protocol):
@@ -266,7 +266,7 @@ def fit_size(source: tuple[int, int], wanted: tuple[int, int]) -> tuple[int, int
     return max(round(wanted[0] * scale) // 2 * 2, 16), max(round(wanted[1] * scale) // 2 * 2, 16)
 
 
-def fit(image: Image, wanted: tuple[int, int]) -> Image:
+def fit(image: RgbImage, wanted: tuple[int, int]) -> RgbImage:
     """Crop the centre to the wanted aspect ratio and reduce it by area averaging."""
     rows, columns = image.shape[:2]
     size = fit_size((columns, rows), wanted)
