@@ -4,7 +4,7 @@
 
     PYTHONPATH=src python3 benchmarks/training.py [RECIPE] [--set key=value ...] [--steps 30]
 
-Without a recipe: random pictures and the default network, at the paper's crop and window.
+Without a recipe: random images and the default network, at the paper's crop and window.
 """
 
 import argparse
@@ -16,27 +16,28 @@ import numpy as np
 import torch
 
 from libranet.device import pick_device
-from libranet.training.batches import BatchSource, HazeOnTheFly, OneAhead, Share
 from libranet.training.config import LossConfig, PhotoSourceConfig, TrainConfig
-from libranet.training.loop import Trainer
-from libranet.training.photo_bank import Picture, load_bank
+from libranet.training.dataloader import BatchSource, OnlineHazeSource, Prefetcher
+from libranet.training.distributed import Shard
+from libranet.training.image_bank import ClearImage, load_bank
 from libranet.training.recipe import load_recipe
 from libranet.training.start import build_source
+from libranet.training.trainer import Trainer
 from machine import describe_machine
 
 
 def random_source(config: TrainConfig, device: torch.device) -> BatchSource:
-    """Pictures of smooth noise with random depth: what they show does not matter for speed."""
+    """Images of noise with random depth: what they show does not matter for speed."""
     rng = np.random.default_rng(0)
-    pictures = [
-        Picture(
+    images = [
+        ClearImage(
             str(i), rng.integers(0, 256, (720, 1280, 3), np.uint8), rng.integers(0, 256, (360, 640), np.uint8), False
         )
         for i in range(16)
     ]
-    bank = load_bank(pictures, lines=720, device=device)
+    bank = load_bank(images, lines=720, device=device)
     photos = config.photos or PhotoSourceConfig()
-    source = HazeOnTheFly(
+    source = OnlineHazeSource(
         bank,
         haze=photos.haze,
         batch=config.batch,
@@ -45,7 +46,7 @@ def random_source(config: TrainConfig, device: torch.device) -> BatchSource:
         scene_share=0.0,
         seed=0,
     )
-    return OneAhead(source) if device.type == "cuda" else source
+    return Prefetcher(source) if device.type == "cuda" else source
 
 
 def measure(trainer: Trainer, source: BatchSource, *, steps: int, warmup: int) -> dict[str, Any]:
@@ -58,12 +59,12 @@ def measure(trainer: Trainer, source: BatchSource, *, steps: int, warmup: int) -
         return time.perf_counter()
 
     seconds, waited = {}, 0.0
-    for name, fixed in (("whole", None), ("without data", source.batch(0, Share()))):
+    for name, fixed in (("whole", None), ("without data", source.batch(0, Shard()))):
         for step in range(warmup + steps):
             if step == warmup:
                 begin, waited = now(), 0.0
             asked = time.perf_counter()
-            batch = fixed or source.batch(step, Share())
+            batch = fixed or source.batch(step, Shard())
             waited += time.perf_counter() - asked
             trainer.step(batch)
         seconds[name] = now() - begin

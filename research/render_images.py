@@ -22,7 +22,7 @@ import torch
 from libranet.atomic import atomic_file
 from libranet.errors import InputError, LibraNetError
 from libranet.scenes import render_room
-from libranet.training.photo_bank import ASPECT, Picture, normalise_depth, render_scenes
+from libranet.training.image_bank import ASPECT, ClearImage, normalise_depth, render_scenes
 
 DEPTH_LINES = 180
 FARTHEST_WALL = 235
@@ -33,7 +33,7 @@ FARTHEST_WALL = 235
 class Job:
     """One image to render."""
 
-    draw: Callable[[int, int, int], Picture]
+    draw: Callable[[int, int, int], ClearImage]
     number: int
     seed: int
     lines: int
@@ -42,16 +42,16 @@ class Job:
     depth: Path
 
 
-def draw_scene(number: int, seed: int, lines: int) -> Picture:
+def draw_scene(number: int, seed: int, lines: int) -> ClearImage:
     (picture,) = render_scenes(1, 1, seed=seed, lines=lines, device=torch.device("cpu"), first=number)
     return picture
 
 
-def draw_room(number: int, seed: int, lines: int) -> Picture:
+def draw_room(number: int, seed: int, lines: int) -> ClearImage:
     room = render_room(seed + number, width=round(lines * ASPECT), height=lines)
     image = (room.image * 255).round().byte().permute(1, 2, 0).numpy()
     depth = normalise_depth(room.depth.numpy(), farthest=FARTHEST_WALL)
-    return Picture(f"room-{number}", image, depth, rendered=True)
+    return ClearImage(f"room-{number}", image, depth, rendered=True)
 
 
 KINDS = {"scenes": (draw_scene, "scene-{}-0"), "rooms": (draw_room, "room-{}")}

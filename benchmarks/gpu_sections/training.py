@@ -8,9 +8,9 @@ from typing import Any
 import torch
 
 from gpu_sections.timing import wait_for
-from libranet.training.batches import Batch
 from libranet.training.config import LossConfig, PhotoSourceConfig, TrainConfig
-from libranet.training.loop import Trainer
+from libranet.training.dataloader import Batch
+from libranet.training.trainer import Trainer
 
 WINDOWS, STILLS = "512x512, T = 5, batch 32", "384x384, still, batch 64"
 

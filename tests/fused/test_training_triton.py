@@ -5,7 +5,7 @@ import copy
 import pytest
 import torch
 
-from libranet.losses.lie import lie_regulariser
+from libranet.losses import lie_regulariser
 from libranet.models import LiBrANet, LiBrANetConfig
 from tiny_network import perturb
 

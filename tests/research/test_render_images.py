@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from libranet.training.photo_bank import normalise_depth, read_photos
+from libranet.training.image_bank import normalise_depth, read_photos
 
 ROOT = Path(__file__).parents[2]
 

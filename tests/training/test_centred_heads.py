@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from libranet.models import LiBrANet, load_model
-from libranet.training.batches import Batch
 from libranet.training.centred_heads import CentredHead, centre_heads, fold_heads
 from libranet.training.config import LossConfig, OptimiserConfig, PhotoSourceConfig, TrainConfig
-from libranet.training.loop import Trainer
+from libranet.training.dataloader import Batch
+from libranet.training.trainer import Trainer
 from tiny_network import TINY, perturb
 
 

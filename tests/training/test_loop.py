@@ -11,14 +11,14 @@ import pytest
 import safetensors.torch
 import torch
 
-from clear_pictures import small_source
+from clear_images import haze_config, small_source
 from libranet.errors import CheckpointError, InputError
 from libranet.models import load_model, read_checkpoint_info
-from libranet.training.batches import Batch, Share
 from libranet.training.config import LossConfig, PhotoSourceConfig, TrainConfig
-from libranet.training.haze_config import HazeConfig
-from libranet.training.loop import Trainer, TrainingStoppedError, run_training
-from libranet.training.processes import average_gradients
+from libranet.training.dataloader import Batch
+from libranet.training.distributed import Shard, average_gradients
+from libranet.training.loop import run_training
+from libranet.training.trainer import Trainer, TrainingStoppedError
 from tiny_network import TINY
 
 CONFIG = TrainConfig(
@@ -82,8 +82,8 @@ class Poisoned:
     def __init__(self, bad: set[int]) -> None:
         self.inner, self.bad = small_source(), bad
 
-    def batch(self, step: int, share: Share) -> Batch:
-        batch = self.inner.batch(step, share)
+    def batch(self, step: int, shard: Shard) -> Batch:
+        batch = self.inner.batch(step, shard)
         return Batch(batch.hazy * float("nan"), batch.clear) if step in self.bad else batch
 
 
@@ -104,10 +104,10 @@ def test_a_loss_that_stays_not_finite_stops_the_run(tmp_path):
 def test_signals_leave_a_whole_state(tmp_path, number):
     source, inner = small_source(), small_source()
 
-    def batch(step: int, share: Share) -> Batch:
+    def batch(step: int, shard: Shard) -> Batch:
         if step == 6:
             os.kill(os.getpid(), number)
-        return inner.batch(step, share)
+        return inner.batch(step, shard)
 
     source.batch = batch
     _, outcome = run(tmp_path / "a", source=source)
@@ -136,18 +136,17 @@ GLOO_WORKER = """
 import sys, torch, dataclasses
 sys.path[:0] = {paths!r}
 from test_loop import CONFIG, TINY
-from clear_pictures import small_source
-from libranet.training.haze_config import HazeConfig
-from libranet.training.loop import Trainer
-from libranet.training.processes import join_processes, leave_processes, average_gradients
+from clear_images import haze_config, small_source
+from libranet.training.distributed import join_processes, leave_processes, average_gradients
+from libranet.training.trainer import Trainer
 device = torch.device("cpu")
-share = join_processes(device)
+shard = join_processes(device)
 config = dataclasses.replace(CONFIG, model=TINY)
-job = Trainer(config, steps=20, device=device, share=share)
-batch = small_source(haze=HazeConfig(noise=0.0)).batch(0, share)
+job = Trainer(config, steps=20, device=device, shard=shard)
+batch = small_source(haze=haze_config(camera={{"noise_std": 0.0}})).batch(0, shard)
 job.objective(job.model.predict(batch.hazy), batch.clear).total.backward()
-average_gradients(job.model, share)
-if share.rank == 0:
+average_gradients(job.model, shard)
+if shard.rank == 0:
     torch.save({{n: p.grad for n, p in job.model.named_parameters()}}, {out!r})
 leave_processes()
 """
@@ -165,16 +164,16 @@ def test_two_gloo_processes_give_the_gradients_of_one(tmp_path):
     joined = torch.load(out, weights_only=True)
 
     job = trainer(dataclasses.replace(CONFIG, model=TINY))
-    batch = small_source(haze=HazeConfig(noise=0.0)).batch(0, Share())
+    batch = small_source(haze=haze_config(camera={"noise_std": 0.0})).batch(0, Shard())
     job.objective(job.model.predict(batch.hazy), batch.clear).total.backward()
-    average_gradients(job.model, Share())
+    average_gradients(job.model, Shard())
     for name, parameter in job.model.named_parameters():
         torch.testing.assert_close(joined[name], parameter.grad, rtol=1e-4, atol=1e-7)
 
 
 def test_a_batch_must_split_evenly():
     with pytest.raises(InputError, match="3 processes can share evenly, got a batch of 4"):
-        Trainer(CONFIG, steps=1, device=torch.device("cpu"), share=Share(0, 3))
+        Trainer(CONFIG, steps=1, device=torch.device("cpu"), shard=Shard(0, 3))
 
 
 def test_signal_handlers_are_put_back(tmp_path):

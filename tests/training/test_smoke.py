@@ -8,7 +8,7 @@ import torch
 
 from libranet.metrics import psnr
 from libranet.models import load_model
-from libranet.training.batches import Share
+from libranet.training.distributed import Shard
 from libranet.training.recipe import load_recipe
 from libranet.training.start import build_source, train
 
@@ -23,7 +23,7 @@ def test_the_smoke_recipe_gains_three_decibels(tmp_path):
     source, _ = build_source(load_recipe(RECIPE, ["seed=77", "photos.scenes=4"]), torch.device("cpu"))
     before, after = [], []
     for step in range(4):
-        batch = source.batch(step, Share())
+        batch = source.batch(step, Shard())
         with torch.no_grad():
             restored = model.predict(batch.hazy, still=batch.still).image
         middle = batch.hazy.shape[1] // 2

@@ -1,7 +1,14 @@
-"""The terms of the training objective, each a plain function or module."""
+"""The training objective and its terms."""
 
-from libranet.losses.charbonnier import charbonnier
-from libranet.losses.lie import LieTerms, LieWeights, lie_regulariser
+from libranet.losses.objective import (
+    LieTerms,
+    LieWeights,
+    LossConfig,
+    LossTerms,
+    Objective,
+    charbonnier,
+    lie_regulariser,
+)
 from libranet.losses.perceptual import DinoV2Features, FeatureExtractor, PerceptualLoss, VggFeatures
 
 __all__ = [
@@ -9,6 +16,9 @@ __all__ = [
     "FeatureExtractor",
     "LieTerms",
     "LieWeights",
+    "LossConfig",
+    "LossTerms",
+    "Objective",
     "PerceptualLoss",
     "VggFeatures",
     "charbonnier",

@@ -1,62 +1,175 @@
 """Everything that defines a training run, as frozen dataclasses. `recipe.py` fills them from TOML."""
 
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
 
 from libranet.errors import InputError
-from libranet.losses.lie import LieWeights
+from libranet.losses.objective import LossConfig
 from libranet.models.libranet import LiBrANetConfig
-from libranet.training.haze_config import HazeConfig
 
-Precision = Literal["fp32", "bf16", "fp16"]
-Perceptual = Literal["none", "dinov2", "vgg16", "vgg19"]
+Range = tuple[float, float]
+"""(low, high), both included."""
 
 
 @dataclass(frozen=True)
-class OptimiserConfig:
-    """AdamW with linear warm-up and a cosine to the end."""
+class DensityConfig:
+    """How dense the haze is, and where."""
 
-    lr: float = 1.5e-4
-    """Peak learning rate."""
-    weight_decay: float = 1e-4
-    """Decay of weight tensors; biases, norms and the temporal position have none."""
-    warmup: float = 0.025
-    """Share of all steps in which the learning rate rises. The paper's 5 of 200 epochs."""
-    final_lr: float = 0.0
-    """Learning rate at the last step, as a share of the peak."""
-    clip: float = 1.0
-    """Largest norm of the gradient."""
+    beta: Range = (0.25, 2.8)
+    """Scattering over the normalised depth 0..1, drawn log-uniformly."""
+    near: Range = (0.0, 0.35)
+    """Depth of the nearest point: the haze between camera and scene."""
+    depth_gamma: Range = (0.6, 1.8)
+    """Exponent applied to depth, drawn log-uniformly: how fast the distance grows."""
+    min_transmission: Range = (0.02, 0.12)
+    """Least transmission: no pixel is lost entirely."""
+    wavelength_spread: float = 0.08
+    """Largest relative excess of the blue over the red scattering."""
+    clear_probability: float = 0.04
+    """Samples without haze, which must stay as they are."""
+    uniform_probability: float = 0.16
+    """Samples whose haze hardly depends on depth, like smoke indoors."""
+    patch_probability: float = 0.35
+    """Samples with uneven haze."""
+    patch_strength: float = 0.5
+    """Largest relative change of the optical depth by patches."""
 
     def __post_init__(self) -> None:
-        if not (self.lr > 0 and self.clip > 0):
-            raise InputError(f"expected positive lr and clip, got lr={self.lr} and clip={self.clip}")
-        if not (0 <= self.warmup < 1 and 0 <= self.final_lr <= 1):
-            raise InputError(f"expected warmup and final_lr in [0, 1], got {self.warmup} and {self.final_lr}")
+        _check_ranges(self)
 
 
 @dataclass(frozen=True)
-class LossConfig:
-    """The objective: pixel + lie_weight * Lie regulariser, and the same with perceptual, colour and steady."""
+class AirlightConfig:
+    """The colour and brightness of the haze."""
 
-    perceptual: Perceptual = "dinov2"
-    """Feature extractor of the perceptual term; "none" trains without it, and the checkpoint says so."""
-    perceptual_source: str = ""
-    """Path of its weights, or a hub id for DINOv2. Empty means the hub's DINOv2 ViT-S/14."""
-    perceptual_taps: int = 5
-    """How many of VGG's five blocks are compared."""
-    perceptual_crop: int = 0
-    """Side of the random square on which features are compared; 0 takes the whole crop, as the paper does."""
-    perceptual_weight: float = 0.04
-    lie_weight: float = 0.2
-    lie: LieWeights = field(default_factory=LieWeights)
-    """Weights of the four penalties inside the Lie regulariser."""
-    charbonnier_epsilon: float = 1e-3
-    colour_weight: float = 0.0
-    """Weight of the pixel loss between means over 16x16 pixels; not in the paper. Texture hides a wrong colour from the
-    pixel loss, not from this one."""
-    steady_weight: float = 0.0
-    """Weight of how much the errors of consecutive frames differ, as means over 8x8 pixels; not in the paper. Above 0 a
-    batch consists of pairs of consecutive frames, and its size has to be even."""
+    brightness: Range = (0.6, 1.0)
+    """Brightness of the airlight."""
+    uniform_brightness: Range = (0.6, 1.0)
+    """Its brightness in uniform haze: indoors it is often darker than the walls."""
+    scene_probability: float = 0.5
+    """Samples whose airlight follows the brightness of the image's bright parts instead."""
+    tint_std: float = 0.02
+    """Standard deviation of the blue-to-yellow tint, and half that per channel."""
+    gradient: float = 0.08
+    """Largest relative change of the airlight across the frame, in 40 % of the samples."""
+
+    def __post_init__(self) -> None:
+        _check_ranges(self)
+
+
+@dataclass(frozen=True)
+class CameraConfig:
+    """What the camera makes of the scene: noise, colour jitter, and in which values haze is mixed."""
+
+    noise_std: float = 0.012
+    """Largest standard deviation of sensor noise, in half of the samples."""
+    dull_probability: float = 0.35
+    """Samples whose clear image is made less vivid, as on a grey day."""
+    jitter_probability: float = 0.0
+    """Samples whose clear image gets colour jitter: another white balance, tone curve and saturation."""
+    jitter_strength: float = 1.0
+    """How far jitter of tone curve and saturation may go, in units of what cameras usually differ by."""
+    white_balance_std: float = 0.04
+    """Standard deviation of the jitter of the white balance's factors. Beyond the regimes' tints, about 0.06, a warm
+    scene in white haze and a white scene in warm haze look the same."""
+    shading: float = 0.0
+    """Largest relative change of the light on the ground from place to place, a third of it in its colour."""
+    linear_light_probability: float = 0.0
+    """Samples outside the regimes whose haze is mixed into the light, before the camera's tone curve, as in nature; in
+    the others it is mixed into the stored values, as in datasets."""
+    tone_gamma: Range = (1.8, 2.4)
+    """Exponent that takes stored values to light in those."""
+
+    def __post_init__(self) -> None:
+        _check_ranges(self, at_most_one=("white_balance_std", "shading"))
+
+
+@dataclass(frozen=True)
+class SkyConfig:
+    """What may happen to a sky. How blue or bright a sky is cannot be learnt from what stands under it: the network
+    has to read it through the haze."""
+
+    recolour_probability: float = 0.0
+    """Samples whose sky, where there is one, gets another colour."""
+    swap_probability: float = 0.0
+    """Samples whose sky, where there is one, is another image's."""
+    fog_probability: float = 0.0
+    """Samples outside the regimes whose sky, where there is one, is fog: the airlight, in the target too."""
+
+    def __post_init__(self) -> None:
+        _check_ranges(self)
+
+
+@dataclass(frozen=True)
+class GeometryConfig:
+    """Crops, camera motion, and depth that does not come from a map."""
+
+    zoom: Range = (0.45, 1.0)
+    """Height of the crop as a share of the largest that fits the image."""
+    aspect_jitter: float = 0.0
+    """How much wider or narrower a crop may be shown than it is, as the logarithm of the factor."""
+    motion: float = 0.015
+    """Largest camera motion per frame, as a share of the crop's size."""
+    still_probability: float = 0.15
+    """Samples without motion. At 1 every window is a still one: training is several times faster."""
+    prior_depth_probability: float = 0.30
+    """Samples that use a random depth prior although a depth map exists."""
+    prior_depth_blend: float = 0.4
+    """Most that a random prior is mixed into a depth map. A known sky stays the farthest."""
+
+    def __post_init__(self) -> None:
+        _check_ranges(self, at_most_one=("aspect_jitter",))
+
+
+@dataclass(frozen=True)
+class RegimeConfig:
+    """Samples with the haze of UHV-4K: one of its nine regimes over the depth, nothing else."""
+
+    probability: float = 0.0
+    """Samples with such haze."""
+    jitter: float = 0.06
+    """Standard deviation of the relative change of a regime's scattering, and a sixth of that of its airlight."""
+
+    def __post_init__(self) -> None:
+        _check_ranges(self)
+
+
+@dataclass(frozen=True)
+class ResidualHazeConfig:
+    """Light haze that stays in the target, as distant views have it on a clear day."""
+
+    probability: float = 0.15
+    """Samples with residual haze."""
+    max_beta: float = 0.35
+    """Its largest scattering."""
+
+    def __post_init__(self) -> None:
+        _check_ranges(self)
+
+
+@dataclass(frozen=True)
+class HazeConfig:
+    """Everything random about a sample: its haze, its camera, its light and its sky."""
+
+    density: DensityConfig = field(default_factory=DensityConfig)
+    airlight: AirlightConfig = field(default_factory=AirlightConfig)
+    camera: CameraConfig = field(default_factory=CameraConfig)
+    sky: SkyConfig = field(default_factory=SkyConfig)
+    geometry: GeometryConfig = field(default_factory=GeometryConfig)
+    regimes: RegimeConfig = field(default_factory=RegimeConfig)
+    residual: ResidualHazeConfig = field(default_factory=ResidualHazeConfig)
+
+
+def _check_ranges(config: Any, *, at_most_one: tuple[str, ...] = ()) -> None:
+    """Probabilities and the named settings lie in [0, 1]; ranges are in order; nothing is negative."""
+    for name, value in ((f.name, getattr(config, f.name)) for f in fields(config)):
+        if isinstance(value, tuple):
+            if not 0 <= value[0] <= value[1]:
+                raise InputError(f"expected {name} as (low, high) with 0 <= low <= high, got {value[0]}, {value[1]}")
+        elif (name.endswith("probability") or name in at_most_one) and not 0 <= value <= 1:
+            raise InputError(f"expected {name} in [0, 1], got {value}")
+        elif value < 0:
+            raise InputError(f"expected {name} of at least 0, got {value}")
 
 
 @dataclass(frozen=True)
@@ -64,7 +177,7 @@ class PhotoSourceConfig:
     """Clear photos and rendered scenes on the device, hazed on the fly."""
 
     folders: tuple[str, ...] = ()
-    """Folders of clear photos (JPEG or PNG)."""
+    """Folders of clear photos (JPEG, PNG or WebP)."""
     depth: str = ""
     """Folder of depth maps `<folder name>__<photo stem>.png`, 0 near to 255 far; photos without one get priors."""
     scenes: int = 0
@@ -80,10 +193,10 @@ class PhotoSourceConfig:
 
 @dataclass(frozen=True)
 class PairedSourceConfig:
-    """A data set on disk with hazy and clear frames."""
+    """A dataset on disk with hazy and clear frames."""
 
     path: str = ""
-    """Folder of the data set."""
+    """Folder of the dataset."""
     layout: Literal["uhv4k", "revide", "hazeworld", "folders"] = "uhv4k"
     """Which layout the folder has."""
     workers: int = 4
@@ -109,20 +222,42 @@ class ValidationConfig:
 
 
 @dataclass(frozen=True)
+class OptimiserConfig:
+    """AdamW with linear warm-up and a cosine to the end."""
+
+    lr: float = 1.5e-4
+    """Peak learning rate."""
+    weight_decay: float = 1e-4
+    """Decay of weight tensors; biases, norms and the temporal position have none."""
+    warmup: float = 0.025
+    """Share of all steps in which the learning rate rises. The paper's 5 of 200 epochs."""
+    final_lr: float = 0.0
+    """Learning rate at the last step, as a share of the peak."""
+    clip: float = 1.0
+    """Largest norm of the gradient."""
+
+    def __post_init__(self) -> None:
+        if not (self.lr > 0 and self.clip > 0):
+            raise InputError(f"expected positive lr and clip, got lr={self.lr} and clip={self.clip}")
+        if not (0 <= self.warmup < 1 and 0 <= self.final_lr <= 1):
+            raise InputError(f"expected warmup and final_lr in [0, 1], got {self.warmup} and {self.final_lr}")
+
+
+@dataclass(frozen=True)
 class TrainConfig:
     """One training run."""
 
     name: str = "run"
     seed: int = 0
     steps: int = 1000
-    """Optimiser steps; 0 with `epochs` given means that many passes over a paired data set."""
+    """Optimiser steps; 0 with `epochs` given means that many passes over a paired dataset."""
     epochs: int = 0
-    """Passes over a paired data set, used when `steps` is 0."""
+    """Passes over a paired dataset, used when `steps` is 0."""
     batch: int = 16
     """Samples per step, over all processes."""
     crops: tuple[tuple[int, int], ...] = ((512, 512),)
     """(height, width) of training crops; with several, each step takes the next one."""
-    precision: Precision = "bf16"
+    precision: Literal["fp32", "bf16", "fp16"] = "bf16"
     ema: float = 0.999
     """Decay of the averaged weights, which are the ones that count."""
     fused: bool = True
@@ -132,7 +267,7 @@ class TrainConfig:
     log_every: int = 20
     checkpoint_every: int = 500
     validate_every: int = 500
-    """Steps between validations and pictures."""
+    """Steps between validations, with example images."""
     max_bad_steps: int = 10
     """Consecutive steps with a non-finite loss after which the run stops."""
     init_from: str = ""
@@ -149,14 +284,16 @@ class TrainConfig:
             raise InputError("expected exactly one of [photos] and [paired] in a recipe")
         if self.steps <= 0 and (self.paired is None or self.epochs <= 0):
             raise InputError(
-                f"expected steps, or epochs over a paired set, got steps={self.steps}, epochs={self.epochs}"
+                f"expected steps, or epochs over a paired dataset, got steps={self.steps}, epochs={self.epochs}"
             )
         for name in ("batch", "log_every", "checkpoint_every", "validate_every", "max_bad_steps"):
             if getattr(self, name) < 1:
                 raise InputError(f"expected {name} of at least 1, got {getattr(self, name)}")
         if not self.crops or any(len(crop) != 2 or min(crop) < 32 for crop in self.crops):
             raise InputError(f"expected crops as [height, width] of at least 32, got {self.crops}")
-        if self.loss.steady_weight and (self.photos is None or self.batch % 2):
-            raise InputError(f"expected [photos] and an even batch with loss.steady_weight, got batch={self.batch}")
+        if self.loss.consistency_weight and (self.photos is None or self.batch % 2):
+            raise InputError(
+                f"expected [photos] and an even batch with loss.consistency_weight, got batch={self.batch}"
+            )
         if not 0 <= self.ema < 1:
             raise InputError(f"expected ema in [0, 1), got {self.ema}")

@@ -1,44 +1,36 @@
-"""The training loop: one step after the other, a checkpoint that is always whole, and a clean way to stop."""
+"""The training loop: step by step, with a log, checkpoints that are always whole, and a clean way to stop."""
 
 import dataclasses
-import functools
+import json
+import logging
 import math
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import Any
 
+import cv2
+import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from libranet.errors import InputError, LibraNetError
-from libranet.fused.support import why_not_fused
-from libranet.models.checkpoint import load_model, save_checkpoint
-from libranet.models.libranet import LiBrANet
-from libranet.training.batches import Batch, BatchSource, Share
-from libranet.training.centred_heads import centre_heads, fold_heads
-from libranet.training.config import TrainConfig
-from libranet.training.graphed import Gradients, GraphedGradients
-from libranet.training.log import Pace, RunLog
-from libranet.training.objective import LossTerms, Objective, Predicted
-from libranet.training.optimiser import Ema, build_optimiser, learning_rate
-from libranet.training.processes import agreed, average_gradients, check_shares
-from libranet.training.state import Progress, load_state, save_state
-from libranet.training.validation import Pair, validate
+from libranet.device import describe_device
+from libranet.errors import InputError
+from libranet.losses.objective import LossTerms
+from libranet.training.centred_heads import fold_heads
+from libranet.training.dataloader import BatchSource
+from libranet.training.distributed import agreed
+from libranet.training.state import Progress
+from libranet.training.trainer import STATE_FILE, Trainer
+from libranet.training.validation import ImagePair, validate
 
-STATE_FILE = "state.safetensors"
-MODEL_FILE = "model.safetensors"
 BEST_FILE = "best.safetensors"
-AMP_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
-
-class TrainingStoppedError(LibraNetError):
-    """The run cannot go on; the message says why."""
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -53,138 +45,42 @@ class Outcome:
     seconds: float
 
 
-class Trainer:
-    """A network, its optimiser and everything else a step changes."""
-
-    def __init__(self, config: TrainConfig, *, steps: int, device: torch.device, share: Share | None = None) -> None:
-        self.config, self.steps, self.device, self.share = config, steps, device, share or Share()
-        check_shares(config.batch, self.share, pairs=config.loss.steady_weight > 0)
-        torch.manual_seed(config.seed)
-        self.model = _initial_model(config)
-        if config.pivot:
-            centre_heads(self.model, config.pivot)
-        self.model.to(device)
-        fused = config.fused and why_not_fused(config.model, device) is None
-        if fused:
-            for parameter in self.model.parameters():
-                if parameter.dim() == 4:  # the temporal position has five axes and no such layout
-                    parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
-        self.ema = Ema(self.model, config.ema)
-        self.optimiser = build_optimiser(self.model, config.optimiser)
-        self.scaler = torch.amp.GradScaler(device.type, enabled=config.precision == "fp16")
-        self.objective = Objective(config.loss, device)
-        self.progress = Progress()
-        self.predict: Callable[..., Predicted] = self.model.predict
-        self.gradients: Gradients = self._compute_gradients
-        if fused:
-            from libranet.fused import training  # needs Triton
-
-            self.predict = functools.partial(training.predict, self.model)
-            self.gradients = GraphedGradients(self._compute_gradients, self.model)
-        # From here on the processes draw different stochastic depth and dropout.
-        torch.manual_seed(config.seed + 7919 * (1 + self.share.rank))
-
-    def step(self, batch: Batch) -> tuple[LossTerms, Tensor]:
-        """One optimiser step; returns the loss and the squared error. A loss that is not finite changes nothing."""
-        p = self.progress
-        rate = learning_rate(p.step, self.steps, self.config.optimiser)
-        for group in self.optimiser.param_groups:
-            group["lr"] = rate
-        self.model.train()
-        terms, error = self.gradients(batch)
-        average_gradients(self.model, self.share)
-        self.scaler.unscale_(self.optimiser)
-        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.optimiser.clip)
-        finite = torch.isfinite(terms.total.detach())
-        if not self.scaler.is_enabled():  # the scaler looks after gradients that overflow
-            finite &= torch.isfinite(norm)
-        p.step += 1
-        if self._finish(agreed(finite, self.share)):
-            p.bad_in_a_row = 0
-        else:
-            p.bad_steps += 1
-            p.bad_in_a_row += 1
-        self.scaler.update()
-        if p.bad_in_a_row >= self.config.max_bad_steps:
-            raise TrainingStoppedError(
-                f"the loss was not finite in {p.bad_in_a_row} steps in a row (step {p.step}): "
-                "lower optimiser.lr, or use precision = 'bf16' or 'fp32'"
-            )
-        return terms, error
-
-    def _finish(self, finite: Tensor) -> bool:
-        """Change the weights and their average if the step was finite; says whether it was."""
-        if self.device.type != "cuda" or self.scaler.is_enabled():
-            if finite:
-                self.scaler.step(self.optimiser)
-                self.ema.update(self.model, self.progress.step)
-            return bool(finite)
-        # The optimiser skips the step itself, so that all work is queued before anyone waits for the answer.
-        self.optimiser.found_inf = (~finite).float()  # type: ignore[attr-defined]
-        self.optimiser.step()
-        self.ema.update(self.model, self.progress.step, share=finite)
-        return bool(finite)
-
-    def _compute_gradients(self, batch: Batch) -> tuple[LossTerms, Tensor]:
-        self.optimiser.zero_grad(set_to_none=True)
-        amp = AMP_DTYPES.get(self.config.precision)
-        with torch.autocast(self.device.type, dtype=amp, enabled=amp is not None):
-            prediction = self.predict(batch.hazy, still=batch.still)
-            terms = self.objective(prediction, batch.clear)
-        self.scaler.scale(terms.total).backward()
-        return terms, F.mse_loss(prediction.image.detach().float(), batch.clear)
-
-    def save(self, folder: Path, provenance: dict[str, Any]) -> None:
-        """Write the state of the run, and the averaged network as a checkpoint of its own."""
-        if self.share.rank:
-            return
-        folder.mkdir(parents=True, exist_ok=True)
-        save_state(folder / STATE_FILE, **self._state())
-        self.save_average(folder / MODEL_FILE, provenance)
-
-    def save_average(self, path: Path, provenance: dict[str, Any]) -> None:
-        """Write the averaged network as an ordinary checkpoint."""
-        save_checkpoint(fold_heads(self.ema.model), path, provenance=provenance)
-
-    def resume(self, folder: Path) -> None:
-        """Go back to the state in a folder."""
-        state = self._state()
-        del state["progress"]
-        self.progress = load_state(folder / STATE_FILE, **state)
-
-    def _state(self) -> dict[str, Any]:
-        return {
-            "config": self.config,
-            "model": self.model,
-            "ema": self.ema,
-            "optimiser": self.optimiser,
-            "scaler": self.scaler,
-            "progress": self.progress,
-        }
-
-
 def run_training(
     trainer: Trainer,
     source: BatchSource,
     *,
     folder: Path,
-    pairs: list[list[Pair]],
+    pairs: list[list[ImagePair]],
     resume: bool = False,
     until: int | None = None,
     seconds: float = math.inf,
 ) -> Outcome:
-    """Train to the end of the recipe, to step `until`, for `seconds`, or until a signal, whichever comes first."""
-    config, share = trainer.config, trainer.share
+    """Train to the end of the recipe, to a step, for some time, or until a signal, whichever comes first.
+
+    Args:
+        trainer: The network and everything a step changes.
+        source: The batches.
+        folder: Where the state, the checkpoints and the log go.
+        pairs: Sets of pairs for validation; may be empty.
+        resume: Go on from the state in the folder.
+        until: Last step, instead of the recipe's.
+        seconds: Stop after this long.
+
+    Raises:
+        InputError: The folder holds a run and `resume` is False, or the other way round.
+        TrainingStoppedError: The loss stays not finite.
+    """
+    config, shard = trainer.config, trainer.shard
     _prepare_folder(trainer, folder, resume)
     begin, last_psnr = time.perf_counter(), float("nan")
     end = min(trainer.steps, until or trainer.steps)
-    with RunLog(folder if share.rank == 0 else None) as log, _stop_on_signals() as stop:
+    with RunLog(folder if shard.rank == 0 else None) as log, _stop_on_signals() as stop:
         if trainer.objective.warning:
-            log.say(f"WARNING: {trainer.objective.warning}")
+            log.warn(trainer.objective.warning)
         pace = Pace(trainer.progress.step, end)
         while trainer.progress.step < end and time.perf_counter() - begin < seconds:
             waited = time.perf_counter()
-            batch = source.batch(trainer.progress.step, share)
+            batch = source.batch(trainer.progress.step, shard)
             pace.waiting += time.perf_counter() - waited
             terms, error = trainer.step(batch)
             step = trainer.progress.step
@@ -195,13 +91,96 @@ def run_training(
                 _validate(log, trainer, pairs, folder)
             if step % config.checkpoint_every == 0:
                 trainer.save(folder, _provenance(trainer, time.perf_counter() - begin))
-            if not agreed(torch.tensor(not stop.requested, device=trainer.device), share):
+            if not agreed(torch.tensor(not stop.requested, device=trainer.device), shard):
                 stop.requested = True
                 break
         trainer.save(folder, _provenance(trainer, time.perf_counter() - begin))
         if stop.requested:
-            log.say(f"stopped at step {trainer.progress.step}: the state is in {folder}, go on with --resume")
+            log.info(f"stopped at step {trainer.progress.step}: the state is in {folder}, go on with --resume")
     return Outcome(trainer.progress, stop.requested, last_psnr, time.perf_counter() - begin)
+
+
+class RunLog:
+    """What a run writes while it goes: log lines, a JSON line per record, TensorBoard scalars and example images.
+
+    Only the first process of a group writes; the others have a log with `folder=None`.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = folder
+        self.board: Any = None
+        if folder is None:
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        self.lines = (folder / "log.jsonl").open("a")
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+
+            self.board = SummaryWriter(str(folder / "tensorboard"))
+        except ImportError:
+            self.info("tensorboard is not installed: scalars go to log.jsonl only (pip install 'libranet[train]')")
+
+    def __enter__(self) -> "RunLog":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.folder is not None:
+            self.lines.close()
+        if self.board is not None:
+            self.board.close()
+
+    def info(self, text: str) -> None:
+        """Log one line."""
+        if self.folder is not None:
+            logger.info(text)
+
+    def warn(self, text: str) -> None:
+        """Log one line that nobody should miss."""
+        if self.folder is not None:
+            logger.warning(text)
+
+    def scalars(self, step: int, values: dict[str, float], *, group: str) -> None:
+        """Record numbers of one step."""
+        if self.folder is None:
+            return
+        self.lines.write(json.dumps({"step": step, "group": group, **values}) + "\n")
+        self.lines.flush()
+        if self.board is not None:
+            for name, value in values.items():
+                self.board.add_scalar(f"{group}/{name}", value, step)
+
+    def images(self, step: int, rows: list[Tensor]) -> None:
+        """Record strips of hazy, restored and clear, [3, H, W] in [0, 1] each, as PNG and in TensorBoard."""
+        if self.folder is None or not rows:
+            return
+        folder = self.folder / "images"
+        folder.mkdir(exist_ok=True)
+        for index, row in enumerate(rows):
+            image = (row.clamp(0, 1) * 255).round().byte().permute(1, 2, 0).numpy()
+            cv2.imwrite(str(folder / f"{step:07d}-{index}.png"), np.ascontiguousarray(image[..., ::-1]))
+            if self.board is not None:
+                self.board.add_image(f"hazy | restored | clear/{index}", row.clamp(0, 1), step)
+
+
+class Pace:
+    """Samples per second and the time left, over the steps since the last report, and the share spent on data."""
+
+    def __init__(self, step: int, steps: int) -> None:
+        self.step, self.steps = step, steps
+        self.begin = time.perf_counter()
+        self.waiting = 0.0
+
+    def report(self, step: int, batch: int) -> tuple[float, float, str]:
+        """Samples per second, share of the time spent waiting for data, and the time left; then start anew."""
+        elapsed = max(time.perf_counter() - self.begin, 1e-9)
+        done = max(step - self.step, 1)
+        left = int((self.steps - step) * elapsed / done)
+        clock = f"{left // 3600}:{left // 60 % 60:02d}:{left % 60:02d}"
+        share = self.waiting / elapsed
+        self.step, self.begin, self.waiting = step, time.perf_counter(), 0.0
+        return done * batch / elapsed, share, clock
 
 
 def _prepare_folder(trainer: Trainer, folder: Path, resume: bool) -> None:
@@ -221,32 +200,28 @@ def _log_step(log: RunLog, trainer: Trainer, terms: LossTerms, batch_psnr: float
     log.scalars(
         p.step, scalars | {"psnr": batch_psnr, "samples_per_second": rate, "data_share": waiting}, group="train"
     )
-    log.say(
+    log.info(
         f"step {p.step}/{trainer.steps}  loss {scalars['total']:.4f}  PSNR {batch_psnr:.2f} dB  "
         f"{rate:.1f} samples/s  data {waiting:.0%}  {left} left" + (f"  {p.bad_steps} skipped" if p.bad_steps else "")
     )
 
 
-def _validate(log: RunLog, trainer: Trainer, sets: list[list[Pair]], folder: Path) -> None:
-    if trainer.share.rank:
+def _validate(log: RunLog, trainer: Trainer, sets: list[list[ImagePair]], folder: Path) -> None:
+    if trainer.shard.rank:
         return
     p = trainer.progress
-    scores: list[float] = []
-    told: list[str] = []
-    pictures: list[Tensor] = []
-    for number, pairs in enumerate(sets, start=1):
-        before, after, examples = validate(trainer.ema.model, pairs, trainer.device)
+    network = fold_heads(trainer.ema.model)
+    scores = [validate(network, pairs) for pairs in sets]
+    for number, score in enumerate(scores, start=1):
         group = "validation" if len(sets) == 1 else f"validation-{number}"
-        log.scalars(p.step, {"hazy_psnr": before, "psnr": after}, group=group)
-        pictures += examples
-        scores.append(after)
-        told.append(f"{before:.2f} -> {after:.2f} dB")
-    log.pictures(p.step, pictures)
-    score = sum(scores) / len(scores)
-    if score > p.best:
-        p.best, p.best_step = score, p.step
+        log.scalars(p.step, {"hazy_psnr": score.hazy_psnr, "psnr": score.psnr}, group=group)
+    log.images(p.step, [example for score in scores for example in score.examples])
+    mean = sum(score.psnr for score in scores) / len(scores)
+    if mean > p.best:
+        p.best, p.best_step = mean, p.step
         trainer.save_average(folder / BEST_FILE, _provenance(trainer, 0.0))
-    log.say(f"validation at step {p.step}: {', '.join(told)} (best {p.best:.2f} at step {p.best_step})")
+    gains = ", ".join(f"{score.hazy_psnr:.2f} -> {score.psnr:.2f} dB" for score in scores)
+    log.info(f"validation at step {p.step}: {gains} (best {p.best:.2f} at step {p.best_step})")
 
 
 def _provenance(trainer: Trainer, seconds: float) -> dict[str, Any]:
@@ -256,23 +231,10 @@ def _provenance(trainer: Trainer, seconds: float) -> dict[str, Any]:
         "recipe": recipe,
         "progress": dataclasses.asdict(trainer.progress),
         "seconds": round(seconds, 1),
-        "device": torch.cuda.get_device_name() if trainer.device.type == "cuda" else "cpu",
+        "device": describe_device(trainer.device),
         "torch": torch.__version__,
         "warning": trainer.objective.warning,
     }
-
-
-def _initial_model(config: TrainConfig) -> LiBrANet:
-    if not config.init_from:
-        return LiBrANet(config.model)
-    model = load_model(config.init_from)
-    if dataclasses.replace(model.config, drop_path=0, dropout=0) != dataclasses.replace(
-        config.model, drop_path=0, dropout=0
-    ):
-        raise InputError(f"{config.init_from} has another configuration than the recipe's [model]")
-    fresh = LiBrANet(config.model)
-    fresh.load_state_dict(model.state_dict())
-    return fresh
 
 
 class _Stop:

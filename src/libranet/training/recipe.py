@@ -1,48 +1,105 @@
-"""Recipes: TOML files whose tables mirror the dataclasses of `config.py`, with overrides from the command line."""
+"""Recipes: TOML files whose tables mirror the dataclasses of `config.py`, with overrides from the command line.
+
+A recipe may extend another: `extends = "other.toml"`, relative to its own folder, takes over all settings of that
+recipe and changes those it names.
+"""
 
 import dataclasses
+import logging
 import tomllib
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from libranet.errors import InputError
 from libranet.training.config import TrainConfig
 
+logger = logging.getLogger(__name__)
+
 T = TypeVar("T")
+
+OLD_KEYS = {
+    "loss.steady_weight": "loss.consistency_weight",
+    "photos.haze.beta": "photos.haze.density.beta",
+    "photos.haze.near": "photos.haze.density.near",
+    "photos.haze.gamma": "photos.haze.density.depth_gamma",
+    "photos.haze.floor": "photos.haze.density.min_transmission",
+    "photos.haze.wavelength": "photos.haze.density.wavelength_spread",
+    "photos.haze.clear": "photos.haze.density.clear_probability",
+    "photos.haze.even": "photos.haze.density.uniform_probability",
+    "photos.haze.patches": "photos.haze.density.patch_probability",
+    "photos.haze.patch_strength": "photos.haze.density.patch_strength",
+    "photos.haze.airlight": "photos.haze.airlight.brightness",
+    "photos.haze.even_airlight": "photos.haze.airlight.uniform_brightness",
+    "photos.haze.scene_light": "photos.haze.airlight.scene_probability",
+    "photos.haze.tint": "photos.haze.airlight.tint_std",
+    "photos.haze.light_gradient": "photos.haze.airlight.gradient",
+    "photos.haze.noise": "photos.haze.camera.noise_std",
+    "photos.haze.dull": "photos.haze.camera.dull_probability",
+    "photos.haze.vary": "photos.haze.camera.jitter_probability",
+    "photos.haze.vary_by": "photos.haze.camera.jitter_strength",
+    "photos.haze.cast": "photos.haze.camera.white_balance_std",
+    "photos.haze.shade": "photos.haze.camera.shading",
+    "photos.haze.in_light": "photos.haze.camera.linear_light_probability",
+    "photos.haze.tone_curve": "photos.haze.camera.tone_gamma",
+    "photos.haze.skies": "photos.haze.sky.recolour_probability",
+    "photos.haze.swap": "photos.haze.sky.swap_probability",
+    "photos.haze.overcast": "photos.haze.sky.fog_probability",
+    "photos.haze.zoom": "photos.haze.geometry.zoom",
+    "photos.haze.squeeze": "photos.haze.geometry.aspect_jitter",
+    "photos.haze.motion": "photos.haze.geometry.motion",
+    "photos.haze.still": "photos.haze.geometry.still_probability",
+    "photos.haze.prior": "photos.haze.geometry.prior_depth_probability",
+    "photos.haze.blend": "photos.haze.geometry.prior_depth_blend",
+    "photos.haze.regimes": "photos.haze.regimes.probability",
+    "photos.haze.regime_spread": "photos.haze.regimes.jitter",
+    "photos.haze.leftover": "photos.haze.residual.probability",
+    "photos.haze.leftover_beta": "photos.haze.residual.max_beta",
+}
+"""Names of settings before 0.2, and what they are called now. Recipes and states of runs may still have them."""
+
+REMOVED_KEYS: dict[str, Any] = {
+    "loss.perceptual_crop": 0,
+    "loss.perceptual_taps": 5,
+    "photos.haze.regime_gamma": [1.0, 1.0],
+    "photos.haze.regime_blend": 0.0,
+    "photos.haze.tilt": 0.0,
+}
+"""Settings that are gone, and the value at which they did nothing. Any other value is refused."""
 
 
 def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> TrainConfig:
-    """Read a recipe and apply `key=value` overrides; nested keys have dots, values are written as in TOML."""
-    path = Path(path)
-    if not path.is_file():
-        raise InputError(f"no recipe at {path}: give a TOML file, for example recipes/smoke.toml")
-    try:
-        raw = tomllib.loads(path.read_text())
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path} is not valid TOML: {error}") from None
+    """Read a recipe.
+
+    Args:
+        path: A TOML file.
+        overrides: `key=value` each; nested keys have dots, values are written as in TOML.
+
+    Raises:
+        InputError: There is no such file, it is not TOML, or a setting is unknown or has a wrong value.
+    """
+    raw = _read(Path(path), ())
     for override in overrides:
-        _apply(raw, override)
+        raw = _merge(raw, _with_new_names(_parse_override(override), where=f"--set {override}"))
     return build(TrainConfig, raw, where=str(path))
 
 
-def _apply(raw: dict[str, Any], override: str) -> None:
-    key, equals, text = override.partition("=")
-    if not equals or not key.strip():
-        raise InputError(f"expected --set key=value, got {override!r}")
-    try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = text.strip()  # a bare word is a string
-    *parents, last = key.strip().split(".")
-    table = raw
-    for parent in parents:
-        table = table.setdefault(parent, {})
-        if not isinstance(table, dict):
-            raise InputError(f"--set {override}: {parent} is a value, not a table")
-    table[last] = value
+def rename_old_keys(raw: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Bring settings to their present names.
+
+    Returns:
+        The settings, and the old names that were found among them.
+    """
+    renamed: dict[str, Any] = {}
+    found: list[str] = []
+    for name, value in _flatten(raw):
+        if name in OLD_KEYS or value == REMOVED_KEYS.get(name, ...):
+            found.append(name)
+        if value != REMOVED_KEYS.get(name, ...):
+            renamed = _merge(renamed, _nest(OLD_KEYS.get(name, name), value))
+    return renamed, found
 
 
 def build(cls: type[T], raw: Mapping[str, Any], *, where: str) -> T:
@@ -56,6 +113,71 @@ def build(cls: type[T], raw: Mapping[str, Any], *, where: str) -> T:
         return cls(**values)
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
+
+
+def _read(path: Path, extended_by: tuple[Path, ...]) -> dict[str, Any]:
+    """The settings of a recipe and of those it extends."""
+    if not path.is_file():
+        asked = f", which {extended_by[-1]} extends" if extended_by else ""
+        raise InputError(f"no recipe at {path}{asked}: give a TOML file, for example recipes/smoke.toml")
+    if path.resolve() in [other.resolve() for other in extended_by]:
+        raise InputError(f"{path} extends itself: {' -> '.join(map(str, (*extended_by, path)))}")
+    try:
+        raw = tomllib.loads(path.read_text())
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path} is not valid TOML: {error}") from None
+    base = raw.pop("extends", None)
+    raw = _with_new_names(raw, where=str(path))
+    if base is None:
+        return raw
+    if not isinstance(base, str):
+        raise InputError(f"{path}: extends must be the path of a recipe, got {base!r}")
+    return _merge(_read(path.parent / base, (*extended_by, path)), raw)
+
+
+def _with_new_names(raw: Mapping[str, Any], *, where: str) -> dict[str, Any]:
+    renamed, old = rename_old_keys(raw)
+    if removed := [name for name, _ in _flatten(renamed) if name in REMOVED_KEYS]:
+        raise InputError(f"{where}: {removed[0]} was removed, no recipe used it: leave it out")
+    if old:
+        names = ", ".join(f"{name} is now {OLD_KEYS[name]}" if name in OLD_KEYS else f"{name} is gone" for name in old)
+        logger.warning("%s has old names of settings, which the next version will refuse: %s", where, names)
+    return renamed
+
+
+def _parse_override(override: str) -> dict[str, Any]:
+    key, equals, text = override.partition("=")
+    if not equals or not key.strip():
+        raise InputError(f"expected --set key=value, got {override!r}")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()  # a bare word is a string
+    return _nest(key.strip(), value)
+
+
+def _flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """All settings with their dotted names; an empty table is one of them."""
+    for key, value in table.items():
+        if isinstance(value, Mapping) and value:
+            yield from _flatten(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _nest(name: str, value: Any) -> dict[str, Any]:
+    for key in reversed(name.split(".")):
+        value = {key: value}
+    return value
+
+
+def _merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables are merged; any other value replaces the one before."""
+    merged = dict(base)
+    for key, value in change.items():
+        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+        merged[key] = _merge(merged[key], value) if both else value
+    return merged
 
 
 def _convert(hint: Any, value: Any, where: str) -> Any:

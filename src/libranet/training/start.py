@@ -1,6 +1,11 @@
-"""From a recipe to a running job: device, processes, data, loop. Also `python -m libranet.training.start`."""
+"""From a recipe to a running job: device, processes, data, loop.
+
+`python -m libranet.training.start` is `libranet train` without the packages of the command line, for bare GPU machines
+and for torchrun.
+"""
 
 import argparse
+import logging
 import math
 from collections.abc import Sequence
 from itertools import chain
@@ -10,13 +15,19 @@ import torch
 
 from libranet.device import pick_device
 from libranet.errors import InputError, LibraNetError
-from libranet.training.batches import BatchSource, HazeOnTheFly, OneAhead
 from libranet.training.config import PairedSourceConfig, TrainConfig
-from libranet.training.loop import Outcome, Trainer, run_training
-from libranet.training.paired import PairedBatches, open_training_clips
-from libranet.training.photo_bank import load_bank, read_photos, render_scenes
-from libranet.training.processes import join_processes, leave_processes
+from libranet.training.dataloader import (
+    BatchSource,
+    OnlineHazeSource,
+    PairedSource,
+    Prefetcher,
+    open_training_clips,
+)
+from libranet.training.distributed import join_processes, leave_processes
+from libranet.training.image_bank import load_bank, read_photos, render_scenes
+from libranet.training.loop import Outcome, run_training
 from libranet.training.recipe import load_recipe
+from libranet.training.trainer import Trainer
 from libranet.training.validation import load_pairs
 
 
@@ -29,13 +40,26 @@ def train(
     device: str = "auto",
     seconds: float = math.inf,
 ) -> Outcome:
-    """Train a recipe into a folder. Under torchrun every process calls this."""
+    """Train a recipe into a folder. Under torchrun every process calls this.
+
+    Args:
+        recipe: A TOML file.
+        folder: Where the state, the checkpoints and the log go.
+        overrides: `key=value` each, as `load_recipe` takes them.
+        resume: Go on from the state in the folder.
+        device: As `libranet.device.pick_device` takes it.
+        seconds: Stop after this long.
+
+    Raises:
+        InputError: A mistake in the recipe, the folder or the device.
+        TrainingStoppedError: The loss stays not finite.
+    """
     config = load_recipe(recipe, overrides)
     place = pick_device(device)
-    share = join_processes(place)
+    shard = join_processes(place)
     try:
         source, steps = build_source(config, place)
-        trainer = Trainer(config, steps=steps, device=place, share=share)
+        trainer = Trainer(config, steps=steps, device=place, shard=shard)
         pairs = load_pairs(config.validation)
         return run_training(trainer, source, folder=Path(folder), pairs=pairs, resume=resume, seconds=seconds)
     finally:
@@ -43,32 +67,32 @@ def train(
 
 
 def build_source(config: TrainConfig, device: torch.device) -> tuple[BatchSource, int]:
-    """The batches of a recipe, and how many steps it has."""
+    """Make the source of a recipe's batches; return it with the number of steps."""
     if config.paired is not None:
         return _paired_source(config, config.paired, device)
     assert config.photos is not None  # the configuration has exactly one of the two
     photos = config.photos
-    pictures = chain(
+    images = chain(
         read_photos(photos.folders, photos.depth or None),
         render_scenes(photos.scenes, photos.scene_views, seed=config.seed, lines=photos.lines, device=device),
     )
-    source: BatchSource = HazeOnTheFly(
-        load_bank(pictures, lines=photos.lines, device=device),
+    source: BatchSource = OnlineHazeSource(
+        load_bank(images, lines=photos.lines, device=device),
         haze=photos.haze,
         batch=config.batch,
         crops=config.crops,
         window=config.model.window,
         scene_share=photos.scene_share,
         seed=config.seed,
-        pairs=config.loss.steady_weight > 0,
+        pairs=config.loss.consistency_weight > 0,
     )
-    return (OneAhead(source) if device.type == "cuda" else source), config.steps
+    return (Prefetcher(source) if device.type == "cuda" else source), config.steps
 
 
 def _paired_source(config: TrainConfig, paired: PairedSourceConfig, device: torch.device) -> tuple[BatchSource, int]:
     if len(config.crops) != 1 or config.crops[0][0] != config.crops[0][1]:
-        raise InputError(f"expected one square crop with a paired data set, got {config.crops}")
-    source = PairedBatches(
+        raise InputError(f"expected one square crop with a paired dataset, got {config.crops}")
+    source = PairedSource(
         open_training_clips(paired),
         batch=config.batch,
         crop=config.crops[0][0],
@@ -90,6 +114,7 @@ def main() -> None:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--seconds", type=float, default=math.inf, help="stop after this long")
     options = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
     try:
         train(
             options.recipe,

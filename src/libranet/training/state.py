@@ -1,4 +1,4 @@
-"""The whole state of a run in one safetensors file: network, averaged network, optimiser, scaler, RNG, counters."""
+"""The state of a run in one safetensors file: network, averaged network, optimiser, scaler, RNG, counters."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -14,7 +14,7 @@ from libranet.atomic import atomic_file
 from libranet.errors import CheckpointError
 from libranet.models.libranet import LiBrANet
 from libranet.training.config import TrainConfig
-from libranet.training.optimiser import Ema
+from libranet.training.recipe import rename_old_keys
 
 FORMAT = "libranet-training-state"
 FORMAT_VERSION = 1
@@ -39,14 +39,14 @@ def save_state(
     *,
     config: TrainConfig,
     model: LiBrANet,
-    ema: Ema,
+    ema: LiBrANet,
     optimiser: torch.optim.Optimizer,
     scaler: torch.amp.GradScaler,
     progress: Progress,
 ) -> None:
     """Write everything the next step depends on; the file appears under its name only when whole."""
     tensors: dict[str, Tensor] = {f"model.{k}": v for k, v in model.state_dict().items()}
-    tensors |= {f"ema.{k}": v for k, v in ema.model.state_dict().items()}
+    tensors |= {f"ema.{k}": v for k, v in ema.state_dict().items()}
     for index, slots in optimiser.state_dict()["state"].items():
         tensors |= {f"optimiser.{index}.{k}": torch.as_tensor(v) for k, v in slots.items()}
     tensors["rng.cpu"] = torch.get_rng_state()
@@ -68,7 +68,7 @@ def load_state(
     *,
     config: TrainConfig,
     model: LiBrANet,
-    ema: Ema,
+    ema: LiBrANet,
     optimiser: torch.optim.Optimizer,
     scaler: torch.amp.GradScaler,
 ) -> Progress:
@@ -81,10 +81,11 @@ def load_state(
         raise CheckpointError(f"{path} is damaged ({error}): delete it to begin anew") from None
     if header.get("format") != FORMAT:
         raise CheckpointError(f"{path} is not the state of a training run")
-    _check_same_run(path, json.loads(header["config"]), json.loads(json.dumps(asdict(config))))
+    saved, _ = rename_old_keys(json.loads(header["config"]))
+    _check_same_run(path, saved, json.loads(json.dumps(asdict(config))))
 
     model.load_state_dict(_part(tensors, "model."))
-    ema.model.load_state_dict(_part(tensors, "ema."))
+    ema.load_state_dict(_part(tensors, "ema."))
     slots: dict[int, dict[str, Tensor]] = {}
     for name, tensor in _part(tensors, "optimiser.").items():
         index, _, key = name.partition(".")
@@ -107,7 +108,7 @@ def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
 
 
 def _check_same_run(path: Path, old: dict[str, Any], new: dict[str, Any]) -> None:
-    """What may change between two parts of a run: where it logs and how often, not what it computes."""
+    """Refuse to resume a run that would compute something else; where and how often it logs may change."""
     free = {"log_every", "checkpoint_every", "validate_every", "validation", "max_bad_steps", "name"}
     changed = sorted(key for key in old.keys() | new.keys() if key not in free and old.get(key) != new.get(key))
     if changed:

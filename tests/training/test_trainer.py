@@ -1,21 +1,16 @@
-"""The recorded training step against the plain one, on a GPU."""
+"""The schedule, and on a GPU the recorded training step against the plain one."""
 
 import dataclasses
+import itertools
 from pathlib import Path
 
 import pytest
 import torch
 
 from libranet.models import LiBrANetConfig
-from libranet.training.batches import Batch
-from libranet.training.config import LossConfig, PhotoSourceConfig, TrainConfig
-from libranet.training.loop import Trainer
-
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
-    pytest.mark.usefixtures("exact_convolutions"),
-]
+from libranet.training.config import LossConfig, OptimiserConfig, PhotoSourceConfig, TrainConfig
+from libranet.training.dataloader import Batch
+from libranet.training.trainer import Trainer, learning_rate
 
 CONFIG = TrainConfig(
     precision="fp32",
@@ -35,6 +30,18 @@ def batch(seed: int, height: int, width: int) -> Batch:
     return Batch(frames, frames[:, 2] ** 2)
 
 
+def test_the_schedule_warms_up_and_falls_as_a_cosine() -> None:
+    config = OptimiserConfig(lr=1.0, warmup=0.1)
+    rates = [learning_rate(step, 100, config) for step in range(100)]
+    assert rates[0] == pytest.approx(0.1)
+    assert max(rates) == rates[9] == rates[10] == pytest.approx(1.0)
+    assert all(a >= b for a, b in itertools.pairwise(rates[10:]))
+    assert rates[-1] == pytest.approx(0.0, abs=1e-9)
+    assert rates[55] == pytest.approx(0.5, abs=0.02)
+
+
+@pytest.mark.gpu
+@pytest.mark.usefixtures("device", "exact_convolutions")
 def test_losses_follow_the_plain_step() -> None:
     jobs = [trainer(fused=fused) for fused in (True, False)]
     assert jobs[0].gradients is not jobs[0]._compute_gradients
@@ -44,6 +51,8 @@ def test_losses_follow_the_plain_step() -> None:
         assert fused == pytest.approx(plain, rel=2e-3), step
 
 
+@pytest.mark.gpu
+@pytest.mark.usefixtures("device", "exact_convolutions")
 def test_a_bad_step_changes_nothing() -> None:
     job = trainer()
     job.step(batch(0, 64, 64))
@@ -55,6 +64,8 @@ def test_a_bad_step_changes_nothing() -> None:
     assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
 
 
+@pytest.mark.gpu
+@pytest.mark.usefixtures("device", "exact_convolutions")
 def test_resuming_goes_on_where_it_stopped(tmp_path: Path) -> None:
     job = trainer()
     job.step(batch(0, 64, 64))

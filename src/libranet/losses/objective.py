@@ -1,0 +1,174 @@
+"""The training objective: pixel loss, perceptual loss, Lie regulariser, and our colour and consistency terms."""
+
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from libranet.errors import InputError
+from libranet.losses.perceptual import DINOV2_HUB_ID, DinoV2Features, FeatureExtractor, PerceptualLoss, VggFeatures
+from libranet.models.libranet import Grids
+
+COLOUR_CELL, CONSISTENCY_CELL = 16, 8
+"""Pixels, each way, over which the colour term averages colours, and the consistency term errors."""
+
+
+@dataclass(frozen=True)
+class LieWeights:
+    """How much each penalty counts inside the Lie regulariser. The defaults are the paper's."""
+
+    identity: float = 0.01
+    """Keeps the matrices near zero, hence the transforms near the identity."""
+    spatial: float = 0.05
+    """Keeps neighbouring cells alike."""
+    temporal: float = 0.10
+    """Keeps the planes of consecutive frames alike."""
+    guide: float = 0.02
+    """Keeps the red-guided and the green-guided grid alike."""
+
+
+@dataclass(frozen=True)
+class LossConfig:
+    """Which terms the objective has, and their weights. The pixel loss has weight 1."""
+
+    perceptual: Literal["none", "dinov2", "vgg16", "vgg19"] = "dinov2"
+    """Feature extractor of the perceptual term; "none" trains without it, and the checkpoint says so."""
+    perceptual_source: str = ""
+    """Path of its weights, or a hub id for DINOv2. Empty means the hub's DINOv2 ViT-S/14."""
+    perceptual_weight: float = 0.04
+    lie_weight: float = 0.2
+    lie: LieWeights = field(default_factory=LieWeights)
+    """Weights of the four penalties inside the Lie regulariser."""
+    charbonnier_epsilon: float = 1e-3
+    colour_weight: float = 0.0
+    """Weight of the pixel loss between means over 16x16 pixels; not in the paper. Texture hides a wrong colour from the
+    pixel loss, not from this one."""
+    consistency_weight: float = 0.0
+    """Weight of temporal consistency: how much the errors of consecutive frames differ, as means over 8x8 pixels; not
+    in the paper. Above 0 a batch consists of pairs of consecutive frames, and its size has to be even."""
+
+
+@dataclass(frozen=True)
+class LieTerms:
+    """The unweighted penalties, for the log, and their weighted sum, for the loss. All scalars."""
+
+    identity: Tensor
+    spatial: Tensor
+    temporal: Tensor
+    guide: Tensor
+    total: Tensor
+
+
+@dataclass(frozen=True)
+class LossTerms:
+    """One step's loss and its terms. All scalars, unweighted but for the total."""
+
+    total: Tensor
+    pixel: Tensor
+    colour: Tensor
+    consistency: Tensor
+    perceptual: Tensor
+    lie: LieTerms
+
+    def scalars(self) -> dict[str, float]:
+        """For the log."""
+        terms = {name: getattr(self, name) for name in ("total", "pixel", "colour", "consistency", "perceptual")}
+        terms["lie"] = self.lie.total
+        terms |= {f"lie_{name}": getattr(self.lie, name) for name in ("identity", "spatial", "temporal", "guide")}
+        return {name: float(value.detach()) for name, value in terms.items()}
+
+
+class Predicted(Protocol):
+    """What the loss looks at: a `Restoration`, or what the fused training pass returns."""
+
+    @property
+    def image(self) -> Tensor: ...  # [B, 3, H, W] in [0, 1]
+    @property
+    def grids(self) -> Grids: ...
+
+
+class Objective:
+    """The weighted sum of the configured terms."""
+
+    def __init__(self, config: LossConfig, device: torch.device) -> None:
+        self.config = config
+        extractor = _build_extractor(config)
+        self.perceptual = None if extractor is None else PerceptualLoss(extractor).to(device)
+
+    @property
+    def warning(self) -> str:
+        """What a reader of the log and of the checkpoint must know; empty if nothing."""
+        if self.perceptual is None:
+            return 'trained WITHOUT a perceptual term (perceptual = "none"): not the paper\'s objective'
+        if self.config.perceptual != "dinov2":
+            return f"perceptual term over {self.config.perceptual} features instead of the paper's DINOv2"
+        return ""
+
+    def __call__(
+        self,
+        prediction: Predicted,
+        clear: Tensor,  # [B, 3, H, W]
+    ) -> LossTerms:
+        c = self.config
+        pixel = charbonnier(prediction.image, clear, epsilon=c.charbonnier_epsilon)
+        colour = consistency = perceptual = pixel.new_zeros(())
+        if c.colour_weight:
+            means = (F.avg_pool2d(image.float(), COLOUR_CELL) for image in (prediction.image, clear))
+            colour = charbonnier(*means, epsilon=c.charbonnier_epsilon)
+        if c.consistency_weight:
+            error = F.avg_pool2d(prediction.image.float() - clear, CONSISTENCY_CELL)
+            consistency = charbonnier(error[0::2], error[1::2], epsilon=c.charbonnier_epsilon)
+        if self.perceptual is not None:
+            perceptual = self.perceptual(prediction.image, clear)
+        lie = lie_regulariser(prediction.grids, c.lie)
+        total = pixel + c.perceptual_weight * perceptual + c.lie_weight * lie.total
+        total = total + c.colour_weight * colour + c.consistency_weight * consistency
+        return LossTerms(total, pixel, colour, consistency, perceptual, lie)
+
+
+def charbonnier(prediction: Tensor, target: Tensor, *, epsilon: float = 1e-3) -> Tensor:  # []
+    """Mean of sqrt(difference^2 + epsilon^2): L1 with a rounded tip."""
+    dtype = torch.promote_types(prediction.dtype, torch.float32)  # sixteen bits cannot hold epsilon squared
+    difference = prediction.to(dtype) - target.to(dtype)
+    return torch.sqrt(difference.square() + epsilon**2).mean()
+
+
+def lie_regulariser(grids: Grids, weights: LieWeights | None = None) -> LieTerms:
+    """Penalise the bilateral grids of a batch, before the Cayley map.
+
+    Each penalty is a mean over the entries it looks at, so its weight does not depend on the size of the grids. A
+    variant without one of the fields has no penalty where that field is missing.
+    """
+    weights = weights or LieWeights()
+    chromatic = None if grids.chromatic is None else grids.chromatic.float()  # [B, 2, 12, D, gh, gw]
+    temporal = None if grids.temporal is None else grids.temporal.float()  # [B, 12, T, gh, gw]
+    present = [grid for grid in (chromatic, temporal) if grid is not None]
+    zero = present[0].new_zeros(())
+
+    matrices = [] if chromatic is None else [chromatic[:, :, :9]]
+    matrices += [] if temporal is None else [temporal[:, :9]]
+    identity = torch.stack([m.square().mean() for m in matrices]).mean()
+    spatial = torch.stack([_mean_square_step(grid, -1) + _mean_square_step(grid, -2) for grid in present]).mean()
+    along_time = zero if temporal is None else _mean_square_step(temporal, 2)
+    guide = zero if chromatic is None else (chromatic[:, 0] - chromatic[:, 1]).abs().mean()
+    total = (
+        weights.identity * identity + weights.spatial * spatial + weights.temporal * along_time + weights.guide * guide
+    )
+    return LieTerms(identity, spatial, along_time, guide, total)
+
+
+def _mean_square_step(grid: Tensor, dim: int) -> Tensor:  # []
+    """Mean squared difference of neighbours along one axis; an axis of length one has none."""
+    return grid.diff(dim=dim).square().mean() if grid.shape[dim] > 1 else grid.new_zeros(())
+
+
+def _build_extractor(config: LossConfig) -> FeatureExtractor | None:
+    if config.perceptual == "none":
+        return None
+    if config.perceptual == "dinov2":
+        return DinoV2Features(config.perceptual_source or DINOV2_HUB_ID)
+    if not config.perceptual_source:
+        raise InputError(f'perceptual = "{config.perceptual}" needs perceptual_source, the path of its weights')
+    return VggFeatures(config.perceptual_source, depth=16 if config.perceptual == "vgg16" else 19)

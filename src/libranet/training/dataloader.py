@@ -1,0 +1,201 @@
+"""Where training batches come from: haze made on the fly over clear images, or a paired dataset on disk."""
+
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from libranet.data import (
+    ClipWindows,
+    PairedClip,
+    WindowConfig,
+    folder_pairs,
+    hazeworld_pairs,
+    revide_pairs,
+    uhv4k_pairs,
+)
+from libranet.errors import InputError
+from libranet.fused.support import why_not_device
+from libranet.kernels.haze import reference
+from libranet.training.config import HazeConfig, PairedSourceConfig
+from libranet.training.distributed import Shard
+from libranet.training.haze_sampler import chance, draw_parameters
+from libranet.training.image_bank import COARSE, FINE, ImageBank
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One process's part of a step."""
+
+    hazy: Tensor  # [B, T, 3, H, W] in [0, 1], or [B, 1, 3, H, W] with `still`
+    clear: Tensor  # [B, 3, H, W] in [0, 1], the centre frame
+    still: bool = False
+    """Every window is one frame T times, which is stored and encoded once."""
+
+    def __len__(self) -> int:
+        return self.clear.shape[0]
+
+
+class BatchSource(Protocol):
+    """Gives the batch of a step. The same step always gives the same batch, which is what makes resuming exact."""
+
+    def batch(self, step: int, shard: Shard) -> Batch: ...
+
+
+class OnlineHazeSource:
+    """Crops, camera motion, depth and haze, drawn per sample on the device from a bank of clear images."""
+
+    def __init__(
+        self,
+        bank: ImageBank,
+        *,
+        haze: HazeConfig,
+        batch: int,
+        crops: tuple[tuple[int, int], ...],
+        window: int,
+        scene_share: float,
+        seed: int,
+        pairs: bool = False,
+    ) -> None:
+        """Make a source.
+
+        Args:
+            bank: The clear images.
+            haze: What is random about a sample.
+            batch: Samples per step, over all processes.
+            crops: (height, width) of the crops; each step takes the next one.
+            window: Frames per sample.
+            scene_share: Share of the samples that show rendered scenes, where the bank has photos too.
+            seed: Batches depend on it and on the step alone.
+            pairs: Samples 2i and 2i + 1 are one frame apart.
+        """
+        self.bank, self.haze, self.pairs = bank, haze, pairs
+        self.size, self.crops, self.seed = batch, crops, seed
+        photos, scenes = (torch.nonzero(mask)[:, 0] for mask in (~bank.rendered, bank.rendered))
+        if len(photos) == 0 or len(scenes) == 0:
+            scene_share = 1.0 if len(photos) == 0 else 0.0
+        self.photos, self.scenes, self.scene_share = photos, scenes, scene_share
+        self.still = haze.geometry.still_probability == 1
+        self.frames = 1 if self.still else window  # a still window is made and encoded once
+        self.haze_windows = reference.haze_windows
+        if why_not_device(bank.fine.device) is None:
+            from libranet.kernels.haze import triton  # needs Triton
+
+            self.haze_windows = triton.haze_windows
+
+    @torch.no_grad()
+    def batch(self, step: int, shard: Shard) -> Batch:
+        """Make this process's part of a step's batch."""
+        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + step)
+        size = self.crops[step % len(self.crops)]
+        index = self._choose(self.size // 2 if self.pairs else self.size, generator)
+        parameters = draw_parameters(self.haze, self.bank, index, size, generator, pairs=self.pairs)
+        noise_seed = int(torch.randint(2**40, (1,), generator=generator)) + shard.rank
+        # A crop that covers more image lines than it has pixels reads the smaller copy, which is free of aliasing.
+        shrink = float(parameters.view.half_size[:, 1].mean()) * self.bank.fine.shape[-2] / size[0]
+        images = self.bank.fine if shrink < 0.5 * (FINE + 1 / COARSE) else self.bank.coarse
+        mine = parameters.rows(shard.of(self.size))
+        made = self.haze_windows(images, self.bank.depth, mine, size, window=self.frames, seed=noise_seed)
+        return Batch(*made, still=self.still)
+
+    def _choose(self, n: int, generator: torch.Generator) -> Tensor:  # [n] indices into the bank
+        rendered = chance(n, self.scene_share, generator)
+        picks = torch.rand(n, generator=generator)
+        photo = (picks * len(self.photos)).long().clamp_max(max(len(self.photos) - 1, 0))
+        scene = (picks * len(self.scenes)).long().clamp_max(max(len(self.scenes) - 1, 0))
+        if len(self.photos) == 0:
+            return self.scenes[scene]
+        return torch.where(rendered, self.scenes[scene], self.photos[photo]) if len(self.scenes) else self.photos[photo]
+
+
+def open_training_clips(config: PairedSourceConfig) -> list[PairedClip]:
+    """Open the training split of a dataset, in its own layout."""
+    path = Path(config.path)
+    if not path.is_dir():
+        raise InputError(f"no dataset at {path}: check the recipe's [paired] path")
+    if config.layout == "folders":
+        return list(folder_pairs(path / "hazy", path / "clear"))
+    reader = {"uhv4k": uhv4k_pairs, "revide": revide_pairs, "hazeworld": hazeworld_pairs}[config.layout]
+    return list(reader(path, "train"))
+
+
+class PairedSource:
+    """Windows of a paired dataset, shuffled anew every epoch and read by worker processes."""
+
+    def __init__(
+        self,
+        clips: list[PairedClip],
+        *,
+        batch: int,
+        crop: int,
+        window: int,
+        seed: int,
+        workers: int,
+        device: torch.device,
+    ) -> None:
+        self.windows = ClipWindows(clips, WindowConfig(window=window, crop=crop, seed=seed))
+        self.size, self.seed, self.workers, self.device = batch, seed, workers, device
+        self.steps_per_epoch = len(self.windows) // batch
+        if self.steps_per_epoch == 0:
+            raise InputError(f"expected at least one batch of {batch} windows, the dataset has {len(self.windows)}")
+        self.running: tuple[int, Iterator[dict[str, Tensor]]] | None = None
+
+    def batch(self, step: int, shard: Shard) -> Batch:
+        """Read this process's part of a step's batch. It depends on the seed and the step alone."""
+        if self.running is None or self.running[0] != step or step % self.steps_per_epoch == 0:
+            self.running = (step, self._rest_of_epoch(step, shard))
+        sample = next(self.running[1])
+        self.running = (step + 1, self.running[1])
+        hazy, clear = (sample[key].to(self.device, non_blocking=True) for key in ("hazy", "clear"))
+        return Batch(hazy, clear)
+
+    def _rest_of_epoch(self, step: int, shard: Shard) -> Iterator[dict[str, Tensor]]:
+        epoch, first = divmod(step, self.steps_per_epoch)
+        self.windows.set_epoch(epoch)
+        order = torch.randperm(len(self.windows), generator=torch.Generator().manual_seed(self.seed + epoch)).tolist()
+        batches = [
+            order[i * self.size : (i + 1) * self.size][shard.of(self.size)] for i in range(first, self.steps_per_epoch)
+        ]
+        loader = DataLoader(
+            self.windows,
+            batch_sampler=batches,
+            num_workers=self.workers,
+            pin_memory=self.device.type == "cuda",
+            persistent_workers=False,
+        )
+        return iter(loader)
+
+
+class Prefetcher:
+    """Makes the next batch while the current step runs: in a thread, on a CUDA stream of its own."""
+
+    def __init__(self, source: BatchSource) -> None:
+        self.source = source
+        self.stream = torch.cuda.Stream()
+        self.thread = ThreadPoolExecutor(1)
+        self.coming: tuple[int, Future[Batch]] | None = None
+
+    def batch(self, step: int, shard: Shard) -> Batch:
+        """Return a step's batch and begin the next one."""
+        if self.coming is None or self.coming[0] != step:
+            self._begin(step, shard)
+        assert self.coming is not None
+        ready = self.coming[1].result()
+        current = torch.cuda.current_stream()
+        current.wait_stream(self.stream)
+        for tensor in (ready.hazy, ready.clear):
+            tensor.record_stream(current)
+        self._begin(step + 1, shard)
+        return ready
+
+    def _begin(self, step: int, shard: Shard) -> None:
+        self.coming = (step, self.thread.submit(self._make, step, shard))
+
+    def _make(self, step: int, shard: Shard) -> Batch:
+        with torch.cuda.stream(self.stream):
+            return self.source.batch(step, shard)

@@ -1,0 +1,193 @@
+"""Clear photos and rendered scenes with their depth, kept on the device for the whole run."""
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import cv2
+import numpy as np
+import torch
+from torch import Tensor
+
+from libranet.errors import InputError
+from libranet.kernels.haze.reference import SKY_LEVEL
+from libranet.scenes import SKY_DEPTH, render_clip
+
+PHOTO_SUFFIXES = {".jpg", ".jpeg", ".png", ".webp"}
+ASPECT = 16 / 9
+"""Shape of the canvas that every image is laid on; narrower images leave its right side empty."""
+FINE, COARSE = 1.0, 2 / 3
+"""Sizes at which images are kept, in units of the configured number of lines: crops take the nearer one."""
+DEPTH_SCALE = 0.5
+"""Size at which depth is kept, likewise."""
+BRIGHT_PERCENTILE = 90
+MIN_SKY = 0.02
+"""Share of the image from which on a sky counts."""
+
+
+@dataclass(frozen=True)
+class ClearImage:
+    """One clear image before it is laid on the canvas."""
+
+    name: str
+    image: np.ndarray  # [H, W, 3] uint8 RGB
+    depth: np.ndarray | None  # [h, w] uint8, 0 near, 255 far
+    rendered: bool
+
+
+@dataclass(frozen=True)
+class ImageBank:
+    """All clear images as bytes, stacked, so that a batch is one gather. What is small stays on the CPU."""
+
+    fine: Tensor  # [N, 3, lines, lines * 16 / 9] uint8, on the device
+    coarse: Tensor  # [N, 3, lines * 2 / 3, ...] uint8, on the device
+    depth: Tensor  # [N, 1, lines / 2, ...] uint8, 0 near, 255 far, on the device
+    width: Tensor  # [N] in (0, 1], the used share of the canvas
+    has_depth: Tensor  # [N] bool
+    brightness: Tensor  # [N] in [0, 1], of each image's bright parts
+    sky: Tensor  # [N, 3] in [0, 1], mean colour of each image's sky, 0 where it has none
+    skyline: Tensor  # [N] in [0, 1], how far down the lowest bit of sky is
+    open_sky: Tensor  # [N] in [0, 1], how far down there is nothing but sky
+    rendered: Tensor  # [N] bool
+
+    def __len__(self) -> int:
+        return len(self.width)
+
+
+def load_bank(images: Iterable[ClearImage], *, lines: int, device: torch.device) -> ImageBank:
+    """Lay images on canvases of one size and put them on the device."""
+    with ThreadPoolExecutor() as pool:
+        laid = list(pool.map(lambda image: _lay(image, lines), images))
+    if not laid:
+        raise InputError("no clear images to train on: give folders of photos, or a number of scenes")
+
+    def stack(arrays: list[np.ndarray]) -> Tensor:
+        return torch.from_numpy(np.stack(arrays)).permute(0, 3, 1, 2).contiguous().to(device)
+
+    return ImageBank(
+        fine=stack([item.fine for item in laid]),
+        coarse=stack([item.coarse for item in laid]),
+        depth=stack([item.depth for item in laid]),
+        width=torch.tensor([item.width for item in laid]),
+        has_depth=torch.tensor([item.source.depth is not None for item in laid]),
+        brightness=torch.tensor([item.brightness for item in laid], dtype=torch.float32),
+        sky=torch.tensor([item.sky.colour for item in laid]),
+        skyline=torch.tensor([item.sky.lowest for item in laid]),
+        open_sky=torch.tensor([item.sky.open for item in laid]),
+        rendered=torch.tensor([item.source.rendered for item in laid]),
+    )
+
+
+def read_photos(folders: Iterable[str | Path], depth_folder: str | Path | None) -> list[ClearImage]:
+    """Read every photo of the folders, with its depth map where there is one."""
+    paths: list[Path] = []
+    for folder in map(Path, folders):
+        if not folder.is_dir():
+            raise InputError(f"no folder of photos at {folder}: check the recipe's [photos] folders")
+        found = sorted(path for path in folder.iterdir() if path.suffix.lower() in PHOTO_SUFFIXES)
+        if not found:
+            raise InputError(f"no JPEG, PNG or WebP photos in {folder}")
+        paths += found
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(lambda path: _read(path, Path(depth_folder) if depth_folder else None), paths))
+
+
+def render_scenes(
+    count: int, views: int, *, seed: int, lines: int, device: torch.device, first: int = 0
+) -> Iterable[ClearImage]:
+    """Render procedural scenes with their exact depth, `views` frames each."""
+    for scene in range(first, first + count):
+        width = round(lines * ASPECT)
+        # Frames one second apart differ enough to be worth having.
+        clip = render_clip(seed + scene, frames=views, width=width, height=lines, fps=1.0, device=device)
+        for view, frame in enumerate(clip):
+            image = (frame.image.clamp(0, 1) * 255).round().byte().permute(1, 2, 0).cpu().numpy()
+            yield ClearImage(f"scene-{scene}-{view}", image, normalise_depth(frame.depth.cpu().numpy()), rendered=True)
+
+
+def normalise_depth(metres: np.ndarray, *, farthest: int = 255) -> np.ndarray:  # [H, W] uint8
+    """Metric depth to 0..`farthest`: the sky and what is beyond the 95th percentile of the ground are farthest."""
+    ground = metres[metres < SKY_DEPTH * 0.99]
+    if ground.size == 0:
+        return np.full(metres.shape, farthest, np.uint8)
+    near, far = np.percentile(ground, 1), max(np.percentile(ground, 95), 1.0)
+    # Distances span orders of magnitude; the square root spreads the near ones.
+    unit = np.sqrt(np.clip((metres - near) / max(far - near, 1e-6), 0, 1))
+    return (unit * farthest).round().astype(np.uint8)
+
+
+def _read(path: Path, depth_folder: Path | None) -> ClearImage:
+    image = cv2.imread(str(path), cv2.IMREAD_COLOR)
+    if image is None:
+        raise InputError(f"cannot read {path} as an image: remove it or replace it")
+    depth = None
+    if depth_folder is not None:
+        map_path = depth_folder / f"{path.parent.name}__{path.stem}.png"
+        depth = cv2.imread(str(map_path), cv2.IMREAD_GRAYSCALE) if map_path.is_file() else None
+    return ClearImage(path.stem, cv2.cvtColor(image, cv2.COLOR_BGR2RGB), depth, rendered=False)
+
+
+@dataclass(frozen=True)
+class _FoundSky:
+    """An image's sky: its mean colour, and two rows as shares of the height."""
+
+    colour: tuple[float, ...] = (0.0, 0.0, 0.0)
+    lowest: float = 0.0
+    open: float = 0.0
+
+
+def _find_sky(source: ClearImage) -> _FoundSky:
+    if source.depth is None:
+        return _FoundSky()
+    height, width = source.depth.shape
+    sky = source.depth > SKY_LEVEL
+    if sky.mean() < MIN_SKY:
+        return _FoundSky()
+    small = cv2.resize(source.image, (width, height), interpolation=cv2.INTER_AREA)
+    colour = small[sky].mean(axis=0, dtype=np.float32) / 255
+    rows = sky.mean(axis=1)
+    lowest = int(np.flatnonzero(rows > 0.01).max()) + 1
+    blocked = np.flatnonzero(rows < 0.98)
+    return _FoundSky(tuple(colour.tolist()), lowest / height, (int(blocked[0]) if blocked.size else height) / height)
+
+
+@dataclass(frozen=True)
+class _Laid:
+    """One image on its canvases."""
+
+    source: ClearImage
+    fine: np.ndarray  # [H, W, 3] uint8
+    coarse: np.ndarray
+    depth: np.ndarray  # [h, w, 1] uint8
+    width: float
+    brightness: float
+    sky: _FoundSky
+
+
+def _lay(source: ClearImage, lines: int) -> _Laid:
+    """Bring an image to the canvas's height, crop what is wider, leave free what is narrower."""
+    canvas_width = round(lines * ASPECT)
+    height, width = source.image.shape[:2]
+    used = min(round(width * lines / height), canvas_width)
+
+    def lay(image: np.ndarray, scale: float) -> np.ndarray:
+        rows, columns = round(lines * scale), round(canvas_width * scale)
+        full = max(round(image.shape[1] * rows / image.shape[0]), 1)
+        resized = cv2.resize(image, (full, rows), interpolation=cv2.INTER_AREA).reshape(rows, full, -1)
+        start = max((full - columns) // 2, 0)
+        cropped = resized[:, start : start + columns]
+        return np.pad(cropped, ((0, 0), (0, columns - cropped.shape[1]), (0, 0)), mode="edge")
+
+    depth = np.zeros((2, 2), np.uint8) if source.depth is None else source.depth
+    depth = cv2.resize(depth, (width // 2, height // 2), interpolation=cv2.INTER_LINEAR)
+    fine = lay(source.image, FINE)
+    return _Laid(
+        source=source,
+        fine=fine,
+        coarse=lay(source.image, COARSE),
+        depth=lay(depth, DEPTH_SCALE),
+        width=used / canvas_width,
+        brightness=float(np.percentile(fine[:, :used].max(axis=2), BRIGHT_PERCENTILE)) / 255,
+        sky=_find_sky(source),
+    )

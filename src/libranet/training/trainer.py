@@ -1,0 +1,253 @@
+"""A training step: the network, its optimiser and schedule, its averaged weights, and the CUDA graph of a step."""
+
+import copy
+import dataclasses
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from libranet.errors import InputError, LibraNetError
+from libranet.fused.support import why_not_fused
+from libranet.losses.objective import LossTerms, Objective, Predicted
+from libranet.models.checkpoint import load_model, save_checkpoint
+from libranet.models.libranet import LiBrANet
+from libranet.training.centred_heads import centre_heads, fold_heads
+from libranet.training.config import OptimiserConfig, TrainConfig
+from libranet.training.dataloader import Batch
+from libranet.training.distributed import Shard, agreed, average_gradients
+from libranet.training.state import Progress, load_state, save_state
+
+STATE_FILE = "state.safetensors"
+MODEL_FILE = "model.safetensors"
+AMP_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+Gradients = Callable[[Batch], tuple[LossTerms, Tensor]]
+"""Fills every parameter's `.grad`; returns the loss and the squared error."""
+
+
+class TrainingStoppedError(LibraNetError):
+    """The run cannot go on; the message says why."""
+
+
+class Trainer:
+    """A network, its optimiser and everything else a step changes."""
+
+    def __init__(self, config: TrainConfig, *, steps: int, device: torch.device, shard: Shard | None = None) -> None:
+        self.config, self.steps, self.device, self.shard = config, steps, device, shard or Shard()
+        self.shard.check(config.batch, pairs=config.loss.consistency_weight > 0)
+        torch.manual_seed(config.seed)
+        self.model = _initial_model(config)
+        if config.pivot:
+            centre_heads(self.model, config.pivot)
+        self.model.to(device)
+        fused = config.fused and why_not_fused(config.model, device) is None
+        if fused:
+            for parameter in self.model.parameters():
+                if parameter.dim() == 4:  # the temporal position has five axes and no such layout
+                    parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
+        self.ema = Ema(self.model, config.ema)
+        self.optimiser = build_optimiser(self.model, config.optimiser)
+        self.scaler = torch.amp.GradScaler(device.type, enabled=config.precision == "fp16")
+        self.objective = Objective(config.loss, device)
+        self.progress = Progress()
+        self.predict: Callable[..., Predicted] = self.model.predict
+        self.gradients: Gradients = self._compute_gradients
+        if fused:
+            from libranet.fused import training  # needs Triton
+
+            self.predict = functools.partial(training.predict, self.model)
+            self.gradients = GraphedGradients(self._compute_gradients, self.model)
+        # From here on the processes draw different stochastic depth and dropout.
+        torch.manual_seed(config.seed + 7919 * (1 + self.shard.rank))
+
+    def step(self, batch: Batch) -> tuple[LossTerms, Tensor]:
+        """Do one optimiser step. A loss that is not finite changes nothing.
+
+        Returns:
+            The loss, and the squared error of the batch.
+
+        Raises:
+            TrainingStoppedError: The loss was not finite in too many steps in a row.
+        """
+        p = self.progress
+        rate = learning_rate(p.step, self.steps, self.config.optimiser)
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate
+        self.model.train()
+        terms, error = self.gradients(batch)
+        average_gradients(self.model, self.shard)
+        self.scaler.unscale_(self.optimiser)
+        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.optimiser.clip)
+        finite = torch.isfinite(terms.total.detach())
+        if not self.scaler.is_enabled():  # the scaler looks after gradients that overflow
+            finite &= torch.isfinite(norm)
+        p.step += 1
+        if self._finish(agreed(finite, self.shard)):
+            p.bad_in_a_row = 0
+        else:
+            p.bad_steps += 1
+            p.bad_in_a_row += 1
+        self.scaler.update()
+        if p.bad_in_a_row >= self.config.max_bad_steps:
+            raise TrainingStoppedError(
+                f"the loss was not finite in {p.bad_in_a_row} steps in a row (step {p.step}): "
+                "lower optimiser.lr, or use precision = 'bf16' or 'fp32'"
+            )
+        return terms, error
+
+    def save(self, folder: Path, provenance: dict[str, Any]) -> None:
+        """Write the state of the run, and the averaged network as a checkpoint of its own."""
+        if self.shard.rank:
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        save_state(folder / STATE_FILE, **self._state())
+        self.save_average(folder / MODEL_FILE, provenance)
+
+    def save_average(self, path: Path, provenance: dict[str, Any]) -> None:
+        """Write the averaged network as an ordinary checkpoint."""
+        save_checkpoint(fold_heads(self.ema.model), path, provenance=provenance)
+
+    def resume(self, folder: Path) -> None:
+        """Go back to the state in a folder."""
+        state = self._state()
+        del state["progress"]
+        self.progress = load_state(folder / STATE_FILE, **state)
+
+    def _finish(self, finite: Tensor) -> bool:
+        """Change the weights and their average if the step was finite; return whether it was."""
+        if self.device.type != "cuda" or self.scaler.is_enabled():
+            if finite:
+                self.scaler.step(self.optimiser)
+                self.ema.update(self.model, self.progress.step)
+            return bool(finite)
+        # The optimiser skips the step itself, so that all work is queued before anyone waits for the answer.
+        self.optimiser.found_inf = (~finite).float()  # type: ignore[attr-defined]
+        self.optimiser.step()
+        self.ema.update(self.model, self.progress.step, factor=finite)
+        return bool(finite)
+
+    def _compute_gradients(self, batch: Batch) -> tuple[LossTerms, Tensor]:
+        self.optimiser.zero_grad(set_to_none=True)
+        amp = AMP_DTYPES.get(self.config.precision)
+        with torch.autocast(self.device.type, dtype=amp, enabled=amp is not None):
+            prediction = self.predict(batch.hazy, still=batch.still)
+            terms = self.objective(prediction, batch.clear)
+        self.scaler.scale(terms.total).backward()
+        return terms, F.mse_loss(prediction.image.detach().float(), batch.clear)
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "config": self.config,
+            "model": self.model,
+            "ema": self.ema.model,
+            "optimiser": self.optimiser,
+            "scaler": self.scaler,
+            "progress": self.progress,
+        }
+
+
+def build_optimiser(model: nn.Module, config: OptimiserConfig) -> torch.optim.AdamW:
+    """Make an AdamW that decays convolution and linear weights only."""
+    decayed = [p for name, p in model.named_parameters() if p.dim() > 1 and not name.endswith("position")]
+    others = [p for name, p in model.named_parameters() if p.dim() <= 1 or name.endswith("position")]
+    groups = [{"params": decayed, "weight_decay": config.weight_decay}, {"params": others, "weight_decay": 0.0}]
+    on_gpu = all(p.is_cuda for p in model.parameters())
+    return torch.optim.AdamW(groups, lr=config.lr, fused=on_gpu or None)  # None is the default for a CPU
+
+
+def learning_rate(step: int, steps: int, config: OptimiserConfig) -> float:
+    """Linear warm-up, then a cosine from the peak to its configured share at the last step."""
+    warmup = round(config.warmup * steps)
+    if step < warmup:
+        return config.lr * (step + 1) / warmup
+    progress = (step - warmup) / max(steps - 1 - warmup, 1)
+    share = config.final_lr + (1 - config.final_lr) * 0.5 * (1 + math.cos(math.pi * min(progress, 1.0)))
+    return config.lr * share
+
+
+class Ema:
+    """An exponential moving average of a network's weights. Early on it forgets faster, to lose the initial weights."""
+
+    def __init__(self, model: LiBrANet, decay: float) -> None:
+        self.decay = decay
+        self.model = copy.deepcopy(model).eval().requires_grad_(False)
+
+    @torch.no_grad()
+    def update(self, model: LiBrANet, step: int, *, factor: Tensor | float = 1.0) -> None:
+        """Move towards a network's weights; `factor` scales the move, and 0 keeps the average as it is."""
+        decay = min(self.decay, (1 + step) / (10 + step))
+        ours = [p.data for p in self.model.parameters()]
+        move = torch._foreach_sub([p.detach() for p in model.parameters()], ours)
+        torch._foreach_mul_(move, (1 - decay) * factor)
+        torch._foreach_add_(ours, move)
+
+
+@dataclass(frozen=True)
+class _Recording:
+    graph: torch.cuda.CUDAGraph
+    batch: Batch
+    gradients: list[Tensor | None]
+    result: tuple[LossTerms, Tensor]
+
+
+class GraphedGradients:
+    """Computes gradients as one CUDA graph instead of a thousand small kernels.
+
+    Each shape of batch is recorded when it is first seen and replayed from then on. The next call overwrites the
+    gradients and the result.
+    """
+
+    def __init__(self, compute: Gradients, model: nn.Module) -> None:
+        self.compute = compute
+        self.parameters = list(model.parameters())
+        self.pool = torch.cuda.graph_pool_handle()
+        self.stream = torch.cuda.Stream()  # one for all, or gradients would be handed from stream to stream
+        self.recordings: dict[torch.Size, _Recording] = {}
+
+    def __call__(self, batch: Batch) -> tuple[LossTerms, Tensor]:
+        recording = self.recordings.get(batch.hazy.shape) or self._record(batch)
+        recording.batch.hazy.copy_(batch.hazy)
+        recording.batch.clear.copy_(batch.clear)
+        recording.graph.replay()
+        for parameter, gradient in zip(self.parameters, recording.gradients, strict=True):
+            parameter.grad = gradient
+        return recording.result
+
+    def _record(self, batch: Batch) -> _Recording:
+        fixed = Batch(batch.hazy.clone(), batch.clear.clone(), still=batch.still)
+        random_state = torch.cuda.get_rng_state()
+        self.stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.stream):
+            for _ in range(2):  # compiles kernels and chooses convolution algorithms, which a recording cannot
+                self.compute(fixed)
+        torch.cuda.current_stream().wait_stream(self.stream)
+        for parameter in self.parameters:
+            parameter.grad = None  # so that the recording writes gradients instead of adding to them
+        torch.cuda.set_rng_state(random_state)
+        graph = torch.cuda.CUDAGraph()
+        # Another thread makes the next batch meanwhile, which must not count as part of the recording.
+        with torch.cuda.graph(graph, pool=self.pool, stream=self.stream, capture_error_mode="thread_local"):
+            result = self.compute(fixed)
+        recording = _Recording(graph, fixed, [p.grad for p in self.parameters], result)
+        self.recordings[batch.hazy.shape] = recording
+        return recording
+
+
+def _initial_model(config: TrainConfig) -> LiBrANet:
+    if not config.init_from:
+        return LiBrANet(config.model)
+    model = load_model(config.init_from)
+    if dataclasses.replace(model.config, drop_path=0, dropout=0) != dataclasses.replace(
+        config.model, drop_path=0, dropout=0
+    ):
+        raise InputError(f"{config.init_from} has another configuration than the recipe's [model]")
+    fresh = LiBrANet(config.model)
+    fresh.load_state_dict(model.state_dict())
+    return fresh
