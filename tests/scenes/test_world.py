@@ -1,5 +1,6 @@
 """Outdoor scenes: ground, depth, flow and occlusion against the camera geometry and the rendered frames."""
 
+import functools
 import math
 
 import pytest
@@ -16,18 +17,23 @@ CPU = torch.device("cpu")
 SIZE = (160, 90)
 
 
-@pytest.fixture(scope="module")
+@functools.cache
+def world_of(seed: int) -> World:
+    return build_world(seed, CPU)
+
+
+@pytest.fixture
 def plain() -> World:
     """Open land, nothing moves."""
-    world = build_world(2, CPU)
+    world = world_of(2)
     assert not world.solids.moving
     return world
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def street() -> World:
     """A street with moving cars."""
-    return build_world(43, CPU)
+    return world_of(43)
 
 
 def warped(image: Tensor, flow: Tensor) -> Tensor:
@@ -157,7 +163,7 @@ def test_ground_is_met_where_a_fine_march_meets_it(plain: World) -> None:
 
 def test_nothing_stands_in_the_cameras_way() -> None:
     for seed in (2, 9):
-        world = build_world(seed, CPU)
+        world = world_of(seed)
         for t in (0.0, 1.0, 2.0):
             x, y, z = world.path.at(t, 64, 48).position
             for solid in world.solids.items:

@@ -12,7 +12,8 @@ from libranet.scenes.terrain import Relief, Road, Terrain
 from libranet.scenes.textures import Colour, scaled
 
 TURN = 6.0  # seconds of the camera's path that are known to be free
-KINDS = ("street", "suburb", "city", "country", "forest", "mountain", "coast", "dry")
+_KINDS = {"street": 5, "suburb": 4, "city": 3, "country": 4, "forest": 3, "mountain": 4, "coast": 3, "dry": 2}
+"""How often each kind of place is drawn."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class Biome:
     """What a place is like: its land, its colours, what grows there, and how a camera moves through it."""
 
     kind: str
+    """One of street, suburb, city, country, forest, mountain, coast, dry."""
     relief: Relief
     road: Road
     palette: Palette
@@ -103,7 +105,7 @@ class CameraPath:
 
 def draw_biome(rng: random.Random) -> Biome:
     """Draw a place and a season."""
-    kind = rng.choices(KINDS, weights=(5, 4, 3, 4, 3, 4, 3, 2))[0]
+    kind = rng.choices(list(_KINDS), weights=list(_KINDS.values()))[0]
     season = rng.choice(["spring", "summer", "summer", "late", "autumn", "winter"])
     urban = kind in ("street", "city")
     relief = Relief(

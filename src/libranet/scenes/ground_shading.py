@@ -180,7 +180,7 @@ def _lay_road(colour: Tensor, patch: Patch, palette: Palette, road: Road) -> tup
     ragged = 0.12 * patch.fine[0] if road.walk == 0 else 0.0
     on = torch.maximum(step(half - gap + ragged, patch.across * 1.3), step(half - gap_cross, patch.along))
     if palette.town:
-        colour = _pavements(colour, patch, palette, road)
+        colour = _pavements(colour, patch, palette, road, side, cross)
     if not road.paved:
         track = flat(palette.soil, gap) * (1.25 + 0.25 * patch.fine[0] + 0.15 * patch.middle[0])
         ruts = torch.exp(-(((gap - 0.8) / 0.35) ** 2))
@@ -191,12 +191,11 @@ def _lay_road(colour: Tensor, patch: Patch, palette: Palette, road: Road) -> tup
     patched = (hash01((side / 2.6).floor(), (patch.z / 7.0).floor()) < 0.06).float()  # mended squares
     colour = mix(colour, tar * (1 - 0.10 * tyres) * (1 - 0.22 * patched), on)
     worn = (0.85 + 0.12 * patch.fine[0] + 0.1 * patch.middle[3]).clamp(0.3, 1.0)
-    return mix(colour, flat((0.62, 0.62, 0.60), gap), _markings(patch, road) * worn * on * 0.9), on
+    return mix(colour, flat((0.62, 0.62, 0.60), gap), _markings(patch, road, side, cross) * worn * on * 0.9), on
 
 
-def _markings(patch: Patch, road: Road) -> Tensor:  # [N] in [0, 1]
+def _markings(patch: Patch, road: Road, side: Tensor, cross: Tensor) -> Tensor:  # [N] in [0, 1]
     half = road.half_width
-    side, cross = road.streets(patch.x, patch.z)
     gap, gap_cross = side.abs(), cross.abs()
     dash = pulse(patch.z / 9.0, 0.38, patch.along / 9.0)
     centre = step(0.075 - gap, patch.across) * _thin(0.15, patch.across) * dash
@@ -209,8 +208,7 @@ def _markings(patch: Patch, road: Road) -> Tensor:  # [N] in [0, 1]
     return torch.maximum(centre * (1 - junction), zebra)
 
 
-def _pavements(colour: Tensor, patch: Patch, palette: Palette, road: Road) -> Tensor:
-    side, cross = road.streets(patch.x, patch.z)
+def _pavements(colour: Tensor, patch: Patch, palette: Palette, road: Road, side: Tensor, cross: Tensor) -> Tensor:
     z, reach = patch.z, road.half_width + road.walk
     slabs = pulse(side / 1.2, 0.95, patch.across / 1.2 * 2) * pulse(z / 1.2, 0.95, patch.along / 1.2)
     stone = flat(palette.pavement, z) * (1 + 0.10 * patch.fine[0] + 0.08 * patch.middle[0]) * (0.9 + 0.1 * slabs)
