@@ -43,8 +43,8 @@ class Job:
 
 
 def draw_scene(number: int, seed: int, lines: int) -> ClearImage:
-    (picture,) = render_scenes(1, 1, seed=seed, lines=lines, device=torch.device("cpu"), first=number)
-    return picture
+    (image,) = render_scenes(1, 1, seed=seed, lines=lines, device=torch.device("cpu"), first=number)
+    return image
 
 
 def draw_room(number: int, seed: int, lines: int) -> ClearImage:
@@ -61,11 +61,11 @@ def render(job: Job) -> None:
     """Render and write one image. Its depth is written first, so that an image on disk is always complete."""
     torch.set_num_threads(1)
     cv2.setNumThreads(1)
-    picture = job.draw(job.number, job.seed, job.lines)
-    assert picture.depth is not None  # every rendered image has it
-    depth = cv2.resize(picture.depth, (round(DEPTH_LINES * ASPECT), DEPTH_LINES), interpolation=cv2.INTER_AREA)
+    image = job.draw(job.number, job.seed, job.lines)
+    assert image.depth is not None  # every rendered image has it
+    depth = cv2.resize(image.depth, (round(DEPTH_LINES * ASPECT), DEPTH_LINES), interpolation=cv2.INTER_AREA)
     write(job.depth, ".png", depth, [cv2.IMWRITE_PNG_COMPRESSION, 9])
-    write(job.image, ".webp", picture.image[..., ::-1], [cv2.IMWRITE_WEBP_QUALITY, job.quality])
+    write(job.image, ".webp", image.image[..., ::-1], [cv2.IMWRITE_WEBP_QUALITY, job.quality])
 
 
 def write(path: Path, ending: str, image: np.ndarray, options: list[int]) -> None:

@@ -29,10 +29,10 @@ def test_two_rooms_are_written_once_and_read_by_the_trainer(tool, tmp_path, caps
     first, second = read_photos([photos], depths)
     assert first.image.shape == (36, 64, 3)
     assert (first.image.astype(int) - second.image).std() > 10
-    for picture in (first, second):
-        assert picture.depth is not None
-        assert picture.depth.shape == (180, 320)
-        assert 200 < picture.depth.max() <= 235  # no wall is sky
+    for photo in (first, second):
+        assert photo.depth is not None
+        assert photo.depth.shape == (180, 320)
+        assert 200 < photo.depth.max() <= 235  # no wall is sky
 
     (photos / "room-1.webp").unlink()
     kept = photos / "room-0.webp"
@@ -47,10 +47,10 @@ def test_a_scene_keeps_its_name_and_its_sky(tool, tmp_path) -> None:
     photos, depths = tmp_path / "scenes", tmp_path / "depth"
     call = ["scenes", "-o", str(photos), "--depth", str(depths), "--first", "3", "--count", "1", "--lines", "36"]
     assert tool.main(call) == 0
-    (picture,) = read_photos([photos], depths)
-    assert picture.name == "scene-3-0"
-    assert picture.depth is not None
-    assert picture.depth.max() == 255
+    (photo,) = read_photos([photos], depths)
+    assert photo.name == "scene-3-0"
+    assert photo.depth is not None
+    assert photo.depth.max() == 255
 
 
 @pytest.mark.parametrize(
