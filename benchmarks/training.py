@@ -30,9 +30,7 @@ def random_source(config: TrainConfig, device: torch.device) -> BatchSource:
     """Images of noise with random depth: what they show does not matter for speed."""
     rng = np.random.default_rng(0)
     images = [
-        ClearImage(
-            str(i), rng.integers(0, 256, (720, 1280, 3), np.uint8), rng.integers(0, 256, (360, 640), np.uint8), False
-        )
+        ClearImage(str(i), rng.integers(0, 256, (720, 1280, 3), np.uint8), rng.integers(0, 256, (360, 640), np.uint8))
         for i in range(16)
     ]
     bank = load_bank(images, lines=720, device=device)
@@ -43,7 +41,6 @@ def random_source(config: TrainConfig, device: torch.device) -> BatchSource:
         batch=config.batch,
         crops=config.crops,
         window=config.model.window,
-        scene_share=0.0,
         seed=0,
     )
     return Prefetcher(source) if device.type == "cuda" else source

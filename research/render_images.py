@@ -51,7 +51,7 @@ def draw_room(number: int, seed: int, lines: int) -> ClearImage:
     room = render_room(seed + number, width=round(lines * ASPECT), height=lines)
     image = (room.image * 255).round().byte().permute(1, 2, 0).numpy()
     depth = normalise_depth(room.depth.numpy(), farthest=FARTHEST_WALL)
-    return ClearImage(f"room-{number}", image, depth, rendered=True)
+    return ClearImage(f"room-{number}", image, depth)
 
 
 KINDS = {"scenes": (draw_scene, "scene-{}-0"), "rooms": (draw_room, "room-{}")}

@@ -42,7 +42,7 @@ def coloured_blocks(seed: int, *, height: int = 72, width: int = 128, depth: boo
     cells = rng.integers(0, 256, (6, 8, 3), dtype=np.uint8)
     image = cells.repeat(height // 6, 0).repeat(width // 8, 1)
     ramp = np.linspace(255, 0, height).astype(np.uint8)[:, None].repeat(width, 1)
-    return ClearImage(f"blocks-{seed}", image, ramp if depth else None, rendered=False)
+    return ClearImage(f"blocks-{seed}", image, ramp if depth else None)
 
 
 def sky_over_ground(
@@ -70,13 +70,10 @@ def source_over(
     batch: int = 8,
     crops: tuple[tuple[int, int], ...] = ((64, 96),),
     window: int = 5,
-    scene_share: float = 0.0,
     seed: int = 0,
     pairs: bool = False,
 ) -> OnlineHazeSource:
-    return OnlineHazeSource(
-        bank, haze=haze, batch=batch, crops=crops, window=window, scene_share=scene_share, seed=seed, pairs=pairs
-    )
+    return OnlineHazeSource(bank, haze=haze, batch=batch, crops=crops, window=window, seed=seed, pairs=pairs)
 
 
 def small_source(

@@ -57,7 +57,7 @@ def test_matches_the_reference(device: str, step: int) -> None:
 
 
 def test_the_row_of_a_sample_holds_every_parameter_once(device: str) -> None:
-    from libranet.kernels.haze.triton import LAYOUT, OFFSETS, ROW, pack
+    from libranet.kernels.haze.triton import ENTRIES, OFFSETS, ROW, pack
 
     parameters: list[reference.HazeParameters] = []
     source = make(device, EVERYTHING, kernel=False)
@@ -75,8 +75,8 @@ def test_the_row_of_a_sample_holds_every_parameter_once(device: str) -> None:
         for group in dataclasses.fields(reference.HazeParameters)
         for field in dataclasses.fields(getattr(parameters[0], group.name))
     ]
-    assert {*names} - {("view", "image"), ("sky", "donor")} == {(group, name) for group, name, _ in LAYOUT}
-    for group, name, width in LAYOUT:
+    assert {*names} - {("view", "image"), ("sky", "donor")} == {(group, name) for group, name, _ in ENTRIES}
+    for group, name, width in ENTRIES:
         begin = getattr(OFFSETS, f"{group}_{name}")
         value = getattr(getattr(parameters[0], group), name)
         assert torch.equal(rows[:, begin : begin + width], value.reshape(3, -1)), (group, name)

@@ -1,7 +1,7 @@
 """Everything that defines a training run, as frozen dataclasses. `recipe.py` fills them from TOML."""
 
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import Literal
 
 from libranet.errors import InputError
 from libranet.losses.objective import LossConfig
@@ -9,10 +9,28 @@ from libranet.models.libranet import LiBrANetConfig
 
 Range = tuple[float, float]
 """(low, high), both included."""
+AT_MOST_ONE = {"white_balance_std", "shading", "aspect_jitter"}
+"""Settings that may not exceed 1, besides probabilities."""
 
 
 @dataclass(frozen=True)
-class DensityConfig:
+class _HazeGroup:
+    """A group of haze settings: probabilities lie in [0, 1], ranges are in order, and nothing is negative."""
+
+    def __post_init__(self) -> None:
+        for name, value in ((f.name, getattr(self, f.name)) for f in fields(self)):
+            if isinstance(value, tuple):
+                if not 0 <= value[0] <= value[1]:
+                    raise InputError(f"expected {name} as (low, high) with 0 <= low <= high, got {value}")
+            elif name.endswith("probability") or name in AT_MOST_ONE:
+                if not 0 <= value <= 1:
+                    raise InputError(f"expected {name} in [0, 1], got {value}")
+            elif value < 0:
+                raise InputError(f"expected {name} of at least 0, got {value}")
+
+
+@dataclass(frozen=True)
+class DensityConfig(_HazeGroup):
     """How dense the haze is, and where."""
 
     beta: Range = (0.25, 2.8)
@@ -34,12 +52,9 @@ class DensityConfig:
     patch_strength: float = 0.5
     """Largest relative change of the optical depth by patches."""
 
-    def __post_init__(self) -> None:
-        _check_ranges(self)
-
 
 @dataclass(frozen=True)
-class AirlightConfig:
+class AirlightConfig(_HazeGroup):
     """The colour and brightness of the haze."""
 
     brightness: Range = (0.6, 1.0)
@@ -53,12 +68,9 @@ class AirlightConfig:
     gradient: float = 0.08
     """Largest relative change of the airlight across the frame, in 40 % of the samples."""
 
-    def __post_init__(self) -> None:
-        _check_ranges(self)
-
 
 @dataclass(frozen=True)
-class CameraConfig:
+class CameraConfig(_HazeGroup):
     """What the camera makes of the scene: noise, colour jitter, and in which values haze is mixed."""
 
     noise_std: float = 0.012
@@ -80,12 +92,9 @@ class CameraConfig:
     tone_gamma: Range = (1.8, 2.4)
     """Exponent that takes stored values to light in those."""
 
-    def __post_init__(self) -> None:
-        _check_ranges(self, at_most_one=("white_balance_std", "shading"))
-
 
 @dataclass(frozen=True)
-class SkyConfig:
+class SkyConfig(_HazeGroup):
     """What may happen to a sky. How blue or bright a sky is cannot be learnt from what stands under it: the network
     has to read it through the haze."""
 
@@ -96,12 +105,9 @@ class SkyConfig:
     fog_probability: float = 0.0
     """Samples outside the regimes whose sky, where there is one, is fog: the airlight, in the target too."""
 
-    def __post_init__(self) -> None:
-        _check_ranges(self)
-
 
 @dataclass(frozen=True)
-class GeometryConfig:
+class GeometryConfig(_HazeGroup):
     """Crops, camera motion, and depth that does not come from a map."""
 
     zoom: Range = (0.45, 1.0)
@@ -117,12 +123,9 @@ class GeometryConfig:
     prior_depth_blend: float = 0.4
     """Most that a random prior is mixed into a depth map. A known sky stays the farthest."""
 
-    def __post_init__(self) -> None:
-        _check_ranges(self, at_most_one=("aspect_jitter",))
-
 
 @dataclass(frozen=True)
-class RegimeConfig:
+class RegimeConfig(_HazeGroup):
     """Samples with the haze of UHV-4K: one of its nine regimes over the depth, nothing else."""
 
     probability: float = 0.0
@@ -130,21 +133,15 @@ class RegimeConfig:
     jitter: float = 0.06
     """Standard deviation of the relative change of a regime's scattering, and a sixth of that of its airlight."""
 
-    def __post_init__(self) -> None:
-        _check_ranges(self)
-
 
 @dataclass(frozen=True)
-class ResidualHazeConfig:
+class ResidualHazeConfig(_HazeGroup):
     """Light haze that stays in the target, as distant views have it on a clear day."""
 
     probability: float = 0.15
     """Samples with residual haze."""
     max_beta: float = 0.35
     """Its largest scattering."""
-
-    def __post_init__(self) -> None:
-        _check_ranges(self)
 
 
 @dataclass(frozen=True)
@@ -160,18 +157,6 @@ class HazeConfig:
     residual: ResidualHazeConfig = field(default_factory=ResidualHazeConfig)
 
 
-def _check_ranges(config: Any, *, at_most_one: tuple[str, ...] = ()) -> None:
-    """Probabilities and the named settings lie in [0, 1]; ranges are in order; nothing is negative."""
-    for name, value in ((f.name, getattr(config, f.name)) for f in fields(config)):
-        if isinstance(value, tuple):
-            if not 0 <= value[0] <= value[1]:
-                raise InputError(f"expected {name} as (low, high) with 0 <= low <= high, got {value[0]}, {value[1]}")
-        elif (name.endswith("probability") or name in at_most_one) and not 0 <= value <= 1:
-            raise InputError(f"expected {name} in [0, 1], got {value}")
-        elif value < 0:
-            raise InputError(f"expected {name} of at least 0, got {value}")
-
-
 @dataclass(frozen=True)
 class PhotoSourceConfig:
     """Clear photos and rendered scenes on the device, hazed on the fly."""
@@ -184,8 +169,6 @@ class PhotoSourceConfig:
     """Procedural scenes to render before training, with exact depth."""
     scene_views: int = 1
     """Frames rendered of each scene."""
-    scene_share: float = 0.25
-    """Share of the samples that come from rendered scenes, where both kinds are there."""
     lines: int = 720
     """Height to which photos are brought; a crop covers most of it, so the encoder sees nearly the whole photo."""
     haze: HazeConfig = field(default_factory=HazeConfig)
@@ -211,8 +194,6 @@ class ValidationConfig:
     """Folders of hazy images; none means no validation."""
     clear: tuple[str, ...] = ()
     """Folders of the clear images of the same names, one for each."""
-    limit: int = 0
-    """How many pairs of each folder to use; 0 means all."""
 
     def __post_init__(self) -> None:
         if len(self.hazy) != len(self.clear):

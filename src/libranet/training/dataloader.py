@@ -24,7 +24,7 @@ from libranet.fused.support import why_not_device
 from libranet.kernels.haze import reference
 from libranet.training.config import HazeConfig, PairedSourceConfig
 from libranet.training.distributed import Shard
-from libranet.training.haze_sampler import chance, draw_parameters
+from libranet.training.haze_sampler import choose_images, draw_parameters
 from libranet.training.image_bank import COARSE, FINE, ImageBank
 
 
@@ -58,7 +58,6 @@ class OnlineHazeSource:
         batch: int,
         crops: tuple[tuple[int, int], ...],
         window: int,
-        scene_share: float,
         seed: int,
         pairs: bool = False,
     ) -> None:
@@ -70,16 +69,11 @@ class OnlineHazeSource:
             batch: Samples per step, over all processes.
             crops: (height, width) of the crops; each step takes the next one.
             window: Frames per sample.
-            scene_share: Share of the samples that show rendered scenes, where the bank has photos too.
             seed: Batches depend on it and on the step alone.
             pairs: Samples 2i and 2i + 1 are one frame apart.
         """
         self.bank, self.haze, self.pairs = bank, haze, pairs
         self.size, self.crops, self.seed = batch, crops, seed
-        photos, scenes = (torch.nonzero(mask)[:, 0] for mask in (~bank.rendered, bank.rendered))
-        if len(photos) == 0 or len(scenes) == 0:
-            scene_share = 1.0 if len(photos) == 0 else 0.0
-        self.photos, self.scenes, self.scene_share = photos, scenes, scene_share
         self.still = haze.geometry.still_probability == 1
         self.frames = 1 if self.still else window  # a still window is made and encoded once
         self.haze_windows = reference.haze_windows
@@ -93,7 +87,7 @@ class OnlineHazeSource:
         """Make this process's part of a step's batch."""
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + step)
         size = self.crops[step % len(self.crops)]
-        index = self._choose(self.size // 2 if self.pairs else self.size, generator)
+        index = choose_images(len(self.bank), self.size // 2 if self.pairs else self.size, generator)
         parameters = draw_parameters(self.haze, self.bank, index, size, generator, pairs=self.pairs)
         noise_seed = int(torch.randint(2**40, (1,), generator=generator)) + shard.rank
         # A crop that covers more image lines than it has pixels reads the smaller copy, which is free of aliasing.
@@ -102,15 +96,6 @@ class OnlineHazeSource:
         mine = parameters.rows(shard.of(self.size))
         made = self.haze_windows(images, self.bank.depth, mine, size, window=self.frames, seed=noise_seed)
         return Batch(*made, still=self.still)
-
-    def _choose(self, n: int, generator: torch.Generator) -> Tensor:  # [n] indices into the bank
-        rendered = chance(n, self.scene_share, generator)
-        picks = torch.rand(n, generator=generator)
-        photo = (picks * len(self.photos)).long().clamp_max(max(len(self.photos) - 1, 0))
-        scene = (picks * len(self.scenes)).long().clamp_max(max(len(self.scenes) - 1, 0))
-        if len(self.photos) == 0:
-            return self.scenes[scene]
-        return torch.where(rendered, self.scenes[scene], self.photos[photo]) if len(self.scenes) else self.photos[photo]
 
 
 def open_training_clips(config: PairedSourceConfig) -> list[PairedClip]:

@@ -43,6 +43,12 @@ def chance(count: int, probability: float, generator: torch.Generator) -> Tensor
     return torch.rand(count, generator=generator) < probability
 
 
+def choose_images(images: int, count: int, generator: torch.Generator) -> Tensor:  # [count] int64
+    """Choose which image of the bank each sample shows."""
+    _skip(count, generator)  # rendered scenes apart from photos
+    return (torch.rand(count, generator=generator) * images).long().clamp_max(images - 1)
+
+
 def draw_parameters(
     config: HazeConfig,
     bank: ImageBank,

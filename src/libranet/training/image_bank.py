@@ -33,7 +33,6 @@ class ClearImage:
     name: str
     image: np.ndarray  # [H, W, 3] uint8 RGB
     depth: np.ndarray | None  # [h, w] uint8, 0 near, 255 far
-    rendered: bool
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,6 @@ class ImageBank:
     sky: Tensor  # [N, 3] in [0, 1], mean colour of each image's sky, 0 where it has none
     skyline: Tensor  # [N] in [0, 1], how far down the lowest bit of sky is
     open_sky: Tensor  # [N] in [0, 1], how far down there is nothing but sky
-    rendered: Tensor  # [N] bool
 
     def __len__(self) -> int:
         return len(self.width)
@@ -75,7 +73,6 @@ def load_bank(images: Iterable[ClearImage], *, lines: int, device: torch.device)
         sky=torch.tensor([item.sky.colour for item in laid]),
         skyline=torch.tensor([item.sky.lowest for item in laid]),
         open_sky=torch.tensor([item.sky.open for item in laid]),
-        rendered=torch.tensor([item.source.rendered for item in laid]),
     )
 
 
@@ -103,7 +100,7 @@ def render_scenes(
         clip = render_clip(seed + scene, frames=views, width=width, height=lines, fps=1.0, device=device)
         for view, frame in enumerate(clip):
             image = (frame.image.clamp(0, 1) * 255).round().byte().permute(1, 2, 0).cpu().numpy()
-            yield ClearImage(f"scene-{scene}-{view}", image, normalise_depth(frame.depth.cpu().numpy()), rendered=True)
+            yield ClearImage(f"scene-{scene}-{view}", image, normalise_depth(frame.depth.cpu().numpy()))
 
 
 def normalise_depth(metres: np.ndarray, *, farthest: int = 255) -> np.ndarray:  # [H, W] uint8
@@ -125,7 +122,7 @@ def _read(path: Path, depth_folder: Path | None) -> ClearImage:
     if depth_folder is not None:
         map_path = depth_folder / f"{path.parent.name}__{path.stem}.png"
         depth = cv2.imread(str(map_path), cv2.IMREAD_GRAYSCALE) if map_path.is_file() else None
-    return ClearImage(path.stem, cv2.cvtColor(image, cv2.COLOR_BGR2RGB), depth, rendered=False)
+    return ClearImage(path.stem, cv2.cvtColor(image, cv2.COLOR_BGR2RGB), depth)
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,8 @@ REMOVED_KEYS: dict[str, Any] = {
     "photos.haze.regime_gamma": [1.0, 1.0],
     "photos.haze.regime_blend": 0.0,
     "photos.haze.tilt": 0.0,
+    "photos.scene_share": 0.25,
+    "validation.limit": 0,
 }
 """Settings that are gone, and the value at which they did nothing. Any other value is refused."""
 

@@ -82,7 +82,6 @@ def build_source(config: TrainConfig, device: torch.device) -> tuple[BatchSource
         batch=config.batch,
         crops=config.crops,
         window=config.model.window,
-        scene_share=photos.scene_share,
         seed=config.seed,
         pairs=config.loss.consistency_weight > 0,
     )

@@ -38,9 +38,7 @@ class ValidationScore:
 
 def load_pairs(config: ValidationConfig) -> list[list[ImagePair]]:
     """Read the sets of pairs: for each, two folders with the same file names."""
-    return [
-        _load_set(Path(hazy), Path(clear), config.limit) for hazy, clear in zip(config.hazy, config.clear, strict=True)
-    ]
+    return [_load_set(Path(hazy), Path(clear)) for hazy, clear in zip(config.hazy, config.clear, strict=True)]
 
 
 def validate(model: LiBrANet, pairs: list[ImagePair]) -> ValidationScore:
@@ -59,14 +57,14 @@ def validate(model: LiBrANet, pairs: list[ImagePair]) -> ValidationScore:
     return ValidationScore(float(np.mean(before)), float(np.mean(after)), examples)
 
 
-def _load_set(hazy_folder: Path, clear_folder: Path, limit: int) -> list[ImagePair]:
+def _load_set(hazy_folder: Path, clear_folder: Path) -> list[ImagePair]:
     for folder in (hazy_folder, clear_folder):
         if not folder.is_dir():
             raise InputError(f"no validation images at {folder}: check the recipe's [validation]")
     names = sorted(path.name for path in hazy_folder.iterdir() if (clear_folder / path.name).is_file())
     if not names:
         raise InputError(f"no file name occurs both in {hazy_folder} and in {clear_folder}")
-    return [ImagePair(_read(hazy_folder / name), _read(clear_folder / name)) for name in names[: limit or None]]
+    return [ImagePair(_read(hazy_folder / name), _read(clear_folder / name)) for name in names]
 
 
 def _read(path: Path) -> Tensor:

@@ -10,54 +10,31 @@ from torch import Tensor
 
 from libranet.kernels.haze.reference import CELLS, SKY_LEVEL, HazeParameters
 
-LAYOUT = (
-    ("view", "centre", 2),
-    ("view", "half_size", 2),
-    ("view", "mirror", 1),
-    ("view", "motion", 4),
-    ("view", "used_width", 1),
-    ("view", "time", 1),
-    ("distance", "near", 1),
-    ("distance", "gamma", 1),
-    ("distance", "prior_share", 1),
-    ("distance", "horizon", 1),
-    ("distance", "ramp_power", 1),
-    ("distance", "relief_share", 1),
-    ("distance", "relief", CELLS**2),
-    ("scattering", "beta", 3),
-    ("scattering", "residual_beta", 3),
-    ("scattering", "min_transmission", 1),
-    ("scattering", "patches", CELLS**2),
-    ("airlight", "colour", 3),
-    ("airlight", "slope", 2),
-    ("airlight", "gamma", 1),
-    ("camera", "white_balance", 3),
-    ("camera", "tone", 1),
-    ("camera", "saturation", 1),
-    ("camera", "black_level", 1),
-    ("camera", "noise", 1),
-    ("camera", "shading", 3 * CELLS**2),
-    ("sky", "gain", 3),
-    ("sky", "fog", 1),
-    ("sky", "stretch", 1),
-    ("sky", "donor_width", 1),
-)
-"""A sample's row of numbers: group, field and width of each entry, in order. Packing and kernel both go by it."""
-
-ROW = sum(width for _, _, width in LAYOUT)
+LAYOUT = {
+    "view": {"centre": 2, "half_size": 2, "mirror": 1, "motion": 4, "used_width": 1, "time": 1},
+    "distance": {"near": 1, "gamma": 1, "prior_share": 1, "horizon": 1, "ramp_power": 1, "relief_share": 1},
+    "scattering": {"beta": 3, "residual_beta": 3, "min_transmission": 1},
+    "airlight": {"colour": 3, "slope": 2, "gamma": 1},
+    "camera": {"white_balance": 3, "tone": 1, "saturation": 1, "black_level": 1, "noise": 1},
+    "sky": {"gain": 3, "fog": 1, "stretch": 1, "donor_width": 1},
+}
+"""Numbers of each parameter, by group, in the order of a sample's row: packing and kernel both go by it."""
+FIELDS = {"distance": {"relief": 1}, "scattering": {"patches": 1}, "camera": {"shading": 3}}
+"""Channels of the smooth fields, which follow in the row with CELLS x CELLS numbers each."""
+ENTRIES = [(group, name, width) for group, widths in LAYOUT.items() for name, width in widths.items()]
+ENTRIES += [(group, name, n * CELLS**2) for group, channels in FIELDS.items() for name, n in channels.items()]
+ROW = sum(width for _, _, width in ENTRIES)
 """Numbers per sample."""
-
-Offsets = make_dataclass("Offsets", [(f"{group}_{name}", int) for group, name, _ in LAYOUT], frozen=True)
-"""Where each entry begins in a row: the kernel reads `row + AT.camera_tone`."""
-
-OFFSETS = Offsets(*(sum(width for _, _, width in LAYOUT[:index]) for index in range(len(LAYOUT))))
+Offsets = make_dataclass("Offsets", [(f"{group}_{name}", int) for group, name, _ in ENTRIES], frozen=True)
+"""Where each parameter begins in a row: the kernel reads `row + AT.camera_tone`."""
+OFFSETS = Offsets(*(sum(width for _, _, width in ENTRIES[:index]) for index in range(len(ENTRIES))))
 
 
 def pack(parameters: HazeParameters) -> Tensor:  # [B, ROW] fp32
-    """Lay the parameters of every sample in a row, as `LAYOUT` says."""
+    """Put the parameters of every sample in a row."""
     b = len(parameters)
-    entries = [getattr(getattr(parameters, group), name).reshape(b, -1) for group, name, _ in LAYOUT]
-    assert [entry.shape[1] for entry in entries] == [width for _, _, width in LAYOUT]
+    entries = [getattr(getattr(parameters, group), name).reshape(b, -1) for group, name, _ in ENTRIES]
+    assert [entry.shape[1] for entry in entries] == [width for _, _, width in ENTRIES]
     return torch.cat(entries, dim=1)
 
 
