@@ -14,11 +14,11 @@ from libranet.errors import InputError, LibraNetError
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import TaskID
 
     from libranet.cli.dehaze_jobs import Job
-    from libranet.cli.dehaze_progress import ProgressBar
     from libranet.device import Precision
-    from libranet.engine import DehazeOptions, DehazeReport
+    from libranet.engine import DehazeOptions, DehazeReport, Progress
     from libranet.engine.options import Compare, View
     from libranet.models import LiBrANet
     from libranet.video.encoder import CodecName
@@ -70,7 +70,6 @@ def dehaze(
     from rich.markup import escape
 
     from libranet.cli.dehaze_jobs import Job, plan_jobs
-    from libranet.cli.dehaze_progress import ProgressBar
     from libranet.engine import DehazeOptions, load_network
     from libranet.engine.image_files import write_preview
 
@@ -204,3 +203,50 @@ def _print_preview(path: Path, network: LiBrANet, *, as_json: bool, quiet: bool,
 
 def _print_json(value: dict[str, Any], *, to_stderr: bool) -> None:
     print(json.dumps(value, indent=2), file=sys.stderr if to_stderr else sys.stdout)
+
+
+class ProgressBar:
+    """One line on stderr; nothing where stderr is no terminal."""
+
+    def __init__(self, console: Console, *, shown: bool) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=28),
+            TextColumn("{task.fields[count]}"),
+            TextColumn("[green]{task.fields[speed]}[/]"),
+            TimeRemainingColumn(),
+            TextColumn("[dim]{task.fields[bound]}[/]"),
+            console=console,
+            disable=not shown or not console.is_terminal,
+            transient=True,
+        )
+        self._task: TaskID | None = None
+
+    def begin(self, name: str) -> None:
+        """Start the line of a new input."""
+        if self._task is not None:
+            self._bar.remove_task(self._task)
+        self._task = self._bar.add_task(name, total=None, count="", speed="", bound="")
+
+    def update(self, step: Progress) -> None:
+        """Show the state of the run. The engine calls it after each frame."""
+        if self._task is None:
+            return
+        total = max(step.total, step.frames) if step.total else None
+        self._bar.update(
+            self._task,
+            completed=step.frames,
+            total=total,
+            count=f"{step.frames}/{total} frames" if total else f"{step.frames} frames",
+            speed=f"{step.fps:.1f} fps" if step.fps else "",
+            bound="writing the file" if step.phase == "joining" else f"bound by {step.bound_by}",
+        )
+
+    def __enter__(self) -> ProgressBar:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()

@@ -35,22 +35,6 @@ class FrameSink(Protocol):
 
 
 @dataclass
-class Clock:
-    """Busy seconds of each stage."""
-
-    seconds: dict[str, float] = field(default_factory=lambda: {"decode": 0.0, "network": 0.0, "encode": 0.0})
-
-    @property
-    def slowest(self) -> str:
-        """The stage that the others wait for."""
-        return max(self.seconds, key=lambda stage: self.seconds[stage])
-
-    def rounded(self) -> dict[str, float]:
-        """Return the seconds to three decimals, for reports."""
-        return {stage: round(seconds, 3) for stage, seconds in self.seconds.items()}
-
-
-@dataclass
 class PipelineResult:
     """Counts and times of a run so far."""
 
@@ -60,9 +44,19 @@ class PipelineResult:
     """Cuts found by shot detection."""
     dropped: int = 0
     """Frames of a live source that came too fast for the network."""
-    clock: Clock = field(default_factory=Clock)
+    seconds: dict[str, float] = field(default_factory=lambda: {"decode": 0.0, "network": 0.0, "encode": 0.0})
+    """Busy time of each stage."""
     size_change: str = ""
     """Why reading ended early, or nothing."""
+
+    @property
+    def slowest_stage(self) -> str:
+        """The stage that the others wait for."""
+        return max(self.seconds, key=lambda stage: self.seconds[stage])
+
+    def rounded_seconds(self) -> dict[str, float]:
+        """Return the busy times to three decimals, for reports."""
+        return {stage: round(seconds, 3) for stage, seconds in self.seconds.items()}
 
 
 class _End:
@@ -182,7 +176,7 @@ def _decode(
         for index, frame in enumerate(frames):
             if index >= skip:
                 cut = detect_shots and _is_cut(detector, frame)
-                result.clock.seconds["decode"] += time.perf_counter() - begin
+                result.seconds["decode"] += time.perf_counter() - begin
                 if drop_late and out.full:
                     result.dropped += 1
                 else:
@@ -199,10 +193,8 @@ def _decode(
 
 
 def _is_cut(detector: ShotDetector, frame: SourceFrame) -> bool:
-    name = frame.image.format.name
     luma = plane_views(frame.image)[0]  # the green plane of RGB frames serves as well
-    bits = frame.image.format.components[0].bits
-    return detector.is_cut(luma, (1 << bits) - 1) if not name.startswith("pal") else False
+    return detector.is_cut(luma, (1 << frame.image.format.components[0].bits) - 1)
 
 
 def _restore(
@@ -221,7 +213,7 @@ def _restore(
             frame, cut = item
             result.cuts += cut and drop == 0
             ready = restorer.push(frame, cut=cut)
-        result.clock.seconds["network"] += time.perf_counter() - begin
+        result.seconds["network"] += time.perf_counter() - begin
         for finished_frame in ready:
             if drop:
                 drop -= 1
@@ -253,7 +245,7 @@ def _encode(
             else:
                 sink.write(restorer.pack(item))
                 result.frames += 1
-            result.clock.seconds["encode"] += time.perf_counter() - begin
+            result.seconds["encode"] += time.perf_counter() - begin
             if isinstance(item, _End):
                 return
             if on_frame is not None:

@@ -130,7 +130,7 @@ def dehaze_stream(
             result = now
             if progress is not None:
                 fps = now.frames / max(1e-9, time.perf_counter() - begin)
-                progress(Progress(now.frames, None, fps, now.clock.slowest))
+                progress(Progress(now.frames, None, fps, now.slowest_stage))
 
         frames = reader.frames(start=options.start, end=options.end)
         restorer = make_restorer(reader, network, options, settings)
@@ -162,7 +162,7 @@ def dehaze_stream(
             codec=settings.codec if settings else "y4m",
             pixel_format=settings.pixel_format if settings else reader.pixel_format,
             seconds=time.perf_counter() - begin,
-            stage_seconds=result.clock.rounded(),
+            stage_seconds=result.rounded_seconds(),
             cuts=result.cuts,
             partial=describe_partial(reader, result),
             warnings=tuple(warnings),

@@ -169,7 +169,7 @@ def _dehaze(
         codec=settings.codec,
         pixel_format=settings.pixel_format,
         seconds=time.perf_counter() - begin,
-        stage_seconds=result.clock.rounded(),
+        stage_seconds=result.rounded_seconds(),
         cuts=result.cuts,
         copied_streams=joined.copied,
         partial=folder.ended["partial"],
@@ -203,7 +203,7 @@ def _encode_segments(
         if progress is not None:
             fps = result.frames / max(1e-9, time.perf_counter() - begin)
             total = _expected_frames(reader, options)
-            progress(Progress(done + result.frames, total, fps, result.clock.slowest))
+            progress(Progress(done + result.frames, total, fps, result.slowest_stage))
 
     try:
         return run_pipeline(

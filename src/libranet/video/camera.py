@@ -50,7 +50,7 @@ def open_camera(source: str) -> VideoReader:
         height=height,
         duration=None,
         deinterlace=False,
-        decoded=_frames(capture, image),
+        demuxed=_frames(capture, image),
     )
 
 

@@ -87,8 +87,8 @@ class VideoReader:
     duration: float | None
     """In seconds; None where the file does not say."""
     deinterlace: bool
-    decoded: Iterator[av.VideoFrame]
-    """The frames, from the first one."""
+    demuxed: Iterator[av.VideoFrame | av.Packet]
+    """From the beginning: decoded frames, and packets of the other streams."""
     damage: Damage = field(default_factory=Damage)
     on_packet: Callable[[av.Packet], None] | None = None
     """Called with each packet of the other streams. Set it before reading."""
@@ -108,7 +108,7 @@ class VideoReader:
         last_pts: int | None = None
         step = frame_duration(self.rate, self.time_base)
         seen_end = 0.0
-        images = self._decoded(start)
+        images = self._images(start)
         for image in deinterlaced(images, self.time_base) if self.deinterlace else images:
             pts, duration = self._presentation_time(image, last_pts, step), int(image.duration or 0)
             last_pts, time = pts, float(pts * self.time_base)
@@ -119,11 +119,6 @@ class VideoReader:
                 self._check(image)
                 yield SourceFrame(to_planar(image), pts, duration)
         self._note_truncation(seen_end, step)
-
-    def other_packet(self, packet: av.Packet) -> None:
-        """Take a packet of another stream."""
-        if self.on_packet is not None:
-            self.on_packet(packet)
 
     def close(self) -> None:
         """Release the file."""
@@ -136,12 +131,17 @@ class VideoReader:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _decoded(self, start: float) -> Iterator[av.VideoFrame]:
+    def _images(self, start: float) -> Iterator[av.VideoFrame]:
+        demuxed = self.demuxed
         if start > 0 and self._seek(start):
             assert self.container is not None
             assert self.stream is not None
-            return _decode(self.container, self.stream, self)
-        return self.decoded
+            demuxed = _demux(self.container, self.stream, self.damage)
+        for item in demuxed:
+            if isinstance(item, av.VideoFrame):
+                yield item
+            elif self.on_packet is not None:
+                self.on_packet(item)
 
     def _seek(self, start: float) -> bool:
         if self.container is None:
@@ -232,10 +232,14 @@ def _prepare(name: str, container: av.container.InputContainer, deinterlace: boo
     if stream.codec_context is None:
         raise InputError(f"{name} uses a video codec that this FFmpeg cannot decode: convert it to H.264 first")
     stream.thread_type = "AUTO"
-    opened = _Opened()
-    decoded = _decode(container, stream, opened)
-    frame = next(decoded, None)
-    if frame is None:
+    damage = Damage()
+    demuxed = _demux(container, stream, damage)
+    head: list[av.VideoFrame | av.Packet] = []
+    for item in demuxed:
+        head.append(item)
+        if isinstance(item, av.VideoFrame):
+            break
+    if not head or not isinstance(frame := head[-1], av.VideoFrame):
         raise InputError(
             f"{name} has a video stream, but no frame of it can be decoded: it is damaged, or its server cannot seek"
         )
@@ -243,7 +247,7 @@ def _prepare(name: str, container: av.container.InputContainer, deinterlace: boo
         raise InputError(f"{name} is {frame.width}x{frame.height}: expected at least {MIN_SIDE}x{MIN_SIDE} pixels")
     rate = stream.average_rate or stream.guessed_rate or Fraction(25)
     time_base = stream.time_base or 1 / rate
-    reader = VideoReader(
+    return VideoReader(
         name=name,
         container=container,
         stream=stream,
@@ -256,36 +260,15 @@ def _prepare(name: str, container: av.container.InputContainer, deinterlace: boo
         height=frame.height,
         duration=_duration(container, stream),
         deinterlace=deinterlace,
-        decoded=chain([frame], decoded),
-        damage=opened.damage,
+        demuxed=chain(head, demuxed),
+        damage=damage,
     )
-    opened.reader = reader
-    return reader
 
 
-class _Opened:
-    """Takes the place of the reader until the first frame is decoded, and keeps earlier packets of other streams."""
-
-    def __init__(self) -> None:
-        self.damage = Damage()
-        self.reader: VideoReader | None = None
-        self._early: list[av.Packet] = []
-
-    def other_packet(self, packet: av.Packet) -> None:
-        """Take a packet of another stream."""
-        if self.reader is None:
-            self._early.append(packet)
-        elif self.reader.on_packet is not None:
-            for early in self._early:
-                self.reader.on_packet(early)
-            self._early.clear()
-            self.reader.on_packet(packet)
-
-
-def _decode(
-    container: av.container.InputContainer, stream: av.VideoStream, owner: "VideoReader | _Opened"
-) -> Iterator[av.VideoFrame]:
-    damage = owner.damage
+def _demux(
+    container: av.container.InputContainer, stream: av.VideoStream, damage: Damage
+) -> Iterator[av.VideoFrame | av.Packet]:
+    """Yield the frames of `stream` and the packets of all other streams."""
     packets = container.demux()
     while True:
         try:
@@ -298,7 +281,7 @@ def _decode(
         if packet.pts is not None and packet.time_base:
             damage.read_to = max(damage.read_to, float((packet.pts + (packet.duration or 0)) * packet.time_base))
         if packet.stream.index != stream.index:
-            owner.other_packet(packet)
+            yield packet
             continue
         try:
             frames = stream.decode(packet)

@@ -10,6 +10,8 @@ NEIGHBOURHOOD = 9
 bottom; only the structure on top of that differs between them."""
 MOTION = (4, 2)
 """Pixels of motion between two frames, across and down, that do not look like a cut."""
+MIN_STRUCTURE_CHANGE, MIN_BRIGHTNESS_CHANGE = 0.5, 0.04
+"""A cut exceeds both: the change of structure (0 same, 1 unrelated), and the mean change of brightness."""
 
 
 class ShotDetector:
@@ -20,9 +22,7 @@ class ShotDetector:
     least 0.71.
     """
 
-    def __init__(self, *, structure: float = 0.5, difference: float = 0.04) -> None:
-        """Both must be exceeded: the change of structure (0 same, 1 unrelated), and the mean change of brightness."""
-        self._structure, self._difference = structure, difference
+    def __init__(self) -> None:
         self._last: np.ndarray | None = None
 
     def is_cut(
@@ -33,10 +33,10 @@ class ShotDetector:
         """Return whether this frame begins a new shot. The very first frame does not."""
         small = cv2.resize(luma, SMALL, interpolation=cv2.INTER_AREA).astype(np.float32) / peak
         last, self._last = self._last, small
-        if last is None or float(np.abs(small - last).mean()) <= self._difference:
+        if last is None or float(np.abs(small - last).mean()) <= MIN_BRIGHTNESS_CHANGE:
             return False
         a, b = (image - cv2.blur(image, (NEIGHBOURHOOD, NEIGHBOURHOOD)) for image in (small, last))
-        return 1.0 - _best_correlation(a, b) > self._structure
+        return 1.0 - _best_correlation(a, b) > MIN_STRUCTURE_CHANGE
 
 
 def _best_correlation(a: np.ndarray, b: np.ndarray) -> float:
