@@ -12,7 +12,6 @@ from dataclasses import replace
 import torch
 
 from libranet.models import LiBrANet, LiBrANetConfig, load_model, read_checkpoint_info, save_checkpoint
-from libranet.models.calibrate import bake_strength
 
 
 def main() -> None:
@@ -52,6 +51,21 @@ def main() -> None:
         name=options.name,
         version=options.version,
     )
+
+
+@torch.no_grad()
+def bake_strength(model: LiBrANet, strength: float) -> None:
+    """Change the weights so that the network at strength 1 does what it did at `strength`.
+
+    Strength multiplies what the last layers of the grid heads and of the refiner give, so it can go into their weights.
+    """
+    for part in (model.chromatic, model.temporal):
+        if part is not None:
+            part.head.project.weight.mul_(strength)
+            part.head.project.bias.mul_(strength)  # type: ignore[union-attr]
+    if model.refiner is not None:
+        model.refiner.project.weight.mul_(strength)
+        model.refiner.project.bias.mul_(strength)  # type: ignore[union-attr]
 
 
 if __name__ == "__main__":

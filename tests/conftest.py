@@ -2,6 +2,8 @@
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
+from importlib import util
 from pathlib import Path
 
 import pytest
@@ -25,29 +27,65 @@ def tiny_model() -> LiBrANet:
     return perturb(LiBrANet(TINY))
 
 
+if not torch.cuda.is_available():
+    os.environ.setdefault("TRITON_INTERPRET", "1")  # read when Triton is first imported, which is later than here
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-"""Kernel tests run on a GPU (`pytest -m gpu`), or in Triton's interpreter, which must be chosen before Triton is first
-imported: `tests/fused/test_interpreter.py` runs them there in a process of its own."""
+"""Kernel tests (`test_*_triton.py`) run on a GPU, or without one in Triton's interpreter."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--require-gpu", action="store_true", help="tests that need a GPU fail without one instead of being skipped"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
-        if item.path.parent.name in ("kernels", "fused") and item.path.stem.endswith("_triton") and not INTERPRETED:
-            item.add_marker(pytest.mark.gpu)
+        if item.path.stem.endswith("_triton"):
+            if util.find_spec("triton") is None:
+                item.add_marker(pytest.mark.skip("Triton is not installed: pip install 'libranet[gpu]'"))
+            if not INTERPRETED or config.getoption("--require-gpu"):
+                item.add_marker(pytest.mark.gpu)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("gpu") and not torch.cuda.is_available():
+        _missing(item.config, "no CUDA device")
+
+
+def _missing(config: pytest.Config, reason: str) -> None:
+    """Skip a test for want of hardware, or fail it where that must be there."""
+    if config.getoption("--require-gpu"):
+        pytest.fail(f"{reason}, and --require-gpu was given", pytrace=False)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def device() -> str:
+    """The device kernels run on."""
+    if not INTERPRETED:
+        return "cuda"
+    from triton.runtime.interpreter import interpreter_builder
+
+    # Half of the interpreter's time would go into checks for integer overflow, which tests of this size cannot reach.
+    interpreter_builder.options = replace(interpreter_builder.options, sanitize_overflow=False)
+    return "cpu"
+
+
+@pytest.fixture
+def hopper(request: pytest.FixtureRequest) -> str:
+    """A device for the weight-stationary kernels."""
+    from libranet.fused.support import supports_weight_stationary
+
+    if not supports_weight_stationary(64, torch.device("cuda")):
+        _missing(request.config, "no Hopper GPU")
+    return "cuda"
 
 
 @pytest.fixture
 def exact_convolutions(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a GPU float32 convolutions round their input to 10 bits unless told not to."""
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
-
-
-@pytest.fixture
-def device() -> str:
-    """The device kernels run on."""
-    if not INTERPRETED and not torch.cuda.is_available():
-        pytest.skip("no CUDA device")
-    return "cpu" if INTERPRETED else "cuda"
 
 
 SHARED = Path(__file__).parents[2] / "shared" / "data" / "weights"

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from gpu_sections.timing import random_frames, trained_net
-from libranet.fused.refiner import Tiles
+from libranet.fused.refiner import RefinerTiles
 from libranet.fused.step import FusedStep
 from libranet.models import LiBrANet, start_stream, stream_step
 
@@ -35,14 +35,16 @@ def reference_bytes(net: LiBrANet, frames: Tensor, lookahead: int | None) -> Ten
     return torch.stack(out)
 
 
-def compare(net: LiBrANet, width: int, height: int, settings: dict[str, Any], tiles: Tiles | None) -> dict[str, Any]:
+def compare(
+    net: LiBrANet, width: int, height: int, settings: dict[str, Any], tiles: RefinerTiles | None
+) -> dict[str, Any]:
     """Mean and largest difference, in bytes, over a short stream with both its ends."""
     count = 5 if width <= 1920 else 3
     frames = random_frames(count, width, height, seed=width + len(settings))
     want = reference_bytes(net, frames, settings.get("lookahead"))
     device = "cuda" if torch.cuda.is_available() else "cpu"
     step = FusedStep(net, height=height, width=width, tiles=tiles, device=device, **settings)
-    batch = step.plan.batch
+    batch = step.schedule.batch
     got = [step.push(frames[start : start + batch]).clone() for start in range(0, count, batch)]
     got.append(step.drain())
     difference = (torch.cat(got).int() - want.int()).abs()
@@ -51,7 +53,7 @@ def compare(net: LiBrANet, width: int, height: int, settings: dict[str, Any], ti
 
 
 @torch.no_grad()
-def run(*, quick: bool, tiles: Tiles | None = None) -> dict[str, Any]:
+def run(*, quick: bool, tiles: RefinerTiles | None = None) -> dict[str, Any]:
     net, weights = trained_net()
     if torch.cuda.is_available():
         net = net.cuda()

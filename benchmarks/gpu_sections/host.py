@@ -1,18 +1,89 @@
-"""Frames from main memory to main memory: copies over the bus included, a whole stream at a time."""
+"""Frames from main memory to main memory: copies over the bus included, a whole stream at a time.
+
+While one batch is computed, the next is uploaded and the last one downloaded.
+"""
 
 import time
 import traceback
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from gpu_sections.timing import SIZES, perturbed_net, random_frames
-from libranet.fused.host import restore_frames
-from libranet.fused.refiner import Tiles
-from libranet.fused.step import FusedStep
+from libranet.fused.refiner import RefinerTiles
+from libranet.fused.step import FusedStep, pad_frames
 
 
-def run(*, quick: bool, tiles: Tiles | None = None) -> dict[str, Any]:
+def restore_frames(
+    step: FusedStep,
+    frames: Iterable[Tensor],  # [H, W, 3] uint8 in main memory
+) -> Iterator[Tensor]:  # [H, W, 3] uint8 in main memory; valid until the next one but B is asked for
+    """Restore a whole stream. Begins a new one in `step` and drains it at the end."""
+    step.reset()
+    source = iter(frames)
+    copies = _Copies(step)
+    pending: tuple[int, int] | None = None  # parity and length of a batch that is being downloaded
+    while True:
+        batch = [] if step.ended else list(islice(source, step.schedule.batch))
+        if not batch and step.schedule.first_out(step.step) >= step.count:
+            break
+        number = step.step
+        copies.upload(batch, number)
+        length = copies.compute(len(batch), number)
+        if pending:
+            yield from copies.downloaded(*pending)
+        pending = (number % 2, length)
+    if pending:
+        yield from copies.downloaded(*pending)
+
+
+class _Copies:
+    """Two pinned buffers each way, two streams, and the events that keep them in order."""
+
+    def __init__(self, step: FusedStep) -> None:
+        self.step = step
+        self.up, self.down = (torch.cuda.Stream(step.device) for _ in range(2))
+        self.up.wait_stream(torch.cuda.current_stream(step.device))  # an earlier stream may still be at work
+        shape = (2, step.schedule.batch, *step.size, 3)
+        self.sent, self.received = (torch.empty(shape, dtype=torch.uint8, pin_memory=True) for _ in range(2))
+        self.uploaded, self.computed, self.fetched = ([torch.cuda.Event() for _ in range(2)] for _ in range(3))
+
+    def upload(self, batch: list[Tensor], number: int) -> None:
+        """Send a batch to the slots of the coming step. They were last read two steps ago."""
+        parity, (height, width) = number % 2, self.step.size
+        self.uploaded[parity].synchronize()  # the pinned buffer is free again
+        for place, frame in zip(self.sent[parity], batch, strict=False):
+            place.copy_(frame)
+        target = self.step.next_frames[: len(batch)]
+        with torch.cuda.stream(self.up):
+            self.up.wait_event(self.computed[parity])
+            target[:, :height, :width].copy_(self.sent[parity, : len(batch)], non_blocking=True)
+            pad_frames(target, height, width)
+            self.uploaded[parity].record(self.up)
+
+    def compute(self, new: int, number: int) -> int:
+        """Run the step and begin to fetch its result; returns how many frames that is."""
+        parity, main = number % 2, torch.cuda.current_stream(self.step.device)
+        main.wait_event(self.uploaded[parity])
+        main.wait_event(self.fetched[parity])  # the result's buffer is free again
+        result = self.step.advance(new)
+        self.computed[parity].record(main)
+        with torch.cuda.stream(self.down):
+            self.down.wait_event(self.computed[parity])
+            self.received[parity, : len(result)].copy_(result, non_blocking=True)
+            self.fetched[parity].record(self.down)
+        return len(result)
+
+    def downloaded(self, parity: int, length: int) -> Iterator[Tensor]:
+        """The frames of a batch, once they have arrived."""
+        self.fetched[parity].synchronize()
+        yield from self.received[parity, :length]
+
+
+def run(*, quick: bool, tiles: RefinerTiles | None = None) -> dict[str, Any]:
     net, rows = perturbed_net().cuda(), []
     for name in ("4K",) if quick else ("4K", "1080p"):
         width, height = SIZES[name]
@@ -21,7 +92,7 @@ def run(*, quick: bool, tiles: Tiles | None = None) -> dict[str, Any]:
             row: dict[str, Any] = {"size": name, **settings}
             try:
                 step = FusedStep(net, height=height, width=width, tiles=tiles, **settings)
-                stacks = torch.stack(frames).split(step.plan.batch)
+                stacks = torch.stack(frames).split(step.schedule.batch)
                 want = torch.cat([*(step.push(stack.cuda()).cpu() for stack in stacks), step.drain().cpu()])
                 got = torch.stack([frame.clone() for frame in restore_frames(step, frames)])
                 row["same"] = bool(torch.equal(got, want))

@@ -55,7 +55,7 @@ def _checks(result: dict[str, Any] | None) -> str:
         return ""
     rows = result["rows"]
     failed = [row for row in rows if not row["ok"]]
-    lines = [f"## kernels against their twins: {len(rows) - len(failed)} of {len(rows)} agree"]
+    lines = [f"## kernels against their references: {len(rows) - len(failed)} of {len(rows)} agree"]
     lines += [
         f"  FAILED {row['name']}: error {row['error']}, limit {row['limit']} {row.get('why', '')[:160]}"
         for row in failed

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from gpu_sections.timing import SIZES, graph_ms, perturbed_net, random_frames
-from libranet.fused.refiner import Tiles
+from libranet.fused.refiner import RefinerTiles
 from libranet.fused.step import FusedStep
 from libranet.kernels.frame_io.triton import read_cells_out
 from libranet.kernels.norm_mix.triton import fold_sums_out
@@ -15,19 +15,19 @@ from libranet.kernels.norm_mix.triton import fold_sums_out
 
 def stages_of(step: FusedStep) -> dict[str, Callable[[], object]]:
     """The step's stages in the order they run."""
-    refiner, b, frames, encoders = step.refiner, step.buffers, step.frames, step.encoders
+    refiner, b, frames, fields = step.refiner, step.buffers, step.frames, step.fields
     chroma, strength, windows = step.chroma_of(0), step.strength, step.windows[0]
     block = refiner.fusion_blocks[0]
     count = 8 * b.shape[1] * b.shape[2]
     sums = refiner.sums_of(refiner.tiles.block, b)
     return {
-        "encoder input": lambda: encoders.read(frames, 0),
-        "both encoders": lambda: encoders.encode(0),
-        "chromatic head": lambda: encoders.colour(0),
-        "temporal mix + head": lambda: encoders.mix(windows),
+        "encoder input": lambda: fields.read(frames, 0),
+        "both encoders": lambda: fields.encode(0),
+        "chromatic head": lambda: fields.predict_chroma(0),
+        "temporal mix + head": lambda: fields.predict_plane(windows),
         "read frames (down + cells)": lambda: read_cells_out(frames, b.low, b.cells),
         "detail stream": lambda: refiner.run_detail(b),
-        "colour field": lambda: refiner.run_field(chroma, encoders.plane, strength, b),
+        "colour field": lambda: refiner.run_field(chroma, fields.plane, strength, b),
         "structure stream": lambda: refiner.run_structure(b),
         "join + fusion": lambda: refiner.run_fusion(b),
         "project + write": lambda: refiner.write_frames(frames, 0, strength, step.out[0], b),
@@ -47,7 +47,9 @@ def run_final(*, quick: bool) -> dict[str, Any]:
 
 
 @torch.no_grad()
-def run(*, quick: bool, tiles: Tiles | None = None, cases: list[tuple[str, int]] | None = None) -> dict[str, Any]:
+def run(
+    *, quick: bool, tiles: RefinerTiles | None = None, cases: list[tuple[str, int]] | None = None
+) -> dict[str, Any]:
     net = perturbed_net().cuda()
     result: dict[str, Any] = {"stages": {}}
     cases = [("4K", 1), ("1080p", 1)] if quick else cases or CASES

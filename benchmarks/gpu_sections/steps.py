@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from gpu_sections.timing import SIZES, perturbed_net, random_frames
-from libranet.fused.refiner import Tiles
+from libranet.fused.refiner import RefinerTiles
 from libranet.fused.step import FusedStep
 from libranet.models import LiBrANet
 
@@ -25,7 +25,7 @@ MODES: dict[str, dict[str, Any]] = {
 
 def time_step(step: FusedStep, steps: int) -> dict[str, float]:
     """Median and 95th percentile of a step alone, and the sustained rate with steps back to back."""
-    batch = step.plan.batch
+    batch = step.schedule.batch
     for _ in range(12):
         step.advance(batch)
     torch.cuda.synchronize()
@@ -55,7 +55,7 @@ ORDER = ["4K", "1080p", "8K", "720p"]
 FINAL_MODES = ["latency", "live (no look-ahead)", "throughput B=4", "throughput B=8"]
 
 
-def time_mode(net: LiBrANet, size: str, mode: str, tiles: Tiles | None, *, steps: int) -> dict[str, Any]:
+def time_mode(net: LiBrANet, size: str, mode: str, tiles: RefinerTiles | None, *, steps: int) -> dict[str, Any]:
     """One row: times, and the memory above the weights that stays held (graphs included) and that was ever needed."""
     width, height = SIZES[size]
     row: dict[str, Any] = {"size": size, "mode": mode}
@@ -80,7 +80,7 @@ def time_mode(net: LiBrANet, size: str, mode: str, tiles: Tiles | None, *, steps
     return row
 
 
-def run(*, quick: bool, tiles: Tiles | None = None, plan: dict[str, list[str]] | None = None) -> dict[str, Any]:
+def run(*, quick: bool, tiles: RefinerTiles | None = None, plan: dict[str, list[str]] | None = None) -> dict[str, Any]:
     net = perturbed_net().cuda()
     plan = plan or {size: list(MODES) for size in (ORDER[:2] if quick else ORDER)}
     cases = [(size, mode) for size, modes in plan.items() for mode in modes if (size, mode) != ("8K", "throughput B=8")]

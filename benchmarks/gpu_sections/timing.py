@@ -83,7 +83,7 @@ def perturbed_net(config: LiBrANetConfig | None = None, *, seed: int = 0) -> LiB
 
 
 def random_frames(count: int, width: int, height: int, *, seed: int = 0) -> Tensor:  # [count, H, W, 3] uint8
-    """Smooth colours with noise on top: busy like a picture, not like white noise."""
+    """Smooth colours with noise on top: busy like an image, not like white noise."""
     generator = torch.Generator("cuda" if torch.cuda.is_available() else "cpu").manual_seed(seed)
     device = generator.device
     coarse = torch.rand(count, 3, 9, 16, generator=generator, device=device)

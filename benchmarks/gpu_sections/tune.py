@@ -1,6 +1,6 @@
-"""Times every way of cutting up the kernels at one size and keeps the fastest.
+"""Times the kernels with every tile configuration at one size and keeps the fastest.
 
-On Hopper most of these stand back behind kernels that hold their weights (`Tiles.hold_weights`), which are not cut up.
+On Hopper the refiner uses weight-stationary kernels for most of these, which have tiles of their own.
 """
 
 import dataclasses
@@ -11,10 +11,11 @@ from typing import Any
 import torch
 
 from gpu_sections.timing import SIZES, graph_ms
-from libranet.fused.refiner import Tiles
-from libranet.kernels.conv3x3.triton import ConvTile, conv3x3_out, tile_count
+from libranet.fused.refiner import RefinerTiles
+from libranet.kernels.conv3x3.triton import conv3x3_out
 from libranet.kernels.frame_io.triton import finish_frame_out
-from libranet.kernels.norm_mix.triton import PointTile, normalise_mix_out
+from libranet.kernels.norm_mix.triton import normalise_mix_out
+from libranet.kernels.tiles import ConvTile, PixelTile
 
 CONV_TILES = [
     ConvTile(3, 64, 32, False, 4, 2),
@@ -32,12 +33,12 @@ CONV_TILES = [
     ConvTile(4, 64, 16, True, 4, 4),
     ConvTile(1, 128, 64, True, 4, 2),
 ]
-POINT_TILES = [
-    PointTile(64, 4),
-    PointTile(128, 4),
-    PointTile(128, 8),
-    PointTile(64, 8),
-    PointTile(32, 2),
+PIXEL_TILES = [
+    PixelTile(64, 4),
+    PixelTile(128, 4),
+    PixelTile(128, 8),
+    PixelTile(64, 8),
+    PixelTile(32, 2),
 ]
 
 
@@ -76,7 +77,7 @@ def run(*, quick: bool) -> dict[str, Any]:
         turn = [0]
 
         def make(tile: ConvTile) -> Callable[[], None]:
-            part = None if bias else sums[: tile_count(tile, h, w) * 16].view(1, -1, 2, 8)
+            part = None if bias else sums[: tile.parts(h, w) * 16].view(1, -1, 2, 8)
 
             def work() -> None:
                 turn[0] ^= 1
@@ -97,28 +98,30 @@ def run(*, quick: bool) -> dict[str, Any]:
     (x, skip), (raw,) = maps(64), maps(64, 1)
     bias = torch.zeros(64, device=device)
 
-    tail = graph_ms(lambda: finish_frame_out(frames, raw, delta, strength, out), inner=4)
+    finish_tile = PixelTile(64, 4)
+    tail = graph_ms(lambda: finish_frame_out(frames, raw, delta, strength, out, tile=finish_tile), inner=4)
     rows.append({"kernel": "finish alone", "tile": "", "ms": round(tail, 4)})
 
     fold, mix = torch.randn(1, 2, 64, device=device), (torch.randn(64, 64, device=device) * 0.1).half()
 
-    def point(tile: PointTile) -> Callable[[], None]:
+    def point(tile: PixelTile) -> Callable[[], None]:
         return lambda: normalise_mix_out(raw, fold, x, skip=skip, mix=mix, mix_bias=bias, tile=tile)
 
-    def plain(tile: PointTile) -> Callable[[], None]:
+    def plain(tile: PixelTile) -> Callable[[], None]:
         return lambda: normalise_mix_out(raw, fold, x, tile=tile)
 
-    points = _fastest("norm+gelu+mix+skip", POINT_TILES, point, rows)
+    points = _fastest("norm+gelu+mix+skip", PIXEL_TILES, point, rows)
     _fastest("norm+gelu", points[:3], plain, rows)
 
-    tiles = Tiles(block[0], block[0], join[0], project[0], point=points[0])
+    tiles = RefinerTiles(block[0], block[0], join[0], project[0], point=points[0])
     return {"rows": rows, "tiles": dataclasses.asdict(tiles)}
 
 
-def tiles_from(result: dict[str, Any] | None) -> Tiles | None:
+def tiles_from(result: dict[str, Any] | None) -> RefinerTiles | None:
     """Read back what `run` chose."""
     if not result or "tiles" not in result:
         return None
-    t = {name: tuple(value) if isinstance(value, list) else value for name, value in result["tiles"].items()}
-    convs = {name: ConvTile(**t.pop(name)) for name in ("stem", "block", "join", "project")}
-    return Tiles(**convs, point=PointTile(**t.pop("point")), **t)
+    stored = dict(result["tiles"])
+    convs = {name: ConvTile(**stored[name]) for name in ("stem", "block", "join", "project")}
+    pixels = {name: PixelTile(**stored[name]) for name in ("point", "write", "structure_apply")}
+    return RefinerTiles(**convs, **pixels, weight_stationary=stored["weight_stationary"])

@@ -7,6 +7,8 @@ import pytest
 import torch
 
 from libranet.errors import InputError
+from libranet.kernels.resample.reference import pad_to_multiple
+from libranet.kernels.tiles import ConvTile
 from libranet.models import LiBrANet, LiBrANetConfig, start_stream, stream_step
 
 CONFIG = LiBrANetConfig(
@@ -56,14 +58,13 @@ def plain_stream(net: LiBrANet, clip: torch.Tensor, lookahead: int | None) -> to
     ],
 )
 def test_matches_the_plain_stream(device: str, net: LiBrANet, settings: dict[str, Any]) -> None:
-    from libranet.fused.refiner import Tiles
+    from libranet.fused.refiner import RefinerTiles
     from libranet.fused.step import FusedStep
-    from libranet.kernels.conv3x3.triton import ConvTile
 
-    clip = torch.randint(0, 256, (3, 17, 18, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
-    tile = ConvTile(4, 16, 16)
-    step = FusedStep(net, height=17, width=18, device=device, tiles=Tiles(tile, tile, tile, tile), **settings)
-    batch = step.plan.batch
+    clip = torch.randint(0, 256, (3, 16, 18, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
+    tile = ConvTile(4, 16, 64)
+    step = FusedStep(net, height=16, width=18, device=device, tiles=RefinerTiles(tile, tile, tile, tile), **settings)
+    batch = step.schedule.batch
 
     got = [step.push(clip[i : i + batch].to(device)).clone() for i in range(0, len(clip), batch)]
     result = torch.cat([*got, step.drain()]).cpu()
@@ -81,11 +82,9 @@ def test_matches_the_plain_stream(device: str, net: LiBrANet, settings: dict[str
 @pytest.mark.gpu
 @pytest.mark.parametrize("size", [(17, 18), (144, 531)], ids=str)
 def test_width_64_matches_the_plain_stream(size: tuple[int, int]) -> None:
-    """On Hopper, this is the network whose kernels hold their weights."""
+    """On Hopper, this network runs on the weight-stationary kernels."""
     from libranet.fused.step import FusedStep
 
-    if not torch.cuda.is_available():
-        pytest.skip("no CUDA device")
     net = make_net(replace(CONFIG, refiner_width=64)).cuda()
     clip = torch.randint(0, 256, (3, *size, 3), dtype=torch.uint8, device="cuda")
     step = FusedStep(net, height=size[0], width=size[1], batch=2, overlap=True)
@@ -95,6 +94,18 @@ def test_width_64_matches_the_plain_stream(size: tuple[int, int]) -> None:
     difference = (result.int() - plain_stream(net, clip, None).int()).abs()
     assert difference.max() <= 2
     assert difference.float().mean() <= 0.2
+
+
+@pytest.mark.parametrize("size", [(17, 18), (19, 16), (16, 17)], ids=str)
+def test_frames_are_padded_by_reflection(size: tuple[int, int]) -> None:
+    from libranet.fused.step import pad_frames
+
+    frames = torch.randint(0, 256, (2, *size, 3), dtype=torch.uint8)
+    want = pad_to_multiple(frames.permute(0, 3, 1, 2).float(), 4).permute(0, 2, 3, 1)
+    padded = torch.zeros(want.shape, dtype=torch.uint8)
+    padded[:, : size[0], : size[1]] = frames
+    pad_frames(padded, *size)
+    assert torch.equal(padded, want.to(torch.uint8))
 
 
 def test_refuses_what_it_cannot_do(device: str, net: LiBrANet) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from libranet.fused.support import can_hold_weights, why_not_fused, why_not_network
+from libranet.fused.support import supports_weight_stationary, why_not_fused, why_not_network
 from libranet.models import LiBrANetConfig
 
 
@@ -38,15 +38,15 @@ def test_cpu_is_not_a_gpu() -> None:
 
 
 @pytest.mark.parametrize(
-    ("width", "capability", "holds"), [(64, (9, 0), True), (32, (9, 0), False), (64, (10, 0), False)]
+    ("width", "capability", "supported"), [(64, (9, 0), True), (32, (9, 0), False), (64, (10, 0), False)]
 )
-def test_only_hopper_holds_weights_of_64_channels(
-    monkeypatch: pytest.MonkeyPatch, width: int, capability: tuple[int, int], holds: bool
+def test_only_hopper_has_weight_stationary_kernels_of_64_channels(
+    monkeypatch: pytest.MonkeyPatch, width: int, capability: tuple[int, int], supported: bool
 ) -> None:
     pytest.importorskip("triton", reason="Triton is not installed: pip install 'libranet[gpu]'")
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
-    assert can_hold_weights(width, torch.device("cuda")) is holds
-    assert not can_hold_weights(width, torch.device("cpu"))
+    assert supports_weight_stationary(width, torch.device("cuda")) is supported
+    assert not supports_weight_stationary(width, torch.device("cpu"))
 
 
 def test_a_triton_without_gluon_falls_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,4 +55,4 @@ def test_a_triton_without_gluon_falls_back(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
     monkeypatch.setattr("libranet.fused.support.util.find_spec", find_spec)
-    assert not can_hold_weights(64, torch.device("cuda"))
+    assert not supports_weight_stationary(64, torch.device("cuda"))

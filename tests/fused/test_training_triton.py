@@ -48,7 +48,7 @@ def test_same_output_and_gradients(device: str, still: bool) -> None:
 
 def test_branches_are_dropped_for_whole_samples(device: str) -> None:
     from libranet.fused.training import _draw_keep
-    from libranet.models.encoder import StochasticDepth
+    from libranet.models.layers import StochasticDepth
 
     drop = StochasticDepth(0.25)
     keep = _draw_keep(drop.train(), 400, torch.device(device))

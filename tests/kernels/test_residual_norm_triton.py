@@ -1,16 +1,16 @@
-"""GroupNorm + GELU + residual against torch, values and gradients."""
+"""GroupNorm + GELU + residual against the reference, values and gradients."""
 
 import pytest
 import torch
 
-from libranet.kernels.residual_norm import reference as norm_reference
+from libranet.kernels.residual_norm import reference
 
 
 @pytest.mark.parametrize("channels", [24, 64])
 @pytest.mark.parametrize("activate", [True, False])
 @pytest.mark.parametrize("with_residual", [True, False])
 def test_values_and_gradients(device: str, channels: int, activate: bool, with_residual: bool) -> None:
-    from libranet.kernels.residual_norm import triton as residual_norm_triton
+    from libranet.kernels.residual_norm.triton import residual_norm
 
     torch.manual_seed(0)
     shape = (2, channels, 9, 11)
@@ -19,25 +19,25 @@ def test_values_and_gradients(device: str, channels: int, activate: bool, with_r
     leaves = leaves if with_residual else leaves[:3]
     upstream = torch.randn(shape, device=device)
     results = []
-    for module in (residual_norm_triton, norm_reference):
+    for function in (residual_norm, reference.residual_norm):
         x, weight, bias = leaves[:3]
         residual = leaves[3] if with_residual else None
-        out = module.residual_norm(x, weight, bias, 8, activate=activate, residual=residual, keep=keep)
+        out = function(x, weight, bias, 8, activate=activate, residual=residual, keep=keep)
         results.append((out, *torch.autograd.grad(out, leaves, upstream)))
     for ours, plain in zip(*results, strict=True):
         torch.testing.assert_close(ours, plain, atol=3e-4 * float(plain.detach().abs().max()), rtol=3e-4)
 
 
 def test_many_chunks_and_half_precision(device: str) -> None:
-    from libranet.kernels.residual_norm.triton import _Cut, residual_norm
+    from libranet.kernels.residual_norm.triton import _Tiling, residual_norm
 
     x = (torch.randn(1, 48, 90, 100, device=device) + 2.0).bfloat16()
     weight, bias = torch.randn(48, device=device), torch.randn(48, device=device)
-    assert _Cut(x, 8).steps > 1  # so that a program adds up more than one block
+    assert _Tiling(x, 8).steps > 1  # so that a program adds up more than one block
     out = residual_norm(x, weight, bias, 8)
     assert out.dtype == torch.bfloat16
-    reference = norm_reference.residual_norm(x.float(), weight, bias, 8)
-    torch.testing.assert_close(out.float(), reference, atol=2e-2, rtol=1e-2)
+    plain = reference.residual_norm(x.float(), weight, bias, 8)
+    torch.testing.assert_close(out.float(), plain, atol=2e-2, rtol=1e-2)
 
 
 @pytest.mark.parametrize("with_residual", [True, False])
@@ -48,9 +48,8 @@ def test_bias_and_its_gradient(device: str, with_residual: bool) -> None:
     leaves = [torch.randn(s, device=device, requires_grad=True) for s in (shape, 48, shape)]
     leaves = leaves if with_residual else leaves[:2]
     upstream = torch.randn(shape, device=device)
-    plain = leaves[0] + leaves[1][:, None, None] + (leaves[2] if with_residual else 0.0)
-    ours = add_bias(*leaves)
+    ours, plain = (function(*leaves) for function in (add_bias, reference.add_bias))
     torch.testing.assert_close(ours, plain)
-    expected = torch.autograd.grad(plain, leaves, upstream)
-    for a, b in zip(torch.autograd.grad(ours, leaves, upstream), expected, strict=True):
+    gradients = (torch.autograd.grad(out, leaves, upstream) for out in (ours, plain))
+    for a, b in zip(*gradients, strict=True):
         torch.testing.assert_close(a, b, atol=1e-4, rtol=1e-4)

@@ -54,3 +54,13 @@ def test_shares_that_do_not_fit_are_refused_and_nothing_is_written(export, runs,
         export(*runs, "-o", out, "--version", "1.1", *(f"--share={share}" for share in shares))
     assert "one per checkpoint, that sum to 1" in capsys.readouterr().err
     assert not out.exists()
+
+
+def test_a_baked_strength_is_the_strength(export, tiny_model) -> None:
+    from export_weights import bake_strength
+
+    frames = torch.rand(1, 5, 3, 33, 47)
+    wanted = {s: tiny_model(frames, strength=0.7 * s) for s in (0.5, 1.0)}
+    bake_strength(tiny_model, 0.7)
+    for strength, expected in wanted.items():
+        torch.testing.assert_close(tiny_model(frames, strength=strength), expected, rtol=0, atol=1e-5)

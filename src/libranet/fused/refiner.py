@@ -5,28 +5,23 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from libranet.fused.support import can_hold_weights
+from libranet.fused.support import supports_weight_stationary
 from libranet.kernels.color_field.triton import apply_field_out
-from libranet.kernels.conv3x3.triton import GROUPS, ConvTile, conv3x3_out, held_tiles, pack_weight, tile_count
+from libranet.kernels.conv3x3.reference import GROUPS, pack_weight
+from libranet.kernels.conv3x3.triton import conv3x3_out
 from libranet.kernels.frame_io.reference import pack_cell_weight, pack_project
 from libranet.kernels.frame_io.triton import finish_frame_out, read_cells_out
-from libranet.kernels.norm_mix.triton import (
-    PointTile,
-    fold_sums_out,
-    normalise_mix_out,
-    pack_structure_weight,
-    structure_apply_out,
-    structure_sums_out,
-    structure_tiles,
-)
-from libranet.models.refiner import Refiner, RefinerBlock, Stream
+from libranet.kernels.norm_mix.reference import pack_structure_weight
+from libranet.kernels.norm_mix.triton import fold_sums_out, normalise_mix_out, structure_apply_out, structure_sums_out
+from libranet.kernels.tiles import STRUCTURE_TILE, SUMS_STRIP, ConvTile, PixelTile
+from libranet.models.layers import Refiner, RefinerBlock, RefinerStream
 
 
 @dataclass(frozen=True)
-class Tiles:
-    """How each kind of kernel is cut up. The defaults are the fastest on an H200 at 3840x2160, 2026-11-15 (ms a map):
+class RefinerTiles:
+    """Tile configuration of each kernel. The defaults are the fastest on an H200 at 3840x2160, 2026-11-15 (ms a map):
 
-    | kernel | held | otherwise | ms | runner-up | ms |
+    | kernel | weight-stationary | otherwise | ms | runner-up | ms |
     |---|---|---|---|---|---|
     | stem and block, 64 to 64 with sums | 0.068 | 3x64k32cw4s2 | 0.096 | 2x128k32cw4s2 | 0.108 |
     | join, 128 to 64 with bias | 0.126 | 3x64k32pw4s2 | 0.158 | 3x64k32cw4s2 | 0.162 |
@@ -43,14 +38,15 @@ class Tiles:
     block: ConvTile = field(default_factory=lambda: ConvTile(3, 64, 32, False, 4, 2))
     join: ConvTile = field(default_factory=lambda: ConvTile(3, 64, 32, True, 4, 2))
     project: ConvTile = field(default_factory=lambda: ConvTile(3, 64, 32, True, 4, 2))
-    hold_weights: bool = True
-    """Where the GPU can (`support.can_hold_weights`): kernels that keep their weights in shared memory, for which the
-    cuts above and `point`'s with a mix do not count."""
-    point: PointTile = field(default_factory=lambda: PointTile(64, 4))
-    tail: tuple[int, int] = (32, 4)
-    """Cells and warps per program that writes the frame."""
-    structure_apply: tuple[int, int] = (128, 4)
-    """Pixels and warps per program that writes the structure stream's first map."""
+    weight_stationary: bool = True
+    """Use the weight-stationary kernels where the GPU has them (`support.supports_weight_stationary`). Those choose
+    their own tiles: the four above, and `point` with a mix, are for other GPUs."""
+    point: PixelTile = field(default_factory=lambda: PixelTile(64, 4))
+    """Norm + GELU, with and without mix and skip."""
+    write: PixelTile = field(default_factory=lambda: PixelTile(32, 4))
+    """The frame's write, in cells."""
+    structure_apply: PixelTile = field(default_factory=lambda: PixelTile(128, 4))
+    """The structure stream's first map."""
 
 
 @dataclass(frozen=True)
@@ -105,20 +101,20 @@ class RefinerBuffers:
         self.low, self.small, self.delta = (make(3, h, w, dtype=torch.float32) for _ in range(3))
         self.rows = make(h, 2, bins, side, 16, dtype=torch.float32)
         self.fold = make(2, channels, dtype=torch.float32)
-        most = max(h * -(-w // 16), structure_tiles(h, w))
+        most = max(h * -(-w // 16), h * STRUCTURE_TILE.parts(w))
         self.sums = torch.empty(batch * most * 2 * GROUPS, dtype=torch.float32, device=device)
 
-    def sums_for(self, tiles: int) -> Tensor:  # [B, tiles, 2, 8]
-        return self.sums[: self.shape[0] * tiles * 2 * GROUPS].view(self.shape[0], tiles, 2, GROUPS)
+    def sums_for(self, parts: int) -> Tensor:  # [B, parts, 2, 8]
+        return self.sums[: self.shape[0] * parts * 2 * GROUPS].view(self.shape[0], parts, 2, GROUPS)
 
 
 class FusedRefiner:
     """Runs a `Refiner` by kernels. What it computes is what the module computes, up to half-precision rounding."""
 
-    def __init__(self, refiner: Refiner, device: torch.device, tiles: Tiles | None = None) -> None:
-        self.device, self.tiles = device, tiles or Tiles()
+    def __init__(self, refiner: Refiner, device: torch.device, tiles: RefinerTiles | None = None) -> None:
+        self.device, self.tiles = device, tiles or RefinerTiles()
         self.width = refiner.join.weight.shape[0]
-        self.hold_weights = self.tiles.hold_weights and can_hold_weights(self.width, device)
+        self.weight_stationary = self.tiles.weight_stationary and supports_weight_stationary(self.width, device)
         detail_stem = _conv(refiner.detail[0])
         self.detail_stem = pack_weight(pack_cell_weight(detail_stem.weight.float())).to(device)
         self.detail_norm = self._norm(refiner.detail[1])
@@ -146,15 +142,16 @@ class FusedRefiner:
     def run_field(self, chromatic: Tensor, plane: Tensor, strength: Tensor, buffers: RefinerBuffers) -> None:
         """Restore the reduced frames by their grids."""
         b = buffers
-        apply_field_out(b.low, chromatic, plane, strength, b.rows, b.small, b.delta)
+        apply_field_out(b.low, chromatic, plane, strength, b.small, b.delta, scratch=b.rows)
 
     def run_structure(self, buffers: RefinerBuffers) -> None:
         """The stream that looks at the restored small frames."""
         b = buffers
-        sums = b.sums_for(structure_tiles(*b.shape[1:]))
+        _, height, width = b.shape
+        sums = b.sums_for(height * STRUCTURE_TILE.parts(width))
         structure_sums_out(b.small, self.structure_stem, sums)
         self._fold(sums, self.structure_norm, b)
-        structure_apply_out(b.small, self.structure_stem, b.fold, b.x, cut=self.tiles.structure_apply)
+        structure_apply_out(b.small, self.structure_stem, b.fold, b.x, tile=self.tiles.structure_apply)
         self._run_blocks(self.structure_blocks, b, b.joined[..., self.width :])
 
     def run_fusion(self, buffers: RefinerBuffers) -> None:
@@ -167,7 +164,7 @@ class FusedRefiner:
         """The last convolution, added to the frames with the colour correction."""
         b = buffers
         self.convolve(b.x, self.project, b.residual, self.tiles.project, bias=self.project_bias)
-        finish_frame_out(frames, b.residual, b.delta, strength, out, first=first, cut=self.tiles.tail)
+        finish_frame_out(frames, b.residual, b.delta, strength, out, first=first, tile=self.tiles.write)
 
     def convolve(
         self,
@@ -180,17 +177,17 @@ class FusedRefiner:
         sums: Tensor | None = None,
     ) -> None:
         """A 3x3 convolution by the kernel that this GPU has."""
-        if self.hold_weights:
-            from libranet.kernels.conv3x3.gluon import conv3x3_held_out
+        if self.weight_stationary:
+            from libranet.kernels.conv3x3 import gluon
 
-            conv3x3_held_out(x, weight, out, bias=bias, sums=sums)
+            gluon.conv3x3_out(x, weight, out, bias=bias, sums=sums)
         else:
             conv3x3_out(x, weight, out, bias=bias, sums=sums, tile=tile)
 
-    def sums_of(self, tile: ConvTile, b: RefinerBuffers) -> Tensor:  # [B, tiles, 2, 8]
+    def sums_of(self, tile: ConvTile, b: RefinerBuffers) -> Tensor:  # [B, parts, 2, 8]
         """Where `convolve` leaves its partial sums."""
         _, height, width = b.shape
-        return b.sums_for(held_tiles(height, width) if self.hold_weights else tile_count(tile, height, width))
+        return b.sums_for((SUMS_STRIP if self.weight_stationary else tile).parts(height, width))
 
     def _convolve_and_fold(self, x: Tensor, weight: Tensor, b: RefinerBuffers, tile: ConvTile, norm: _Norm) -> None:
         """Convolve into `raw`, its GroupNorm into `fold`."""
@@ -211,16 +208,16 @@ class FusedRefiner:
 
     def mix(self, block: _Block, b: RefinerBuffers, out: Tensor) -> None:
         """A block after its convolution: normalise `raw`, GELU, 1x1 mix, `x` added."""
-        if self.hold_weights:
-            from libranet.kernels.norm_mix.gluon import normalise_mix_held_out
+        if self.weight_stationary:
+            from libranet.kernels.norm_mix import gluon
 
-            normalise_mix_held_out(b.raw, b.fold, out, skip=b.x, mix=block.mix, mix_bias=block.mix_bias)
+            gluon.normalise_mix_out(b.raw, b.fold, out, skip=b.x, mix=block.mix, mix_bias=block.mix_bias)
         else:
             normalise_mix_out(
                 b.raw, b.fold, out, skip=b.x, mix=block.mix, mix_bias=block.mix_bias, tile=self.tiles.point
             )
 
-    def _blocks(self, stream: Stream | nn.Sequential) -> list[_Block]:
+    def _blocks(self, stream: RefinerStream | nn.Sequential) -> list[_Block]:
         blocks = [layer for layer in stream if isinstance(layer, RefinerBlock)]
         return [
             _Block(

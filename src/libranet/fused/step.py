@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from libranet.errors import InputError
-from libranet.fused.encoders import FusedEncoders
-from libranet.fused.plan import StepPlan
-from libranet.fused.refiner import FusedRefiner, RefinerBuffers, Tiles
+from libranet.fused.fields import FusedFields
+from libranet.fused.refiner import FusedRefiner, RefinerBuffers, RefinerTiles
+from libranet.fused.ring import RingSchedule
 from libranet.fused.support import why_not_network
 from libranet.models.libranet import MIN_SIZE, LiBrANet
 
@@ -45,7 +45,7 @@ class FusedStep:
         overlap: bool = False,
         strength: float = 1.0,
         device: str | torch.device = "cuda",
-        tiles: Tiles | None = None,
+        tiles: RefinerTiles | None = None,
         graphs: bool = True,
     ) -> None:
         """`graphs=False` launches kernel by kernel, for profiling and for the interpreter on a CPU."""
@@ -65,13 +65,13 @@ class FusedStep:
         assert model.temporal is not None
         self.device = torch.device(device)
         self.size = (height, width)
-        self.plan = StepPlan(batch, lookahead, radius, overlap)
+        self.schedule = RingSchedule(batch, lookahead, radius, overlap)
         self.refiner = FusedRefiner(model.refiner, self.device, tiles)
         side = config.encoder_size >> len(config.encoder_widths)
         padded = (height + -height % 4, width + -width % 4)
-        ring = self.plan.ring
-        self.frames = torch.zeros(self.plan.frame_ring, *padded, 3, dtype=torch.uint8, device=self.device)
-        self.encoders = FusedEncoders(
+        ring = self.schedule.ring
+        self.frames = torch.zeros(self.schedule.frame_ring, *padded, 3, dtype=torch.uint8, device=self.device)
+        self.fields = FusedFields(
             model.chromatic,
             model.temporal,
             batch=batch,
@@ -102,8 +102,8 @@ class FusedStep:
     @property
     def next_frames(self) -> Tensor:  # [B, H', W', 3] uint8
         """Where the next batch belongs; a decoder or a copy can write here and save one pass over the frame."""
-        first = self.plan.first_in(self.step) % self.plan.frame_ring
-        return self.frames[first : first + self.plan.batch]
+        first = self.schedule.first_in(self.step) % self.schedule.frame_ring
+        return self.frames[first : first + self.schedule.batch]
 
     def push(
         self,
@@ -111,9 +111,9 @@ class FusedStep:
     ) -> Tensor:  # [m, H, W, 3] uint8, the frames that are ready
         """Take new frames and return the restored ones that are due."""
         expected = (*self.size, 3)
-        if frames.dtype != torch.uint8 or frames.shape[1:] != expected or not 1 <= len(frames) <= self.plan.batch:
+        if frames.dtype != torch.uint8 or frames.shape[1:] != expected or not 1 <= len(frames) <= self.schedule.batch:
             raise InputError(
-                f"expected 1 to {self.plan.batch} uint8 frames [n, {', '.join(map(str, expected))}],"
+                f"expected 1 to {self.schedule.batch} uint8 frames [n, {', '.join(map(str, expected))}],"
                 f" got {frames.dtype} {list(frames.shape)}"
             )
         height, width = self.size
@@ -129,10 +129,10 @@ class FusedStep:
         """Run one step. With `new=0` the stream drains."""
         if self.ended and new:
             raise InputError("this stream was drained: call reset() before the next one")
-        self.ended = self.ended or new < self.plan.batch
+        self.ended = self.ended or new < self.schedule.batch
         self.count += new
-        place = self.plan.first_in(self.step) // self.plan.batch
-        windows = self.plan.windows(self.step, self.count)
+        place = self.schedule.first_in(self.step) // self.schedule.batch
+        windows = self.schedule.windows(self.step, self.count)
         if self._written.get(place) != windows:
             self._written[place] = windows
             self.windows[place].copy_(torch.tensor(windows))
@@ -140,21 +140,21 @@ class FusedStep:
             self._graphs[place].replay()
         else:
             self._work(place)
-        first, out = self.plan.first_out(self.step), self.out[place % 2]
+        first, out = self.schedule.first_out(self.step), self.out[place % 2]
         self.step += 1
-        low, high = max(-first, 0), min(self.count - first, self.plan.batch)
+        low, high = max(-first, 0), min(self.count - first, self.schedule.batch)
         return out[low : max(high, low), : self.size[0], : self.size[1]]
 
     def drain(self) -> Tensor:  # [n, H, W, 3] uint8
         """Restore the frames still waiting. The stream ends."""
         self.ended = True
         rest = []
-        while self.plan.first_out(self.step) < self.count:
+        while self.schedule.first_out(self.step) < self.count:
             rest.append(self.advance(0).clone())
         return torch.cat(rest) if rest else self.out[0, :0, : self.size[0], : self.size[1]]
 
     def reset(self) -> None:
-        """Begin a new stream: after a drain, or at a cut."""
+        """Begin a new stream: after a drain, or at a new shot."""
         self.step = self.count = 0
         self.ended = False
 
@@ -165,48 +165,48 @@ class FusedStep:
     @torch.no_grad()
     def _work(self, place: int) -> None:
         """Everything a step does at one place in the ring."""
-        plan, buffers, frames, encoders = self.plan, self.buffers, self.frames, self.encoders
-        slot = place * plan.batch
-        first = (slot - plan.delay) % plan.ring
+        schedule, buffers, frames, fields = self.schedule, self.buffers, self.frames, self.fields
+        slot = place * schedule.batch
+        first = (slot - schedule.delay) % schedule.ring
         start = self._mark()
 
         def encode() -> None:
-            encoders.read(frames, slot % plan.frame_ring)
-            encoders.encode(slot)
+            fields.read(frames, slot % schedule.frame_ring)
+            fields.encode(slot)
 
-        def mix() -> None:
-            encoders.mix(self.windows[place])
+        def predict_plane() -> None:
+            fields.predict_plane(self.windows[place])
 
-        def colour() -> None:
-            encoders.colour(slot)
+        def predict_chroma() -> None:
+            fields.predict_chroma(slot)
 
-        # The mix comes first where it waits for nothing, so that the colour field is never kept waiting by an encoder.
-        if plan.overlap:
-            mixed = self._beside(0, start, mix)
+        # The plane comes first where it waits for nothing, so that the colour field never waits for an encoder.
+        if schedule.overlap:
+            mixed = self._beside(0, start, predict_plane)
             self._beside(0, None, encode)
-            coloured = self._beside(0, None, colour)
+            coloured = self._beside(0, None, predict_chroma)
         else:
             encoded = self._beside(0, start, encode)
-            coloured = self._beside(1, encoded, colour)
-            mixed = self._beside(0, None, mix)
+            coloured = self._beside(1, encoded, predict_chroma)
+            mixed = self._beside(0, None, predict_plane)
 
-        self.refiner.read_frames(frames, first % plan.frame_ring, buffers)
+        self.refiner.read_frames(frames, first % schedule.frame_ring, buffers)
         self.refiner.run_detail(buffers)
         self._wait(mixed)
-        if plan.delay < plan.batch:  # the grids of frames that came with this step
+        if schedule.delay < schedule.batch:  # the grids of frames that came with this step
             self._wait(coloured)
-        self.refiner.run_field(self.chroma_of(first), encoders.plane, self.strength, buffers)
+        self.refiner.run_field(self.chroma_of(first), fields.plane, self.strength, buffers)
         self.refiner.run_structure(buffers)
         self.refiner.run_fusion(buffers)
-        self.refiner.write_frames(frames, first % plan.frame_ring, self.strength, self.out[place % 2], buffers)
+        self.refiner.write_frames(frames, first % schedule.frame_ring, self.strength, self.out[place % 2], buffers)
         self._wait(coloured)
 
     def chroma_of(self, first: int) -> Tensor:  # [B, 2, 12, bins, gh, gw]
         """Chromatic grids of B frames of the ring."""
-        chroma, end = self.encoders.chroma, first + self.plan.batch
-        if end <= self.plan.ring:
+        chroma, end = self.fields.chroma, first + self.schedule.batch
+        if end <= self.schedule.ring:
             return chroma[first:end]
-        return torch.cat([chroma[first:], chroma[: end - self.plan.ring]])
+        return torch.cat([chroma[first:], chroma[: end - self.schedule.ring]])
 
     def _mark(self) -> torch.cuda.Event | None:
         if not self._cuda:
@@ -239,7 +239,7 @@ class FusedStep:
             self._work(0)  # compile kernels outside of the capture
             torch.cuda.synchronize(self.device)
             pool = None
-            for place in range(self.plan.ring // self.plan.batch):
+            for place in range(self.schedule.ring // self.schedule.batch):
                 graph = torch.cuda.CUDAGraph()
                 with torch.cuda.graph(graph, pool=pool, stream=main, capture_error_mode="thread_local"):
                     self._work(place)

@@ -1,4 +1,4 @@
-"""Whether the fused path can run here, and if not, why. Imports neither Triton nor CUDA code."""
+"""Whether the fused path can run, and if not, why. Imports neither Triton nor CUDA code."""
 
 from importlib import util
 
@@ -8,17 +8,25 @@ from libranet.models.libranet import LiBrANetConfig
 
 MIN_CAPABILITY = (9, 0)
 """Tensor descriptors are fetched by hardware from Hopper on."""
-HELD_WIDTH = 64
-"""Channels for which a convolution can keep its weights in shared memory."""
+STATIONARY_WIDTH = 64
+"""Channels of the weight-stationary kernels."""
 
 
 def why_not_fused(config: LiBrANetConfig, device: str | torch.device) -> str | None:
-    """One sentence that says what keeps the plain path in use, or None where the fused path runs."""
+    """Explain in one sentence why the plain path is used.
+
+    Args:
+        config: The network.
+        device: Where it will run.
+
+    Returns:
+        The reason, or None where the fused path runs.
+    """
     return why_not_device(torch.device(device)) or why_not_network(config)
 
 
 def why_not_network(config: LiBrANetConfig) -> str | None:
-    """What about this network the kernels do not cover."""
+    """Explain why the kernels do not cover this network; None if they do."""
     width = config.refiner_width
     reasons = (
         (not config.refiner, "it has no refiner"),
@@ -43,10 +51,10 @@ def why_not_network(config: LiBrANetConfig) -> str | None:
     return None
 
 
-def can_hold_weights(width: int, device: torch.device) -> bool:
-    """Whether the convolutions that keep their weights in shared memory run: Hopper alone has their instructions."""
+def supports_weight_stationary(width: int, device: torch.device) -> bool:
+    """Whether the weight-stationary kernels run on this device: Hopper alone has their instructions."""
     return (
-        width == HELD_WIDTH
+        width == STATIONARY_WIDTH
         and device.type == "cuda"
         and torch.cuda.get_device_capability(device)[0] == MIN_CAPABILITY[0]
         and _has_gluon()
@@ -66,7 +74,7 @@ def _side(config: LiBrANetConfig) -> int:
 
 
 def why_not_device(device: torch.device) -> str | None:
-    """What about this machine keeps the kernels from running."""
+    """Explain why the kernels do not run on this device; None if they do."""
     if device.type != "cuda":
         return f"the device is {device.type}, and the fused path needs an NVIDIA GPU"
     if not torch.cuda.is_available():

@@ -14,16 +14,14 @@ from libranet.kernels.attention.triton import attend
 from libranet.kernels.color_field.triton import apply_field
 from libranet.kernels.resample.reference import downsample, pad_to_multiple
 from libranet.kernels.residual_norm.triton import add_bias, residual_norm
-from libranet.kernels.upsample_add.triton import enlarge
-from libranet.models.encoder import Encoder, EncoderBlock, StochasticDepth
-from libranet.models.fields import TemporalField
+from libranet.kernels.upsample_add.triton import upsample_add
+from libranet.models.layers import Encoder, EncoderBlock, Refiner, RefinerBlock, StochasticDepth, TemporalField
 from libranet.models.libranet import Grids, LiBrANet
-from libranet.models.refiner import Refiner, RefinerBlock
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What the loss looks at."""
+    """What the loss reads."""
 
     image: Tensor  # [B, 3, H, W] in [0, 1]
     grids: Grids
@@ -35,7 +33,7 @@ def predict(
     *,
     still: bool = False,
 ) -> Prediction:
-    """What `LiBrANet.predict` computes, for a network that `support.why_not_network` has no objection to."""
+    """`LiBrANet.predict` for a network that the kernels cover (`support.why_not_network`)."""
     assert model.chromatic is not None
     assert model.temporal is not None
     assert model.refiner is not None
@@ -52,7 +50,7 @@ def predict(
     low = downsample(carrier, (full[0] // scale, full[1] // scale))
     restored, correction = apply_field(low, chromatic, temporal[:, :, model.config.window // 2])
     residual = _refine(model.refiner, carrier, restored)
-    image = enlarge(carrier, correction, residual)
+    image = upsample_add(carrier, correction, residual)
     return Prediction(image[..., :height, :width], Grids(chromatic, temporal))
 
 

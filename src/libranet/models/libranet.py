@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from libranet.errors import InputError
 from libranet.kernels.color_field.reference import apply_affine, color_transform
 from libranet.kernels.resample.reference import downsample, pad_to_multiple, upsample
-from libranet.models.fields import ChromaticField, TemporalField
-from libranet.models.refiner import Refiner
+from libranet.models.layers import ChromaticField, Refiner, TemporalField
 
 MIN_SIZE = 16
 """Smallest height and width of a frame, in pixels."""

@@ -11,7 +11,7 @@ import copy
 import torch
 from torch import Tensor
 
-from libranet.models.fields import COEFFICIENTS, GridHead
+from libranet.models.layers import COEFFICIENTS, GridHead
 from libranet.models.libranet import LiBrANet
 
 

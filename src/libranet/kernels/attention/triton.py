@@ -131,5 +131,5 @@ def attend(
     key_value: Tensor,  # [N, T, 2 * C]
     heads: int,
 ) -> Tensor:  # [N, T, C]
-    """What `scaled_dot_product_attention` computes for each head."""
+    """Scaled dot-product attention of each head."""
     return _Attend.apply(query.contiguous(), key_value.contiguous(), heads)

@@ -16,15 +16,27 @@ SINGULAR_DET = 1e-6
 
 def apply_field(
     low: Tensor,  # [B, 3, h, w] in [0, 1]
-    chromatic: Tensor | None,  # [B, 2, 12, D, gh, gw], guided by red and by green
-    plane: Tensor | None,  # [B, 12, gh, gw], the temporal grid's centre
-    *,
-    strength: float = 1.0,
+    chromatic: Tensor,  # [B, 2, 12, D, gh, gw], guided by red and by green
+    plane: Tensor,  # [B, 12, gh, gw], the temporal grid's centre
 ) -> tuple[Tensor, Tensor]:  # [B, 3, h, w] in [0, 1], [B, 3, h, w]
-    """Restore the reduced frame by the grids' transforms. Returns it and the correction: restored - low."""
-    matrix, offset, _ = color_transform(low, chromatic, plane, strength=strength)
+    """Restore the reduced frames by their grids' transforms. Returns them and the correction: restored - low."""
+    matrix, offset, _ = color_transform(low, chromatic, plane)
     restored = apply_affine(matrix, offset, low).clamp(0.0, 1.0)
     return restored, restored - low
+
+
+def apply_field_out(
+    low: Tensor,  # [B, 3, h, w] fp32
+    chromatic: Tensor,  # [B, 2, 12, D, gh, gw]
+    plane: Tensor,  # [B, 12, gh, gw]
+    strength: Tensor,  # [1] fp32
+    small: Tensor,  # [B, 3, h, w] fp32, written
+    delta: Tensor,  # [B, 3, h, w] fp32, written: small - low
+) -> None:
+    """Restore the reduced frames by their grids' transforms, scaled by `strength`."""
+    restored, correction = apply_field(low, chromatic * strength, plane * strength)
+    small.copy_(restored)
+    delta.copy_(correction)
 
 
 def color_transform(
@@ -110,7 +122,7 @@ def _pixel_centres(size: int, dtype: torch.dtype, device: torch.device) -> Tenso
 def cayley(
     matrix: Tensor,  # [B, 3, 3, ...]; B matrices, or one per pixel
 ) -> tuple[Tensor, Tensor]:  # [B, 3, 3, ...] float32 or float64, [B, ...] bool
-    """Map M to A = (I - M/2)^-1 (I + M/2), and say where M was too close to singular.
+    """Map M to A = (I - M/2)^-1 (I + M/2), and report where M was too close to singular.
 
     With N = I - M/2 the product equals 2 N^-1 - I, so one 3x3 inverse by cofactors is enough. M = 0 gives the
     identity to the last bit. Half precision input is computed in float32: the determinant is a difference of

@@ -74,7 +74,7 @@ def _pick(values, k, i: tl.constexpr):
 
 @triton.jit
 def _adjugate(c, k):
-    """The adjugate of N = I - M / 2, row by row, and its determinant: A = 2 N^-1 - I, as in `cayley_torch`."""
+    """The adjugate of N = I - M / 2, row by row, and its determinant: A = 2 N^-1 - I, as in `reference.cayley`."""
     n0, n1, n2 = 1.0 - 0.5 * _pick(c, k, 0), -0.5 * _pick(c, k, 1), -0.5 * _pick(c, k, 2)
     n3, n4, n5 = -0.5 * _pick(c, k, 3), 1.0 - 0.5 * _pick(c, k, 4), -0.5 * _pick(c, k, 5)
     n6, n7, n8 = -0.5 * _pick(c, k, 6), -0.5 * _pick(c, k, 7), 1.0 - 0.5 * _pick(c, k, 8)
@@ -143,16 +143,17 @@ def apply_field_out(
     chromatic: Tensor,  # [B, 2, 12, D, gh, gw]; D and gw powers of two
     plane: Tensor,  # [B, 12, gh, gw]
     strength: Tensor,  # [1] fp32
-    rows: Tensor,  # [B, h, 2, D, gw, 16] fp32, scratch
     small: Tensor,  # [B, 3, h, w] fp32, written
     delta: Tensor,  # [B, 3, h, w] fp32, written: small - low
+    *,
+    scratch: Tensor,  # [B, h, 2, D, gw, 16] fp32: the grids at each row of pixels
 ) -> None:
-    """What `field_reference.apply_field` computes, and the correction it makes."""
+    """Restore the reduced frames by their grids' transforms, scaled by `strength`."""
     b, _, height, width = low.shape
     d, gh, gw = chromatic.shape[3:]
-    _rows_kernel[(height, b)](chromatic, plane, strength, rows, height, D=d, GH=gh, GW=gw, num_warps=4)
+    _rows_kernel[(height, b)](chromatic, plane, strength, scratch, height, D=d, GH=gh, GW=gw, num_warps=4)
     _field_kernel[(triton.cdiv(width, 128), height, b)](
-        low, rows, small, delta, height, width, SINGULAR=SINGULAR_DET, D=d, GW=gw, BLOCK=128, num_warps=4
+        low, scratch, small, delta, height, width, SINGULAR=SINGULAR_DET, D=d, GW=gw, BLOCK=128, num_warps=4
     )
 
 
@@ -255,7 +256,7 @@ class _Field(torch.autograd.Function):
         (b, _, height, _), (d, _, gw) = low.shape, chromatic.shape[3:]
         rows = torch.empty(b, height, 2, d, gw, 16, device=low.device)
         small, delta = torch.empty_like(low), torch.empty_like(low)
-        apply_field_out(low, chromatic, plane, torch.ones(1, device=low.device), rows, small, delta)
+        apply_field_out(low, chromatic, plane, torch.ones(1, device=low.device), small, delta, scratch=rows)
         ctx.save_for_backward(low, rows)
         ctx.grids = (chromatic.shape, chromatic.dtype, plane.dtype)
         return small, delta
@@ -283,5 +284,5 @@ def apply_field(
     chromatic: Tensor,  # [B, 2, 12, D, gh, gw]; D and gw powers of two
     plane: Tensor,  # [B, 12, gh, gw]
 ) -> tuple[Tensor, Tensor]:  # [B, 3, h, w] each, fp32
-    """What `field_reference.apply_field` computes and the correction it makes, differentiable in both grids."""
+    """Restore the reduced frames by their grids' transforms. Returns them and the correction: restored - low."""
     return _Field.apply(low.contiguous(), chromatic.contiguous(), plane.contiguous())

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="no-untyped-def"
-"""3x3 convolution for 64 output channels on Hopper, with the weights held in shared memory.
+"""3x3 convolution for 64 output channels on Hopper, weight-stationary: weights stay in shared memory.
 
 One program per multiprocessor fetches all nine taps' weights once, then walks down strips of COLS columns. Input rows
 pass through a ring in shared memory, each fetched once: the three vertical taps read three rows of the ring, the three
@@ -11,9 +11,6 @@ Every strip has one row of zeros above and below; walking over all strips of all
 equal: one row in, one row out. Rows that belong to no frame are fetched from and stored to the row past the last, which
 tensor descriptors turn into zeros and nothing (a store must not begin at a negative place).
 """
-
-from dataclasses import dataclass
-from functools import cache
 
 import torch
 import triton
@@ -30,28 +27,12 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
-from libranet.kernels.conv3x3.triton import HELD_COLS
+from libranet.kernels.tiles import BIAS_STRIP, SUMS_STRIP, WIDE_STRIP, StripTile
 
 CHANNELS = 64
 """Output channels, and input channels per buffer: 128 bytes, one swizzled row."""
 HALO = 8
 """Pixels fetched beyond a strip; two are needed, eight keep rows aligned to the swizzle's pattern."""
-
-
-@dataclass(frozen=True)
-class HeldCut:
-    """How the walk is cut up."""
-
-    cols: int
-    """Columns per strip."""
-    ring: int
-    """Input rows in shared memory, at least four."""
-    stages: int
-    """Output rows on their way to memory."""
-
-
-SUMS_CUT, BIAS_CUT, WIDE_CUT = HeldCut(HELD_COLS, 6, 2), HeldCut(HELD_COLS, 7, 1), HeldCut(64, 4, 1)
-"""For 64 input channels with sums and with a bias, and for 128: the fastest that fit into a program's 227 KB."""
 
 
 @gluon.jit
@@ -132,7 +113,7 @@ def _finish(
 
 
 @gluon.jit(do_not_specialize=["height", "width", "total", "steps", "strips"])
-def conv3x3_held_kernel(
+def conv3x3_kernel(
     x_desc,  # [B * h, w, CHUNKS * 64] fp16, block [1, COLS, 64]
     halo_desc,  # the same map, block [1, 8, 64]
     weight_desc,  # [9 * 64, CHUNKS * 64] fp16, block [64, 64]
@@ -198,42 +179,36 @@ def conv3x3_held_kernel(
         mbarrier.invalidate(bars.index(slot))
 
 
-def conv3x3_held_out(
+def conv3x3_out(
     x: Tensor,  # [B, h, w, 64 or 128] fp16
-    weight: Tensor,  # [9, 64, Cin] fp16
+    weight: Tensor,  # [9, 64, Cin] fp16, from `pack_weight`
     out: Tensor,  # [B, h, w, 64] fp16, written
     *,
     bias: Tensor | None = None,  # [64] fp32
-    sums: Tensor | None = None,  # [B, `conv_triton.held_tiles`, 2, 8] fp32, written; for 64 input channels
+    sums: Tensor | None = None,  # [B, SUMS_STRIP.parts(h, w), 2, 8] fp32, written; for 64 input channels
 ) -> None:
-    """What `conv_triton.conv3x3_out` computes."""
+    """Convolve with padding 1; with `sums`, leave each row's group sums for `fold_sums_out`."""
     b, height, width, cin = x.shape
-    cut = cut_for(cin, with_sums=sums is not None)
-    strips = triton.cdiv(width, cut.cols)
+    tile = _tile_for(cin, with_sums=sums is not None)
+    strips = triton.cdiv(width, tile.cols)
     total = b * strips * (height + 2)
-    steps = triton.cdiv(total, processors(x.device)) | 1
+    steps = triton.cdiv(total, torch.cuda.get_device_properties(x.device).multi_processor_count) | 1
     rows, flat = gl.NVMMASharedLayout(128, 16, 3), gl.NVMMASharedLayout(128, 16, 2)
     maps, result, taps = x.flatten(0, 1), out.flatten(0, 1), weight.flatten(0, 1)
-    conv3x3_held_kernel[(triton.cdiv(total, steps),)](
-        TensorDescriptor.from_tensor(maps, [1, cut.cols, CHANNELS], rows),
+    conv3x3_kernel[(triton.cdiv(total, steps),)](
+        TensorDescriptor.from_tensor(maps, [1, tile.cols, CHANNELS], rows),
         TensorDescriptor.from_tensor(maps, [1, HALO, CHANNELS], rows),
         TensorDescriptor.from_tensor(taps, [CHANNELS, CHANNELS], flat),
         bias,
-        TensorDescriptor.from_tensor(result, [1, cut.cols, CHANNELS], rows),
+        TensorDescriptor.from_tensor(result, [1, tile.cols, CHANNELS], rows),
         sums, height, width, total, steps, strips,
-        COLS=cut.cols, CHUNKS=cin // CHANNELS, RING=cut.ring, STAGES=cut.stages,
+        COLS=tile.cols, CHUNKS=cin // CHANNELS, RING=tile.ring, STAGES=tile.stages,
         HAS_BIAS=bias is not None, HAS_SUMS=sums is not None, num_warps=4,
     )  # fmt: skip
 
 
-def cut_for(cin: int, *, with_sums: bool) -> HeldCut:
-    """The cut for one kind of convolution."""
+def _tile_for(cin: int, *, with_sums: bool) -> StripTile:
+    """The tile for one kind of convolution."""
     if cin == 2 * CHANNELS:
-        return WIDE_CUT
-    return SUMS_CUT if with_sums else BIAS_CUT
-
-
-@cache
-def processors(device: torch.device) -> int:
-    """Multiprocessors of a GPU."""
-    return torch.cuda.get_device_properties(device).multi_processor_count
+        return WIDE_STRIP
+    return SUMS_STRIP if with_sums else BIAS_STRIP

@@ -1,6 +1,6 @@
 # ruff: noqa: SIM108 - kernels take many arguments, and their branches on constants are not expressions
 # mypy: disable-error-code="no-untyped-def"
-"""3x3 convolution over channels-last maps on the tensor cores, with GroupNorm's sums taken on the way out.
+"""3x3 convolution over channels-last maps on the tensor cores, with GroupNorm's sums of its output.
 
 An implicit matrix product. One program makes ROWS x COLS output pixels and keeps one accumulator per row, so that an
 input row is fetched once per horizontal tap and used for up to three output rows: at 64 channels the convolution is
@@ -8,37 +8,13 @@ bound by fetches from the cache, and four rows halve them. Fetches go through te
 outside the map: that is the padding.
 """
 
-from dataclasses import dataclass
-
 import triton
 import triton.language as tl
 from torch import Tensor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-GROUPS = 8
-HELD_COLS = 128
-"""Columns of a strip of `conv_gluon`."""
-
-
-@dataclass(frozen=True)
-class ConvTile:
-    """How a convolution is cut up. Results differ only by rounding; speed differs by size and GPU."""
-
-    rows: int = 4
-    """Output rows per program, 1 to 4."""
-    cols: int = 64
-    """Output columns per program, a power of two."""
-    block_k: int = 64
-    """Input channels per fetch."""
-    pixels_first: bool = True
-    """True: pixels are the rows of the matrix product; False: output channels are."""
-    warps: int = 4
-    stages: int = 2
-    """Fetches in flight."""
-
-    def __str__(self) -> str:
-        order = "p" if self.pixels_first else "c"
-        return f"{self.rows}x{self.cols}k{self.block_k}{order}w{self.warps}s{self.stages}"
+from libranet.kernels.conv3x3.reference import GROUPS
+from libranet.kernels.tiles import ConvTile
 
 
 @triton.jit
@@ -59,7 +35,7 @@ def _tap(acc, pixels, w0, w1, w2, DY: tl.constexpr, PIXELS_FIRST: tl.constexpr):
 
 
 @triton.jit
-def convolve_tile(
+def _convolve_tile(
     x_desc, weight_desc, b, y0, x0,
     CIN: tl.constexpr, COUT: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr, BLOCK_K: tl.constexpr,
     PIXELS_FIRST: tl.constexpr,
@@ -136,7 +112,7 @@ def _finish_row(
 
 
 @triton.jit(do_not_specialize=["height", "width"])
-def conv3x3_kernel(
+def _conv3x3_kernel(
     x_desc,  # [B, h, w, CIN] fp16, block [1, 1, COLS, BLOCK_K]
     weight_desc,  # [9, COUT, CIN] fp16, block [1, COUT, BLOCK_K]
     bias_ptr,  # [COUT] fp32
@@ -154,7 +130,9 @@ def conv3x3_kernel(
     y0 = (tile // tiles_x) * ROWS
     x0 = (tile % tiles_x) * COLS
 
-    acc0, acc1, acc2, acc3 = convolve_tile(x_desc, weight_desc, b, y0, x0, CIN, COUT, ROWS, COLS, BLOCK_K, PIXELS_FIRST)
+    acc0, acc1, acc2, acc3 = _convolve_tile(
+        x_desc, weight_desc, b, y0, x0, CIN, COUT, ROWS, COLS, BLOCK_K, PIXELS_FIRST
+    )
     total = tl.zeros((COUT,), tl.float32)
     squares = total
     for r in tl.static_range(ROWS):
@@ -168,39 +146,22 @@ def conv3x3_kernel(
         tl.store(place + GROUPS, tl.sum(squares.reshape(GROUPS, COUT // GROUPS), axis=1))
 
 
-def tile_count(tile: ConvTile, height: int, width: int) -> int:
-    """Programs per map, which is how many partial sums a convolution leaves."""
-    return triton.cdiv(height, tile.rows) * triton.cdiv(width, tile.cols)
-
-
-def held_tiles(height: int, width: int) -> int:
-    """Partial sums that `conv_gluon.conv3x3_held_out` leaves per map of 64 channels: one per row of a strip."""
-    return triton.cdiv(width, HELD_COLS) * height
-
-
-def pack_weight(
-    weight: Tensor,  # [Cout, Cin, 3, 3]
-) -> Tensor:  # [9, Cout, Cin] fp16
-    """Order a convolution's weights by tap, as the kernel fetches them."""
-    return weight.detach().permute(2, 3, 0, 1).flatten(0, 1).half().contiguous()
-
-
 def conv3x3_out(
     x: Tensor,  # [B, h, w, Cin] fp16
-    weight: Tensor,  # [9, Cout, Cin] fp16
+    weight: Tensor,  # [9, Cout, Cin] fp16, from `pack_weight`
     out: Tensor,  # [B, h, w, Cout] fp16, written
     *,
     bias: Tensor | None = None,  # [Cout] fp32
-    sums: Tensor | None = None,  # [B, tiles, 2, 8] fp32, written
+    sums: Tensor | None = None,  # [B, tile.parts(h, w), 2, 8] fp32, written
     tile: ConvTile,
 ) -> None:
-    """Convolve into `out`; with `sums`, leave each tile's group sums there for `fold_sums`."""
+    """Convolve with padding 1; with `sums`, leave each tile's group sums for `fold_sums_out`."""
     b, height, width, cin = x.shape
     cout = weight.shape[1]
     x_desc = TensorDescriptor(x, list(x.shape), list(x.stride()), [1, 1, tile.cols, tile.block_k])
     w_desc = TensorDescriptor(weight, list(weight.shape), list(weight.stride()), [1, cout, tile.block_k])
     out_desc = TensorDescriptor(out, list(out.shape), list(out.stride()), [1, 1, tile.cols, cout])
-    conv3x3_kernel[(b * tile_count(tile, height, width),)](
+    _conv3x3_kernel[(b * tile.parts(height, width),)](
         x_desc, w_desc, bias, out_desc, sums, height, width,
         CIN=cin, COUT=cout, GROUPS=GROUPS, ROWS=tile.rows, COLS=tile.cols, BLOCK_K=tile.block_k,
         PIXELS_FIRST=tile.pixels_first, HAS_BIAS=bias is not None, HAS_SUMS=sums is not None,

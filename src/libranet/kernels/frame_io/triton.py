@@ -7,6 +7,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from libranet.kernels.tiles import PixelTile
+
 
 @triton.jit
 def _add_pixel(red, green, blue, word_a, word_b, BYTE: tl.constexpr, weight):
@@ -32,7 +34,7 @@ def _reduce_kernel(
     height, width, first, ring,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """The triangle filter [1 3 5 7 7 5 3 1] on both axes, in exact integers; cut at the border and renormalised."""
+    """The triangle filter [1 3 5 7 7 5 3 1] on both axes, in integers; truncated at the border and renormalised."""
     b, y = tl.program_id(2), tl.program_id(1)
     x = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = x < width
@@ -144,7 +146,7 @@ def read_cells_out(
     *,
     first: int = 0,
 ) -> None:
-    """What `frame_reference.read_cells` computes, for B frames of a ring beginning at `first`."""
+    """Reduce B frames of a ring to a quarter, and lay each 4x4 cell out along channels, over 256."""
     b, _, height, width = low.shape
     words = frames.flatten(1).view(torch.int32)
     _reduce_kernel[(triton.cdiv(width, 128), height, b)](
@@ -163,11 +165,11 @@ def finish_frame_out(
     out: Tensor,  # [B, H, W, 3] uint8, written
     *,
     first: int = 0,
-    cut: tuple[int, int] = (64, 4),  # cells and warps per program
+    tile: PixelTile,  # in cells
 ) -> None:
-    """What `frame_reference.finish_frame` computes."""
+    """Frame + upsampled correction + residual, clamped and rounded to bytes."""
     b, height, width, _ = residual.shape
-    block, warps = cut
-    _finish_kernel[(triton.cdiv(width, block), height, b)](
-        residual, frames, delta, strength, out, height, width, first, frames.shape[0], BLOCK=block, num_warps=warps
-    )
+    _finish_kernel[(tile.parts(width), height, b)](
+        residual, frames, delta, strength, out, height, width, first, frames.shape[0],
+        BLOCK=tile.block, num_warps=tile.warps,
+    )  # fmt: skip

@@ -1,6 +1,10 @@
 # mypy: disable-error-code="no-untyped-def"
-"""Normalise + GELU + 1x1 mix + skip on Hopper, by programs that fetch the next pixels while they work on these."""
+"""Normalise + GELU + 1x1 mix + skip on Hopper, weight-stationary.
 
+Programs keep the mix's weights in shared memory and fetch the next pixels while they work on these.
+"""
+
+import torch
 import triton
 from torch import Tensor
 from triton.experimental import gluon
@@ -8,7 +12,7 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier, tma, warpgroup_mma
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
-from libranet.kernels.conv3x3.gluon import CHANNELS, processors
+from libranet.kernels.conv3x3.gluon import CHANNELS
 
 BLOCK = 128
 """Pixels per step."""
@@ -20,7 +24,7 @@ PER_PROCESSOR = 3
 
 @gluon.jit
 def _gelu(x):
-    """As `gelu_triton.gelu`."""
+    """`libranet.kernels.gelu.gelu` in this language."""
     x2 = gl.minimum(x * x, 20.0)
     root = gl.rsqrt(1.0 + gl.exp2(x * (x2 * (x2 * 0.00101485 - 0.10677936) - 2.3011173)))
     return x * root * root
@@ -41,7 +45,7 @@ def _fetch(raw_desc, skip_desc, slots, bars, step, tile, tiles, blocks, RING: gl
 
 
 @gluon.jit(do_not_specialize=["tiles", "blocks"])
-def normalise_mix_held_kernel(
+def normalise_mix_kernel(
     raw_desc,  # [B, pixels, 64] fp16, block [1, 128, 64]
     skip_desc,  # likewise
     mix_desc,  # [64 out, 64 in] fp16, whole
@@ -90,7 +94,7 @@ def normalise_mix_held_kernel(
     tma.store_wait(0)
 
 
-def normalise_mix_held_out(
+def normalise_mix_out(
     raw: Tensor,  # [B, h, w, 64] fp16
     fold: Tensor,  # [B, 2, 64] fp32
     out: Tensor,  # [B, h, w, 64] fp16, written; may be a channel slice of a wider map, or `skip` itself
@@ -99,7 +103,7 @@ def normalise_mix_held_out(
     mix: Tensor,  # [64, 64] fp16, a 1x1 convolution
     mix_bias: Tensor,  # [64] fp32
 ) -> None:
-    """What `pointwise_triton.normalise_mix_out` computes."""
+    """skip + mix(GELU(factor * raw + summand)) + mix_bias."""
     rows, flat = gl.NVMMASharedLayout(128, 16, 3), gl.NVMMASharedLayout(128, 16, 2)
     b, height, width, _ = raw.shape
     blocks = triton.cdiv(height * width, BLOCK)
@@ -107,7 +111,8 @@ def normalise_mix_held_out(
     def describe(x: Tensor) -> TensorDescriptor:
         return TensorDescriptor.from_tensor(x.flatten(1, 2), [1, BLOCK, CHANNELS], rows)
 
-    normalise_mix_held_kernel[(min(processors(raw.device) * PER_PROCESSOR, b * blocks),)](
+    processors = torch.cuda.get_device_properties(raw.device).multi_processor_count
+    normalise_mix_kernel[(min(processors * PER_PROCESSOR, b * blocks),)](
         describe(raw), describe(skip), TensorDescriptor.from_tensor(mix, [CHANNELS, CHANNELS], flat),
         fold, mix_bias, describe(out), b * blocks, blocks, RING=RING, num_warps=4,
     )  # fmt: skip

@@ -1,26 +1,13 @@
 # mypy: disable-error-code="no-untyped-def"
 """The refiner's passes between convolutions: fold sums into GroupNorm, then normalise + GELU (+ mix + skip)."""
 
-from dataclasses import dataclass
-
-import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
+from libranet.kernels.conv3x3.reference import GROUPS
 from libranet.kernels.gelu import gelu
-
-
-@dataclass(frozen=True)
-class PointTile:
-    """How a pass over pixels is cut up."""
-
-    block: int = 64
-    """Pixels per program."""
-    warps: int = 4
-
-    def __str__(self) -> str:
-        return f"{self.block}w{self.warps}"
+from libranet.kernels.tiles import STRUCTURE_TILE, PixelTile
 
 
 @triton.jit(do_not_specialize=["tiles", "count"])
@@ -113,12 +100,16 @@ def _structure_kernel(
         tl.store(place + GROUPS, tl.sum(tl.sum(raw * raw, axis=1).reshape(GROUPS, CHANNELS // GROUPS), axis=1))
 
 
-STRUCTURE_CUT = (128, 4)
-"""Pixels and warps per program of the structure stream's sums."""
-
-
-def fold_sums_out(sums: Tensor, weight: Tensor, bias: Tensor, fold: Tensor, *, count: int, eps: float = 1e-5) -> None:
-    """What `norm_reference.fold_sums` computes, into `fold` [B, 2, C]."""
+def fold_sums_out(
+    sums: Tensor,  # [B, parts, 2, G] fp32
+    weight: Tensor,  # [C] fp32
+    bias: Tensor,  # [C] fp32
+    fold: Tensor,  # [B, 2, C] fp32, written
+    *,
+    count: int,
+    eps: float = 1e-5,
+) -> None:
+    """Write GroupNorm as y = factor * x + summand, from the sums that the producer of x left."""
     b, tiles, _, groups = sums.shape
     _fold_kernel[(groups, b)](
         sums, weight, bias, fold, tiles, count, eps,
@@ -134,7 +125,7 @@ def normalise_mix_out(
     skip: Tensor | None = None,  # [B, h, w, C] fp16
     mix: Tensor | None = None,  # [C, C] fp16, a 1x1 convolution
     mix_bias: Tensor | None = None,  # [C] fp32
-    tile: PointTile,
+    tile: PixelTile,
 ) -> None:
     """GELU(factor * raw + summand); with `mix`, skip + mix(that) + mix_bias."""
     b, height, width, channels = raw.shape
@@ -144,39 +135,27 @@ def normalise_mix_out(
     )  # fmt: skip
 
 
-def pack_structure_weight(
-    weight: Tensor,  # [C, 3, 3, 3]
-) -> Tensor:  # [C, 32] fp16
-    """Order the three-channel convolution's weights as `_structure_kernel` reads them."""
-    return torch.nn.functional.pad(weight.detach().permute(0, 2, 3, 1).flatten(1), (0, 5)).half().contiguous()
-
-
-def structure_tiles(height: int, width: int, cut: tuple[int, int] = STRUCTURE_CUT) -> int:
-    """Partial sums that `structure_sums_out` leaves per map."""
-    return height * triton.cdiv(width, cut[0])
-
-
 def structure_sums_out(
     small: Tensor,  # [B, 3, h, w] fp32
-    weight: Tensor,  # [C, 32] fp16
-    sums: Tensor,  # [B, tiles, 2, 8] fp32, written
+    weight: Tensor,  # [C, 32] fp16, from `pack_structure_weight`
+    sums: Tensor,  # [B, h * tile.parts(w), 2, 8] fp32, written
     *,
-    cut: tuple[int, int] = STRUCTURE_CUT,  # pixels and warps per program
+    tile: PixelTile = STRUCTURE_TILE,
 ) -> None:
     """Group sums of the structure stream's first convolution."""
-    _structure(small, weight, sums, None, None, cut)
+    _structure(small, weight, sums, None, None, tile)
 
 
 def structure_apply_out(
     small: Tensor,  # [B, 3, h, w] fp32
-    weight: Tensor,  # [C, 32] fp16
+    weight: Tensor,  # [C, 32] fp16, from `pack_structure_weight`
     fold: Tensor,  # [B, 2, C] fp32
     out: Tensor,  # [B, h, w, C] fp16, written
     *,
-    cut: tuple[int, int] = STRUCTURE_CUT,  # pixels and warps per program
+    tile: PixelTile = STRUCTURE_TILE,
 ) -> None:
     """The structure stream up to its first GELU."""
-    _structure(small, weight, None, fold, out, cut)
+    _structure(small, weight, None, fold, out, tile)
 
 
 def _structure(
@@ -185,10 +164,10 @@ def _structure(
     sums: Tensor | None,
     fold: Tensor | None,
     out: Tensor | None,
-    cut: tuple[int, int],
+    tile: PixelTile,
 ) -> None:
     b, _, height, width = small.shape
-    _structure_kernel[(triton.cdiv(width, cut[0]), height, b)](
+    _structure_kernel[(tile.parts(width), height, b)](
         small, weight, fold, sums, out, height, width,
-        CHANNELS=weight.shape[0], GROUPS=8, BLOCK=cut[0], APPLY=out is not None, num_warps=cut[1],
+        CHANNELS=weight.shape[0], GROUPS=GROUPS, BLOCK=tile.block, APPLY=out is not None, num_warps=tile.warps,
     )  # fmt: skip

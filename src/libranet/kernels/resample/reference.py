@@ -1,4 +1,4 @@
-"""Resizing and padding of frames."""
+"""Resizing and padding of frames, in plain torch."""
 
 import torch
 import torch.nn.functional as F
@@ -34,3 +34,25 @@ def pad_to_multiple(
     h, w = image.shape[-2:]
     bottom, right = -h % multiple, -w % multiple
     return F.pad(image, (0, right, 0, bottom), mode="reflect") if bottom or right else image
+
+
+def pick_frames(
+    frames: Tensor,  # [ring, ...]
+    first: int,
+    count: int,
+) -> Tensor:  # [count, ...]
+    """Frames of a ring from slot `first` on."""
+    return frames[[(first + index) % len(frames) for index in range(count)]]
+
+
+def reduce_frames_out(
+    frames: Tensor,  # [ring, H, W, 3] uint8
+    out: Tensor,  # [B, size, size, 4] fp16, written, in [-1, 1]; the fourth channel is zero
+    *,
+    first: int = 0,
+) -> None:
+    """Reduce B frames of a ring, from slot `first` on, to the square that the encoders see."""
+    b, size = out.shape[:2]
+    picked = pick_frames(frames, first, b).permute(0, 3, 1, 2) / 255.0
+    out[..., :3] = (downsample(picked, (size, size)) * 2.0 - 1.0).permute(0, 2, 3, 1)
+    out[..., 3] = 0.0

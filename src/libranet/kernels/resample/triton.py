@@ -8,11 +8,10 @@ products per patch, the first along the height, the second along the bytes of a 
 from dataclasses import dataclass, fields
 
 import torch
+import torch.nn.functional as F
 import triton
 import triton.language as tl
 from torch import Tensor
-
-from libranet.kernels.frame_io.reference import resize_matrix
 
 BLOCK = 16
 """Output rows and columns per program."""
@@ -21,22 +20,34 @@ LINES, BYTES = 16, 128
 
 
 @dataclass(frozen=True)
-class Reduction:
-    """Both bands, cut into the blocks that programs read."""
+class ResizeBands:
+    """Both banded matrices, in the blocks that programs read."""
 
     first_line: Tensor  # [blocks] int32
     vertical: Tensor  # [blocks, steps, 16, LINES] fp16
     first_byte: Tensor  # [blocks] int32, multiples of 16
     horizontal: Tensor  # [blocks, steps, BYTES, 64] fp16; 64 is (column, red green blue nothing)
 
-    def to(self, device: torch.device) -> "Reduction":
-        return Reduction(*(getattr(self, field.name).to(device) for field in fields(self)))
+    @classmethod
+    def make(cls, height: int, width: int, size: int) -> "ResizeBands":
+        """The bands that take frames of one size to a square of `size` pixels."""
+        down, across = _resize_matrix(height, size), _resize_matrix(width, size)
+        by_byte = torch.zeros(width, 3, size, 4)
+        for colour in range(3):
+            by_byte[:, colour, :, colour] = across
+        first_line, vertical = _blocks(down, BLOCK, LINES, align=1)
+        first_byte, horizontal = _blocks(by_byte.view(3 * width, 4 * size), 4 * BLOCK, BYTES, align=16)
+        return cls(first_line, vertical.transpose(2, 3).contiguous(), first_byte, horizontal)
+
+    def to(self, device: torch.device) -> "ResizeBands":
+        """Move all of them to a device."""
+        return ResizeBands(*(getattr(self, field.name).to(device) for field in fields(self)))
 
 
 @triton.jit(do_not_specialize=["height", "size", "first", "ring"])
 def _input_kernel(
     frame_ptr,  # [ring, H, row_bytes] uint8
-    first_line_ptr, vertical_ptr, first_byte_ptr, horizontal_ptr,  # as in `Reduction`
+    first_line_ptr, vertical_ptr, first_byte_ptr, horizontal_ptr,  # as in `ResizeBands`
     out_ptr,  # [B, size, size, 4] fp16
     height, row_bytes, size, first, ring,
     LINE_STEPS: tl.constexpr, BYTE_STEPS: tl.constexpr,
@@ -70,15 +81,10 @@ def _input_kernel(
     tl.store(out_ptr + (b * size + row) * size * 4 + place, value.to(tl.float16), mask=inside)
 
 
-def make_reduction(height: int, width: int, size: int) -> Reduction:
-    """The bands that take frames of one size to a square."""
-    down, across = resize_matrix(height, size), resize_matrix(width, size)
-    by_byte = torch.zeros(width, 3, size, 4)
-    for colour in range(3):
-        by_byte[:, colour, :, colour] = across
-    first_line, vertical = _blocks(down, BLOCK, LINES, align=1)
-    first_byte, horizontal = _blocks(by_byte.view(3 * width, 4 * size), 4 * BLOCK, BYTES, align=16)
-    return Reduction(first_line, vertical.transpose(2, 3).contiguous(), first_byte, horizontal)
+def _resize_matrix(size: int, target: int) -> Tensor:  # [size, target] fp32
+    """The antialiased reduction of one axis as a matrix: what it makes of the unit matrix."""
+    eye = torch.eye(size)[None, None]
+    return F.interpolate(eye, size=(size, target), mode="bilinear", align_corners=False, antialias=True)[0, 0]
 
 
 def _blocks(
@@ -103,19 +109,19 @@ def _blocks(
 
 def reduce_frames_out(
     frames: Tensor,  # [ring, H, W, 3] uint8
-    reduction: Reduction,
-    out: Tensor,  # [B, size, size, 4] fp16 in [-1, 1], written; the fourth channel is zero
+    out: Tensor,  # [B, size, size, 4] fp16, written, in [-1, 1]; the fourth channel is zero
     *,
+    bands: ResizeBands,  # for H, W and size
     first: int = 0,
 ) -> None:
-    """Reduce B frames of a ring to the encoders' square."""
+    """Reduce B frames of a ring, from slot `first` on, to the square that the encoders see."""
     ring, height, width, _ = frames.shape
     b, size = out.shape[:2]
-    steps = reduction.vertical.shape[1]
+    steps = bands.vertical.shape[1]
     _input_kernel[(triton.cdiv(size, BLOCK), triton.cdiv(size, BLOCK), b)](
-        frames, reduction.first_line, reduction.vertical, reduction.first_byte, reduction.horizontal, out,
+        frames, bands.first_line, bands.vertical, bands.first_byte, bands.horizontal, out,
         height, 3 * width, size, first, ring,
-        LINE_STEPS=steps, BYTE_STEPS=reduction.horizontal.shape[1],
+        LINE_STEPS=steps, BYTE_STEPS=bands.horizontal.shape[1],
         BLOCK=BLOCK, LINES=LINES, BYTES=BYTES, num_warps=4,
         num_stages=2 if steps <= 32 else 1,  # all steps of a patch are fetched ahead, and must fit
     )  # fmt: skip

@@ -1,6 +1,5 @@
-"""GroupNorm followed by GELU, and the affine form that a convolution's sums fold it into."""
+"""GroupNorm, GELU and the residual connection of training, in plain torch."""
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -14,9 +13,20 @@ def residual_norm(
     eps: float = 1e-5,
     activate: bool = True,
     residual: Tensor | None = None,  # [N, C, h, w]
-    keep: Tensor | None = None,  # [N], the branch's factor; needed with a residual
+    keep: Tensor | None = None,  # [N]
 ) -> Tensor:  # [N, C, h, w]
-    """GELU(GN(x)) or GN(x), or the residual plus `keep` times that: stochastic depth."""
+    """GELU(GN(x)) or GN(x), or the residual plus `keep` times that.
+
+    Args:
+        x: A convolution's output.
+        weight: GroupNorm's weight.
+        bias: GroupNorm's bias.
+        groups: Groups of channels; a power of two for the kernel.
+        eps: GroupNorm's epsilon.
+        activate: False leaves GELU out.
+        residual: What the branch is added to.
+        keep: Factor of each sample's branch, for stochastic depth; needed with a residual.
+    """
     y = F.group_norm(x, groups, weight, bias, eps)
     y = F.gelu(y) if activate else y
     if residual is None or keep is None:
@@ -24,19 +34,11 @@ def residual_norm(
     return residual + y * keep[:, None, None, None]
 
 
-def fold_sums(
-    sums: Tensor,  # [B, tiles, 2, G]: sums and sums of squares
-    weight: Tensor,  # [C]
+def add_bias(
+    x: Tensor,  # [N, C, h, w], from a convolution without its bias
     bias: Tensor,  # [C]
-    count: int,  # values per group: pixels times channels of a group
-    *,
-    eps: float = 1e-5,
-) -> Tensor:  # [B, 2, C]: factor and summand per channel
-    """GroupNorm as y = factor * x + summand, from what the producer of x summed up."""
-    total = sums.double().sum(1) / count  # [B, 2, G]
-    mean, variance = total[:, 0], (total[:, 1] - total[:, 0] ** 2).clamp_min(0.0)
-    rstd = (variance + eps).rsqrt()
-    repeat = weight.shape[0] // sums.shape[-1]
-    factor = rstd.repeat_interleave(repeat, 1) * weight.double()
-    summand = bias.double() - mean.repeat_interleave(repeat, 1) * factor
-    return torch.stack([factor, summand], dim=1).float()
+    residual: Tensor | None = None,  # [N, C, h, w]
+) -> Tensor:  # [N, C, h, w]
+    """x + bias + residual."""
+    y = x + bias[:, None, None]
+    return y if residual is None else y + residual

@@ -1,7 +1,7 @@
 # mypy: disable-error-code="no-untyped-def"
 """Residual + keep * GELU(GroupNorm(x)) over channels-last maps for training, forward and backward.
 
-Every sample is cut into chunks of pixels, a program sees [pixels, channels]. Sums leave a chunk per channel and are
+Every sample is divided into chunks of pixels, a program sees [pixels, channels]. Sums leave a chunk per channel and are
 added up in a fixed order by one small program per sample, so that the same input gives the same bits.
 """
 
@@ -190,8 +190,8 @@ def _backward_kernel(
     tl.store(dx_ptr + at, dx.to(dx_ptr.dtype.element_ty), mask=inside)
 
 
-class _Cut:
-    """How a map is cut into programs."""
+class _Tiling:
+    """How a map is divided among programs."""
 
     def __init__(self, x: Tensor, groups: int) -> None:
         self.n, channels, height, width = x.shape
@@ -217,14 +217,14 @@ class _ResidualNorm(torch.autograd.Function):
         ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, residual: Tensor | None, keep: Tensor | None,
         groups: int, eps: float, activate: bool,
     ) -> Tensor:  # fmt: skip
-        cut = _Cut(x, groups)
-        sums, stats = cut.partial(x), torch.empty(cut.n, 2, groups, device=x.device)
-        _sums_kernel[(cut.chunks, cut.n)](x, sums, cut.pixels, **cut.sums, STEPS=cut.steps)
-        _stats_kernel[(cut.n,)](sums, stats, cut.chunks, cut.count, eps, **cut.stats)
+        tiling = _Tiling(x, groups)
+        sums, stats = tiling.partial(x), torch.empty(tiling.n, 2, groups, device=x.device)
+        _sums_kernel[(tiling.chunks, tiling.n)](x, sums, tiling.pixels, **tiling.sums, STEPS=tiling.steps)
+        _stats_kernel[(tiling.n,)](sums, stats, tiling.chunks, tiling.count, eps, **tiling.stats)
         out = torch.empty_like(x)
         switches = {"ACTIVATE": activate, "RESIDUAL": residual is not None}
-        _normalise_kernel[(cut.blocks, cut.n)](
-            x, stats, weight, bias, residual, keep, out, cut.pixels, **cut.tile, **switches
+        _normalise_kernel[(tiling.blocks, tiling.n)](
+            x, stats, weight, bias, residual, keep, out, tiling.pixels, **tiling.tile, **switches
         )
         ctx.save_for_backward(x, stats, weight, bias, keep)
         ctx.groups, ctx.switches = groups, switches
@@ -233,16 +233,16 @@ class _ResidualNorm(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         x, stats, weight, bias, keep = ctx.saved_tensors
-        cut = _Cut(x, ctx.groups)
+        tiling = _Tiling(x, ctx.groups)
         dy = dy.contiguous(memory_format=torch.channels_last)
-        sums, dx = cut.partial(x), torch.empty_like(x)
-        slopes, means = torch.empty(cut.n, 2, x.shape[1], device=x.device), torch.empty_like(stats)
+        sums, dx = tiling.partial(x), torch.empty_like(x)
+        slopes, means = torch.empty(tiling.n, 2, x.shape[1], device=x.device), torch.empty_like(stats)
         known = (x, dy, stats, weight, bias, keep)
-        _backward_sums_kernel[(cut.chunks, cut.n)](
-            *known, sums, cut.pixels, **cut.tile, **ctx.switches, STEPS=cut.steps
+        _backward_sums_kernel[(tiling.chunks, tiling.n)](
+            *known, sums, tiling.pixels, **tiling.tile, **ctx.switches, STEPS=tiling.steps
         )
-        _backward_stats_kernel[(cut.n,)](sums, weight, slopes, means, cut.chunks, cut.count, **cut.stats)
-        _backward_kernel[(cut.blocks, cut.n)](*known, means, dx, cut.pixels, **cut.tile, **ctx.switches)
+        _backward_stats_kernel[(tiling.n,)](sums, weight, slopes, means, tiling.chunks, tiling.count, **tiling.stats)
+        _backward_kernel[(tiling.blocks, tiling.n)](*known, means, dx, tiling.pixels, **tiling.tile, **ctx.switches)
         dbias, dweight = slopes.sum(0)
         residual = dy if ctx.switches["RESIDUAL"] else None
         return dx, dweight.to(weight.dtype), dbias.to(bias.dtype), residual, None, None, None, None
@@ -270,17 +270,19 @@ def _bias_kernel(
 class _AddBias(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, bias: Tensor, residual: Tensor | None) -> Tensor:
-        cut, out = _Cut(x, 1), torch.empty_like(x)
+        tiling, out = _Tiling(x, 1), torch.empty_like(x)
         ctx.bias_dtype, ctx.has_residual = bias.dtype, residual is not None
-        _bias_kernel[(cut.blocks, cut.n)](x, bias, residual, out, cut.pixels, **cut.sums, RESIDUAL=ctx.has_residual)
+        _bias_kernel[(tiling.blocks, tiling.n)](
+            x, bias, residual, out, tiling.pixels, **tiling.sums, RESIDUAL=ctx.has_residual
+        )
         return out
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:  # type: ignore[override]
         dy = dy.contiguous(memory_format=torch.channels_last)
-        cut = _Cut(dy, 1)
-        sums = cut.partial(dy)
-        _sums_kernel[(cut.chunks, cut.n)](dy, sums, cut.pixels, **cut.sums, STEPS=cut.steps)
+        tiling = _Tiling(dy, 1)
+        sums = tiling.partial(dy)
+        _sums_kernel[(tiling.chunks, tiling.n)](dy, sums, tiling.pixels, **tiling.sums, STEPS=tiling.steps)
         return dy, sums[:, :, 0].sum((0, 1)).to(ctx.bias_dtype), dy if ctx.has_residual else None
 
 
@@ -307,7 +309,7 @@ def residual_norm(
     residual: Tensor | None = None,  # [N, C, h, w]
     keep: Tensor | None = None,  # [N] fp32, the branch's factor; needed with a residual
 ) -> Tensor:  # [N, C, h, w], channels last
-    """What `norm_reference.residual_norm` computes. `groups` is a power of two."""
+    """GELU(GN(x)) or GN(x), or the residual plus `keep` times that. `groups` is a power of two."""
     x = x.contiguous(memory_format=torch.channels_last)
     if residual is not None:
         residual = residual.contiguous(memory_format=torch.channels_last)

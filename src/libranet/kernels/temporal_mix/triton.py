@@ -1,39 +1,12 @@
 # mypy: disable-error-code="no-untyped-def"
-"""The transformer block along time, at each position of the grid on its own: two kernels from features to mixed map.
+"""The transformer block along time, at each position of the grid on its own: two kernels from features to mixed map."""
 
-Heads are padded to a power of two (24 channels to 32) in the packed weights, so that a head is an axis of a block.
-LayerNorm's own factor and summand are folded into the matrices that follow it.
-"""
-
-from dataclasses import dataclass, fields, replace
-
-import torch
 import triton
 import triton.language as tl
-from torch import Tensor, nn
+from torch import Tensor
 
 from libranet.kernels.gelu import gelu
-
-
-@dataclass(frozen=True)
-class MixWeights:
-    """A transformer block's weights as the kernels read them. C channels; N = heads * padded channels of a head."""
-
-    position: Tensor  # [T, C] fp32
-    keys: Tensor  # [3 N, C] fp16: keys, values, queries (scaled)
-    keys_bias: Tensor  # [3 N] fp32
-    out: Tensor  # [N, C] fp16
-    out_bias: Tensor  # [C] fp32
-    expand: Tensor  # [C, hidden] fp16
-    expand_bias: Tensor  # [hidden] fp32
-    shrink: Tensor  # [hidden, C] fp16
-    shrink_bias: Tensor  # [C] fp32
-    heads: int
-    eps: float
-
-    def to(self, device: torch.device) -> "MixWeights":
-        moved = {f.name: getattr(self, f.name).to(device) for f in fields(self) if f.name not in ("heads", "eps")}
-        return replace(self, **moved)
+from libranet.kernels.temporal_mix.reference import MixWeights
 
 
 @triton.jit(do_not_specialize_on_alignment=["windows_ptr"])
@@ -157,70 +130,28 @@ def _mix_kernel(
     tl.store(out_ptr + (b * POSITIONS + p[:, None]) * C + c[None, :], kept.to(tl.float16), mask=inside)
 
 
-def pack_mix(
-    position: Tensor,  # [1, T, C, 1, 1]
-    norm1: nn.LayerNorm,
-    query: nn.Linear,
-    key_value: nn.Linear,
-    out: nn.Linear,
-    norm2: nn.LayerNorm,
-    expand: nn.Linear,
-    shrink: nn.Linear,
-    heads: int,
-) -> MixWeights:
-    """Pad heads, scale queries, and fold both LayerNorms into the matrices after them."""
-    channels = query.weight.shape[1]
-    per = channels // heads
-    width = max(triton.next_power_of_2(per), 8)
-
-    def widen(rows: Tensor) -> Tensor:  # [C, ...] -> [N, ...]
-        padded = rows.new_zeros(heads, width, *rows.shape[1:])
-        padded[:, :per] = rows.unflatten(0, (heads, per))
-        return padded.flatten(0, 1)
-
-    def folded(linear: nn.Linear, norm: nn.LayerNorm) -> tuple[Tensor, Tensor]:
-        weight = linear.weight.detach().float()
-        return weight * norm.weight.detach().float(), linear.bias.detach().float() + weight @ norm.bias.detach().float()
-
-    (key, value), (key_bias, value_bias) = (part.chunk(2) for part in folded(key_value, norm1))
-    asked, asked_bias = (part * per**-0.5 for part in folded(query, norm1))
-    grown, grown_bias = folded(expand, norm2)
-    return MixWeights(
-        position.detach().float().flatten(0, 1).flatten(1).contiguous(),
-        torch.cat([widen(key), widen(value), widen(asked)]).half(),
-        torch.cat([widen(key_bias), widen(value_bias), widen(asked_bias)]),
-        widen(out.weight.detach().float().T).half().contiguous(),
-        out.bias.detach().float(),
-        grown.T.half().contiguous(),
-        grown_bias,
-        shrink.weight.detach().T.half().contiguous(),
-        shrink.bias.detach().float(),
-        heads,
-        norm1.eps,
-    )
-
-
 def mix_out(
     features: Tensor,  # [ring, gh, gw, C] fp16
     windows: Tensor,  # [B, T] int64, slots of the ring
     weights: MixWeights,
-    keys: Tensor,  # [B, T, gh * gw, 3 N] fp16, written
     out: Tensor,  # [B, gh, gw, C] fp16, written
+    *,
+    scratch: Tensor,  # [B, T, gh * gw, 3 N] fp16: keys, values and queries
 ) -> None:
-    """Attend along time for the windows' centre frames."""
+    """Attend along time for the windows' centre frames: attention, skip, feed-forward, skip."""
     batch, length = windows.shape
     _, height, width, channels = features.shape
-    positions, n = height * width, keys.shape[3] // 3
+    positions, n = height * width, scratch.shape[3] // 3
     per, pad = n // weights.heads, triton.next_power_of_2(channels)
     block_n = min(128, n)
     _keys_kernel[(triton.cdiv(positions, 64), batch * length, 3 * n // block_n)](
-        features, windows, weights.position, weights.keys, weights.keys_bias, keys, weights.eps,
+        features, windows, weights.position, weights.keys, weights.keys_bias, scratch, weights.eps,
         T=length, POSITIONS=positions, C=channels, N=n, BLOCK=64, BLOCK_N=block_n, BLOCK_K=min(64, max(pad, 16)),
         num_warps=4,
     )  # fmt: skip
     _mix_kernel[(triton.cdiv(positions, 16), batch)](
-        features, windows, weights.position, keys, weights.out, weights.out_bias, weights.expand, weights.expand_bias,
-        weights.shrink, weights.shrink_bias, out, weights.eps,
+        features, windows, weights.position, scratch, weights.out, weights.out_bias, weights.expand,
+        weights.expand_bias, weights.shrink, weights.shrink_bias, out, weights.eps,
         T=length, POSITIONS=positions, C=channels, PAD=max(pad, 16), N=n,
         HEADS=min(weights.heads, max(64 // per, 1)), WIDTH=per, HIDDEN=weights.expand.shape[1],
         BLOCK=16, BLOCK_H=64, num_warps=4, num_stages=3,

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="no-untyped-def"
-"""The network's last step for training: frame + enlarged correction + shuffled residual, clamped; and its gradients.
+"""The network's last step for training: frame + upsampled correction + shuffled residual, clamped; and its gradients.
 
 The residual stays as the last convolution leaves it, channels last at the reduced size: no pass over memory to shuffle
 it, none for the sums, and no atomics to bring the gradient back to the reduced size.
@@ -45,7 +45,7 @@ def _sum(
 
 
 @triton.jit(do_not_specialize=["height", "width"])
-def _enlarge_kernel(
+def _upsample_add_kernel(
     frame_ptr,  # [B, 3, H, W] fp32
     correction_ptr,  # [B, 3, h, w] fp32
     residual_ptr,  # [B, h, w, 3 * SCALE * SCALE]
@@ -113,12 +113,12 @@ def _correction_gradient_kernel(
         tl.store(out, value, mask=pixel < low_height * low_width)
 
 
-class _Enlarge(torch.autograd.Function):
+class _UpsampleAdd(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, frame: Tensor, correction: Tensor, residual: Tensor) -> Tensor:
         (b, _, height, width), image = frame.shape, torch.empty_like(frame)
         ctx.scale = height // correction.shape[-2]
-        _enlarge_kernel[(triton.cdiv(height * width, BLOCK), b * 3)](
+        _upsample_add_kernel[(triton.cdiv(height * width, BLOCK), b * 3)](
             frame, correction, residual, image, height, width, SCALE=ctx.scale, BLOCK=BLOCK
         )
         ctx.save_for_backward(frame, correction, residual)
@@ -140,12 +140,12 @@ class _Enlarge(torch.autograd.Function):
         return None, to_correction, to_residual
 
 
-def enlarge(
+def upsample_add(
     frame: Tensor,  # [B, 3, H, W] fp32, data: it gets no gradient
     correction: Tensor,  # [B, 3, H / scale, W / scale] fp32
     residual: Tensor,  # [B, 3 * scale^2, H / scale, W / scale]
 ) -> Tensor:  # [B, 3, H, W] in [0, 1]
     """clamp(frame + upsample(correction) + pixel_shuffle(residual))."""
-    return _Enlarge.apply(
+    return _UpsampleAdd.apply(
         frame.contiguous(), correction.contiguous(), residual.contiguous(memory_format=torch.channels_last)
     )

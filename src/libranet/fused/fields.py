@@ -4,29 +4,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
-import triton
 from torch import Tensor, nn
 
-from libranet.kernels.encoder_conv.triton import (
-    GROUPS,
-    EncoderTile,
-    conv_out,
-    make_maps,
-    pack_pairs,
-    pack_stem,
-    pack_weights,
-    stem_out,
-    stem_parts,
-)
-from libranet.kernels.encoder_norm.triton import normalise_out
-from libranet.kernels.resample.triton import make_reduction, reduce_frames_out
-from libranet.kernels.temporal_mix.triton import mix_out, pack_mix
-from libranet.models.encoder import Encoder, EncoderBlock
-from libranet.models.fields import ChromaticField, GridHead, TemporalField
+from libranet.kernels.conv3x3.reference import GROUPS
+from libranet.kernels.encoder_layers.reference import make_maps, pack_pairs, pack_stem, pack_weights
+from libranet.kernels.encoder_layers.triton import conv_out, normalise_out, stem_out
+from libranet.kernels.resample.triton import ResizeBands, reduce_frames_out
+from libranet.kernels.temporal_mix.reference import pack_mix
+from libranet.kernels.temporal_mix.triton import mix_out
+from libranet.kernels.tiles import STEM_TILE, EncoderTile
+from libranet.models.layers import ChromaticField, Encoder, EncoderBlock, GridHead, TemporalField
 
 CHROMATIC, TEMPORAL = 0, 1
 """Places of the two encoders along the first axis of every map."""
-
 
 TILES = {
     (1, 128, 24, 24): (EncoderTile(64, 1, 2, 64, 32, stages=3, pairs=True), EncoderTile(64, 1, 4, 64, 32, pairs=True)),
@@ -40,24 +30,32 @@ TILES = {
     (1, 16, 272, 192): (EncoderTile(16, 4, 1, 32, 64, stages=3), EncoderTile(16, 4, 1, 64, 64)),
     (1, 16, 272, 12): (EncoderTile(16, 4, 1, 16, 64, stages=3), EncoderTile(16, 4, 1, 16, 64, stages=3)),
 }
-"""By (stride, output's side, channels in, channels out): the cuts that were fastest on an H200, 2026-11-15, for up to
+"""By (stride, output's side, channels in, channels out): the tiles that were fastest on an H200, 2026-11-15, for up to
 four maps and for more. Microseconds for one frame, and for sixteen, of stages 1 to 4: blocks 5.5, 36; 6.7, 24; 5.2, 19;
 6.6, 18; the way in - ; 5.7, 40; 5.0, 13; 5.5, 12; chromatic head 6.4 + 10.1, 24 + 21, temporal 6.4 + 8.8, 24 + 9."""
 
 
 def choose_tile(
-    side: int,  # of the output
+    side: int,
     cin: int,
     cout: int,
     maps: int,
     *,
     stride: int = 1,
 ) -> EncoderTile:
-    """The measured cut of the shipped network's layers; for others one that covers them."""
+    """The measured tile of the shipped network's layers; for others one that covers them.
+
+    Args:
+        side: Height and width of the output.
+        cin: Input channels.
+        cout: Output channels.
+        maps: Maps in one launch.
+        stride: 1 or 2.
+    """
     if measured := TILES.get((stride, side, cin, cout)):
         return measured[maps > 4]
-    cols = max(min(triton.next_power_of_2(side), 64), 8)
-    block_n = max(min(triton.next_power_of_2(cout), 64), 16)
+    cols = max(min(_power_of_2(side), 64), 8)
+    block_n = max(min(_power_of_2(cout), 64), 16)
     return EncoderTile(cols, 64 // cols, 1, block_n, 32 if cin > 16 else 16)
 
 
@@ -120,10 +118,11 @@ class _Head:
         conv_out(self.hidden, self.project, out, tile=second, bias=self.project_bias, planes=True)
 
 
-class FusedEncoders:
+class FusedFields:
     """What both fields predict, for a ring of frames.
 
-    `encode` turns B new frames into features and chromatic grids; `mix` turns the features of B windows into planes.
+    `encode` and `predict_chroma` turn B new frames into features and chromatic grids; `predict_plane` turns the
+    features of B windows into planes of the temporal grid.
     """
 
     def __init__(
@@ -138,7 +137,7 @@ class FusedEncoders:
         device: torch.device,
     ) -> None:
         self.batch = batch
-        self.reduction = make_reduction(*frame_size, size).to(device)
+        self.bands = ResizeBands.make(*frame_size, size).to(device)
         widths = [layer.out_channels for layer in chromatic.encoder.layers if isinstance(layer, nn.Conv2d)]
         sides = [size >> (number + 1) for number in range(len(widths))]
         self.tiles = [
@@ -149,7 +148,7 @@ class FusedEncoders:
         self.stages = list(_stages(chromatic.encoder, temporal.encoder, pairs, device))
         self.maps = [_Maps(batch, *shape, device) for shape in zip(sides, widths, strict=True)]
         parts = max(tile.parts(*shape) for pair, *shape in zip(self.tiles, sides, widths, strict=True) for tile in pair)
-        parts = max(parts, stem_parts(sides[0]))
+        parts = max(parts, STEM_TILE.parts(sides[0] ** 2))
         self.sums = torch.empty(2 * batch * parts * 2 * GROUPS, dtype=torch.float32, device=device)
         side, width = sides[-1], widths[-1]
 
@@ -177,7 +176,7 @@ class FusedEncoders:
 
     def read(self, frames: Tensor, first: int) -> None:
         """Reduce B frames of the ring to the encoders' square. Writes `small`."""
-        reduce_frames_out(frames, self.reduction, self.small, first=first)
+        reduce_frames_out(frames, self.small, bands=self.bands, first=first)
 
     def encode(self, slot: int) -> None:
         """Run both encoders on `small`. Writes B places of `features` from `slot` on."""
@@ -186,7 +185,7 @@ class FusedEncoders:
         for number, (stage, maps, tiles) in enumerate(zip(self.stages, self.maps, self.tiles, strict=True)):
             last_stage = stage is self.stages[-1]
             if number == 0:
-                sums = self._sums(stem_parts(maps.raw.shape[2]))
+                sums = self._sums(STEM_TILE.parts(maps.raw.shape[2] ** 2))
                 stem_out(x, stage.enter.weight, maps.raw, sums)
             else:
                 sums = self._convolve(x, stage.enter.weight, maps.raw, tiles[0], stride=2)
@@ -200,24 +199,24 @@ class FusedEncoders:
                 target = out if last_stage and block is stage.blocks[-1] else x
                 _normalise(maps.raw, sums, second.norm, target, skip=x)
 
-    def colour(self, slot: int) -> None:
-        """The chromatic grids of the frames encoded last. Writes B places of `chroma`."""
+    def predict_chroma(self, slot: int) -> None:
+        """Predict the chromatic grids of the frames encoded last. Writes B places of `chroma`."""
         places = slice(slot, slot + self.batch)
         self.chromatic_head.run(self.features[CHROMATIC, places], self.chroma[places])
 
-    def mix(
+    def predict_plane(
         self,
         windows: Tensor,  # [B, T] int64, slots of the ring
     ) -> None:
-        """The temporal planes of the windows' centre frames. Writes `plane`."""
-        mix_out(self.features[TEMPORAL], windows, self.weights, self.keys, self.mixed)
+        """Predict the temporal planes of the windows' centre frames. Writes `plane`."""
+        mix_out(self.features[TEMPORAL], windows, self.weights, self.mixed, scratch=self.keys)
         self.temporal_head.run(self.mixed, self.plane)
 
     def _sums(self, parts: int) -> Tensor:  # [2, B, parts, 2, 8]
         return self.sums[: 2 * self.batch * parts * 2 * GROUPS].view(2, self.batch, parts, 2, GROUPS)
 
     def _convolve(self, x: Tensor, weight: Tensor, out: Tensor, tile: EncoderTile, *, stride: int = 1) -> Tensor:
-        """Returns the sums."""
+        """Convolve and return the sums."""
         sums = self._sums(tile.parts(*out.shape[3:]))
         conv_out(x, weight, out, tile=tile, stride=stride, sums=sums)
         return sums
@@ -278,3 +277,8 @@ def _stacked(convs: tuple[nn.Module, ...]) -> Tensor:  # [2, Cout, Cin, 3, 3] fp
 def _bias(conv: nn.Conv2d) -> Tensor:
     assert conv.bias is not None
     return conv.bias.detach().float().contiguous()
+
+
+def _power_of_2(value: int) -> int:
+    """The least power of two that is not smaller."""
+    return 1 << (value - 1).bit_length()

@@ -1,17 +1,20 @@
-"""Which frames a step of the fused path touches, and where they lie in its rings."""
+"""Which frames a step of the fused path reads and writes, and in which slots of its ring buffers they are."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class StepPlan:
-    """Which frames a step touches, from the batch, the look-ahead and the mode alone."""
+class RingSchedule:
+    """Slots of each step, from the batch, the look-ahead and the mode alone."""
 
     batch: int
+    """Frames per step."""
     lookahead: int
+    """Future frames that a frame waits for."""
     radius: int
     """T // 2."""
     overlap: bool
+    """Restoring lags one more batch behind, so that encoders and refiner work on different frames."""
 
     @property
     def delay(self) -> int:
@@ -20,7 +23,7 @@ class StepPlan:
 
     @property
     def frame_ring(self) -> int:
-        """Slots for frames: those not yet restored, one more batch for copies under way, an even number of steps."""
+        """Slots for frames: those not yet restored and a batch being copied, an even number of batches."""
         return _round_up(self.delay + 2 * self.batch, 2 * self.batch)
 
     @property

@@ -1,56 +1,26 @@
 # mypy: disable-error-code="no-untyped-def"
-"""Convolutions and norms of two encoders at once: same layers, own weights, maps [2, B, side, side, C] channels last.
+"""The layers of two encoders at once: same layers, own weights, maps [2, B, side, side, C] channels last.
 
 The maps are small (at most 128x128), so launches and idle multiprocessors cost more than arithmetic: one launch covers
 encoder x frame x tile. A convolution is an implicit matrix product. Every thread fetches by its own pointers: through
 tensor descriptors a program of so few steps waits longer for its pixels (measured: up to 1.8 times as long at 16x16).
 GroupNorm's sums leave with the output, one part per program; the pass that normalises adds the parts up in a fixed
-order, so that results are the same bits every time.
+order, so that results are the same bits every time. Normalising is a pass of its own and not part of the next
+convolution's fetch: fetched pixels are shared by several products, and each would have to activate them again.
 """
 
-from dataclasses import dataclass
-
-import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from libranet.kernels.conv3x3.reference import GROUPS
 from libranet.kernels.conv3x3.triton import pick_row
 from libranet.kernels.gelu import gelu
+from libranet.kernels.tiles import STEM_TILE, EncoderTile
 
-GROUPS = 8
-
-
-@dataclass(frozen=True)
-class EncoderTile:
-    """How a convolution is cut up. Results differ only by rounding."""
-
-    cols: int
-    """Output columns per product."""
-    lines: int = 1
-    """Output rows per product: a product has lines * cols pixels."""
-    rows: int = 1
-    """Products per program, 1 to 4, one below the other, which share fetched rows; only with lines = 1 and stride 1."""
-    block_n: int = 64
-    """Output channels per program."""
-    block_k: int = 32
-    """Input channels per fetch."""
-    warps: int = 4
-    stages: int = 2
-    """Fetches in flight."""
-    pairs: bool = False
-    """Two pixels side by side as one of twice the channels, for narrow maps: see `pack_pairs`. Only with stride 1."""
-
-    def __str__(self) -> str:
-        wide = "x2" if self.pairs else ""
-        return f"{self.rows}x{self.lines}x{self.cols}{wide}n{self.block_n}k{self.block_k}w{self.warps}s{self.stages}"
-
-    def parts(self, side: int, channels: int) -> int:
-        """Programs per map, which is how many parts its sums come in."""
-        wide = 2 if self.pairs else 1
-        down, across = triton.cdiv(side, self.rows * self.lines), triton.cdiv(side // wide, self.cols)
-        return down * across * triton.cdiv(wide * channels, self.block_n)
+NORM_VALUES = 4096
+"""Values per program that normalises."""
 
 
 @triton.jit
@@ -221,7 +191,7 @@ def _stem_kernel(
     part, b, batch = tl.program_id(0), tl.program_id(1), tl.num_programs(1)
     p = part * BLOCK + tl.arange(0, BLOCK)
     at = p[:, None, None]
-    tap = tl.arange(0, 16)[None, :, None]  # three rows of four pixels, of which the fourth has no weight, and nothing
+    tap = tl.arange(0, 16)[None, :, None]  # three rows of four pixels; the fourth pixel and the rest have no weight
     row, column = 2 * (at // SIDE) + tap // 4 - 1, 2 * (at % SIDE) + tap % 4 - 1
     inside = (row >= 0) & (column >= 0) & (column < 2 * SIDE) & (tap < 12) & (at < SIDE * SIDE)
     place = x_ptr + ((b * 2 * SIDE + row) * 2 * SIDE + column) * 4 + tl.arange(0, 4)[None, None, :]
@@ -239,71 +209,64 @@ def _stem_kernel(
         _store_group_sums(place, total, squares, group, GROUPS)
 
 
-def pack_stem(
-    weights: Tensor,  # [2, Cout, 3, 3, 3]
-) -> Tensor:  # [64, 2 * Cout rounded up to a power of two] fp16
-    """The first convolutions' weights as `stem_out` reads them."""
-    _, cout, _, _, _ = weights.shape
-    pad = max(triton.next_power_of_2(cout), 8)
-    packed = torch.zeros(2, pad, 4, 4, 4, device=weights.device)  # [encoder, channel out, row, pixel, channel in]
-    packed[:, :cout, :3, :3, :3] = weights.detach().permute(0, 1, 3, 4, 2)
-    return packed.flatten(0, 1).flatten(1).T.half().contiguous()
+@triton.jit(do_not_specialize=["each", "parts", "out_stride"])
+def _normalise_kernel(
+    raw_ptr,  # [encoders, each, PIXELS, CHANNELS] fp16
+    sums_ptr,  # [encoders, each, parts, 2, GROUPS] fp32
+    weight_ptr, bias_ptr,  # [encoders, CHANNELS] fp32
+    skip_ptr,  # [encoders, each, SIDE, SIDE + SKIP_GAP, CHANNELS] fp16
+    out_ptr,  # [encoders, each, SIDE, SIDE + OUT_GAP, CHANNELS] fp16, encoders out_stride pixels apart
+    each, parts, out_stride, eps,
+    SIDE: tl.constexpr, CHANNELS: tl.constexpr, PAD: tl.constexpr, GROUPS: tl.constexpr, PARTS_PAD: tl.constexpr,
+    BLOCK: tl.constexpr, ACTIVATE: tl.constexpr, HAS_SKIP: tl.constexpr,
+    SKIP_GAP: tl.constexpr, OUT_GAP: tl.constexpr,
+):  # fmt: skip
+    m = tl.program_id(1)
+    encoder = m // each
+    p = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
+    c = tl.arange(0, PAD)
+    real = c < CHANNELS
+    at = p * CHANNELS + c[None, :]
+    inside = (p < SIDE * SIDE) & real[None, :]
+    raw = tl.load(raw_ptr + m * (SIDE * SIDE * CHANNELS) + at, mask=inside, other=0.0)
+    if HAS_SKIP:
+        place = skip_ptr + m * (SIDE * (SIDE + SKIP_GAP) * CHANNELS) + at + p // SIDE * (SKIP_GAP * CHANNELS)
+        skip = tl.load(place, mask=inside, other=0.0)
 
+    part, g = tl.arange(0, PARTS_PAD)[:, None], tl.arange(0, GROUPS)
+    place = sums_ptr + (m * parts + part) * 2 * GROUPS + g[None, :]
+    count: tl.constexpr = SIDE * SIDE * (CHANNELS // GROUPS)
+    mean = tl.sum(tl.load(place, mask=part < parts, other=0.0), axis=0) / count
+    square = tl.sum(tl.load(place + GROUPS, mask=part < parts, other=0.0), axis=0) / count
+    rstd = 1.0 / tl.sqrt(tl.maximum(square - mean * mean, 0.0) + eps)
+    member = (c // (CHANNELS // GROUPS))[:, None] == g[None, :]
+    mean = tl.sum(tl.where(member, mean[None, :], 0.0), axis=1)
+    factor = tl.sum(tl.where(member, rstd[None, :], 0.0), axis=1)
+    factor *= tl.load(weight_ptr + encoder * CHANNELS + c, mask=real, other=0.0)
+    summand = tl.load(bias_ptr + encoder * CHANNELS + c, mask=real, other=0.0) - mean * factor
 
-def pack_weights(
-    weights: Tensor,  # [encoders, Cout, Cin, 3, 3]
-) -> Tensor:  # [encoders * 9, Cout, Cin] fp16
-    """Order the encoders' weights by tap."""
-    return weights.detach().permute(0, 3, 4, 1, 2).flatten(0, 2).half().contiguous()
-
-
-def pack_pairs(
-    weights: Tensor,  # [encoders, Cout, Cin, 3, 3]
-) -> Tensor:  # [encoders * 3, 2 Cout, 4 Cin] fp16
-    """Weights for two output pixels side by side from the four input pixels of a row around them.
-
-    A third of them are zero, but four pixels of 24 channels are 96 contiguous values, which is what tensor cores and
-    fetches like, where 24 is not; each pixel is fetched twice instead of three times.
-    """
-    encoders, cout, cin = weights.shape[:3]
-    packed = torch.zeros(encoders, 3, 2, cout, 4, cin, device=weights.device)
-    by_tap = weights.detach().permute(0, 3, 4, 1, 2)  # [encoders, row, column, Cout, Cin]
-    for right in range(2):
-        packed[:, :, right, :, right : right + 3] = by_tap.transpose(2, 3)
-    return packed.flatten(0, 1).flatten(1, 2).flatten(2).half().contiguous()
-
-
-def make_maps(
-    encoders: int, batch: int, side: int, channels: int, device: torch.device | str
-) -> Tensor:  # [encoders, B, side, side, C] fp16
-    """Maps of zeros whose rows lie one pixel apart, with one pixel before the first: what `pairs` reads over the edges.
-
-    Nothing may write to those gaps.
-    """
-    gapped = (encoders, batch, side, side + 1, channels)
-    values = torch.zeros(torch.Size(gapped).numel() + channels, dtype=torch.float16, device=device)
-    return values[channels:].view(gapped)[:, :, :, :side]
-
-
-STEM_BLOCK = 256
-
-
-def stem_parts(side: int) -> int:
-    """Parts of the sums that `stem_out` leaves."""
-    return triton.cdiv(side * side, STEM_BLOCK)
+    y = raw.to(tl.float32) * factor[None, :] + summand[None, :]
+    if ACTIVATE:
+        y = gelu(y)
+    if HAS_SKIP:
+        y += skip.to(tl.float32)
+    place = out_ptr + encoder * out_stride * CHANNELS + (m % each) * (SIDE * (SIDE + OUT_GAP) * CHANNELS) + at
+    place += p // SIDE * (OUT_GAP * CHANNELS)
+    tl.store(place, y.to(tl.float16), mask=inside)
 
 
 def stem_out(
     x: Tensor,  # [B, 2 side, 2 side, 4] fp16
-    weight: Tensor,  # [64, N] fp16
+    weight: Tensor,  # [64, 2 * PAD] fp16, from `pack_stem`
     out: Tensor,  # [2, B, side, side, C] fp16, written
-    sums: Tensor,  # [2, B, parts, 2, 8] fp32, written
+    sums: Tensor,  # [2, B, STEM_TILE.parts(side * side), 2, 8] fp32, written
 ) -> None:
     """Convolve with stride 2 by both encoders' weights."""
     _, b, side, _, channels = out.shape
-    _stem_kernel[(stem_parts(side), b)](
+    _stem_kernel[(STEM_TILE.parts(side * side), b)](
         x, weight, out, sums,
-        SIDE=side, COUT=channels, PAD=weight.shape[1] // 2, GROUPS=GROUPS, BLOCK=STEM_BLOCK, num_warps=8,
+        SIDE=side, COUT=channels, PAD=weight.shape[1] // 2, GROUPS=GROUPS, BLOCK=STEM_TILE.block,
+        num_warps=STEM_TILE.warps,
     )  # fmt: skip
 
 
@@ -315,7 +278,7 @@ def conv_out(
     tile: EncoderTile,
     stride: int = 1,
     bias: Tensor | None = None,  # [Cout] fp32
-    sums: Tensor | None = None,  # [E, B, parts, 2, 8] fp32, written
+    sums: Tensor | None = None,  # [E, B, tile.parts(side, Cout), 2, 8] fp32, written
     activate: bool = False,
     planes: bool = False,
 ) -> None:
@@ -339,4 +302,28 @@ def conv_out(
         ROWS=tile.rows, LINES=tile.lines, COLS=tile.cols, BLOCK_N=tile.block_n, BLOCK_K=tile.block_k,
         PAIRS=tile.pairs, HAS_BIAS=bias is not None, ACTIVATE=activate, PLANES=planes, HAS_SUMS=sums is not None,
         num_warps=tile.warps, num_stages=tile.stages,
+    )  # fmt: skip
+
+
+def normalise_out(
+    raw: Tensor,  # [E, B, side, side, C] fp16
+    sums: Tensor,  # [E, B, parts, 2, 8] fp32
+    weight: Tensor,  # [E, C] fp32
+    bias: Tensor,  # [E, C] fp32
+    out: Tensor,  # [E, B, side, side, C] fp16, written; may be `skip`
+    *,
+    eps: float = 1e-5,
+    skip: Tensor | None = None,  # [E, B, side, side, C] fp16
+) -> None:
+    """GELU(GroupNorm(raw)), or GroupNorm(raw) + skip. `sums` are the group sums of `raw`."""
+    encoders, each, side, _, channels = raw.shape
+    pad = triton.next_power_of_2(channels)
+    pixels = max(NORM_VALUES // pad, 1)
+    parts = sums.shape[2]
+    _normalise_kernel[(triton.cdiv(side * side, pixels), encoders * each)](
+        raw, sums, weight, bias, skip, out, each, parts, out.stride(0) // channels, eps,
+        SIDE=side, CHANNELS=channels, PAD=pad, GROUPS=GROUPS, PARTS_PAD=triton.next_power_of_2(parts),
+        BLOCK=pixels, ACTIVATE=skip is None, HAS_SKIP=skip is not None,
+        SKIP_GAP=0 if skip is None else skip.stride(2) // channels - side, OUT_GAP=out.stride(2) // channels - side,
+        num_warps=4,
     )  # fmt: skip
