@@ -11,7 +11,7 @@ TRANSMISSION_STEP = 4
 AIRLIGHT_SHARE = 0.002
 """Share of the pixels, those with the brightest dark channel, whose mean is the airlight."""
 _BACKGROUND = 24
-_WIDEST_CELL, _TALLEST_CELL = 640, 720
+_TALLEST_CELL = 720
 
 
 def split_view(
@@ -75,10 +75,11 @@ def contact_sheet(
     pairs: list[tuple[np.ndarray, np.ndarray, str]],  # before and after, uint8 [H, W, 3] RGB, and a caption
     *,
     title: str,
+    cell_width: int = 640,
 ) -> np.ndarray:  # uint8 [H, W, 3] RGB
     """Lay out before and after in two columns, one row per moment."""
     height, width = pairs[0][0].shape[:2]
-    cell_width = max(320, min(_WIDEST_CELL, round(_TALLEST_CELL * width / height)))
+    cell_width = max(320, min(cell_width, round(_TALLEST_CELL * width / height)))
     cell = (cell_width, max(1, round(height * cell_width / width)))
     gap, head, caption = 12, 56, 30
     rows = []
