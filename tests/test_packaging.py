@@ -1,12 +1,14 @@
 """What pyproject.toml, CITATION.cff and the CHANGELOG say about the package is true."""
 
 import ast
+import importlib
 import re
 import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
 import libranet
 
@@ -63,6 +65,33 @@ def test_all_means_every_extra_of_the_product():
 def test_every_python_is_declared(minor):
     assert PROJECT["requires-python"] == ">=3.11"
     assert f"Programming Language :: Python :: 3.{minor}" in PROJECT["classifiers"]
+
+
+def test_workflows_run_every_python():
+    workflows = {file.stem: yaml.safe_load(file.read_text()) for file in (ROOT / ".github" / "workflows").glob("*.yml")}
+    assert workflows.keys() == {"tests", "docs", "release"}
+    declared = re.findall(r"Programming Language :: Python :: (3\.\d+)", "\n".join(PROJECT["classifiers"]))
+    assert workflows["tests"]["jobs"]["tests"]["strategy"]["matrix"]["python"] == declared
+    assert workflows["release"]["jobs"]["publish"]["permissions"] == {"id-token": "write"}
+
+
+def test_the_citation_names_software_and_paper():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert (citation["cff-version"], citation["type"], citation["license"]) == ("1.2.0", "software", "Apache-2.0")
+    paper = citation["preferred-citation"]
+    assert paper["title"].startswith("LiBrA-Net: Lie-Algebraic Bilateral Affine Fields")
+    assert paper["authors"][-1]["family-names"] == "Zheng"
+
+
+def test_every_module_can_be_imported():
+    failed = {}
+    for file in sorted((ROOT / "src").rglob("*.py")):
+        name = ".".join(file.relative_to(ROOT / "src").with_suffix("").parts).removesuffix(".__init__")
+        try:
+            importlib.import_module(name)
+        except Exception as error:  # one broken module must not hide the others
+            failed[name] = repr(error)
+    assert failed == {}
 
 
 def test_licence_files_exist():
