@@ -32,14 +32,14 @@ def pick_device(name: str = "auto") -> torch.device:
         raise InputError(f"unknown device {name!r}: use auto, cpu, cuda, cuda:1 or mps") from None
     if device.type == "cuda":
         if not torch.cuda.is_available():
-            raise InputError("no CUDA device is at hand: use --device cpu, or install PyTorch with CUDA")
+            raise InputError("no CUDA device found: use --device cpu, or install PyTorch with CUDA")
         if device.index is None:
             return _own_gpu()
         if device.index >= torch.cuda.device_count():
             raise InputError(f"no device {name}: this machine has {torch.cuda.device_count()} CUDA device(s)")
     elif device.type == "mps":
         if not torch.backends.mps.is_available():
-            raise InputError("no Apple GPU is at hand: use --device cpu")
+            raise InputError("no Apple GPU found: use --device cpu")
     elif device.type != "cpu":
         raise InputError(f"unknown device {name!r}: use auto, cpu, cuda, cuda:1 or mps")
     return device
