@@ -1,4 +1,4 @@
-"""The summary that is printed last, short enough to survive a cut log, and the scaling plot."""
+"""The summary that is printed last, short enough for a truncated log, and the scaling plot."""
 
 from pathlib import Path
 from typing import Any
@@ -147,7 +147,7 @@ def _steps(result: dict[str, Any] | None, baselines: dict[str, Any] | None) -> s
     if not result:
         return ""
     eager = _eager(baselines)
-    lines = ["## the fused step: size, mode, ms a step (p95), ms a frame, sustained, FPS, times eager, GB held (peak)"]
+    lines = ["## the fused step: size, mode, ms a step (p95), ms a frame, sustained, FPS, times eager, GB kept (peak)"]
     for row in result["rows"]:
         if "why" in row:
             lines.append(f"  {row['size']:6s} {row['mode']:20s} FAILED {row['why']}")

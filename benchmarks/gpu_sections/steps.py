@@ -56,7 +56,7 @@ FINAL_MODES = ["latency", "live (no look-ahead)", "throughput B=4", "throughput 
 
 
 def time_mode(net: LiBrANet, size: str, mode: str, tiles: RefinerTiles | None, *, steps: int) -> dict[str, Any]:
-    """One row: times, and the memory above the weights that stays held (graphs included) and that was ever needed."""
+    """One row: times, and memory above the weights: kept (graphs included), and at the peak."""
     width, height = SIZES[size]
     row: dict[str, Any] = {"size": size, "mode": mode}
     gc.collect()

@@ -84,8 +84,6 @@ def test_the_plain_step_stays_where_kernels_cannot_run(tiny_model: LiBrANet) -> 
 @pytest.mark.parametrize("live", [True, False])
 @pytest.mark.parametrize("strength", [1.0, 0.6])
 def test_both_paths_agree_on_a_gpu(live: bool, strength: float) -> None:
-    if not torch.cuda.is_available():
-        pytest.skip("no CUDA device")
     network = perturb(LiBrANet(), scale=0.01).cuda()
     assert why_not_fused_here(network.half()) is None
     generator = torch.Generator().manual_seed(0)

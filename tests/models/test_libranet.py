@@ -95,7 +95,7 @@ def test_half_precision_stays_close_to_float32(tiny_model, dtype, tolerance):
     frames = window(40, 56)
     expected = tiny_model(frames)
     found = tiny_model.to(dtype)(frames)
-    assert found.dtype == torch.float32  # the frames' own precision carries the picture
+    assert found.dtype == torch.float32  # the frames' own precision is kept
     assert (found - expected).abs().max() < tolerance
 
 

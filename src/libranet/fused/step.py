@@ -48,7 +48,23 @@ class FusedStep:
         tiles: RefinerTiles | None = None,
         graphs: bool = True,
     ) -> None:
-        """`graphs=False` launches kernel by kernel, for profiling and for the interpreter on a CPU."""
+        """Make buffers for one frame size, and capture the graphs.
+
+        Args:
+            model: The network.
+            height: Of the frames.
+            width: Of the frames.
+            batch: Frames per step.
+            lookahead: Future frames that a frame waits for, 0 to T // 2; None is T // 2.
+            overlap: Throughput mode.
+            strength: Factor on the correction: 0 returns the input.
+            device: A CUDA device, or the CPU in Triton's interpreter.
+            tiles: Tile configurations of the refiner's kernels.
+            graphs: False launches kernel by kernel, for profiling.
+
+        Raises:
+            InputError: The kernels do not cover this network, or a setting is out of range.
+        """
         config = model.config
         if reason := why_not_network(config):
             raise InputError(f"{reason}; use the plain path")

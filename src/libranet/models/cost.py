@@ -1,4 +1,4 @@
-"""How much a network weighs and computes, counted by torch's own flop counter on tensors without storage."""
+"""Count a network's parameters and floating-point operations, by torch's flop counter on tensors without storage."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class PartCost:
 
 @dataclass(frozen=True)
 class Cost:
-    """Size and work of a network at one frame size."""
+    """Parameters and GFLOPs of a network at one frame size."""
 
     size: tuple[int, int]
     """(width, height) of the frames."""
@@ -39,7 +39,13 @@ class Cost:
 
 
 def measure_cost(config: LiBrANetConfig, *, width: int = 3840, height: int = 2160) -> Cost:
-    """Count parameters and GFLOPs per part and in total."""
+    """Count parameters and GFLOPs per part and in total.
+
+    Args:
+        config: The network.
+        width: Of the frames.
+        height: Of the frames.
+    """
     with torch.device("meta"):
         model = LiBrANet(config).eval()
         window = torch.zeros(1, config.window, 3, height, width)

@@ -140,10 +140,10 @@ class TemporalAttention(nn.Module):
 
 
 class TemporalField(nn.Module):
-    """Predicts one coefficient plane per frame of the window, each knowing the others.
+    """Predicts one plane of coefficients per frame of the window, from all frames.
 
-    `encode` looks at frames one by one, so a stream calls it once per frame and keeps the features;
-    `mix` joins the features of a window.
+    `encode` takes frames one by one, so a stream calls it once per frame and keeps the features; `mix` joins the
+    features of a window.
     """
 
     def __init__(
@@ -178,7 +178,7 @@ class TemporalField(nn.Module):
         *,
         centre_only: bool = False,
     ) -> Tensor:  # [B, 12, T, 16, 16], or [B, 12, 1, 16, 16]
-        """Attend along time and predict the grid; with `centre_only`, just the plane that is ever sliced."""
+        """Attend along time and predict the grid; with `centre_only`, only the plane that is sliced."""
         b, t, _, gh, gw = features.shape
         middle = self.window // 2
         rows = slice(middle, middle + 1) if centre_only else slice(0, t)
@@ -220,7 +220,7 @@ class RefinerStream(nn.Sequential):
 class Refiner(nn.Module):
     """Two streams at 1/scale of the frame's size, fused into a residual at full size."""
 
-    def __init__(self, scale: int, width: int, stream_blocks: int, fusion_blocks: int, mix_kernel: int) -> None:
+    def __init__(self, *, scale: int, width: int, stream_blocks: int, fusion_blocks: int, mix_kernel: int) -> None:
         super().__init__()
         detail_channels = 3 * scale * scale
         self.scale = scale

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from math import isnan
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -139,24 +138,33 @@ class LiBrANet(nn.Module):
         self.config = c = config or LiBrANetConfig()
         self.weights = WeightsInfo()
         self.chromatic = self.temporal = self.refiner = None
-        field: dict[str, Any] = {
-            "widths": c.encoder_widths,
-            "blocks": c.encoder_blocks,
-            "hidden": c.head_hidden,
-            "drop_path": c.drop_path,
-            "dropout": c.dropout,
-        }
         if c.chromatic_field:
-            self.chromatic = ChromaticField(**field, bins=c.bins)
+            self.chromatic = ChromaticField(
+                widths=c.encoder_widths,
+                blocks=c.encoder_blocks,
+                hidden=c.head_hidden,
+                bins=c.bins,
+                drop_path=c.drop_path,
+                dropout=c.dropout,
+            )
         if c.temporal_field:
-            self.temporal = TemporalField(**field, window=c.window, heads=c.attention_heads, ffn_ratio=c.ffn_ratio)
+            self.temporal = TemporalField(
+                widths=c.encoder_widths,
+                blocks=c.encoder_blocks,
+                hidden=c.head_hidden,
+                window=c.window,
+                heads=c.attention_heads,
+                ffn_ratio=c.ffn_ratio,
+                drop_path=c.drop_path,
+                dropout=c.dropout,
+            )
         if c.refiner:
             self.refiner = Refiner(
-                c.scale,
-                c.refiner_width,
-                c.refiner_stream_blocks,
-                c.refiner_fusion_blocks,
-                c.refiner_mix_kernel,
+                scale=c.scale,
+                width=c.refiner_width,
+                stream_blocks=c.refiner_stream_blocks,
+                fusion_blocks=c.refiner_fusion_blocks,
+                mix_kernel=c.refiner_mix_kernel,
             )
 
     @property
@@ -191,7 +199,15 @@ class LiBrANet(nn.Module):
         *,
         still: bool = False,
     ) -> Restoration:
-        """The forward pass with everything a loss or an analysis needs: all T planes of the temporal grid too."""
+        """The forward pass with everything a loss or an analysis needs.
+
+        Args:
+            frames: The window.
+            still: The window is one frame T times, given once.
+
+        Returns:
+            The restored centre frame, its transforms, and the grids with all T planes of the temporal one.
+        """
         return self.restore(frames[:, frames.shape[1] // 2], self.predict_grids(frames, still=still))
 
     def predict_grids(
@@ -201,7 +217,13 @@ class LiBrANet(nn.Module):
         centre_only: bool = False,
         still: bool = False,
     ) -> Grids:
-        """Run both fields on a window. With `still` the window is one frame T times, which is encoded once."""
+        """Predict the grids of a window by both fields.
+
+        Args:
+            frames: The window.
+            centre_only: Of the temporal grid, predict only the plane that is sliced.
+            still: The window is one frame T times, given and encoded once.
+        """
         chromatic = temporal = None
         if self.temporal is not None:
             small = self.encoder_input(frames.flatten(0, 1))
@@ -220,7 +242,7 @@ class LiBrANet(nn.Module):
         self,
         frames: Tensor,  # [N, 3, H, W]
     ) -> Tensor:  # [N, 3, S, S] in [-1, 1]
-        """What the encoders see. Centred on zero, so that their zero padding is mid-grey and not a black frame."""
+        """The encoders' input: a small square, centred on zero, so that zero padding is mid-grey and not black."""
         size = self.config.encoder_size
         small = downsample(pad_to_multiple(frames, self.config.scale), (size, size))
         return (small * 2.0 - 1.0).to(self.dtype)
@@ -232,7 +254,13 @@ class LiBrANet(nn.Module):
         *,
         strength: float = 1.0,
     ) -> Restoration:
-        """Slice the grids, fuse them in the Lie algebra, map to GL(3), apply, refine."""
+        """Restore one frame by its grids: slice, fuse in the Lie algebra, map to GL(3), apply, refine.
+
+        Args:
+            frame: The hazy frame.
+            grids: What `predict_grids` gave for its window.
+            strength: Factor on the correction: 0 returns the input.
+        """
         c = self.config
         carrier = pad_to_multiple(frame, c.scale)
         full = (carrier.shape[-2], carrier.shape[-1])
@@ -254,7 +282,7 @@ class LiBrANet(nn.Module):
         return Restoration(image, small, matrix, offset, singular, grids)
 
     def check_window(self, frames: Tensor, *, still: bool = False) -> None:
-        """Refuse what the network cannot restore, in one sentence."""
+        """Raise InputError for frames that the network cannot restore."""
         if frames.dim() != 5:
             raise InputError(f"expected frames as [B, T, 3, H, W], got shape {tuple(frames.shape)}")
         length = 1 if still else self.config.window
@@ -267,7 +295,11 @@ class LiBrANet(nn.Module):
 def check_frames(
     frames: Tensor,  # [..., 3, H, W]
 ) -> None:
-    """Raise unless these are RGB frames of usable size with values in [0, 1]. A meta tensor has no values to check."""
+    """Check that these are RGB frames of usable size with values in [0, 1]. Meta tensors have no values to check.
+
+    Raises:
+        InputError: They are not.
+    """
     channels, height, width = frames.shape[-3:]
     if channels != 3:
         raise InputError(f"expected 3 colour channels, got {channels}")

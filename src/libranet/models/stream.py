@@ -16,7 +16,7 @@ from libranet.models.libranet import Grids, LiBrANet, Restoration, check_frames
 
 @dataclass(frozen=True)
 class Waiting:
-    """A frame that has been seen and encoded but not restored yet."""
+    """A frame that is encoded but not restored yet."""
 
     frame: Tensor  # [B, 3, H, W]
     chromatic: Tensor | None  # [B, 2, 12, bins, 16, 16]
@@ -39,7 +39,15 @@ class StreamState:
 
 
 def start_stream(model: LiBrANet, *, lookahead: int | None = None) -> StreamState:
-    """The state before the first frame. Use a new one after a cut."""
+    """Make the state before the first frame. Use a new one for every shot.
+
+    Args:
+        model: The network.
+        lookahead: Future frames that a frame waits for, 0 to T // 2; None is T // 2.
+
+    Raises:
+        InputError: The look-ahead is out of range.
+    """
     radius = model.config.window // 2
     lookahead = radius if lookahead is None else lookahead
     if not 0 <= lookahead <= radius:
@@ -54,7 +62,19 @@ def stream_step(
     *,
     strength: float = 1.0,
 ) -> tuple[Tensor | None, StreamState]:
-    """Take one frame and return the oldest one that is ready, or None, with the state for the next step.
+    """Take one frame and restore the oldest one that is ready.
+
+    Args:
+        model: The network.
+        frame: The next frame, or None after the last one, once for each frame still waiting.
+        state: What the last step returned; None begins a stream.
+        strength: Factor on the correction: 0 returns the input.
+
+    Returns:
+        The restored frame, or None while the look-ahead fills; and the state for the next step.
+
+    Raises:
+        InputError: The frame does not fit the network or the stream.
 
     >>> state = start_stream(model)
     >>> for frame in clip:
@@ -74,7 +94,7 @@ def stream_restore(
     *,
     strength: float = 1.0,
 ) -> tuple[Restoration | None, StreamState]:
-    """`stream_step` with everything the network found out about the frame."""
+    """`stream_step` with everything that the network predicted for the frame."""
     state = state or start_stream(model)
     state = replace(state, ended=True) if frame is None else _take(model, frame, state)
     ready = state.waiting and (state.ended or len(state.waiting) > state.lookahead)
