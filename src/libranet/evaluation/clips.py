@@ -1,4 +1,4 @@
-"""What there is to evaluate on: our data-set folders, hazy/ beside clear/, or hazy frames and videos alone."""
+"""The clips of a data set: a set of ours, hazy/ beside clear/, or hazy frames and videos alone."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ CLEAR_NAMES = ("clear", "gt", "GT")
 
 @dataclass(frozen=True)
 class EvalClip:
-    """One clip to restore and, where known, what it should look like."""
+    """One clip to restore and, where known, its ground truth."""
 
     name: str
     hazy: FrameSequence
@@ -45,7 +45,7 @@ class EvalClip:
         return len(self.hazy)
 
     def frames(self, limit: int | None = None) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
-        """Hazy and clear frames [H, W, 3] RGB 8 bit in order, one pair at a time."""
+        """Yield hazy and clear frames [H, W, 3] RGB 8 bit in order, one pair at a time."""
         count = min(len(self), limit or len(self))
         clear = _read_all(self.clear, count) if self.clear is not None else None
         size = self.hazy.size[::-1]
@@ -64,11 +64,19 @@ class EvalClip:
 
 
 def open_dataset(path: str | Path, *, split: Split = "test", stills: bool = False) -> list[EvalClip]:
-    """Find out what lies at `path` and list its clips.
+    """List the clips of the data set at `path`.
 
     A folder with dataset.json is a set of ours; its `split` part is used, or all of it if that part is empty. A folder
     with hazy/ and clear/ (or gt/) is a paired set of frames, of folders of frames, or of videos. A video, a folder of
-    videos, of frames or of folders of frames is an unpaired set. With `stills`, every image is a clip of its own.
+    videos, of frames or of folders of frames is an unpaired set.
+
+    Args:
+        path: The data set.
+        split: Which part of a set of ours.
+        stills: Every image is a clip of its own.
+
+    Raises:
+        InputError: There is no data set, or its clips do not fit together.
     """
     path = Path(path)
     if not path.exists():
@@ -101,7 +109,7 @@ def _from_dataset(clip: Clip) -> EvalClip:
 
 
 def _split_stills(clip: EvalClip) -> list[EvalClip]:
-    """Photographs that have nothing to do with each other; they may differ in size."""
+    """Make a clip of every image; they may differ in size."""
     if not isinstance(clip.hazy, FrameFiles) or not (clip.clear is None or isinstance(clip.clear, FrameFiles)):
         raise InputError(f"expected image files for stills, and clip {clip.name} is a video")
     clear = [None] * len(clip) if clip.clear is None else [FrameFiles((path,)) for path in clip.clear.paths]
@@ -130,7 +138,7 @@ def _child(path: Path, names: tuple[str, ...]) -> Path | None:
 
 
 def _read_all(frames: FrameSequence, count: int) -> Iterator[np.ndarray]:
-    """In order; a video is decoded once from its start instead of being searched for every frame."""
+    """Read the first frames in order; a video is decoded once from its start."""
     if isinstance(frames, VideoFrames):
         for index, image in enumerate(frames.read_all()):
             if index == count:

@@ -34,12 +34,17 @@ class Detector(Protocol):
         self,
         image: Tensor,  # [3, H, W] in [0, 1]
     ) -> tuple[Tensor, Tensor]:  # [N, 4] left, top, right, bottom in pixels; [N] confidences
-        """All objects with their confidences."""
+        """Detect all objects with their confidences."""
         ...
 
 
 def open_detector(place: Path, device: str = "cpu", *, cache: Path | None = None) -> Detector:
-    """The detector for a file, or for a name of the table: .onnx is FastestDet, .pt belongs to ultralytics."""
+    """Open a detector by its file, or by a name of the table: .onnx is FastestDet, .pt belongs to ultralytics.
+
+    Raises:
+        InputError: There is no such detector.
+        MissingDependencyError: It needs a package that is not installed.
+    """
     path = place
     if not path.is_file():
         if str(place) not in DETECTOR_NAMES:
@@ -73,7 +78,7 @@ class YoloV8:
         self,
         image: Tensor,  # [3, H, W] in [0, 1]
     ) -> tuple[Tensor, Tensor]:  # [N, 4] left, top, right, bottom in pixels; [N]
-        """Objects with a confidence of at least 0.25."""
+        """Detect objects with a confidence of at least 0.25."""
         height, width = image.shape[1:]
         x, scale, left, top = letterbox(image.to(self._device))
         boxes, scores = self.forward(x)
@@ -90,7 +95,7 @@ class YoloV8:
         self,
         x: Tensor,  # [B, 3, h, w] in [0, 1], h and w multiples of 32
     ) -> tuple[Tensor, Tensor]:  # [B, N, 4] in pixels of x, [B, N, classes]
-        """Boxes and class scores of every cell."""
+        """Compute boxes and class scores of every cell."""
         x = self._csp(self._conv(self._conv(x, 0, stride=2), 1, stride=2), 2, shortcut=True)
         p3 = self._csp(self._conv(x, 3, stride=2), 4, shortcut=True)
         p4 = self._csp(self._conv(p3, 5, stride=2), 6, shortcut=True)
@@ -209,7 +214,7 @@ def nms(
     labels: Tensor,  # [N]
     limit: float,
 ) -> Tensor:  # indices of the boxes to keep, best first
-    """Non-maximum suppression within each class: drop a box that overlaps a better one by more than `limit`."""
+    """Apply non-maximum suppression within each class: drop a box that overlaps a better one by more than `limit`."""
     area = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
     order, kept = scores.argsort(descending=True), []
     while len(order):

@@ -1,4 +1,4 @@
-"""Parameters, GFLOPs, frames per second and peak memory of a model at the four sizes people ask about."""
+"""Parameters, GFLOPs, frames per second and peak memory of a model at four frame sizes."""
 
 import time
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class Efficiency:
     fps: float
     """Restored frames per second, frames already in memory, over `frames` steps after one step of warm-up."""
     peak_bytes: int | None
-    """CUDA: peak of allocated memory. CPU: growth of the resident set at its peak, where the system tells."""
+    """CUDA: peak of allocated memory. CPU: growth of the resident set at its peak, where the system reports it."""
     frames: int
     device: str
 
@@ -44,7 +44,7 @@ def measure_efficiency(
     frames: int = 3,
     device: str = "cpu",
 ) -> list[Efficiency]:
-    """Run the model on random frames of every size."""
+    """Measure the model on random frames of every size."""
     where, found = torch.device(device), []
     for name, width, height in sizes:
         parameters, gflops = 0, None

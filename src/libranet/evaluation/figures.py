@@ -82,7 +82,7 @@ class PanelWriter:
 
 
 def read_panel(folder: Path) -> Panel | None:
-    """The choice an earlier run made for a clip."""
+    """Read which frame an earlier run chose for a clip."""
     try:
         content = json.loads((folder / PANELS_FILE).read_text())
         return Panel(content["frame"], tuple(content["box"]), content["chosen_by"], content["value"])
@@ -91,7 +91,7 @@ def read_panel(folder: Path) -> Panel | None:
 
 
 def _worst_box(image: np.ndarray, truth: np.ndarray | None) -> tuple[int, int, int, int]:
-    """The crop with the largest error, or the one with the most detail when the truth is unknown."""
+    """Find the crop with the largest error, or the one with the most detail when the truth is unknown."""
     height, width = image.shape[:2]
     w, h = min(_CROP[0], width), min(_CROP[1], height)
     if truth is not None:
@@ -106,7 +106,7 @@ def _worst_box(image: np.ndarray, truth: np.ndarray | None) -> tuple[int, int, i
 
 
 def _heat(image: np.ndarray, previous: np.ndarray) -> np.ndarray:
-    """|J_t - J_{t-1}|, the mean over colours, in magma from 0 to HEAT_RANGE."""
+    """Draw |J_t - J_{t-1}|, the mean over colours, in magma from 0 to HEAT_RANGE."""
     change = cv2.absdiff(image, previous).astype(np.float32).mean(axis=2) / 255.0
     small = _shrink(np.clip(change / HEAT_RANGE * 255.0, 0, 255).round().astype(np.uint8))
     return cv2.cvtColor(cv2.applyColorMap(small, cv2.COLORMAP_MAGMA), cv2.COLOR_BGR2RGB)
@@ -126,7 +126,7 @@ def _jpeg(image: np.ndarray) -> bytes:
 
 
 def colour_of(index: int) -> str:
-    """The colour of the model at that place in the list."""
+    """Return the colour of the model at that place in the list."""
     return COLOURS[index % len(COLOURS)]
 
 
@@ -136,7 +136,7 @@ def interval_chart(
     digits: int,
     width: int = 340,
 ) -> str:
-    """One line per model: a dot for the mean and a bar for its confidence interval."""
+    """Draw one line per model: a dot for the mean and a bar for its confidence interval."""
     row, left, right = 26, 96, 34 + 7 * digits
     height = row * len(values) + 22
     low = min(mean - (half or 0.0) for mean, half in values.values())
@@ -176,7 +176,7 @@ def line_chart(
     width: int = 520,
     height: int = 170,
 ) -> str:
-    """One line per model along the frames of a clip."""
+    """Draw one line per model along the frames of a clip."""
     left, right, top, bottom = 44, 12, 10, 24
     points = [value for values in series.values() for value in values if math.isfinite(value)]
     frames = max((len(values) for values in series.values()), default=0)
@@ -205,7 +205,7 @@ def line_chart(
 
 
 def _ticks(low: float, high: float, count: int) -> list[float]:
-    """Round numbers inside the range."""
+    """Find round numbers inside the range."""
     raw = (high - low) / count
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(m * power for m in (1, 2, 5, 10) if m * power >= raw)

@@ -54,7 +54,7 @@ class _Source:
 def round_to_8_bit(
     image: Tensor,  # [3, H, W] in [0, 1]
 ) -> Tensor:  # [3, H, W], multiples of 1/255
-    """What a frame is once written to an 8-bit file: every metric is computed on this."""
+    """Round as an 8-bit file does: every metric is computed on this."""
     return (image.float().clamp(0.0, 1.0) * 255.0).round() / 255.0
 
 
@@ -135,7 +135,7 @@ def _score_ready(waiting: deque[_Source], lanes: list[_Lane], scoring: "_Scoring
 
 @dataclass
 class _Scoring:
-    """Measures the frames of one clip in order."""
+    """Scores the frames of one clip in order."""
 
     clip: EvalClip
     lanes: list[_Lane]
@@ -183,7 +183,7 @@ class _Scoring:
 
 
 def _badness(frame: dict[str, float], index: int) -> tuple[float, str]:
-    """A value that is lowest for the worst frame, and its name: PSNR, else tOF, else the middle of the clip."""
+    """Return a value that is lowest for the worst frame, and its name: PSNR, else tOF, else the second frame."""
     if "psnr" in frame:
         return frame["psnr"], "lowest PSNR"
     if "tof" in frame:

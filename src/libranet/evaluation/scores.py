@@ -149,7 +149,7 @@ def prepare_scores(
             scores.not_measured[metric.name] = "the set has no ground truth"
     if scores.wants("musiq"):
         scores.not_measured["musiq"] = (
-            "this release has no MUSIQ network, and its weights cannot be had offline: "
+            "this release has no MUSIQ network; its weights are at "
             "https://huggingface.co/chaofengc/IQA-PyTorch-Weights, file musiq_koniq_ckpt-e95806b9.pth"
         )
     if scores.wants("niqe") and min(smallest) < NIQE_LEAST:
@@ -177,14 +177,15 @@ def _prepare_perception(
         scores.detector = open_detector(detector, device, cache=cache)
     elif detection:
         reason = (
-            "no detector given (--detector PATH, or yolov8n, yolov8s, fastestdet from the cache); the paper's "
-            f"{explain_absence(find_model('yolov8x'))}"
+            "no detector given: use --detector with yolov8n, yolov8s or fastestdet from the cache, or with a file; "
+            f"the paper's is yolov8x ({find_model('yolov8x').sources[0]})"
         )
         scores.not_measured |= dict.fromkeys(detection, reason)
     if segmentation and segmenter is not None:
         scores.segmenter = open_segmenter(segmenter, device)
     elif segmentation:
-        reason = f"no segmenter given (--segmenter PATH); the paper's {explain_absence(find_model('segformer-b5'))}"
+        source = find_model("segformer-b5").sources[0]
+        reason = f"no segmenter given: use --segmenter with a folder; the paper's is segformer-b5 ({source})"
         scores.not_measured |= dict.fromkeys(segmentation, reason)
 
 

@@ -24,12 +24,17 @@ class Segmenter(Protocol):
         self,
         image: Tensor,  # [3, H, W] in [0, 1]
     ) -> np.ndarray:  # [H, W] int16
-        """The class of every pixel of the frame."""
+        """Find the class of every pixel of the frame."""
         ...
 
 
 def open_segmenter(path: Path, device: str = "cpu") -> Segmenter:
-    """The segmenter in a folder that transformers wrote."""
+    """Open the segmenter in a folder that transformers wrote.
+
+    Raises:
+        InputError: The folder holds none.
+        MissingDependencyError: transformers is not installed.
+    """
     if not (path / "config.json").is_file():
         raise InputError(f"expected a folder with config.json and weights, as transformers writes it, got {path}")
     return TransformersSegmenter(path, device)
@@ -75,7 +80,7 @@ def enlarge_classes(
     height: int,
     width: int,
 ) -> np.ndarray:  # [H, W] int16
-    """Bilinear enlargement and the best class, row strip by row strip: the enlarged scores of a 4K frame are 5 GB."""
+    """Enlarge the scores and take the best class, strip by strip: the enlarged scores of a 4K frame are 5 GB."""
     wide = F.interpolate(logits[None], size=(logits.shape[1], width), mode="bilinear", align_corners=False)[0]
     rows = ((torch.arange(height, device=logits.device) + 0.5) * logits.shape[1] / height - 0.5).clamp(
         0, logits.shape[1] - 1
@@ -91,7 +96,7 @@ def enlarge_classes(
 
 
 def _read_preprocessing(path: Path) -> tuple[tuple[int, int], tuple[float, ...], tuple[float, ...]]:
-    """Size, mean and deviation from preprocessor_config.json; ImageNet's and 512x512 without it."""
+    """Read size, mean and deviation from preprocessor_config.json; ImageNet's and 512x512 without it."""
     file = path / "preprocessor_config.json"
     content = json.loads(file.read_text()) if file.is_file() else {}
     size = content.get("size", {"height": 512, "width": 512})

