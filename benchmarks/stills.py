@@ -1,4 +1,4 @@
-"""How good weights are on still pictures, in every kind of haze that the model card names beside its 4K clips.
+"""How good weights are on still images, in every kind of haze that the model card names beside its 4K clips.
 
     PYTHONPATH=src:benchmarks python3 benchmarks/stills.py [--pairs FOLDER]
         [--photos FOLDER --depth FOLDER --sky FOLDER] [--rooms 20] [--model CHECKPOINT]
@@ -6,13 +6,12 @@
 --pairs     hazy/NAME and clear/NAME, as they are; the last two of every five choose no checkpoint and also count alone
 --photos    clear photos with depth maps and sky masks, both named `<folder of photos>__PHOTO.png`: all nine regimes
             over the maps and over the depth that `libranet synth --depth prior` draws, and dull, uneven, darker haze
-            such as is photographed on a grey morning
---rooms     rendered rooms that training never saw, in even haze of three airlights, two of them darker than the walls
-"in light"  haze mixed into the light, before the camera's tone curve, as in nature; data sets mix stored values
+            as on photos of a grey morning
+--rooms     rendered rooms that training never saw, in uniform haze of three airlights, two darker than the walls
+"in light"  haze mixed into the light, before the camera's tone curve, as in nature; datasets mix stored values
 
-Clear pictures, too, which should stay as they are. A still is a window of five equal frames. Prints, per kind: PSNR of
-the input and of the network, how much too bright the network's picture is on average, and the mean shift of the sky's
-colour.
+Clear images are tested too: they should stay as they are. Prints, per kind: PSNR of the input and of the restored
+image, how much too bright the restored image is on average, and the mean shift of the sky's colour.
 """
 
 import argparse
@@ -26,16 +25,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from libranet.backends.plain import PlainBackend
 from libranet.metrics import psnr
-from libranet.models import LiBrANet, load_model
+from libranet.models import load_model
 from libranet.scenes import render_room
 from libranet.synth.depth_estimators import LayoutPrior
 from libranet.synth.depth_maps import DepthRange
 from libranet.synth.scattering import REGIMES, add_haze, transmission
 
 SMALL, MIDDLE = (480, 270), (640, 360)
-LEAST_SKY = 0.02
-"""Share of the picture from which on a sky counts."""
+MIN_SKY = 0.02
+"""Share of the image from which on a sky counts."""
 FIRST_ROOM = 5060
 """Seed of the first room; training has the sixty before it."""
 ROOM_LIGHTS = (0.5, 0.65, 0.85)
@@ -47,7 +47,7 @@ THINNER = 0.7
 
 @dataclass(frozen=True)
 class Still:
-    """One hazy picture and its truth."""
+    """One hazy image and its clear version."""
 
     kinds: tuple[str, ...]
     hazy: np.ndarray  # [H, W, 3] float32 in [0, 1], in steps of 1/255
@@ -65,7 +65,7 @@ def read(path: Path, size: tuple[int, int] | None = None) -> np.ndarray:  # [H, 
 
 
 def hazed(clear: np.ndarray, optical: np.ndarray, airlight: np.ndarray, *, curve: float = 1.0) -> np.ndarray:
-    """A clear picture in haze with an optical depth per pixel, rounded to bytes as a camera does."""
+    """Add haze with an optical depth per pixel, rounded to bytes as a camera does."""
     frame, depth = torch.from_numpy(clear).permute(2, 0, 1)[None], torch.from_numpy(optical).float()[None]
     hazy = add_haze(frame**curve, transmission(depth, 1.0), torch.from_numpy(airlight).float() ** curve) ** (1 / curve)
     return ((hazy[0] * 255).round() / 255).permute(1, 2, 0).numpy()
@@ -135,15 +135,15 @@ def rooms(count: int) -> Iterator[Still]:
 
 def sky_shift(restored: Tensor, clear: Tensor, sky: Tensor) -> float | None:  # [3, H, W] twice, [H, W] bool
     """How far the sky's mean colour is from the true one, mean over the channels; None where there is hardly a sky."""
-    if sky.float().mean() <= LEAST_SKY:
+    if sky.float().mean() <= MIN_SKY:
         return None
     return float((restored - clear)[:, sky].mean(1).abs().mean())
 
 
-def measure(model: LiBrANet, still: Still) -> dict[str, float]:
+def measure(backend: PlainBackend, still: Still) -> dict[str, float]:
     hazy, clear = (torch.from_numpy(image).permute(2, 0, 1) for image in (still.hazy, still.clear))
-    with torch.no_grad():
-        restored = model(hazy[None, None], still=True)[0]
+    (ready,) = [*backend.push(hazy[None]), *backend.flush()]  # one frame is a whole stream
+    restored = ready.image[0]
     row = {"hazy": psnr(hazy, clear), "ours": psnr(restored, clear), "bright": float((restored - clear).mean())}
     if still.sky is not None and (shift := sky_shift(restored, clear, torch.from_numpy(still.sky))) is not None:
         row["sky"] = shift
@@ -160,13 +160,13 @@ def main() -> None:
     if options.photos and not (options.depth and options.sky):
         parser.error("--photos needs --depth and --sky; research/photo_depth.py makes both")
 
-    model = load_model(options.model)
+    backend = PlainBackend(load_model(options.model))
     sources = [pairs(options.pairs)] if options.pairs else []
     sources += [photos(options.photos, options.depth, options.sky)] if options.photos else []
     sources += [rooms(options.rooms)] if options.rooms else []
     found: dict[str, list[dict[str, float]]] = {}
     for number, still in enumerate(still for source in sources for still in source):
-        row = measure(model, still)
+        row = measure(backend, still)
         for kind in still.kinds:
             found.setdefault(kind, []).append(row)
         print(f"\r{number + 1} stills ", end="", file=sys.stderr, flush=True)

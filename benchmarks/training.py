@@ -1,6 +1,6 @@
-"""Training speed: samples per second, what making data costs of it, and peak memory, on the trainer's own path.
+"""Training speed: samples per second, the share of making data, and peak memory, on the trainer's own path.
 
-`data_share` is what a step takes longer than one whose batch is at hand; `waiting_share` is how long the loop waits.
+`data_share` is how much longer a step takes than one whose batch is ready; `waiting_share` is how long the loop waits.
 
     PYTHONPATH=src python3 benchmarks/training.py [RECIPE] [--set key=value ...] [--steps 30]
 

@@ -21,10 +21,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from libranet.backends.plain import PlainBackend
 from libranet.baselines.dcp import dark_channel_dehaze
+from libranet.device import pick_device
 from libranet.flow import warp_tensor
 from libranet.metrics import psnr, warp_error
-from libranet.models import LiBrANet, load_model, start_stream, stream_step
+from libranet.models import LiBrANet, load_model
 from libranet.synth.photo_motion import CameraMove, photo_clip
 from libranet.synth.scattering import REGIMES, Regime, add_haze, transmission
 from machine import describe_machine
@@ -67,15 +69,9 @@ def make_clip(photo: Path, number: int, depth_folder: Path, sky_folder: Path, fr
 
 
 def restore(model: LiBrANet, hazy: Tensor) -> Tensor:  # [N, 3, H, W] -> the same
-    state, out = start_stream(model), []
-    for frame in hazy:
-        restored, state = stream_step(model, frame[None], state)
-        out += [] if restored is None else [restored[0]]
-    while state.waiting:
-        restored, state = stream_step(model, None, state)
-        assert restored is not None
-        out.append(restored[0])
-    return torch.stack(out)
+    backend = PlainBackend(model)
+    ready = [restored for frame in hazy for restored in backend.push(frame[None])] + backend.flush()
+    return torch.cat([restored.image for restored in ready])
 
 
 def flicker(frames: Tensor, flow: Tensor) -> float:
@@ -85,7 +81,7 @@ def flicker(frames: Tensor, flow: Tensor) -> float:
 
 
 def measure(model: LiBrANet, clip: dict[str, Tensor], regime: Regime, *, middle: int) -> dict[str, float]:
-    """One clip in one regime. Fidelity is taken at the middle frame, flicker over all."""
+    """Metrics of one clip in one regime: fidelity at the middle frame, flicker over all."""
     clear, sky = clip["clear"], clip["sky"]
     airlight = torch.tensor(regime.airlight, device=clear.device)
     hazy = add_haze(clear, transmission(clip["depth"], regime.beta), airlight)
@@ -117,7 +113,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
 
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = pick_device("auto")
     model = load_model(options.model, device=device)
     photos = [photo for folder in options.photos for photo in sorted(folder.glob("*.jpg"))][: options.limit or None]
     rows: list[dict[str, object]] = []

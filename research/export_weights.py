@@ -1,4 +1,4 @@
-"""From training runs' checkpoints to the file in the package: their mean, half precision, provenance kept.
+"""Average the checkpoints of training runs into one file in half precision, as the package ships it.
 
 python research/export_weights.py RUN/best.safetensors [RUN2/best.safetensors ...] \\
     -o src/libranet/weights/libranet-base.safetensors --version 1.1 [--share 1.5 --share=-0.5] [--strength 1.06]

@@ -3,7 +3,8 @@
 python research/fetch_photos.py -o PHOTOS [train_more/some_photo ...]
 
 Writes PHOTOS/<folder>/<stem>.jpg: training photos with 720 pixels on the shorter side, validation photos as the centre
-at 3840x2160. Every package is checked against the hash in the list before it is opened; what is there is left alone.
+at 3840x2160. Every package is checked against the hash in the list before it is opened. Photos that are there
+already are kept.
 """
 
 import argparse
@@ -30,7 +31,7 @@ TRAINING_QUALITY, VALIDATION_QUALITY = 87, 92
 
 @dataclass(frozen=True)
 class Package:
-    """A package of the archive: where it lies and what it must be."""
+    """A package of the archive: its path and its hash."""
 
     path: str
     sha256: str
@@ -49,7 +50,7 @@ class Photo:
     package: str
     """The package's file name."""
     path: str
-    """Where it lies inside."""
+    """Its path inside the package."""
 
 
 def read_list(path: Path) -> tuple[dict[str, Package], list[Photo]]:
@@ -73,7 +74,7 @@ def read_list(path: Path) -> tuple[dict[str, Package], list[Photo]]:
 
 
 def fetch(package: Package, archive: str) -> bytes:
-    """The package's bytes, checked."""
+    """Download a package and check its hash."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / package.file_name
         download(f"{archive}/{package.path}", path)
@@ -82,7 +83,7 @@ def fetch(package: Package, archive: str) -> bytes:
 
 
 def members(deb: bytes) -> Iterator[tuple[str, bytes]]:
-    """Names and contents of an `ar` archive, which is what a package is."""
+    """Yield names and contents of an `ar` archive, the format of a package."""
     if not deb.startswith(b"!<arch>\n"):
         raise InputError("a package has to start as an ar archive; this one does not")
     at = 8
@@ -111,26 +112,26 @@ def open_files(deb: bytes) -> tarfile.TarFile:
 
 
 def prepare(encoded: bytes, name: str) -> bytes:
-    """A photo, as it lies in its package, as the JPEG that is trained or measured on."""
-    picture = cv2.imdecode(np.frombuffer(encoded, np.uint8), cv2.IMREAD_COLOR)
-    if picture is None:
-        raise InputError(f"cannot read the picture of {name}")
-    height, width = picture.shape[:2]
+    """Turn a photo of a package into the JPEG for training or validation."""
+    image = cv2.imdecode(np.frombuffer(encoded, np.uint8), cv2.IMREAD_COLOR)
+    if image is None:
+        raise InputError(f"cannot read the image of {name}")
+    height, width = image.shape[:2]
     wide, high = VALIDATION_SIZE
-    to_measure = name.startswith("val_")
-    scale = max(wide / width, high / height) if to_measure else TRAINING_SIDE / min(height, width)
+    for_validation = name.startswith("val_")
+    scale = max(wide / width, high / height) if for_validation else TRAINING_SIDE / min(height, width)
     size = (round(width * scale), round(height * scale))
-    picture = cv2.resize(picture, size, interpolation=cv2.INTER_AREA)
-    if to_measure:
+    image = cv2.resize(image, size, interpolation=cv2.INTER_AREA)
+    if for_validation:
         top, left = (size[1] - high) // 2, (size[0] - wide) // 2
-        picture = picture[top : top + high, left : left + wide]
-    quality = VALIDATION_QUALITY if to_measure else TRAINING_QUALITY
-    _, jpeg = cv2.imencode(".jpg", picture, [cv2.IMWRITE_JPEG_QUALITY, quality])
+        image = image[top : top + high, left : left + wide]
+    quality = VALIDATION_QUALITY if for_validation else TRAINING_QUALITY
+    _, jpeg = cv2.imencode(".jpg", image, [cv2.IMWRITE_JPEG_QUALITY, quality])
     return jpeg.tobytes()
 
 
 def fetch_photos(photos: list[Photo], packages: dict[str, Package], out: Path, *, archive: str) -> int:
-    """Writes the photos that are not there yet, one package after the other; returns how many."""
+    """Write the photos that are not there yet, package by package; return how many."""
     targets = {photo: out / f"{photo.name}.jpg" for photo in photos}
     wanted = [photo for photo in photos if not targets[photo].is_file()]
     written = 0
@@ -162,7 +163,7 @@ def main(arguments: list[str] | None = None) -> int:
         default=ARCHIVE,
         help=f"default: {ARCHIVE}; packages of releases that are no longer kept move to old-releases.ubuntu.com/ubuntu",
     )
-    parser.add_argument("--list", type=Path, default=LIST, help="packages and photos (default: recipes/)")
+    parser.add_argument("--list", type=Path, default=LIST, help="default: research/more-photos.txt")
     parser.add_argument("names", nargs="*", help="<folder>/<stem> of single photos (default: all)")
     options = parser.parse_args(arguments)
     try:

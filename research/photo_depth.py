@@ -7,13 +7,14 @@ No depth network: a ground plane, lines where things touch the ground, outlines 
 """
 
 import argparse
-import os
 import sys
 from pathlib import Path
 
 import cv2
 import numpy as np
 from photo_geometry import FOLDERS, Array, Outline, PhotoGeometryError, Scene, read_geometry
+
+from libranet.atomic import atomic_file
 
 PHOTO_ENDINGS = {".jpg", ".jpeg", ".png", ".webp"}
 GEOMETRY = Path(__file__).with_name("photo-geometry.txt")
@@ -78,7 +79,7 @@ def seeds_from_colour(photo: Array, possible: Array, lowest: float) -> Array:
 
 
 def clean_sky(sky: Array, lowest: float, *, fill_holes: bool) -> Array:
-    """Keeps the parts that touch the top or are large and high; fills small holes that do not reach the ground."""
+    """Keep the parts that touch the top or are large and high; fill small holes that do not reach the ground."""
     height, area = len(sky), sky.size
     _, labels, parts, _ = cv2.connectedComponentsWithStats(sky.astype(np.uint8), connectivity=8)
     top, size = parts[:, cv2.CC_STAT_TOP], parts[:, cv2.CC_STAT_AREA]
@@ -164,7 +165,7 @@ def raw_depth(photo: Array, scene: Scene) -> Array:
 
 
 def spread_under(sky: Array, depth: Array) -> Array:
-    """Gives sky pixels the depth of the nearest other pixel, so that a filter does not mix the sky in."""
+    """Give sky pixels the depth of the nearest other pixel, so that a filter does not mix the sky in."""
     if not sky.any() or sky.all():
         return depth
     _, nearest = cv2.distanceTransformWithLabels(sky.astype(np.uint8), cv2.DIST_L2, 3, labelType=cv2.DIST_LABEL_PIXEL)
@@ -198,7 +199,7 @@ def read_photo(path: Path) -> Array:
     half = cv2.IMREAD_REDUCED_COLOR_2 if path.parent.name.endswith("_4k") else cv2.IMREAD_COLOR
     photo = cv2.imread(str(path), half)
     if photo is None:
-        raise PhotoGeometryError(f"cannot read {path} as a picture; remove it or replace it.")
+        raise PhotoGeometryError(f"cannot read {path} as an image; remove it or replace it.")
     return shrink(photo, WORKING_LINES)
 
 
@@ -214,20 +215,16 @@ def find_photos(root: Path, names: list[str]) -> dict[str, Path]:
     return {name: photos[name] for name in names} if names else photos
 
 
-def write_png(path: Path, picture: Array) -> None:
-    """Writes the whole file or nothing."""
+def write_png(path: Path, image: Array) -> None:
+    """Write the whole file or nothing."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    _, data = cv2.imencode(".png", picture, [cv2.IMWRITE_PNG_COMPRESSION, 9])
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
+    _, data = cv2.imencode(".png", image, [cv2.IMWRITE_PNG_COMPRESSION, 9])
+    with atomic_file(path) as partial:
         partial.write_bytes(data.tobytes())
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def build(photos: dict[str, Path], scenes: dict[str, Scene], out: Path) -> tuple[int, int]:
-    """Writes map and mask of every annotated photo; returns how many were written and how many skipped."""
+    """Write map and mask of every annotated photo; return how many were written and how many skipped."""
     annotated = [name for name in photos if name in scenes]
     for number, name in enumerate(annotated, start=1):
         print(f"\r{number}/{len(annotated)} {name:<60.60}", end="", file=sys.stderr, flush=True)
@@ -243,7 +240,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--photos", type=Path, required=True, help=f"folder that holds {', '.join(FOLDERS)}")
     parser.add_argument("--out", type=Path, required=True, help="folder for maps/ and sky/")
-    parser.add_argument("--geometry", type=Path, default=GEOMETRY, help="annotations (default: recipes/)")
+    parser.add_argument("--geometry", type=Path, default=GEOMETRY, help="default: research/photo-geometry.txt")
     parser.add_argument("names", nargs="*", help="<folder>/<stem> of single photos (default: all)")
     options = parser.parse_args(arguments)
     try:

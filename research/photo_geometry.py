@@ -13,7 +13,7 @@ FOLDERS = ("train_4k", "train_2k", "train_urban", "train_any", "train_more", "va
 
 
 class PhotoGeometryError(Exception):
-    """A user's mistake, told in one sentence."""
+    """A mistake in the geometry file or the photos; the message is one sentence."""
 
 
 @dataclass(frozen=True)

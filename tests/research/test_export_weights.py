@@ -1,4 +1,4 @@
-"""The tool that makes the package's weights: a mean of checkpoints, weighted where it is told to."""
+"""The tool that makes the package's weights: a mean of checkpoints, weighted where asked."""
 
 import sys
 from pathlib import Path

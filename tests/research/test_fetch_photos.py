@@ -25,9 +25,9 @@ def tool(monkeypatch):
 
 
 def as_jpeg(width: int, height: int) -> bytes:
-    picture = np.zeros((height, width, 3), np.uint8)
-    picture[:, : width // 2] = (200, 120, 40)
-    return cv2.imencode(".jpg", picture)[1].tobytes()
+    image = np.zeros((height, width, 3), np.uint8)
+    image[:, : width // 2] = (200, 120, 40)
+    return cv2.imencode(".jpg", image)[1].tobytes()
 
 
 def as_package(photo: bytes, compression: str) -> bytes:

@@ -26,11 +26,11 @@ def tool(monkeypatch):
 @pytest.fixture
 def drawn() -> np.ndarray:
     """Blue sky over green ground with the horizon in the middle, and a red box that stands at 80 % of the height."""
-    picture = np.empty((480, 640, 3), np.uint8)
-    picture[:240], picture[240:] = (235, 190, 140), (40, 110, 60)
-    picture[264:384, 256:384] = (30, 30, 170)
-    noise = np.random.default_rng(0).integers(-6, 7, picture.shape)
-    return np.clip(picture + noise, 0, 255).astype(np.uint8)
+    image = np.empty((480, 640, 3), np.uint8)
+    image[:240], image[240:] = (235, 190, 140), (40, 110, 60)
+    image[264:384, 256:384] = (30, 30, 170)
+    noise = np.random.default_rng(0).integers(-6, 7, image.shape)
+    return np.clip(image + noise, 0, 255).astype(np.uint8)
 
 
 def geometry_file(folder: Path, *lines: str) -> Path:
