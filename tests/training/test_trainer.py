@@ -41,7 +41,7 @@ def test_the_schedule_warms_up_and_falls_as_a_cosine() -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.usefixtures("device", "exact_convolutions")
+@pytest.mark.usefixtures("exact_convolutions")
 def test_losses_follow_the_plain_step() -> None:
     jobs = [trainer(fused=fused) for fused in (True, False)]
     assert jobs[0].gradients is not jobs[0]._compute_gradients
@@ -52,7 +52,7 @@ def test_losses_follow_the_plain_step() -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.usefixtures("device", "exact_convolutions")
+@pytest.mark.usefixtures("exact_convolutions")
 def test_a_bad_step_changes_nothing() -> None:
     job = trainer()
     job.step(batch(0, 64, 64))
@@ -65,7 +65,7 @@ def test_a_bad_step_changes_nothing() -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.usefixtures("device", "exact_convolutions")
+@pytest.mark.usefixtures("exact_convolutions")
 def test_resuming_goes_on_where_it_stopped(tmp_path: Path) -> None:
     job = trainer()
     job.step(batch(0, 64, 64))
