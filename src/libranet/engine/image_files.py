@@ -205,10 +205,10 @@ def _video_pairs(source: str | Path, network: LiBrANet, options: DehazeOptions, 
             done = [finished for frame in window for finished in restorer.push(frame)] + restorer.flush()
             after = [restorer.pack(finished) for finished in done]
             centre = len(window) // 2
-            time = window[centre].time(reader.time_base)
+            seconds = window[centre].time(reader.time_base)
             shown = (before[centre], _to_uint8(converter, after[centre].image))
             first, second = (np.ascontiguousarray(np.rot90(image, reader.tags.quarter_turns)) for image in shown)
-            pairs.append((first, second, f"{time:.2f} s"))
+            pairs.append((first, second, f"{seconds:.2f} s"))
     if not pairs:
         raise InputError(f"{source} has no frame between --start and --end: choose another part")
     return pairs
