@@ -18,7 +18,7 @@ PAIRS = ((96, 128, 0), (67, 101, 1), (160, 64, 2))
 
 
 def _closed_form_pair(height: int, width: int, phase: int) -> tuple[Tensor, Tensor]:
-    """Pictures by formula, the same on every machine."""
+    """Images by formula, the same on every machine."""
     y, x = torch.meshgrid(
         torch.arange(height, dtype=torch.float64), torch.arange(width, dtype=torch.float64), indexing="ij"
     )

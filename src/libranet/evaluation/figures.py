@@ -53,15 +53,15 @@ class PanelWriter:
         self,
         index: int,
         value: float,
-        chosen_by: str,
+        metric: str,
         *,
-        subject: np.ndarray,  # [H, W, 3] RGB 8 bit
-        views: dict[str, np.ndarray],  # name to [H, W, 3]
+        subject: str,  # the view that the metric is of
+        views: dict[str, np.ndarray],  # name to [H, W, 3] RGB 8 bit; `clear` is the ground truth
         previous: dict[str, np.ndarray],  # the same views one frame before
-        truth: np.ndarray | None,
     ) -> None:
         """Take the images of this frame in place of those before."""
-        self._panel = self.fixed or Panel(index, _worst_box(subject, truth), chosen_by, value)
+        box = _worst_box(views[subject], views.get("clear"))
+        self._panel = self.fixed or Panel(index, box, f"{metric} of {subject}", value)
         left, top, width, height = self._panel.box
         images = {}
         for name, view in views.items():

@@ -45,8 +45,8 @@ class _Lane:
 class _Source:
     """One frame of the data set, kept until every model has restored it."""
 
-    hazy: Tensor
-    clear: Tensor | None
+    views: dict[str, Tensor]
+    """`hazy` and, where there is ground truth, `clear`."""
     guide: np.ndarray
     """The clear frame where there is one, else the hazy one, [H, W, 3] uint8: its motion is that of the clip."""
 
@@ -103,16 +103,13 @@ def _run_clip(
     scoring = _Scoring(clip, lanes, scores, PanelWriter(store.clip_folder(clip.name)), chosen)
     waiting: deque[_Source] = deque()
     for hazy, clear in clip.frames(limit_frames):
-        source = _Source(
-            _to_tensor(hazy, device),
-            None if clear is None else _to_tensor(clear, device),
-            hazy if clear is None else clear,
-        )
-        waiting.append(source)
+        images = {"hazy": hazy} if clear is None else {"hazy": hazy, "clear": clear}
+        views = {name: _to_tensor(image, device) for name, image in images.items()}
+        waiting.append(_Source(views, hazy if clear is None else clear))
         for lane in lanes:
-            if lane.restorer.sees == "clear" and source.clear is None:
+            if lane.restorer.sees not in views:
                 raise InputError(f"the model {lane.restorer.name} needs ground truth, and clip {clip.name} has none")
-            lane.feed(source.clear if lane.restorer.sees == "clear" else source.hazy)
+            lane.feed(views[lane.restorer.sees])
         _score_ready(waiting, lanes, scoring, report)
     for lane in lanes:
         lane.feed(None)
@@ -147,12 +144,11 @@ class _Scoring:
 
     def score(self, source: _Source) -> None:
         flow = self.scores.find_flow(source.guide, None if self.before is None else self.before.guide)
-        if flow is not None:
-            flow = flow.to(source.hazy.device)
-        features = self.scores.clear_features(source.clear)
+        clear = source.views.get("clear")
+        features = self.scores.clear_features(clear)
         restored = {lane.restorer.name: lane.ready.popleft() for lane in self.lanes}
         for lane in self.lanes:
-            frame = FrameToScore(restored[lane.restorer.name], source.clear, lane.previous, flow, features)
+            frame = FrameToScore(restored[lane.restorer.name], clear, lane.previous, flow, features)
             lane.frames.append(self.scores.measure(frame))
         self._take_images(source, restored)
         for lane in self.lanes:
@@ -167,18 +163,15 @@ class _Scoring:
             return  # a first frame has no change to show
         if not self.panels.wants(self.index, value):
             return
-        views = {"hazy": source.hazy, **restored} | ({} if source.clear is None else {"clear": source.clear})
-        before = {lane.restorer.name: lane.previous for lane in self.lanes if lane.previous is not None}
-        if self.before is not None:
-            before |= {"hazy": self.before.hazy} | ({} if self.before.clear is None else {"clear": self.before.clear})
+        previous = {lane.restorer.name: lane.previous for lane in self.lanes if lane.previous is not None}
+        previous |= {} if self.before is None else self.before.views
         self.panels.take(
             self.index,
             value,
-            f"{metric} of {self.subject}",
-            subject=_to_array(restored[self.subject]),
-            views={name: _to_array(view) for name, view in views.items()},
-            previous={name: _to_array(view) for name, view in before.items()},
-            truth=None if source.clear is None else _to_array(source.clear),
+            metric,
+            subject=self.subject,
+            views={name: _to_array(view) for name, view in (source.views | restored).items()},
+            previous={name: _to_array(view) for name, view in previous.items()},
         )
 
 

@@ -96,7 +96,7 @@ class Scores:
             lpips, reference = self.lpips, frame.clear_features
             found["lpips"] = self._timed("lpips", lambda: lpips.distance(lpips.features(restored), reference))
         if frame.previous is not None and frame.flow is not None:
-            before, flow = frame.previous, frame.flow
+            before, flow = frame.previous, frame.flow.to(restored.device)
             found["tof"] = self._timed("tof", lambda: warp_error(restored, *warp_tensor(before, flow)))
         if self.niqe_parameters is not None and self.wants("niqe"):
             parameters = self.niqe_parameters

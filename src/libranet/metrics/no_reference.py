@@ -32,15 +32,7 @@ def niqe(
 ) -> float:
     """Compute the distance for one frame of at least 194x194 pixels."""
     check_frame(image)
-    return niqe_of_luminance(luminance(image), parameters)
-
-
-@torch.no_grad()
-def niqe_of_luminance(
-    luma: Tensor,  # [H, W] in [0, 255]
-    parameters: Mapping[str, Tensor],
-) -> float:
-    """Compute NIQE of a frame that is given by its luma."""
+    luma = luminance(image)
     height, width = luma.shape
     if min(height, width) < NIQE_LEAST:
         raise InputError(f"NIQE needs frames of at least {NIQE_LEAST}x{NIQE_LEAST}, got {width}x{height}")

