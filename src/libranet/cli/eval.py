@@ -65,8 +65,8 @@ def evaluate_command(
 
     from libranet.device import describe_device, pick_device, pick_dtype
     from libranet.evaluation.clips import open_dataset
+    from libranet.evaluation.html_report import render_report
     from libranet.evaluation.metric_table import choose_metrics
-    from libranet.evaluation.report import render_report
     from libranet.evaluation.restorers import LiBrANetRestorer, open_restorers
     from libranet.evaluation.results import write_file
     from libranet.evaluation.runner import default_report_folder, smallest_size

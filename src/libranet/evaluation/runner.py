@@ -17,7 +17,7 @@ from libranet.evaluation.restorers import Restorer
 from libranet.evaluation.results import ClipResult, ResultStore
 from libranet.evaluation.scores import FrameToScore, Scores
 
-Report = Callable[[str, int], None]
+ClipProgress = Callable[[str, int], None]
 """Called with the clip and how many of its frames are done."""
 
 
@@ -67,7 +67,7 @@ def evaluate(
     subject: str,
     limit_frames: int | None = None,
     device: str = "cpu",
-    report: Report | None = None,
+    report: ClipProgress | None = None,
 ) -> list[ClipResult]:
     """Evaluate every model on every clip, except for results that the store already has."""
     results = []
@@ -96,7 +96,7 @@ def _run_clip(
     subject: str,
     limit_frames: int | None,
     device: str,
-    report: Report | None,
+    report: ClipProgress | None,
 ) -> dict[str, ClipResult]:
     lanes = [_Lane(restorer) for restorer in restorers]
     chosen = subject if any(lane.restorer.name == subject for lane in lanes) else lanes[-1].restorer.name
@@ -123,7 +123,7 @@ def _run_clip(
     }
 
 
-def _score_ready(waiting: deque[_Source], lanes: list[_Lane], scoring: "_Scoring", report: Report | None) -> None:
+def _score_ready(waiting: deque[_Source], lanes: list[_Lane], scoring: "_Scoring", report: ClipProgress | None) -> None:
     while waiting and all(lane.ready for lane in lanes):
         scoring.score(waiting.popleft())
         if report:

