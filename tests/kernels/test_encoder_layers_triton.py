@@ -19,9 +19,9 @@ def maps(side: int, channels: int, device: str) -> torch.Tensor:
     [
         (1, 24, 24, 6, EncoderTile(16, rows=2, block_n=32)),
         (1, 8, 16, 4, EncoderTile(8, rows=3, block_n=16, block_k=16)),
-        (1, 48, 48, 6, EncoderTile(16, lines=4, block_n=16, block_k=64)),
+        (1, 48, 48, 6, EncoderTile(16, lines=4, block_n=32, block_k=64)),
         (2, 24, 48, 4, EncoderTile(16, lines=1, block_n=64)),
-        (2, 48, 40, 8, EncoderTile(8, lines=4, block_n=32)),
+        (2, 48, 40, 8, EncoderTile(8, lines=4, block_n=64)),
         (1, 24, 24, 6, EncoderTile(8, rows=4, block_n=64, pairs=True)),
         (1, 24, 24, 8, EncoderTile(4, rows=4, block_n=32, block_k=64, pairs=True)),
     ],

@@ -57,7 +57,7 @@ def test_matches_the_reference(device: str, step: int) -> None:
 
 
 def test_the_row_of_a_sample_holds_every_parameter_once(device: str) -> None:
-    from libranet.kernels.haze.triton import ENTRIES, OFFSETS, ROW, pack
+    from libranet.kernels.haze.triton import ENTRIES, OFFSETS, ROW, _pack
 
     parameters: list[reference.HazeParameters] = []
     source = make(device, EVERYTHING, kernel=False)
@@ -68,7 +68,7 @@ def test_the_row_of_a_sample_holds_every_parameter_once(device: str) -> None:
 
     source.haze_windows = keep
     source.batch(0, Shard())
-    rows = pack(parameters[0])
+    rows = _pack(parameters[0])
     assert rows.shape == (3, ROW)
     names = [
         (group.name, field.name)

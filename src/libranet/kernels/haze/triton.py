@@ -30,7 +30,7 @@ Offsets = make_dataclass("Offsets", [(f"{group}_{name}", int) for group, name, _
 OFFSETS = Offsets(*(sum(width for _, _, width in ENTRIES[:index]) for index in range(len(ENTRIES))))
 
 
-def pack(parameters: HazeParameters) -> Tensor:  # [B, ROW] fp32
+def _pack(parameters: HazeParameters) -> Tensor:  # [B, ROW] fp32
     """Put the parameters of every sample in a row."""
     b = len(parameters)
     entries = [getattr(getattr(parameters, group), name).reshape(b, -1) for group, name, _ in ENTRIES]
@@ -202,7 +202,7 @@ def haze_windows(
     clear = torch.empty(b, 3, height, width, device=device)
     _haze_kernel[(triton.cdiv(height * width, BLOCK), window, b)](
         images, depths, parameters.view.image.to(device), parameters.sky.donor.to(device),
-        pack(parameters).to(device), hazy, clear,
+        _pack(parameters).to(device), hazy, clear,
         seed % 2**31, height, width, *images.shape[2:], *depths.shape[2:],
         AT=OFFSETS, ROW=ROW, CELLS=CELLS, SKY=SKY_LEVEL, T=window, BLOCK=BLOCK,
     )  # fmt: skip
