@@ -17,6 +17,19 @@ TINY = LiBrANetConfig(
 )
 """A network with every part of the real one, small enough for tests that run it many times."""
 
+SMALLEST = LiBrANetConfig(
+    window=3,
+    encoder_size=16,
+    encoder_widths=(8, 16),
+    encoder_blocks=1,
+    head_hidden=8,
+    attention_heads=2,
+    refiner_width=16,
+    drop_path=0.0,
+    dropout=0.0,
+)
+"""One that the fused kernels cover, and that Triton's interpreter runs in seconds."""
+
 
 def perturb(model: LiBrANet, *, seed: int = 0, scale: float = 0.05) -> LiBrANet:
     """Give the zero-initialised layers small random weights, so that the network does something."""

@@ -10,32 +10,13 @@ from libranet.errors import InputError
 from libranet.kernels.resample.reference import pad_to_multiple
 from libranet.kernels.tiles import ConvTile
 from libranet.models import LiBrANet, LiBrANetConfig, start_stream, stream_step
-
-CONFIG = LiBrANetConfig(
-    window=3,
-    encoder_size=16,
-    encoder_widths=(8, 16),
-    encoder_blocks=1,
-    head_hidden=8,
-    attention_heads=2,
-    refiner_width=16,
-)
-
-
-def make_net(config: LiBrANetConfig) -> LiBrANet:
-    """A small network whose heads are not zero."""
-    torch.manual_seed(0)
-    net = LiBrANet(config).eval()
-    with torch.no_grad():
-        for name, parameter in net.named_parameters():
-            if "project" in name:
-                parameter.normal_(0.0, 0.05)
-    return net
+from tiny_network import SMALLEST, perturb
 
 
 @pytest.fixture(scope="module")
 def net() -> LiBrANet:
-    return make_net(CONFIG)
+    torch.manual_seed(0)
+    return perturb(LiBrANet(SMALLEST))
 
 
 def plain_stream(net: LiBrANet, clip: torch.Tensor, lookahead: int | None) -> torch.Tensor:  # [N, H, W, 3] uint8
@@ -85,7 +66,8 @@ def test_width_64_matches_the_plain_stream(size: tuple[int, int]) -> None:
     """On Hopper, this network runs on the weight-stationary kernels."""
     from libranet.fused.step import FusedStep
 
-    net = make_net(replace(CONFIG, refiner_width=64)).cuda()
+    torch.manual_seed(0)
+    net = perturb(LiBrANet(replace(SMALLEST, refiner_width=64))).cuda()
     clip = torch.randint(0, 256, (3, *size, 3), dtype=torch.uint8, device="cuda")
     step = FusedStep(net, height=size[0], width=size[1], batch=2, overlap=True)
 

@@ -6,20 +6,8 @@ import pytest
 import torch
 
 from libranet.losses import lie_regulariser
-from libranet.models import LiBrANet, LiBrANetConfig
-from tiny_network import perturb
-
-CONFIG = LiBrANetConfig(
-    window=3,
-    encoder_size=16,
-    encoder_widths=(8, 16),
-    encoder_blocks=1,
-    head_hidden=8,
-    attention_heads=2,
-    refiner_width=16,
-    drop_path=0.0,
-    dropout=0.0,
-)
+from libranet.models import LiBrANet
+from tiny_network import SMALLEST, perturb
 
 
 @pytest.mark.usefixtures("exact_convolutions")
@@ -28,7 +16,7 @@ def test_same_output_and_gradients(device: str, still: bool) -> None:
     from libranet.fused.training import predict
 
     torch.manual_seed(0)
-    plain = perturb(LiBrANet(CONFIG)).to(device).train()
+    plain = perturb(LiBrANet(SMALLEST)).to(device).train()
     fused = copy.deepcopy(plain)
     frames = torch.rand(2, 3, 3, 18, 20, device=device)  # 18 is no multiple of the scale
     if still:

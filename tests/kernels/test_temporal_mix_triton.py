@@ -5,7 +5,7 @@ import torch
 
 from kernel_agreement import poison
 from libranet.kernels.temporal_mix import reference
-from libranet.models.layers import TemporalField
+from libranet.models.layers import Encoder, TemporalField
 
 
 @pytest.mark.parametrize(("width", "heads", "window"), [(24, 2, 3), (16, 2, 1), (72, 4, 5)])
@@ -13,9 +13,8 @@ def test_agrees_with_reference_and_module(device: str, width: int, heads: int, w
     from libranet.kernels.temporal_mix.triton import mix_out
 
     torch.manual_seed(0)
-    field = TemporalField(
-        widths=(8, width), blocks=1, hidden=8, window=window, heads=heads, ffn_ratio=3, drop_path=0.0, dropout=0.0
-    )
+    encoder = Encoder((8, width), 1, 0.0)
+    field = TemporalField(encoder, hidden=8, window=window, heads=heads, ffn_ratio=3, dropout=0.0)
     a = field.attention
     with torch.no_grad():
         for parameter in (*field.attention.parameters(), field.position):

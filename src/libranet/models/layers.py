@@ -61,6 +61,7 @@ class Encoder(nn.Module):
                 # The deeper the block, the more often it is dropped.
                 layers.append(EncoderBlock(width, drop_path * depth / max(total - 1, 1)))
                 depth += 1
+        self.width = widths[-1]
         self.layers = nn.Sequential(*layers)
 
     def forward(
@@ -99,13 +100,11 @@ class GridHead(nn.Module):
 class ChromaticField(nn.Module):
     """Predicts, from one frame, the two spatial-colour grids that the red and the green channel guide."""
 
-    def __init__(
-        self, *, widths: tuple[int, ...], blocks: int, hidden: int, bins: int, drop_path: float, dropout: float
-    ) -> None:
+    def __init__(self, encoder: Encoder, *, hidden: int, bins: int, dropout: float) -> None:
         super().__init__()
         self.bins = bins
-        self.encoder = Encoder(widths, blocks, drop_path)
-        self.head = GridHead(widths[-1], hidden, 2 * COEFFICIENTS * bins, dropout)
+        self.encoder = encoder
+        self.head = GridHead(encoder.width, hidden, 2 * COEFFICIENTS * bins, dropout)
 
     def forward(
         self,
@@ -147,24 +146,15 @@ class TemporalField(nn.Module):
     """
 
     def __init__(
-        self,
-        *,
-        widths: tuple[int, ...],
-        blocks: int,
-        hidden: int,
-        window: int,
-        heads: int,
-        ffn_ratio: int,
-        drop_path: float,
-        dropout: float,
+        self, encoder: Encoder, *, hidden: int, window: int, heads: int, ffn_ratio: int, dropout: float
     ) -> None:
         super().__init__()
         self.window = window
-        self.encoder = Encoder(widths, blocks, drop_path)
-        self.position = nn.Parameter(torch.zeros(1, window, widths[-1], 1, 1))
+        self.encoder = encoder
+        self.position = nn.Parameter(torch.zeros(1, window, encoder.width, 1, 1))
         nn.init.trunc_normal_(self.position, std=0.02)
-        self.attention = TemporalAttention(widths[-1], heads, ffn_ratio)
-        self.head = GridHead(widths[-1], hidden, COEFFICIENTS, dropout)
+        self.attention = TemporalAttention(encoder.width, heads, ffn_ratio)
+        self.head = GridHead(encoder.width, hidden, COEFFICIENTS, dropout)
 
     def encode(
         self,

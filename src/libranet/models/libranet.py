@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from libranet.errors import InputError
 from libranet.kernels.color_field.reference import apply_affine, color_transform
 from libranet.kernels.resample.reference import downsample, pad_to_multiple, upsample
-from libranet.models.layers import ChromaticField, Refiner, TemporalField
+from libranet.models.layers import ChromaticField, Encoder, Refiner, TemporalField
 
 MIN_SIZE = 16
 """Smallest height and width of a frame, in pixels."""
@@ -139,23 +139,16 @@ class LiBrANet(nn.Module):
         self.weights = WeightsInfo()
         self.chromatic = self.temporal = self.refiner = None
         if c.chromatic_field:
-            self.chromatic = ChromaticField(
-                widths=c.encoder_widths,
-                blocks=c.encoder_blocks,
-                hidden=c.head_hidden,
-                bins=c.bins,
-                drop_path=c.drop_path,
-                dropout=c.dropout,
-            )
+            encoder = Encoder(c.encoder_widths, c.encoder_blocks, c.drop_path)
+            self.chromatic = ChromaticField(encoder, hidden=c.head_hidden, bins=c.bins, dropout=c.dropout)
         if c.temporal_field:
+            encoder = Encoder(c.encoder_widths, c.encoder_blocks, c.drop_path)
             self.temporal = TemporalField(
-                widths=c.encoder_widths,
-                blocks=c.encoder_blocks,
+                encoder,
                 hidden=c.head_hidden,
                 window=c.window,
                 heads=c.attention_heads,
                 ffn_ratio=c.ffn_ratio,
-                drop_path=c.drop_path,
                 dropout=c.dropout,
             )
         if c.refiner:
