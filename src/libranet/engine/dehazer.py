@@ -23,12 +23,13 @@ class Dehazer:
 
     NumPy frames are [H, W, 3], torch frames [3, H, W] or [1, 3, H, W]; uint8, uint16, or floating point in [0, 1].
 
-    >>> dehazer = Dehazer()
-    >>> for frame in frames:
-    ...     for clear in dehazer.push(frame):
-    ...         show(clear)
-    >>> for clear in dehazer.flush():
-    ...     show(clear)
+    Examples:
+        >>> dehazer = Dehazer()
+        >>> for frame in frames:
+        ...     for clear in dehazer.push(frame):
+        ...         show(clear)
+        >>> for clear in dehazer.flush():
+        ...     show(clear)
     """
 
     def __init__(

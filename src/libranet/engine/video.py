@@ -45,9 +45,10 @@ def dehaze_video(
 
     The output appears under its name only when it is complete.
 
-    >>> report = dehaze_video("foggy.mp4", "clear.mp4", options=DehazeOptions(strength=0.8))
-    >>> report.frames, report.partial
-    (250, '')
+    Examples:
+        >>> report = dehaze_video("foggy.mp4", "clear.mp4", options=DehazeOptions(strength=0.8))
+        >>> report.frames, report.partial
+        (250, '')
 
     Args:
         source: A video file, or an image sequence such as frame_%04d.png.

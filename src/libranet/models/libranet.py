@@ -129,8 +129,9 @@ class Restoration:
 class LiBrANet(nn.Module):
     """Restores the centre frame of a window of hazy frames.
 
-    >>> net = LiBrANet().eval()
-    >>> clear = net(frames)  # [B, T, 3, H, W] in [0, 1] -> [B, 3, H, W]
+    Examples:
+        >>> net = LiBrANet().eval()
+        >>> clear = net(frames)  # [B, T, 3, H, W] in [0, 1] -> [B, 3, H, W]
     """
 
     def __init__(self, config: LiBrANetConfig | None = None) -> None:

@@ -76,11 +76,12 @@ def stream_step(
     Raises:
         InputError: The frame does not fit the network or the stream.
 
-    >>> state = start_stream(model)
-    >>> for frame in clip:
-    ...     restored, state = stream_step(model, frame, state)
-    >>> while state.waiting:
-    ...     restored, state = stream_step(model, None, state)
+    Examples:
+        >>> state = start_stream(model)
+        >>> for frame in clip:
+        ...     restored, state = stream_step(model, frame, state)
+        >>> while state.waiting:
+        ...     restored, state = stream_step(model, None, state)
     """
     restoration, state = stream_restore(model, frame, state, strength=strength)
     return (None if restoration is None else restoration.image), state
