@@ -27,10 +27,9 @@ def test_what_a_step_reads_is_still_in_the_ring(schedule: RingSchedule) -> None:
         for index in touched - set(range(-100, 0)):
             assert index <= newest
             assert all((index - other) % schedule.ring for other in range(index + 1, newest + 1))
-        held = range(schedule.first_out(step), newest + 1)  # restored now or later
-        assert not {frame % schedule.frame_ring for frame in held} & {
-            frame % schedule.frame_ring for frame in next_batch
-        }
+        needed = range(schedule.first_out(step), newest + 1)  # restored now or later
+        slots, overwritten = ({frame % schedule.frame_ring for frame in frames} for frames in (needed, next_batch))
+        assert not slots & overwritten
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
