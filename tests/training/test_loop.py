@@ -1,5 +1,8 @@
+import copy
 import dataclasses
+import functools
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -7,18 +10,24 @@ import sys
 import threading
 from pathlib import Path
 
+import cv2
+import numpy as np
 import pytest
+import safetensors
 import safetensors.torch
 import torch
 
 from clear_images import haze_config, small_source
 from libranet.errors import CheckpointError, InputError
+from libranet.metrics import psnr
 from libranet.models import load_model, read_checkpoint_info
-from libranet.training.config import LossConfig, PhotoSourceConfig, TrainConfig
+from libranet.training.config import LossConfig, PhotoSourceConfig, TrainConfig, ValidationConfig
 from libranet.training.dataloader import Batch
 from libranet.training.distributed import Shard, average_gradients
 from libranet.training.loop import run_training
+from libranet.training.recipe import OLD_KEYS, REMOVED_KEYS
 from libranet.training.trainer import Trainer, TrainingStoppedError
+from libranet.training.validation import load_pairs
 from tiny_network import TINY
 
 CONFIG = TrainConfig(
@@ -116,6 +125,66 @@ def test_signals_leave_a_whole_state(tmp_path, number):
     resumed, _ = run(tmp_path / "a", resume=True)
     straight, _ = run(tmp_path / "b")
     assert all(torch.equal(t, weights(resumed)[n]) for n, t in weights(straight).items())
+
+
+def old_names(config: dict) -> dict:
+    """The configuration as versions before 0.2 stored it: haze settings flat, and some that are gone."""
+    old = copy.deepcopy(config)
+    groups = old["photos"].pop("haze")
+    old["photos"]["haze"] = {}
+    for before, after in OLD_KEYS.items():
+        *_, group, name = after.split(".")
+        if before.startswith("photos.haze."):
+            old["photos"]["haze"][before.rpartition(".")[2]] = groups[group][name]
+    old["loss"]["steady_weight"] = old["loss"].pop("consistency_weight")
+    for name, value in REMOVED_KEYS.items():
+        *tables, last = name.split(".")
+        functools.reduce(dict.__getitem__, tables, old)[last] = value
+    return old
+
+
+def test_a_run_of_an_older_version_resumes(tmp_path):
+    straight, _ = run(tmp_path / "a")
+    run(tmp_path / "b", until=10)
+    path = tmp_path / "b" / "state.safetensors"
+    with safetensors.safe_open(path, framework="pt") as file:
+        header = file.metadata()
+    config = old_names(json.loads(header["config"]))
+    assert config["photos"]["haze"]["even_airlight"] == [0.6, 1.0]
+    safetensors.torch.save_file(safetensors.torch.load_file(path), path, header | {"config": json.dumps(config)})
+    resumed, _ = run(tmp_path / "b", resume=True)
+    assert all(torch.equal(tensor, weights(resumed)[name]) for name, tensor in weights(straight).items())
+    config["photos"]["haze"]["tilt"] = 8.0
+    safetensors.torch.save_file(safetensors.torch.load_file(path), path, header | {"config": json.dumps(config)})
+    with pytest.raises(CheckpointError, match=r"other settings \(photos\)"):
+        run(tmp_path / "b", resume=True)
+
+
+def test_validation_keeps_the_best_and_what_it_measures_is_what_ships(tmp_path, caplog):
+    for name, offset in (("hazy", 60), ("clear", 0)):
+        (tmp_path / name).mkdir()
+        for number in range(2):
+            image = np.random.default_rng(number).integers(0, 190, (40, 56, 3), np.uint8) + np.uint8(offset)
+            cv2.imwrite(str(tmp_path / name / f"{number}.png"), image)
+    pairs = load_pairs(ValidationConfig(hazy=(str(tmp_path / "hazy"),), clear=(str(tmp_path / "clear"),)))
+    config = dataclasses.replace(CONFIG, steps=4, validate_every=2, pivot=0.8)
+    with caplog.at_level(logging.INFO):
+        run_training(trainer(config), small_source(), folder=tmp_path / "run", pairs=pairs)
+    assert [text.split(":")[0] for text in caplog.messages if text.startswith("validation")] == [
+        "validation at step 2",
+        "validation at step 4",
+    ]
+    assert len(list((tmp_path / "run" / "images").iterdir())) == 4
+    lines = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
+    (last,) = (line for line in lines if line["group"] == "validation" and line["step"] == 4)
+    shipped = load_model(tmp_path / "run" / "model.safetensors")
+    assert (tmp_path / "run" / "best.safetensors").is_file()
+    scores = []
+    for pair in pairs[0]:
+        hazy, clear = pair.hazy[None, None].float() / 255, pair.clear.float() / 255
+        with torch.no_grad():
+            scores.append(psnr(shipped(hazy.expand(-1, 5, -1, -1, -1))[0], clear))
+    assert last["psnr"] == pytest.approx(np.mean(scores), abs=1e-4)
 
 
 def test_folders_are_not_mixed_up(tmp_path):

@@ -17,11 +17,10 @@ def train(
     resume: Annotated[bool, typer.Option("--resume", help="Go on where the run in the folder stopped.")] = False,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
 ) -> None:
-    """Train a recipe; many processes under torchrun share its batch. SIGINT and SIGTERM leave a whole checkpoint."""
+    """Train a recipe. Processes under torchrun share its batch. SIGINT and SIGTERM save the state after the step."""
     from libranet.training.start import train as train_recipe
 
     folder = output or Path("runs") / recipe.stem
     outcome = train_recipe(recipe, folder, overrides=overrides or (), resume=resume, device=device)
     if outcome.interrupted:
         raise typer.Exit(EXIT_INTERRUPTED)
-    print(f"done: {outcome.progress.step} steps in {outcome.seconds:.0f} s, checkpoint {folder / 'model.safetensors'}")

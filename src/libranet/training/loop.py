@@ -25,7 +25,7 @@ from libranet.training.centred_heads import fold_heads
 from libranet.training.dataloader import BatchSource
 from libranet.training.distributed import agreed
 from libranet.training.state import Progress
-from libranet.training.trainer import STATE_FILE, Trainer
+from libranet.training.trainer import MODEL_FILE, STATE_FILE, Trainer
 from libranet.training.validation import ImagePair, validate
 
 BEST_FILE = "best.safetensors"
@@ -94,10 +94,13 @@ def run_training(
             if not agreed(torch.tensor(not stop.requested, device=trainer.device), shard):
                 stop.requested = True
                 break
-        trainer.save(folder, _provenance(trainer, time.perf_counter() - begin))
+        spent = time.perf_counter() - begin
+        trainer.save(folder, _provenance(trainer, spent))
         if stop.requested:
             log.info(f"stopped at step {trainer.progress.step}: the state is in {folder}, go on with --resume")
-    return Outcome(trainer.progress, stop.requested, last_psnr, time.perf_counter() - begin)
+        else:
+            log.info(f"done: {trainer.progress.step} steps in {spent:.0f} s, checkpoint {folder / MODEL_FILE}")
+    return Outcome(trainer.progress, stop.requested, last_psnr, spent)
 
 
 class RunLog:

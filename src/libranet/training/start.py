@@ -30,6 +30,8 @@ from libranet.training.recipe import load_recipe
 from libranet.training.trainer import Trainer
 from libranet.training.validation import load_pairs
 
+logger = logging.getLogger(__name__)
+
 
 def train(
     recipe: str | Path,
@@ -57,6 +59,8 @@ def train(
     config = load_recipe(recipe, overrides)
     place = pick_device(device)
     shard = join_processes(place)
+    if shard.rank == 0:
+        logger.info("preparing the data of %s", recipe)
     try:
         source, steps = build_source(config, place)
         trainer = Trainer(config, steps=steps, device=place, shard=shard)

@@ -72,7 +72,11 @@ def load_state(
     optimiser: torch.optim.Optimizer,
     scaler: torch.amp.GradScaler,
 ) -> Progress:
-    """Put a run back to where `save_state` left it. The recipe must be the same but for how long it runs."""
+    """Put a run back to where `save_state` left it.
+
+    Raises:
+        CheckpointError: The file is damaged, or belongs to a run with other settings.
+    """
     try:
         tensors = safetensors.torch.load_file(path)
         with safetensors.safe_open(path, framework="pt") as file:
