@@ -95,6 +95,14 @@ def test_a_table_needs_a_set(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     assert "expected a data set" in capsys.readouterr().err
 
 
+def test_efficiency_of_one_size(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("eval", "--table", "efficiency", "--model", "dcp", "--device", "cpu")
+    assert _call(monkeypatch, *arguments, "--size", "64x48") == 0
+    assert "dcp, 64x48" in capsys.readouterr().out
+    assert _call(monkeypatch, *arguments, "--size", "small") == 2
+    assert "expected a size as WIDTHxHEIGHT" in capsys.readouterr().err
+
+
 def test_fresh_spares_other_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dataset, other = _write_set(tmp_path / "set"), tmp_path / "photos"
     other.mkdir()

@@ -1,5 +1,6 @@
 """Speed, memory and work, on sizes that a test can afford."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from libranet.evaluation.restorers import open_restorer
 from libranet.evaluation.tables import choose_table, compare_efficiency
 from libranet.models.cost import measure_cost
 
-SMALL = (("small", 64, 48), ("large", 256, 192))
+SMALL = ((64, 48), (256, 192))
 
 
 def test_the_network(tmp_path: Path) -> None:
@@ -23,8 +24,9 @@ def test_the_network(tmp_path: Path) -> None:
     assert large.gflops > cost.gflops
     assert small.fps > 0
     assert small.peak_bytes is None or small.peak_bytes >= 0
-    table = compare_efficiency([small, large])
-    assert [row.source for row in table.rows[:3]] == ["measured", "measured", "reported"]
+    table = compare_efficiency([small, large, replace(small, size=(3840, 2160))])
+    assert [row.method for row in table.rows[:3]] == ["tiny, 64x48", "tiny, 256x192", "tiny, 4K (3840x2160)"]
+    assert [row.source for row in table.rows[1:4]] == ["measured", "measured", "reported"]
     assert ("LiBrA-Net", "reported", ("25.27", "282", "6.12", "-")) in [
         (r.method, r.source, r.cells) for r in table.rows
     ]
@@ -37,5 +39,5 @@ def test_a_method_without_weights() -> None:
 
 
 def test_the_sizes_are_those_people_ask_about() -> None:
-    assert [name for name, _, _ in SIZES] == ["720p", "1080p", "4K", "8K"]
+    assert list(SIZES.values()) == ["720p", "1080p", "4K", "8K"]
     assert choose_table("Main") == "main"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 import libranet
+from libranet.cli.frame_size import parse_size
 from libranet.errors import InputError
 
 if TYPE_CHECKING:
@@ -43,6 +44,9 @@ def evaluate_command(
         list[str] | None,
         typer.Option(help="Print a table of the paper with our rows in it: main, temporal, downstream, efficiency."),
     ] = None,
+    size: Annotated[
+        str | None, typer.Option(help="WIDTHxHEIGHT for --table efficiency; 720p, 1080p, 4K and 8K without it.")
+    ] = None,
     flow: Annotated[
         Literal["auto", "raft", "dis"], typer.Option(help="Estimator for tOF; auto is raft if its weights are there.")
     ] = "auto",
@@ -50,21 +54,22 @@ def evaluate_command(
         Path | None, typer.Option(help="yolov8n, yolov8s or fastestdet from the cache, or a file.")
     ] = None,
     segmenter: Annotated[Path | None, typer.Option(help="Folder of a transformers segmentation network.")] = None,
-    clips: Annotated[int | None, typer.Option(min=1, help="Only the first so many clips.")] = None,
-    frames: Annotated[int | None, typer.Option(min=1, help="Only the first so many frames of each clip.")] = None,
+    clips: Annotated[int | None, typer.Option(min=1, help="Only the first N clips.")] = None,
+    frames: Annotated[int | None, typer.Option(min=1, help="Only the first N frames of each clip.")] = None,
     stills: Annotated[bool, typer.Option(help="Every image is a clip of its own.")] = False,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")] = "cpu",
     precision: Annotated[
         Literal["auto", "fp32", "fp16", "bf16"], typer.Option(help="auto is what `dehaze` computes in on that device.")
     ] = "auto",
     cache: Annotated[Path | None, typer.Option(help="Cache folder of third-party weights.")] = None,
-    fresh: Annotated[bool, typer.Option(help="Forget the results in the report's folder.")] = False,
+    fresh: Annotated[bool, typer.Option(help="Delete earlier results in the report's folder.")] = False,
 ) -> None:
     """Measure models on a data set: CSV files, summary.json and a self-contained HTML report. Run again to resume."""
     from rich.console import Console
 
     from libranet.device import describe_device, pick_device, pick_dtype
     from libranet.evaluation.clips import open_dataset
+    from libranet.evaluation.efficiency import SIZES
     from libranet.evaluation.html_report import render_report
     from libranet.evaluation.metric_table import choose_metrics
     from libranet.evaluation.restorers import LiBrANetRestorer, open_restorers
@@ -80,11 +85,12 @@ def evaluate_command(
     console = Console() if sys.stdout.isatty() else Console(width=120)
     chosen = choose_metrics(metrics)
     wanted = [choose_table(name) for name in table or []]
+    sizes = [parse_size(size)] if size else list(SIZES)
     if dataset is None:
         if wanted != ["efficiency"]:
             raise InputError("expected a data set to measure on; only --table efficiency does without one")
         restorers = open_restorers(model or _default_models(console), device=device, precision=precision)
-        _print_table(console, _measure_efficiency(restorers, device))
+        _print_table(console, _measure_efficiency(restorers, device, sizes))
         return
     found = open_dataset(dataset, split=split, stills=stills)[:clips]
     paired = _check_pairs(found)
@@ -130,7 +136,7 @@ def evaluate_command(
     )
     models = summarise_models(content.clips)
     tables = [
-        _measure_efficiency(restorers, device)
+        _measure_efficiency(restorers, device, sizes)
         if name == "efficiency"
         else compare_with_paper(name, models, dataset=dataset.name, not_measured=scores.not_measured)
         for name in wanted
@@ -143,11 +149,11 @@ def evaluate_command(
     console.print(f"report: {store.folder / 'report.html'}", soft_wrap=True)
 
 
-def _measure_efficiency(restorers: list[Restorer], device: str) -> PrintedTable:
+def _measure_efficiency(restorers: list[Restorer], device: str, sizes: list[tuple[int, int]]) -> PrintedTable:
     from libranet.evaluation.efficiency import measure_efficiency
     from libranet.evaluation.tables import compare_efficiency
 
-    return compare_efficiency([row for r in restorers for row in measure_efficiency(r, device=device)])
+    return compare_efficiency([row for r in restorers for row in measure_efficiency(r, sizes=sizes, device=device)])
 
 
 def _check_pairs(clips: list[EvalClip]) -> bool:

@@ -1,6 +1,7 @@
-"""Parameters, GFLOPs, frames per second and peak memory of a model at four frame sizes."""
+"""Parameters, GFLOPs, frames per second and peak memory of a model at given frame sizes."""
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,12 +11,8 @@ from libranet.device import describe_device
 from libranet.evaluation.restorers import LiBrANetRestorer, Restorer
 from libranet.models.cost import measure_cost
 
-SIZES: tuple[tuple[str, int, int], ...] = (
-    ("720p", 1280, 720),
-    ("1080p", 1920, 1080),
-    ("4K", 3840, 2160),
-    ("8K", 7680, 4320),
-)
+SIZES: dict[tuple[int, int], str] = {(1280, 720): "720p", (1920, 1080): "1080p", (3840, 2160): "4K", (7680, 4320): "8K"}
+"""The sizes that are measured unless the user names one, and what people call them."""
 
 
 @dataclass(frozen=True)
@@ -23,9 +20,8 @@ class Efficiency:
     """One model at one size, as a stream: every frame is encoded once."""
 
     model: str
-    size: str
-    width: int
-    height: int
+    size: tuple[int, int]
+    """Width and height."""
     parameters: int
     gflops: float | None
     """For one window as the paper counts, two per multiply-add; None where the method is not a network."""
@@ -40,23 +36,20 @@ class Efficiency:
 def measure_efficiency(
     restorer: Restorer,
     *,
-    sizes: tuple[tuple[str, int, int], ...] = SIZES,
+    sizes: Iterable[tuple[int, int]] = SIZES,
     frames: int = 3,
     device: str = "cpu",
 ) -> list[Efficiency]:
     """Measure the model on random frames of every size."""
     where, found = torch.device(device), []
-    for name, width, height in sizes:
+    for width, height in sizes:
         parameters, gflops = 0, None
         if isinstance(restorer, LiBrANetRestorer):
             cost = measure_cost(restorer.network.config, width=width, height=height)
             parameters, gflops = cost.parameters, cost.gflops
         fps, peak = _run(restorer, width, height, frames, where)
-        found.append(
-            Efficiency(
-                restorer.name, name, width, height, parameters, gflops, fps, peak, frames, describe_device(where)
-            )
-        )
+        machine = describe_device(where)
+        found.append(Efficiency(restorer.name, (width, height), parameters, gflops, fps, peak, frames, machine))
     return found
 
 

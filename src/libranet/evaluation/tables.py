@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from libranet.errors import InputError
-from libranet.evaluation.efficiency import Efficiency
+from libranet.evaluation.efficiency import SIZES, Efficiency
 from libranet.evaluation.metric_table import find_metric
 from libranet.evaluation.summary import Estimate
 
@@ -174,7 +174,7 @@ def compare_efficiency(measured: list[Efficiency]) -> PrintedTable:
     table = PAPER_TABLES["efficiency"]
     rows = [
         TableRow(
-            f"{e.model}, {e.size} ({e.width}x{e.height})",
+            _size_label(e),
             "measured",
             (
                 f"{e.fps:.2f}",
@@ -194,6 +194,11 @@ def compare_efficiency(measured: list[Efficiency]) -> PrintedTable:
         ("FPS ↑", "GFLOPs", "Params (M)", "peak memory (GiB)"),
         tuple(rows),
     )
+
+
+def _size_label(row: Efficiency) -> str:
+    size, name = "x".join(map(str, row.size)), SIZES.get(row.size)
+    return f"{row.model}, {name} ({size})" if name else f"{row.model}, {size}"
 
 
 def _cell(value: Estimate | None, digits: int, columns: int) -> str:
