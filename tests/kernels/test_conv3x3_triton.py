@@ -7,16 +7,15 @@ from kernel_agreement import assert_agree, poison
 from libranet.kernels.conv3x3 import reference
 from libranet.kernels.tiles import ConvTile
 
-TILES = [
-    ConvTile(1, 32, 16, pixels_first=True),  # a single row
-    ConvTile(2, 16, 32, pixels_first=False),
-    ConvTile(3, 16, 64, pixels_first=True),  # more channels fetched than there are
-    ConvTile(4, 16, 16, pixels_first=False),
+CASES = [
+    (ConvTile(1, 32, 16, pixels_first=True), True),  # a single row
+    (ConvTile(2, 16, 32, pixels_first=False), True),
+    (ConvTile(3, 16, 64, pixels_first=True), False),  # more channels fetched than there are
+    (ConvTile(4, 16, 16, pixels_first=False), False),
 ]
 
 
-@pytest.mark.parametrize("tile", TILES, ids=str)
-@pytest.mark.parametrize("with_bias", [True, False])
+@pytest.mark.parametrize(("tile", "with_bias"), CASES, ids=str)
 def test_agrees_with_the_reference(device: str, tile: ConvTile, with_bias: bool) -> None:
     from libranet.kernels.conv3x3.triton import conv3x3_out
 
