@@ -37,9 +37,6 @@ class Batch:
     still: bool = False
     """Every window is one frame T times, which is stored and encoded once."""
 
-    def __len__(self) -> int:
-        return self.clear.shape[0]
-
 
 class BatchSource(Protocol):
     """Gives the batch of a step. The same step always gives the same batch, which is what makes resuming exact."""

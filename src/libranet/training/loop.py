@@ -40,8 +40,6 @@ class Outcome:
     progress: Progress
     interrupted: bool
     """True when a signal asked it to stop; the state on disk is whole and can be resumed."""
-    last_psnr: float
-    """PSNR of the last logged batch."""
     seconds: float
 
 
@@ -72,7 +70,7 @@ def run_training(
     """
     config, shard = trainer.config, trainer.shard
     _prepare_folder(trainer, folder, resume)
-    begin, last_psnr = time.perf_counter(), float("nan")
+    begin = time.perf_counter()
     end = min(trainer.steps, until or trainer.steps)
     with RunLog(folder if shard.rank == 0 else None) as log, _stop_on_signals() as stop:
         if trainer.objective.warning:
@@ -85,8 +83,7 @@ def run_training(
             terms, error = trainer.step(batch)
             step = trainer.progress.step
             if step % config.log_every == 0 or step == end:
-                last_psnr = -10 * math.log10(max(float(error), 1e-12))
-                _log_step(log, trainer, terms, last_psnr, pace)
+                _log_step(log, trainer, terms, -10 * math.log10(max(float(error), 1e-12)), pace)
             if pairs and (step % config.validate_every == 0 or step == end):
                 _validate(log, trainer, pairs, folder)
             if step % config.checkpoint_every == 0:
@@ -100,7 +97,7 @@ def run_training(
             log.info(f"stopped at step {trainer.progress.step}: the state is in {folder}, go on with --resume")
         else:
             log.info(f"done: {trainer.progress.step} steps in {spent:.0f} s, checkpoint {folder / MODEL_FILE}")
-    return Outcome(trainer.progress, stop.requested, last_psnr, spent)
+    return Outcome(trainer.progress, stop.requested, spent)
 
 
 class RunLog:

@@ -34,77 +34,70 @@ class Progress:
     best_step: int = 0
 
 
-def save_state(
-    path: Path,
-    *,
-    config: TrainConfig,
-    model: LiBrANet,
-    ema: LiBrANet,
-    optimiser: torch.optim.Optimizer,
-    scaler: torch.amp.GradScaler,
-    progress: Progress,
-) -> None:
-    """Write everything the next step depends on; the file appears under its name only when whole."""
-    tensors: dict[str, Tensor] = {f"model.{k}": v for k, v in model.state_dict().items()}
-    tensors |= {f"ema.{k}": v for k, v in ema.state_dict().items()}
-    for index, slots in optimiser.state_dict()["state"].items():
-        tensors |= {f"optimiser.{index}.{k}": torch.as_tensor(v) for k, v in slots.items()}
-    tensors["rng.cpu"] = torch.get_rng_state()
-    if torch.cuda.is_available():
-        tensors["rng.cuda"] = torch.cuda.get_rng_state()
-    header = {
-        "format": FORMAT,
-        "format_version": str(FORMAT_VERSION),
-        "progress": json.dumps(asdict(progress)),
-        "scaler": json.dumps(scaler.state_dict()),
-        "config": json.dumps(asdict(config)),
-    }
-    with atomic_file(path) as temporary:
-        safetensors.torch.save_file({k: v.detach().cpu().contiguous() for k, v in tensors.items()}, temporary, header)
+@dataclass(frozen=True)
+class RunState:
+    """Everything that a step changes, beside the counters and the random number generators."""
 
+    config: TrainConfig
+    model: LiBrANet
+    ema: LiBrANet
+    optimiser: torch.optim.Optimizer
+    scaler: torch.amp.GradScaler
 
-def load_state(
-    path: Path,
-    *,
-    config: TrainConfig,
-    model: LiBrANet,
-    ema: LiBrANet,
-    optimiser: torch.optim.Optimizer,
-    scaler: torch.amp.GradScaler,
-) -> Progress:
-    """Put a run back to where `save_state` left it.
+    def save(self, path: Path, progress: Progress) -> None:
+        """Write everything the next step depends on; the file appears under its name only when complete."""
+        tensors: dict[str, Tensor] = {f"model.{k}": v for k, v in self.model.state_dict().items()}
+        tensors |= {f"ema.{k}": v for k, v in self.ema.state_dict().items()}
+        for index, slots in self.optimiser.state_dict()["state"].items():
+            tensors |= {f"optimiser.{index}.{k}": torch.as_tensor(v) for k, v in slots.items()}
+        tensors["rng.cpu"] = torch.get_rng_state()
+        if torch.cuda.is_available():
+            tensors["rng.cuda"] = torch.cuda.get_rng_state()
+        header = {
+            "format": FORMAT,
+            "format_version": str(FORMAT_VERSION),
+            "progress": json.dumps(asdict(progress)),
+            "scaler": json.dumps(self.scaler.state_dict()),
+            "config": json.dumps(asdict(self.config)),
+        }
+        stored = {k: v.detach().cpu().contiguous() for k, v in tensors.items()}
+        with atomic_file(path) as temporary:
+            safetensors.torch.save_file(stored, temporary, header)
 
-    Raises:
-        CheckpointError: The file is damaged, or belongs to a run with other settings.
-    """
-    try:
-        tensors = safetensors.torch.load_file(path)
-        with safetensors.safe_open(path, framework="pt") as file:
-            header = file.metadata() or {}
-    except safetensors.SafetensorError as error:
-        raise CheckpointError(f"{path} is damaged ({error}): delete it to begin anew") from None
-    if header.get("format") != FORMAT:
-        raise CheckpointError(f"{path} is not the state of a training run")
-    saved, _ = rename_old_keys(json.loads(header["config"]))
-    _check_same_run(path, saved, json.loads(json.dumps(asdict(config))))
+    def load(self, path: Path) -> Progress:
+        """Go back to what `save` wrote, and return the counters.
 
-    model.load_state_dict(_part(tensors, "model."))
-    ema.load_state_dict(_part(tensors, "ema."))
-    slots: dict[int, dict[str, Tensor]] = {}
-    for name, tensor in _part(tensors, "optimiser.").items():
-        index, _, key = name.partition(".")
-        slots.setdefault(int(index), {})[key] = tensor
-    groups = optimiser.state_dict()["param_groups"]
-    optimiser.load_state_dict({"state": slots, "param_groups": groups})
-    for parameter, values in optimiser.state.items():
-        for key, value in values.items():
-            if value.shape == parameter.shape:  # in the parameter's memory layout, which a file does not keep
-                values[key] = torch.empty_like(parameter).copy_(value)
-    scaler.load_state_dict(json.loads(header["scaler"]))
-    torch.set_rng_state(tensors["rng.cpu"])
-    if torch.cuda.is_available() and "rng.cuda" in tensors:
-        torch.cuda.set_rng_state(tensors["rng.cuda"])
-    return Progress(**json.loads(header["progress"]))
+        Raises:
+            CheckpointError: The file is damaged, or belongs to a run with other settings.
+        """
+        try:
+            tensors = safetensors.torch.load_file(path)
+            with safetensors.safe_open(path, framework="pt") as file:
+                header = file.metadata() or {}
+        except safetensors.SafetensorError as error:
+            raise CheckpointError(f"{path} is damaged ({error}): delete it to begin anew") from None
+        if header.get("format") != FORMAT:
+            raise CheckpointError(f"{path} is not the state of a training run")
+        saved, _ = rename_old_keys(json.loads(header["config"]))
+        _check_same_run(path, saved, json.loads(json.dumps(asdict(self.config))))
+
+        self.model.load_state_dict(_part(tensors, "model."))
+        self.ema.load_state_dict(_part(tensors, "ema."))
+        slots: dict[int, dict[str, Tensor]] = {}
+        for name, tensor in _part(tensors, "optimiser.").items():
+            index, _, key = name.partition(".")
+            slots.setdefault(int(index), {})[key] = tensor
+        groups = self.optimiser.state_dict()["param_groups"]
+        self.optimiser.load_state_dict({"state": slots, "param_groups": groups})
+        for parameter, values in self.optimiser.state.items():
+            for key, value in values.items():
+                if value.shape == parameter.shape:  # in the parameter's memory layout, which a file does not keep
+                    values[key] = torch.empty_like(parameter).copy_(value)
+        self.scaler.load_state_dict(json.loads(header["scaler"]))
+        torch.set_rng_state(tensors["rng.cpu"])
+        if torch.cuda.is_available() and "rng.cuda" in tensors:
+            torch.cuda.set_rng_state(tensors["rng.cuda"])
+        return Progress(**json.loads(header["progress"]))
 
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -22,7 +22,7 @@ from libranet.training.centred_heads import centre_heads, fold_heads
 from libranet.training.config import OptimiserConfig, TrainConfig
 from libranet.training.dataloader import Batch
 from libranet.training.distributed import Shard, agreed, average_gradients
-from libranet.training.state import Progress, load_state, save_state
+from libranet.training.state import Progress, RunState
 
 STATE_FILE = "state.safetensors"
 MODEL_FILE = "model.safetensors"
@@ -57,6 +57,7 @@ class Trainer:
         self.scaler = torch.amp.GradScaler(device.type, enabled=config.precision == "fp16")
         self.objective = Objective(config.loss, device)
         self.progress = Progress()
+        self.state = RunState(config, self.model, self.ema.model, self.optimiser, self.scaler)
         self.predict: Callable[..., Predicted] = self.model.predict
         self.gradients: Gradients = self._compute_gradients
         if fused:
@@ -107,7 +108,7 @@ class Trainer:
         if self.shard.rank:
             return
         folder.mkdir(parents=True, exist_ok=True)
-        save_state(folder / STATE_FILE, **self._state())
+        self.state.save(folder / STATE_FILE, self.progress)
         self.save_average(folder / MODEL_FILE, provenance)
 
     def save_average(self, path: Path, provenance: dict[str, Any]) -> None:
@@ -116,9 +117,7 @@ class Trainer:
 
     def resume(self, folder: Path) -> None:
         """Go back to the state in a folder."""
-        state = self._state()
-        del state["progress"]
-        self.progress = load_state(folder / STATE_FILE, **state)
+        self.progress = self.state.load(folder / STATE_FILE)
 
     def _finish(self, finite: Tensor) -> bool:
         """Change the weights and their average if the step was finite; return whether it was."""
@@ -141,16 +140,6 @@ class Trainer:
             terms = self.objective(prediction, batch.clear)
         self.scaler.scale(terms.total).backward()
         return terms, F.mse_loss(prediction.image.detach().float(), batch.clear)
-
-    def _state(self) -> dict[str, Any]:
-        return {
-            "config": self.config,
-            "model": self.model,
-            "ema": self.ema.model,
-            "optimiser": self.optimiser,
-            "scaler": self.scaler,
-            "progress": self.progress,
-        }
 
 
 def build_optimiser(model: nn.Module, config: OptimiserConfig) -> torch.optim.AdamW:
