@@ -61,14 +61,17 @@ def test_a_cut_and_a_new_size_end_the_stream(step) -> None:
     assert [r.image.shape[-2:] for r in step.flush()] == [(18, 16)]
 
 
-def test_kernels_that_disagree_are_not_used(tiny_model: LiBrANet, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_that_disagree_are_not_used(
+    tiny_model: LiBrANet, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     module = pytest.importorskip("libranet.backends.fused", reason="Triton is not installed", exc_type=ImportError)
     monkeypatch.setattr(module, "FusedStep", DelayedBytes)
     doubtful = module.FusedBackend(tiny_model, lookahead=None, strength=0.0)  # the truth is the input; not input + 10
     clip = [torch.rand(1, 3, 16, 20) for _ in range(4)]
-    with pytest.warns(UserWarning, match="disagree with the plain network at 20x16"):
-        images = [r.image for original in clip for r in doubtful.push(original)]
+    images = [r.image for original in clip for r in doubtful.push(original)]
     images += [r.image for r in doubtful.flush()]
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "disagree with the plain network at 20x16" in caplog.text
     assert len(images) == 4
     for original, image in zip(clip, images, strict=True):
         torch.testing.assert_close(image, original)

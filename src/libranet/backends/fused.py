@@ -4,7 +4,7 @@ Kernels depend on the driver, the compiler and the GPU. So every new frame size 
 go through both backends. Where they differ by more than rounding, the plain backend takes over, with a warning.
 """
 
-import warnings
+import logging
 from collections import deque
 
 import torch
@@ -14,6 +14,8 @@ from libranet.backends.interface import Restored
 from libranet.backends.plain import PlainBackend
 from libranet.fused.step import FusedStep
 from libranet.models import LiBrANet
+
+logger = logging.getLogger(__name__)
 
 TRIAL_FRAMES = 6
 """Frames compared for a new size: more than a window, so that every buffer is used twice."""
@@ -68,10 +70,11 @@ class FusedBackend:
                 device=self.device,
             )
             if not agrees(self._step, self._plain, frame):
-                warnings.warn(
-                    f"the fused kernels disagree with the plain network at {size[1]}x{size[0]} on this machine: "
-                    "the plain path is used; please report the output of `libranet doctor`",
-                    stacklevel=2,
+                logger.warning(
+                    "the fused kernels disagree with the plain network at %dx%d on this machine: "
+                    "the plain backend is used; please report the output of `libranet doctor`",
+                    size[1],
+                    size[0],
                 )
                 self._distrusted = True
                 return ready + self._plain.push(frame)
