@@ -1,6 +1,7 @@
 """What is drawn per sample: each setting does what its name says, and nothing else."""
 
 import math
+from pathlib import Path
 
 import pytest
 import torch
@@ -25,8 +26,9 @@ from libranet.training import haze_sampler
 from libranet.training.config import CameraConfig, HazeConfig
 from libranet.training.dataloader import Batch, OnlineHazeSource
 from libranet.training.distributed import Shard
-from libranet.training.haze_sampler import draw_parameters, draw_sky_colours
+from libranet.training.haze_sampler import choose_images, draw_parameters, draw_sky_colours
 from libranet.training.image_bank import ImageBank
+from libranet.training.recipe import load_recipe
 
 
 def make(bank: ImageBank, haze: HazeConfig, *, batch: int = 8, window: int = 5) -> Batch:
@@ -245,3 +247,23 @@ def test_haze_can_be_mixed_into_the_light_but_not_in_the_regimes():
         for share in (1, 0)
     )
     assert (mixed - stored).abs().max() < 1.01 / 255
+
+
+def test_a_seed_keeps_its_samples_from_version_to_version():
+    recipe = load_recipe(Path(__file__).parents[2] / "recipes" / "libranet-base.toml")
+    bank = bank_of(sky_over_ground(sky=(40, 80, 200)), coloured_blocks(1), coloured_blocks(2, depth=False))
+    generator = torch.Generator().manual_seed(70)
+    index = choose_images(len(bank), 4, generator)
+    drawn = draw_parameters(recipe.photos.haze, bank, index, (64, 96), generator)
+    assert index.tolist() == [1, 0, 2, 2]
+    expected = {
+        "centre": (drawn.view.centre[0], [0.562935, -0.078999]),
+        "beta": (drawn.scattering.beta[:, 0], [2.150000, 1.891680, 0.750000, 1.300000]),
+        "airlight": (drawn.airlight.colour[0], [0.900000, 0.860000, 0.790000]),
+        "gamma": (drawn.airlight.gamma, [1.000000, 2.340708, 1.000000, 1.000000]),
+        "sky": (drawn.sky.gain[0], [1.048789, 2.142567, 1.028643]),
+    }
+    for name, (found, values) in expected.items():
+        torch.testing.assert_close(found, torch.tensor(values), atol=1e-5, rtol=0, msg=name)
+    # Nothing more and nothing less was drawn.
+    assert int(torch.randint(2**40, (1,), generator=generator)) == 554900427673
