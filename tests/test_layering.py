@@ -17,7 +17,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "thirdparty": set(),
     "metrics": set(),
     "flow": set(),
-    "scenes": {"data"},
+    "scenes": set(),
     "models": {"kernels"},
     "fused": {"models", "kernels"},
     "backends": {"models", "fused", "kernels"},
