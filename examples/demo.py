@@ -26,7 +26,8 @@ MOMENTS = (0.2, 0.8)
 
 
 def show(step: Progress) -> None:
-    print(f"\rdehazing: {step.frames}/{step.total or '?'} frames", end="", file=sys.stderr)
+    if sys.stderr.isatty():
+        print(f"\rdehazing: {step.frames}/{step.total or '?'} frames", end="", file=sys.stderr)
 
 
 def read_frames(path: Path) -> list[np.ndarray]:  # each [H, W, 3], uint8, RGB
@@ -47,7 +48,8 @@ def main() -> None:
     clear, image = arguments.output / "clear.mp4", arguments.output / "before_after.png"
 
     report = dehaze_video(CLIP, clear, model=arguments.model, overwrite=True, progress=show)
-    print(file=sys.stderr)
+    if sys.stderr.isatty():
+        print(file=sys.stderr)
     hazy_frames, clear_frames = read_frames(CLIP), read_frames(clear)
     chosen = [round(moment * (len(hazy_frames) - 1)) for moment in MOMENTS]
     pairs = [(hazy_frames[index], clear_frames[index], f"frame {index}") for index in chosen]

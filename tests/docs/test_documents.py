@@ -3,6 +3,7 @@
 import ast
 import importlib
 import re
+import runpy
 import shlex
 
 import pytest
@@ -11,6 +12,7 @@ import typer.main
 from libranet.cli.main import build_app
 from markdown_blocks import ALL_BLOCKS, DOCUMENTS, ROOT, SHELL, heading_anchors, read_links
 
+LAYERING = runpy.run_path(str(ROOT / "tests" / "test_layering.py"))
 PACKAGES = ROOT / "src" / "libranet"
 COMMANDS = [
     (block, line)
@@ -81,3 +83,13 @@ def test_architecture_lists_every_package_and_folder():
     packages = {path.name + "/" for path in PACKAGES.iterdir() if path.is_dir() and path.name != "__pycache__"}
     modules = {path.name for path in PACKAGES.glob("*.py") if not path.name.startswith("__")}
     assert {name for name in packages | modules if f"| `{name}` |" not in text} == set()
+
+
+def test_architecture_shows_the_import_table():
+    text = (ROOT / "docs" / "architecture.md").read_text().split("## Which package may import which")[1]
+    table = {}
+    for left, right in re.findall(r"^\| (`.+`) \| (.+) \|$", text, flags=re.MULTILINE):
+        table |= {package: set(re.findall(r"`(\w+)`", right)) for package in re.findall(r"`(\w+)`", left)}
+    held = {name: allowed for name, allowed in LAYERING["MAY_IMPORT"].items() if not name.startswith("__")}
+    assert table.pop("cli") == set()
+    assert table == {name: held[name] for name in held if name not in {"cli", *LAYERING["SHARED"]}}
