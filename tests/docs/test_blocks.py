@@ -64,7 +64,7 @@ def test_blocks_run(path, tmp_path):
     environment = os.environ | {
         "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT / "src"),
-        "OMP_NUM_THREADS": "2",
+        "OMP_NUM_THREADS": "1",
     }
     for block in runnable(path):
         shell = ["bash", "-euo", "pipefail", "-c", block.text]
