@@ -92,7 +92,7 @@ def test_mistakes_are_one_line(
 
 def test_a_table_needs_a_set(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert _call(monkeypatch, "eval", "--table", "main") == 2
-    assert "expected a data set" in capsys.readouterr().err
+    assert "expected a dataset" in capsys.readouterr().err
 
 
 def test_efficiency_of_one_size(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

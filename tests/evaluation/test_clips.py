@@ -1,4 +1,4 @@
-"""What counts as a data set, and one clear line for what does not."""
+"""What counts as a dataset, and one clear line for what does not."""
 
 import json
 from pathlib import Path
@@ -128,7 +128,7 @@ def test_different_frame_counts(tmp_path: Path) -> None:
 def test_nothing_there(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="at least one clip"):
         open_dataset(tmp_path)
-    with pytest.raises(InputError, match="no data set at"):
+    with pytest.raises(InputError, match="no dataset at"):
         open_dataset(tmp_path / "no")
     (tmp_path / "file.txt").write_text("text")
     with pytest.raises(InputError, match="expected a video or a folder"):

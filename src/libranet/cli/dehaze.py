@@ -184,9 +184,10 @@ def _print_report(report: DehazeReport, console: Console, *, shown: bool) -> Non
         )
     if shown:
         fps = report.as_json()["fps"]
+        plural = "" if report.frames == 1 else "s"
         kept = f", {report.copied_streams} other streams copied" if report.copied_streams else ""
         console.print(
-            f"{escape(report.output)}: {report.frames} frames, {report.width}x{report.height} {report.codec} "
+            f"{escape(report.output)}: {report.frames} frame{plural}, {report.width}x{report.height} {report.codec} "
             f"{report.pixel_format}, {report.seconds:.1f} s ({fps:.1f} fps){kept}"
         )
 

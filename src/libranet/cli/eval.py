@@ -1,4 +1,4 @@
-"""`libranet eval`: measure models on a data set and write a report."""
+"""`libranet eval`: measure models on a dataset and write a report."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def evaluate_command(
     cache: Annotated[Path | None, typer.Option(help="Cache folder of third-party weights.")] = None,
     fresh: Annotated[bool, typer.Option(help="Delete earlier results in the report's folder.")] = False,
 ) -> None:
-    """Measure models on a data set: CSV files, summary.json and a self-contained HTML report. Run again to resume."""
+    """Measure models on a dataset: CSV files, summary.json and a self-contained HTML report. Run again to resume."""
     from rich.console import Console
 
     from libranet.device import describe_device, pick_device, pick_dtype
@@ -88,7 +88,7 @@ def evaluate_command(
     sizes = [parse_size(size)] if size else list(SIZES)
     if dataset is None:
         if wanted != ["efficiency"]:
-            raise InputError("expected a data set to measure on; only --table efficiency does without one")
+            raise InputError("expected a dataset to measure on; only --table efficiency does without one")
         restorers = open_restorers(model or _default_models(console), device=device, precision=precision)
         _print_table(console, _measure_efficiency(restorers, device, sizes))
         return

@@ -22,14 +22,14 @@ EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
 
 COMMANDS: dict[str, Callable[..., None]] = {
-    "doctor": doctor,
     "dehaze": dehaze,
-    "info": info,
     "synth": synth,
     "data": data,
     "train": train,
     "eval": evaluate_command,
     "weights": weights,
+    "info": info,
+    "doctor": doctor,
 }
 
 

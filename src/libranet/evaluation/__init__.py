@@ -1,1 +1,1 @@
-"""Runs models over data sets and turns the results into summaries, tables and a report."""
+"""Runs models over datasets and turns the results into summaries, tables and a report."""

@@ -1,4 +1,4 @@
-"""The clips of a data set: a set of ours, hazy/ beside clear/, or hazy frames and videos alone."""
+"""The clips of a dataset: a set of ours, hazy/ beside clear/, or hazy frames and videos alone."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -64,23 +64,23 @@ class EvalClip:
 
 
 def open_dataset(path: str | Path, *, split: Split = "test", stills: bool = False) -> list[EvalClip]:
-    """List the clips of the data set at `path`.
+    """List the clips of the dataset at `path`.
 
     A folder with dataset.json is a set of ours; its `split` part is used, or all of it if that part is empty. A folder
     with hazy/ and clear/ (or gt/) is a paired set of frames, of folders of frames, or of videos. A video, a folder of
     videos, of frames or of folders of frames is an unpaired set.
 
     Args:
-        path: The data set.
+        path: The dataset.
         split: Which part of a set of ours.
         stills: Every image is a clip of its own.
 
     Raises:
-        InputError: There is no data set, or its clips do not fit together.
+        InputError: There is no dataset, or its clips do not fit together.
     """
     path = Path(path)
     if not path.exists():
-        raise InputError(f"no data set at {path}: check the path")
+        raise InputError(f"no dataset at {path}: check the path")
     if (path / DATASET_FILE).is_file():
         clips = [_from_dataset(clip) for clip in open_clips(path, split) or open_clips(path, "all")]
     else:
@@ -96,7 +96,7 @@ def open_dataset(path: str | Path, *, split: Split = "test", stills: bool = Fals
     if stills:
         clips = [still for clip in clips for still in _split_stills(clip)]
     if not clips:
-        raise InputError(f"expected a data set with at least one clip, and {path} has none")
+        raise InputError(f"expected a dataset with at least one clip, and {path} has none")
     names = [clip.name for clip in clips]
     if len(set(names)) < len(names):
         double = next(name for name in names if names.count(name) > 1)

@@ -43,7 +43,7 @@ class _Lane:
 
 @dataclass(frozen=True)
 class _Source:
-    """One frame of the data set, kept until every model has restored it."""
+    """One frame of the dataset, kept until every model has restored it."""
 
     views: dict[str, Tensor]
     """`hazy` and, where there is ground truth, `clear`."""

@@ -7,6 +7,7 @@ elements, and empty space for the rest. No other byte of the file moves.
 
 import re
 import struct
+import time
 import zlib
 from dataclasses import dataclass
 from fractions import Fraction
@@ -23,6 +24,8 @@ from libranet.video.pyav import filter_graph, side_data
 _MASTERING_FORMAT = "<20i2i"
 """AVMasteringDisplayMetadata: ten rationals (r, g, b, white as x and y; min and max luminance), two flags."""
 _LOG_LOCK = Lock()
+LOG_DRAIN_SECONDS = 0.02
+"""How long to leave the GIL to threads of the decoder that logged while the log was read."""
 
 TITLE_FILLER = "~" * 320
 """Appended to the track's title: space for the Matroska elements below."""
@@ -131,6 +134,9 @@ def _show_info(frame: av.VideoFrame, time_base: Fraction) -> tuple[str, Fraction
                 graph.pull()
         finally:
             av.logging.set_level(level)
+            # A thread of the decoder that logged meanwhile waits for the GIL. Closing the decoder holds the GIL and waits
+            # for that thread: let it through first, or both wait forever.
+            time.sleep(LOG_DRAIN_SECONDS)
     text = "".join(entry[2] for entry in logs)
     location = re.search(r"\bcl:(\w+)", text)
     aspect = re.search(r"\bsar:(\d+)/(\d+)", text)
