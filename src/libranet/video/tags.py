@@ -134,8 +134,8 @@ def _show_info(frame: av.VideoFrame, time_base: Fraction) -> tuple[str, Fraction
                 graph.pull()
         finally:
             av.logging.set_level(level)
-            # A thread of the decoder that logged meanwhile waits for the GIL. Closing the decoder holds the GIL and waits
-            # for that thread: let it through first, or both wait forever.
+            # A thread of the decoder that logged meanwhile waits for the GIL. Closing the decoder holds the GIL and
+            # waits for that thread: let it through first, or both wait forever.
             time.sleep(LOG_DRAIN_SECONDS)
     text = "".join(entry[2] for entry in logs)
     location = re.search(r"\bcl:(\w+)", text)
