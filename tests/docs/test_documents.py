@@ -80,7 +80,8 @@ def test_api_pages_name_things_that_exist(path):
 
 def test_architecture_lists_every_package_and_folder():
     text = (ROOT / "docs" / "architecture.md").read_text()
-    packages = {path.name + "/" for path in PACKAGES.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    files = [path for path in PACKAGES.glob("*/**/*") if path.is_file() and "__pycache__" not in path.parts]
+    packages = {path.relative_to(PACKAGES).parts[0] + "/" for path in files}
     modules = {path.name for path in PACKAGES.glob("*.py") if not path.name.startswith("__")}
     assert {name for name in packages | modules if f"| `{name}` |" not in text} == set()
 
