@@ -1,1 +1,5 @@
 """The command line: one short file per command, each a plain function that `main.py` lists."""
+
+EXIT_USER_ERROR = 2
+EXIT_PARTIAL = 3
+EXIT_INTERRUPTED = 130

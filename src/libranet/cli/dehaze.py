@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 import libranet
+from libranet.cli import EXIT_INTERRUPTED, EXIT_PARTIAL
 from libranet.errors import InputError, LibraNetError
 
 if TYPE_CHECKING:
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from libranet.engine.options import Compare, View
     from libranet.models import LiBrANet
     from libranet.video.encoder import CodecName
-
-EXIT_PARTIAL = 3
-EXIT_INTERRUPTED = 130
 
 
 def dehaze(

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 import libranet
+from libranet.cli import EXIT_INTERRUPTED, EXIT_USER_ERROR
 from libranet.cli.data import data
 from libranet.cli.dehaze import dehaze
 from libranet.cli.doctor import doctor
@@ -17,9 +18,6 @@ from libranet.cli.synth import synth
 from libranet.cli.train import train
 from libranet.cli.weights import weights
 from libranet.errors import LibraNetError
-
-EXIT_USER_ERROR = 2
-EXIT_INTERRUPTED = 130
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "dehaze": dehaze,

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-EXIT_INTERRUPTED = 130
+from libranet.cli import EXIT_INTERRUPTED
 
 
 def train(
