@@ -61,6 +61,39 @@ def test_torch_frames_keep_shape_and_dtype(tiny_model, shape):
         assert np.array_equal(tensor.reshape(3, 32, 48).permute(1, 2, 0).numpy(), array)
 
 
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+def test_the_caller_may_reuse_its_buffer(tiny_model, kind, dtype):
+    clip = frames(6, dtype)
+    expected = run(Dehazer(tiny_model, device="cpu"), clip)
+    dehazer, buffer, out = Dehazer(tiny_model, device="cpu"), np.empty_like(clip[0]), []
+    shown = buffer if kind == "numpy" else torch.from_numpy(buffer).permute(2, 0, 1)
+    for frame in clip:
+        buffer[...] = frame
+        out += dehazer.push(shown)
+    buffer[...] = 0
+    out += dehazer.flush()
+    arrays = out if kind == "numpy" else [tensor.permute(1, 2, 0).numpy() for tensor in out]
+    assert all(np.array_equal(a, b) for a, b in zip(arrays, expected, strict=True))
+
+
+@pytest.mark.parametrize("live", [False, True])
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_rejected_frame_leaves_the_stream_as_it_was(tiny_model, live, cut):
+    clip = frames(6)
+    expected = run(Dehazer(tiny_model, live=live, device="cpu"), clip)
+    dehazer, out = Dehazer(tiny_model, live=live, device="cpu"), []
+    bad = [np.full((32, 48, 3), 2.0), np.zeros((8, 48, 3), np.uint8), np.zeros((32, 48, 3), np.int64)]
+    for frame in clip:
+        for wrong in [*bad, *([] if cut else [np.zeros((64, 48, 3), np.uint8)])]:
+            if out:
+                with pytest.raises(InputError):
+                    dehazer.push(wrong, cut=cut)
+        out += dehazer.push(frame)
+    out += dehazer.flush()
+    assert all(np.array_equal(a, b) for a, b in zip(out, expected, strict=True))
+
+
 def test_live_frames_come_back_at_once(tiny_model):
     dehazer = Dehazer(tiny_model, live=True, device="cpu")
     assert [len(dehazer.push(frame)) for frame in frames(4)] == [1, 1, 1, 1]

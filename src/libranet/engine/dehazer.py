@@ -12,6 +12,7 @@ from libranet.backends import load_network, make_backend
 from libranet.device import Precision
 from libranet.errors import InputError
 from libranet.models import LiBrANet
+from libranet.models.libranet import check_frames
 
 Frame = TypeVar("Frame", np.ndarray, Tensor)
 
@@ -54,6 +55,7 @@ class Dehazer:
         self.network = load_network(network, device=device, precision=precision)
         self._backend = make_backend(self.network, strength=strength, live=live)
         self._waiting: deque[tuple[np.ndarray | Tensor, Tensor]] = deque()
+        self._size: tuple[int, int] | None = None
 
     def push(self, frame: Frame, *, cut: bool = False) -> list[Frame]:
         """Take one frame and return those that are ready. `cut` marks the first frame of a new shot.
@@ -61,12 +63,14 @@ class Dehazer:
         Raises:
             InputError: The frame's shape, dtype or range is wrong.
         """
-        rgb = _to_rgb(frame).to(self._backend.device)
-        self._waiting.append((frame, rgb))
+        own = frame.copy() if isinstance(frame, np.ndarray) else frame.clone()  # the caller may reuse its buffer
+        rgb = self._checked(own, cut=cut).to(self._backend.device)
+        self._waiting.append((own, rgb))
         return self._return([restored.image for restored in self._backend.push(rgb, cut=cut)])
 
     def flush(self) -> list:
         """Return the frames still waiting. The next frame begins a new video."""
+        self._size = None
         return self._return([restored.image for restored in self._backend.flush()])
 
     def image(self, image: Frame) -> Frame:
@@ -79,6 +83,20 @@ class Dehazer:
             raise InputError("a video is under way in this Dehazer: flush it first, or use another one for images")
         ready = self.push(image)
         return (ready or self.flush())[0]
+
+    def _checked(self, frame: np.ndarray | Tensor, *, cut: bool) -> Tensor:  # [1, 3, H, W] in [0, 1]
+        """Refuse a bad frame before the backend sees it: the stream goes on with the next good one."""
+        rgb = _to_rgb(frame)
+        check_frames(rgb)
+        size = (rgb.shape[-1], rgb.shape[-2])
+        if self._size is not None and self._size != size and not cut:
+            old = f"{self._size[0]}x{self._size[1]}"
+            raise InputError(
+                f"expected every frame of a stream to have one size, got {size[0]}x{size[1]} after {old}: "
+                "mark the first frame of another size with cut=True"
+            )
+        self._size = size
+        return rgb
 
     def _return(self, images: list[Tensor]) -> list:
         frames: list[np.ndarray | Tensor] = []
