@@ -13,25 +13,25 @@ MAY_IMPORT: dict[str, set[str]] = {
     "kernels": set(),
     "video": set(),
     "data": set(),
-    "baselines": set(),
+    "baselines": {"models", "thirdparty"},
     "thirdparty": set(),
     "metrics": set(),
     "flow": set(),
     "scenes": set(),
     "models": {"kernels"},
     "fused": {"models", "kernels"},
-    "backends": {"models", "fused", "kernels"},
+    "backends": {"models", "fused", "kernels", "baselines"},
     "engine": {"backends", "models", "video"},
     "losses": {"models", "kernels"},
     "synth": {"data", "video", "flow", "scenes"},
-    "training": {"models", "losses", "data", "metrics", "backends", "fused", "kernels", "synth", "scenes"},
+    "training": {"models", "baselines", "losses", "data", "metrics", "backends", "fused", "kernels", "synth", "scenes"},
     "evaluation": {"engine", "backends", "models", "metrics", "flow", "data", "baselines", "thirdparty"},
 }
 EVERY_PACKAGE = set(MAY_IMPORT) | SHARED | {"cli", "weights"}
 MAY_IMPORT |= {module: SHARED - {module} for module in SHARED}
 MAY_IMPORT |= {"cli": EVERY_PACKAGE, "__init__": {"models", "engine"}, "__main__": {"cli"}}
 
-WITHOUT_VIDEO = {"models", "kernels", "fused", "backends", "losses", "training", "flow", "scenes"}
+WITHOUT_VIDEO = {"models", "kernels", "fused", "backends", "baselines", "losses", "training", "flow", "scenes"}
 """These do without PyAV and typer: they run on GPU machines where those are not installed."""
 
 

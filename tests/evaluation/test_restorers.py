@@ -47,7 +47,7 @@ def test_another_precision_is_another_model(tmp_path: Path) -> None:
 
 
 def test_what_is_no_model(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="identity, dcp, truth, libranet or the path"):
+    with pytest.raises(InputError, match="expected a model: truth, libranet, identity"):
         open_restorer("dpc")
     (tmp_path / "model.safetensors").write_bytes(b"not a model at all")
     with pytest.raises(CheckpointError, match="damaged or not a safetensors file"):

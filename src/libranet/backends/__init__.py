@@ -3,33 +3,56 @@
 import torch
 
 from libranet.backends.interface import MAX_STRENGTH, Backend, Restored
+from libranet.backends.peers import PeerBackend
 from libranet.backends.plain import PlainBackend
+from libranet.baselines.interface import Peer
+from libranet.baselines.table import is_peer, load_peer, open_peer
 from libranet.device import Precision, pick_device, pick_dtype
 from libranet.errors import InputError
 from libranet.fused.support import why_not_fused
-from libranet.models import LiBrANet, load_model
+from libranet.models import LiBrANet, Network, load_model
+from libranet.models.checkpoint import read_header
 
 __all__ = ["MAX_STRENGTH", "Backend", "Restored", "load_network", "make_backend", "why_not_fused_here"]
 
 
 def load_network(
-    model: LiBrANet | str | None = None, *, device: str = "auto", precision: Precision = "auto"
-) -> LiBrANet:
+    model: Network | str | None = None,
+    *,
+    weights: str | None = None,
+    device: str = "auto",
+    precision: Precision = "auto",
+) -> Network:
     """Load a network onto its device, ready for inference.
 
     Args:
-        model: A checkpoint's path, or None for the weights of the package. A network is returned as it is.
+        model: `libranet`, the name of a peer, a checkpoint's path, or None for the weights of the package. A network is
+            returned as it is.
+        weights: A checkpoint for the network that `model` names.
         device: As `libranet.device.pick_device` takes it.
         precision: As `libranet.device.pick_dtype` takes it.
+
+    Raises:
+        InputError: A named peer needs weights, or weights were given for a path.
+        CheckpointError: A file is missing, damaged, or of another network.
     """
-    if isinstance(model, LiBrANet):
+    if isinstance(model, Network):
         return model.eval()
     where = pick_device(device)
-    return load_model(model, device=where, dtype=pick_dtype(precision, where))
+    dtype = pick_dtype(precision, where)
+    if model is not None and is_peer(model):
+        return open_peer(model, weights, device=where, dtype=dtype)
+    if model in (None, LiBrANet.architecture):
+        return load_model(weights, device=where, dtype=dtype)
+    if weights is not None:
+        raise InputError(f"--weights goes with the name of a network, got the path {model} and the weights {weights}")
+    if read_header(model).architecture == LiBrANet.architecture:
+        return load_model(model, device=where, dtype=dtype)
+    return load_peer(model, device=where, dtype=dtype)
 
 
 def make_backend(
-    network: LiBrANet,
+    network: Network,
     *,
     strength: float = 1.0,
     live: bool = False,
@@ -47,6 +70,11 @@ def make_backend(
     """
     if not 0.0 <= strength <= MAX_STRENGTH:
         raise InputError(f"expected a strength from 0 to {MAX_STRENGTH}, got {strength}")
+    if isinstance(network, Peer):
+        if want_transmission:
+            raise InputError(f"{network.architecture} predicts no transmission: use --view removed, or LiBrA-Net")
+        return PeerBackend(network, live=live, strength=strength)
+    assert isinstance(network, LiBrANet)
     lookahead = 0 if live else None
     if eight_bit and not want_transmission and why_not_fused_here(network) is None:
         from libranet.backends.fused import FusedBackend  # needs Triton
@@ -55,8 +83,10 @@ def make_backend(
     return PlainBackend(network, lookahead=lookahead, strength=strength, want_transmission=want_transmission)
 
 
-def why_not_fused_here(network: LiBrANet) -> str | None:
+def why_not_fused_here(network: Network) -> str | None:
     """Say in one sentence why this network needs the plain backend, or None where the fused one takes 8-bit frames."""
+    if not isinstance(network, LiBrANet):
+        return f"the fused path computes LiBrA-Net, not {network.architecture}"
     if network.dtype != torch.float16:
         return f"the network is in {str(network.dtype).removeprefix('torch.')}, and the fused path computes in float16"
-    return why_not_fused(network.config, next(network.parameters()).device)
+    return why_not_fused(network.config, network.device)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from libranet.device import Precision
     from libranet.engine import DehazeOptions, DehazeReport, Progress
     from libranet.engine.options import Compare, View
-    from libranet.models import LiBrANet
+    from libranet.models import Network
     from libranet.video.encoder import CodecName
 
 
@@ -32,7 +32,10 @@ def dehaze(
     ],
     *,
     output: Annotated[str, typer.Option("--output", "-o", help="A file, a folder for several inputs, or - for y4m.")],
-    model: Annotated[Path | None, typer.Option(help="A checkpoint; without it, the weights of the package.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="libranet, a peer's name (libranet bench --list), or a checkpoint's path.")
+    ] = None,
+    weights: Annotated[Path | None, typer.Option(help="A checkpoint for the network that --model names.")] = None,
     strength: Annotated[float, typer.Option(help="0 changes nothing, 1 is the network's output, up to 1.5.")] = 1.0,
     compare: Annotated[str | None, typer.Option(help="split or side: before and after in one frame.")] = None,
     view: Annotated[
@@ -87,7 +90,9 @@ def dehaze(
         scene_cuts=scene_cuts,
     )
     jobs = [Job("video", inputs[0], output)] if preview is not None else plan_jobs(inputs, output, live=live)
-    network = load_network(str(model) if model else None, device=device, precision=cast("Precision", precision))
+    network = load_network(
+        model, weights=str(weights) if weights else None, device=device, precision=cast("Precision", precision)
+    )
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     if preview is not None:
         if len(inputs) != 1:
@@ -124,7 +129,7 @@ def dehaze(
 
 def _run(
     job: Job,
-    network: LiBrANet,
+    network: Network,
     options: DehazeOptions,
     bar: ProgressBar,
     *,
@@ -190,7 +195,7 @@ def _print_report(report: DehazeReport, console: Console, *, shown: bool) -> Non
         )
 
 
-def _print_preview(path: Path, network: LiBrANet, *, as_json: bool, quiet: bool, console: Console) -> None:
+def _print_preview(path: Path, network: Network, *, as_json: bool, quiet: bool, console: Console) -> None:
     from rich.markup import escape
 
     if as_json:

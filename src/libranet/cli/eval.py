@@ -33,7 +33,7 @@ def evaluate_command(
     *,
     model: Annotated[
         list[str] | None,
-        typer.Option(help="identity, dcp, libranet, truth (oracle) or a checkpoint, as [NAME=]PATH; repeatable."),
+        typer.Option(help="libranet, truth (oracle), a peer (libranet bench --list) or [NAME=]CHECKPOINT; repeatable."),
     ] = None,
     metrics: Annotated[
         str, typer.Option(help="Names or groups (fidelity, temporal, noref, downstream), with commas, or all.")
@@ -72,7 +72,7 @@ def evaluate_command(
     from libranet.evaluation.efficiency import SIZES
     from libranet.evaluation.html_report import render_report
     from libranet.evaluation.metric_table import choose_metrics
-    from libranet.evaluation.restorers import LiBrANetRestorer, open_restorers
+    from libranet.evaluation.restorers import NetworkRestorer, open_restorers
     from libranet.evaluation.results import write_file
     from libranet.evaluation.runner import default_report_folder, smallest_size
     from libranet.evaluation.scores import prepare_scores
@@ -122,7 +122,7 @@ def evaluate_command(
         paired=paired,
         created=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         version=libranet.__version__,
-        weights={r.name: r.network.weights for r in restorers if isinstance(r, LiBrANetRestorer)},
+        weights={r.name: r.network.weights for r in restorers if isinstance(r, NetworkRestorer)},
         machine=describe_device(where),
     )
     content = ReportContent(
@@ -177,7 +177,7 @@ def _default_models(console: Console) -> list[str]:
 
 def _choose_subject(restorers: list[Restorer]) -> str:
     """The worst frames of the report are those of the last model that is more than a reference point."""
-    real = [r.name for r in restorers if r.name not in ("identity", "dcp", "truth")]
+    real = [r.name for r in restorers if r.name not in ("identity", "clahe", "dcp", "truth")]
     others = [r.name for r in restorers if r.name != "truth"]
     return (real or others or ["truth"])[-1]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,29 +13,76 @@ from libranet.cli.frame_size import parse_size
 from libranet.errors import InputError
 
 if TYPE_CHECKING:
+    from libranet.baselines.table import PeerEntry
     from libranet.models.checkpoint import CheckpointInfo
     from libranet.models.cost import Cost
 
 
 def info(
-    model: Annotated[Path | None, typer.Option(help="A checkpoint; without it, the weights of the package.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="libranet, a peer's name (libranet bench --list), or a checkpoint's path.")
+    ] = None,
     size: Annotated[str, typer.Option(help="Frame size as WIDTHxHEIGHT.")] = "3840x2160",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
     """Count parameters and GFLOPs (two per multiply-add), per part and in total, beside the paper's figures."""
-    from libranet.models import packaged_weights, read_checkpoint_info
+    from libranet.baselines.cost import peer_cost
+    from libranet.baselines.table import find_peer, is_peer
+    from libranet.models import LiBrANet, packaged_weights, read_checkpoint_info
+    from libranet.models.checkpoint import read_header
     from libranet.models.cost import measure_cost
     from libranet.models.libranet import MIN_SIZE
 
     width, height = parse_size(size)
     if min(width, height) < MIN_SIZE:
         raise InputError(f"expected a size of at least {MIN_SIZE}x{MIN_SIZE}, got {size}")
-    checkpoint = read_checkpoint_info(model or packaged_weights())
+    path = packaged_weights() if model in (None, LiBrANet.architecture) else model
+    peer = model if model and is_peer(model) else read_header(path).architecture
+    if is_peer(peer):
+        _print_peer(find_peer(peer), peer_cost(peer, width=width, height=height), as_json=as_json)
+        return
+    checkpoint = read_checkpoint_info(path)
     cost = measure_cost(checkpoint.config, width=width, height=height)
     if as_json:
         print(json.dumps(_as_json(cost, checkpoint), indent=2))
     else:
         _print_table(cost, checkpoint)
+
+
+def _print_peer(entry: PeerEntry, cost: Cost, *, as_json: bool) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    config = entry.build_on_meta().config
+    if as_json:
+        value = {
+            "libranet": libranet.__version__,
+            "peer": entry.name,
+            "title": entry.title,
+            "note": entry.note,
+            "size": f"{cost.size[0]}x{cost.size[1]}",
+            "frames": {"past": config.past, "future": config.future},
+            "parameters": cost.parameters,
+            "official_parameters": entry.parameters,
+            "gflops": round(cost.gflops, 3),
+            "parts": [{"name": p.name, "parameters": p.parameters, "gflops": p.window_gflops} for p in cost.parts],
+        }
+        print(json.dumps(value, indent=2))
+        return
+    frames = f"{config.past} past, {config.future} future frames"
+    table = Table(title=f"{entry.title} at {cost.size[0]}x{cost.size[1]}, {frames}", title_justify="left")
+    table.add_column("part")
+    for heading in ("parameters", "GFLOPs, one frame"):
+        table.add_column(heading, justify="right")
+    for part in cost.parts:
+        table.add_row(part.name, f"{part.parameters:,}", f"{part.window_gflops:,.2f}")
+    table.add_section()
+    table.add_row("total", f"{cost.parameters:,}", f"{cost.gflops:,.2f}", style="bold")
+    table.add_row("official network", f"{entry.parameters:,}", "", style="dim")
+    console = Console()
+    console.print(table)
+    if entry.note:
+        console.print(entry.note, highlight=False)
 
 
 def _as_json(cost: Cost, checkpoint: CheckpointInfo) -> dict[str, object]:

@@ -11,7 +11,7 @@ from torch import Tensor
 from libranet.backends import load_network, make_backend
 from libranet.device import Precision
 from libranet.errors import InputError
-from libranet.models import LiBrANet
+from libranet.models import Network
 from libranet.models.libranet import check_frames
 
 Frame = TypeVar("Frame", np.ndarray, Tensor)
@@ -35,7 +35,7 @@ class Dehazer:
 
     def __init__(
         self,
-        model: LiBrANet | str | Path | None = None,
+        model: Network | str | Path | None = None,
         *,
         strength: float = 1.0,
         live: bool = False,
@@ -51,7 +51,7 @@ class Dehazer:
             device: As `libranet.device.pick_device` takes it.
             precision: As `libranet.device.pick_dtype` takes it.
         """
-        network = model if isinstance(model, LiBrANet) else None if model is None else str(model)
+        network = model if isinstance(model, Network) else None if model is None else str(model)
         self.network = load_network(network, device=device, precision=precision)
         self._backend = make_backend(self.network, strength=strength, live=live)
         self._waiting: deque[tuple[np.ndarray | Tensor, Tensor]] = deque()

@@ -21,7 +21,7 @@ from libranet.engine.restorer import shown_transmission
 from libranet.engine.video import make_restorer
 from libranet.errors import InputError
 from libranet.images import Image, is_image_name, read_image, write_image
-from libranet.models import LiBrANet
+from libranet.models import Network
 from libranet.video.color import ColorConverter
 from libranet.video.pixels import layout_of, read_planes
 from libranet.video.reader import open_video
@@ -35,7 +35,7 @@ Pair = tuple[np.ndarray, np.ndarray, str]
 def dehaze_image(
     source: str | Path,
     output: str | Path,
-    network: LiBrANet,
+    network: Network,
     *,
     options: DehazeOptions | None = None,
     overwrite: bool = False,
@@ -47,7 +47,7 @@ def dehaze_image(
 def dehaze_sequence(
     sources: list[Path],
     outputs: list[Path],
-    network: LiBrANet,
+    network: Network,
     *,
     options: DehazeOptions | None = None,
     overwrite: bool = False,
@@ -92,7 +92,7 @@ def dehaze_sequence(
     )
 
 
-def restore_images(images: Iterable[Image], network: LiBrANet, options: DehazeOptions) -> Iterator[tuple[Image, bool]]:
+def restore_images(images: Iterable[Image], network: Network, options: DehazeOptions) -> Iterator[tuple[Image, bool]]:
     """Restore images in order. Yield each one, and whether a new shot begins with it."""
     backend = make_backend(
         network, strength=options.strength, live=options.live, want_transmission=options.view == "haze"
@@ -137,7 +137,7 @@ def expand_pattern(pattern: str) -> list[Path]:
 def write_preview(
     source: str | Path,
     output: str | Path,
-    network: LiBrANet,
+    network: Network,
     *,
     count: int = 4,
     options: DehazeOptions | None = None,
@@ -191,7 +191,7 @@ def _finish(image: Image, rgb: Tensor, restored: Restored, options: DehazeOption
     return replace(image, samples=after)
 
 
-def _video_pairs(source: str | Path, network: LiBrANet, options: DehazeOptions, count: int) -> list[Pair]:
+def _video_pairs(source: str | Path, network: Network, options: DehazeOptions, count: int) -> list[Pair]:
     pairs = []
     for moment in _moments(source, options, count):
         with open_video(source, deinterlace=options.deinterlace) as reader:
@@ -223,7 +223,7 @@ def _moments(source: str | Path, options: DehazeOptions, count: int) -> list[flo
     return [options.start + span * (index + 0.5) / count for index in range(count)]
 
 
-def _image_pair(source: str | Path, network: LiBrANet, options: DehazeOptions) -> list[Pair]:
+def _image_pair(source: str | Path, network: Network, options: DehazeOptions) -> list[Pair]:
     image = read_image(source)
     restored, _ = next(restore_images([image], network, options))
     scale = 255.0 / image.peak

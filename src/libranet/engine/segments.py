@@ -14,7 +14,7 @@ from libranet.atomic import atomic_file
 from libranet.engine.allocator import return_free_memory
 from libranet.engine.options import OutputError, translate_io_errors
 from libranet.errors import InputError
-from libranet.models import LiBrANet
+from libranet.models import Network
 from libranet.video.encoder import EncoderSettings, open_encoder
 from libranet.video.packets import PacketLog
 from libranet.video.reader import SourceFrame
@@ -239,11 +239,11 @@ def fingerprint_source(path: Path) -> dict[str, Any]:
     return {"path": str(path.resolve()), "size": stat.st_size, "changed": stat.st_mtime_ns}
 
 
-def fingerprint_network(network: LiBrANet) -> str:
+def fingerprint_network(network: Network) -> str:
     """Hash configuration, weights, precision and kind of device: everything that decides the network's bits."""
     digest = hashlib.sha256(repr(network.config).encode())
     for name, tensor in sorted(network.state_dict().items()):
         digest.update(name.encode())
-        digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
-    digest.update(f"{network.dtype} {next(network.parameters()).device.type}".encode())
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    digest.update(f"{network.dtype} {network.device.type}".encode())
     return digest.hexdigest()[:16]

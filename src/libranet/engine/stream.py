@@ -16,7 +16,7 @@ from libranet.engine.pipeline import FrameSink, PipelineResult, run_pipeline
 from libranet.engine.restorer import side_size
 from libranet.engine.segments import prepare_for_encoder
 from libranet.engine.video import describe_partial, encoder_settings, make_restorer
-from libranet.models import LiBrANet
+from libranet.models import Network
 from libranet.video.camera import is_camera, open_camera
 from libranet.video.encoder import EncoderSettings
 from libranet.video.mux import Excerpt, OutputFile, write_y4m_frame, y4m_header
@@ -87,7 +87,7 @@ class Y4mSink:
 def dehaze_stream(
     source: str | Path | IO[bytes],
     output: str | Path | IO[bytes],
-    network: LiBrANet,
+    network: Network,
     *,
     options: DehazeOptions | None = None,
     overwrite: bool = False,

@@ -19,7 +19,7 @@ from libranet.engine.pipeline import PipelineResult, run_pipeline
 from libranet.engine.restorer import FrameRestorer, side_size, target_tags
 from libranet.engine.segments import RESUME_HINT, RunFolder, SegmentSink, fingerprint_network, fingerprint_source
 from libranet.errors import InputError
-from libranet.models import LiBrANet
+from libranet.models import Network
 from libranet.video.encoder import EncoderSettings, choose_codec, encoder_options, pick_pixel_format
 from libranet.video.mux import Excerpt, JoinReport, join
 from libranet.video.pixels import layout_of
@@ -32,7 +32,7 @@ def dehaze_video(
     source: str | Path,
     output: str | Path,
     *,
-    model: LiBrANet | str | Path | None = None,
+    model: Network | str | Path | None = None,
     options: DehazeOptions | None = None,
     device: str = "auto",
     precision: Precision = "auto",
@@ -70,7 +70,7 @@ def dehaze_video(
     output = Path(output)
     check_output(source, output, overwrite=overwrite)
     network = load_network(
-        model if isinstance(model, LiBrANet) or model is None else str(model), device=device, precision=precision
+        model if isinstance(model, Network) or model is None else str(model), device=device, precision=precision
     )
     with open_video(source, deinterlace=options.deinterlace, rate=rate) as reader:
         return _dehaze(reader, Path(source), output, network, options, resume=resume, progress=progress)
@@ -102,7 +102,7 @@ def encoder_settings(reader: VideoReader, output: Path, options: DehazeOptions) 
 
 
 def make_restorer(
-    reader: VideoReader, network: LiBrANet, options: DehazeOptions, settings: EncoderSettings | None = None
+    reader: VideoReader, network: Network, options: DehazeOptions, settings: EncoderSettings | None = None
 ) -> FrameRestorer:
     """Build the restorer for this video's frames."""
     backend = make_backend(
@@ -134,7 +134,7 @@ def _dehaze(
     reader: VideoReader,
     source: Path,
     output: Path,
-    network: LiBrANet,
+    network: Network,
     options: DehazeOptions,
     *,
     resume: bool,
@@ -181,7 +181,7 @@ def _dehaze(
 
 def _encode_segments(
     reader: VideoReader,
-    network: LiBrANet,
+    network: Network,
     options: DehazeOptions,
     settings: EncoderSettings,
     folder: RunFolder,
@@ -261,7 +261,7 @@ def _join(source: Path, output: Path, settings: EncoderSettings, folder: RunFold
     return joined
 
 
-def _run_settings(source: Path, network: LiBrANet, options: DehazeOptions, settings: EncoderSettings) -> dict[str, Any]:
+def _run_settings(source: Path, network: Network, options: DehazeOptions, settings: EncoderSettings) -> dict[str, Any]:
     encoder = {k: str(v) for k, v in dataclasses.asdict(settings).items()}
     pattern = "%" in str(source)
     return {

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import torch
 
+from libranet.baselines.cost import network_cost
 from libranet.device import describe_device
-from libranet.evaluation.restorers import LiBrANetRestorer, Restorer
-from libranet.models.cost import measure_cost
+from libranet.evaluation.restorers import NetworkRestorer, Restorer
 
 SIZES: dict[tuple[int, int], str] = {(1280, 720): "720p", (1920, 1080): "1080p", (3840, 2160): "4K", (7680, 4320): "8K"}
 """The sizes that are measured unless the user names one, and what people call them."""
@@ -44,9 +44,9 @@ def measure_efficiency(
     where, found = torch.device(device), []
     for width, height in sizes:
         parameters, gflops = 0, None
-        if isinstance(restorer, LiBrANetRestorer):
-            cost = measure_cost(restorer.network.config, width=width, height=height)
-            parameters, gflops = cost.parameters, cost.gflops
+        if isinstance(restorer, NetworkRestorer):
+            cost = network_cost(restorer.network, width=width, height=height)
+            parameters, gflops = cost.parameters, cost.gflops or None
         fps, peak = _run(restorer, width, height, frames, where)
         machine = describe_device(where)
         found.append(Efficiency(restorer.name, (width, height), parameters, gflops, fps, peak, frames, machine))

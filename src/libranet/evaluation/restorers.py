@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from libranet.backends import load_network, make_backend
-from libranet.baselines.dcp import DarkChannelConfig, dark_channel_dehaze
+from libranet.baselines.table import is_peer, peer_names
 from libranet.device import Precision
 from libranet.errors import InputError
-from libranet.models import LiBrANet, packaged_weights
+from libranet.models import Network, packaged_weights
 
 PACKAGED_NAME = "libranet"
 
@@ -38,55 +38,28 @@ class Restorer(Protocol):
         ...
 
 
-class _FrameByFrame:
-    """A method without memory and look-ahead."""
-
-    sees: Literal["hazy", "clear"] = "hazy"
-
-    def flush(self) -> list[Tensor]:
-        """Return nothing: no frame waits."""
-        return []
-
-
-class IdentityRestorer(_FrameByFrame):
-    """No dehazing: the first row of every table."""
-
-    name = "identity"
-    fingerprint = "identity"
-
-    def push(self, frame: Tensor) -> list[Tensor]:
-        """Return the frame as it is."""
-        return [frame]
-
-
-class TruthRestorer(IdentityRestorer):
+class TruthRestorer:
     """The ground truth itself: the oracle row of metrics without reference."""
 
     name = "truth"
     fingerprint = "truth"
     sees: Literal["hazy", "clear"] = "clear"
 
-
-class DarkChannelRestorer(_FrameByFrame):
-    """The dark channel prior, frame by frame."""
-
-    name = "dcp"
-
-    def __init__(self) -> None:
-        self.config = DarkChannelConfig()
-        self.fingerprint = repr(self.config)
-
     def push(self, frame: Tensor) -> list[Tensor]:
-        """Dehaze one frame."""
-        return [dark_channel_dehaze(frame, self.config)]
+        """Return the frame as it is."""
+        return [frame]
+
+    def flush(self) -> list[Tensor]:
+        """Return nothing: no frame waits."""
+        return []
 
 
-class LiBrANetRestorer:
-    """Our network through the backend that the product uses on this device, with full look-ahead."""
+class NetworkRestorer:
+    """A network, ours or a peer, through the backend that the product uses on this device, with full look-ahead."""
 
     sees: Literal["hazy", "clear"] = "hazy"
 
-    def __init__(self, network: LiBrANet, name: str, fingerprint: str) -> None:
+    def __init__(self, network: Network, name: str, fingerprint: str) -> None:
         self.network = network
         self.name = name
         self.fingerprint = fingerprint
@@ -105,33 +78,30 @@ def open_restorer(spec: str, *, device: str = "cpu", precision: Precision = "aut
     """Open a model by its name or by a checkpoint's path.
 
     Args:
-        spec: `identity`, `dcp`, `truth`, `libranet` (the package's weights) or a path; `NAME=` may stand before it.
+        spec: `truth`, `libranet` (the package's weights), the name of a peer, or a path; `NAME=` may stand before it.
         device: Where a network computes, as `libranet.device.pick_device` takes it.
         precision: What it computes in, as `libranet.device.pick_dtype` takes it.
 
     Raises:
-        InputError: There is no such model.
+        InputError: There is no such model, or it needs weights.
         CheckpointError: The file is no checkpoint of ours.
     """
     name, equals, rest = spec.partition("=")
     if not equals:
         name, rest = "", spec
-    if rest == "identity":
-        return IdentityRestorer()
     if rest == "truth":
         return TruthRestorer()
-    if rest == "dcp":
-        return DarkChannelRestorer()
-    path = packaged_weights() if rest == PACKAGED_NAME else Path(rest)
-    if rest != PACKAGED_NAME and not path.exists():
+    named = rest == PACKAGED_NAME or is_peer(rest)
+    if not named and not Path(rest).exists():
         raise InputError(
-            f"expected a model: identity, dcp, truth, {PACKAGED_NAME} or the path of a checkpoint, got {rest!r}"
+            f"expected a model: truth, {PACKAGED_NAME}, {peer_names()} or the path of a checkpoint, got {rest!r}"
         )
-    network = load_network(None if rest == PACKAGED_NAME else str(path), device=device, precision=precision)
-    fingerprint = _digest(path)
+    network = load_network(rest, device=device, precision=precision)
+    path = packaged_weights() if rest == PACKAGED_NAME else Path(rest)
+    fingerprint = f"{rest} {network.weights.version}" if is_peer(rest) else _digest(path)
     if network.dtype != torch.float32:
         fingerprint += f" {network.dtype}"
-    return LiBrANetRestorer(network, name or (PACKAGED_NAME if rest == PACKAGED_NAME else path.stem), fingerprint)
+    return NetworkRestorer(network, name or (rest if named else path.stem), fingerprint)
 
 
 def open_restorers(specs: list[str], *, device: str = "cpu", precision: Precision = "auto") -> list[Restorer]:

@@ -1,7 +1,7 @@
 """The training objective: pixel loss, perceptual loss, Lie regulariser, and our colour and consistency terms."""
 
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -10,6 +10,7 @@ from torch import Tensor
 from libranet.errors import InputError
 from libranet.losses.perceptual import DINOV2_HUB_ID, DinoV2Features, FeatureExtractor, PerceptualLoss, VggFeatures
 from libranet.models.libranet import Grids
+from libranet.models.network import Predicted
 
 COLOUR_CELL, CONSISTENCY_CELL = 16, 8
 """Pixels, each way, over which the colour term averages colours, and the consistency term errors."""
@@ -80,15 +81,6 @@ class LossTerms:
         return {name: float(value.detach()) for name, value in terms.items()}
 
 
-class Predicted(Protocol):
-    """What the loss looks at: a `Restoration`, or what the fused training pass returns."""
-
-    @property
-    def image(self) -> Tensor: ...  # [B, 3, H, W] in [0, 1]
-    @property
-    def grids(self) -> Grids: ...
-
-
 class Objective:
     """The weighted sum of the configured terms."""
 
@@ -122,7 +114,7 @@ class Objective:
             consistency = charbonnier(error[0::2], error[1::2], epsilon=c.charbonnier_epsilon)
         if self.perceptual is not None:
             perceptual = self.perceptual(prediction.image, clear)
-        lie = lie_regulariser(prediction.grids, c.lie)
+        lie = no_lie_terms(pixel) if prediction.grids is None else lie_regulariser(prediction.grids, c.lie)
         total = pixel + c.perceptual_weight * perceptual + c.lie_weight * lie.total
         total = total + c.colour_weight * colour + c.consistency_weight * consistency
         return LossTerms(total, pixel, colour, consistency, perceptual, lie)
@@ -157,6 +149,12 @@ def lie_regulariser(grids: Grids, weights: LieWeights | None = None) -> LieTerms
         weights.identity * identity + weights.spatial * spatial + weights.temporal * along_time + weights.guide * guide
     )
     return LieTerms(identity, spatial, along_time, guide, total)
+
+
+def no_lie_terms(pixel: Tensor) -> LieTerms:
+    """The penalties of a network without grids: zero."""
+    zero = pixel.new_zeros(())
+    return LieTerms(zero, zero, zero, zero, zero)
 
 
 def _mean_square_step(grid: Tensor, dim: int) -> Tensor:  # []

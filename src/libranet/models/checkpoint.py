@@ -12,7 +12,8 @@ import torch
 
 from libranet.atomic import atomic_file
 from libranet.errors import CheckpointError, InputError
-from libranet.models.libranet import LiBrANet, LiBrANetConfig, WeightsInfo
+from libranet.models.libranet import LiBrANet, LiBrANetConfig
+from libranet.models.network import Network, WeightsInfo
 
 FORMAT = "libranet-checkpoint"
 FORMAT_VERSION = 1
@@ -20,11 +21,13 @@ PACKAGED_WEIGHTS = "libranet-base.safetensors"
 
 
 @dataclasses.dataclass(frozen=True)
-class CheckpointInfo:
-    """What a checkpoint says about itself, read without its weights."""
+class CheckpointHeader:
+    """What a checkpoint of any network says about itself, read without its weights."""
 
-    config: LiBrANetConfig
-    """The network the weights belong to."""
+    architecture: str
+    """Which network: `libranet`, or the name of a peer in `libranet.baselines`."""
+    settings: dict[str, Any]
+    """The network's configuration as it was stored."""
     provenance: dict[str, Any]
     """How the weights came to be: recipe, data, steps, metrics, warnings."""
     format_version: int
@@ -39,13 +42,21 @@ class CheckpointInfo:
         return WeightsInfo(self.name, self.version)
 
 
+@dataclasses.dataclass(frozen=True)
+class CheckpointInfo(CheckpointHeader):
+    """The header of a checkpoint of LiBrA-Net."""
+
+    config: LiBrANetConfig
+    """The network the weights belong to."""
+
+
 def packaged_weights() -> Path:
     """Return the path of the weights that come with the package."""
     return Path(str(resources.files("libranet") / "weights" / PACKAGED_WEIGHTS))
 
 
 def save_checkpoint(
-    model: LiBrANet,
+    model: Network,
     path: str | Path,
     *,
     provenance: dict[str, Any] | None = None,
@@ -66,12 +77,13 @@ def save_checkpoint(
     metadata = {
         "format": FORMAT,
         "format_version": str(FORMAT_VERSION),
+        "architecture": model.architecture,
         "config": json.dumps(dataclasses.asdict(model.config)),
         "provenance": json.dumps(provenance or {}),
     }
     metadata |= {key: value for key, value in (("name", name), ("version", version)) if value}
     tensors = {
-        name: tensor.detach().to("cpu", dtype or tensor.dtype).contiguous()
+        name: tensor.detach().to("cpu", _float_dtype(tensor, dtype)).contiguous()
         for name, tensor in model.state_dict().items()
     }
     path = Path(path)
@@ -106,15 +118,39 @@ def load_model(
     info = read_checkpoint_info(path)
     with torch.device("meta"):
         model = LiBrANet(info.config)
-    state = _read_tensors(path)
-    _check_state(path, model, state)
-    model.load_state_dict({name: tensor.to(dtype) for name, tensor in state.items()}, assign=True)
+    assign_weights(model, path, dtype=dtype)
     model.weights = info.weights
     return model.to(device).eval()
 
 
+def assign_weights(model: Network, path: Path, *, dtype: torch.dtype) -> None:
+    """Put the tensors of a checkpoint in the place of the network's.
+
+    Raises:
+        CheckpointError: The file is damaged or does not fit the network.
+    """
+    state = _read_tensors(path)
+    _check_state(path, model, state)
+    model.load_state_dict({name: t.to(_float_dtype(t, dtype)) for name, t in state.items()}, assign=True)
+
+
 def read_checkpoint_info(path: str | Path) -> CheckpointInfo:
-    """Read what a checkpoint's header says, without its tensors.
+    """Read what the header of a checkpoint of LiBrA-Net says, without its tensors.
+
+    Raises:
+        CheckpointError: The file is missing, damaged or of another kind or network.
+    """
+    header = read_header(path)
+    if header.architecture != LiBrANet.architecture:
+        raise CheckpointError(
+            f"{path} holds the weights of {header.architecture}, not of LiBrA-Net: name the network, "
+            f"for example with --model {header.architecture} --weights {path}"
+        )
+    return CheckpointInfo(**vars(header), config=_parse_config(Path(path), header.settings))
+
+
+def read_header(path: str | Path) -> CheckpointHeader:
+    """Read what the header of any network's checkpoint says, without its tensors.
 
     Raises:
         CheckpointError: The file is missing, damaged or of another kind.
@@ -139,8 +175,9 @@ def read_checkpoint_info(path: str | Path) -> CheckpointInfo:
         raise CheckpointError(
             f"{path} has format version {version}, this libranet reads up to {FORMAT_VERSION}: update libranet"
         )
-    return CheckpointInfo(
-        config=_parse_config(path, raw_config),
+    return CheckpointHeader(
+        architecture=metadata.get("architecture", LiBrANet.architecture),  # files of 0.2 and before do not say
+        settings=raw_config,
         provenance=provenance,
         format_version=version,
         name=metadata.get("name", path.stem),
@@ -183,7 +220,7 @@ def _read_tensors(path: Path) -> dict[str, torch.Tensor]:
         raise CheckpointError(f"{path} is damaged ({error}): download or copy it again") from None
 
 
-def _check_state(path: Path, model: LiBrANet, state: dict[str, torch.Tensor]) -> None:
+def _check_state(path: Path, model: Network, state: dict[str, torch.Tensor]) -> None:
     expected = model.state_dict()
     missing, extra = sorted(expected.keys() - state.keys()), sorted(state.keys() - expected.keys())
     shapes = [name for name in expected.keys() & state.keys() if expected[name].shape != state[name].shape]
@@ -192,3 +229,8 @@ def _check_state(path: Path, model: LiBrANet, state: dict[str, torch.Tensor]) ->
             raise CheckpointError(
                 f"{path} does not fit its own configuration: it {what} {names[0]} and {len(names) - 1} more tensors"
             )
+
+
+def _float_dtype(tensor: torch.Tensor, dtype: torch.dtype | None) -> torch.dtype:
+    """The precision to bring a tensor to; counters stay integers."""
+    return dtype if dtype is not None and tensor.is_floating_point() else tensor.dtype

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
@@ -52,28 +53,29 @@ def measure_cost(config: LiBrANetConfig, *, width: int = 3840, height: int = 216
     # Attention is counted from its matrix products, so it has to run as such.
     with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH), torch.no_grad():
         with FlopCounterMode(display=False) as in_window:
-            _Traced(model, lambda net: net.predict(window))()
+            Traced(model, lambda net: net.predict(window))()
         state = start_stream(model)
         for _ in range(config.window):
             _, state = stream_restore(model, window[:, 0], state)
         with FlopCounterMode(display=False) as in_stream:
-            _Traced(model, lambda net: stream_restore(net, window[:, 0], state))()
+            Traced(model, lambda net: stream_restore(net, window[:, 0], state))()
     parts = tuple(
-        PartCost(name, _count(part), _gflops(in_window, name), _gflops(in_stream, name)) for name, part in _parts(model)
+        PartCost(name, count_parameters(part), gflops_of(in_window, name), gflops_of(in_stream, name))
+        for name, part in _parts(model)
     )
     return Cost(
         size=(width, height),
         parts=parts,
-        parameters=_count(model),
+        parameters=count_parameters(model),
         gflops=in_window.get_total_flops() / 1e9,
         stream_gflops=in_stream.get_total_flops() / 1e9,
     )
 
 
-class _Traced(nn.Module):
+class Traced(nn.Module):
     """Calls the network from inside a module, which is how the counter learns the full names of its parts."""
 
-    def __init__(self, net: LiBrANet, call: Callable[[LiBrANet], object]) -> None:
+    def __init__(self, net: nn.Module, call: Callable[[Any], object]) -> None:
         super().__init__()
         self.net = net
         self.call = call
@@ -96,9 +98,11 @@ def _parts(model: LiBrANet) -> list[tuple[str, nn.Module]]:
     return [(name, modules[name]) for name in names if name in modules]
 
 
-def _count(module: nn.Module) -> int:
+def count_parameters(module: nn.Module) -> int:
+    """How many numbers the module learns."""
     return sum(parameter.numel() for parameter in module.parameters())
 
 
-def _gflops(counter: FlopCounterMode, part: str) -> float:
-    return sum(counter.get_flop_counts().get(f"_Traced.net.{part}", {}).values()) / 1e9
+def gflops_of(counter: FlopCounterMode, part: str) -> float:
+    """What was counted inside one part of a traced network."""
+    return sum(counter.get_flop_counts().get(f"Traced.net.{part}", {}).values()) / 1e9

@@ -4,12 +4,13 @@ from dataclasses import dataclass
 from math import isnan
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from libranet.errors import InputError
 from libranet.kernels.color_field.reference import apply_affine, color_transform
 from libranet.kernels.resample.reference import downsample, pad_to_multiple, upsample
 from libranet.models.layers import ChromaticField, Encoder, Refiner, TemporalField
+from libranet.models.network import Network, WeightsInfo
 
 MIN_SIZE = 16
 """Smallest height and width of a frame, in pixels."""
@@ -86,21 +87,6 @@ class LiBrANetConfig:
 
 
 @dataclass(frozen=True)
-class WeightsInfo:
-    """Which weights a network has; reports show it beside the package's version."""
-
-    name: str = "unnamed"
-    version: str = "unversioned"
-
-    def __str__(self) -> str:
-        return f"{self.name} {self.version}"
-
-    def as_json(self) -> dict[str, str]:
-        """The keys that every JSON output has."""
-        return {"weights_name": self.name, "weights_version": self.version}
-
-
-@dataclass(frozen=True)
 class Grids:
     """What the fields predict for one window: coefficients in the Lie algebra, before the Cayley map."""
 
@@ -126,13 +112,16 @@ class Restoration:
         return det.clamp_min(1e-6).pow(-1 / 3).clamp(0.0, 1.0)
 
 
-class LiBrANet(nn.Module):
+class LiBrANet(Network):
     """Restores the centre frame of a window of hazy frames.
 
     Examples:
         >>> net = LiBrANet().eval()
         >>> clear = net(frames)  # [B, T, 3, H, W] in [0, 1] -> [B, 3, H, W]
     """
+
+    architecture = "libranet"
+    config: LiBrANetConfig
 
     def __init__(self, config: LiBrANetConfig | None = None) -> None:
         super().__init__()
@@ -160,11 +149,6 @@ class LiBrANet(nn.Module):
                 fusion_blocks=c.refiner_fusion_blocks,
                 mix_kernel=c.refiner_mix_kernel,
             )
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The precision of the weights, in which encoders and refiner compute."""
-        return next(self.parameters()).dtype
 
     def forward(
         self,

@@ -11,8 +11,8 @@ import copy
 import torch
 from torch import Tensor
 
+from libranet.models import LiBrANet, Network
 from libranet.models.layers import COEFFICIENTS, GridHead
-from libranet.models.libranet import LiBrANet
 
 
 class CentredHead(GridHead):
@@ -42,8 +42,10 @@ def centre_heads(model: LiBrANet, pivot: float) -> None:
         model.temporal.head = CentredHead(model.temporal.head, bins=1, pivot=pivot)
 
 
-def fold_heads(model: LiBrANet) -> LiBrANet:
-    """Return a copy with ordinary heads that computes the same."""
+def fold_heads(model: Network) -> Network:
+    """Return a copy with ordinary heads that computes the same; a network without such heads is returned as it is."""
+    if not isinstance(model, LiBrANet):
+        return model
     plain = copy.deepcopy(model)
     for field in (plain.chromatic, plain.temporal):
         if field is not None and isinstance(field.head, CentredHead):

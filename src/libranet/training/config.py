@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, fields
 from typing import Literal
 
+from libranet.baselines.table import find_peer
 from libranet.errors import InputError
 from libranet.losses.objective import LossConfig
 from libranet.models.libranet import LiBrANetConfig
@@ -254,13 +255,22 @@ class TrainConfig:
     init_from: str = ""
     """A checkpoint to start from."""
     model: LiBrANetConfig = field(default_factory=LiBrANetConfig)
+    peer: str = ""
+    """Train this network of `libranet.baselines` instead of LiBrA-Net: same data, optimiser and loss, no Lie term."""
     optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
     loss: LossConfig = field(default_factory=LossConfig)
     photos: PhotoSourceConfig | None = None
     paired: PairedSourceConfig | None = None
     validation: ValidationConfig = field(default_factory=ValidationConfig)
 
+    @property
+    def window(self) -> int:
+        """Frames per sample."""
+        return find_peer(self.peer).build_on_meta().config.window if self.peer else self.model.window
+
     def __post_init__(self) -> None:
+        if self.peer and not find_peer(self.peer).trainable:
+            raise InputError(f"{self.peer} has no weights to train: choose another peer")
         if (self.photos is None) == (self.paired is None):
             raise InputError("expected exactly one of [photos] and [paired] in a recipe")
         if self.steps <= 0 and (self.paired is None or self.epochs <= 0):

@@ -85,7 +85,7 @@ def build_source(config: TrainConfig, device: torch.device) -> tuple[BatchSource
         haze=photos.haze,
         batch=config.batch,
         crops=config.crops,
-        window=config.model.window,
+        window=config.window,
         seed=config.seed,
         pairs=config.loss.consistency_weight > 0,
     )
@@ -99,7 +99,7 @@ def _paired_source(config: TrainConfig, paired: PairedSourceConfig, device: torc
         open_training_clips(paired),
         batch=config.batch,
         crop=config.crops[0][0],
-        window=config.model.window,
+        window=config.window,
         seed=config.seed,
         workers=paired.workers,
         device=device,

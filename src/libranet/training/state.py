@@ -12,7 +12,7 @@ from torch import Tensor
 
 from libranet.atomic import atomic_file
 from libranet.errors import CheckpointError
-from libranet.models.libranet import LiBrANet
+from libranet.models import Network
 from libranet.training.config import TrainConfig
 from libranet.training.recipe import rename_old_keys
 
@@ -39,8 +39,8 @@ class RunState:
     """Everything that a step changes, beside the counters and the random number generators."""
 
     config: TrainConfig
-    model: LiBrANet
-    ema: LiBrANet
+    model: Network
+    ema: Network
     optimiser: torch.optim.Optimizer
     scaler: torch.amp.GradScaler
 

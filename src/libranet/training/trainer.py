@@ -13,11 +13,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from libranet.backends import load_network
+from libranet.baselines.table import build_peer
 from libranet.errors import InputError, LibraNetError
 from libranet.fused.support import why_not_fused
-from libranet.losses.objective import LossTerms, Objective, Predicted
-from libranet.models.checkpoint import load_model, save_checkpoint
-from libranet.models.libranet import LiBrANet
+from libranet.losses.objective import LossTerms, Objective
+from libranet.models import LiBrANet, Network, save_checkpoint
+from libranet.models.network import Predicted
 from libranet.training.centred_heads import centre_heads, fold_heads
 from libranet.training.config import OptimiserConfig, TrainConfig
 from libranet.training.dataloader import Batch
@@ -44,10 +46,11 @@ class Trainer:
         self.shard.check(config.batch, pairs=config.loss.consistency_weight > 0)
         torch.manual_seed(config.seed)
         self.model = _initial_model(config)
-        if config.pivot:
-            centre_heads(self.model, config.pivot)
+        ours = self.model if isinstance(self.model, LiBrANet) else None
+        if config.pivot and ours is not None:
+            centre_heads(ours, config.pivot)
         self.model.to(device)
-        fused = config.fused and why_not_fused(config.model, device) is None
+        fused = config.fused and ours is not None and why_not_fused(config.model, device) is None
         if fused:
             for parameter in self.model.parameters():
                 if parameter.dim() == 4:  # the temporal position has five axes and no such layout
@@ -60,10 +63,10 @@ class Trainer:
         self.state = RunState(config, self.model, self.ema.model, self.optimiser, self.scaler)
         self.predict: Callable[..., Predicted] = self.model.predict
         self.gradients: Gradients = self._compute_gradients
-        if fused:
+        if fused and ours is not None:
             from libranet.fused import training  # needs Triton
 
-            self.predict = functools.partial(training.predict, self.model)
+            self.predict = functools.partial(training.predict, ours)
             self.gradients = GraphedGradients(self._compute_gradients, self.model)
         # From here on the processes draw different stochastic depth and dropout.
         torch.manual_seed(config.seed + 7919 * (1 + self.shard.rank))
@@ -164,18 +167,20 @@ def learning_rate(step: int, steps: int, config: OptimiserConfig) -> float:
 class Ema:
     """An exponential moving average of a network's weights. Early on it forgets faster, to lose the initial weights."""
 
-    def __init__(self, model: LiBrANet, decay: float) -> None:
+    def __init__(self, model: Network, decay: float) -> None:
         self.decay = decay
         self.model = copy.deepcopy(model).eval().requires_grad_(False)
 
     @torch.no_grad()
-    def update(self, model: LiBrANet, step: int, *, factor: Tensor | float = 1.0) -> None:
+    def update(self, model: Network, step: int, *, factor: Tensor | float = 1.0) -> None:
         """Move towards a network's weights; `factor` scales the move, and 0 keeps the average as it is."""
         decay = min(self.decay, (1 + step) / (10 + step))
         ours = [p.data for p in self.model.parameters()]
         move = torch._foreach_sub([p.detach() for p in model.parameters()], ours)
         torch._foreach_mul_(move, (1 - decay) * factor)
         torch._foreach_add_(ours, move)
+        for buffer, newest in zip(self.model.buffers(), model.buffers(), strict=True):
+            buffer.copy_(newest)  # running statistics of batch norms are averages already
 
 
 @dataclass(frozen=True)
@@ -229,14 +234,16 @@ class GraphedGradients:
         return recording
 
 
-def _initial_model(config: TrainConfig) -> LiBrANet:
+def _initial_model(config: TrainConfig) -> Network:
+    fresh = build_peer(config.peer, seed=config.seed) if config.peer else LiBrANet(config.model)
     if not config.init_from:
-        return LiBrANet(config.model)
-    model = load_model(config.init_from)
-    if dataclasses.replace(model.config, drop_path=0, dropout=0) != dataclasses.replace(
+        return fresh
+    model = load_network(config.init_from, device="cpu")
+    if model.architecture != fresh.architecture:
+        raise InputError(f"{config.init_from} holds {model.architecture}, the recipe trains {fresh.architecture}")
+    if not config.peer and dataclasses.replace(model.config, drop_path=0, dropout=0) != dataclasses.replace(
         config.model, drop_path=0, dropout=0
     ):
         raise InputError(f"{config.init_from} has another configuration than the recipe's [model]")
-    fresh = LiBrANet(config.model)
     fresh.load_state_dict(model.state_dict())
     return fresh

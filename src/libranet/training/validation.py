@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from libranet.backends.plain import PlainBackend
+from libranet.backends import make_backend
 from libranet.errors import InputError
 from libranet.metrics.fidelity import psnr
-from libranet.models.libranet import LiBrANet
+from libranet.models import Network
 from libranet.training.config import ValidationConfig
 
 EXAMPLES = 4
@@ -41,9 +41,9 @@ def load_pairs(config: ValidationConfig) -> list[list[ImagePair]]:
     return [_load_set(Path(hazy), Path(clear)) for hazy, clear in zip(config.hazy, config.clear, strict=True)]
 
 
-def validate(model: LiBrANet, pairs: list[ImagePair]) -> ValidationScore:
+def validate(model: Network, pairs: list[ImagePair]) -> ValidationScore:
     """Restore the hazy images through the same backend as the product, and compare them with the clear ones."""
-    backend = PlainBackend(model)
+    backend = make_backend(model)
     before: list[float] = []
     after: list[float] = []
     examples: list[Tensor] = []
