@@ -7,6 +7,8 @@ import cv2
 import torch
 
 from libranet import load_model
+from libranet.frames import FrameFormat
+from libranet.frames.format import RGB8
 from libranet.models import start_stream, stream_restore
 from libranet.video.visualize import haze_heat_map
 
@@ -24,6 +26,6 @@ print(
 )
 t = result.transmission()  # [1, 1, h, w] in [0, 1]: det(A)^(-1/3)
 print(f"transmission from {t.min():.2f} to {t.max():.2f}, mean {t.mean():.2f}")
-heat_map = haze_heat_map(t, hazy.shape[-2:])[0].permute(1, 2, 0).mul(255).byte().numpy()
-cv2.imwrite("haze.png", cv2.cvtColor(heat_map, cv2.COLOR_RGB2BGR))
+(heat_map,) = haze_heat_map(t, FrameFormat(hazy.shape[3], hazy.shape[2], RGB8))  # [H, W, 3] uint8
+cv2.imwrite("haze.png", cv2.cvtColor(heat_map.numpy(), cv2.COLOR_RGB2BGR))
 print("haze.png: dark is clear air, bright is dense haze")

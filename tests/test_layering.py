@@ -7,8 +7,8 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "libranet"
 
-SHARED = {"errors", "atomic", "device", "images"}
-"""Single modules that every package may import."""
+SHARED = {"errors", "atomic", "device", "images", "frames"}
+"""Small modules that every package may import."""
 MAY_IMPORT: dict[str, set[str]] = {
     "kernels": set(),
     "video": set(),

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from libranet.backends import load_network, make_backend
+from libranet.backends import load_network, make_backend, rgb_frames, rgb_of
 from libranet.baselines import Peer, PeerConfig, RecurrentPeer, build_peer, load_peer, open_peer
 from libranet.errors import CheckpointError, InputError
 from libranet.evaluation.restorers import open_restorer
@@ -40,8 +40,8 @@ class Sum(RecurrentPeer):
 
 def stream(peer: Peer, frames: list[Tensor], **options: Any) -> list[Tensor]:
     backend = make_backend(peer, **options)
-    ready = [r.image for frame in frames for r in backend.push(frame)]
-    return ready + [r.image for r in backend.flush()]
+    ready = [rgb_of(r) for frame in frames for r in backend.push(rgb_frames(frame))]
+    return ready + [rgb_of(r) for r in backend.flush()]
 
 
 def clip(count: int) -> list[Tensor]:
@@ -63,17 +63,17 @@ def test_a_stream_repeats_its_first_and_last_frame() -> None:
 
 def test_live_needs_no_future() -> None:
     backend = make_backend(Mean().eval(), live=True)
-    found = [float(r.image.mean()) for frame in clip(3) for r in backend.push(frame)]
+    found = [float(rgb_of(r).mean()) for frame in clip(3) for r in backend.push(rgb_frames(frame))]
     assert found == pytest.approx([0.1, (1 + 1 + 2 + 2) / 40, (1 + 2 + 3 + 3) / 40])
 
 
 def test_a_memory_begins_anew_at_a_cut_and_after_the_end() -> None:
     peer, frames = Sum().eval(), clip(3)
     backend = make_backend(peer)
-    found = [float(r.image.mean()) for i, f in enumerate(frames) for r in backend.push(f, cut=i == 2)]
+    found = [float(rgb_of(r).mean()) for i, f in enumerate(frames) for r in backend.push(rgb_frames(f), cuts=(i == 2,))]
     assert found == pytest.approx([0.1 / 8, 0.3 / 8, 0.3 / 8])
     backend.flush()
-    assert float(backend.push(frames[0])[0].image.mean()) == pytest.approx(0.1 / 8)
+    assert float(rgb_of(backend.push(rgb_frames(frames[0]))[0]).mean()) == pytest.approx(0.1 / 8)
 
 
 def test_strength_scales_the_change() -> None:
@@ -86,7 +86,7 @@ def test_a_caller_may_reuse_its_frame() -> None:
     backend, buffer, found = make_backend(Mean().eval(), live=True), torch.empty(1, 3, 16, 16), []
     for value in (0.1, 0.2, 0.3):
         buffer.fill_(value)
-        found += [float(r.image.mean()) for r in backend.push(buffer)]
+        found += [float(rgb_of(r).mean()) for r in backend.push(rgb_frames(buffer))]
     assert found == pytest.approx([0.1, 0.15, 0.225])
 
 

@@ -153,3 +153,58 @@ def test_the_public_face_shows_the_engine():
     assert libranet.dehaze_video is libranet.engine.dehaze_video
     with pytest.raises(AttributeError):
         _ = libranet.nothing
+
+
+def test_a_buffer_may_be_used_again(tiny_model):
+    """Capture loops hand out the same array for every frame."""
+    clip = frames(6)
+    buffer, dehazer, out = np.empty_like(clip[0]), Dehazer(tiny_model, device="cpu"), []
+    for frame in clip:
+        buffer[...] = frame
+        out += dehazer.push(buffer)
+        buffer[...] = 7
+    out += dehazer.flush()
+    for got, want in zip(out, run(Dehazer(tiny_model, device="cpu"), clip), strict=True):
+        assert np.array_equal(got, want)
+
+
+@pytest.mark.parametrize("bad", [np.zeros((8, 48, 3), np.uint8), np.full((32, 48, 3), 2.0), "frame", np.zeros((2, 2))])
+def test_a_refused_frame_is_left_out(tiny_model, bad):
+    clip = frames(6)
+    dehazer, out = Dehazer(tiny_model, device="cpu"), []
+    for index, frame in enumerate(clip):
+        if index in (0, 3):
+            with pytest.raises(InputError):
+                dehazer.push(bad)
+        out += dehazer.push(frame)
+    out += dehazer.flush()
+    for got, want in zip(out, run(Dehazer(tiny_model, device="cpu"), clip), strict=True):
+        assert np.array_equal(got, want)
+
+
+def test_many_frames_at_once(tiny_model):
+    clip, cuts = frames(7), [index == 4 for index in range(7)]
+    dehazer = Dehazer(tiny_model, device="cpu")
+    out = dehazer.push_many(clip[:2]) + dehazer.push_many(clip[2:], cuts=cuts[2:]) + dehazer.flush()
+    for got, want in zip(out, run(Dehazer(tiny_model, device="cpu"), clip[:4]), strict=False):
+        assert np.array_equal(got, want)
+    assert len(out) == 7
+
+
+def test_other_arrays_come_and_go_by_dlpack(tiny_model):
+    class Foreign:
+        """What another library's array shows of itself."""
+
+        def __init__(self, array: np.ndarray) -> None:
+            self.array = array
+
+        def __dlpack__(self, **arguments: object) -> object:
+            return self.array.__dlpack__(**arguments)
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return self.array.__dlpack_device__()
+
+    clip = frames(4)
+    out = run(Dehazer(tiny_model, device="cpu"), [Foreign(frame) for frame in clip])
+    for got, want in zip(out, run(Dehazer(tiny_model, device="cpu"), clip), strict=True):
+        assert np.array_equal(np.from_dlpack(got), want)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from tiny_set import write_checkpoint
 
-from libranet.backends import load_network, make_backend
+from libranet.backends import load_network, make_backend, rgb_frames, rgb_of
 from libranet.errors import CheckpointError, InputError
 from libranet.evaluation.restorers import open_restorer, open_restorers
 
@@ -31,10 +31,9 @@ def test_every_frame_comes_back_once(tmp_path: Path) -> None:
 def test_the_network_runs_through_the_product_s_backend(tmp_path: Path) -> None:
     checkpoint = write_checkpoint(tmp_path / "tiny.safetensors")
     frames = [torch.rand(3, 32, 40, generator=torch.Generator().manual_seed(i)) for i in range(6)]
-    backend = make_backend(load_network(str(checkpoint), device="cpu"), eight_bit=True)
-    expected = [r.image[0] for frame in frames for r in backend.push(frame[None])] + [
-        r.image[0] for r in backend.flush()
-    ]
+    backend = make_backend(load_network(str(checkpoint), device="cpu"))
+    restored = [r for frame in frames for r in backend.push(rgb_frames(frame[None]))] + backend.flush()
+    expected = [rgb_of(r) for r in restored]
     model = open_restorer(str(checkpoint))
     found = [restored for frame in frames for restored in model.push(frame)] + model.flush()
     assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))

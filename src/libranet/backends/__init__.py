@@ -2,7 +2,7 @@
 
 import torch
 
-from libranet.backends.interface import MAX_STRENGTH, Backend, Restored
+from libranet.backends.interface import MAX_STRENGTH, Backend, Restored, rgb_frames, rgb_of
 from libranet.backends.peers import PeerBackend
 from libranet.backends.plain import PlainBackend
 from libranet.baselines.interface import Peer
@@ -13,7 +13,16 @@ from libranet.fused.support import why_not_fused
 from libranet.models import LiBrANet, Network, load_model
 from libranet.models.checkpoint import read_header
 
-__all__ = ["MAX_STRENGTH", "Backend", "Restored", "load_network", "make_backend", "why_not_fused_here"]
+__all__ = [
+    "MAX_STRENGTH",
+    "Backend",
+    "Restored",
+    "load_network",
+    "make_backend",
+    "rgb_frames",
+    "rgb_of",
+    "why_not_fused_here",
+]
 
 
 def load_network(
@@ -57,7 +66,7 @@ def make_backend(
     strength: float = 1.0,
     live: bool = False,
     want_transmission: bool = False,
-    eight_bit: bool = False,
+    batch: int = 1,
 ) -> Backend:
     """Choose the fastest backend for this network and its device.
 
@@ -66,25 +75,28 @@ def make_backend(
         strength: Factor on the correction, 0 to 1.5.
         live: No look-ahead: return every frame at once.
         want_transmission: Also return the transmission in the network's matrices.
-        eight_bit: The frames hold 8-bit values, which the fused kernels need.
+        batch: Frames that may be collected before they are restored. More is faster and later; without effect where
+            the backend gains nothing from it, and with `live`.
     """
     if not 0.0 <= strength <= MAX_STRENGTH:
         raise InputError(f"expected a strength from 0 to {MAX_STRENGTH}, got {strength}")
+    if batch < 1:
+        raise InputError(f"expected batches of at least one frame, got {batch}")
     if isinstance(network, Peer):
         if want_transmission:
             raise InputError(f"{network.architecture} predicts no transmission: use --view removed, or LiBrA-Net")
         return PeerBackend(network, live=live, strength=strength)
     assert isinstance(network, LiBrANet)
     lookahead = 0 if live else None
-    if eight_bit and not want_transmission and why_not_fused_here(network) is None:
+    if not want_transmission and why_not_fused_here(network) is None:
         from libranet.backends.fused import FusedBackend  # needs Triton
 
-        return FusedBackend(network, lookahead=lookahead, strength=strength)
+        return FusedBackend(network, lookahead=lookahead, strength=strength, batch=1 if live else batch)
     return PlainBackend(network, lookahead=lookahead, strength=strength, want_transmission=want_transmission)
 
 
 def why_not_fused_here(network: Network) -> str | None:
-    """Say in one sentence why this network needs the plain backend, or None where the fused one takes 8-bit frames."""
+    """Say in one sentence why this network needs the plain backend, or None where the fused one takes it."""
     if not isinstance(network, LiBrANet):
         return f"the fused path computes LiBrA-Net, not {network.architecture}"
     if network.dtype != torch.float16:

@@ -2,11 +2,11 @@
 
 from torch import Tensor
 
-from libranet.backends.interface import Restored
+from libranet.backends.rgb import RestoredImage, RgbBackend
 from libranet.models import LiBrANet, Restoration, start_stream, stream_restore
 
 
-class PlainBackend:
+class PlainBackend(RgbBackend):
     """Restores frames with `libranet.models.stream`."""
 
     def __init__(
@@ -17,27 +17,26 @@ class PlainBackend:
         strength: float = 1.0,
         want_transmission: bool = False,
     ) -> None:
+        super().__init__(network.device)
         self.network, self.lookahead = network, lookahead
         self.strength, self.want_transmission = strength, want_transmission
-        self.device = next(network.parameters()).device
         self._state = start_stream(network, lookahead=lookahead)
 
-    def push(self, frame: Tensor, *, cut: bool = False) -> list[Restored]:
-        """Take a frame and return those that became ready."""
-        ready = self.flush() if cut else []
-        restoration, self._state = stream_restore(self.network, frame, self._state, strength=self.strength)
-        return ready + self._pack(restoration)
+    def restore_image(self, rgb: Tensor) -> list[RestoredImage]:
+        """One step of the stream."""
+        restoration, self._state = stream_restore(self.network, rgb, self._state, strength=self.strength)
+        return self._images(restoration)
 
-    def flush(self) -> list[Restored]:
+    def drain_images(self) -> list[RestoredImage]:
         """Drain the stream and begin a new one."""
-        ready: list[Restored] = []
+        ready: list[RestoredImage] = []
         while self._state.waiting:
             restoration, self._state = stream_restore(self.network, None, self._state, strength=self.strength)
-            ready += self._pack(restoration)
+            ready += self._images(restoration)
         self._state = start_stream(self.network, lookahead=self.lookahead)
         return ready
 
-    def _pack(self, restoration: Restoration | None) -> list[Restored]:
+    def _images(self, restoration: Restoration | None) -> list[RestoredImage]:
         if restoration is None:
             return []
-        return [Restored(restoration.image, restoration.transmission() if self.want_transmission else None)]
+        return [RestoredImage(restoration.image, restoration.transmission() if self.want_transmission else None)]

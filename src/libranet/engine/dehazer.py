@@ -1,28 +1,56 @@
 """`Dehazer`: frames in, frames out, for programs that decode and show frames themselves."""
 
 from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from libranet.backends import load_network, make_backend
+from libranet.backends import Restored, load_network, make_backend
 from libranet.device import Precision
 from libranet.errors import InputError
+from libranet.frames import FrameFormat, Frames, PixelLayout
+from libranet.frames.format import (
+    PLANAR_RGB8,
+    PLANAR_RGB16,
+    PLANAR_RGB_FLOAT,
+    RGB8,
+    RGB16,
+    RGB_FLOAT,
+)
 from libranet.models import Network
-from libranet.models.libranet import check_frames
 
-Frame = TypeVar("Frame", np.ndarray, Tensor)
+Frame = TypeVar("Frame", bound=Any)
 
-_PEAKS = {torch.uint8: 255, torch.uint16: 65535}
+_PACKED: dict[torch.dtype, PixelLayout] = {torch.uint8: RGB8, torch.uint16: RGB16}
+_PLANAR: dict[torch.dtype, PixelLayout] = {torch.uint8: PLANAR_RGB8, torch.uint16: PLANAR_RGB16}
+
+
+@dataclass(frozen=True)
+class _Given:
+    """The form in which a frame came, and in which it goes back."""
+
+    kind: Literal["numpy", "torch"]
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    device: torch.device
+    packed: bool
 
 
 class Dehazer:
     """Dehazes a stream of RGB frames. Each comes back in its own type, dtype, shape and device.
 
-    NumPy frames are [H, W, 3], torch frames [3, H, W] or [1, 3, H, W]; uint8, uint16, or floating point in [0, 1].
+    Frames are NumPy arrays [H, W, 3], torch tensors [3, H, W] or [1, 3, H, W], or any other array [H, W, 3] that speaks
+    DLPack (CuPy, JAX), which comes back as a torch tensor that speaks it, too. Samples are uint8, uint16, or floating
+    point in [0, 1]. A frame is copied: its memory may be overwritten as soon as `push` returns.
+
+    A `Dehazer` belongs to one thread at a time; several of them may share a network. CUDA tensors are read and written
+    in the order of the thread's current stream, without waiting for the GPU; values outside [0, 1] are then clamped and
+    not refused. NumPy frames come back complete.
 
     Examples:
         >>> dehazer = Dehazer()
@@ -39,6 +67,7 @@ class Dehazer:
         *,
         strength: float = 1.0,
         live: bool = False,
+        batch: int = 1,
         device: str = "auto",
         precision: Precision = "auto",
     ) -> None:
@@ -48,30 +77,51 @@ class Dehazer:
             model: A network, a checkpoint's path, or None for the weights of the package.
             strength: 0 changes nothing, 1 is the network's output, up to 1.5.
             live: Return every frame at once. Without it, a frame waits for the next two.
+            batch: Frames that a GPU may collect before it restores them: faster, and later by as many.
             device: As `libranet.device.pick_device` takes it.
             precision: As `libranet.device.pick_dtype` takes it.
         """
         network = model if isinstance(model, Network) else None if model is None else str(model)
         self.network = load_network(network, device=device, precision=precision)
-        self._backend = make_backend(self.network, strength=strength, live=live)
-        self._waiting: deque[tuple[np.ndarray | Tensor, Tensor]] = deque()
+        self._backend = make_backend(self.network, strength=strength, live=live, batch=batch)
+        self._waiting: deque[_Given] = deque()
         self._size: tuple[int, int] | None = None
 
     def push(self, frame: Frame, *, cut: bool = False) -> list[Frame]:
         """Take one frame and return those that are ready. `cut` marks the first frame of a new shot.
 
         Raises:
-            InputError: The frame's shape, dtype or range is wrong.
+            InputError: The frame's shape, dtype or range is wrong. It is left out; the stream goes on.
         """
-        own = frame.copy() if isinstance(frame, np.ndarray) else frame.clone()  # the caller may reuse its buffer
-        rgb = self._checked(own, cut=cut).to(self._backend.device)
-        self._waiting.append((own, rgb))
-        return self._return([restored.image for restored in self._backend.push(rgb, cut=cut)])
+        given, frames = _read(frame)
+        size = (frames.format.width, frames.format.height)
+        if self._size not in (None, size) and not cut:
+            old, new = (f"{width}x{height}" for width, height in (self._size or size, size))
+            raise InputError(
+                f"expected every frame of a stream to have one size, got {new} after {old}: "
+                "mark the first frame of another size with cut=True"
+            )
+        ready = self._backend.push(frames, cuts=(cut,))
+        self._waiting.append(given)  # only now: a frame that is refused leaves nothing behind
+        self._size = size
+        return self._return(ready)
+
+    def push_many(self, frames: Iterable[Frame], *, cuts: Sequence[bool] = ()) -> list[Frame]:
+        """Take several frames and return those that are ready, as `push` does one by one.
+
+        Args:
+            frames: The frames in order.
+            cuts: For each of them, whether it begins a new shot.
+        """
+        ready: list[Frame] = []
+        for index, frame in enumerate(frames):
+            ready += self.push(frame, cut=bool(cuts) and cuts[index])
+        return ready
 
     def flush(self) -> list:
         """Return the frames still waiting. The next frame begins a new video."""
         self._size = None
-        return self._return([restored.image for restored in self._backend.flush()])
+        return self._return(self._backend.flush())
 
     def image(self, image: Frame) -> Frame:
         """Dehaze a single image that belongs to no video.
@@ -84,58 +134,60 @@ class Dehazer:
         ready = self.push(image)
         return (ready or self.flush())[0]
 
-    def _checked(self, frame: np.ndarray | Tensor, *, cut: bool) -> Tensor:  # [1, 3, H, W] in [0, 1]
-        """Refuse a bad frame before the backend sees it: the stream goes on with the next good one."""
-        rgb = _to_rgb(frame)
-        check_frames(rgb)
-        size = (rgb.shape[-1], rgb.shape[-2])
-        if self._size is not None and self._size != size and not cut:
-            old = f"{self._size[0]}x{self._size[1]}"
-            raise InputError(
-                f"expected every frame of a stream to have one size, got {size[0]}x{size[1]} after {old}: "
-                "mark the first frame of another size with cut=True"
-            )
-        self._size = size
-        return rgb
-
-    def _return(self, images: list[Tensor]) -> list:
-        frames: list[np.ndarray | Tensor] = []
-        for image in images:
-            original, rgb = self._waiting.popleft()
-            frames.append(_add_change(original, image - rgb))
-        return frames
+    def _return(self, ready: list[Restored]) -> list:
+        return [_give_back(self._waiting.popleft(), restored) for restored in ready]
 
 
-def _to_rgb(frame: np.ndarray | Tensor) -> Tensor:  # [1, 3, H, W] in [0, 1]
-    tensor = _as_chw(frame)
-    if tensor.dtype in _PEAKS:
-        return tensor.to(torch.float32) / _PEAKS[tensor.dtype]
+def _read(frame: Any) -> tuple[_Given, Frames]:
+    if isinstance(frame, Tensor):
+        return _read_torch(frame)
+    if isinstance(frame, np.ndarray):
+        return _read_packed(torch.from_numpy(np.ascontiguousarray(frame)), "numpy")
+    if hasattr(frame, "__dlpack__"):
+        return _read_packed(torch.from_dlpack(frame), "torch")
+    raise InputError(f"expected a NumPy array, a torch tensor or an array with DLPack, got {type(frame).__name__}")
+
+
+def _read_packed(tensor: Tensor, kind: Literal["numpy", "torch"]) -> tuple[_Given, Frames]:
+    if tensor.dim() != 3 or tensor.shape[2] != 3:
+        raise InputError(f"expected a NumPy frame as [H, W, 3], got shape {tuple(tensor.shape)}")
+    given = _Given(kind, tuple(tensor.shape), tensor.dtype, tensor.device, packed=True)
+    samples = _samples(tensor)
+    layout = _PACKED.get(samples.dtype, RGB_FLOAT)
+    return given, Frames((samples[None],), FrameFormat(tensor.shape[1], tensor.shape[0], layout))
+
+
+def _read_torch(tensor: Tensor) -> tuple[_Given, Frames]:
+    given = _Given("torch", tuple(tensor.shape), tensor.dtype, tensor.device, packed=False)
+    if tensor.dim() == 4 and tensor.shape[0] == 1:
+        tensor = tensor[0]
+    if tensor.dim() != 3 or tensor.shape[0] != 3:
+        raise InputError(f"expected a torch frame as [3, H, W] or [1, 3, H, W], got shape {given.shape}")
+    samples = _samples(tensor)
+    red, green, blue = samples[:, None].unbind(0)
+    layout = _PLANAR.get(samples.dtype, PLANAR_RGB_FLOAT)
+    return given, Frames((green, blue, red), FrameFormat(tensor.shape[2], tensor.shape[1], layout))
+
+
+def _samples(tensor: Tensor) -> Tensor:
+    """Samples in a dtype that backends take; floating-point values on the CPU are checked."""
+    if tensor.dtype in _PACKED:
+        return tensor
     if not tensor.is_floating_point():
         raise InputError(f"expected uint8, uint16 or floating-point frames, got {tensor.dtype}")
+    if tensor.device.type == "cpu":
+        low, high = (float(value) for value in tensor.aminmax())
+        if not (low >= 0.0 and high <= 1.0):  # NaN fails this, too
+            raise InputError(f"expected values in [0, 1], got values from {low:.4g} to {high:.4g}")
     return tensor.to(torch.float32)
 
 
-def _as_chw(frame: np.ndarray | Tensor) -> Tensor:  # [1, 3, H, W]
-    if isinstance(frame, np.ndarray):
-        if frame.ndim != 3 or frame.shape[2] != 3:
-            raise InputError(f"expected a NumPy frame as [H, W, 3], got shape {frame.shape}")
-        return torch.from_numpy(np.ascontiguousarray(frame)).permute(2, 0, 1)[None]
-    if frame.dim() == 3 and frame.shape[0] == 3:
-        return frame[None]
-    if frame.dim() == 4 and frame.shape[:2] == (1, 3):
-        return frame
-    raise InputError(f"expected a torch frame as [3, H, W] or [1, 3, H, W], got shape {tuple(frame.shape)}")
-
-
-def _add_change(original: np.ndarray | Tensor, change: Tensor) -> np.ndarray | Tensor:
-    """Add the network's change to the original, so that no change returns the original bit for bit."""
-    chw = _as_chw(original)
-    change = change.to(chw.device)
-    if peak := _PEAKS.get(chw.dtype):
-        wide = chw.to(torch.float32) + change * peak
-        restored = wide.round().clamp(0, peak).to(chw.dtype)
-    else:
-        restored = (chw.to(torch.float32) + change).clamp(0.0, 1.0).to(chw.dtype)
-    if isinstance(original, np.ndarray):
-        return np.ascontiguousarray(restored[0].permute(1, 2, 0).numpy())
-    return restored.reshape(original.shape)
+def _give_back(given: _Given, restored: Restored) -> np.ndarray | Tensor:
+    if given.packed:
+        result = restored.after[0].to(given.device, given.dtype, copy=True)
+        return result.numpy() if given.kind == "numpy" else result
+    green, blue, red = restored.after
+    result = torch.empty(given.shape, dtype=given.dtype, device=given.device)
+    for place, plane in zip(result.view(3, *red.shape), (red, green, blue), strict=True):
+        place.copy_(plane, non_blocking=True)
+    return result

@@ -13,20 +13,20 @@ import av
 import cv2
 import numpy as np
 import torch
-from torch import Tensor
 
 from libranet.backends import Restored, make_backend
 from libranet.engine.options import DehazeOptions, DehazeReport, Progress, check_output, translate_io_errors
-from libranet.engine.restorer import shown_transmission
 from libranet.engine.video import make_restorer
+from libranet.engine.views import FrameView
 from libranet.errors import InputError
+from libranet.frames import ColorConverter, FrameFormat, Frames, PixelLayout
+from libranet.frames.format import RGB8, RGB16
 from libranet.images import Image, is_image_name, read_image, write_image
 from libranet.models import Network
-from libranet.video.color import ColorConverter
 from libranet.video.pixels import layout_of, read_planes
 from libranet.video.reader import open_video
 from libranet.video.shots import ShotDetector
-from libranet.video.visualize import contact_sheet, haze_heat_map, split_view
+from libranet.video.visualize import contact_sheet
 
 Pair = tuple[np.ndarray, np.ndarray, str]
 """Before and after, uint8 [H, W, 3], and a caption."""
@@ -97,22 +97,19 @@ def restore_images(images: Iterable[Image], network: Network, options: DehazeOpt
     backend = make_backend(
         network, strength=options.strength, live=options.live, want_transmission=options.view == "haze"
     )
-    waiting: deque[tuple[Image, Tensor, bool]] = deque()
+    waiting: deque[tuple[Image, bool]] = deque()
     detector = ShotDetector()
 
     def finish(results: list[Restored]) -> Iterator[tuple[Image, bool]]:
         for restored in results:
-            image, rgb, cut = waiting.popleft()
-            yield _finish(image, rgb, restored, options), cut
+            image, cut = waiting.popleft()
+            yield _finish(image, restored, options), cut
 
     for image in images:
-        if waiting and waiting[-1][0].samples.shape[:2] != image.samples.shape[:2]:
-            yield from finish(backend.flush())
-        rgb = torch.from_numpy(image.rgb.astype(np.float32) / image.peak).permute(2, 0, 1)[None].to(backend.device)
         gray = cv2.cvtColor(np.ascontiguousarray(image.rgb), cv2.COLOR_RGB2GRAY)
         cut = options.shot_detection and detector.is_cut(gray, image.peak)
-        waiting.append((image, rgb, cut))
-        yield from finish(backend.push(rgb, cut=cut))
+        waiting.append((image, cut))
+        yield from finish(backend.push(_as_frames(image), cuts=(cut,)))
     yield from finish(backend.flush())
 
 
@@ -170,25 +167,31 @@ def write_preview(
     return output
 
 
-def _finish(image: Image, rgb: Tensor, restored: Restored, options: DehazeOptions) -> Image:
-    shown = restored.image
-    if options.view != "result":
-        shown = haze_heat_map(shown_transmission(options.view, rgb, restored), (rgb.shape[-2], rgb.shape[-1]))
-    if options.compare == "split":
-        shown = split_view(rgb, shown)
+def _as_frames(image: Image) -> Frames:
+    """The image as a batch of one, without its alpha."""
+    height, width, channels = image.samples.shape
+    bits = 8 * image.samples.itemsize
+    if channels == 1:
+        samples, layout = image.samples[..., 0], PixelLayout(f"gray{bits}", "gray", bits, 1, 1, alpha=False)
+    else:
+        samples, layout = image.samples[..., :3], RGB8 if bits == 8 else RGB16
+    plane = torch.from_numpy(np.ascontiguousarray(samples))[None]
+    return Frames((plane,), FrameFormat(width, height, layout))
+
+
+def _finish(image: Image, restored: Restored, options: DehazeOptions) -> Image:
     colourful = options.view != "result" or options.compare == "split"
-    before = image.samples
-    if before.shape[2] == 1 and colourful:
-        before = image.rgb
-    change = (shown - rgb)[0].permute(1, 2, 0).cpu().numpy()  # [H, W, 3]
-    if before.shape[2] == 1:
-        change = change.mean(axis=2, keepdims=True)
-    after = before.copy()
-    colours = min(3, before.shape[2])
-    after[..., :colours] = np.clip(np.rint(before[..., :colours] + change * image.peak), 0, image.peak)
-    if options.compare == "side":
-        after = np.concatenate([before, after], axis=1)
-    return replace(image, samples=after)
+    target = restored.format
+    if target.layout.model == "gray" and colourful:
+        target = replace(target, layout=RGB8 if target.layout.bits == 8 else RGB16)
+    device = restored.after[0].device
+    view = FrameView(restored.format, target, compare=options.compare, view=options.view, device=device)
+    samples = view.draw(restored)[0].cpu().numpy()
+    samples = samples[..., None] if samples.ndim == 2 else samples
+    if (alpha := image.samples[..., 3:]).size:
+        alpha = np.concatenate([alpha, alpha], axis=1) if options.compare == "side" else alpha
+        samples = np.concatenate([samples, alpha], axis=2)
+    return replace(image, samples=samples)
 
 
 def _video_pairs(source: str | Path, network: Network, options: DehazeOptions, count: int) -> list[Pair]:

@@ -13,9 +13,9 @@ import av
 
 from libranet.engine.options import DehazeOptions, DehazeReport, Progress, check_output, translate_io_errors
 from libranet.engine.pipeline import FrameSink, PipelineResult, run_pipeline
-from libranet.engine.restorer import side_size
 from libranet.engine.segments import prepare_for_encoder
 from libranet.engine.video import describe_partial, encoder_settings, make_restorer
+from libranet.engine.views import side_size
 from libranet.models import Network
 from libranet.video.camera import is_camera, open_camera
 from libranet.video.encoder import EncoderSettings

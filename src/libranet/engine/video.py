@@ -16,8 +16,9 @@ from libranet.backends import load_network, make_backend
 from libranet.device import Precision
 from libranet.engine.options import DehazeOptions, DehazeReport, Progress, check_output, translate_io_errors
 from libranet.engine.pipeline import PipelineResult, run_pipeline
-from libranet.engine.restorer import FrameRestorer, side_size, target_tags
+from libranet.engine.restorer import FrameRestorer, target_tags
 from libranet.engine.segments import RESUME_HINT, RunFolder, SegmentSink, fingerprint_network, fingerprint_source
+from libranet.engine.views import side_size
 from libranet.errors import InputError
 from libranet.models import Network
 from libranet.video.encoder import EncoderSettings, choose_codec, encoder_options, pick_pixel_format
@@ -110,11 +111,11 @@ def make_restorer(
         strength=options.strength,
         live=options.live,
         want_transmission=options.view == "haze",
-        eight_bit=layout_of(reader.pixel_format).bits == 8,
     )
     return FrameRestorer(
         backend,
         pixel_format=reader.pixel_format,
+        width=reader.width,
         height=reader.height,
         tags=reader.tags,
         target_format=settings.pixel_format if settings else reader.pixel_format,

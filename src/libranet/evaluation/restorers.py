@@ -7,7 +7,7 @@ from typing import Literal, Protocol
 import torch
 from torch import Tensor
 
-from libranet.backends import load_network, make_backend
+from libranet.backends import load_network, make_backend, rgb_frames, rgb_of
 from libranet.baselines.table import is_peer, peer_names
 from libranet.device import Precision
 from libranet.errors import InputError
@@ -63,15 +63,15 @@ class NetworkRestorer:
         self.network = network
         self.name = name
         self.fingerprint = fingerprint
-        self._backend = make_backend(network, eight_bit=True)
+        self._backend = make_backend(network)
 
     def push(self, frame: Tensor) -> list[Tensor]:
         """Push the frame through the backend."""
-        return [restored.image[0] for restored in self._backend.push(frame[None])]
+        return [rgb_of(restored) for restored in self._backend.push(rgb_frames(frame[None]))]
 
     def flush(self) -> list[Tensor]:
         """Drain the backend."""
-        return [restored.image[0] for restored in self._backend.flush()]
+        return [rgb_of(restored) for restored in self._backend.flush()]
 
 
 def open_restorer(spec: str, *, device: str = "cpu", precision: Precision = "auto") -> Restorer:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from libranet.backends import make_backend
+from libranet.backends import make_backend, rgb_frames, rgb_of
 from libranet.errors import InputError
 from libranet.metrics.fidelity import psnr
 from libranet.models import Network
@@ -49,11 +49,12 @@ def validate(model: Network, pairs: list[ImagePair]) -> ValidationScore:
     examples: list[Tensor] = []
     for pair in pairs:
         hazy, clear = (image.to(backend.device).float()[None] / 255 for image in (pair.hazy, pair.clear))
-        (restored,) = [*backend.push(hazy), *backend.flush()]  # one frame is a whole stream
+        (result,) = [*backend.push(rgb_frames(hazy)), *backend.flush()]  # one frame is a whole stream
+        restored = rgb_of(result)
         before.append(psnr(hazy[0], clear[0]))
-        after.append(psnr(restored.image[0], clear[0]))
+        after.append(psnr(restored, clear[0]))
         if len(examples) < EXAMPLES:
-            examples.append(torch.cat([hazy[0], restored.image[0], clear[0]], dim=-1).cpu())
+            examples.append(torch.cat([hazy[0], restored, clear[0]], dim=-1).cpu())
     return ValidationScore(float(np.mean(before)), float(np.mean(after)), examples)
 
 

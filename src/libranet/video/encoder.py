@@ -10,7 +10,8 @@ from typing import Literal, get_args
 import av
 
 from libranet.errors import InputError
-from libranet.video.pixels import PixelLayout, layout_of
+from libranet.frames.format import PixelLayout
+from libranet.video.pixels import layout_of
 from libranet.video.tags import MasteringDisplay, VideoTags
 
 CodecName = Literal["h264", "hevc", "av1", "vp9", "ffv1", "prores", "h264_nvenc", "hevc_nvenc"]

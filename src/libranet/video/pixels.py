@@ -1,16 +1,12 @@
 """Pixel formats, and exact access to the planes of FFmpeg's frames."""
 
-from dataclasses import dataclass
-from typing import Literal
-
 import av
 import numpy as np
 import torch
 from torch import Tensor
 
 from libranet.errors import InputError
-
-Model = Literal["yuv", "rgb", "gray"]
+from libranet.frames.format import Model, PixelLayout
 
 _PLANAR_EQUIVALENTS = {
     "nv12": "yuv420p",
@@ -41,32 +37,6 @@ _PLANAR_EQUIVALENTS = {
     "ya8": "gray",
 }
 """Packed and deprecated formats, and the planar formats that hold the same samples in the same precision."""
-
-
-@dataclass(frozen=True)
-class PixelLayout:
-    """A planar pixel format: one array per component."""
-
-    name: str
-    """FFmpeg's name, for example yuv420p10le."""
-    model: Model
-    bits: int
-    """Bits per sample."""
-    sub_x: int
-    """Luma columns per chroma column: 1, 2 or 4."""
-    sub_y: int
-    """Luma rows per chroma row: 1, 2 or 4."""
-    alpha: bool
-
-    @property
-    def colour_planes(self) -> int:
-        """Number of planes without alpha."""
-        return 1 if self.model == "gray" else 3
-
-    @property
-    def peak(self) -> int:
-        """The largest code value."""
-        return (1 << self.bits) - 1
 
 
 def planar_name(name: str) -> str:
@@ -116,13 +86,13 @@ def to_planar(frame: av.VideoFrame) -> av.VideoFrame:
 def read_planes(
     frame: av.VideoFrame,
     out: list[Tensor] | None = None,  # planes of another frame of this size and format, to be overwritten
-) -> list[Tensor]:  # each [h, w], uint8 or int32
+) -> list[Tensor]:  # each [h, w], uint8 or uint16
     """Copy the planes of a planar frame."""
     if out is not None:
         for plane, view in zip(out, plane_views(frame), strict=True):
             plane.numpy()[...] = view
         return out
-    return [_widen(np.ascontiguousarray(view)) for view in plane_views(frame)]
+    return [torch.from_numpy(view.copy()) for view in plane_views(frame)]
 
 
 def write_planes(
@@ -148,11 +118,6 @@ def plane_views(frame: av.VideoFrame) -> list[np.ndarray]:
             )
         )
     return views
-
-
-def _widen(array: np.ndarray) -> Tensor:
-    # torch computes little on uint16; int32 holds all of it.
-    return torch.from_numpy(array.copy() if array.dtype == np.uint8 else array.astype(np.int32))
 
 
 def _is_planar(name: str) -> bool:

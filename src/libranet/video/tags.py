@@ -18,7 +18,8 @@ from typing import cast, get_args
 import av
 import av.logging
 
-from libranet.video.color import ColorSpec, Siting, matrix_of_tag
+from libranet.errors import InputError
+from libranet.frames.format import ColorSpec, Matrix, Siting
 from libranet.video.pyav import filter_graph, side_data
 
 _MASTERING_FORMAT = "<20i2i"
@@ -29,6 +30,9 @@ LOG_DRAIN_SECONDS = 0.02
 
 TITLE_FILLER = "~" * 320
 """Appended to the track's title: space for the Matroska elements below."""
+
+_MATRIX_OF_TAG: dict[int, Matrix] = {1: "bt709", 4: "fcc", 5: "bt601", 6: "bt601", 7: "smpte240m", 9: "bt2020"}
+_UNSPECIFIED_TAGS = (0, 2, 3)
 
 _HEAD_LIMIT = 16 << 20
 _SEGMENT, _TRACKS, _TRACK_ENTRY = 0x18538067, 0x1654AE6B, 0xAE
@@ -82,6 +86,22 @@ class VideoTags:
         siting = cast(Siting, self.chroma_location) if known else "left"
         matrix = "bt709" if rgb else matrix_of_tag(self.colorspace, height)
         return ColorSpec(matrix, full, siting)
+
+
+def matrix_of_tag(tag: int, height: int) -> Matrix:
+    """Return the matrix of a colour space tag. Untagged video is BT.709 from 720 lines on, BT.601 below.
+
+    Raises:
+        InputError: The matrix is not supported.
+    """
+    if tag in _UNSPECIFIED_TAGS:
+        return "bt709" if height >= 720 else "bt601"
+    if tag not in _MATRIX_OF_TAG:
+        raise InputError(
+            f"the colour matrix with tag {tag} (such as YCgCo, ICtCp, constant luminance) is not supported: "
+            "convert the video to BT.709 or BT.2020 first"
+        )
+    return _MATRIX_OF_TAG[tag]
 
 
 def read_tags(frame: av.VideoFrame, stream: av.VideoStream) -> VideoTags:

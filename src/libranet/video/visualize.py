@@ -6,54 +6,61 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from libranet.frames import FrameFormat
+from libranet.video.canvas import Canvas
+
+Planes = tuple[Tensor, ...]
+"""A frame's planes, each [h, w], or one [h, w, 3] of a packed layout."""
+
 TRANSMISSION_STEP = 4
 """The transmission is estimated at a quarter of the size, which also averages noise away."""
 AIRLIGHT_SHARE = 0.002
 """Share of the pixels, those with the brightest dark channel, whose mean is the airlight."""
 _BACKGROUND = 24
+_WHITE = (1.0, 1.0, 1.0)
 _TALLEST_CELL = 720
 
 
 def split_view(
-    before: Tensor,  # [1, 3, H, W] in [0, 1]
-    after: Tensor,  # [1, 3, H, W] in [0, 1]
-) -> Tensor:  # [1, 3, H, W]
-    """Join the left half of one image and the right half of the other, with a thin line and labels."""
-    height, width = before.shape[-2:]
-    middle, half_line = width // 2, max(1, width // 960)
-    joined = after.clone()
-    joined[..., :middle] = before[..., :middle]
-    joined[..., middle - half_line : middle + half_line] = 1.0
-    if _has_room_for_text(height, width):
-        size = _text_size(height)
-        _stamp(joined, "hazy", (middle - size, size), size, right=True)
-        _stamp(joined, "dehazed", (middle + size, size), size)
-    return joined
+    before: Planes,
+    after: Planes,
+    format_: FrameFormat,
+) -> Planes:
+    """Join the left half of one frame and the right half of the other, with a thin line and labels."""
+    middle, half_line = format_.width // 2, max(1, format_.width // 960)
+    canvas = Canvas([plane.clone() for plane in after], format_)
+    canvas.paste_columns(Canvas(before, format_), 0, middle)
+    canvas.fill(0, format_.height, middle - half_line, middle + half_line, _WHITE)
+    if _has_room_for_text(format_.height, format_.width):
+        size = _text_size(format_.height)
+        canvas.stamp("hazy", (middle - size, size), size, right=True)
+        canvas.stamp("dehazed", (middle + size, size), size)
+    return canvas.planes
 
 
 def haze_heat_map(
     transmission: Tensor,  # [1, 1, h, w] in [0, 1]
-    size: tuple[int, int],  # (H, W)
-) -> Tensor:  # [1, 3, H, W] in [0, 1]
+    format_: FrameFormat,
+) -> Planes:
     """Draw transmission as a heat map: dark where the air is clear, bright where haze is dense, with a scale."""
-    haze = 1.0 - F.interpolate(transmission, size=size, mode="bilinear", align_corners=False)[0, 0]
-    table = torch.from_numpy(_color_table()).to(haze.device)
-    heat_map = table[(haze * 255).round().long().clamp(0, 255)].permute(2, 0, 1)[None].contiguous()
-    if _has_room_for_text(*size):
-        _stamp_scale(heat_map, table)
-    return heat_map
+    planes = format_.empty(1, device=transmission.device)
+    canvas = Canvas([plane[0] for plane in planes], format_)
+    table = torch.from_numpy(_color_table()).to(transmission.device)
+    canvas.draw_heat(1.0 - transmission.float(), table)
+    if _has_room_for_text(format_.height, format_.width):
+        _stamp_scale(canvas, table)
+    return canvas.planes
 
 
 def removed_haze_transmission(
-    before: Tensor,  # [1, 3, H, W] in [0, 1]
-    after: Tensor,  # [1, 3, H, W] in [0, 1]
+    hazy: Tensor,  # [1, 3, h, w] in [0, 1], reduced by `TRANSMISSION_STEP`
+    clear: Tensor,  # [1, 3, h, w] in [0, 1]
 ) -> Tensor:  # [1, 1, h, w] in [0, 1]
     """Estimate the transmission t of the haze that a restoration removed, from this frame alone.
 
     Hazy = clear * t + airlight * (1 - t). With the airlight estimated from the hazy image, t is the least-squares
     solution over the three channels.
     """
-    hazy, clear = (F.avg_pool2d(image, TRANSMISSION_STEP, ceil_mode=True) for image in (before, after))
     airlight = estimate_airlight(hazy)[..., None, None]
     numerator = ((airlight - hazy) * (airlight - clear)).sum(dim=1, keepdim=True)
     denominator = (airlight - clear).square().sum(dim=1, keepdim=True)
@@ -118,40 +125,16 @@ def _text_size(height: int) -> int:
     return int(min(64, max(12, height // 40)))
 
 
-def _stamp(
-    image: Tensor,  # [1, 3, H, W], changed in place
-    text: str,
-    corner: tuple[int, int],  # left (or right) and top
-    size: int,
-    *,
-    right: bool = False,
-) -> int:
-    """Write white letters on a darkened strip and return the column behind it."""
-    scale, thickness = size / 22, max(1, round(size / 14))
-    (width, _), _ = cv2.getTextSize(text, cv2.FONT_HERSHEY_DUPLEX, scale, thickness)
-    (_, height), baseline = cv2.getTextSize("Hy", cv2.FONT_HERSHEY_DUPLEX, scale, thickness)  # one height for all words
-    pad = size // 2
-    label = np.zeros((height + baseline + 2 * pad, width + 2 * pad), np.uint8)
-    cv2.putText(label, text, (pad, height + pad), cv2.FONT_HERSHEY_DUPLEX, scale, 255, thickness, cv2.LINE_AA)
-    left = corner[0] - label.shape[1] if right else corner[0]
-    left, top = max(0, left), corner[1]
-    area = image[..., top : top + label.shape[0], left : left + label.shape[1]]
-    ink = torch.from_numpy(label[: area.shape[-2], : area.shape[-1]]).to(image) / 255
-    area.mul_(0.45).mul_(1 - ink).add_(ink)
-    return left + label.shape[1]
-
-
-def _stamp_scale(image: Tensor, table: Tensor) -> None:
+def _stamp_scale(canvas: Canvas, table: Tensor) -> None:
     """Draw a strip of the heat map's colours between labels for its ends."""
-    height, width = image.shape[-2:]
-    size = _text_size(height)
-    long, border = max(64, width // 8), max(1, size // 12)
-    top = height - 4 * size
-    left = _stamp(image, "clear air", (size, top), size) + size // 2
-    strip = table[torch.linspace(0, 255, long).long()].T[None, :, None]  # [1, 3, 1, long]
-    image[..., top + size // 2 - border : top + 3 * size // 2 + border, left - border : left + long + border] = 1.0
-    image[..., top + size // 2 : top + 3 * size // 2, left : left + long] = strip
-    _stamp(image, "dense haze", (left + long + size // 2, top), size)
+    size = _text_size(canvas.height)
+    long, border = max(64, canvas.width // 8), max(1, size // 12)
+    top = canvas.height - 4 * size
+    left = canvas.stamp("clear air", (size, top), size) + size // 2
+    top += size // 2
+    canvas.fill(top - border, top + size + border, left - border, left + long + border, _WHITE)
+    canvas.draw_strip(top, top + size, left, table[torch.linspace(0, 255, long).long()])
+    canvas.stamp("dense haze", (left + long + size // 2, top - size // 2), size)
 
 
 def _color_table() -> np.ndarray:  # [256, 3], RGB in [0, 1]

@@ -7,8 +7,10 @@ import torch
 
 from clips import textured_frame
 from libranet.errors import InputError
-from libranet.video.color import LUMA_WEIGHTS, ColorConverter, ColorSpec, matrix_of_tag
+from libranet.frames import ColorConverter, ColorSpec
+from libranet.frames.color import LUMA_WEIGHTS
 from libranet.video.pixels import layout_of, read_planes
+from libranet.video.tags import matrix_of_tag
 
 # Colour bars of 100 %, 8 bit limited range, as BT.601 and BT.709 colour bar tables give them.
 BARS = {

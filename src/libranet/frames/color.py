@@ -6,18 +6,13 @@ original samples. So a change of zero gives the original samples bit for bit, co
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from libranet.errors import InputError
-from libranet.video.pixels import PixelLayout
-
-Matrix = Literal["bt601", "bt709", "bt2020", "smpte240m", "fcc"]
-Siting = Literal["left", "center", "topleft", "top", "bottomleft", "bottom"]
+from libranet.frames.format import ColorSpec, FrameFormat, Matrix, PixelLayout, Siting
 
 LUMA_WEIGHTS: dict[Matrix, tuple[float, float]] = {
     "bt601": (0.299, 0.114),
@@ -27,34 +22,6 @@ LUMA_WEIGHTS: dict[Matrix, tuple[float, float]] = {
     "fcc": (0.30, 0.11),
 }
 """K_r and K_b of ITU-T H.273, table 4."""
-
-_MATRIX_OF_TAG: dict[int, Matrix] = {1: "bt709", 4: "fcc", 5: "bt601", 6: "bt601", 7: "smpte240m", 9: "bt2020"}
-_UNSPECIFIED_TAGS = (0, 2, 3)
-
-
-@dataclass(frozen=True)
-class ColorSpec:
-    """Matrix, range and chroma siting: the meaning of code values."""
-
-    matrix: Matrix
-    full_range: bool
-    siting: Siting = "left"
-
-
-def matrix_of_tag(tag: int, height: int) -> Matrix:
-    """Return the matrix of a colour space tag. Untagged video is BT.709 from 720 lines on, BT.601 below.
-
-    Raises:
-        InputError: The matrix is not supported.
-    """
-    if tag in _UNSPECIFIED_TAGS:
-        return "bt709" if height >= 720 else "bt601"
-    if tag not in _MATRIX_OF_TAG:
-        raise InputError(
-            f"the colour matrix with tag {tag} (such as YCgCo, ICtCp, constant luminance) is not supported: "
-            "convert the video to BT.709 or BT.2020 first"
-        )
-    return _MATRIX_OF_TAG[tag]
 
 
 class ColorConverter:
@@ -82,20 +49,43 @@ class ColorConverter:
         self._scale, self._offset = scale, offset
 
     @property
-    def black(self) -> tuple[float, ...]:
-        """Code values of black."""
-        return (0.0, 0.0, 0.0) if self.layout.model == "rgb" else self._offset
+    def to_codes(self) -> list[list[float]]:
+        """Rows that turn a difference of RGB into differences of Y, Cb and Cr in code values."""
+        return self._to_codes
+
+    @property
+    def from_codes(self) -> tuple[list[list[float]], list[float]]:
+        """Matrix and summand that turn Y, Cb and Cr in code values into RGB."""
+        return self._from_codes, self._bias
+
+    @property
+    def cosited(self) -> tuple["Phase", "Phase"]:
+        """Where a chroma sample lies among the luma samples it covers, across and down."""
+        return _cosited(self.spec.siting)
+
+    def codes(
+        self,
+        rgb: Tensor,  # [..., 3] in [0, 1]
+    ) -> Tensor:  # [..., 1 or 3], float32
+        """Code values of colours, not rounded, in the order of the planes (of packed layouts: red, green, blue)."""
+        if self.layout.model == "rgb":
+            order = [0, 1, 2] if self.layout.packed else [1, 2, 0]
+            return rgb[..., order] * self.layout.peak
+        matrix, offset = rgb.new_tensor(self._to_codes), rgb.new_tensor(self._offset)
+        return (rgb @ matrix.T + offset)[..., : self.layout.colour_planes]
 
     def to_rgb(
         self,
-        planes: list[Tensor],  # each [h, w], integers
+        planes: Sequence[Tensor],  # each [h, w], or one [h, w, 3] of a packed layout
         out: Tensor | None = None,  # [1, 3, H, W], float32, to be overwritten
     ) -> Tensor:  # [1, 3, H, W] in [0, 1], float32
         """Convert planes to RGB."""
         values = [plane.to(self.device).float()[None, None] for plane in planes[: self.layout.colour_planes]]
-        size = (values[0].shape[-2], values[0].shape[-1])
+        size = (values[0].shape[2], values[0].shape[3])
         rgb = values[0].new_empty(1, 3, *size) if out is None else out
-        if self.layout.model == "rgb":
+        if self.layout.packed:
+            torch.div(values[0][0].permute(0, 3, 1, 2), self.layout.peak, out=rgb)
+        elif self.layout.model == "rgb":
             green, blue, red = values
             torch.cat([red, green, blue], dim=1, out=rgb).div_(self.layout.peak)
         elif self.layout.model == "gray":
@@ -107,14 +97,40 @@ class ColorConverter:
                 _mix(yuv, row, out=channel).add_(bias)
         return rgb.clamp_(0.0, 1.0)
 
+    def to_small_rgb(
+        self,
+        planes: Sequence[Tensor],  # each [h, w], or one [h, w, 3] of a packed layout
+        step: int,  # 4 or 8
+    ) -> Tensor:  # [1, 3, H / step, W / step] in [0, 1], float32, sizes rounded up
+        """Convert planes to RGB at a fraction of the size: each pixel is the mean of a square."""
+        small = []
+        for index, plane in enumerate(planes[: self.layout.colour_planes]):
+            values = plane.to(self.device).float()
+            values = values.permute(2, 0, 1)[None] if self.layout.packed else values[None, None]
+            chroma = self.layout.model == "yuv" and index > 0
+            cell = (step // self.layout.sub_y, step // self.layout.sub_x) if chroma else (step, step)
+            small.append(F.avg_pool2d(values, cell, ceil_mode=True))
+        if self.layout.packed:
+            rgb = small[0] / self.layout.peak
+        elif self.layout.model == "rgb":
+            rgb = torch.cat([small[2], small[0], small[1]], dim=1) / self.layout.peak
+        elif self.layout.model == "gray":
+            rgb = ((small[0] - self._offset[0]) / self._scale[0]).expand(-1, 3, -1, -1)
+        else:
+            rows = zip(self._from_codes, self._bias, strict=True)
+            rgb = torch.cat([_mix(small, row).add_(bias) for row, bias in rows], dim=1)
+        return rgb.clamp(0.0, 1.0)
+
     def add_change(
         self,
-        planes: list[Tensor],  # each [h, w], integers
+        planes: Sequence[Tensor],  # each [h, w], or one [h, w, 3] of a packed layout
         change: Tensor,  # [1, 3, H, W], a difference of RGB
-    ) -> list[Tensor]:  # the dtype and device of `planes`
+    ) -> list[Tensor]:  # the dtype of `planes`, on the converter's device
         """Add a change in RGB to the planes. Alpha does not change."""
         change = change.to(self.device, torch.float32)
-        if self.layout.model == "rgb":
+        if self.layout.packed:
+            changes = [change.permute(0, 2, 3, 1) * self.layout.peak]
+        elif self.layout.model == "rgb":
             red, green, blue = (change[:, i] * self.layout.peak for i in range(3))
             changes = [green, blue, red]
         elif self.layout.model == "gray":
@@ -124,11 +140,26 @@ class ColorConverter:
             changes = [_mix(change.split(1, dim=1), self._to_codes[0])[:, 0]]
             changes += [_mix(small, row)[:, 0] for row in self._to_codes[1:]]
         changed = [self._add(plane, delta[0]) for plane, delta in zip(planes, changes, strict=False)]
-        return changed + planes[len(changed) :]
+        return [*changed, *planes[len(changed) :]]
+
+    def encode(
+        self,
+        rgb: Tensor,  # [1, 3, H, W] in [0, 1]
+    ) -> list[Tensor]:  # each [h, w], or one [h, w, 3] of a packed layout
+        """Convert an RGB image to planes: black, plus the image."""
+        shape = FrameFormat(rgb.shape[3], rgb.shape[2], self.layout, self.spec)
+        black = (0.0, 0.0, 0.0) if self.layout.model == "rgb" else self._offset
+        planes = [
+            torch.full(size[1:], round(value), dtype=self.layout.dtype, device=self.device)
+            for size, value in zip(shape.plane_shapes(1), black, strict=False)
+        ]
+        return self.add_change(planes, rgb)
 
     def _add(self, plane: Tensor, delta: Tensor) -> Tensor:
         sum_ = plane.to(self.device).float() + delta
-        return sum_.round_().clamp_(0, self.layout.peak).to(plane.dtype)
+        if not self.layout.floating:
+            sum_ = sum_.round_()
+        return sum_.clamp_(0, self.layout.peak).to(plane.dtype)
 
     def _upsample(self, chroma: Tensor, size: tuple[int, int]) -> Tensor:
         across, down = _cosited(self.spec.siting)
@@ -143,6 +174,8 @@ class ColorConverter:
 
 def code_scales(layout: PixelLayout, spec: ColorSpec) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Code = scale * value + offset for Y, Cb, Cr (H.273, equations 20 to 31)."""
+    if layout.floating:
+        return (1.0,) * 3, (0.0, 0.5, 0.5)
     half = float(1 << (layout.bits - 1))
     if spec.full_range:
         return (float(layout.peak),) * 3, (0.0, half, half)
