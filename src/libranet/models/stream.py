@@ -3,6 +3,9 @@
 The edge rule: where a window reaches beyond the stream, its first or last frame is repeated. A stream that ends after
 N frames gives, frame by frame, what the windowed network gives with indices clamped to 0 .. N-1. A stream without
 look-ahead has no future frames, so its newest frame stands in for them.
+
+A stream may filter its grids over time (`kernels/grid_filter/reference.py`). Then it also remembers the grids of the
+last second. Of the look-ahead, only chromatic grids are known in time.
 """
 
 from dataclasses import dataclass, replace
@@ -11,7 +14,10 @@ import torch
 from torch import Tensor
 
 from libranet.errors import InputError
+from libranet.kernels.grid_filter.reference import GridFilter, cell_means, similarity, weighted_mean
 from libranet.models.libranet import Grids, LiBrANet, Restoration, check_frames
+
+NO_FILTER = GridFilter(seconds=0.0)
 
 
 @dataclass(frozen=True)
@@ -20,30 +26,45 @@ class Waiting:
 
     frame: Tensor  # [B, 3, H, W]
     chromatic: Tensor | None  # [B, 2, 12, bins, 16, 16]
+    look: Tensor  # [B, 3, 16, 16] in [0, 1], the mean colours of the grid's cells
+
+
+@dataclass(frozen=True)
+class Past:
+    """The grids of a frame that was restored, before the filter."""
+
+    grids: Grids
+    look: Tensor  # [B, 3, 16, 16] in [0, 1]
 
 
 @dataclass(frozen=True)
 class StreamState:
-    """What a stream remembers between two steps: at most T feature maps and look-ahead + 1 frames."""
+    """What a stream remembers between two steps: at most T feature maps, look-ahead + 1 frames, and the grids that the
+    filter reaches back to."""
 
     lookahead: int
     """Frames of the future that a frame waits for: 0 for live use, T // 2 for the full window."""
+    grid_filter: GridFilter
+    """How grids are averaged over time."""
     features: tuple[Tensor, ...] = ()
     """Temporal features [B, C, 16, 16] of the newest frames, oldest first."""
     waiting: tuple[Waiting, ...] = ()
     """Frames still to be restored, oldest first."""
+    past: tuple[Past, ...] = ()
+    """Grids that the filter remembers, oldest first."""
     shape: torch.Size | None = None
     """Shape of every frame of this stream, known from the first one on."""
     ended: bool = False
     """True once the stream was asked to drain."""
 
 
-def start_stream(model: LiBrANet, *, lookahead: int | None = None) -> StreamState:
+def start_stream(model: LiBrANet, *, lookahead: int | None = None, grid_filter: GridFilter = NO_FILTER) -> StreamState:
     """Make the state before the first frame. Use a new one for every shot.
 
     Args:
         model: The network.
         lookahead: Future frames that a frame waits for, 0 to T // 2; None is T // 2.
+        grid_filter: Average the grids over time, so that the video does not pump. The default leaves them alone.
 
     Raises:
         InputError: The look-ahead is out of range.
@@ -52,7 +73,7 @@ def start_stream(model: LiBrANet, *, lookahead: int | None = None) -> StreamStat
     lookahead = radius if lookahead is None else lookahead
     if not 0 <= lookahead <= radius:
         raise InputError(f"expected a look-ahead of 0 to {radius} frames for T={model.config.window}, got {lookahead}")
-    return StreamState(lookahead)
+    return StreamState(lookahead, grid_filter)
 
 
 def stream_step(
@@ -103,10 +124,30 @@ def stream_restore(
         return None, state
     oldest, *rest = state.waiting
     grids = Grids(oldest.chromatic, _temporal_plane(model, state))
-    restoration = model.restore(oldest.frame, grids, strength=strength)
+    restoration = model.restore(oldest.frame, _filter(grids, state), strength=strength)
+    memory = state.grid_filter.memory
+    past = (*state.past, Past(grids, oldest.look))[-memory:] if memory else ()
     # The next frame's window reaches T // 2 frames back from it.
     keep = len(rest) + model.config.window // 2
-    return restoration, replace(state, waiting=tuple(rest), features=state.features[-keep:] if keep else ())
+    features = state.features[-keep:] if keep else ()
+    return restoration, replace(state, waiting=tuple(rest), features=features, past=past)
+
+
+def _filter(grids: Grids, state: StreamState) -> Grids:
+    """The mean of the oldest waiting frame's grids and those around it."""
+    now, *ahead = state.waiting
+    around = [(len(state.past) - index, past.grids, past.look) for index, past in enumerate(state.past)]
+    around += [(age, Grids(waiting.chromatic, None), waiting.look) for age, waiting in enumerate(ahead, 1)]
+    weigh = state.grid_filter.age_weight
+    weighted = [(other, similarity(look, now.look) * weigh(age)) for age, other, look in around if weigh(age) > 0.0]
+
+    def mean(grid: Tensor | None, others: list[tuple[Tensor | None, Tensor]]) -> Tensor | None:
+        return None if grid is None else weighted_mean(grid, [(g, w) for g, w in others if g is not None])
+
+    return Grids(
+        mean(grids.chromatic, [(other.chromatic, w) for other, w in weighted]),
+        mean(grids.temporal, [(other.temporal, w) for other, w in weighted]),
+    )
 
 
 def _take(model: LiBrANet, frame: Tensor, state: StreamState) -> StreamState:
@@ -123,7 +164,8 @@ def _take(model: LiBrANet, frame: Tensor, state: StreamState) -> StreamState:
     features = state.features
     if model.temporal is not None:
         features = (*features, model.temporal.encode(small))
-    waiting = (*state.waiting, Waiting(frame, chromatic))
+    side = model.config.encoder_size >> len(model.config.encoder_widths)
+    waiting = (*state.waiting, Waiting(frame, chromatic, cell_means(small, side)))
     return replace(state, features=features, waiting=waiting, shape=frame.shape)
 
 

@@ -1,0 +1,93 @@
+"""A filter of the grids over time, in the Lie algebra, so that restored video does not pump.
+
+The filtered grid F of frame t is a weighted mean of the grids G of the frames around it, at each cell on its own:
+
+    F_t = sum_a k(a) s_a G_(t-a) / sum_a k(a) s_a
+    k(a) = 1 - (a / (rate * seconds))^2                     for the ages a, in frames, where it is positive
+    s_a  = 1 / (1 + mean_rgb (L_(t-a) - L_t)^2 / 0.04^2)    with L the frame's mean colour in the cell
+
+A grid of the past counts as far as the frame looked then as it looks now. So light that changes is followed at once,
+a grid that changes under a frame that does not is averaged away. Nothing older than `seconds` counts: the memory is
+finite, which makes a resumed run exact. Negative ages are frames of the look-ahead.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import ceil
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from libranet.errors import InputError
+
+LOOK_CHANGE = 0.04
+"""A change of a cell's mean colour that halves the weight of a grid: about 10 of 255 levels."""
+MAX_SECONDS = 2.0
+DEFAULT_RATE = 30.0
+"""Frames per second of streams that do not say theirs."""
+MAX_RATE = 120.0
+"""Higher rates count as this one: they bound the memory, and some files state a clock instead of a rate."""
+
+
+@dataclass(frozen=True)
+class GridFilter:
+    """How long grids are averaged."""
+
+    seconds: float = 1.0
+    """How far back the mean reaches, 0 to 2; 0 is no filter."""
+    rate: float = DEFAULT_RATE
+    """Frames per second."""
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.seconds <= MAX_SECONDS:
+            raise InputError(f"expected steadiness from 0 to {MAX_SECONDS:g} seconds, got {self.seconds}")
+        if not self.rate > 0.0:
+            raise InputError(f"expected a frame rate above 0, got {self.rate}")
+
+    @property
+    def span(self) -> float:
+        """`seconds` in frames."""
+        return self.seconds * min(self.rate, MAX_RATE)
+
+    @property
+    def memory(self) -> int:
+        """How many frames before the present one take part."""
+        return max(ceil(self.span) - 1, 0)
+
+    def age_weight(self, age: int) -> float:
+        """k(a) of an age from 1 on; the present frame has 1. Look-ahead counts by its distance in time, too."""
+        return 1.0 - (age / self.span) ** 2 if age < self.span else 0.0
+
+
+def cell_means(
+    small: Tensor,  # [N, 3, S, S] in [-1, 1], the encoders' input
+    side: int,
+) -> Tensor:  # [N, 3, side, side] in [0, 1], float32
+    """Return the mean colour of every grid cell."""
+    return F.avg_pool2d(small.float(), small.shape[-1] // side).add(1.0).mul(0.5)
+
+
+def similarity(
+    look: Tensor,  # [N, 3, gh, gw], the cell means of another frame
+    now: Tensor,  # [N, 3, gh, gw], those of the present one
+) -> Tensor:  # [N, gh, gw] in (0, 1]
+    """Return s: how much of another frame's grid counts now."""
+    return 1.0 / (1.0 + (look - now).square().mean(dim=1) / LOOK_CHANGE**2)
+
+
+def weighted_mean(
+    now: Tensor,  # [N, ..., gh, gw], the present frame's grid
+    others: Iterable[tuple[Tensor, Tensor]],  # the same shape each, and weights [N, gh, gw]; the present one's is 1
+) -> Tensor:  # [N, ..., gh, gw], float32
+    """Average grids, as the present one plus a mean difference: equal grids come back bit for bit.
+
+    The order decides the rounding: give the others oldest first.
+    """
+    now = now.float()
+    total, mass = torch.zeros_like(now), torch.ones(len(now), *now.shape[-2:], device=now.device)
+    shape = (len(now), *[1] * (now.dim() - 3), *now.shape[-2:])
+    for grid, weight in others:
+        total.addcmul_(grid.float() - now, weight.view(shape))
+        mass += weight
+    return now + total / mass.view(shape)
