@@ -71,14 +71,14 @@ def source_over(
     crops: tuple[tuple[int, int], ...] = ((64, 96),),
     window: int = 5,
     seed: int = 0,
-    pairs: bool = False,
+    outputs: int = 1,
 ) -> OnlineHazeSource:
-    return OnlineHazeSource(bank, haze=haze, batch=batch, crops=crops, window=window, seed=seed, pairs=pairs)
+    return OnlineHazeSource(bank, haze=haze, batch=batch, crops=crops, window=window, seed=seed, outputs=outputs)
 
 
 def small_source(
-    *, batch: int = 4, seed: int = 0, haze: HazeConfig | None = None, pairs: bool = False
+    *, batch: int = 4, seed: int = 0, haze: HazeConfig | None = None, outputs: int = 1
 ) -> OnlineHazeSource:
     return source_over(
-        small_bank(), haze or HazeConfig(), batch=batch, crops=((32, 32), (32, 48)), seed=seed, pairs=pairs
+        small_bank(), haze or HazeConfig(), batch=batch, crops=((32, 32), (32, 48)), seed=seed, outputs=outputs
     )

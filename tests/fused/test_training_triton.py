@@ -11,17 +11,16 @@ from tiny_network import SMALLEST, perturb
 
 
 @pytest.mark.usefixtures("exact_convolutions")
-@pytest.mark.parametrize("still", [False, True])
-def test_same_output_and_gradients(device: str, still: bool) -> None:
+@pytest.mark.parametrize(("still", "count"), [(False, 3), (True, 1), (False, 4), (True, 2)])
+def test_same_output_and_gradients(device: str, still: bool, count: int) -> None:
     from libranet.fused.training import predict
 
     torch.manual_seed(0)
     plain = perturb(LiBrANet(SMALLEST)).to(device).train()
     fused = copy.deepcopy(plain)
-    frames = torch.rand(2, 3, 3, 18, 20, device=device)  # 18 is no multiple of the scale
-    if still:
-        frames = frames[:, :1]
-    clear = torch.rand(2, 3, 18, 20, device=device)
+    frames = torch.rand(2, count, 3, 18, 20, device=device)  # 18 is no multiple of the scale
+    windows = count if still else count - SMALLEST.window + 1
+    clear = torch.rand(2 * windows, 3, 18, 20, device=device)
     images, gradients = [], []
     for net, prediction in ((plain, plain.predict(frames, still=still)), (fused, predict(fused, frames, still=still))):
         images.append(prediction.image)

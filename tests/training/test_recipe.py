@@ -99,10 +99,10 @@ def test_old_names_still_work_and_a_note_names_the_new_ones(tmp_path, caplog):
     assert "photos.haze.tilt is gone" in caplog.messages[0]
 
 
-def test_every_haze_setting_has_one_old_name_and_every_old_name_a_setting():
+def test_every_old_name_has_a_setting_and_groups_stay_small():
     groups = {f.name: f.default_factory() for f in dataclasses.fields(HazeConfig)}
     settings = {f"photos.haze.{name}.{f.name}" for name, group in groups.items() for f in dataclasses.fields(group)}
-    assert sorted(new for new in OLD_KEYS.values() if "haze" in new) == sorted(settings)
+    assert {new for new in OLD_KEYS.values() if "haze" in new} <= settings
     assert not OLD_KEYS.keys() & REMOVED_KEYS.keys()
     assert all(len(dataclasses.fields(group)) <= 10 for group in groups.values())
     assert rename_old_keys({"photos": {"haze": {"airlight": {"tint_std": 0.1}}, "lines": 9}, "loss": {}}) == (

@@ -29,7 +29,7 @@ class Prediction:
 
 def predict(
     model: LiBrANet,
-    frames: Tensor,  # [B, T, 3, H, W] in [0, 1], or [B, 1, 3, H, W] with `still`; data: they get no gradient
+    frames: Tensor,  # [B, T + K - 1, 3, H, W] in [0, 1], or [B, K, 3, H, W] with `still`; data: they get no gradient
     *,
     still: bool = False,
 ) -> Prediction:
@@ -37,15 +37,15 @@ def predict(
     assert model.chromatic is not None
     assert model.temporal is not None
     assert model.refiner is not None
-    (b, t, _, height, width), scale = frames.shape, model.config.scale
-    assert t == (1 if still else model.config.window)
+    (height, width), scale = frames.shape[-2:], model.config.scale
     small = _channels_last(model.encoder_input(frames.flatten(0, 1)))
-    centre = small.unflatten(0, frames.shape[:2])[:, t // 2]
-    temporal = _mix(model.temporal, _encode(model.temporal.encoder, small), b)
-    chromatic = model.chromatic.head(_encode(model.chromatic.encoder, centre))
+    centre = model.centres(small.unflatten(0, frames.shape[:2]), still=still).flatten(0, 1)
+    features = _encode(model.temporal.encoder, small).unflatten(0, frames.shape[:2])
+    temporal = _mix(model.temporal, model.windows(features, still=still))
+    chromatic = model.chromatic.head(_encode(model.chromatic.encoder, _channels_last(centre)))
     chromatic = chromatic.unflatten(1, (2, -1, model.config.bins))
 
-    carrier = pad_to_multiple(frames[:, t // 2], scale)
+    carrier = pad_to_multiple(model.centres(frames, still=still).flatten(0, 1), scale)
     full = (carrier.shape[-2], carrier.shape[-1])
     low = downsample(carrier, (full[0] // scale, full[1] // scale))
     restored, correction = apply_field(low, chromatic, temporal[:, :, model.config.window // 2])
@@ -78,11 +78,10 @@ def _draw_keep(drop: StochasticDepth, n: int, device: torch.device) -> Tensor:  
 
 def _mix(
     field: TemporalField,
-    features: Tensor,  # [B * T, C, gh, gw], or [B, C, gh, gw] of a still window
-    b: int,
+    features: Tensor,  # [B, T, C, gh, gw]
 ) -> Tensor:  # [B, 12, T, gh, gw]
-    gh, gw = features.shape[-2:]
-    rows = features.permute(0, 2, 3, 1).unflatten(0, (b, -1)) + field.position.permute(0, 1, 3, 4, 2)
+    b, (gh, gw) = len(features), features.shape[-2:]
+    rows = features.permute(0, 1, 3, 4, 2) + field.position.permute(0, 1, 3, 4, 2)
     tokens = rows.permute(0, 2, 3, 1, 4).flatten(0, 2)  # [B * gh * gw, T, C]
     a = field.attention
     normed = a.norm1(tokens)

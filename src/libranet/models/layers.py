@@ -90,11 +90,15 @@ class GridHead(nn.Module):
         self,
         features: Tensor,  # [N, width, 16, 16]
     ) -> Tensor:  # [N, channels_out, 16, 16] float32
-        hidden = self.dropout(F.gelu(self.expand(features)))
+        hidden = self.dropout(self.activate(features))
         last = self.project
         with torch.autocast("cuda" if hidden.is_cuda else "cpu", enabled=False):
             bias = None if last.bias is None else last.bias.float()
             return F.conv2d(hidden.float(), last.weight.float(), bias, padding=last.padding)
+
+    def activate(self, features: Tensor) -> Tensor:  # [N, width, 16, 16] -> [N, hidden, 16, 16]
+        """The hidden units."""
+        return F.gelu(self.expand(features))
 
 
 class ChromaticField(nn.Module):

@@ -173,48 +173,59 @@ class LiBrANet(Network):
 
     def predict(
         self,
-        frames: Tensor,  # [B, T, 3, H, W] in [0, 1], or [B, 1, 3, H, W] with `still`; not validated
+        frames: Tensor,  # [B, T + K - 1, 3, H, W] in [0, 1], or [B, K, 3, H, W] with `still`; not validated
         *,
         still: bool = False,
     ) -> Restoration:
-        """The forward pass with everything a loss or an analysis needs.
+        """The forward pass with everything a loss or an analysis needs, of K consecutive windows that share frames.
 
         Args:
-            frames: The window.
-            still: The window is one frame T times, given once.
+            frames: The windows of each sequence.
+            still: Each window is one frame T times, given once.
 
         Returns:
-            The restored centre frame, its transforms, and the grids with all T planes of the temporal one.
+            The B * K restored centre frames, the K of each sequence in a row, their transforms, and the grids with all
+            T planes of the temporal one.
         """
-        return self.restore(frames[:, frames.shape[1] // 2], self.predict_grids(frames, still=still))
+        return self.restore(self.centres(frames, still=still).flatten(0, 1), self.predict_grids(frames, still=still))
+
+    def centres(self, frames: Tensor, *, still: bool = False) -> Tensor:  # [B, T + K - 1, ...] -> [B, K, ...]
+        """The frames that `predict` restores."""
+        window = 1 if still else self.config.window
+        return frames[:, window // 2 : frames.shape[1] - window // 2]
 
     def predict_grids(
         self,
-        frames: Tensor,  # [B, T, 3, H, W], or [B, 1, 3, H, W] with `still`
+        frames: Tensor,  # [B, T + K - 1, 3, H, W], or [B, K, 3, H, W] with `still`
         *,
         centre_only: bool = False,
         still: bool = False,
     ) -> Grids:
-        """Predict the grids of a window by both fields.
+        """Predict the grids of K consecutive windows by both fields, those of each sequence in a row.
 
         Args:
-            frames: The window.
+            frames: The windows of each sequence.
             centre_only: Of the temporal grid, predict only the plane that is sliced.
-            still: The window is one frame T times, given and encoded once.
+            still: Each window is one frame T times, given and encoded once.
         """
         chromatic = temporal = None
         if self.temporal is not None:
-            small = self.encoder_input(frames.flatten(0, 1))
-            centre = small.unflatten(0, frames.shape[:2])[:, frames.shape[1] // 2]
-            features = self.temporal.encode(small).unflatten(0, frames.shape[:2])
-            if still:
-                features = features.expand(-1, self.config.window, -1, -1, -1)
-            temporal = self.temporal.mix(features, centre_only=centre_only)
+            small = self.encoder_input(frames.flatten(0, 1)).unflatten(0, frames.shape[:2])
+            features = self.temporal.encode(small.flatten(0, 1)).unflatten(0, frames.shape[:2])
+            temporal = self.temporal.mix(self.windows(features, still=still), centre_only=centre_only)
+            centre = self.centres(small, still=still).flatten(0, 1)
         else:
-            centre = self.encoder_input(frames[:, frames.shape[1] // 2])
+            centre = self.encoder_input(self.centres(frames, still=still).flatten(0, 1))
         if self.chromatic is not None:
             chromatic = self.chromatic(centre)
         return Grids(chromatic, temporal)
+
+    def windows(self, features: Tensor, *, still: bool = False) -> Tensor:  # [B, T + K - 1, ...] -> [B * K, T, ...]
+        """The windows of sequences of features; a still frame is a window by itself."""
+        length = self.config.window
+        if still:
+            return features.flatten(0, 1)[:, None].expand(-1, length, -1, -1, -1)
+        return features.unfold(1, length, 1).movedim(-1, 2).flatten(0, 1)
 
     def encoder_input(
         self,

@@ -52,6 +52,8 @@ class DensityConfig(_HazeGroup):
     """Samples with uneven haze."""
     patch_strength: float = 0.5
     """Largest relative change of the optical depth by patches."""
+    bank_probability: float = 0.0
+    """Samples whose haze lies in banks: over the ground, or as a measured density map shows."""
 
 
 @dataclass(frozen=True)
@@ -146,6 +148,48 @@ class ResidualHazeConfig(_HazeGroup):
 
 
 @dataclass(frozen=True)
+class FootageConfig(_HazeGroup):
+    """Samples that look like real footage: haze that dims the scene, things in front of it, a camera and a codec."""
+
+    probability: float = 0.0
+    """Samples filmed so, outside the regimes."""
+    brightness: Range = (0.35, 1.0)
+    """Brightness of their airlight."""
+    tint_std: float = 0.04
+    """Standard deviation of its tint."""
+    linear_light_probability: float = 0.85
+    """Of them, samples whose haze is mixed into the light."""
+    darkening_probability: float = 0.5
+    """Of them, samples whose scene is darker under the haze than in the target."""
+    darkening: Range = (1.0, 2.2)
+    """Exponent of the light in those."""
+    front_probability: float = 0.5
+    """Of them, samples with something in front of the haze: a dashboard, a vehicle, a frame, a caption."""
+    bars_probability: float = 0.06
+    """Of them, samples with black bars."""
+
+
+@dataclass(frozen=True)
+class RecordingConfig(_HazeGroup):
+    """What camera and codec do to footage, differently from frame to frame."""
+
+    drift_probability: float = 0.6
+    """Samples whose exposure and white balance wander."""
+    drift: float = 0.012
+    """Standard deviation of the change per frame, as a logarithm."""
+    flicker: float = 0.02
+    """Standard deviation of the change of single frames, likewise."""
+    noise_std: float = 0.02
+    """Largest standard deviation of the noise, in 60 % of the samples."""
+    sharpening: float = 0.8
+    """Most sharpening, in 30 % of the samples."""
+    codec_probability: float = 0.6
+    """Samples that were compressed."""
+    quality: Range = (30, 95)
+    """Of the compression, on JPEG's scale."""
+
+
+@dataclass(frozen=True)
 class HazeConfig:
     """Everything random about a sample: its haze, its camera, its light and its sky."""
 
@@ -156,6 +200,8 @@ class HazeConfig:
     geometry: GeometryConfig = field(default_factory=GeometryConfig)
     regimes: RegimeConfig = field(default_factory=RegimeConfig)
     residual: ResidualHazeConfig = field(default_factory=ResidualHazeConfig)
+    footage: FootageConfig = field(default_factory=FootageConfig)
+    recording: RecordingConfig = field(default_factory=RecordingConfig)
 
 
 @dataclass(frozen=True)
@@ -170,6 +216,8 @@ class PhotoSourceConfig:
     """Procedural scenes to render before training, with exact depth."""
     scene_views: int = 1
     """Frames rendered of each scene."""
+    density: str = ""
+    """Folder of grey density maps for banks of haze; without it banks lie over the ground only."""
     lines: int = 720
     """Height to which photos are brought; a crop covers most of it, so the encoder sees nearly the whole photo."""
     haze: HazeConfig = field(default_factory=HazeConfig)

@@ -24,6 +24,7 @@ from libranet.fused.support import why_not_device
 from libranet.kernels.haze import reference
 from libranet.training.config import HazeConfig, PairedSourceConfig
 from libranet.training.distributed import Shard
+from libranet.training.footage import draw_footage, film
 from libranet.training.haze_sampler import choose_images, draw_parameters
 from libranet.training.image_bank import COARSE, FINE, ImageBank
 
@@ -32,8 +33,8 @@ from libranet.training.image_bank import COARSE, FINE, ImageBank
 class Batch:
     """One process's part of a step."""
 
-    hazy: Tensor  # [B, T, 3, H, W] in [0, 1], or [B, 1, 3, H, W] with `still`
-    clear: Tensor  # [B, 3, H, W] in [0, 1], the centre frame
+    hazy: Tensor  # [B, T + K - 1, 3, H, W] in [0, 1], or [B, K, 3, H, W] with `still`
+    clear: Tensor  # [B * K, 3, H, W] in [0, 1], the centre frames of each sample's K consecutive windows
     still: bool = False
     """Every window is one frame T times, which is stored and encoded once."""
 
@@ -56,23 +57,23 @@ class OnlineHazeSource:
         crops: tuple[tuple[int, int], ...],
         window: int,
         seed: int,
-        pairs: bool = False,
+        outputs: int = 1,
     ) -> None:
         """Make a source.
 
         Args:
             bank: The clear images.
             haze: What is random about a sample.
-            batch: Samples per step, over all processes.
+            batch: Windows per step, over all processes.
             crops: (height, width) of the crops; each step takes the next one.
             window: Frames per sample.
             seed: Batches depend on it and on the step alone.
-            pairs: Samples 2i and 2i + 1 are one frame apart.
+            outputs: Consecutive windows of each sample.
         """
-        self.bank, self.haze, self.pairs = bank, haze, pairs
-        self.size, self.crops, self.seed = batch, crops, seed
+        self.bank, self.haze, self.outputs = bank, haze, outputs
+        self.samples, self.crops, self.seed = batch // outputs, crops, seed
         self.still = haze.geometry.still_probability == 1
-        self.frames = 1 if self.still else window  # a still window is made and encoded once
+        self.window = 1 if self.still else window  # a still window is made and encoded once
         self.haze_windows = reference.haze_windows
         if why_not_device(bank.fine.device) is None:
             from libranet.kernels.haze import triton  # needs Triton
@@ -84,15 +85,31 @@ class OnlineHazeSource:
         """Make this process's part of a step's batch."""
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + step)
         size = self.crops[step % len(self.crops)]
-        index = choose_images(len(self.bank), self.size // 2 if self.pairs else self.size, generator)
-        parameters = draw_parameters(self.haze, self.bank, index, size, generator, pairs=self.pairs)
+        index = choose_images(len(self.bank), self.samples, generator)
+        drawn = draw_parameters(self.haze, self.bank, index, size, generator, outputs=self.outputs)
         noise_seed = int(torch.randint(2**40, (1,), generator=generator)) + shard.rank
         # A crop that covers more image lines than it has pixels reads the smaller copy, which is free of aliasing.
-        shrink = float(parameters.view.half_size[:, 1].mean()) * self.bank.fine.shape[-2] / size[0]
+        shrink = float(drawn.view.half_size[:, 1].mean()) * self.bank.fine.shape[-2] / size[0]
         images = self.bank.fine if shrink < 0.5 * (FINE + 1 / COARSE) else self.bank.coarse
-        mine = parameters.rows(shard.of(self.size))
-        made = self.haze_windows(images, self.bank.depth, mine, size, window=self.frames, seed=noise_seed)
-        return Batch(*made, still=self.still)
+        mine = shard.of(self.samples)
+        hazy, clear = self.haze_windows(
+            images,
+            self.bank.depth,
+            drawn.rows(mine),
+            size,
+            window=self.window,
+            outputs=self.outputs,
+            seed=noise_seed,
+        )
+        if self.haze.footage.probability > 0:
+            frames, first = hazy.shape[1], self.window // 2
+            footage = draw_footage(self.haze.footage, self.haze.recording, self.samples, frames, generator)
+            filmed = torch.nonzero(drawn.camera.filmed[mine])[:, 0]
+            chosen = footage.rows(mine).rows(filmed).to(hazy.device)
+            filmed = filmed.to(hazy.device)
+            parts = film(hazy[filmed], clear[filmed], chosen, first=first, seed=noise_seed)
+            hazy[filmed], clear[filmed] = parts
+        return Batch(hazy, clear.flatten(0, 1), still=self.still)
 
 
 def open_training_clips(config: PairedSourceConfig) -> list[PairedClip]:

@@ -22,15 +22,15 @@ class Shard:
         per_process = batch // self.world
         return slice(self.rank * per_process, (self.rank + 1) * per_process)
 
-    def check(self, batch: int, *, pairs: bool = False) -> None:
+    def check(self, batch: int, *, outputs: int = 1) -> None:
         """Refuse a batch that cannot be split evenly: equal shards keep the mean of means the mean of all.
 
         Args:
-            batch: Samples of the global batch.
-            pairs: Samples 2i and 2i + 1 belong together.
+            batch: Windows of the global batch.
+            outputs: Consecutive windows that belong together.
         """
-        if batch % (self.world * (2 if pairs else 1)):
-            what = "pairs that" if pairs else "a batch that"
+        if batch % (self.world * outputs):
+            what = "a batch that" if outputs == 1 else "pairs that"
             raise InputError(f"expected {what} {self.world} processes can share evenly, got a batch of {batch}")
 
 

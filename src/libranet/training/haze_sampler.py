@@ -56,18 +56,14 @@ def draw_parameters(
     size: tuple[int, int],  # height and width of the crops
     generator: torch.Generator,
     *,
-    pairs: bool = False,
+    outputs: int = 1,
 ) -> HazeParameters:
-    """Draw a batch. With `pairs` every sample is followed by the same one a frame later."""
+    """Draw a batch of samples with `outputs` consecutive windows each."""
     # A still window shows no motion, but two of them a frame apart do.
-    always_moving = pairs and config.geometry.still_probability == 1
+    always_moving = outputs > 1 and config.geometry.still_probability == 1
     view = draw_view(config.geometry, bank, index, size, generator, always_moving=always_moving)
     sky = draw_donors(config.sky.swap_probability, bank, index, generator)
-    drawn = draw_haze(config, view, sky, bank, generator)
-    if not pairs:
-        return drawn
-    both = drawn.rows(torch.arange(len(index)).repeat_interleave(2))
-    return replace(both, view=replace(both.view, time=both.view.time + torch.arange(len(both)) % 2))
+    return draw_haze(config, view, sky, bank, generator)
 
 
 def draw_view(
@@ -100,7 +96,6 @@ def draw_view(
         mirror=mirror,
         motion=(torch.rand(n, 4, generator=generator) * 2 - 1) * speed[:, None],
         used_width=used,
-        time=torch.zeros(n),
     )
 
 
@@ -167,6 +162,7 @@ def draw_haze(config: HazeConfig, view: View, sky: Sky, bank: ImageBank, generat
             beta=beta[:, None] * per_channel,
             residual_beta=residual_beta[:, None] * per_channel,
             min_transmission=min_transmission,
+            darkening=torch.ones(n),
             patches=patches,
         ),
         airlight=airlight,
@@ -177,6 +173,7 @@ def draw_haze(config: HazeConfig, view: View, sky: Sky, bank: ImageBank, generat
             saturation=torch.where(dull, uniform(n, (0.45, 1.0), generator), torch.ones(n)),
             black_level=torch.where(dull, uniform(n, (0.0, 0.06), generator), torch.zeros(n)),
             shading=torch.zeros(n, 3, CELLS, CELLS),
+            filmed=torch.zeros(n, dtype=torch.bool),
         ),
         sky=sky,
     )
@@ -194,11 +191,71 @@ def draw_haze(config: HazeConfig, view: View, sky: Sky, bank: ImageBank, generat
         linear = chance(n, camera.linear_light_probability, generator) & ~in_regime
         exponent = torch.where(linear, uniform(n, camera.tone_gamma, generator), drawn.airlight.gamma)
         drawn = replace(drawn, airlight=replace(drawn.airlight, gamma=exponent))
+    if density.bank_probability > 0:
+        drawn = replace(drawn, scattering=_with_banks(drawn.scattering, config, in_regime, bank.density, generator))
+    if config.footage.probability > 0:
+        filmed = chance(n, config.footage.probability, generator) & ~in_regime
+        drawn = _with_footage(drawn, config, filmed, generator)
     if camera.jitter_probability > 0:
         drawn = replace(drawn, camera=_with_colour_jitter(drawn.camera, config, generator))
     if config.sky.recolour_probability > 0:
         drawn = replace(drawn, sky=_with_other_colours(drawn, config, bank.sky[drawn.sky.donor], generator))
     return drawn
+
+
+def _with_banks(
+    scattering: Scattering,
+    config: HazeConfig,
+    in_regime: Tensor,  # [B] bool
+    maps: Tensor,  # [M, h, w] in [0, 1], density maps; M may be 0
+    generator: torch.Generator,
+) -> Scattering:
+    """Let the haze of some samples lie in banks: over the ground, or as in a part of a density map."""
+    n = len(in_regime)
+    chosen = chance(n, config.density.bank_probability, generator) & ~in_regime
+    height = torch.linspace(0, 1, CELLS).view(1, CELLS, 1).expand(n, CELLS, CELLS)
+    top, softness = uniform(n, (0.3, 0.8), generator), uniform(n, (0.05, 0.3), generator)
+    unrest = torch.rand(n, CELLS, CELLS, generator=generator) * 0.3
+    shape = torch.sigmoid((height + unrest - top[:, None, None]) / softness[:, None, None])
+    if len(maps):
+        which = torch.randint(len(maps), (n,), generator=generator)
+        rows, columns = (torch.rand(n, generator=generator) for _ in range(2))
+        cut = torch.stack([_cut(maps[i], float(y), float(x)) for i, y, x in zip(which, rows, columns, strict=True)])
+        shape = torch.where(chance(n, 0.5, generator)[:, None, None], cut, shape)
+    strength = uniform(n, (0.4, 0.95), generator)[:, None, None]
+    patches = (strength * (2 * shape - 1))[:, None]  # [B, 1, CELLS, CELLS] in [-1, 1]
+    return replace(scattering, patches=torch.where(_cells(chosen), patches, scattering.patches))
+
+
+def _cut(density: Tensor, y: float, x: float) -> Tensor:  # [CELLS, CELLS]
+    """Cut a part out of a density map; y and x in [0, 1] say where."""
+    top, left = (round(at * (side - CELLS)) for at, side in zip((y, x), density.shape, strict=True))
+    return density[top : top + CELLS, left : left + CELLS]
+
+
+def _with_footage(
+    drawn: HazeParameters,
+    config: HazeConfig,
+    filmed: Tensor,  # [B] bool
+    generator: torch.Generator,
+) -> HazeParameters:
+    """Give some samples the haze of real footage: dimmer, coloured, mixed into the light, over a dimmed scene."""
+    n, footage = len(drawn), config.footage
+    level = uniform(n, footage.brightness, generator)[:, None]
+    tint = torch.randn(n, 1, generator=generator) * torch.tensor([-1.0, 0.0, 1.0])
+    tint = (tint + torch.randn(n, 3, generator=generator) / 2) * footage.tint_std
+    linear = chance(n, footage.linear_light_probability, generator)
+    gamma = torch.where(linear, uniform(n, config.camera.tone_gamma, generator), 1.0)
+    dimmed = chance(n, footage.darkening_probability, generator) & (drawn.scattering.beta.amax(1) > 0)
+    darkening = torch.where(dimmed, uniform(n, footage.darkening, generator), 1.0)
+    light, scattering = drawn.airlight, drawn.scattering
+    noise = torch.where(filmed, 0.0, drawn.camera.noise)  # filming adds its own
+    return replace(
+        drawn,
+        camera=replace(drawn.camera, noise=noise, filmed=filmed),
+        airlight=_choose(filmed, replace(light, colour=(level * (1 + tint)).clamp(0.25, 1.0), gamma=gamma), light),
+        scattering=replace(scattering, darkening=torch.where(filmed, darkening, scattering.darkening)),
+    )
 
 
 def _with_regimes(
@@ -230,6 +287,7 @@ def _with_regimes(
                 beta=beta[:, None].expand(n, 3),
                 residual_beta=torch.zeros(n, 3),
                 min_transmission=zeros,
+                darkening=ones,
                 patches=torch.zeros_like(drawn.scattering.patches),
             ),
             drawn.scattering,

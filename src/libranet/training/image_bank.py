@@ -21,6 +21,8 @@ FINE, COARSE = 1.0, 2 / 3
 """Sizes at which images are kept, in units of the configured number of lines: crops take the nearer one."""
 DEPTH_SCALE = 0.5
 """Size at which depth is kept, likewise."""
+DENSITY_SIZE = 24
+"""Side to which density maps are brought: a sample shows a ninth of one or more."""
 BRIGHT_PERCENTILE = 90
 MIN_SKY = 0.02
 """Share of the image from which on a sky counts."""
@@ -48,13 +50,16 @@ class ImageBank:
     sky: Tensor  # [N, 3] in [0, 1], mean colour of each image's sky, 0 where it has none
     skyline: Tensor  # [N] in [0, 1], how far down the lowest bit of sky is
     open_sky: Tensor  # [N] in [0, 1], how far down there is nothing but sky
+    density: Tensor  # [M, DENSITY_SIZE, DENSITY_SIZE] in [0, 1], density maps of haze; M may be 0
 
     def __len__(self) -> int:
         return len(self.width)
 
 
-def load_bank(images: Iterable[ClearImage], *, lines: int, device: torch.device) -> ImageBank:
-    """Lay images on canvases of one size and put them on the device."""
+def load_bank(
+    images: Iterable[ClearImage], *, lines: int, device: torch.device, density: Tensor | None = None
+) -> ImageBank:
+    """Lay images on canvases of one size and put them on the device, beside density maps of haze."""
     with ThreadPoolExecutor() as pool:
         laid = list(pool.map(lambda image: _lay(image, lines), images))
     if not laid:
@@ -73,6 +78,7 @@ def load_bank(images: Iterable[ClearImage], *, lines: int, device: torch.device)
         sky=torch.tensor([item.sky.colour for item in laid]),
         skyline=torch.tensor([item.sky.lowest for item in laid]),
         open_sky=torch.tensor([item.sky.open for item in laid]),
+        density=torch.zeros(0, DENSITY_SIZE, DENSITY_SIZE) if density is None else density,
     )
 
 
@@ -88,6 +94,24 @@ def read_photos(folders: Iterable[str | Path], depth_folder: str | Path | None) 
         paths += found
     with ThreadPoolExecutor() as pool:
         return list(pool.map(lambda path: _read(path, Path(depth_folder) if depth_folder else None), paths))
+
+
+def read_density(folder: str | Path) -> Tensor:  # [M, DENSITY_SIZE, DENSITY_SIZE] in [0, 1]
+    """Read grey density maps, each spread over [0, 1]; an empty name gives none."""
+    if not folder:
+        return torch.zeros(0, DENSITY_SIZE, DENSITY_SIZE)
+    paths = sorted(Path(folder).glob("*.png"))
+    if not paths:
+        raise InputError(f"no PNG density maps in {folder}: check the recipe's photos.density")
+    maps = []
+    for path in paths:
+        image = cv2.imread(str(path), cv2.IMREAD_GRAYSCALE)
+        if image is None:
+            raise InputError(f"cannot read {path} as an image: remove it or replace it")
+        small = cv2.resize(image, (DENSITY_SIZE, DENSITY_SIZE), interpolation=cv2.INTER_AREA).astype(np.float32)
+        low, high = np.percentile(small, (2, 98))
+        maps.append(np.clip((small - low) / max(high - low, 1.0), 0, 1))
+    return torch.from_numpy(np.stack(maps))
 
 
 def render_scenes(

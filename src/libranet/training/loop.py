@@ -21,14 +21,17 @@ from torch import Tensor
 from libranet.device import describe_device
 from libranet.errors import InputError
 from libranet.losses.objective import LossTerms
-from libranet.training.centred_heads import fold_heads
-from libranet.training.dataloader import BatchSource
+from libranet.models.liveness import MIN_LIVE, live_units
+from libranet.training.dataloader import Batch, BatchSource
 from libranet.training.distributed import agreed
 from libranet.training.state import Progress
-from libranet.training.trainer import MODEL_FILE, STATE_FILE, Trainer
+from libranet.training.trainer import MODEL_FILE, STATE_FILE, Trainer, gradient_norms
+from libranet.training.training_heads import fold_heads
 from libranet.training.validation import ImagePair, validate
 
 BEST_FILE = "best.safetensors"
+LIFE_SAMPLES = 16
+"""Samples of the last batch on which live units are counted."""
 
 logger = logging.getLogger(__name__)
 
@@ -84,6 +87,8 @@ def run_training(
             step = trainer.progress.step
             if step % config.log_every == 0 or step == end:
                 _log_step(log, trainer, terms, -10 * math.log10(max(float(error), 1e-12)), pace)
+            if step % config.validate_every == 0 or step == end:
+                _check_life(log, trainer, batch)
             if pairs and (step % config.validate_every == 0 or step == end):
                 _validate(log, trainer, pairs, folder)
             if step % config.checkpoint_every == 0:
@@ -200,10 +205,23 @@ def _log_step(log: RunLog, trainer: Trainer, terms: LossTerms, batch_psnr: float
     log.scalars(
         p.step, scalars | {"psnr": batch_psnr, "samples_per_second": rate, "data_share": waiting}, group="train"
     )
+    log.scalars(p.step, gradient_norms(trainer.model), group="gradients")
     log.info(
         f"step {p.step}/{trainer.steps}  loss {scalars['total']:.4f}  PSNR {batch_psnr:.2f} dB  "
         f"{rate:.1f} samples/s  data {waiting:.0%}  {left} left" + (f"  {p.bad_steps} skipped" if p.bad_steps else "")
     )
+
+
+def _check_life(log: RunLog, trainer: Trainer, batch: Batch) -> None:
+    """Log how much of each head is alive, and warn of a dead part: it would stay dead."""
+    if trainer.shard.rank:
+        return
+    few = batch.hazy[:LIFE_SAMPLES]
+    alive = live_units(trainer.ema.model, few, still=batch.still)
+    log.scalars(trainer.progress.step, alive, group="live")
+    for name, share in alive.items():
+        if share < MIN_LIVE:
+            log.warn(f"only {share:.0%} of the {name} field's hidden units are alive at step {trainer.progress.step}")
 
 
 def _validate(log: RunLog, trainer: Trainer, sets: list[list[ImagePair]], folder: Path) -> None:

@@ -24,7 +24,7 @@ from libranet.training.dataloader import (
     open_training_clips,
 )
 from libranet.training.distributed import join_processes, leave_processes
-from libranet.training.image_bank import load_bank, read_photos, render_scenes
+from libranet.training.image_bank import load_bank, read_density, read_photos, render_scenes
 from libranet.training.loop import Outcome, run_training
 from libranet.training.recipe import load_recipe
 from libranet.training.trainer import Trainer
@@ -81,13 +81,13 @@ def build_source(config: TrainConfig, device: torch.device) -> tuple[BatchSource
         render_scenes(photos.scenes, photos.scene_views, seed=config.seed, lines=photos.lines, device=device),
     )
     source: BatchSource = OnlineHazeSource(
-        load_bank(images, lines=photos.lines, device=device),
+        load_bank(images, lines=photos.lines, device=device, density=read_density(photos.density)),
         haze=photos.haze,
         batch=config.batch,
         crops=config.crops,
         window=config.window,
         seed=config.seed,
-        pairs=config.loss.consistency_weight > 0,
+        outputs=2 if config.loss.consistency_weight > 0 else 1,
     )
     return (Prefetcher(source) if device.type == "cuda" else source), config.steps
 

@@ -14,10 +14,9 @@ from libranet.atomic import atomic_file
 from libranet.errors import CheckpointError
 from libranet.models import Network
 from libranet.training.config import TrainConfig
-from libranet.training.recipe import rename_old_keys
 
 FORMAT = "libranet-training-state"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 @dataclass
@@ -78,8 +77,12 @@ class RunState:
             raise CheckpointError(f"{path} is damaged ({error}): delete it to begin anew") from None
         if header.get("format") != FORMAT:
             raise CheckpointError(f"{path} is not the state of a training run")
-        saved, _ = rename_old_keys(json.loads(header["config"]))
-        _check_same_run(path, saved, json.loads(json.dumps(asdict(self.config))))
+        if header.get("format_version") != str(FORMAT_VERSION):
+            raise CheckpointError(
+                f"{path} was written by another version of libranet, which trained the heads differently: "
+                "begin anew in another folder, with init_from set to that run's model.safetensors"
+            )
+        _check_same_run(path, json.loads(header["config"]), json.loads(json.dumps(asdict(self.config))))
 
         self.model.load_state_dict(_part(tensors, "model."))
         self.ema.load_state_dict(_part(tensors, "ema."))

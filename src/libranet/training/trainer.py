@@ -20,11 +20,11 @@ from libranet.fused.support import why_not_fused
 from libranet.losses.objective import LossTerms, Objective
 from libranet.models import LiBrANet, Network, save_checkpoint
 from libranet.models.network import Predicted
-from libranet.training.centred_heads import centre_heads, fold_heads
 from libranet.training.config import OptimiserConfig, TrainConfig
 from libranet.training.dataloader import Batch
 from libranet.training.distributed import Shard, agreed, average_gradients
 from libranet.training.state import Progress, RunState
+from libranet.training.training_heads import fold_heads, prepare_heads, preserve_heads
 
 STATE_FILE = "state.safetensors"
 MODEL_FILE = "model.safetensors"
@@ -43,12 +43,12 @@ class Trainer:
 
     def __init__(self, config: TrainConfig, *, steps: int, device: torch.device, shard: Shard | None = None) -> None:
         self.config, self.steps, self.device, self.shard = config, steps, device, shard or Shard()
-        self.shard.check(config.batch, pairs=config.loss.consistency_weight > 0)
+        self.shard.check(config.batch, outputs=2 if config.loss.consistency_weight > 0 else 1)
         torch.manual_seed(config.seed)
         self.model = _initial_model(config)
         ours = self.model if isinstance(self.model, LiBrANet) else None
-        if config.pivot and ours is not None:
-            centre_heads(ours, config.pivot)
+        if ours is not None:
+            prepare_heads(ours, config.pivot)
         self.model.to(device)
         fused = config.fused and ours is not None and why_not_fused(config.model, device) is None
         if fused:
@@ -81,6 +81,8 @@ class Trainer:
             TrainingStoppedError: The loss was not finite in too many steps in a row.
         """
         p = self.progress
+        if p.step == 0 and self.config.init_from and isinstance(self.model, LiBrANet):
+            preserve_heads(self.model, batch.hazy, still=batch.still)
         rate = learning_rate(p.step, self.steps, self.config.optimiser)
         for group in self.optimiser.param_groups:
             group["lr"] = rate
@@ -145,6 +147,15 @@ class Trainer:
         return terms, F.mse_loss(prediction.image.detach().float(), batch.clear)
 
 
+def gradient_norms(model: nn.Module) -> dict[str, float]:
+    """The norm of the last gradient in each part of a network, after clipping."""
+    norms = {}
+    for name, part in model.named_children():
+        gradients = [p.grad.flatten() for p in part.parameters() if p.grad is not None]
+        norms[name] = float(torch.cat(gradients).norm()) if gradients else 0.0
+    return norms
+
+
 def build_optimiser(model: nn.Module, config: OptimiserConfig) -> torch.optim.AdamW:
     """Make an AdamW that decays convolution and linear weights only."""
     decayed = [p for name, p in model.named_parameters() if p.dim() > 1 and not name.endswith("position")]
@@ -175,12 +186,13 @@ class Ema:
     def update(self, model: Network, step: int, *, factor: Tensor | float = 1.0) -> None:
         """Move towards a network's weights; `factor` scales the move, and 0 keeps the average as it is."""
         decay = min(self.decay, (1 + step) / (10 + step))
-        ours = [p.data for p in self.model.parameters()]
-        move = torch._foreach_sub([p.detach() for p in model.parameters()], ours)
+        # Running statistics are averaged, too; counters of batches are not.
+        ours, theirs = (
+            [t.detach() for t in (*m.parameters(), *m.buffers()) if t.is_floating_point()] for m in (self.model, model)
+        )
+        move = torch._foreach_sub(theirs, ours)
         torch._foreach_mul_(move, (1 - decay) * factor)
         torch._foreach_add_(ours, move)
-        for buffer, newest in zip(self.model.buffers(), model.buffers(), strict=True):
-            buffer.copy_(newest)  # running statistics of batch norms are averages already
 
 
 @dataclass(frozen=True)
@@ -200,7 +212,7 @@ class GraphedGradients:
 
     def __init__(self, compute: Gradients, model: nn.Module) -> None:
         self.compute = compute
-        self.parameters = list(model.parameters())
+        self.parameters, self.buffers = list(model.parameters()), list(model.buffers())
         self.pool = torch.cuda.graph_pool_handle()
         self.stream = torch.cuda.Stream()  # one for all, or gradients would be handed from stream to stream
         self.recordings: dict[torch.Size, _Recording] = {}
@@ -217,6 +229,7 @@ class GraphedGradients:
     def _record(self, batch: Batch) -> _Recording:
         fixed = Batch(batch.hazy.clone(), batch.clear.clone(), still=batch.still)
         random_state = torch.cuda.get_rng_state()
+        statistics = [buffer.clone() for buffer in self.buffers]
         self.stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.stream):
             for _ in range(2):  # compiles kernels and chooses convolution algorithms, which a recording cannot
@@ -224,6 +237,8 @@ class GraphedGradients:
         torch.cuda.current_stream().wait_stream(self.stream)
         for parameter in self.parameters:
             parameter.grad = None  # so that the recording writes gradients instead of adding to them
+        for buffer, before in zip(self.buffers, statistics, strict=True):
+            buffer.copy_(before)
         torch.cuda.set_rng_state(random_state)
         graph = torch.cuda.CUDAGraph()
         # Another thread makes the next batch meanwhile, which must not count as part of the recording.

@@ -30,7 +30,6 @@ class View:
     mirror: Tensor  # [B], -1 mirrors left and right, 1 does not
     motion: Tensor  # [B, 4], per frame: pan x, pan y, zoom, and parallax, how much more near things move than far ones
     used_width: Tensor  # [B], share of the canvas's width that the image fills
-    time: Tensor  # [B], frames by which the window is late
 
 
 @dataclass(frozen=True)
@@ -53,6 +52,7 @@ class Scattering:
     beta: Tensor  # [B, 3]
     residual_beta: Tensor  # [B, 3], of the light haze that stays in the target
     min_transmission: Tensor  # [B]
+    darkening: Tensor  # [B], exponent of the light that comes through: haze dims a scene that the target shows lit
     patches: Tensor  # [B, 1, CELLS, CELLS] in [-1, 1], relative change of the optical depth
 
 
@@ -75,6 +75,7 @@ class Camera:
     black_level: Tensor  # [B]
     noise: Tensor  # [B], standard deviation
     shading: Tensor  # [B, 3, CELLS, CELLS], relative change of the light on the ground
+    filmed: Tensor  # [B] bool, samples that a camera and a codec will record; nothing of it happens here
 
 
 @dataclass(frozen=True)
@@ -128,8 +129,9 @@ def haze_windows(
     size: tuple[int, int],  # height and width of the crops
     *,
     window: int,
+    outputs: int = 1,
     seed: int,
-) -> tuple[Tensor, Tensor]:  # [B, window, 3, h, w] hazy, [B, 3, h, w] clear, in [0, 1]
+) -> tuple[Tensor, Tensor]:  # [B, window + outputs - 1, 3, h, w] hazy, [B, outputs, 3, h, w] clear, in [0, 1]
     """Look at clear images through a moving camera and through haze.
 
     Args:
@@ -137,18 +139,19 @@ def haze_windows(
         depths: Their depth. Beyond `SKY_LEVEL` a pixel is sky.
         parameters: One set per sample.
         size: Of the crops.
-        window: Frames per sample. The target is the clear version of the centre one.
+        window: Frames per window. The target is the clear version of the centre one.
+        outputs: Consecutive windows per sample, each a frame later; they share frames, as in a video.
         seed: Of the sensor noise. Other implementations draw other noise from it.
     """
     p = parameters.to(images.device)
-    clear, depth, place = _look(images, depths, p.view, size, window)
+    clear, depth, place = _look(images, depths, p.view, size, window, outputs)
     clear = torch.lerp(clear, _look_at_donors(images, p.sky, place), sky_share(depth) * _each(p.sky.stretch > 0))
     hazy, target = add_haze(grade_colours(clear, depth, place, p), depth, place, p)
     generator = torch.Generator(hazy.device).manual_seed(seed)
     grain = torch.randn(hazy.shape, generator=generator, device=hazy.device)
     hazy = (hazy + grain * _each(p.camera.noise)).clamp(0, 1)
     stored = (hazy * 255).round() / 255  # what a camera stores
-    return stored, target[:, window // 2].contiguous()
+    return stored, target[:, window // 2 : window // 2 + outputs].contiguous()
 
 
 def grade_colours(
@@ -194,7 +197,8 @@ def add_haze(
     airlight = airlight**gamma
     target = torch.lerp(airlight, clear, torch.exp(-_per_channel(s.residual_beta) * distance))
     transmission = torch.exp(-_per_channel(s.beta) * optical)
-    hazy = torch.lerp(airlight, target, torch.maximum(transmission, _each(s.min_transmission)))
+    scene = target ** (1 + (_each(s.darkening) - 1) * (1 - in_sky))
+    hazy = torch.lerp(airlight, scene, torch.maximum(transmission, _each(s.min_transmission)))
     return hazy.clamp(0, 1) ** (1 / gamma), target ** (1 / gamma)
 
 
@@ -209,9 +213,10 @@ def _look(
     view: View,
     size: tuple[int, int],
     window: int,
-) -> tuple[Tensor, Tensor, Tensor]:  # [B, T, 3, H, W], [B, T, 1, H, W], [B, T, H, W, 2]
+    outputs: int,
+) -> tuple[Tensor, Tensor, Tensor]:  # [B, T, 3, H, W], [B, T, 1, H, W], [B, T, H, W, 2]; T = window + outputs - 1
     """Colour, depth and place of every pixel that the cameras see."""
-    b, t, (height, width), device = len(view.image), window, size, images.device
+    b, t, (height, width), device = len(view.image), window + outputs - 1, size, images.device
     y = (torch.arange(height, device=device) * 2 + 1) / height - 1
     x = (torch.arange(width, device=device) * 2 + 1) / width - 1
     base = torch.stack(torch.meshgrid(x, y, indexing="xy"), -1)  # [H, W, 2]
@@ -219,7 +224,7 @@ def _look(
     unmoved = view.centre[:, None, None] + view.half_size[:, None, None] * base
     depth = depths[view.image].float() / 255
     nearness = 1 - _sample(depth, unmoved[:, None])[:, 0, 0]  # [B, H, W]
-    tau = (torch.arange(t, device=device) - t // 2).view(1, t, 1, 1, 1) + _each(view.time)
+    tau = (torch.arange(t, device=device) - window // 2).view(1, t, 1, 1, 1)
     pan, zoom, parallax = view.motion[:, None, None, None, :2], view.motion[:, 2], view.motion[:, 3]
     scale = 1 + tau * _each(zoom) * 0.5
     shift = tau * (pan + pan.sign() * (nearness * parallax.abs()[:, None, None])[:, None, ..., None])

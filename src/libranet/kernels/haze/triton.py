@@ -11,9 +11,9 @@ from torch import Tensor
 from libranet.kernels.haze.reference import CELLS, SKY_LEVEL, HazeParameters
 
 LAYOUT = {
-    "view": {"centre": 2, "half_size": 2, "mirror": 1, "motion": 4, "used_width": 1, "time": 1},
+    "view": {"centre": 2, "half_size": 2, "mirror": 1, "motion": 4, "used_width": 1},
     "distance": {"near": 1, "gamma": 1, "prior_share": 1, "horizon": 1, "ramp_power": 1, "relief_share": 1},
-    "scattering": {"beta": 3, "residual_beta": 3, "min_transmission": 1},
+    "scattering": {"beta": 3, "residual_beta": 3, "min_transmission": 1, "darkening": 1},
     "airlight": {"colour": 3, "slope": 2, "gamma": 1},
     "camera": {"white_balance": 3, "tone": 1, "saturation": 1, "black_level": 1, "noise": 1},
     "sky": {"gain": 3, "fog": 1, "stretch": 1, "donor_width": 1},
@@ -87,7 +87,8 @@ def _colour(value, grey, channel: tl.constexpr, row, AT: tl.constexpr, in_sky, s
     residual, beta = tl.load(row + AT.scattering_residual_beta + channel), tl.load(row + AT.scattering_beta + channel)
     target = light + (value - light) * tl.exp(-residual * distance)
     transmission = tl.maximum(tl.exp(-beta * optical), tl.load(row + AT.scattering_min_transmission))
-    hazy = light + (target - light) * transmission
+    scene = _power(target, 1.0 + (tl.load(row + AT.scattering_darkening) - 1.0) * (1.0 - in_sky))
+    hazy = light + (scene - light) * transmission
     hazy = _power(tl.minimum(tl.maximum(hazy, 0.0), 1.0), 1.0 / gamma)
     hazy = tl.minimum(tl.maximum(hazy + grain * tl.load(row + AT.camera_noise), 0.0), 1.0)
     return tl.floor(hazy * 255.0 + 0.5) / 255.0, _power(target, 1.0 / gamma)
@@ -100,9 +101,10 @@ def _haze_kernel(
     index_ptr, donor_ptr,  # [B] int64
     parameters_ptr,  # [B, ROW] fp32
     hazy_ptr,  # [B, T, 3, h, w] fp32
-    clear_ptr,  # [B, 3, h, w] fp32
+    clear_ptr,  # [B, K, 3, h, w] fp32, of the frames from FIRST on
     seed, height, width, lines, columns, depth_lines, depth_columns,
-    AT: tl.constexpr, ROW: tl.constexpr, CELLS: tl.constexpr, SKY: tl.constexpr, T: tl.constexpr, BLOCK: tl.constexpr,
+    AT: tl.constexpr, ROW: tl.constexpr, CELLS: tl.constexpr, SKY: tl.constexpr, T: tl.constexpr,
+    FIRST: tl.constexpr, K: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     t, b = tl.program_id(1), tl.program_id(2).to(tl.int64)
     pixel = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -123,7 +125,7 @@ def _haze_kernel(
         depth_ptr, ((unmoved_x + 1.0) * depth_columns - 1.0) * 0.5, ((unmoved_y + 1.0) * depth_lines - 1.0) * 0.5,
         depth_columns, depth_lines, inside,
     ) / 255.0  # fmt: skip
-    tau = (t - T // 2).to(tl.float32) + tl.load(row + AT.view_time)
+    tau = (t - FIRST).to(tl.float32)
     scale = 1.0 + tau * zoom * 0.5
     sign_x = tl.where(pan_x > 0, 1.0, tl.where(pan_x < 0, -1.0, 0.0))
     sign_y = tl.where(pan_y > 0, 1.0, tl.where(pan_y < 0, -1.0, 0.0))
@@ -180,8 +182,8 @@ def _haze_kernel(
     tl.store(hazy_ptr + place + pixels, hazy, mask=inside)
     hazy, target_blue = _colour(blue, grey, 2, row, AT, in_sky, slope, grain_blue, distance, optical)
     tl.store(hazy_ptr + place + 2 * pixels, hazy, mask=inside)
-    if t == T // 2:
-        place = b * 3 * pixels + pixel
+    if (t >= FIRST) & (t < FIRST + K):
+        place = ((b * K + t - FIRST) * 3) * pixels + pixel
         tl.store(clear_ptr + place, target_red, mask=inside)
         tl.store(clear_ptr + place + pixels, target_green, mask=inside)
         tl.store(clear_ptr + place + 2 * pixels, target_blue, mask=inside)
@@ -194,16 +196,18 @@ def haze_windows(
     size: tuple[int, int],  # height and width of the crops
     *,
     window: int,
+    outputs: int = 1,
     seed: int,
-) -> tuple[Tensor, Tensor]:  # [B, window, 3, h, w] hazy, [B, 3, h, w] clear, in [0, 1]
+) -> tuple[Tensor, Tensor]:  # [B, window + outputs - 1, 3, h, w] hazy, [B, outputs, 3, h, w] clear, in [0, 1]
     """Compute what `reference.haze_windows` does; the noise comes from another generator."""
     b, (height, width), device = len(parameters), size, images.device
-    hazy = torch.empty(b, window, 3, height, width, device=device)
-    clear = torch.empty(b, 3, height, width, device=device)
-    _haze_kernel[(triton.cdiv(height * width, BLOCK), window, b)](
+    frames = window + outputs - 1
+    hazy = torch.empty(b, frames, 3, height, width, device=device)
+    clear = torch.empty(b, outputs, 3, height, width, device=device)
+    _haze_kernel[(triton.cdiv(height * width, BLOCK), frames, b)](
         images, depths, parameters.view.image.to(device), parameters.sky.donor.to(device),
         _pack(parameters).to(device), hazy, clear,
         seed % 2**31, height, width, *images.shape[2:], *depths.shape[2:],
-        AT=OFFSETS, ROW=ROW, CELLS=CELLS, SKY=SKY_LEVEL, T=window, BLOCK=BLOCK,
+        AT=OFFSETS, ROW=ROW, CELLS=CELLS, SKY=SKY_LEVEL, T=frames, FIRST=window // 2, K=outputs, BLOCK=BLOCK,
     )  # fmt: skip
     return hazy, clear

@@ -1,0 +1,229 @@
+"""What lies between the haze and a video file: things in front of the lens, the camera's drift, and the codec.
+
+Haze sets show none of it, real footage all of it. A network trained on haze alone takes a dark dashboard for a scene
+without haze, follows every change of exposure, and sharpens compression blocks.
+"""
+
+import math
+from dataclasses import dataclass, fields
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from libranet.training.config import FootageConfig, RecordingConfig
+
+SHAPES = 2
+"""Things in front of the haze, at most, per sample."""
+TEXTURE = 12
+"""Cells, each way, of a shape's texture."""
+EDGE = 10.0
+"""How sharp the edges of shapes are."""
+BLOCK = 8
+"""Side of the codec's blocks."""
+LUMA_STEPS = (
+    (16, 11, 10, 16, 24, 40, 51, 61),
+    (12, 12, 14, 19, 26, 58, 60, 55),
+    (14, 13, 16, 24, 40, 57, 69, 56),
+    (14, 17, 22, 29, 51, 87, 80, 62),
+    (18, 22, 37, 56, 68, 109, 103, 77),
+    (24, 35, 55, 64, 81, 104, 113, 92),
+    (49, 64, 78, 87, 103, 121, 120, 101),
+    (72, 92, 95, 98, 112, 100, 103, 99),
+)
+CHROMA_STEPS = (
+    (17, 18, 24, 47, 99, 99, 99, 99),
+    (18, 21, 26, 66, 99, 99, 99, 99),
+    (24, 26, 56, 99, 99, 99, 99, 99),
+    (47, 66, 99, 99, 99, 99, 99, 99),
+    *((99,) * 8,) * 4,
+)
+"""Quantisation steps of the JPEG standard's annex K, at quality 50."""
+RGB_TO_YCC = ((0.299, 0.587, 0.114), (-0.168736, -0.331264, 0.5), (0.5, -0.418688, -0.081312))
+
+
+@dataclass(frozen=True)
+class Footage:
+    """Everything random about the filming of some samples. Every tensor has the sample as its first axis."""
+
+    centre: Tensor  # [N, SHAPES, 2], of the shapes, in [-1, 1] of the frame
+    radius: Tensor  # [N, SHAPES, 2]
+    power: Tensor  # [N, SHAPES], 1 is a rhombus, 2 an ellipse, more is nearly a rectangle
+    angle: Tensor  # [N, SHAPES]
+    velocity: Tensor  # [N, SHAPES, 2], per frame
+    first: Tensor  # [N, SHAPES], the frame from which on the shape is there; a large number means never
+    colour: Tensor  # [N, SHAPES, 3]
+    texture: Tensor  # [N, SHAPES, TEXTURE, TEXTURE] in [0, 1]
+    bars: Tensor  # [N, 2], height of black bars at top and bottom, width of those at the sides, as shares
+    curve: Tensor  # [N], share of an S-shaped tone curve, in the target too
+    gain: Tensor  # [N, frames, 3], logarithm of the exposure and white balance; the target has none
+    noise: Tensor  # [N], standard deviation
+    sharpening: Tensor  # [N]
+    levels: Tensor  # [N], grey levels that are left: few of them make bands
+    coarseness: Tensor  # [N, frames], the codec's steps relative to quality 50; 0 stores without loss
+
+    def rows(self, part: slice | Tensor) -> "Footage":
+        """Take some of the samples."""
+        return Footage(**{f.name: getattr(self, f.name)[part] for f in fields(self)})
+
+    def to(self, device: torch.device) -> "Footage":
+        """Move everything to a device."""
+        return Footage(**{f.name: getattr(self, f.name).to(device, non_blocking=True) for f in fields(self)})
+
+
+def draw_footage(
+    config: FootageConfig, recording: RecordingConfig, n: int, frames: int, generator: torch.Generator
+) -> Footage:
+    """Draw how `n` samples of some frames each are filmed."""
+
+    def rand(*shape: int) -> Tensor:
+        return torch.rand(n, *shape, generator=generator)
+
+    def randn(*shape: int) -> Tensor:
+        return torch.randn(n, *shape, generator=generator)
+
+    def chance(probability: float, *shape: int) -> Tensor:
+        return rand(*shape) < probability
+
+    # Four in ten shapes are dashboards and sills along the lower edge, two in ten are captions and logos.
+    kind = rand(SHAPES)
+    dashboard, caption = kind < 0.4, kind > 0.8
+    centre = rand(SHAPES, 2) * 2 - 1
+    centre[..., 0] = torch.where(dashboard, centre[..., 0] * 0.5, centre[..., 0])
+    centre[..., 1] = torch.where(dashboard, 1.0 + 0.3 * rand(SHAPES), centre[..., 1])
+    wide = torch.stack([0.8 + rand(SHAPES) * 1.2, 0.4 + rand(SHAPES) * 0.7], -1)
+    small = torch.stack([0.03 + rand(SHAPES) * 0.22, 0.015 + rand(SHAPES) * 0.05], -1)
+    free = torch.stack([0.08 + rand(SHAPES) * 0.5, 0.08 + rand(SHAPES) * 0.6], -1)
+    radius = torch.where(dashboard[..., None], wide, torch.where(caption[..., None], small, free))
+    dark = rand(SHAPES) * 0.18
+    level = torch.where(caption, rand(SHAPES), torch.where(chance(0.75, SHAPES), dark, rand(SHAPES)))
+    there = chance(config.front_probability, SHAPES)
+    there[:, 1:] &= chance(0.5, SHAPES - 1)
+    appears = torch.where(caption & chance(0.3, SHAPES), (rand(SHAPES) * frames).floor(), torch.zeros(n, SHAPES))
+    moving = (chance(0.5, SHAPES) & ~caption & ~dashboard)[..., None]
+
+    bar = 0.04 + 0.16 * rand(1)
+    bars = torch.where(chance(0.7, 1), torch.cat([bar, bar * 0], 1), torch.cat([bar * 0, bar], 1))
+    steps = torch.arange(frames, dtype=torch.float32)[None, :, None]
+    gain = (randn(1, 3) * 0.25 + randn(1, 1)) * recording.drift * steps
+    gain = gain + (randn(frames, 3) * 0.25 + randn(frames, 1)) * recording.flicker
+    gain = (gain - gain.mean(1, keepdim=True)) * chance(recording.drift_probability, 1)[..., None]
+    quality = recording.quality[0] + rand(1) * (recording.quality[1] - recording.quality[0])
+    coarseness = torch.where(quality < 50, 50 / quality, 2 - quality / 50).clamp_min(0.02)
+    coarseness = coarseness * chance(recording.codec_probability, 1) * (1 + 0.25 * rand(frames))
+    return Footage(
+        centre=centre,
+        radius=radius,
+        power=torch.where(caption, 8.0, torch.exp(rand(SHAPES) * 2 + 0.5)),
+        angle=randn(SHAPES) * torch.where(dashboard, 0.1, torch.where(caption, 0.0, 0.5)),
+        velocity=randn(SHAPES, 2) * 0.02 * moving,
+        first=torch.where(there, appears, 1e6),
+        colour=(level[..., None] * (1 + randn(SHAPES, 3) * 0.15)).clamp(0, 1),
+        texture=rand(SHAPES, TEXTURE, TEXTURE),
+        bars=bars * chance(config.bars_probability, 1),
+        curve=(rand() * 0.9 - 0.3) * chance(0.5),
+        gain=gain,
+        noise=rand() * recording.noise_std * chance(0.6),
+        sharpening=rand() * recording.sharpening * chance(0.3),
+        levels=torch.where(chance(0.1), 40 + rand() * 88, 255.0),
+        coarseness=coarseness,
+    )
+
+
+def film(
+    hazy: Tensor,  # [N, F, 3, H, W] in [0, 1], H and W multiples of 8
+    clear: Tensor,  # [N, K, 3, H, W] in [0, 1], the clear versions of frames `first` to `first` + K
+    footage: Footage,
+    *,
+    first: int,
+    seed: int,
+) -> tuple[Tensor, Tensor]:  # as a file would hold the hazy frames, and what they should become
+    """Film hazy windows. What stands in front, bars and the tone curve are in the target; the camera's faults are not.
+
+    Args:
+        hazy: The hazy frames.
+        clear: Their targets.
+        footage: How each sample is filmed, on the same device.
+        first: The frame of the first target.
+        seed: Of the noise.
+    """
+    (_, frames, _, height, width), targets, device = hazy.shape, clear.shape[1], hazy.device
+    y = ((torch.arange(height, device=device) * 2 + 1) / height - 1).view(1, 1, 1, -1, 1)
+    x = ((torch.arange(width, device=device) * 2 + 1) / width - 1).view(1, 1, 1, 1, -1)
+    shown = slice(first, first + targets)
+    for shape in range(SHAPES):
+        mask, colour = _draw_shape(footage, shape, frames, x, y)
+        hazy = torch.lerp(hazy, colour, mask)
+        clear = torch.lerp(clear, colour, mask[:, shown])
+    bars = footage.bars.view(-1, 1, 1, 2, 1, 1)
+    outside = (y.abs() > 1 - 2 * bars[:, :, :, 0]) | (x.abs() > 1 - 2 * bars[:, :, :, 1])
+    hazy, clear = (_s_curve(frames_, footage.curve).masked_fill(outside, 0.0) for frames_ in (hazy, clear))
+
+    hazy = hazy * torch.exp(footage.gain)[..., None, None]
+    generator = torch.Generator(device).manual_seed(seed)
+    hazy = hazy + torch.randn(hazy.shape, generator=generator, device=device) * _each(footage.noise)
+    flat = hazy.flatten(0, 1)
+    blurred = F.avg_pool2d(F.pad(flat, (1, 1, 1, 1), mode="replicate"), 3, 1).view_as(hazy)
+    hazy = (hazy + (hazy - blurred) * _each(footage.sharpening)).clamp(0, 1)
+    levels = _each(footage.levels)
+    hazy = (hazy * levels).round() / levels
+    hazy = compress(hazy.flatten(0, 1), footage.coarseness.flatten()).view_as(hazy)
+    return (hazy * 255).round() / 255, clear
+
+
+def compress(
+    frames: Tensor,  # [N, 3, H, W] in [0, 1], H and W multiples of 8
+    coarseness: Tensor,  # [N]
+) -> Tensor:  # [N, 3, H, W] in [0, 1]
+    """Lose what a codec loses: colour at half the resolution, and the cosine coefficients of blocks in steps."""
+    chosen = torch.nonzero(coarseness > 0)[:, 0]
+    if len(chosen) == 0:
+        return frames
+    device, (n, _, height, width) = frames.device, frames[chosen].shape
+    to_ycc = torch.tensor(RGB_TO_YCC, device=device)
+    steps = torch.tensor((LUMA_STEPS, CHROMA_STEPS, CHROMA_STEPS), device=device) / 255
+    cosine = _cosine_matrix(device)
+    ycc = torch.einsum("ij,njhw->nihw", to_ycc, frames[chosen])
+    colour = F.interpolate(F.avg_pool2d(ycc[:, 1:], 2), scale_factor=2.0, mode="bilinear", align_corners=False)
+    ycc = torch.cat([ycc[:, :1], colour], 1)
+    blocks = ycc.view(n, 3, height // BLOCK, BLOCK, width // BLOCK, BLOCK).transpose(3, 4)
+    step = (steps * coarseness[chosen].view(-1, 1, 1, 1)).clamp_min(1 / 255)[:, :, None, None]
+    blocks = cosine.T @ ((cosine @ blocks @ cosine.T / step).round() * step) @ cosine
+    stored = blocks.transpose(3, 4).reshape(n, 3, height, width)
+    restored = torch.einsum("ij,njhw->nihw", torch.linalg.inv(to_ycc.cpu()).to(device), stored).clamp(0, 1)
+    return frames.index_copy(0, chosen, restored)
+
+
+def _draw_shape(
+    footage: Footage, shape: int, frames: int, x: Tensor, y: Tensor
+) -> tuple[Tensor, Tensor]:  # [N, F, 1, H, W] in [0, 1] and [N, 1, 3, H, W]
+    """Where one shape covers the frames, and what it looks like."""
+    f, height = footage, y.shape[3]
+    number = torch.arange(frames, device=x.device, dtype=torch.float32)[None]
+    way = f.velocity[:, shape, None] * (number[..., None] - frames // 2) + f.centre[:, shape, None]  # [N, F, 2]
+    across, down = x - way[..., 0, None, None, None], y - way[..., 1, None, None, None]
+    angle, power = _each(f.angle[:, shape]), _each(f.power[:, shape])
+    radius_x, radius_y = (_each(f.radius[:, shape, axis]) for axis in (0, 1))
+    turned_x = (across * angle.cos() + down * angle.sin()) / radius_x
+    turned_y = (down * angle.cos() - across * angle.sin()) / radius_y
+    inside = 1 - turned_x.abs() ** power - turned_y.abs() ** power
+    there = (number >= f.first[:, shape, None]).float()[..., None, None, None]
+    texture = F.interpolate(f.texture[:, shape, None], size=(height, x.shape[4]), mode="bilinear", align_corners=False)
+    colour = (f.colour[:, shape, :, None, None] * (0.5 + texture)).clamp(0, 1)
+    return (inside * EDGE).clamp(0, 1) * there, colour[:, None]
+
+
+def _s_curve(frames: Tensor, share: Tensor) -> Tensor:
+    """More contrast in the middle for a positive share, less for a negative one."""
+    return torch.lerp(frames, frames * frames * (3 - 2 * frames), _each(share))
+
+
+def _cosine_matrix(device: torch.device) -> Tensor:  # [BLOCK, BLOCK], orthonormal
+    place = torch.arange(BLOCK, device=device, dtype=torch.float32)
+    matrix = torch.cos(math.pi * (2 * place + 1) * place[:, None] / (2 * BLOCK)) * math.sqrt(2 / BLOCK)
+    matrix[0] /= math.sqrt(2)
+    return matrix
+
+
+def _each(value: Tensor) -> Tensor:  # [N] -> [N, 1, 1, 1, 1]
+    return value[:, None, None, None, None]

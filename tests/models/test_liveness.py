@@ -1,0 +1,26 @@
+"""Live units: a dead head is called dead, and wrong neighbours are noticed."""
+
+import torch
+
+from libranet.models import LiBrANet
+from libranet.models.liveness import live_units, neighbour_effect
+
+
+def test_a_dead_head_is_called_dead(tiny_model: LiBrANet) -> None:
+    frames = torch.rand(4, 5, 3, 32, 32)
+    before = live_units(tiny_model, frames)
+    assert before.keys() == {"chromatic", "temporal"}
+    assert min(before.values()) > 0.5
+    with torch.no_grad():
+        tiny_model.temporal.head.expand.bias.fill_(-100.0)
+    after = live_units(tiny_model, frames)
+    assert after["temporal"] == 0.0
+    assert after["chromatic"] == before["chromatic"]
+
+
+def test_neighbours_matter_only_to_a_living_temporal_field(tiny_model: LiBrANet) -> None:
+    frames = torch.rand(4, 5, 3, 32, 32)
+    assert neighbour_effect(tiny_model, frames) > 0
+    with torch.no_grad():
+        tiny_model.temporal.head.expand.bias.fill_(-100.0)
+    assert neighbour_effect(tiny_model, frames) == 0.0
