@@ -75,7 +75,9 @@ def test_the_row_of_a_sample_holds_every_parameter_once(device: str) -> None:
         for group in dataclasses.fields(reference.HazeParameters)
         for field in dataclasses.fields(getattr(parameters[0], group.name))
     ]
-    assert {*names} - {("view", "image"), ("sky", "donor"), ("camera", "filmed")} == {(group, name) for group, name, _ in ENTRIES}
+    assert {*names} - {("view", "image"), ("sky", "donor"), ("camera", "filmed")} == {
+        (group, name) for group, name, _ in ENTRIES
+    }
     for group, name, width in ENTRIES:
         begin = getattr(OFFSETS, f"{group}_{name}")
         value = getattr(getattr(parameters[0], group), name)

@@ -12,6 +12,7 @@ from libranet.training.config import FootageConfig, RecordingConfig
 from libranet.training.distributed import Shard
 from libranet.training.footage import Footage, compress, draw_footage, film
 
+NOTHING = FootageConfig(front_probability=0, bars_probability=0)
 PERFECT = RecordingConfig(drift_probability=0, noise_std=0, sharpening=0, codec_probability=0)
 
 
@@ -26,7 +27,7 @@ def grey(n: int = 64, frames: int = 6) -> tuple[torch.Tensor, torch.Tensor]:
 
 def test_nothing_drawn_changes_nothing_but_rounding() -> None:
     hazy, clear = torch.rand(8, 6, 3, 32, 48), torch.rand(8, 2, 3, 32, 48)
-    filmed, target = film(hazy, clear, draw(FootageConfig(front_probability=0, bars_probability=0), n=8), first=2, seed=0)
+    filmed, target = film(hazy, clear, draw(NOTHING, n=8), first=2, seed=0)
     assert torch.equal(target, clear)
     assert (filmed - hazy).abs().max() <= 1.01 / 255
 
@@ -50,7 +51,7 @@ def test_bars_are_black_in_both() -> None:
 
 def test_the_target_keeps_the_mean_exposure_while_frames_wander() -> None:
     recording = dataclasses.replace(PERFECT, drift_probability=1)
-    hazy, clear = film(*grey(), draw(FootageConfig(front_probability=0, bars_probability=0), recording), first=2, seed=0)
+    hazy, clear = film(*grey(), draw(NOTHING, recording), first=2, seed=0)
     assert torch.equal(clear, grey()[1])
     levels = hazy.mean(dim=(2, 3, 4))
     assert float(levels.std(1).mean()) > 0.01

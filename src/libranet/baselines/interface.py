@@ -75,17 +75,14 @@ class Peer(Network):
 
     def predict(
         self,
-        frames: Tensor,  # [B, T, 3, H, W] in [0, 1], or [B, 1, 3, H, W] with `still`; not validated
+        frames: Tensor,  # [B, T + K - 1, 3, H, W] in [0, 1], or [B, K, 3, H, W] with `still`; not validated
         *,
         still: bool = False,
     ) -> PeerRestoration:
-        """Restore the centre frame. While training, the result is not clamped, so that no gradient is lost."""
+        """Restore the centre frames. While training, the result is not clamped, so that no gradient is lost."""
         c = self.config
-        if still:
-            window = frames.expand(-1, c.past + 1 + c.future, -1, -1, -1)
-        else:
-            centre = frames.shape[1] // 2
-            window = frames[:, centre - c.past : centre + c.future + 1]
+        centre = c.window // 2
+        window = self.windows(frames, still=still)[:, centre - c.past : centre + c.future + 1]
         restored = self.restore(self.pad(window.to(self.dtype)))
         image = restored[..., : frames.shape[-2], : frames.shape[-1]].to(frames.dtype)
         return PeerRestoration(image if self.training else image.clamp(0.0, 1.0))

@@ -189,11 +189,6 @@ class LiBrANet(Network):
         """
         return self.restore(self.centres(frames, still=still).flatten(0, 1), self.predict_grids(frames, still=still))
 
-    def centres(self, frames: Tensor, *, still: bool = False) -> Tensor:  # [B, T + K - 1, ...] -> [B, K, ...]
-        """The frames that `predict` restores."""
-        window = 1 if still else self.config.window
-        return frames[:, window // 2 : frames.shape[1] - window // 2]
-
     def predict_grids(
         self,
         frames: Tensor,  # [B, T + K - 1, 3, H, W], or [B, K, 3, H, W] with `still`
@@ -219,13 +214,6 @@ class LiBrANet(Network):
         if self.chromatic is not None:
             chromatic = self.chromatic(centre)
         return Grids(chromatic, temporal)
-
-    def windows(self, features: Tensor, *, still: bool = False) -> Tensor:  # [B, T + K - 1, ...] -> [B * K, T, ...]
-        """The windows of sequences of features; a still frame is a window by itself."""
-        length = self.config.window
-        if still:
-            return features.flatten(0, 1)[:, None].expand(-1, length, -1, -1, -1)
-        return features.unfold(1, length, 1).movedim(-1, 2).flatten(0, 1)
 
     def encoder_input(
         self,

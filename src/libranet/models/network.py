@@ -55,12 +55,27 @@ class Network(nn.Module):
 
     def predict(
         self,
-        frames: Tensor,  # [B, T, 3, H, W] in [0, 1], or [B, 1, 3, H, W] with `still`; not validated
+        frames: Tensor,  # [B, T + K - 1, 3, H, W] in [0, 1], or [B, K, 3, H, W] with `still`; not validated
         *,
         still: bool = False,
     ) -> Predicted:
-        """Restore the centre frame, with what a loss needs. With `still` the window is one frame T times."""
+        """Restore the centre frames of K consecutive windows, B * K in all, with what a loss needs.
+
+        With `still` each window is one frame T times, given once.
+        """
         raise NotImplementedError
+
+    def centres(self, frames: Tensor, *, still: bool = False) -> Tensor:  # [B, T + K - 1, ...] -> [B, K, ...]
+        """The frames that `predict` restores."""
+        window = 1 if still else self.config.window
+        return frames[:, window // 2 : frames.shape[1] - window // 2]
+
+    def windows(self, frames: Tensor, *, still: bool = False) -> Tensor:  # [B, T + K - 1, ...] -> [B * K, T, ...]
+        """The windows of sequences of frames or their features; a still frame is a window by itself."""
+        length = self.config.window
+        if still:
+            return frames.flatten(0, 1)[:, None].expand(-1, length, -1, -1, -1)
+        return frames.unfold(1, length, 1).movedim(-1, 2).flatten(0, 1)
 
     def _first_tensor(self) -> Tensor:
         return next(self.parameters())

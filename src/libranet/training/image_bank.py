@@ -110,7 +110,7 @@ def read_density(folder: str | Path) -> Tensor:  # [M, DENSITY_SIZE, DENSITY_SIZ
             raise InputError(f"cannot read {path} as an image: remove it or replace it")
         small = cv2.resize(image, (DENSITY_SIZE, DENSITY_SIZE), interpolation=cv2.INTER_AREA).astype(np.float32)
         low, high = np.percentile(small, (2, 98))
-        maps.append(np.clip((small - low) / max(high - low, 1.0), 0, 1))
+        maps.append(np.clip((small - low) / max(high - low, 1.0), 0, 1).astype(np.float32))
     return torch.from_numpy(np.stack(maps))
 
 

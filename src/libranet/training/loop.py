@@ -21,6 +21,7 @@ from torch import Tensor
 from libranet.device import describe_device
 from libranet.errors import InputError
 from libranet.losses.objective import LossTerms
+from libranet.models import LiBrANet
 from libranet.models.liveness import MIN_LIVE, live_units
 from libranet.training.dataloader import Batch, BatchSource
 from libranet.training.distributed import agreed
@@ -214,10 +215,10 @@ def _log_step(log: RunLog, trainer: Trainer, terms: LossTerms, batch_psnr: float
 
 def _check_life(log: RunLog, trainer: Trainer, batch: Batch) -> None:
     """Log how much of each head is alive, and warn of a dead part: it would stay dead."""
-    if trainer.shard.rank:
+    network = trainer.ema.model
+    if trainer.shard.rank or not isinstance(network, LiBrANet):
         return
-    few = batch.hazy[:LIFE_SAMPLES]
-    alive = live_units(trainer.ema.model, few, still=batch.still)
+    alive = live_units(network, batch.hazy[:LIFE_SAMPLES], still=batch.still)
     log.scalars(trainer.progress.step, alive, group="live")
     for name, share in alive.items():
         if share < MIN_LIVE:
