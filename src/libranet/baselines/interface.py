@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
+from libranet.baselines.padding import reflect_pad
 from libranet.models.libranet import check_frames
 from libranet.models.network import Network, WeightsInfo
 
@@ -94,10 +94,7 @@ class Peer(Network):
         """Continue the frames to the right and to the bottom, by reflection where they are large enough."""
         height, width = frames.shape[-2:]
         bottom, right = -height % self.config.divisor, -width % self.config.divisor
-        if not bottom and not right:
-            return frames
-        mode = "reflect" if bottom < height and right < width else "replicate"
-        padded = F.pad(frames.flatten(0, 1), (0, right, 0, bottom), mode=mode)
+        padded = reflect_pad(frames.flatten(0, 1), 0, right, 0, bottom)
         return padded.unflatten(0, frames.shape[:2])
 
     def _first_tensor(self) -> Tensor:

@@ -2,13 +2,22 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
 
+from libranet.baselines.dehazeformer import DehazeFormer
+from libranet.baselines.dehazexl import DehazeXl
+from libranet.baselines.dvd import Dvd
 from libranet.baselines.ffa_net import FfaNet
+from libranet.baselines.fourk_dehazing import FourKDehazing
 from libranet.baselines.interface import Peer
+from libranet.baselines.map_net import MapNet
+from libranet.baselines.msbdn_dff import MsbdnDff
 from libranet.baselines.simple import Clahe, DarkChannelPrior, Identity
+from libranet.baselines.uhddip import UhdDip
+from libranet.baselines.uhdformer import UhdFormer
 from libranet.errors import CheckpointError, InputError
 from libranet.models.checkpoint import assign_weights, read_header
 
@@ -45,9 +54,56 @@ PEERS: tuple[PeerEntry, ...] = (
     PeerEntry("clahe", "CLAHE on lightness (OpenCV)", Clahe, 0),
     PeerEntry("dcp", "Dark channel prior, CVPR 2009", DarkChannelPrior, 0),
     PeerEntry("ffa-net", "FFA-Net, AAAI 2020", FfaNet, 4_455_913, "FFA-Net", "19 blocks per group, as released"),
+    PeerEntry("msbdn-dff", "MSBDN-DFF, CVPR 2020", MsbdnDff, 31_353_061, "MSBDN-DFF"),
+    PeerEntry("4kdehazing", "4KDehazing, CVPR 2021", FourKDehazing, 34_547_655, "4KDehazing"),
+    PeerEntry("dehazeformer-t", "DehazeFormer-T, TIP 2023", partial(DehazeFormer, "t"), 687_404),
+    PeerEntry("dehazeformer-s", "DehazeFormer-S, TIP 2023", partial(DehazeFormer, "s"), 1_284_884),
+    PeerEntry("dehazeformer-b", "DehazeFormer-B, TIP 2023", partial(DehazeFormer, "b"), 2_517_612, "DehazeFormer"),
+    PeerEntry(
+        "map-net",
+        "MAP-Net, CVPR 2023",
+        MapNet,
+        28_750_383,
+        "MAP-Net",
+        "causal; the memory of haze priors is limited to 32 frames; auxiliary heads are unused without its own losses",
+    ),
+    PeerEntry("uhdformer", "UHDformer, AAAI 2024", UhdFormer, 339_323, "UHDformer"),
+    PeerEntry(
+        "dvd",
+        "DVD, CVPR 2024",
+        Dvd,
+        4_286_669,
+        "DVD",
+        "second stage only, fed with frames at half size, because it doubles the size; the first stage is left out",
+    ),
+    PeerEntry(
+        "dehazexl",
+        "DehazeXL, CVPR 2025",
+        DehazeXl,
+        125_484_996,
+        "DehazeXL",
+        "exact global attention at every size; frames of any shape, the official network takes squares",
+    ),
+    PeerEntry(
+        "uhddip",
+        "UHDDIP, TCSVT 2025",
+        UhdDip,
+        813_107,
+        "UHDDIP",
+        "normals of the brightness stand in for the outside estimator of surface normals; the facts at hand leave the "
+        "place of two of the blocks in its mutual filter open",
+    ),
 )
 
-ABSENT: dict[str, str] = {}
+ABSENT: dict[str, str] = {
+    "cg-idn": "its makers released no code, and its widths, depths and frame count are not published",
+    "dcl": "its makers released no code, and how it finds airlight and scattering is not published",
+    "dehamer": "the facts at hand outline it and leave its multi-scale blocks and the split of its parameters open",
+    "viws-net": "the facts at hand outline it and leave its second network of 15 million parameters open",
+    "pm-net": "the facts at hand outline it and leave its phase encoders and the widths of its head open",
+    "astp-net": "the facts at hand outline it and leave the parts of its temporal blocks open",
+    "ds-tfn": "the facts at hand outline it, and the code of that name is not stated to be the paper's",
+}
 """Peers of the paper that cannot be rebuilt faithfully, and why."""
 
 
