@@ -16,7 +16,7 @@ from libranet.kernels.norm_mix.triton import fold_sums_out
 def stages_of(step: FusedStep) -> dict[str, Callable[[], object]]:
     """The step's stages in the order they run."""
     refiner, b, frames, fields = step.refiner, step.buffers, step.frames, step.fields
-    chroma, strength, windows = step.chroma_of(0), step.strength, step.windows[0]
+    history, strength, windows = step.history, step.strength, step.windows[0]
     block = refiner.fusion_blocks[0]
     count = 8 * b.shape[1] * b.shape[2]
     sums = refiner.sums_of(refiner.tiles.block, b)
@@ -25,9 +25,10 @@ def stages_of(step: FusedStep) -> dict[str, Callable[[], object]]:
         "both encoders": lambda: fields.encode(0),
         "chromatic head": lambda: fields.predict_chroma(0),
         "temporal mix + head": lambda: fields.predict_plane(windows),
+        "filter of the grids": history.filter_grids,
         "read frames (down + cells)": lambda: read_cells_out(frames, b.low, b.cells),
         "detail stream": lambda: refiner.run_detail(b),
-        "colour field": lambda: refiner.run_field(chroma, fields.plane, strength, b),
+        "colour field": lambda: refiner.run_field(history.filtered_chroma, history.filtered_planes, strength, b),
         "structure stream": lambda: refiner.run_structure(b),
         "join + fusion": lambda: refiner.run_fusion(b),
         "project + write": lambda: refiner.write_frames(frames, 0, strength, step.out[0], b),

@@ -9,7 +9,8 @@ import torch
 from libranet.errors import InputError
 from libranet.kernels.resample.reference import pad_to_multiple
 from libranet.kernels.tiles import ConvTile
-from libranet.models import LiBrANet, LiBrANetConfig, start_stream, stream_step
+from libranet.models import GridFilter, LiBrANet, LiBrANetConfig, start_stream, stream_step
+from libranet.models.stream import NO_FILTER
 from tiny_network import SMALLEST, perturb
 
 
@@ -19,8 +20,14 @@ def net() -> LiBrANet:
     return perturb(LiBrANet(SMALLEST))
 
 
-def plain_stream(net: LiBrANet, clip: torch.Tensor, lookahead: int | None) -> torch.Tensor:  # [N, H, W, 3] uint8
-    state, images = start_stream(net, lookahead=lookahead), []
+FILTER = GridFilter(0.3, 10.0)
+"""Reaches two frames back."""
+
+
+def plain_stream(
+    net: LiBrANet, clip: torch.Tensor, lookahead: int | None = None, grid_filter: GridFilter = NO_FILTER
+) -> torch.Tensor:  # [N, H, W, 3] uint8
+    state, images = start_stream(net, lookahead=lookahead, grid_filter=grid_filter), []
     for frame in clip:
         image, state = stream_step(net, frame.permute(2, 0, 1)[None] / 255.0, state)
         images += [] if image is None else [image]
@@ -35,14 +42,18 @@ def plain_stream(net: LiBrANet, clip: torch.Tensor, lookahead: int | None) -> to
     [
         pytest.param({}, id="latency", marks=pytest.mark.slow),
         pytest.param({"lookahead": 0}, id="live", marks=pytest.mark.slow),
-        pytest.param({"batch": 2, "overlap": True}, id="throughput"),
+        pytest.param({"batch": 2, "overlap": True}, id="throughput", marks=pytest.mark.slow),
+        pytest.param({"batch": 2, "overlap": True, "grid_filter": FILTER}, id="filter-throughput"),
+        pytest.param({"grid_filter": FILTER}, id="filter", marks=pytest.mark.slow),
+        pytest.param({"grid_filter": FILTER, "lookahead": 0}, id="filter-live", marks=pytest.mark.slow),
     ],
 )
 def test_matches_the_plain_stream(device: str, net: LiBrANet, settings: dict[str, Any]) -> None:
     from libranet.fused.refiner import RefinerTiles
     from libranet.fused.step import FusedStep
 
-    clip = torch.randint(0, 256, (3, 16, 18, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
+    generator = torch.Generator().manual_seed(1)
+    clip = torch.randint(100, 156, (3, 16, 18, 3), dtype=torch.uint8, generator=generator)
     tile = ConvTile(4, 16, 64)
     step = FusedStep(net, height=16, width=18, device=device, tiles=RefinerTiles(tile, tile, tile, tile), **settings)
     batch = step.schedule.batch
@@ -50,12 +61,15 @@ def test_matches_the_plain_stream(device: str, net: LiBrANet, settings: dict[str
     got = [step.push(clip[i : i + batch].to(device)).clone() for i in range(0, len(clip), batch)]
     result = torch.cat([*got, step.drain()]).cpu()
 
-    want = plain_stream(net, clip, settings.get("lookahead"))
+    grid_filter = settings.get("grid_filter", NO_FILTER)
+    want = plain_stream(net, clip, settings.get("lookahead"), grid_filter)
     assert result.shape == want.shape
     difference = (result.int() - want.int()).abs()
     assert difference.max() <= 2
     assert difference.float().mean() <= 0.2
     assert (want.int() - clip.int()).abs().float().mean() > 3  # the network does something to compare
+    if grid_filter is not NO_FILTER:
+        assert (want.int() - plain_stream(net, clip, settings.get("lookahead")).int()).abs().max() > 2  # the filter, too
     with pytest.raises(InputError, match="drained"):
         step.advance(1)
 
@@ -73,7 +87,7 @@ def test_width_64_matches_the_plain_stream(size: tuple[int, int]) -> None:
 
     result = torch.cat([step.push(clip[:2]).clone(), step.push(clip[2:]).clone(), step.drain()])
 
-    difference = (result.int() - plain_stream(net, clip, None).int()).abs()
+    difference = (result.int() - plain_stream(net, clip).int()).abs()
     assert difference.max() <= 2
     assert difference.float().mean() <= 0.2
 

@@ -119,7 +119,7 @@ class _Head:
 
 
 class FusedFields:
-    """What both fields predict, for a ring of frames.
+    """What both fields predict, from a ring of features.
 
     `encode` and `predict_chroma` turn B new frames into features and chromatic grids; `predict_plane` turns the
     features of B windows into planes of the temporal grid.
@@ -169,7 +169,7 @@ class FusedFields:
         self.small = make(batch, size, size, 4)
         self.features = make(2, ring, side, side, width)
         # In dense haze A is large and A I + b a small difference of large numbers: grids stay in single precision.
-        self.chroma = make(ring, 2, 12, chromatic.bins, side, side, dtype=torch.float32)
+        self.chroma = make(batch, 2, 12, chromatic.bins, side, side, dtype=torch.float32)
         self.keys = make(batch, temporal.window, side * side, self.weights.keys.shape[0])
         self.mixed = make(batch, side, side, width)
         self.plane = make(batch, 12, side, side, dtype=torch.float32)
@@ -200,9 +200,8 @@ class FusedFields:
                 _normalise(maps.raw, sums, second.norm, target, skip=x)
 
     def predict_chroma(self, slot: int) -> None:
-        """Predict the chromatic grids of the frames encoded last. Writes B places of `chroma`."""
-        places = slice(slot, slot + self.batch)
-        self.chromatic_head.run(self.features[CHROMATIC, places], self.chroma[places])
+        """Predict the chromatic grids of the frames encoded last, whose features begin at `slot`. Writes `chroma`."""
+        self.chromatic_head.run(self.features[CHROMATIC, slot : slot + self.batch], self.chroma)
 
     def predict_plane(
         self,

@@ -28,7 +28,7 @@ class RingSchedule:
 
     @property
     def ring(self) -> int:
-        """Slots for grids and features, which windows reach back to: a multiple of the frames' ring."""
+        """Slots for features, which windows reach back to: a multiple of the frames' ring."""
         return _round_up(self.delay + self.batch + max(self.radius, self.batch), self.frame_ring)
 
     def first_in(self, step: int) -> int:

@@ -1,9 +1,9 @@
 """One step of a stream on the GPU: B new 8-bit frames in, B restored ones out, captured as CUDA graphs.
 
-Frames, chromatic grids and temporal features live in rings on the device; frame i is in slot i modulo the ring's
-length (frames, which are large, have a shorter ring). A step reads and writes slots that are fixed once its place in
-the ring is known, so there is one graph per place. Only the windows' indices change, by the edge rule of
-`models/stream.py` at a stream's two ends; they are a small tensor per place, written when they change.
+Frames and features live in rings on the device; frame i is in slot i modulo the ring's length (frames, which are large,
+have a shorter ring). A step reads and writes slots that are fixed once its place in the ring is known, so there is one
+graph per place. Only the windows' indices change, by the edge rule of `models/stream.py` at a stream's two ends; they
+are a small tensor per place, written when they change. Grids, which are filtered over time, are in `history.py`.
 
 Latency mode (`batch=1`): a frame's temporal features are needed in the step that brings it, so the encoder runs beside
 the detail stream of the frame being restored. Throughput mode (`overlap=True`): restoring lags one more batch behind,
@@ -17,10 +17,12 @@ from torch import Tensor
 
 from libranet.errors import InputError
 from libranet.fused.fields import FusedFields
+from libranet.fused.history import GridHistory
 from libranet.fused.refiner import FusedRefiner, RefinerBuffers, RefinerTiles
 from libranet.fused.ring import RingSchedule
 from libranet.fused.support import why_not_network
 from libranet.models.libranet import MIN_SIZE, LiBrANet
+from libranet.models.stream import NO_FILTER, GridFilter
 
 
 class FusedStep:
@@ -44,6 +46,7 @@ class FusedStep:
         lookahead: int | None = None,
         overlap: bool = False,
         strength: float = 1.0,
+        grid_filter: GridFilter = NO_FILTER,
         device: str | torch.device = "cuda",
         tiles: RefinerTiles | None = None,
         graphs: bool = True,
@@ -58,6 +61,7 @@ class FusedStep:
             lookahead: Future frames that a frame waits for, 0 to T // 2; None is T // 2.
             overlap: Throughput mode.
             strength: Factor on the correction: 0 returns the input.
+            grid_filter: Average the grids over time. The default leaves them alone.
             device: A CUDA device, or the CPU in Triton's interpreter.
             tiles: Tile configurations of the refiner's kernels.
             graphs: False launches kernel by kernel, for profiling.
@@ -96,6 +100,7 @@ class FusedStep:
             size=config.encoder_size,
             device=self.device,
         )
+        self.history = GridHistory(grid_filter, self.schedule, bins=config.bins, side=side, device=self.device)
         self.out = torch.zeros(2, batch, *padded, 3, dtype=torch.uint8, device=self.device)
         self.windows = torch.zeros(ring // batch, batch, config.window, dtype=torch.long, device=self.device)
         self._written: dict[int, list[list[int]]] = {}
@@ -145,8 +150,10 @@ class FusedStep:
         """Run one step. With `new=0` the stream drains."""
         if self.ended and new:
             raise InputError("this stream was drained: call reset() before the next one")
-        self.ended = self.ended or new < self.schedule.batch
         self.count += new
+        if new < self.schedule.batch:
+            self.ended = True
+            self.history.end(self.count)
         place = self.schedule.first_in(self.step) // self.schedule.batch
         windows = self.schedule.windows(self.step, self.count)
         if self._written.get(place) != windows:
@@ -173,6 +180,7 @@ class FusedStep:
         """Begin a new stream: after a drain, or at a new shot."""
         self.step = self.count = 0
         self.ended = False
+        self.history.reset()
 
     def set_strength(self, strength: float) -> None:
         """Scale the correction from the next step on: 0 returns the input."""
@@ -181,7 +189,7 @@ class FusedStep:
     @torch.no_grad()
     def _work(self, place: int) -> None:
         """Everything a step does at one place in the ring."""
-        schedule, buffers, frames, fields = self.schedule, self.buffers, self.frames, self.fields
+        schedule, buffers, frames, fields, history = self.schedule, self.buffers, self.frames, self.fields, self.history
         slot = place * schedule.batch
         first = (slot - schedule.delay) % schedule.ring
         start = self._mark()
@@ -192,9 +200,11 @@ class FusedStep:
 
         def predict_plane() -> None:
             fields.predict_plane(self.windows[place])
+            history.remember_planes(fields.plane)
 
         def predict_chroma() -> None:
             fields.predict_chroma(slot)
+            history.remember_frames(fields.small, fields.chroma)
 
         # The plane comes first where it waits for nothing, so that the colour field never waits for an encoder.
         if schedule.overlap:
@@ -209,20 +219,15 @@ class FusedStep:
         self.refiner.read_frames(frames, first % schedule.frame_ring, buffers)
         self.refiner.run_detail(buffers)
         self._wait(mixed)
-        if schedule.delay < schedule.batch:  # the grids of frames that came with this step
+        if not schedule.overlap:  # the filter looks ahead to frames that came with this step
             self._wait(coloured)
-        self.refiner.run_field(self.chroma_of(first), fields.plane, self.strength, buffers)
+        history.filter_grids()
+        self.refiner.run_field(history.filtered_chroma, history.filtered_planes, self.strength, buffers)
         self.refiner.run_structure(buffers)
         self.refiner.run_fusion(buffers)
         self.refiner.write_frames(frames, first % schedule.frame_ring, self.strength, self.out[place % 2], buffers)
         self._wait(coloured)
-
-    def chroma_of(self, first: int) -> Tensor:  # [B, 2, 12, bins, gh, gw]
-        """Chromatic grids of B frames of the ring."""
-        chroma, end = self.fields.chroma, first + self.schedule.batch
-        if end <= self.schedule.ring:
-            return chroma[first:end]
-        return torch.cat([chroma[first:], chroma[: end - self.schedule.ring]])
+        history.advance()
 
     def _mark(self) -> torch.cuda.Event | None:
         if not self._cuda:
@@ -261,6 +266,7 @@ class FusedStep:
                     self._work(place)
                 pool = pool or graph.pool()
                 graphs.append(graph)
+            self.history.reset()  # the step outside of the capture advanced it
         torch.cuda.current_stream(self.device).wait_stream(main)
         return graphs
 

@@ -7,8 +7,8 @@ The filtered grid F of frame t is a weighted mean of the grids G of the frames a
     s_a  = 1 / (1 + mean_rgb (L_(t-a) - L_t)^2 / 0.04^2)    with L the frame's mean colour in the cell
 
 A grid of the past counts as far as the frame looked then as it looks now. So light that changes is followed at once,
-a grid that changes under a frame that does not is averaged away. Nothing older than `seconds` counts: the memory is
-finite, which makes a resumed run exact. Negative ages are frames of the look-ahead.
+while a grid that changes under a frame that does not is averaged away. Nothing older than `seconds` counts: the memory
+is finite, which makes a resumed run exact. Negative ages are frames of the look-ahead.
 """
 
 from collections.abc import Iterable
@@ -21,8 +21,10 @@ from torch import Tensor
 
 from libranet.errors import InputError
 
-LOOK_CHANGE = 0.04
-"""A change of a cell's mean colour that halves the weight of a grid: about 10 of 255 levels."""
+LOOK_CHANGE = 0.08
+"""A change of a cell's mean colour, in the encoders' range of -1 to 1, that halves the weight of a grid: 0.04 in the
+frame's range of 0 to 1, about 10 of 255 levels.
+"""
 MAX_SECONDS = 2.0
 DEFAULT_RATE = 30.0
 """Frames per second of streams that do not say theirs."""
@@ -63,9 +65,9 @@ class GridFilter:
 def cell_means(
     small: Tensor,  # [N, 3, S, S] in [-1, 1], the encoders' input
     side: int,
-) -> Tensor:  # [N, 3, side, side] in [0, 1], float32
+) -> Tensor:  # [N, 3, side, side] in [-1, 1], float32
     """Return the mean colour of every grid cell."""
-    return F.avg_pool2d(small.float(), small.shape[-1] // side).add(1.0).mul(0.5)
+    return F.avg_pool2d(small.float(), small.shape[-1] // side)
 
 
 def similarity(
@@ -91,3 +93,36 @@ def weighted_mean(
         total.addcmul_(grid.float() - now, weight.view(shape))
         mass += weight
     return now + total / mass.view(shape)
+
+
+def filter_out(
+    grids: Tensor,  # [R, ..., gh, gw] fp32, the grid of frame i in slot i modulo R
+    looks: Tensor,  # [R, 3, gh, gw] fp32 in [-1, 1], the frames' cell means
+    clock: Tensor,  # [2] int64: the number of a frame, and how many frames the stream has
+    out: Tensor,  # [B, ..., gh, gw] fp32, written
+    *,
+    grid_filter: GridFilter,
+    delay: int,
+    ahead: int,
+) -> None:
+    """Filter the grids of B frames in a row.
+
+    Args:
+        grids: A ring, long enough for all frames that take part.
+        looks: Its twin.
+        clock: On the device, so that a captured graph can count.
+        out: The filtered grids.
+        grid_filter: Its memory takes part.
+        delay: How far the first of the frames lags behind the clock.
+        ahead: How many frames after each of them take part, where the stream has them.
+    """
+    first, count = clock.tolist()
+    first -= delay
+    for place, now in enumerate(range(first, first + len(out))):
+        frames = range(max(now - grid_filter.memory, 0), min(now + ahead, count - 1) + 1)
+        if now not in frames:
+            continue  # before the stream, or after it
+        slots = [(abs(now - frame), slice(frame % len(grids), frame % len(grids) + 1)) for frame in frames]
+        here = looks[now % len(grids)][None]
+        others = [(grids[s], similarity(looks[s], here) * grid_filter.age_weight(age)) for age, s in slots if age]
+        out[place] = weighted_mean(grids[now % len(grids)][None], others)[0]

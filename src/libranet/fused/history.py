@@ -1,0 +1,86 @@
+"""The grids of the last frames on the device, and their filter over time.
+
+The ring here is longer than the other rings of a step, and its length depends on the frame rate. So a captured graph
+does not know its slots: a clock on the device counts the frames, and the graph advances it.
+"""
+
+import torch
+from torch import Tensor
+
+from libranet.fused.ring import RingSchedule
+from libranet.kernels.grid_filter.reference import GridFilter
+from libranet.kernels.grid_filter.triton import filter_out
+
+ENDLESS = 2**62
+"""Frames of a stream that has not ended."""
+
+
+class GridHistory:
+    """Remembers both fields' grids and the frames' cell means, and filters the grids of the frames to restore."""
+
+    def __init__(
+        self, grid_filter: GridFilter, schedule: RingSchedule, *, bins: int, side: int, device: torch.device
+    ) -> None:
+        self.grid_filter, self.schedule = grid_filter, schedule
+        self.ring = schedule.delay + schedule.batch + grid_filter.memory
+        self.side = side
+
+        def make(*shape: int) -> Tensor:
+            return torch.zeros(*shape, side, side, device=device)
+
+        self.chroma = make(self.ring, 2, 12, bins)
+        self.planes = make(self.ring, 12)
+        self.looks = make(self.ring, 3)
+        self.clock = torch.tensor([0, ENDLESS], device=device)
+        """The first frame of the step's batch; how many frames the stream has."""
+        self._new = torch.arange(schedule.batch, device=device)
+        self._restored = torch.arange(schedule.batch, device=device) - schedule.delay
+        self.filtered_chroma = make(schedule.batch, 2, 12, bins)
+        self.filtered_planes = make(schedule.batch, 12)
+
+    def remember_frames(
+        self,
+        small: Tensor,  # [B, S, S, 4] fp16 in [-1, 1], the encoders' input
+        chroma: Tensor,  # [B, 2, 12, bins, gh, gw] fp32
+    ) -> None:
+        """Remember what the frames of this step look like, and their chromatic grids."""
+        size = small.shape[1] // self.side
+        cells = small.view(len(small), self.side, size, self.side, size, 4)
+        means = cells.mean(dim=(2, 4), dtype=torch.float32)[..., :3].permute(0, 3, 1, 2)
+        slots = (self._new + self.clock[0]).remainder_(self.ring)
+        self.looks.index_copy_(0, slots, means)
+        self.chroma.index_copy_(0, slots, chroma)
+
+    def remember_planes(
+        self,
+        planes: Tensor,  # [B, 12, gh, gw] fp32
+    ) -> None:
+        """Remember the temporal planes of the frames that this step restores."""
+        slots = (self._restored + self.clock[0]).remainder_(self.ring)
+        self.planes.index_copy_(0, slots, planes)
+
+    def filter_grids(self) -> None:
+        """Filter the grids of the frames that this step restores. Writes `filtered_chroma` and `filtered_planes`."""
+        ahead = min(self.schedule.lookahead, self.grid_filter.memory)
+        # The planes of the look-ahead are not known yet.
+        for grids, out, frames in (
+            (self.chroma, self.filtered_chroma, ahead),
+            (self.planes, self.filtered_planes, 0),
+        ):
+            filter_out(
+                grids, self.looks, self.clock, out,
+                grid_filter=self.grid_filter, delay=self.schedule.delay, ahead=frames,
+            )  # fmt: skip
+
+    def advance(self) -> None:
+        """End the step."""
+        self.clock[:1].add_(self.schedule.batch)
+
+    def end(self, count: int) -> None:
+        """Say that the stream has `count` frames in all."""
+        self.clock[1:].fill_(count)
+
+    def reset(self) -> None:
+        """Begin a new stream."""
+        self.clock[:1].zero_()
+        self.clock[1:].fill_(ENDLESS)
