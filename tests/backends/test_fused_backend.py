@@ -8,7 +8,7 @@ import torch
 from libranet.backends import make_backend, rgb_frames, rgb_of, why_not_fused_here
 from libranet.backends.plain import PlainBackend
 from libranet.frames import Frames
-from libranet.models import LiBrANet
+from libranet.models import GridFilter, LiBrANet
 from tiny_network import perturb
 
 
@@ -99,7 +99,7 @@ def test_both_paths_agree_on_a_gpu(live: bool, strength: float) -> None:
     images = []
     for half in (True, False):
         network = network.half() if half else network.float()
-        step = make_backend(network, strength=strength, live=live)
+        step = make_backend(network, strength=strength, live=live, grid_filter=GridFilter(0.3, 10.0))
         assert isinstance(step, PlainBackend) != half
         cuts = [index == 4 for index in range(7)]
         restored = step.push(rgb_frames(torch.cat(clip)), cuts=cuts) + step.flush()

@@ -8,7 +8,7 @@ from libranet.backends.plain import PlainBackend
 from libranet.errors import InputError
 from libranet.frames import ColorConverter, ColorSpec, FrameFormat, Frames, PixelLayout
 from libranet.frames.format import PLANAR_RGB16, RGB8, RGB16, RGB_FLOAT
-from libranet.models import LiBrANet, stream_step
+from libranet.models import GridFilter, LiBrANet, stream_step
 
 LAYOUTS = [
     PixelLayout("yuv420p", "yuv", 8, 2, 2, alpha=False),
@@ -63,7 +63,7 @@ def test_the_change_is_the_networks(tiny_model: LiBrANet, layout: PixelLayout) -
 def test_batches_cuts_and_single_frames_agree(tiny_model: LiBrANet) -> None:
     frames = random_frames(LAYOUTS[0], 7)
     cuts = [index == 3 for index in range(7)]
-    batch, single = PlainBackend(tiny_model), PlainBackend(tiny_model)
+    batch, single = (PlainBackend(tiny_model, grid_filter=GridFilter(0.3, 10.0)) for _ in range(2))
     together = [r.after for r in batch.push(frames, cuts=cuts) + batch.flush()]
     apart = []
     for index, cut in enumerate(cuts):

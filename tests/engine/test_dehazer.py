@@ -28,7 +28,7 @@ def run(dehazer: Dehazer, clip: list) -> list:
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 9])
 def test_one_frame_out_per_frame_in_as_the_network_says(tiny_model, dtype, count):
     clip = frames(count, dtype)
-    out = run(Dehazer(tiny_model, device="cpu"), clip)
+    out = run(Dehazer(tiny_model, steady=0.0, device="cpu"), clip)
     assert len(out) == count
     scale = 1.0 if dtype == np.float32 else np.iinfo(dtype).max
     state, expected = None, []
@@ -113,10 +113,26 @@ def test_nothing_bleeds_over_a_cut(tiny_model):
     assert not all(np.array_equal(a, b) for a, b in zip(bleeding, apart, strict=True))
 
 
+def test_colours_are_kept_steady_over_so_many_seconds(tiny_model):
+    clip = [(frame // 4 + 90).astype(np.uint8) for frame in frames(9)]
+    jumpy, steady, slow = (
+        np.stack(run(Dehazer(tiny_model, device="cpu", **settings), clip)).astype(float)
+        for settings in ({"steady": 0.0}, {}, {"rate": 0.5})
+    )
+    assert np.array_equal(slow, jumpy), "frames two seconds apart have nothing to do with each other"
+
+    def pumping(restored):  # how much the change that the network makes, averaged over a frame, moves
+        return np.abs(np.diff((restored - np.stack(clip)).mean(axis=(1, 2, 3)))).mean()
+
+    assert 0.0 < pumping(steady) < 0.6 * pumping(jumpy)
+    with pytest.raises(InputError, match="expected steady from 0 to 2 seconds, got 3"):
+        Dehazer(tiny_model, steady=3.0, device="cpu")
+
+
 def test_a_single_image(tiny_model):
     dehazer = Dehazer(tiny_model, device="cpu")
     (image,) = frames(1)
-    assert np.array_equal(dehazer.image(image), run(Dehazer(tiny_model, device="cpu"), [image])[0])
+    assert np.array_equal(dehazer.image(image), run(Dehazer(tiny_model, steady=0.0, device="cpu"), [image])[0])
     dehazer.push(image)
     with pytest.raises(InputError, match="flush it first"):
         dehazer.image(image)

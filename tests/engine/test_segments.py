@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from libranet.errors import InputError
 from libranet.models import save_checkpoint
 
 CLIP = Clip(frames=23, variable=True, cut_at=11, audio=("aac",))
-OPTIONS = DehazeOptions(segment_frames=5, crf=20)
+OPTIONS = DehazeOptions(segment_frames=5, crf=20, steady=0.12)  # reaches a few frames back, fewer than are done
 
 
 class PowerCutError(Exception):
@@ -87,7 +88,7 @@ def test_other_settings_are_refused_and_without_resume_the_run_starts_over(tmp_p
     output = tmp_path / "out.mp4"
     with pytest.raises(PowerCutError):
         dehaze_video(source, output, model=tiny_model, options=OPTIONS, device="cpu", progress=stop_after(12))
-    other = DehazeOptions(segment_frames=5, crf=20, strength=0.5)
+    other = replace(OPTIONS, strength=0.5)
     with pytest.raises(InputError, match=r"strength = 1\.0.*0\.5"):
         dehaze_video(source, output, model=tiny_model, options=other, device="cpu", resume=True)
     report = dehaze_video(source, output, model=tiny_model, options=other, device="cpu")

@@ -9,6 +9,7 @@ from tiny_set import write_checkpoint
 from libranet.backends import load_network, make_backend, rgb_frames, rgb_of
 from libranet.errors import CheckpointError, InputError
 from libranet.evaluation.restorers import open_restorer, open_restorers
+from libranet.models import GridFilter
 
 
 def test_names(tmp_path: Path) -> None:
@@ -31,10 +32,11 @@ def test_every_frame_comes_back_once(tmp_path: Path) -> None:
 def test_the_network_runs_through_the_product_s_backend(tmp_path: Path) -> None:
     checkpoint = write_checkpoint(tmp_path / "tiny.safetensors")
     frames = [torch.rand(3, 32, 40, generator=torch.Generator().manual_seed(i)) for i in range(6)]
-    backend = make_backend(load_network(str(checkpoint), device="cpu"))
+    backend = make_backend(load_network(str(checkpoint), device="cpu"), grid_filter=GridFilter(1.0, 5.0))
     restored = [r for frame in frames for r in backend.push(rgb_frames(frame[None]))] + backend.flush()
     expected = [rgb_of(r) for r in restored]
     model = open_restorer(str(checkpoint))
+    model.begin(5.0)
     found = [restored for frame in frames for restored in model.push(frame)] + model.flush()
     assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
 
@@ -43,6 +45,15 @@ def test_another_precision_is_another_model(tmp_path: Path) -> None:
     checkpoint = str(write_checkpoint(tmp_path / "tiny.safetensors"))
     full, half = open_restorer(checkpoint), open_restorer(checkpoint, precision="bf16")
     assert full.fingerprint != half.fingerprint, "results of one must not be taken for the other's"
+
+
+def test_without_the_filter_it_is_another_model(tmp_path: Path) -> None:
+    checkpoint = str(write_checkpoint(tmp_path / "tiny.safetensors"))
+    on, off = open_restorer(checkpoint), open_restorer(checkpoint, steady=0.0)
+    assert on.fingerprint != off.fingerprint
+    frames = [torch.rand(3, 32, 40, generator=torch.Generator().manual_seed(i)) for i in range(6)]
+    filtered, alone = ([r for f in frames for r in model.push(f)] + model.flush() for model in (on, off))
+    assert not torch.equal(filtered[3], alone[3])
 
 
 def test_what_is_no_model(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from libranet.errors import InputError
 from libranet.evaluation.clips import open_dataset
 from libranet.evaluation.figures import read_panel
 from libranet.evaluation.metric_table import choose_metrics
-from libranet.evaluation.restorers import IdentityRestorer, Restorer, open_restorers
+from libranet.evaluation.restorers import Restorer, open_restorer, open_restorers
 from libranet.evaluation.results import ClipResult, ResultStore
 from libranet.evaluation.runner import evaluate, round_to_8_bit
 from libranet.evaluation.scores import Scores, prepare_scores
@@ -46,6 +46,9 @@ class Delayed:
         rest, self._inside = self._inside, []
         return rest
 
+    def begin(self, rate: float | None) -> None:
+        assert not self._inside
+
 
 def _run(folder: Path, restorers: list[Restorer], store: Path, **options: object) -> list[ClipResult]:
     clips = open_dataset(folder)
@@ -55,7 +58,7 @@ def _run(folder: Path, restorers: list[Restorer], store: Path, **options: object
 
 def test_the_numbers_are_those_of_the_frames(tmp_path: Path) -> None:
     write_pairs(tmp_path / "set", ("one",))
-    (result,) = _run(tmp_path / "set", [IdentityRestorer()], tmp_path / "report")
+    (result,) = _run(tmp_path / "set", [open_restorer("identity")], tmp_path / "report")
     (clip,) = open_dataset(tmp_path / "set")
     expected = [psnr(_tensor(hazy), _tensor(clear)) for hazy, clear in clip.frames() if clear is not None]
     assert [frame["psnr"] for frame in result.frames] == pytest.approx(expected)
@@ -65,14 +68,14 @@ def test_the_numbers_are_those_of_the_frames(tmp_path: Path) -> None:
 
 def test_models_with_different_delays_are_measured_on_the_same_frames(tmp_path: Path) -> None:
     write_pairs(tmp_path / "set", ("one",))
-    prompt, late = _run(tmp_path / "set", [IdentityRestorer(), Delayed()], tmp_path / "report")
+    prompt, late = _run(tmp_path / "set", [open_restorer("identity"), Delayed()], tmp_path / "report")
     assert prompt.frames == late.frames
 
 
 def test_the_network_is_measured_as_the_window_gives_it(tmp_path: Path) -> None:
     checkpoint = write_checkpoint(tmp_path / "tiny.safetensors")
     write_pairs(tmp_path / "set", ("one",))
-    (result,) = _run(tmp_path / "set", open_restorers([str(checkpoint)]), tmp_path / "report")
+    (result,) = _run(tmp_path / "set", open_restorers([str(checkpoint)], steady=0.0), tmp_path / "report")
     net, (clip,) = load_model(checkpoint), open_dataset(tmp_path / "set")
     frames = [(_tensor(hazy), _tensor(clear)) for hazy, clear in clip.frames() if clear is not None]
     for index in range(5):
@@ -93,12 +96,16 @@ def test_the_oracle_sees_the_truth(tmp_path: Path) -> None:
 
 def test_a_static_clip_is_steady(tmp_path: Path) -> None:
     write_frames(tmp_path / "still", make_frames(1) * 4)
-    (result,) = _run(tmp_path / "still", [IdentityRestorer()], tmp_path / "report")
+    (result,) = _run(tmp_path / "still", [open_restorer("identity")], tmp_path / "report")
     assert [frame.get("tof") for frame in result.frames] == [None, 0.0, 0.0, 0.0]
 
 
-class Counting(IdentityRestorer):
-    """Counts what it is given."""
+class Counting:
+    """The identity. Counts what it is given."""
+
+    name = "identity"
+    fingerprint = "identity"
+    sees: Literal["hazy", "clear"] = "hazy"
 
     def __init__(self, fail_after: int | None = None) -> None:
         self.frames, self.fail_after = 0, fail_after
@@ -108,6 +115,12 @@ class Counting(IdentityRestorer):
         if self.fail_after is not None and self.frames > self.fail_after:
             raise KeyboardInterrupt
         return [frame]
+
+    def flush(self) -> list[torch.Tensor]:
+        return []
+
+    def begin(self, rate: float | None) -> None:
+        pass
 
 
 def test_a_stopped_run_goes_on_where_it_was(tmp_path: Path) -> None:
@@ -147,7 +160,7 @@ def test_images_show_the_worst_frame(tmp_path: Path) -> None:
     spoiled = make_frames(5)[3] // 3
     write_frames(tmp_path / "bad", [spoiled])
     (tmp_path / "bad" / "00000.png").replace(tmp_path / "set" / "hazy" / "one" / "00003.png")
-    _run(tmp_path / "set", [IdentityRestorer()], tmp_path / "report")
+    _run(tmp_path / "set", [open_restorer("identity")], tmp_path / "report")
     folder = ResultStore(tmp_path / "report").clip_folder("one")
     panel = read_panel(folder)
     assert panel is not None
@@ -162,7 +175,7 @@ def test_a_limit_on_frames_and_the_progress(tmp_path: Path) -> None:
     seen: list[tuple[str, int]] = []
     results = _run(
         tmp_path / "set",
-        [IdentityRestorer()],
+        [open_restorer("identity")],
         tmp_path / "report",
         limit_frames=3,
         report=lambda clip, done: seen.append((clip, done)),

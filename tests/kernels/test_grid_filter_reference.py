@@ -128,5 +128,5 @@ def test_cell_means():
 
 @pytest.mark.parametrize("values", [(-0.1, 30.0), (2.1, 30.0), (float("nan"), 30.0), (1.0, 0.0), (1.0, float("nan"))])
 def test_bad_values_are_named(values):
-    with pytest.raises(InputError, match=r"expected (steadiness from 0 to 2 seconds|a frame rate above 0), got"):
+    with pytest.raises(InputError, match=r"expected (steady from 0 to 2 seconds|a frame rate above 0), got"):
         GridFilter(*values)

@@ -10,7 +10,7 @@ from libranet.baselines.table import is_peer, load_peer, open_peer
 from libranet.device import Precision, pick_device, pick_dtype
 from libranet.errors import InputError
 from libranet.fused.support import why_not_fused
-from libranet.models import LiBrANet, Network, load_model
+from libranet.models import NO_FILTER, GridFilter, LiBrANet, Network, load_model
 from libranet.models.checkpoint import read_header
 
 __all__ = [
@@ -66,6 +66,7 @@ def make_backend(
     strength: float = 1.0,
     live: bool = False,
     want_transmission: bool = False,
+    grid_filter: GridFilter = NO_FILTER,
     batch: int = 1,
 ) -> Backend:
     """Choose the fastest backend for this network and its device.
@@ -75,6 +76,7 @@ def make_backend(
         strength: Factor on the correction, 0 to 1.5.
         live: No look-ahead: return every frame at once.
         want_transmission: Also return the transmission in the network's matrices.
+        grid_filter: How LiBrA-Net's grids are averaged over time; single images need none, and peers have no grids.
         batch: Frames that may be collected before they are restored. More is faster and later; without effect where
             the backend gains nothing from it, and with `live`.
     """
@@ -91,8 +93,16 @@ def make_backend(
     if not want_transmission and why_not_fused_here(network) is None:
         from libranet.backends.fused import FusedBackend  # needs Triton
 
-        return FusedBackend(network, lookahead=lookahead, strength=strength, batch=1 if live else batch)
-    return PlainBackend(network, lookahead=lookahead, strength=strength, want_transmission=want_transmission)
+        return FusedBackend(
+            network, lookahead=lookahead, strength=strength, grid_filter=grid_filter, batch=1 if live else batch
+        )
+    return PlainBackend(
+        network,
+        lookahead=lookahead,
+        strength=strength,
+        want_transmission=want_transmission,
+        grid_filter=grid_filter,
+    )
 
 
 def why_not_fused_here(network: Network) -> str | None:

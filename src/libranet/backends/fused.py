@@ -17,7 +17,7 @@ from libranet.backends.plain import PlainBackend
 from libranet.frames import ColorConverter, FrameFormat, Frames
 from libranet.frames.format import RGB8
 from libranet.fused.step import FusedStep
-from libranet.models import LiBrANet
+from libranet.models import NO_FILTER, GridFilter, LiBrANet
 
 logger = logging.getLogger(__name__)
 
@@ -56,14 +56,23 @@ class FusedBackend:
     The output is the frame plus the change, so that no change returns the frame bit for bit.
     """
 
-    def __init__(self, network: LiBrANet, *, lookahead: int | None, strength: float, batch: int = 1) -> None:
+    def __init__(
+        self,
+        network: LiBrANet,
+        *,
+        lookahead: int | None,
+        strength: float,
+        grid_filter: GridFilter = NO_FILTER,
+        batch: int = 1,
+    ) -> None:
         self.network, self.lookahead, self.strength, self.batch = network, lookahead, strength, batch
+        self.grid_filter = grid_filter
         self.device = next(network.parameters()).device
         self._format: FrameFormat | None = None
         self._converter: ColorConverter | None = None
         self._step: FusedStep | None = None  # built for the size of the first frame
         self._waiting: deque[_Waiting] = deque()
-        self._plain = PlainBackend(network, lookahead=lookahead, strength=strength, want_transmission=False)
+        self._plain = PlainBackend(network, lookahead=lookahead, strength=strength, grid_filter=grid_filter)
         self._distrusted = False
 
     def push(self, frames: Frames, *, cuts: Sequence[bool] = ()) -> list[Restored]:
@@ -108,6 +117,7 @@ class FusedBackend:
                 width=size[1],
                 lookahead=self.lookahead,
                 strength=self.strength,
+                grid_filter=self.grid_filter,
                 device=self.device,
             )
             if not agrees(self._step, self._plain, to_bytes(self._converter.to_rgb(frames.plane_list(0)))):

@@ -3,7 +3,7 @@
 from torch import Tensor
 
 from libranet.backends.rgb import RestoredImage, RgbBackend
-from libranet.models import LiBrANet, Restoration, start_stream, stream_restore
+from libranet.models import NO_FILTER, GridFilter, LiBrANet, Restoration, start_stream, stream_restore
 
 
 class PlainBackend(RgbBackend):
@@ -16,11 +16,13 @@ class PlainBackend(RgbBackend):
         lookahead: int | None = None,
         strength: float = 1.0,
         want_transmission: bool = False,
+        grid_filter: GridFilter = NO_FILTER,
     ) -> None:
         super().__init__(network.device)
         self.network, self.lookahead = network, lookahead
         self.strength, self.want_transmission = strength, want_transmission
-        self._state = start_stream(network, lookahead=lookahead)
+        self.grid_filter = grid_filter
+        self._state = start_stream(network, lookahead=lookahead, grid_filter=grid_filter)
 
     def restore_image(self, rgb: Tensor) -> list[RestoredImage]:
         """One step of the stream."""
@@ -33,7 +35,7 @@ class PlainBackend(RgbBackend):
         while self._state.waiting:
             restoration, self._state = stream_restore(self.network, None, self._state, strength=self.strength)
             ready += self._images(restoration)
-        self._state = start_stream(self.network, lookahead=self.lookahead)
+        self._state = start_stream(self.network, lookahead=self.lookahead, grid_filter=self.grid_filter)
         return ready
 
     def _images(self, restoration: Restoration | None) -> list[RestoredImage]:

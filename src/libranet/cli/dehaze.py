@@ -37,6 +37,9 @@ def dehaze(
     ] = None,
     weights: Annotated[Path | None, typer.Option(help="A checkpoint for the network that --model names.")] = None,
     strength: Annotated[float, typer.Option(help="0 changes nothing, 1 is the network's output, up to 1.5.")] = 1.0,
+    steady: Annotated[
+        float, typer.Option(help="Seconds over which colours are kept steady; 0 restores every frame on its own.")
+    ] = 1.0,
     compare: Annotated[str | None, typer.Option(help="split or side: before and after in one frame.")] = None,
     view: Annotated[
         str, typer.Option(help="result; or a heat map: haze (transmission), removed (the haze that was removed).")
@@ -48,7 +51,7 @@ def dehaze(
     ] = None,
     crf: Annotated[int | None, typer.Option(help="Quality: smaller is better and larger; 0 is lossless.")] = None,
     preset: Annotated[str | None, typer.Option(help="Speed of the encoder, as the encoder names it.")] = None,
-    fps: Annotated[float, typer.Option(help="Frame rate of an image sequence that becomes a video.")] = 25.0,
+    fps: Annotated[float, typer.Option(help="Frame rate of an image sequence.")] = 25.0,
     preview: Annotated[int | None, typer.Option(help="Write a contact sheet of N before/after pairs and stop.")] = None,
     live: Annotated[bool, typer.Option("--live", help="No look-ahead: for cameras and network sources.")] = False,
     deinterlace: Annotated[bool, typer.Option("--deinterlace", help="Deinterlace first.")] = False,
@@ -76,6 +79,7 @@ def dehaze(
 
     options = DehazeOptions(
         strength=strength,
+        steady=steady,
         compare=cast("Compare | None", compare),
         view=cast("View", view),
         start=start,
@@ -152,7 +156,9 @@ def _run(
         outputs = [Path(job.output % number) for number in range(1, len(sources) + 1)]
         for folder in {path.parent for path in outputs}:
             _make_folder(folder)
-        return dehaze_sequence(sources, outputs, network, options=options, overwrite=overwrite, progress=bar.update)
+        return dehaze_sequence(
+            sources, outputs, network, options=options, overwrite=overwrite, rate=fps, progress=bar.update
+        )
     if len(Path(job.output).parts) > 1 and not Path(job.output).parent.exists():
         _make_folder(Path(job.output).parent)
     if job.kind == "image":

@@ -61,6 +61,9 @@ def evaluate_command(
     precision: Annotated[
         Literal["auto", "fp32", "fp16", "bf16"], typer.Option(help="auto is what `dehaze` computes in on that device.")
     ] = "auto",
+    steady: Annotated[
+        float, typer.Option(help="As `dehaze` has it: seconds of the filter over time of LiBrA-Net; 0 is off.")
+    ] = 1.0,
     cache: Annotated[Path | None, typer.Option(help="Cache folder of third-party weights.")] = None,
     fresh: Annotated[bool, typer.Option(help="Delete earlier results in the report's folder.")] = False,
 ) -> None:
@@ -94,7 +97,7 @@ def evaluate_command(
         return
     found = open_dataset(dataset, split=split, stills=stills)[:clips]
     paired = _check_pairs(found)
-    restorers = open_restorers(model or _default_models(console), device=device, precision=precision)
+    restorers = open_restorers(model or _default_models(console), device=device, precision=precision, steady=steady)
     scores = prepare_scores(
         chosen,
         paired=paired,

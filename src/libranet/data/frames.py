@@ -77,6 +77,13 @@ class VideoFrames:
         height, width, _ = self.read(0).shape
         return width, height
 
+    @cached_property
+    def rate(self) -> float | None:
+        """Frames per second, or None where the file does not say."""
+        with _open_video(self.path) as (_, stream):
+            rate = stream.average_rate or stream.guessed_rate
+        return float(rate) if rate else None
+
     def read(self, index: int, box: Box | None = None) -> RgbImage:
         stamps, keys = self._index
         start = keys[max(bisect.bisect_right(keys, stamps[index]) - 1, 0)]

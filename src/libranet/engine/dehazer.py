@@ -22,7 +22,7 @@ from libranet.frames.format import (
     RGB16,
     RGB_FLOAT,
 )
-from libranet.models import Network
+from libranet.models import GridFilter, Network
 
 Frame = TypeVar("Frame", bound=Any)
 
@@ -66,6 +66,8 @@ class Dehazer:
         model: Network | str | Path | None = None,
         *,
         strength: float = 1.0,
+        steady: float = 1.0,
+        rate: float = 25.0,
         live: bool = False,
         batch: int = 1,
         device: str = "auto",
@@ -76,6 +78,8 @@ class Dehazer:
         Args:
             model: A network, a checkpoint's path, or None for the weights of the package.
             strength: 0 changes nothing, 1 is the network's output, up to 1.5.
+            steady: Seconds over which colours are kept steady, so that video does not pump; 0 is off, up to 2.
+            rate: Frames per second of the video, for `steady`.
             live: Return every frame at once. Without it, a frame waits for the next two.
             batch: Frames that a GPU may collect before it restores them: faster, and later by as many.
             device: As `libranet.device.pick_device` takes it.
@@ -83,7 +87,9 @@ class Dehazer:
         """
         network = model if isinstance(model, Network) else None if model is None else str(model)
         self.network = load_network(network, device=device, precision=precision)
-        self._backend = make_backend(self.network, strength=strength, live=live, batch=batch)
+        self._backend = make_backend(
+            self.network, strength=strength, live=live, grid_filter=GridFilter(steady, rate), batch=batch
+        )
         self._waiting: deque[_Given] = deque()
         self._size: tuple[int, int] | None = None
 

@@ -22,7 +22,7 @@ from libranet.errors import InputError
 from libranet.frames import ColorConverter, FrameFormat, Frames, PixelLayout
 from libranet.frames.format import RGB8, RGB16
 from libranet.images import Image, is_image_name, read_image, write_image
-from libranet.models import Network
+from libranet.models import GridFilter, Network
 from libranet.video.pixels import layout_of, read_planes
 from libranet.video.reader import open_video
 from libranet.video.shots import ShotDetector
@@ -51,6 +51,7 @@ def dehaze_sequence(
     *,
     options: DehazeOptions | None = None,
     overwrite: bool = False,
+    rate: float = 25.0,
     progress: Callable[[Progress], None] | None = None,
 ) -> DehazeReport:
     """Dehaze image files that follow each other in time, each into a file of its own.
@@ -61,6 +62,7 @@ def dehaze_sequence(
         network: The network, on its device.
         options: How to restore.
         overwrite: Replace existing outputs.
+        rate: Images per second, for `options.steady`.
         progress: Called after each image.
     """
     options = options or DehazeOptions()
@@ -68,7 +70,7 @@ def dehaze_sequence(
         check_output(source, output, overwrite=overwrite)
     begin = time.perf_counter()
     height = width = cuts = 0
-    restored = restore_images((read_image(path) for path in sources), network, options)
+    restored = restore_images((read_image(path) for path in sources), network, options, rate=rate)
     for index, (output, (image, cut)) in enumerate(zip(outputs, restored, strict=True)):
         with translate_io_errors(output):
             write_image(output, image)
@@ -92,10 +94,16 @@ def dehaze_sequence(
     )
 
 
-def restore_images(images: Iterable[Image], network: Network, options: DehazeOptions) -> Iterator[tuple[Image, bool]]:
+def restore_images(
+    images: Iterable[Image], network: Network, options: DehazeOptions, *, rate: float = 25.0
+) -> Iterator[tuple[Image, bool]]:
     """Restore images in order. Yield each one, and whether a new shot begins with it."""
     backend = make_backend(
-        network, strength=options.strength, live=options.live, want_transmission=options.view == "haze"
+        network,
+        strength=options.strength,
+        live=options.live,
+        want_transmission=options.view == "haze",
+        grid_filter=GridFilter(options.steady, rate),
     )
     waiting: deque[tuple[Image, bool]] = deque()
     detector = ShotDetector()

@@ -14,7 +14,7 @@ import av
 import libranet
 from libranet.backends import MAX_STRENGTH
 from libranet.errors import InputError, LibraNetError
-from libranet.models import WeightsInfo
+from libranet.models import GridFilter, WeightsInfo
 from libranet.video.encoder import CodecName
 
 Compare = Literal["split", "side"]
@@ -35,6 +35,8 @@ class DehazeOptions:
 
     strength: float = 1.0
     """0 returns the input bit for bit, 1 is the network's output, up to 1.5 exaggerates it."""
+    steady: float = 1.0
+    """Seconds over which colours are kept steady, so that video does not pump; 0 is off, up to 2."""
     compare: Compare | None = None
     """`split` shows the input left and the result right of a line, `side` shows both whole, next to each other."""
     view: View = "result"
@@ -69,6 +71,7 @@ class DehazeOptions:
             object.__setattr__(self, "view", "removed")
         if not 0.0 <= self.strength <= MAX_STRENGTH:
             raise InputError(f"expected a strength from 0 to {MAX_STRENGTH}, got {self.strength}")
+        GridFilter(self.steady)  # checks the value
         if self.start < 0:
             raise InputError(f"expected a start of at least 0 seconds, got {self.start}")
         if self.end is not None and self.end <= self.start:

@@ -20,7 +20,7 @@ from libranet.engine.restorer import FrameRestorer, target_tags
 from libranet.engine.segments import RESUME_HINT, RunFolder, SegmentSink, fingerprint_network, fingerprint_source
 from libranet.engine.views import side_size
 from libranet.errors import InputError
-from libranet.models import Network
+from libranet.models import GridFilter, Network
 from libranet.video.encoder import EncoderSettings, choose_codec, encoder_options, pick_pixel_format
 from libranet.video.mux import Excerpt, JoinReport, join
 from libranet.video.pixels import layout_of
@@ -111,6 +111,7 @@ def make_restorer(
         strength=options.strength,
         live=options.live,
         want_transmission=options.view == "haze",
+        grid_filter=grid_filter_of(reader, options),
     )
     return FrameRestorer(
         backend,
@@ -123,6 +124,11 @@ def make_restorer(
         compare=options.compare,
         view=options.view,
     )
+
+
+def grid_filter_of(reader: VideoReader, options: DehazeOptions) -> GridFilter:
+    """The filter of the grids over time at this video's frame rate."""
+    return GridFilter(options.steady, float(reader.rate))
 
 
 def describe_partial(reader: VideoReader, result: PipelineResult) -> str:
@@ -195,8 +201,9 @@ def _encode_segments(
     if first is None:
         return PipelineResult()
     done = folder.frames
-    # The window of the next frame reaches this far back; earlier frames change nothing.
-    warm_up = min(done, network.config.window // 2)
+    # The filter of the next frame's grids reaches this far back, and the oldest grid's window; earlier frames change
+    # nothing.
+    warm_up = min(done, network.config.window // 2 + grid_filter_of(reader, options).memory)
     origin = first.pts if options.start > 0 else 0
     sink = SegmentSink(folder, settings, length=options.segment_frames, origin=origin, step=step)
     begin = time.perf_counter()

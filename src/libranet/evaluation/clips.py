@@ -1,14 +1,14 @@
 """The clips of a dataset: a set of ours, hazy/ beside clear/, or hazy frames and videos alone."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from libranet.data.dataset import DATASET_FILE, Clip, Split, open_clips
 from libranet.data.frames import VIDEO_SUFFIXES, FrameFiles, FrameSequence, VideoFrames, list_images
-from libranet.data.pairs import folder_pairs
+from libranet.data.pairs import PairedClip, folder_pairs
 from libranet.errors import InputError
 
 HAZY_NAMES = ("hazy", "input", "haze")
@@ -24,6 +24,8 @@ class EvalClip:
     clear: FrameSequence | None = None
     regime: str = ""
     """The haze regime of a synthetic set; empty elsewhere."""
+    rate: float | None = None
+    """Frames per second, where they are known."""
 
     def __post_init__(self) -> None:
         if len(self.hazy) == 0:
@@ -86,9 +88,9 @@ def open_dataset(path: str | Path, *, split: Split = "test", stills: bool = Fals
     else:
         hazy, clear = (_child(path, names) for names in (HAZY_NAMES, CLEAR_NAMES))
         if hazy is not None and clear is not None:
-            clips = [EvalClip(pair.name, pair.hazy, pair.clear) for pair in folder_pairs(hazy, clear)]
+            clips = [_from_pair(pair) for pair in folder_pairs(hazy, clear)]
             if len(clips) == 1 and clips[0].name == hazy.name:
-                clips = [EvalClip(path.resolve().name, clips[0].hazy, clips[0].clear)]
+                clips = [replace(clips[0], name=path.resolve().name)]
         elif clear is not None:
             raise InputError(f"{path} has {clear.name}/ but no hazy/ beside it: there is nothing to restore")
         else:
@@ -105,7 +107,12 @@ def open_dataset(path: str | Path, *, split: Split = "test", stills: bool = Fals
 
 
 def _from_dataset(clip: Clip) -> EvalClip:
-    return EvalClip(clip.info.name, clip.sequence("hazy"), clip.sequence("clear"), clip.info.regime)
+    return EvalClip(clip.info.name, clip.sequence("hazy"), clip.sequence("clear"), clip.info.regime, clip.info.fps)
+
+
+def _from_pair(pair: PairedClip) -> EvalClip:
+    rate = pair.hazy.rate if isinstance(pair.hazy, VideoFrames) else None
+    return EvalClip(pair.name, pair.hazy, pair.clear, rate=rate)
 
 
 def _split_stills(clip: EvalClip) -> list[EvalClip]:
@@ -121,12 +128,17 @@ def _unpaired(path: Path) -> list[EvalClip]:
     if path.is_file():
         if path.suffix.lower() not in VIDEO_SUFFIXES:
             raise InputError(f"expected a video or a folder, got the file {path}")
-        return [EvalClip(path.stem, VideoFrames(path))]
+        return [_video(path)]
     if files := list_images(path):
         return [EvalClip(path.resolve().name, FrameFiles(files))]
     entries = sorted(path.iterdir())
     clips = [EvalClip(entry.name, FrameFiles(list_images(entry))) for entry in entries if _holds_images(entry)]
-    return clips + [EvalClip(e.stem, VideoFrames(e)) for e in entries if e.suffix.lower() in VIDEO_SUFFIXES]
+    return clips + [_video(entry) for entry in entries if entry.suffix.lower() in VIDEO_SUFFIXES]
+
+
+def _video(path: Path) -> EvalClip:
+    frames = VideoFrames(path)
+    return EvalClip(path.stem, frames, rate=frames.rate)
 
 
 def _holds_images(path: Path) -> bool:

@@ -11,7 +11,7 @@ from libranet.backends import load_network, make_backend, rgb_frames, rgb_of
 from libranet.baselines.table import is_peer, peer_names
 from libranet.device import Precision
 from libranet.errors import InputError
-from libranet.models import Network, packaged_weights
+from libranet.models import GridFilter, LiBrANet, Network, packaged_weights
 
 PACKAGED_NAME = "libranet"
 
@@ -25,6 +25,10 @@ class Restorer(Protocol):
     """Changes when the method or its weights do, so that old results are not taken for new ones."""
     sees: Literal["hazy", "clear"]
     """Which frames it gets: `clear` only for the oracle."""
+
+    def begin(self, rate: float | None) -> None:
+        """Get ready for a clip of so many frames per second; None where they are not known."""
+        ...
 
     def push(
         self,
@@ -45,6 +49,9 @@ class TruthRestorer:
     fingerprint = "truth"
     sees: Literal["hazy", "clear"] = "clear"
 
+    def begin(self, rate: float | None) -> None:
+        """Do nothing: frames do not depend on each other."""
+
     def push(self, frame: Tensor) -> list[Tensor]:
         """Return the frame as it is."""
         return [frame]
@@ -55,15 +62,25 @@ class TruthRestorer:
 
 
 class NetworkRestorer:
-    """A network, ours or a peer, through the backend that the product uses on this device, with full look-ahead."""
+    """A network, ours or a peer, through the backend that the product uses on this device, with full look-ahead.
+
+    Our network's grids are filtered over time, as `libranet dehaze` does it; `steady=0` switches that off.
+    """
 
     sees: Literal["hazy", "clear"] = "hazy"
 
-    def __init__(self, network: Network, name: str, fingerprint: str) -> None:
+    def __init__(self, network: Network, name: str, fingerprint: str, *, steady: float = 1.0) -> None:
         self.network = network
         self.name = name
         self.fingerprint = fingerprint
-        self._backend = make_backend(network)
+        self._filter = GridFilter(steady)
+        self._backend = make_backend(network, grid_filter=self._filter)
+
+    def begin(self, rate: float | None) -> None:
+        """Filter by the clip's rate. Frames pushed without this count as 25 per second."""
+        grid_filter = GridFilter(self._filter.seconds) if rate is None else GridFilter(self._filter.seconds, rate)
+        if grid_filter != self._filter:
+            self._filter, self._backend = grid_filter, make_backend(self.network, grid_filter=grid_filter)
 
     def push(self, frame: Tensor) -> list[Tensor]:
         """Push the frame through the backend."""
@@ -74,13 +91,14 @@ class NetworkRestorer:
         return [rgb_of(restored) for restored in self._backend.flush()]
 
 
-def open_restorer(spec: str, *, device: str = "cpu", precision: Precision = "auto") -> Restorer:
+def open_restorer(spec: str, *, device: str = "cpu", precision: Precision = "auto", steady: float = 1.0) -> Restorer:
     """Open a model by its name or by a checkpoint's path.
 
     Args:
         spec: `truth`, `libranet` (the package's weights), the name of a peer, or a path; `NAME=` may stand before it.
         device: Where a network computes, as `libranet.device.pick_device` takes it.
         precision: What it computes in, as `libranet.device.pick_dtype` takes it.
+        steady: Seconds over which our network's colours are kept steady; 0 restores every frame on its own.
 
     Raises:
         InputError: There is no such model, or it needs weights.
@@ -101,16 +119,20 @@ def open_restorer(spec: str, *, device: str = "cpu", precision: Precision = "aut
     fingerprint = f"{rest} {network.weights.version}" if is_peer(rest) else _digest(path)
     if network.dtype != torch.float32:
         fingerprint += f" {network.dtype}"
-    return NetworkRestorer(network, name or (rest if named else path.stem), fingerprint)
+    if isinstance(network, LiBrANet):
+        fingerprint += f" steady {steady:g}"
+    return NetworkRestorer(network, name or (rest if named else path.stem), fingerprint, steady=steady)
 
 
-def open_restorers(specs: list[str], *, device: str = "cpu", precision: Precision = "auto") -> list[Restorer]:
+def open_restorers(
+    specs: list[str], *, device: str = "cpu", precision: Precision = "auto", steady: float = 1.0
+) -> list[Restorer]:
     """Open several models and check that their names differ and can be file names.
 
     Raises:
         InputError: A model does not exist, or a name is taken or unfit.
     """
-    restorers = [open_restorer(spec, device=device, precision=precision) for spec in specs]
+    restorers = [open_restorer(spec, device=device, precision=precision, steady=steady) for spec in specs]
     names = [restorer.name for restorer in restorers]
     for name in names:
         if names.count(name) > 1:

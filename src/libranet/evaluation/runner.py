@@ -102,6 +102,8 @@ def _run_clip(
     chosen = subject if any(lane.restorer.name == subject for lane in lanes) else lanes[-1].restorer.name
     scoring = _Scoring(clip, lanes, scores, PanelWriter(store.clip_folder(clip.name)), chosen)
     waiting: deque[_Source] = deque()
+    for restorer in restorers:
+        restorer.begin(clip.rate)
     for hazy, clear in clip.frames(limit_frames):
         images = {"hazy": hazy} if clear is None else {"hazy": hazy, "clear": clear}
         views = {name: _to_tensor(image, device) for name, image in images.items()}

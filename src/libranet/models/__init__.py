@@ -4,9 +4,10 @@ from libranet.kernels.grid_filter.reference import GridFilter
 from libranet.models.checkpoint import load_model, packaged_weights, read_checkpoint_info, save_checkpoint
 from libranet.models.libranet import Grids, LiBrANet, LiBrANetConfig, Restoration
 from libranet.models.network import Network, WeightsInfo
-from libranet.models.stream import StreamState, start_stream, stream_restore, stream_step
+from libranet.models.stream import NO_FILTER, StreamState, start_stream, stream_restore, stream_step
 
 __all__ = [
+    "NO_FILTER",
     "GridFilter",
     "Grids",
     "LiBrANet",

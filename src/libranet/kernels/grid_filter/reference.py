@@ -26,7 +26,7 @@ LOOK_CHANGE = 0.08
 frame's range of 0 to 1, about 10 of 255 levels.
 """
 MAX_SECONDS = 2.0
-DEFAULT_RATE = 30.0
+DEFAULT_RATE = 25.0
 """Frames per second of streams that do not say theirs."""
 MAX_RATE = 120.0
 """Higher rates count as this one: they bound the memory, and some files state a clock instead of a rate."""
@@ -43,7 +43,7 @@ class GridFilter:
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.seconds <= MAX_SECONDS:
-            raise InputError(f"expected steadiness from 0 to {MAX_SECONDS:g} seconds, got {self.seconds}")
+            raise InputError(f"expected steady from 0 to {MAX_SECONDS:g} seconds, got {self.seconds}")
         if not self.rate > 0.0:
             raise InputError(f"expected a frame rate above 0, got {self.rate}")
 
