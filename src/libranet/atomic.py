@@ -12,12 +12,18 @@ TEMPORARY_SUFFIX = ".part"
 
 
 @contextmanager
-def atomic_file(path: Path) -> Iterator[Path]:
+def atomic_file(path: Path, *, suffix: str = "") -> Iterator[Path]:
     """Yield a temporary file beside `path` to write to; it takes the name when the block ends without an error.
 
-    A kill or a full disk leaves the old file or none, never a part of one.
+    A kill or a full disk leaves the old file or none, never a part of one. A symbolic link stays: the file that it
+    points to is replaced.
+
+    Args:
+        path: The name that the file gets.
+        suffix: How the temporary name ends, for writers that go by it.
     """
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=TEMPORARY_SUFFIX)
+    path = path.resolve() if path.is_symlink() else path
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=TEMPORARY_SUFFIX + suffix)
     os.close(handle)
     temporary = Path(name)
     try:

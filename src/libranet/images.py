@@ -1,6 +1,6 @@
-"""Image files: 8 and 16 bit, gray, colour and alpha, with their EXIF, XMP and colour profile."""
+"""Image files: 8 and 16 bit, gray, colour and alpha, with their EXIF, XMP and colour profile, animations and pages."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -9,9 +9,15 @@ import numpy as np
 
 from libranet.atomic import atomic_file
 from libranet.errors import InputError
+from libranet.image_headers import read_header, with_tiff_profile
 
+MAX_PIXELS = 1 << 27
+"""Larger images need more memory than the network can be given."""
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp")
 _DEEP = (".png", ".tif", ".tiff")
+ANIMATED_SUFFIXES = (".png", ".webp", ".tif", ".tiff")
+"""Formats that hold more than one image."""
+_TIFF = (".tif", ".tiff")
 _METADATA_READERS = (".png", ".jpg", ".jpeg", ".webp")
 
 
@@ -22,6 +28,8 @@ class Image:
     samples: np.ndarray  # [H, W, C] with C = 1 (gray), 3 (RGB) or 4 (RGB and alpha), uint8 or uint16
     metadata_types: tuple[int, ...] = ()
     metadata: Sequence[np.ndarray] = field(default=())
+    tiff_profile: bytes = b""
+    """Colour profile of a TIFF file, which OpenCV does not read."""
 
     @property
     def rgb(self) -> np.ndarray:  # [H, W, 3]
@@ -43,24 +51,93 @@ def read_image(path: str | Path) -> Image:
     """Read an image file.
 
     Raises:
-        InputError: The file is missing, empty, or no 8 or 16 bit image.
+        InputError: The file is missing, empty, too large, or no 8 or 16 bit image.
     """
     path = Path(path)
-    if not path.is_file():
-        raise InputError(f"there is no file {path}: check the path")
+    profile = _check(path)
     data = np.fromfile(path, np.uint8)
-    if data.size == 0:
-        raise InputError(f"{path} is empty (0 bytes): copy it again")
     types: Sequence[int] = ()
     metadata: Sequence[np.ndarray] = ()
     array = None
-    if path.suffix.lower() in _METADATA_READERS and hasattr(cv2, "imdecodeWithMetadata"):
-        array, types, metadata = cv2.imdecodeWithMetadata(data, flags=cv2.IMREAD_UNCHANGED)
-    if array is None:
-        array = cv2.imdecode(data, cv2.IMREAD_UNCHANGED)
+    try:
+        if path.suffix.lower() in _METADATA_READERS and hasattr(cv2, "imdecodeWithMetadata"):
+            array, types, metadata = cv2.imdecodeWithMetadata(data, flags=cv2.IMREAD_UNCHANGED)
+        if array is None:
+            array = cv2.imdecode(data, cv2.IMREAD_UNCHANGED)
+    except cv2.error:
+        array = None
+    return Image(_samples(path, array), tuple(int(kind) for kind in types), metadata, profile)
+
+
+def count_images(path: str | Path) -> int:
+    """Return the number of frames or pages of an image file."""
+    header = read_header(path)
+    return 1 if header is None else header.frames
+
+
+def read_images(path: str | Path) -> Iterator[tuple[Image, float]]:
+    """Yield the frames of an animation or the pages of a TIFF file, and how long each is shown, in seconds.
+
+    Raises:
+        InputError: The file cannot be read.
+    """
+    path = Path(path)
+    profile = _check(path)
+    if path.suffix.lower() in _TIFF:
+        for index in range(count_images(path)):
+            ok, pages = cv2.imreadmulti(str(path), start=index, count=1, flags=cv2.IMREAD_UNCHANGED)
+            yield Image(_samples(path, pages[0] if ok else None), tiff_profile=profile), 0.0
+        return
+    try:
+        ok, animation = cv2.imreadanimation(str(path))
+    except cv2.error:
+        ok = False
+    if not ok:
+        raise InputError(f"{path} is an animation that OpenCV cannot read: convert it to a video first")
+    for frame, duration in zip(animation.frames, animation.durations, strict=True):
+        yield Image(_samples(path, frame)), duration / 1000
+
+
+def write_images(path: str | Path, images: Sequence[Image], durations: Sequence[float]) -> None:
+    """Write an animation (.png, .webp) or the pages of a .tif file, without loss."""
+    path = Path(path)
+    arrays = [np.ascontiguousarray(_swap_red_and_blue(image.samples)) for image in images]
+    suffix = path.suffix.lower()
+    with atomic_file(path, suffix=suffix) as temporary:
+        if suffix in _TIFF:
+            ok = cv2.imwritemulti(str(temporary), arrays)
+        else:
+            animation = cv2.Animation()
+            animation.frames = arrays
+            animation.durations = [max(1, round(1000 * duration)) for duration in durations]
+            ok = cv2.imwriteanimation(str(temporary), animation, [cv2.IMWRITE_WEBP_QUALITY, 101])
+        if not ok:
+            raise InputError(f"OpenCV cannot write an animation to {path}: choose .png, .webp or .tif")
+
+
+def _check(path: Path) -> bytes:
+    """Refuse what cannot work before decoding. Return the colour profile of a TIFF file."""
+    if not path.is_file():
+        raise InputError(f"there is no file {path}: check the path")
+    if path.stat().st_size == 0:
+        raise InputError(f"{path} is empty (0 bytes): copy it again")
+    header = read_header(path)
+    if header is None:
+        return b""
+    if header.width * header.height > MAX_PIXELS:
+        raise InputError(
+            f"{path} is {header.width}x{header.height}: images of more than {MAX_PIXELS >> 20} million pixels do not "
+            "fit into memory, cut it into parts first"
+        )
+    if header.cmyk:
+        raise InputError(f"{path} is a CMYK image for printing: convert it to RGB first")
+    return header.profile
+
+
+def _samples(path: Path, array: np.ndarray | None) -> np.ndarray:
     if array is None or array.dtype not in (np.uint8, np.uint16):
         raise InputError(f"{path} is not an 8 or 16 bit image that OpenCV can read: convert it to PNG first")
-    return Image(_swap_red_and_blue(array), tuple(int(kind) for kind in types), metadata)
+    return _swap_red_and_blue(array)
 
 
 def write_image(path: str | Path, image: Image) -> None:
@@ -88,8 +165,11 @@ def write_image(path: str | Path, image: Image) -> None:
         ok, data = cv2.imencode(suffix, array, parameters)
     if not ok:
         raise InputError(f"OpenCV cannot write {path}: choose .png")
+    content = data.tobytes()
+    if image.tiff_profile and suffix in _TIFF:
+        content = with_tiff_profile(content, image.tiff_profile)
     with atomic_file(path) as temporary:
-        temporary.write_bytes(data.tobytes())
+        temporary.write_bytes(content)
 
 
 def _swap_red_and_blue(array: np.ndarray) -> np.ndarray:

@@ -18,11 +18,6 @@ _SWSCALE_MATRIX = {1: 1, 6: 5}
 """FFmpeg's scaler has its own numbers for BT.709 and BT.601."""
 
 
-def is_camera(source: str) -> bool:
-    """Return whether a source is `camera:0`, `camera:1` ... or a Linux device such as /dev/video0."""
-    return source.startswith(("camera:", "/dev/video"))
-
-
 def open_camera(source: str) -> VideoReader:
     """Open a camera. Each frame's timestamp is the time of its arrival.
 

@@ -2,8 +2,10 @@
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -11,10 +13,14 @@ import av
 
 from libranet.errors import InputError
 from libranet.frames.format import PixelLayout
-from libranet.video.pixels import layout_of
+from libranet.video.pixels import layout_of, planar_name
 from libranet.video.tags import MasteringDisplay, VideoTags
 
-CodecName = Literal["h264", "hevc", "av1", "vp9", "ffv1", "prores", "h264_nvenc", "hevc_nvenc"]
+CodecName = Literal[
+    "h264", "hevc", "av1", "vp9", "ffv1", "prores", "mpeg2", "dnxhd", "mjpeg", "qtrle", "gif",
+    "h264_nvenc", "hevc_nvenc", "av1_nvenc", "h264_qsv", "hevc_qsv", "av1_qsv",
+    "h264_videotoolbox", "hevc_videotoolbox",
+]  # fmt: skip
 
 ENCODERS: dict[CodecName, str] = {
     "h264": "libx264",
@@ -23,19 +29,34 @@ ENCODERS: dict[CodecName, str] = {
     "vp9": "libvpx-vp9",
     "ffv1": "ffv1",
     "prores": "prores_ks",
-    "h264_nvenc": "h264_nvenc",
-    "hevc_nvenc": "hevc_nvenc",
+    "mpeg2": "mpeg2video",
 }
-DEFAULT_CRF: dict[CodecName, int] = {"h264": 18, "hevc": 20, "av1": 26, "vp9": 24, "h264_nvenc": 20, "hevc_nvenc": 22}
+"""FFmpeg's names, where they are not ours."""
+DEFAULT_CRF: dict[CodecName, int] = {"h264": 18, "hevc": 20, "av1": 26, "vp9": 24}
+DEFAULT_HARDWARE_QUALITY = {"h264": 20, "hevc": 22, "av1": 26}
 DEFAULT_PRESET: dict[CodecName, str] = {"h264": "medium", "hevc": "medium", "av1": "8", "vp9": "4"}
+_QP_TO_LAMBDA = 118
+"""FFmpeg's FF_QP2LAMBDA."""
+MPEG_QUALITY: dict[CodecName, int] = {"mpeg2": 2, "mjpeg": 2}
+"""Default quantiser of codecs without crf."""
+_FIXED_QUALITY = ("ffv1", "prores", "dnxhd", "qtrle", "gif")
+_LOSSLESS_CODECS = ("ffv1", "qtrle")
+_H264_LIKE: tuple[CodecName, ...] = (
+    "h264", "hevc", "h264_nvenc", "hevc_nvenc", "h264_qsv", "hevc_qsv", "h264_videotoolbox", "hevc_videotoolbox",
+)  # fmt: skip
+_AV1_LIKE: tuple[CodecName, ...] = ("av1", "av1_nvenc", "av1_qsv")
 CONTAINERS: dict[str, tuple[CodecName, ...]] = {
-    ".mp4": ("h264", "hevc", "av1", "vp9", "h264_nvenc", "hevc_nvenc"),
-    ".m4v": ("h264", "hevc", "h264_nvenc", "hevc_nvenc"),
-    ".mov": ("h264", "hevc", "prores", "av1", "h264_nvenc", "hevc_nvenc"),
-    ".mkv": ("h264", "hevc", "av1", "vp9", "ffv1", "prores", "h264_nvenc", "hevc_nvenc"),
-    ".webm": ("vp9", "av1"),
-    ".avi": ("h264", "ffv1"),
-    ".ts": ("h264", "hevc", "h264_nvenc", "hevc_nvenc"),
+    ".mp4": (*_H264_LIKE, *_AV1_LIKE, "vp9", "mpeg2", "mjpeg"),
+    ".m4v": _H264_LIKE,
+    ".mov": (*_H264_LIKE, "prores", "dnxhd", "qtrle", "mjpeg", "mpeg2"),
+    ".mkv": (*_H264_LIKE, *_AV1_LIKE, "vp9", "ffv1", "prores", "mpeg2", "mjpeg"),
+    ".webm": ("vp9", *_AV1_LIKE),
+    ".avi": ("h264", "ffv1", "mjpeg", "mpeg2"),
+    ".ts": (*_H264_LIKE, "mpeg2"),
+    ".m2ts": ("h264", "hevc", "mpeg2"),
+    ".mpg": ("mpeg2",),
+    ".mxf": ("mpeg2", "dnxhd", "h264", "prores"),
+    ".gif": ("gif",),
 }
 """The codecs that each container may hold, its default first."""
 
@@ -52,16 +73,36 @@ class EncoderSettings:
     rate: Fraction
     tags: VideoTags
     options: dict[str, str] = field(default_factory=dict)
+    encoder_format: str = ""
+    """What the encoder takes where it is not `pixel_format` itself: the same samples in another order."""
+    lossless: bool = False
 
     @property
     def encoder(self) -> str:
         """FFmpeg's name of the encoder."""
-        return ENCODERS[self.codec]
+        if self.codec == "h264" and self.pixel_format.startswith("gbr"):
+            return "libx264rgb"
+        return encoder_name(self.codec)
+
+    @property
+    def frame_format(self) -> str:
+        """The pixel format that the encoder gets."""
+        return self.encoder_format or self.pixel_format
 
 
 def is_video_name(path: str | Path) -> bool:
     """Return whether the suffix is that of a container we can write."""
     return Path(path).suffix.lower() in CONTAINERS
+
+
+def encoder_name(codec: CodecName) -> str:
+    """Return FFmpeg's name of a codec's encoder."""
+    return ENCODERS.get(codec, codec)
+
+
+def is_hardware(codec: str) -> bool:
+    """Return whether a codec's encoder is part of a graphics processor."""
+    return codec.endswith(("_nvenc", "_qsv", "_videotoolbox"))
 
 
 def choose_codec(
@@ -71,10 +112,11 @@ def choose_codec(
     source_codec: str,
     layout: PixelLayout,
     size: tuple[int, int],
+    exact: bool = False,
 ) -> CodecName:
     """Choose the codec of an output file: the requested one, else the source's own, else the container's default.
 
-    Never choose a codec that would reduce the bit depth or the chroma resolution, or crop an odd size.
+    Never choose a codec that would reduce the bit depth or the chroma resolution, drop alpha, or crop an odd size.
 
     Args:
         output: The file's suffix names the container.
@@ -82,6 +124,7 @@ def choose_codec(
         source_codec: FFmpeg's name of the source's codec.
         layout: Pixel format of the frames.
         size: Width and height of the frames.
+        exact: The stream must be lossless.
 
     Raises:
         InputError: The container or the requested codec cannot hold these frames.
@@ -96,70 +139,155 @@ def choose_codec(
             raise InputError(f"unknown codec {asked!r}: use one of {', '.join(get_args(CodecName))}")
         if asked not in allowed:
             raise InputError(f"{suffix} files cannot hold {asked}: use one of {', '.join(allowed)}, or another ending")
-    fitting = [codec for codec in allowed if _fits(codec, layout, size)]
+    fitting = [codec for codec in allowed if _fits(codec, layout, size, exact=exact)]
     if asked in fitting:
         return asked
-    plain = [codec for codec in fitting if "nvenc" not in codec]
-    found = f"{size[0]}x{size[1]} {layout.name} video ({layout.bits} bit)"
+    plain = [codec for codec in fitting if not is_hardware(codec)]
+    alpha = " with alpha" if layout.alpha else ""
+    found = f"{size[0]}x{size[1]} {layout.name} video ({layout.bits} bit{alpha})"
     if not plain:
-        raise InputError(f"{suffix} files cannot hold this {found} without loss: write to .mkv")
+        drop = ", or add --pix-fmt yuv420p to drop its alpha" if layout.alpha else ""
+        raise InputError(f"{suffix} files cannot hold this {found} without loss: write to .mkv or .mov{drop}")
     if asked is not None:
-        raise InputError(f"{asked} would reduce this {found}: use --codec {' or '.join(plain)}")
-    return next((codec for codec in plain if codec == source_codec), plain[0])
+        raise InputError(f"{asked} would reduce this {found}: use --codec {' or '.join(plain)}, or --pix-fmt")
+    own = [codec for codec in plain if source_codec in (codec, encoder_name(codec))]
+    return (own + plain)[0]
 
 
-def _fits(codec: CodecName, layout: PixelLayout, size: tuple[int, int]) -> bool:
-    name = pick_pixel_format(codec, layout)
-    if name is None:
+def _fits(codec: CodecName, layout: PixelLayout, size: tuple[int, int], *, exact: bool) -> bool:
+    chosen = pick_pixel_format(codec, layout, exact=exact)
+    if chosen is None:
         return False
-    if not codec.startswith(("h264", "hevc")):
+    if codec in ("av1", "vp9", "ffv1", "qtrle", "gif"):
         return True
-    target = layout_of(name)  # these two cannot crop half a chroma sample away
+    target = layout_of(chosen[0])  # the others cannot crop half a chroma sample away
     return size[0] % target.sub_x == 0 and size[1] % target.sub_y == 0
 
 
-def pick_pixel_format(codec: CodecName, layout: PixelLayout) -> str | None:
-    """Pick the encoder's pixel format that loses nothing of `layout`, or None where there is none.
+def pick_pixel_format(codec: CodecName, layout: PixelLayout, *, exact: bool = False) -> tuple[str, str] | None:
+    """Pick the pixel format that loses nothing of `layout`, or None where the encoder has none.
 
-    Where the encoder has no RGB, RGB goes to 4:4:4 YUV of at least its depth, which is exact to one code value.
+    Where the encoder has no RGB, RGB goes to 4:4:4 YUV of at least its depth, which is exact to one code value. GIF
+    reduces every frame to 256 colours.
+
+    Args:
+        codec: The codec.
+        layout: Pixel format of the frames.
+        exact: Accept no such rounding.
+
+    Returns:
+        The planar format of the frames, and what the encoder calls the same samples.
     """
-    try:
-        formats = [fmt.name for fmt in av.codec.Codec(ENCODERS[codec], "w").video_formats or []]
-    except av.codec.codec.UnknownCodecError:
+    if codec == "gif":
+        return "gbrp", "pal8"
+    formats = _encoder_formats(encoder_name(codec))
+    if codec == "h264" and layout.model == "rgb" and exact:
+        formats = _encoder_formats("libx264rgb")
+    exact = exact or codec in _LOSSLESS_CODECS
+    fitting = [(layout_of(planar), name) for planar, name in formats if _holds(layout_of(planar), layout, exact=exact)]
+    if not fitting:
         return None
-    if layout.name in formats:
-        return layout.name
-    planar = [name for name in formats if name.startswith(("yuv4", "gbrp", "gray")) and not name.endswith("be")]
-    candidates = [layout_of(name) for name in planar if "msb" not in name]
-    fitting = [c for c in candidates if _holds(c, layout)]
-    return min(fitting, key=lambda c: (c.bits, c.alpha, -c.sub_x * c.sub_y)).name if fitting else None
+
+    def cost(choice: tuple[PixelLayout, str]) -> tuple[bool, bool, int, bool, int, bool]:
+        found, name = choice
+        other = found.model != layout.model
+        return (
+            found.name != layout.name,
+            other,
+            found.bits,
+            found.alpha,
+            -found.sub_x * found.sub_y,
+            found.name != name,
+        )
+
+    best, name = min(fitting, key=cost)
+    return best.name, name
 
 
-def _holds(candidate: PixelLayout, source: PixelLayout) -> bool:
-    if candidate.bits < source.bits or candidate.model == "gray" or (candidate.alpha and not source.alpha):
+def named_pixel_format(codec: CodecName, name: str) -> tuple[str, str]:
+    """Return the pixel format that the user asked for, as `pick_pixel_format` does.
+
+    Raises:
+        InputError: The encoder does not take it.
+    """
+    formats = _encoder_formats(encoder_name(codec)) + (_encoder_formats("libx264rgb") if codec == "h264" else ())
+    for planar, found in formats:
+        if name in (planar, found):
+            return planar, found
+    known = ", ".join(dict.fromkeys(planar for planar, _ in formats))
+    raise InputError(f"the encoder of {codec} does not take --pix-fmt {name}: use one of {known}")
+
+
+@cache
+def _encoder_formats(encoder: str) -> tuple[tuple[str, str], ...]:
+    """Return planar formats and the encoder's names for them. Empty where this FFmpeg lacks the encoder."""
+    try:
+        names = [fmt.name for fmt in av.codec.Codec(encoder, "w").video_formats or []]
+    except av.codec.codec.UnknownCodecError:
+        return ()
+    found = []
+    for name in names:
+        if (
+            name.startswith(("yuvj", "pal", "rgb555", "rgb4", "bgr4", "rgb8", "bgr8"))
+            or name.endswith("be")
+            or "msb" in name
+        ):
+            continue
+        with suppress(InputError, ValueError):
+            found.append((planar_name(name), name))
+    return tuple(found)
+
+
+def _holds(candidate: PixelLayout, source: PixelLayout, *, exact: bool) -> bool:
+    if candidate.bits < source.bits or candidate.alpha != source.alpha:
+        return False
+    if source.model == "gray":
+        return candidate.model == "gray" or (candidate.model == "yuv" and not exact)
+    if candidate.model == "gray":
         return False
     if source.model == "rgb":
-        return candidate.model == "rgb" or (candidate.sub_x == candidate.sub_y == 1)
-    return candidate.model == "yuv" and candidate.sub_x <= source.sub_x and candidate.sub_y <= source.sub_y
+        return candidate.model == "rgb" or (candidate.sub_x == candidate.sub_y == 1 and not exact)
+    same_depth = candidate.bits == source.bits or not exact
+    return (
+        candidate.model == "yuv"
+        and same_depth
+        and candidate.sub_x <= source.sub_x
+        and candidate.sub_y <= source.sub_y
+        and (not exact or (candidate.sub_x, candidate.sub_y) == (source.sub_x, source.sub_y))
+    )
+
+
+def is_lossless(codec: CodecName, crf: int | None) -> bool:
+    """Return whether these settings promise a lossless stream."""
+    return codec in _LOSSLESS_CODECS or (crf == 0 and codec in DEFAULT_CRF)
 
 
 def encoder_options(
-    codec: CodecName, *, crf: int | None, preset: str | None, layout: PixelLayout, tags: VideoTags
+    codec: CodecName,
+    *,
+    crf: int | None,
+    preset: str | None,
+    layout: PixelLayout,
+    tags: VideoTags,
+    bitrate: int | None = None,
 ) -> dict[str, str]:
     """Translate quality, speed and HDR tags to the options of an encoder. A crf of 0 asks for a lossless stream."""
-    if codec in ("ffv1", "prores"):
-        if crf is not None or preset is not None:
-            raise InputError(f"--crf and --preset have no meaning for {codec}: leave them out")
-        fine = layout.sub_x == 1
-        return {"level": "3", "slicecrc": "1"} if codec == "ffv1" else {"profile": "4444" if fine else "hq"}
+    if crf is not None and bitrate is not None:
+        raise InputError(f"--crf {crf} and --bitrate both set the quality: give one of them")
+    if codec in _FIXED_QUALITY:
+        if crf is not None or preset is not None or bitrate is not None:
+            raise InputError(f"--crf, --preset and --bitrate have no meaning for {codec}: leave them out")
+        return _fixed_options(codec, layout)
+    if codec in MPEG_QUALITY:
+        return _mpeg_options(codec, crf=crf, preset=preset, bitrate=bitrate)
+    if is_hardware(codec):
+        return _hardware_options(codec, crf=crf, preset=preset, bitrate=bitrate)
     quality = DEFAULT_CRF[codec] if crf is None else crf
     if not 0 <= quality <= 63:
         raise InputError(f"expected --crf from 0 to 63, got {quality}")
     preset = preset or DEFAULT_PRESET.get(codec)
     lossless = quality == 0
-    if codec in ("h264_nvenc", "hevc_nvenc"):
-        return {"rc": "constqp", "qp": str(quality), **({"preset": preset} if preset else {})}
-    options = {"preset": preset or "", "crf": str(quality)}
+    options = {"preset": preset or "", **({"b": str(bitrate)} if bitrate else {"crf": str(quality)})}
     display, light = tags.mastering, tags.light_level
     if codec == "h264":
         parameters = _joined(
@@ -169,7 +297,7 @@ def encoder_options(
             display and f"mastering-display={_display_integers(display)}",
             light and _light("cll", light),
         )
-        if lossless:
+        if lossless and not bitrate:
             del options["crf"]
             options["qp"] = "0"
         return options | {"x264-params": parameters}
@@ -188,9 +316,43 @@ def encoder_options(
             light and _light("content-light", light),
         )
         return options | ({"svtav1-params": parameters} if parameters else {})
-    return {"crf": str(quality), "b": "0", "cpu-used": preset or "4", "row-mt": "1"} | (
-        {"lossless": "1"} if lossless else {}
-    )
+    rate = {"b": str(bitrate)} if bitrate else {"crf": str(quality), "b": "0"}
+    return {**rate, "cpu-used": preset or "4", "row-mt": "1"} | ({"lossless": "1"} if lossless else {})
+
+
+def _fixed_options(codec: CodecName, layout: PixelLayout) -> dict[str, str]:
+    if codec == "ffv1":
+        return {"level": "3", "slicecrc": "1"}
+    if codec == "prores":
+        return {"profile": "4444" if layout.sub_x == 1 else "hq", **({"alpha_bits": "16"} if layout.alpha else {})}
+    if codec == "dnxhd":
+        return {"profile": "dnxhr_444" if layout.sub_x == 1 else "dnxhr_hqx" if layout.bits > 8 else "dnxhr_hq"}
+    return {}
+
+
+def _mpeg_options(codec: CodecName, *, crf: int | None, preset: str | None, bitrate: int | None) -> dict[str, str]:
+    if preset is not None:
+        raise InputError(f"--preset has no meaning for {codec}: leave it out")
+    quality = MPEG_QUALITY[codec] if crf is None else crf
+    if not 1 <= quality <= 31:
+        raise InputError(f"expected --crf from 1 to 31 for {codec}, got {quality}")
+    strict = {"strict": "unofficial"} if codec == "mjpeg" else {}  # for limited range
+    if bitrate:
+        return {"b": str(bitrate), **strict}
+    limits = {"qmin": "1", "qmax": "31"}
+    return {"flags": "+qscale", "global_quality": str(quality * _QP_TO_LAMBDA), **limits, **strict}
+
+
+def _hardware_options(codec: CodecName, *, crf: int | None, preset: str | None, bitrate: int | None) -> dict[str, str]:
+    quality = DEFAULT_HARDWARE_QUALITY[codec.split("_")[0]] if crf is None else crf
+    speed = {"preset": preset} if preset else {}
+    if bitrate:
+        return {"b": str(bitrate), **speed}
+    if codec.endswith("_nvenc"):
+        return {"rc": "constqp", "qp": str(quality), **speed}
+    if codec.endswith("_qsv"):
+        return {"global_quality": str(quality), **speed}
+    return {"flags": "+qscale", "global_quality": str(max(1, 100 - 2 * quality) * _QP_TO_LAMBDA), **speed}
 
 
 def open_encoder(settings: EncoderSettings) -> av.VideoCodecContext:
@@ -214,9 +376,9 @@ def configure(context: av.VideoCodecContext, settings: EncoderSettings) -> None:
         os.environ.setdefault("SVT_LOG", "1")  # SVT-AV1 writes to the terminal otherwise, and has no option for it
     tags = settings.tags
     context.width, context.height = settings.width, settings.height
-    context.pix_fmt = settings.pixel_format
+    context.pix_fmt = settings.frame_format
     context.time_base, context.framerate = settings.time_base, settings.rate
-    rgb = settings.pixel_format.startswith("gbr")
+    rgb = settings.pixel_format.startswith("gbr") or settings.codec == "gif"
     context.color_range = tags.color_range or (2 if rgb else 0)
     context.colorspace = 0 if rgb else tags.colorspace
     context.color_primaries, context.color_trc = tags.color_primaries, tags.color_trc

@@ -1,27 +1,39 @@
-"""Output containers: encoded frames from segments, all other streams copied packet by packet, and raw y4m."""
+"""Output containers: encoded frames from segments, and the other streams as `StreamPlan` says."""
 
 import heapq
+import io
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import av
 from av.stream import Disposition
 
 from libranet.errors import InputError
+from libranet.video.audio import AudioTranscoder
+from libranet.video.decoding import Damage, read_packets
 from libranet.video.encoder import EncoderSettings, configure
-from libranet.video.packets import decode_times, read_packets, read_times, reorder_delay
-from libranet.video.pixels import layout_of, plane_views
-from libranet.video.pyav import open_input
+from libranet.video.packets import decode_times, read_segment, read_times, reorder_delay
+from libranet.video.pyav import open_input, set_side_data
 from libranet.video.reader import frame_duration, main_video_stream
-from libranet.video.tags import TITLE_FILLER, VideoTags, write_matroska_tags
+from libranet.video.source import Source
+from libranet.video.stream_plan import StreamPlan
+from libranet.video.tags import TITLE_FILLER, write_matroska_tags
+from libranet.video.timecode import shift_timecode
 
-_STALE_METADATA = ("major_brand", "minor_version", "compatible_brands", "encoder", "ENCODER", "DURATION")
+FORMATS = {
+    ".mp4": "mp4", ".m4v": "ipod", ".mov": "mov", ".mkv": "matroska", ".webm": "webm", ".avi": "avi", ".ts": "mpegts",
+    ".m2ts": "mpegts", ".mpg": "vob", ".mxf": "mxf", ".gif": "gif",
+}  # fmt: skip
+"""FFmpeg's name of the format for each suffix."""
+_STALE_METADATA = (
+    "major_brand", "minor_version", "compatible_brands", "encoder", "ENCODER", "DURATION", "alpha_mode", "ALPHA_MODE",
+)  # fmt: skip
 """Facts about the source file. The muxer writes its own."""
-_REWRITTEN_HANDLERS = ("SubtitleHandler", "TimeCodeHandler", "Time Code Media Handler", "Core Media Time Code")
 _MP4 = (".mp4", ".m4v", ".mov")
 _MATROSKA = (".mkv", ".webm")
 _PLAIN_MP4_KEYS = {
@@ -30,8 +42,11 @@ _PLAIN_MP4_KEYS = {
 }  # fmt: skip
 _TEXT_CODEC = {".mp4": "mov_text", ".m4v": "mov_text", ".mov": "mov_text", ".mkv": "subrip", ".webm": "webvtt"}
 _READABLE = ("subrip", "mov_text", "webvtt", "text")
-_CHROMA = {(2, 2): "420", (2, 1): "422", (1, 1): "444", (4, 1): "411"}
-_SITING = {"center": "420jpeg", "left": "420mpeg2", "topleft": "420paldv"}
+_COVER_TYPES = {
+    "mjpeg": ("cover.jpg", "image/jpeg"),
+    "png": ("cover.png", "image/png"),
+    "bmp": ("cover.bmp", "image/bmp"),
+}
 
 
 @dataclass(frozen=True)
@@ -44,113 +59,197 @@ class Excerpt:
     """Copied packets stop here; None copies to the end."""
 
 
+@dataclass
+class Written:
+    """What went into one stream of the output."""
+
+    kind: str
+    codec: str
+    packets: int = 0
+    first: Fraction | None = None
+    end: Fraction = Fraction(0)
+    moved: int = 0
+    """Packets whose time went back and got the next free one."""
+
+
 @dataclass(frozen=True)
 class JoinReport:
-    """How many of the source's other streams were copied, and which were not."""
+    """What the output holds."""
 
-    copied: int
-    left_out: tuple[str, ...]
+    written: tuple[Written, ...] = ()
+    """The video first, then the other streams."""
+    notes: tuple[str, ...] = field(default=())
 
 
-@dataclass(frozen=True)
-class SubtitleCopy:
-    """Repacks the packets of a plain-text subtitle stream for another codec."""
-
-    source: str
-    codec: str
-
-    @staticmethod
-    def between(stream: Any, suffix: str) -> "SubtitleCopy | None":
-        """Return None where the container takes the stream as it is, or the stream is no plain text."""
-        name = stream.codec_context.codec.canonical_name if stream.codec_context else ""
-        target = _TEXT_CODEC.get(suffix)
-        if target is None or name == target or name not in _READABLE:
-            return None
-        if suffix == ".mkv" and name != "mov_text":
-            return None
-        return SubtitleCopy(name, target)
-
-    def packet(self, packet: av.Packet) -> av.Packet:
-        """Repack a packet: the same text at the same time."""
-        data = bytes(packet)
-        if self.source == "mov_text":
-            data = data[2 : 2 + int.from_bytes(data[:2], "big")]
-        if self.codec == "mov_text":
-            data = len(data).to_bytes(2, "big") + data
-        repacked = av.Packet(data)
-        repacked.pts, repacked.dts, repacked.duration = packet.pts, packet.dts, packet.duration
-        repacked.time_base = packet.time_base
-        repacked.is_keyframe = True
-        return repacked
+def text_codec(codec: str, suffix: str) -> str | None:
+    """Return the codec that plain-text subtitles need in a container; None where they stay, or are no plain text."""
+    target = _TEXT_CODEC.get(suffix)
+    if target is None or codec == target or codec not in _READABLE:
+        return None
+    if suffix == ".mkv" and codec != "mov_text":
+        return None
+    return target
 
 
 class CopiedStream:
-    """A stream of the source and its copy in the output."""
+    """A stream of the source and its place in the output."""
 
-    def __init__(self, source: Any, target: Any, subtitle: SubtitleCopy | None) -> None:
-        self.source, self.target, self._subtitle = source, target, subtitle
+    def __init__(self, source: Any, target: Any, plan: StreamPlan, transcoder: AudioTranscoder | None) -> None:
+        self.source, self.target, self._plan, self._transcoder = source, target, plan, transcoder
 
-    def packet(self, packet: av.Packet, excerpt: Excerpt) -> av.Packet | None:
-        """Return the packet for the output, or None where it lies outside the excerpt."""
+    def packets(self, packet: av.Packet, excerpt: Excerpt) -> list[av.Packet]:
+        """Return the packets for the output: none where this one lies outside the excerpt."""
         if self.source.disposition & Disposition.attached_pic:
             packet.pts = packet.dts = 0  # cover art has no time
             packet.stream = self.target
-            return packet
+            return [packet]
         time_base = packet.time_base
+        assert time_base is not None
         stamp = packet.pts if packet.pts is not None else packet.dts
-        time = (stamp or 0) * time_base
-        if (excerpt.start and time < excerpt.start) or (excerpt.end is not None and time >= excerpt.end):
-            return None
+        start = (stamp or 0) * time_base
+        end = start + (packet.duration or 0) * time_base
+        if excerpt.end is not None and start >= excerpt.end:
+            return []
+        if excerpt.start and start < excerpt.start:
+            if self._plan.kind != "subtitle" or end <= excerpt.start:
+                return []
+            packet = self._shortened(packet, excerpt.start)
+        if self._plan.kind == "subtitle" and excerpt.end is not None and end > excerpt.end:
+            packet.duration = round((excerpt.end - max(start, excerpt.start)) / time_base)
         if self._empty_text(packet):
-            return None  # marks a pause, which the muxer writes itself
-        if self._subtitle is not None:
-            packet = self._subtitle.packet(packet)
+            return []  # marks a pause, which the muxer writes itself
+        if self._plan.action == "repack":
+            packet = _repacked(packet, self._plan)
         shift = round(excerpt.start / time_base)
         packet.pts = None if packet.pts is None else packet.pts - shift
         packet.dts = None if packet.dts is None else packet.dts - shift
+        if self._transcoder is not None:
+            return list(self._transcoder.packets(packet))
         packet.stream = self.target
+        return [packet]
+
+    def finish(self) -> list[av.Packet]:
+        """Return what a transcoder still holds."""
+        return list(self._transcoder.finish()) if self._transcoder is not None else []
+
+    @staticmethod
+    def _shortened(packet: av.Packet, start: Fraction) -> av.Packet:
+        """Begin a subtitle that spans the cut at the cut."""
+        assert packet.time_base is not None
+        at = round(start / packet.time_base)
+        before = packet.pts if packet.pts is not None else packet.dts or 0
+        packet.duration = (packet.duration or 0) - (at - before)
+        packet.pts = packet.dts = at
         return packet
 
     def _empty_text(self, packet: av.Packet) -> bool:
-        context = self.source.codec_context
-        return packet.size == 2 and context is not None and context.name == "mov_text" and bytes(packet) == b"\0\0"
+        return self._plan.codec == "mov_text" and packet.size == 2 and bytes(packet) == b"\0\0"
 
 
 class OutputFile:
-    """An output container with its video stream and the copied streams."""
+    """An output container with its video stream and the planned streams."""
 
-    def __init__(self, path: Path, settings: EncoderSettings, source: av.container.InputContainer | None) -> None:
-        self._path, self._settings = path, settings
-        self._suffix = path.suffix.lower()
-        self.left_out: list[str] = []
+    def __init__(
+        self,
+        target: Path | io.BytesIO,
+        suffix: str,
+        settings: EncoderSettings,
+        source: av.container.InputContainer | None,
+        plans: Sequence[StreamPlan],
+        excerpt: Excerpt | None = None,
+    ) -> None:
+        """Create the file.
+
+        Args:
+            target: A path, or memory for a trial.
+            suffix: Names the container.
+            settings: Of the video's encoder.
+            source: The opened source of the other streams, chapters and metadata.
+            plans: What happens to the source's other streams.
+            excerpt: The part of the source that the file covers.
+        """
+        self._path = target if isinstance(target, Path) else None
+        self._settings, self._suffix = settings, suffix
         self.copies: dict[int, CopiedStream] = {}
+        self.written: dict[int, Written] = {}
+        self._last: dict[int, int] = {}
         plain = source is None or set(source.metadata) <= _PLAIN_MP4_KEYS | set(_STALE_METADATA)
-        self.container = av.open(str(path), "w", container_options=_options(self._suffix, settings, plain))
+        options = _options(suffix, settings, plain, trial=self._path is None)
+        name = f"file:{target}" if isinstance(target, Path) else target
+        self.container = av.open(name, "w", format=FORMATS[suffix], container_options=options)
         main = main_video_stream(source) if source is not None else None
         if source is None or main is None:
             self.video = self._add_video(None)
             return
+        kept = [plan for plan in plans if plan.kept]
+        for plan in kept:  # streams stay in their order
+            if plan.index < main.index:
+                self._add(source.streams[plan.index], plan)
+        self.video = self._add_video(main)
+        for plan in kept:
+            if plan.index > main.index:
+                self._add(source.streams[plan.index], plan)
         self.container.metadata.update({k: v for k, v in source.metadata.items() if k not in _STALE_METADATA})
-        for stream in source.streams:
-            if stream.index == main.index:
-                self.video = self._add_video(stream)
-            else:
-                self._add_copy(stream)
+        if excerpt is not None and excerpt.start:
+            frames = round((excerpt.start - (main.start_time or 0) * (main.time_base or 0)) * settings.rate)
+            for metadata in (self.container.metadata, self.video.metadata):
+                if "timecode" in metadata:
+                    metadata["timecode"] = shift_timecode(metadata["timecode"], frames, settings.rate)
 
     def write_header(self) -> None:
         """Write the header. Streams that the container refuses only fail here."""
-        try:
-            self.container.start_encoding()
-        except av.FFmpegError as error:
-            raise InputError(
-                f"the {self._suffix} container refuses these streams ({error}): write to .mkv, or change --codec"
-            ) from None
+        self.container.start_encoding()
+
+    def write(self, packets: Iterable[av.Packet]) -> None:
+        """Write packets and count them. Times of a stream that go back get the next free one."""
+        for packet in packets:
+            self._count(packet)
+            self.container.mux(packet)
 
     def close(self) -> None:
         """Finish the file, and write the tags that PyAV cannot pass to the Matroska muxer."""
         self.container.close()
-        if self._needs_matroska_tags():
+        if self._path is not None and self._needs_matroska_tags():
             write_matroska_tags(self._path, self._settings.tags, self._title)
+
+    def abandon(self) -> None:
+        """Close after an error."""
+        with suppress(Exception):
+            self.container.close()
+
+    def report(self) -> JoinReport:
+        """Return what was written."""
+        video = self.written[self.video.index]
+        others = [written for written in self.written.values() if written is not video]
+        moved = [
+            f"{w.moved} packets of the {w.kind} went back in time and got the next free time"
+            for w in self.written.values()
+            if w.moved
+        ]
+        return JoinReport((video, *others), tuple(moved))
+
+    def sampled(self, index: int) -> bool:
+        """Return whether any packet of the source's stream `index` was written."""
+        copy = self.copies.get(index)
+        return copy is not None and self.written[copy.target.index].packets > 0
+
+    def _count(self, packet: av.Packet) -> None:
+        written = self.written[packet.stream.index]
+        if packet.dts is None and packet.pts is None:
+            return
+        last = self._last.get(packet.stream.index)
+        stamp = packet.dts if packet.dts is not None else packet.pts
+        assert stamp is not None
+        if last is not None and stamp <= last and packet.stream.type in ("audio", "video"):
+            packet.dts = last + 1
+            packet.pts = max(packet.pts if packet.pts is not None else last + 1, last + 1)
+            written.moved += 1
+            stamp = last + 1
+        self._last[packet.stream.index] = stamp
+        shown = (packet.pts if packet.pts is not None else stamp) * (packet.time_base or Fraction(0))
+        written.packets += 1
+        written.first = shown if written.first is None else min(written.first, shown)
+        written.end = max(written.end, shown + (packet.duration or 0) * (packet.time_base or Fraction(0)))
 
     def _needs_matroska_tags(self) -> bool:
         tags = self._settings.tags
@@ -167,31 +266,32 @@ class OutputFile:
             video.set_display_matrix(settings.tags.display_matrix)
         if source is not None:
             _copy_metadata(source, video)
+        if settings.pixel_format.startswith("yuva") and self._suffix in _MATROSKA and settings.codec == "vp9":
+            video.metadata["alpha_mode"] = "1"
         self._title = video.metadata.get("title", "")
         if self._needs_matroska_tags():
             video.metadata["title"] = self._title + TITLE_FILLER
+        self.written[video.index] = Written("video", settings.codec)
         return video
 
-    def _add_copy(self, stream: Any) -> None:
-        what = f"{stream.type} stream {stream.index} ({stream.codec_context.name if stream.codec_context else 'data'})"
-        subtitle = None
-        try:
-            if stream.type == "subtitle" and (subtitle := SubtitleCopy.between(stream, self._suffix)):
-                target: Any = self.container.add_mux_stream(subtitle.codec)
-                target.time_base = stream.time_base
-            elif stream.type == "data" and self._suffix != ".ts":
-                # The muxer writes the tracks for chapters and timecode itself; other data it refuses.
-                if stream.metadata.get("handler_name") not in _REWRITTEN_HANDLERS:
-                    self.left_out.append(f"{what} has no place in {self._suffix}")
-                return
-            else:
-                target = self.container.add_stream_from_template(stream, opaque=True)
-        except (ValueError, av.FFmpegError):
-            self.left_out.append(f"{what} has no place in {self._suffix}: write to .mkv to keep it")
+    def _add(self, stream: Any, plan: StreamPlan) -> None:
+        if plan.action == "attach":
+            name, kind = _COVER_TYPES.get(plan.codec, ("cover", "application/octet-stream"))
+            self.container.add_attachment(name, kind, plan.cover)
             return
+        transcoder = None
+        if plan.action == "repack":
+            target: Any = self.container.add_mux_stream(plan.target)
+            target.time_base = stream.time_base
+        elif plan.action == "transcode":
+            transcoder = AudioTranscoder(stream, self.container, plan.target)
+            target = transcoder.target
+        else:
+            target = self.container.add_stream_from_template(stream, opaque=True)
         _copy_metadata(stream, target)
         if stream.type != "attachment":
-            self.copies[stream.index] = CopiedStream(stream, target, subtitle)
+            self.copies[stream.index] = CopiedStream(stream, target, plan, transcoder)
+            self.written[target.index] = Written(plan.kind, plan.target)
 
 
 def join(
@@ -199,7 +299,8 @@ def join(
     settings: EncoderSettings,
     segments: list[Path],
     *,
-    source: Path | None,
+    source: Source | None,
+    plans: Sequence[StreamPlan] = (),
     excerpt: Excerpt,
 ) -> JoinReport:
     """Write the output file from finished segments.
@@ -208,69 +309,41 @@ def join(
         path: The file to write.
         settings: Those that the segments were encoded with.
         segments: Files written by `PacketLog`, in order.
-        source: The file whose other streams are copied; None for an image sequence.
+        source: The file whose other streams are copied; None for images.
+        plans: What happens to those streams.
         excerpt: The part of the source that the segments cover.
+
+    Raises:
+        InputError: The container refuses the streams.
     """
-    origin = open_input(str(source)) if source is not None else None
+    suffix = path.suffix.lower()
+    origin = open_input(source.location) if source is not None else None
     try:
-        output = OutputFile(path, settings, origin)
+        output = OutputFile(path, suffix, settings, origin, plans, excerpt)
         try:
             if origin is not None:
-                _copy_chapters(origin, output.container, excerpt)
-            output.write_header()
+                copy_chapters(origin, output.container, excerpt)
+            try:
+                output.write_header()
+            except (av.FFmpegError, ValueError) as error:
+                raise InputError(
+                    f"the {suffix} container refuses these streams ({error}): write to .mkv with --resume"
+                ) from None
             video = _video_packets(output.video, settings, segments)
             others = _other_packets(origin, output.copies, excerpt) if origin is not None else iter(())
-            for packet in heapq.merge(video, others, key=_time):
-                output.container.mux(packet)
-        finally:
-            output.close()
+            output.write(heapq.merge(video, others, key=_time))
+        except BaseException:
+            output.abandon()
+            raise
+        output.close()
     finally:
         if origin is not None:
             origin.close()
-    return JoinReport(len(output.copies), tuple(output.left_out))
+    return output.report()
 
 
-def y4m_header(width: int, height: int, rate: Fraction, pixel_format: str, tags: VideoTags) -> bytes:
-    """Return the first line of a YUV4MPEG2 stream. More than 8 bits use FFmpeg's widely read extension."""
-    layout = layout_of(pixel_format)
-    if layout.model == "rgb" or (layout.sub_x, layout.sub_y) not in _CHROMA or layout.alpha:
-        raise InputError(f"y4m cannot hold {pixel_format} frames: write to a file instead")
-    if layout.model == "gray":
-        chroma = "mono" if layout.bits == 8 else f"mono{layout.bits}"
-    else:
-        chroma = _CHROMA[layout.sub_x, layout.sub_y]
-        if layout.bits > 8:
-            chroma = f"{chroma}p{layout.bits} XYSCSS={chroma.upper()}P{layout.bits}"
-        elif chroma == "420":
-            chroma = _SITING.get(tags.chroma_location, "420jpeg")
-    aspect = tags.sample_aspect_ratio or Fraction(0, 1)
-    shape = f"A{aspect.numerator}:{aspect.denominator}" if aspect else "A0:0"
-    levels = {1: " XCOLORRANGE=LIMITED", 2: " XCOLORRANGE=FULL"}.get(tags.color_range, "")
-    text = f"YUV4MPEG2 W{width} H{height} F{rate.numerator}:{rate.denominator} Ip {shape} C{chroma}{levels}\n"
-    return text.encode()
-
-
-def write_y4m_frame(file: IO[bytes], frame: av.VideoFrame) -> None:
-    """Write one frame."""
-    file.write(b"FRAME\n")
-    for view in plane_views(frame):
-        file.write(view.tobytes())
-    file.flush()
-
-
-def _options(suffix: str, settings: EncoderSettings, plain_metadata: bool) -> dict[str, str]:
-    if suffix not in _MP4:
-        return {}
-    flags = "+faststart" if plain_metadata else "+faststart+use_metadata_tags"
-    return {"movflags": flags, "video_track_timescale": str(settings.time_base.denominator)}
-
-
-def _copy_metadata(source: Any, target: Any) -> None:
-    target.metadata.update({k: v for k, v in source.metadata.items() if k not in _STALE_METADATA})
-    target.disposition = source.disposition
-
-
-def _copy_chapters(source: Any, target: Any, excerpt: Excerpt) -> None:
+def copy_chapters(source: Any, target: Any, excerpt: Excerpt) -> None:
+    """Copy the chapters that lie in the excerpt."""
     chapters = []
     for chapter in source.chapters():
         base = chapter["time_base"]
@@ -284,6 +357,36 @@ def _copy_chapters(source: Any, target: Any, excerpt: Excerpt) -> None:
         target.set_chapters(chapters)
 
 
+def _options(suffix: str, settings: EncoderSettings, plain_metadata: bool, *, trial: bool) -> dict[str, str]:
+    if suffix == ".m2ts":
+        return {"mpegts_m2ts_mode": "1"}
+    if suffix not in _MP4:
+        return {}
+    flags = ([] if trial else ["faststart"]) + ([] if plain_metadata else ["use_metadata_tags"])
+    return {"video_track_timescale": str(settings.time_base.denominator)} | (
+        {"movflags": "".join(f"+{flag}" for flag in flags)} if flags else {}
+    )
+
+
+def _copy_metadata(source: Any, target: Any) -> None:
+    target.metadata.update({k: v for k, v in source.metadata.items() if k not in _STALE_METADATA})
+    target.disposition = source.disposition
+
+
+def _repacked(packet: av.Packet, plan: StreamPlan) -> av.Packet:
+    """Return a packet of plain text for another subtitle codec: the same text at the same time."""
+    data = bytes(packet)
+    if plan.codec == "mov_text":
+        data = data[2 : 2 + int.from_bytes(data[:2], "big")]
+    if plan.target == "mov_text":
+        data = len(data).to_bytes(2, "big") + data
+    repacked = av.Packet(data)
+    repacked.pts, repacked.dts, repacked.duration = packet.pts, packet.dts, packet.duration
+    repacked.time_base = packet.time_base
+    repacked.is_keyframe = True
+    return repacked
+
+
 def _video_packets(video: Any, settings: EncoderSettings, segments: list[Path]) -> Iterator[av.Packet]:
     """Yield the packets of all segments, with decoding times that increase across their borders."""
     all_times = [read_times(path) for path in segments]
@@ -292,11 +395,13 @@ def _video_packets(video: Any, settings: EncoderSettings, segments: list[Path]) 
     before: list[int] = []
     for path, times in zip(segments, all_times, strict=True):
         decode = decode_times(times, delay, before, step)
-        for stored, dts in zip(read_packets(path), decode, strict=True):
+        for stored, dts in zip(read_segment(path), decode, strict=True):
             packet = av.Packet(stored.data)
             packet.pts, packet.dts, packet.duration = stored.pts, dts, stored.duration
             packet.time_base = settings.time_base
             packet.is_keyframe = stored.key
+            for kind, data in stored.side_data:
+                set_side_data(packet, kind, data)
             packet.stream = video
             yield packet
         before = (before + sorted(times))[-max(delay, 1) :]
@@ -305,21 +410,15 @@ def _video_packets(video: Any, settings: EncoderSettings, segments: list[Path]) 
 def _other_packets(source: Any, copies: dict[int, CopiedStream], excerpt: Excerpt) -> Iterator[av.Packet]:
     if not copies:
         return
-    packets = source.demux([copy.source for copy in copies.values()])
-    while True:
-        try:
-            packet = next(packets, None)
-        except av.FFmpegError:
-            return  # the reader has reported the damage
-        if packet is None:
-            return
-        if packet.size == 0:
-            continue
-        copied = copies[packet.stream.index].packet(packet, excerpt)
-        if copied is not None:
-            yield copied
+    # All streams are read: the clock of a joined recording needs them. The reader has reported any damage.
+    for packet in read_packets(source, Damage()):
+        copy = copies.get(packet.stream.index)
+        if copy is not None and packet.size:
+            yield from copy.packets(packet, excerpt)
+    for copy in copies.values():
+        yield from copy.finish()
 
 
 def _time(packet: av.Packet) -> float:
     stamp = packet.dts if packet.dts is not None else packet.pts
-    return -math.inf if stamp is None else float(stamp * packet.time_base)
+    return -math.inf if stamp is None else float(stamp * (packet.time_base or 0))

@@ -6,6 +6,7 @@ Containers round timestamps to their own time base; this plain log does not. A p
 import os
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,8 +14,11 @@ import av
 
 from libranet.errors import InputError
 
-_MAGIC = b"libranet-packets-1\n"
-_HEADER = struct.Struct("<qqqBI")  # pts, dts, duration, key frame, size
+_MAGIC = b"libranet-packets-2\n"
+_HEADER = struct.Struct("<qqqBBI")  # pts, dts, duration, key frame, pieces of side data, size
+_SIDE = struct.Struct("<BI")  # length of the name, size
+_KEPT_SIDE_DATA = ("matroska_block_additional",)
+"""Alpha of VP9. Other side data is about the encoder."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,7 @@ class StoredPacket:
     duration: int
     key: bool
     data: bytes
+    side_data: tuple[tuple[str, bytes], ...] = ()
 
 
 class PacketLog:
@@ -43,8 +48,11 @@ class PacketLog:
         if packet.pts is None:
             raise InputError("the encoder gave a packet without a timestamp: choose another --codec")
         dts = packet.pts if packet.dts is None else packet.dts
-        self._file.write(_HEADER.pack(packet.pts, dts, duration, packet.is_keyframe, len(data)))
+        side = [(kind, bytes(packet.get_sidedata(kind))) for kind in _KEPT_SIDE_DATA if packet.has_sidedata(kind)]
+        self._file.write(_HEADER.pack(packet.pts, dts, duration, packet.is_keyframe, len(side), len(data)))
         self._file.write(data)
+        for kind, content in side:
+            self._file.write(_SIDE.pack(len(kind), len(content)) + kind.encode() + content)
 
     def finish(self) -> None:
         """Make the segment permanent."""
@@ -54,33 +62,43 @@ class PacketLog:
         os.replace(self._temporary, self.path)
 
     def discard(self) -> None:
-        """Delete an unfinished segment."""
-        self._file.close()
-        self._temporary.unlink(missing_ok=True)
+        """Delete an unfinished segment. What a full disk did not take is of no use any more."""
+        with suppress(OSError):
+            self._file.close()
+        with suppress(OSError):
+            self._temporary.unlink(missing_ok=True)
 
 
-def read_packets(path: Path) -> Iterator[StoredPacket]:
+def read_segment(path: Path) -> Iterator[StoredPacket]:
     """Yield the packets of a finished segment in decoding order.
 
     Raises:
         InputError: The file is no segment, or cut off.
     """
     with path.open("rb") as file:
+
+        def take(size: int) -> bytes:
+            data = file.read(size)
+            if len(data) < size:
+                raise InputError(f"{path} is cut off: leave out --resume to start over")
+            return data
+
         if file.read(len(_MAGIC)) != _MAGIC:
             raise InputError(f"{path} is not a segment of an unfinished run: leave out --resume to start over")
         while head := file.read(_HEADER.size):
             if len(head) < _HEADER.size:
                 raise InputError(f"{path} is cut off: leave out --resume to start over")
-            pts, dts, duration, key, size = _HEADER.unpack(head)
-            data = file.read(size)
-            if len(data) < size:
-                raise InputError(f"{path} is cut off: leave out --resume to start over")
-            yield StoredPacket(pts, dts, duration, bool(key), data)
+            pts, dts, duration, key, pieces, size = _HEADER.unpack(head)
+            data, side = take(size), []
+            for _ in range(pieces):
+                name, length = _SIDE.unpack(take(_SIDE.size))
+                side.append((take(name).decode(), take(length)))
+            yield StoredPacket(pts, dts, duration, bool(key), data, tuple(side))
 
 
 def read_times(path: Path) -> list[int]:
     """Return the presentation times of a finished segment in decoding order."""
-    return [packet.pts for packet in read_packets(path)]
+    return [packet.pts for packet in read_segment(path)]
 
 
 def reorder_delay(times: list[int]) -> int:

@@ -34,7 +34,8 @@ _PLANAR_EQUIVALENTS = {
     "yuvj444p": "yuv444p",
     "monob": "gray",
     "monow": "gray",
-    "ya8": "gray",
+    "ya8": "gbrap",
+    "ya16le": "gbrap16le",
 }
 """Packed and deprecated formats, and the planar formats that hold the same samples in the same precision."""
 
@@ -51,6 +52,11 @@ def planar_name(name: str) -> str:
     if _is_planar(little):
         return little
     fmt = av.VideoFormat(name)
+    if "f16" in little or "f32" in little:
+        raise InputError(
+            f"the pixel format {name} holds linear light as floating-point numbers, such as EXR: convert it to "
+            "16 bit PNG or TIFF with a display's transfer curve first"
+        )
     bits = max((component.bits for component in fmt.components), default=8)
     if fmt.is_rgb or fmt.has_palette:
         alpha = len(fmt.components) == 4

@@ -4,14 +4,18 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from fractions import Fraction
 from itertools import chain
-from typing import IO, Any
+from typing import IO, Any, get_args
 
 import av
 import av.filter
+from av.packet import PacketSideData, PktSideDataT
 
 _METADATA_OPTIONS: dict[str, Any] = {"metadata_errors": "replace"} if int(av.__version__.split(".")[0]) < 19 else {}
 """Metadata that is not UTF-8: PyAV 18 raises an error unless it may replace those bytes. PyAV 19 has no such option: it
 reads them as surrogates and writes the same bytes again."""
+
+_NEWER_TYPES = 8
+"""Types of side data that PyAV may not know, at most."""
 
 
 def open_input(
@@ -34,8 +38,33 @@ def open_input(
 
 def side_data(frame: av.VideoFrame, name: str) -> bytes | None:
     """Return a frame's side data of one type, such as DISPLAYMATRIX, or None."""
-    item: Any = frame.side_data.get(name)  # iterating gives values in PyAV 18 and keys in PyAV 19
+    item: Any = _known_side_data(frame).side_data.get(name)  # iterating gives values in PyAV 18 and keys in PyAV 19
     return None if item is None else bytes(item)
+
+
+def set_side_data(packet: av.Packet, kind: str, data: bytes) -> None:
+    """Attach side data to a packet."""
+    types: tuple[str, ...] = get_args(PktSideDataT)
+    piece: Any = PacketSideData(types.index(kind), len(data))  # type: ignore[call-arg]
+    memoryview(piece)[:] = data
+    packet.set_sidedata(piece)
+
+
+def _known_side_data(frame: av.VideoFrame) -> av.VideoFrame:
+    """Return the frame without side data whose type is newer than PyAV, such as EXIF, which PyAV cannot list."""
+    for _ in range(_NEWER_TYPES):
+        try:
+            frame.side_data  # noqa: B018
+        except ValueError as error:
+            unknown = str(error).split(" ")[0]
+            graph = filter_graph(frame, frame.time_base or Fraction(1, 1000), "sidedata", f"mode=delete:type={unknown}")
+            graph.push(frame)
+            clean = graph.pull()
+            assert isinstance(clean, av.VideoFrame)
+            frame = clean
+        else:
+            break
+    return frame
 
 
 def filter_graph(frame: av.VideoFrame, time_base: Fraction, name: str, arguments: str) -> av.filter.Graph:

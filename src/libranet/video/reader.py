@@ -1,6 +1,6 @@
 """Decoding: frames in order with exact timestamps, past damage where that is possible."""
 
-import os
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -12,13 +12,19 @@ import av
 from av.stream import Disposition
 
 from libranet.errors import InputError
-from libranet.video.pixels import to_planar
+from libranet.images import MAX_PIXELS, count_images
+from libranet.video.clock import may_jump
+from libranet.video.decoding import Damage, FrameDecoder, from_key_frame, read_packets, reason
+from libranet.video.pixels import planar_name, to_planar
 from libranet.video.pyav import deinterlaced, open_input
+from libranet.video.source import Source, parse_source
 from libranet.video.tags import VideoTags, read_tags
 
 MIN_SIDE = 16
 NETWORK_TIMEOUT = 20.0
 """Seconds to wait for a network source."""
+DEFAULT_RATE = 25.0
+"""Frames per second of images without times."""
 
 
 @dataclass(frozen=True)
@@ -36,36 +42,8 @@ class SourceFrame:
         return float(self.pts * time_base)
 
 
-@dataclass
-class Damage:
-    """What went wrong while reading. The run continues; its exit code says that the output is partial."""
-
-    packets: int = 0
-    """Packets that could not be decoded."""
-    frames: int = 0
-    """Frames that the decoder marked as damaged."""
-    truncated: str = ""
-    """Why the video ended before its end, or nothing."""
-    read_to: float = 0.0
-    """Seconds up to which packets of any stream came."""
-    repaired_times: int = 0
-    """Frames without a usable timestamp. They got the next free one."""
-
-    def __bool__(self) -> bool:
-        return bool(self.packets or self.frames or self.truncated)
-
-    def sentence(self) -> str:
-        """One sentence for the user."""
-        parts = []
-        if self.packets or self.frames:
-            parts.append(f"{self.packets} damaged packets were skipped and {self.frames} frames show damage")
-        if self.truncated:
-            parts.append(self.truncated)
-        return "; ".join(parts)
-
-
-class SizeChangeError(InputError):
-    """The frame size changes in the middle. The frames before are good."""
+class FormatChangeError(InputError):
+    """The frame size or the pixel format changes in the middle. The frames before are good."""
 
 
 @dataclass
@@ -89,34 +67,38 @@ class VideoReader:
     deinterlace: bool
     demuxed: Iterator[av.VideoFrame | av.Packet]
     """From the beginning: decoded frames, and packets of the other streams."""
+    source: Source | None = None
+    frame_count: int | None = None
+    """Number of frames, or None where the file does not say."""
+    first_time: Fraction = Fraction(0)
+    """Where the source's clock begins, in seconds. `--start` and `--end` count from here."""
     damage: Damage = field(default_factory=Damage)
+    notes: list[str] = field(default_factory=list)
+    """What the user should know about this source."""
     on_packet: Callable[[av.Packet], None] | None = None
     """Called with each packet of the other streams. Set it before reading."""
 
-    @property
-    def frame_count(self) -> int | None:
-        """Number of frames, or None where the file does not say."""
-        return (self.stream.frames or None) if self.stream is not None else None
-
     def frames(self, *, start: float = 0.0, end: float | None = None) -> Iterator[SourceFrame]:
-        """Decode from `start` (included) to `end` (excluded), in seconds of the video's own clock.
+        """Decode from `start` (included) to `end` (excluded), in seconds since the beginning of the video.
 
         Raises:
-            SizeChangeError: The frame size changes.
+            FormatChangeError: The frame size or the pixel format changes.
             InputError: The video is interlaced and `deinterlace` is off.
         """
         last_pts: int | None = None
         step = frame_duration(self.rate, self.time_base)
+        begin = float(self.first_time) + start
         seen_end = 0.0
-        images = self._images(start)
+        images = self._checked(self._images(begin if start > 0 else None))
         for image in deinterlaced(images, self.time_base) if self.deinterlace else images:
             pts, duration = self._presentation_time(image, last_pts, step), int(image.duration or 0)
             last_pts, time = pts, float(pts * self.time_base)
-            if end is not None and time >= end:
+            if end is not None and time >= float(self.first_time) + end:
                 return
             seen_end = float((pts + (duration or step)) * self.time_base)
-            if time >= start:
-                self._check(image)
+            if start == 0 or time >= begin:
+                if image.is_corrupt:
+                    self.damage.frames += 1
                 yield SourceFrame(to_planar(image), pts, duration)
         self._note_truncation(seen_end, step)
 
@@ -131,26 +113,35 @@ class VideoReader:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _images(self, start: float) -> Iterator[av.VideoFrame]:
-        demuxed = self.demuxed
-        if start > 0 and self._seek(start):
-            assert self.container is not None
-            assert self.stream is not None
-            demuxed = _demux(self.container, self.stream, self.damage)
-        for item in demuxed:
+    def _images(self, begin: float | None) -> Iterator[av.VideoFrame]:
+        for item in self.demuxed if begin is None else self._seek(begin):
             if isinstance(item, av.VideoFrame):
                 yield item
             elif self.on_packet is not None:
                 self.on_packet(item)
 
-    def _seek(self, start: float) -> bool:
-        if self.container is None:
-            return False
+    def _seek(self, begin: float) -> Iterator[av.VideoFrame | av.Packet]:
+        """Begin shortly before a time. Where the clock may jump, read up to it, but decode only what is needed."""
+        if self.container is None or self.stream is None or self.source is None or not self.source.can_reopen:
+            return self.demuxed
+        pts = int(begin / self.time_base)
+        if may_jump(self.container):
+            return self._from_beginning(pts)
         try:
-            self.container.seek(int(start / self.time_base), stream=self.stream, backward=True)
+            self.container.seek(pts, stream=self.stream, backward=True)
         except av.FFmpegError:
-            return False
-        return True
+            return self.demuxed
+        packets = read_packets(self.container, self.damage)
+        return _decode(packets, self.stream, FrameDecoder(self.stream, self.damage), self.source, self.damage)
+
+    def _from_beginning(self, pts: int) -> Iterator[av.VideoFrame | av.Packet]:
+        assert self.source is not None
+        assert self.stream is not None
+        with open_input(self.source.location) as container:
+            stream = container.streams[self.stream.index]
+            assert isinstance(stream, av.VideoStream)
+            packets = from_key_frame(read_packets(container, self.damage), stream.index, pts)
+            yield from _decode(packets, stream, FrameDecoder(stream, self.damage), self.source, self.damage)
 
     def _presentation_time(self, image: av.VideoFrame, last_pts: int | None, step: int) -> int:
         pts = image.pts
@@ -161,15 +152,23 @@ class VideoReader:
             self.damage.repaired_times += 1
         return pts
 
+    def _checked(self, images: Iterator[av.VideoFrame]) -> Iterator[av.VideoFrame]:
+        for image in images:
+            self._check(image)
+            yield image
+
     def _check(self, image: av.VideoFrame) -> None:
+        changes = []
         if (image.width, image.height) != (self.width, self.height):
-            when = float((image.pts or 0) * self.time_base)
-            raise SizeChangeError(
-                f"{self.name} changes its frame size from {self.width}x{self.height} to {image.width}x{image.height} "
-                f"at {when:.3f} s: dehaze the rest on its own with --start {when:.3f}"
+            changes.append(f"its frame size from {self.width}x{self.height} to {image.width}x{image.height}")
+        if (name := planar_name(image.format.name)) != self.pixel_format:
+            changes.append(f"its pixel format from {self.pixel_format} to {name}")
+        if changes:
+            when = max(0.0, float((image.pts or 0) * self.time_base - self.first_time))
+            raise FormatChangeError(
+                f"{self.name} changes {' and '.join(changes)} at {when:.3f} s: "
+                f"dehaze the rest on its own with --start {when:.3f}"
             )
-        if image.is_corrupt:
-            self.damage.frames += 1
         if image.interlaced_frame and not self.deinterlace:
             raise InputError(f"{self.name} is interlaced, which dehazing would smear: add --deinterlace")
 
@@ -196,23 +195,36 @@ def frame_duration(rate: Fraction, time_base: Fraction) -> int:
     return max(1, round(1 / (rate * time_base)))
 
 
-def open_video(source: str | Path | IO[bytes], *, deinterlace: bool = False, rate: float | None = None) -> VideoReader:
+def open_video(
+    source: Source | str | Path | IO[bytes], *, deinterlace: bool = False, rate: float | None = None
+) -> VideoReader:
     """Open a video and decode its first frame.
 
     Args:
-        source: A file, an address, a numbered image sequence such as frame_%04d.png, or an open file with y4m.
+        source: A parsed source, or what `parse_source` takes, or an open file with y4m.
         deinterlace: Deinterlace the frames. Without it, interlaced video is an error.
         rate: Frames per second of an image sequence.
 
     Raises:
         InputError: The source cannot be read, or holds no video.
     """
-    name = str(source if isinstance(source, str | Path) else getattr(source, "name", "the stream"))
     if isinstance(source, str | Path):
-        _refuse_hopeless(source)
-    container = _open(source, name, {"framerate": str(rate)} if rate else {})
+        source = parse_source(source)
+    if isinstance(source, Source):
+        if source.kind == "folder":
+            raise InputError(f"{source.name} is a folder: give a file")
+        if source.kind == "camera":
+            from libranet.video.camera import open_camera
+
+            return open_camera(source.name)
+        if (images := _as_images(source)) is not None:
+            from libranet.video.image_reader import open_images
+
+            return open_images(source, images, rate=Fraction(rate or DEFAULT_RATE).limit_denominator(100000))
+    name = source.name if isinstance(source, Source) else str(getattr(source, "name", "the stream"))
+    container = _open(source, name)
     try:
-        return _prepare(name, container, deinterlace)
+        return _prepare(name, container, source if isinstance(source, Source) else None, deinterlace)
     except BaseException:
         container.close()
         raise
@@ -224,16 +236,18 @@ def main_video_stream(container: av.container.InputContainer) -> av.VideoStream 
     return moving[0] if moving else None
 
 
-def _prepare(name: str, container: av.container.InputContainer, deinterlace: bool) -> VideoReader:
+def _prepare(
+    name: str, container: av.container.InputContainer, source: Source | None, deinterlace: bool
+) -> VideoReader:
     stream = main_video_stream(container)
     if stream is None:
         kinds = ", ".join(sorted({s.type for s in container.streams})) or "no"
         raise InputError(f"{name} has no video stream (only {kinds} streams): give a file with video")
     if stream.codec_context is None:
         raise InputError(f"{name} uses a video codec that this FFmpeg cannot decode: convert it to H.264 first")
-    stream.thread_type = "AUTO"
     damage = Damage()
-    demuxed = _demux(container, stream, damage)
+    decoder = FrameDecoder(stream, damage)
+    demuxed = _decode(read_packets(container, damage), stream, decoder, source, damage)
     head: list[av.VideoFrame | av.Packet] = []
     for item in demuxed:
         head.append(item)
@@ -245,6 +259,11 @@ def _prepare(name: str, container: av.container.InputContainer, deinterlace: boo
         )
     if min(frame.width, frame.height) < MIN_SIDE:
         raise InputError(f"{name} is {frame.width}x{frame.height}: expected at least {MIN_SIDE}x{MIN_SIDE} pixels")
+    if frame.width * frame.height > MAX_PIXELS:
+        raise InputError(
+            f"{name} is {frame.width}x{frame.height}: frames of more than {MAX_PIXELS >> 20} million pixels do not fit "
+            "into memory, make it smaller first"
+        )
     rate = stream.average_rate or stream.guessed_rate or Fraction(25)
     time_base = stream.time_base or 1 / rate
     return VideoReader(
@@ -261,39 +280,57 @@ def _prepare(name: str, container: av.container.InputContainer, deinterlace: boo
         duration=_duration(container, stream),
         deinterlace=deinterlace,
         demuxed=chain(head, demuxed),
+        source=source,
+        frame_count=stream.frames or None,
+        first_time=_first_time(container, stream, time_base),
         damage=damage,
     )
 
 
-def _demux(
-    container: av.container.InputContainer, stream: av.VideoStream, damage: Damage
+def _decode(
+    packets: Iterator[av.Packet], stream: av.VideoStream, decoder: FrameDecoder, source: Source | None, damage: Damage
 ) -> Iterator[av.VideoFrame | av.Packet]:
     """Yield the frames of `stream` and the packets of all other streams."""
-    packets = container.demux()
-    while True:
-        try:
-            packet = next(packets, None)
-        except (av.FFmpegError, OSError) as error:
-            damage.truncated = f"the file cannot be read beyond this point ({_reason(error)})"
-            packet = None
-        if packet is None:
-            break
-        if packet.pts is not None and packet.time_base:
-            damage.read_to = max(damage.read_to, float((packet.pts + (packet.duration or 0)) * packet.time_base))
+    last: int | None = None
+    for packet in packets:
         if packet.stream.index != stream.index:
             yield packet
             continue
-        try:
-            frames = stream.decode(packet)
-        except av.FFmpegError:
-            damage.packets += 1
-            continue
-        yield from frames
-    if damage.truncated:
-        try:
-            yield from stream.decode(None)
-        except (av.FFmpegError, EOFError):
-            return
+        for frame in decoder.decode(packet):
+            last = frame.pts
+            yield frame
+    for frame in decoder.drain():
+        last = frame.pts
+        yield frame
+    recovered = 0
+    if decoder.missing and last is not None and source is not None and source.can_reopen:
+        for frame in _tail(source, stream.index, last):
+            recovered += 1
+            yield frame
+    damage.lost += max(0, decoder.missing - recovered)
+
+
+def _tail(source: Source, index: int, last: int) -> Iterator[av.VideoFrame]:
+    """Decode what comes after time `last` once more, on one thread.
+
+    A decoder with many threads still holds as many frames when the packets end, and gives up at the first damaged one.
+    """
+    unused = Damage()
+    with open_input(source.location) as container:
+        stream = container.streams[index]
+        assert isinstance(stream, av.VideoStream)
+        decoder = FrameDecoder(stream, unused, threads=False)
+        for packet in from_key_frame(read_packets(container, unused), index, last):
+            if packet.stream.index == index:
+                yield from (frame for frame in decoder.decode(packet) if frame.pts is not None and frame.pts > last)
+        yield from (frame for frame in decoder.drain() if frame.pts is not None and frame.pts > last)
+
+
+def _first_time(container: av.container.InputContainer, stream: av.VideoStream, time_base: Fraction) -> Fraction:
+    """Return where players begin to count: the earliest time of any stream."""
+    if container.start_time is not None:
+        return Fraction(container.start_time, av.time_base)
+    return (stream.start_time or 0) * time_base
 
 
 def _duration(container: av.container.InputContainer, stream: av.VideoStream) -> float | None:
@@ -306,53 +343,45 @@ def _duration(container: av.container.InputContainer, stream: av.VideoStream) ->
 def _stream_duration(stream: av.VideoStream) -> float | None:
     if stream.duration and stream.time_base:
         return float(stream.duration * stream.time_base)
-    if tag := stream.metadata.get("DURATION"):
-        hours, minutes, seconds = tag.split(":")
+    match = re.fullmatch(r"(\d+):(\d+):(\d+(?:\.\d*)?)", stream.metadata.get("DURATION", "").strip())
+    if match:
         start = float((stream.start_time or 0) * (stream.time_base or 0))
-        return int(hours) * 3600 + int(minutes) * 60 + float(seconds) - start
+        return int(match[1]) * 3600 + int(match[2]) * 60 + float(match[3]) - start
     return None
 
 
-def _refuse_hopeless(source: str | Path) -> None:
-    if "://" in str(source) or "%" in str(source) or str(source).startswith("/dev/"):
-        return
-    path = Path(source)
-    if not path.exists():
-        raise InputError(f"there is no file {path}: check the path")
-    if path.is_dir():
-        raise InputError(f"{path} is a folder: give a file")
-    if path.is_file() and path.stat().st_size == 0:
-        raise InputError(f"{path} is empty (0 bytes): copy or record it again")
-    if not os.access(path, os.R_OK):
-        raise InputError(f"{path} may not be read: change its permissions")
+def _as_images(source: Source) -> int | None:
+    """Return the number of images that make up this video, or None where FFmpeg reads it."""
+    if source.kind == "sequence":
+        return len(source.files)
+    if source.kind == "file" and source.path is not None and source.path.suffix.lower() in (".webp", ".tif", ".tiff"):
+        return count_images(source.path)
+    return None
 
 
-def _open(source: str | Path | IO[bytes], name: str, options: dict[str, str]) -> av.container.InputContainer:
+def _open(source: Source | IO[bytes], name: str) -> av.container.InputContainer:
     try:
-        if not isinstance(source, str | Path):
+        if not isinstance(source, Source):
             return open_input(source, format_name="yuv4mpegpipe")
-        if "://" in name:
+        if source.kind == "url":
             options = {"rtsp_transport": "tcp"} if name.startswith("rtsp") else {}
             return open_input(name, options=options, timeout=NETWORK_TIMEOUT)
-        return open_input(name, options=options)
+        return open_input(source.location)
     except (av.FFmpegError, OSError, ValueError) as error:
-        head = _head(name)
+        head = _head(source)
         if b"ftyp" in head:
             raise InputError(
-                f"{name} is an mp4 or mov file without its index ({_reason(error)}): the recording was cut off, "
+                f"{name} is an mp4 or mov file without its index ({reason(error)}): the recording was cut off, "
                 "repair it with a tool such as untrunc first"
             ) from None
-        raise InputError(f"{name} is not a video that FFmpeg can read ({_reason(error)}): check the file") from None
+        raise InputError(f"{name} is not a video that FFmpeg can read ({reason(error)}): check the file") from None
 
 
-def _head(name: str) -> bytes:
+def _head(source: Source | IO[bytes]) -> bytes:
+    if not isinstance(source, Source) or source.kind != "file" or source.path is None:
+        return b""
     try:
-        with open(name, "rb") as file:
+        with source.path.open("rb") as file:
             return file.read(16)
     except OSError:
         return b""
-
-
-def _reason(error: BaseException) -> str:
-    text = getattr(error, "strerror", None) or str(error)
-    return str(text).split("\n")[0]

@@ -5,28 +5,25 @@ track title, and `write_matroska_tags` rewrites the track entry in the same numb
 elements, and empty space for the rest. No other byte of the file moves.
 """
 
+import io
 import re
 import struct
-import time
 import zlib
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from threading import Lock
 from typing import cast, get_args
 
 import av
-import av.logging
 
 from libranet.errors import InputError
 from libranet.frames.format import ColorSpec, Matrix, Siting
-from libranet.video.pyav import filter_graph, side_data
+from libranet.video.pyav import side_data
 
 _MASTERING_FORMAT = "<20i2i"
 """AVMasteringDisplayMetadata: ten rationals (r, g, b, white as x and y; min and max luminance), two flags."""
-_LOG_LOCK = Lock()
-LOG_DRAIN_SECONDS = 0.02
-"""How long to leave the GIL to threads of the decoder that logged while the log was read."""
+_CHROMA_LOCATIONS = ("unspecified", "left", "center", "topleft", "top", "bottomleft", "bottom")
+"""FFmpeg's names in the order of its numbers."""
 
 TITLE_FILLER = "~" * 320
 """Appended to the track's title: space for the Matroska elements below."""
@@ -39,6 +36,7 @@ _SEGMENT, _TRACKS, _TRACK_ENTRY = 0x18538067, 0x1654AE6B, 0xAE
 _VIDEO, _NAME, _VOID, _CRC = 0xE0, 0x536E, 0xEC, 0xBF
 _PIXEL_WIDTH, _PIXEL_HEIGHT = 0xB0, 0xBA
 _DISPLAY_WIDTH, _DISPLAY_HEIGHT, _DISPLAY_UNIT = 0x54B0, 0x54BA, 0x54B2
+_SITING_HORIZONTAL, _SITING_VERTICAL = 0x55B7, 0x55B8
 _COLOUR, _MAX_CLL, _MAX_FALL, _MASTERING = 0x55B0, 0x55BC, 0x55BD, 0x55D0
 
 
@@ -107,7 +105,6 @@ def matrix_of_tag(tag: int, height: int) -> Matrix:
 def read_tags(frame: av.VideoFrame, stream: av.VideoStream) -> VideoTags:
     """Collect the tags of a video from its stream and its first frame."""
     context = stream.codec_context
-    location, frame_sar = _show_info(frame, stream.time_base or Fraction(1, 1000))
     full = frame.format.name.startswith("yuvj")
     matrix = side_data(frame, "DISPLAYMATRIX")
     light = side_data(frame, "CONTENT_LIGHT_LEVEL")
@@ -116,8 +113,8 @@ def read_tags(frame: av.VideoFrame, stream: av.VideoStream) -> VideoTags:
         colorspace=_first_known(int(frame.colorspace), int(context.colorspace)),
         color_primaries=_first_known(int(frame.color_primaries), int(context.color_primaries)),
         color_trc=_first_known(int(frame.color_trc), int(context.color_trc)),
-        chroma_location=location,
-        sample_aspect_ratio=stream.sample_aspect_ratio or frame_sar,
+        chroma_location=_chroma_location(frame, stream),
+        sample_aspect_ratio=stream.sample_aspect_ratio or context.sample_aspect_ratio,
         display_matrix=struct.unpack("<9i", matrix) if matrix else None,
         mastering=_mastering(side_data(frame, "MASTERING_DISPLAY_METADATA")),
         light_level=struct.unpack("<2I", light[:8]) if light else None,
@@ -139,29 +136,38 @@ def _mastering(raw: bytes | None) -> MasteringDisplay | None:
     return MasteringDisplay(points[0], points[1], points[2], points[3], values[8], values[9])
 
 
-def _show_info(frame: av.VideoFrame, time_base: Fraction) -> tuple[str, Fraction | None]:
-    """Return chroma location and sample aspect ratio of a frame.
+def _chroma_location(frame: av.VideoFrame, stream: av.VideoStream) -> str:
+    """Return where chroma samples lie. PyAV 19 has an attribute; PyAV 18 tells only its own muxers.
 
-    PyAV 18 has no attribute for either; FFmpeg's `showinfo` filter prints both to the log, which can be read.
+    So a Matroska header for this stream is written to memory, and read. It knows all locations but the two at the
+    bottom. Y4m states the location in its own header.
     """
-    with _LOG_LOCK:
-        level = av.logging.get_level()
-        av.logging.set_level(av.logging.INFO)
-        try:
-            with av.logging.Capture(local=True) as logs:
-                graph = filter_graph(frame, time_base, "showinfo", "checksum=0")
-                graph.push(frame)
-                graph.pull()
-        finally:
-            av.logging.set_level(level)
-            # A thread of the decoder that logged meanwhile waits for the GIL. Closing the decoder holds the GIL and
-            # waits for that thread: let it through first, or both wait forever.
-            time.sleep(LOG_DRAIN_SECONDS)
-    text = "".join(entry[2] for entry in logs)
-    location = re.search(r"\bcl:(\w+)", text)
-    aspect = re.search(r"\bsar:(\d+)/(\d+)", text)
-    sar = Fraction(int(aspect[1]), int(aspect[2])) if aspect and int(aspect[1]) and int(aspect[2]) else None
-    return (location[1] if location else "unspecified"), sar
+    if (known := getattr(frame, "chroma_location", None)) is not None:
+        return _CHROMA_LOCATIONS[int(known)]
+    pipe = stream.codec_context.name == "rawvideo" and stream.container.format.name == "yuv4mpegpipe"
+    file = io.BytesIO()
+    try:
+        with av.open(file, "w", format="yuv4mpegpipe" if pipe else "matroska") as probe:
+            probe.add_stream_from_template(stream, opaque=True)
+            probe.start_encoding()
+    except (av.FFmpegError, ValueError):
+        return "unspecified"
+    if pipe:
+        match = re.search(rb" C420(jpeg|mpeg2|paldv)\b", file.getvalue())
+        return {b"jpeg": "center", b"mpeg2": "left", b"paldv": "topleft"}[match[1]] if match else "unspecified"
+    return _matroska_location(file.getvalue())
+
+
+def _matroska_location(head: bytes) -> str:
+    start, end = _find_tracks(head)
+    video = _child(_child(head[start:end], _TRACK_ENTRY), _VIDEO)
+    colour = dict(_children(_child(video, _COLOUR)))
+    place = tuple(int.from_bytes(colour.get(key, b""), "big") for key in (_SITING_HORIZONTAL, _SITING_VERTICAL))
+    return {(1, 1): "topleft", (1, 2): "left", (2, 1): "top", (2, 2): "center"}.get(place, "unspecified")
+
+
+def _child(data: bytes, ident: int) -> bytes:
+    return next((content for found, content in _children(data) if found == ident), b"")
 
 
 def write_matroska_tags(path: Path, tags: VideoTags, title: str) -> None:

@@ -1,0 +1,88 @@
+"""Sound in another codec, where the user asks for it or the container needs it."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any, Literal
+
+import av
+
+from libranet.errors import InputError
+
+AudioCodec = Literal["aac", "opus", "flac", "ac3", "mp3", "mp2", "pcm"]
+
+AUDIO_ENCODERS: dict[str, tuple[str, str]] = {
+    "aac": ("aac", "aac"),
+    "opus": ("libopus", "opus"),
+    "flac": ("flac", "flac"),
+    "ac3": ("ac3", "ac3"),
+    "mp3": ("libmp3lame", "mp3"),
+    "mp2": ("mp2", "mp2"),
+    "pcm": ("pcm_s16le", "pcm_s16le"),
+}
+"""FFmpeg's names of encoder and codec."""
+_BITS_PER_CHANNEL = {"aac": 96_000, "opus": 80_000, "ac3": 112_000, "mp3": 112_000, "mp2": 128_000}
+_OPUS_RATE = 48_000
+
+
+class AudioTranscoder:
+    """Decodes packets of one sound track and encodes them again. Times stay."""
+
+    def __init__(self, source: Any, container: Any, codec: str) -> None:
+        """Add a track to an output.
+
+        Args:
+            source: The stream to read.
+            container: The output container.
+            codec: A key of `AUDIO_ENCODERS`.
+
+        Raises:
+            InputError: The sound cannot be decoded.
+        """
+        context = source.codec_context
+        if context is None:
+            raise InputError(f"the sound of stream {source.index} cannot be decoded: leave it out with --audio none")
+        decoder = av.CodecContext.create(context.name, "r")
+        assert isinstance(decoder, av.AudioCodecContext)
+        decoder.extradata = context.extradata
+        decoder.sample_rate, decoder.layout = context.sample_rate, context.layout
+        self._decoder, self._source = decoder, source
+        encoder = AUDIO_ENCODERS[codec][0]
+        rates = av.codec.Codec(encoder, "w").audio_rates
+        rate = _OPUS_RATE if codec == "opus" else _nearest(context.sample_rate, rates)
+        self.target = container.add_stream(encoder, rate=rate, time_base=Fraction(1, rate))
+        self._encoder = self.target.codec_context
+        self._encoder.layout = context.layout.name
+        if bits := _BITS_PER_CHANNEL.get(codec):
+            self._encoder.bit_rate = bits * context.layout.nb_channels
+        if codec == "flac" and context.format.name.startswith(("s32", "flt", "dbl")):
+            self._encoder.format = "s32"
+
+    def packets(self, packet: av.Packet) -> Iterator[av.Packet]:
+        """Decode a packet and yield what the encoder gives. Damaged packets are silence."""
+        try:
+            frames = self._decoder.decode(packet)
+        except av.FFmpegError:
+            return
+        for frame in frames:
+            if frame.time_base is None:
+                frame.time_base = self._source.time_base
+            yield from self._encode(frame)
+
+    def finish(self) -> Iterator[av.Packet]:
+        """Drain decoder and encoder."""
+        try:
+            for frame in self._decoder.decode(None):
+                yield from self._encode(frame)
+        except (av.FFmpegError, EOFError):
+            pass
+        if self._encoder.is_open:
+            yield from self._encode(None)
+
+    def _encode(self, frame: av.AudioFrame | None) -> Iterator[av.Packet]:
+        for packet in self._encoder.encode(frame):
+            packet.stream = self.target
+            yield packet
+
+
+def _nearest(rate: int, rates: list[int] | None) -> int:
+    return rate if not rates else min(rates, key=lambda known: abs(known - rate))

@@ -1,0 +1,201 @@
+"""Packets and frames out of a container: past damage, in one continuous clock, and counted."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import av
+from av.codec.context import Flags
+
+from libranet.video.clock import ContinuousClock, may_jump
+
+_ONE_FRAME_A_PACKET = (
+    "h264", "hevc", "av1", "vp8", "vp9", "mpeg1video", "mpeg2video", "mpeg4", "prores", "dnxhd", "mjpeg", "ffv1", "png",
+    "qtrle", "flv1", "huffyuv", "ffvhuff", "utvideo", "rawvideo", "v210", "msmpeg4v3", "wmv2", "h263",
+)  # fmt: skip
+"""Codecs whose packets hold one shown frame each. Other codecs may leave frames out on purpose."""
+_FIELD_CODECS = ("h264", "mpeg2video")
+"""A packet of interlaced video may hold one field: two packets make a frame."""
+_MOST_READ_ERRORS = 100
+_PACKED_FILLER = 8
+"""MPEG-4 in AVI: packets smaller than this stand for a frame that an earlier packet held."""
+
+
+@dataclass
+class Damage:
+    """What went wrong while reading. The run continues; its exit code says that the output is partial."""
+
+    packets: int = 0
+    """Packets that could not be decoded."""
+    frames: int = 0
+    """Frames that the decoder marked as damaged."""
+    lost: int = 0
+    """Packets that gave no frame, without an error."""
+    unread: int = 0
+    """Places of the file that could not be read."""
+    truncated: str = ""
+    """Why the video ended before its end, or nothing."""
+    read_to: float = 0.0
+    """Seconds up to which packets of any stream came."""
+    repaired_times: int = 0
+    """Frames without a usable timestamp. They got the next free one."""
+
+    def __bool__(self) -> bool:
+        return bool(self.packets or self.frames or self.lost or self.unread or self.truncated)
+
+    def sentence(self) -> str:
+        """One sentence for the user."""
+        parts = []
+        if self.packets or self.frames:
+            parts.append(f"{self.packets} damaged packets were skipped and {self.frames} frames show damage")
+        if self.lost:
+            parts.append(f"{self.lost} packets of the video gave no frame")
+        if self.unread and not self.truncated:
+            parts.append(f"{self.unread} places of the file could not be read")
+        if self.truncated:
+            parts.append(self.truncated)
+        return "; ".join(parts)
+
+
+def read_packets(
+    container: av.container.InputContainer, damage: Damage, clock: ContinuousClock | None = None
+) -> Iterator[av.Packet]:
+    """Yield the packets of all streams. Behind damage, reading goes on where the format finds its feet again."""
+    clock = clock or ContinuousClock(active=may_jump(container))
+    packets = container.demux()
+    failures = 0
+    while True:
+        try:
+            packet = next(packets, None)
+        except av.InvalidDataError as error:
+            failures, damage.unread = failures + 1, damage.unread + 1
+            if failures < 3 and damage.unread < _MOST_READ_ERRORS:
+                packets = container.demux()
+                continue
+            damage.truncated = f"the file cannot be read beyond this point ({reason(error)})"
+            return
+        except (av.FFmpegError, OSError) as error:
+            damage.truncated = f"the file cannot be read beyond this point ({reason(error)})"
+            return
+        if packet is None:
+            return
+        if packet.size == 0 and packet.dts is None and packet.pts is None:
+            continue  # the end of a stream
+        failures = 0
+        clock.fix(packet)
+        if packet.pts is not None and packet.time_base:
+            damage.read_to = max(damage.read_to, float((packet.pts + (packet.duration or 0)) * packet.time_base))
+        yield packet
+
+
+def from_key_frame(packets: Iterable[av.Packet], index: int, pts: int) -> Iterator[av.Packet]:
+    """Leave out packets of stream `index` before the last key frame at or before `pts`. Others pass."""
+    held: list[av.Packet] = []
+    waiting = True
+    for packet in packets:
+        if packet.stream.index != index or not waiting:
+            yield packet
+            continue
+        shown, decoded = packet.pts, packet.dts
+        if packet.is_keyframe and (shown is None or shown <= pts):
+            held = []
+        held.append(packet)
+        if (decoded if decoded is not None else shown or 0) > pts:
+            waiting = False
+            yield from held
+    if waiting:
+        yield from held
+
+
+class FrameDecoder:
+    """Decodes one video stream and counts packets against frames."""
+
+    def __init__(self, stream: av.VideoStream, damage: Damage, *, threads: bool = True) -> None:
+        self._damage = damage
+        self._codec = stream.codec_context.codec.canonical_name
+        self._context = _context(stream, threads=threads)
+        self._first: int | None = None
+        """Presentation time of the first frame. Earlier packets belong to frames that cannot be decoded."""
+        self._early: list[int] = []
+        self._packets = self._frames = 0
+        self._interlaced = False
+
+    def decode(self, packet: av.Packet) -> list[av.VideoFrame]:
+        """Decode a packet. A damaged one is counted and skipped."""
+        self._count(packet)
+        try:
+            return self._seen(self._context.decode(packet))
+        except av.FFmpegError:
+            self._damage.packets += 1
+            self._packets -= 1
+            return []
+
+    def drain(self) -> list[av.VideoFrame]:
+        """Return the frames that are still inside."""
+        try:
+            return self._seen(self._context.decode(None))
+        except (av.FFmpegError, EOFError):
+            return []
+
+    @property
+    def missing(self) -> int:
+        """Packets that gave no frame so far. After `drain`, they are lost."""
+        if self._codec not in _ONE_FRAME_A_PACKET:
+            return 0
+        frames = self._frames * 2 if self._interlaced and self._codec in _FIELD_CODECS else self._frames
+        return max(0, self._packets - frames)
+
+    def _count(self, packet: av.Packet) -> None:
+        if packet.is_discard or self._hidden(packet):
+            return
+        if self._first is None:
+            if packet.pts is None:
+                self._packets += 1
+            else:
+                self._early.append(packet.pts)
+        elif packet.pts is None or packet.pts >= self._first:
+            self._packets += 1
+
+    def _hidden(self, packet: av.Packet) -> bool:
+        if self._codec == "vp8":
+            return packet.size > 0 and not memoryview(packet)[0] >> 4 & 1
+        return packet.size < _PACKED_FILLER and self._codec == "mpeg4"
+
+    def _seen(self, frames: list[av.VideoFrame]) -> list[av.VideoFrame]:
+        for frame in frames:
+            self._interlaced |= frame.interlaced_frame
+            if self._first is None:
+                self._first = frame.pts if frame.pts is not None else 0
+                self._packets += sum(pts >= self._first for pts in self._early)
+                self._early = []
+        self._frames += len(frames)
+        return frames
+
+
+def reason(error: BaseException) -> str:
+    """Return FFmpeg's own words for an error."""
+    text = getattr(error, "strerror", None) or str(error)
+    return str(text).split("\n")[0]
+
+
+def has_hidden_alpha(stream: av.VideoStream) -> bool:
+    """Return whether a VP8 or VP9 stream carries alpha beside its frames, as WebM stores it."""
+    tags = {key.lower(): value for key, value in stream.metadata.items()}
+    return stream.codec_context.codec.canonical_name in ("vp8", "vp9") and tags.get("alpha_mode") == "1"
+
+
+def _context(stream: av.VideoStream, *, threads: bool) -> av.VideoCodecContext:
+    context = stream.codec_context
+    if has_hidden_alpha(stream) or not threads:
+        # FFmpeg's own VP8 and VP9 decoders drop alpha, libvpx keeps it.
+        name = f"libvpx-{context.name}" if has_hidden_alpha(stream) else context.name
+        extradata = context.extradata
+        own = av.CodecContext.create({"libvpx-vp8": "libvpx"}.get(name, name), "r")
+        assert isinstance(own, av.VideoCodecContext)
+        own.extradata = extradata
+        own.width, own.height = context.width, context.height
+        own.thread_count = 0 if threads else 1
+        context = own
+    elif not context.is_open:
+        context.thread_type = "AUTO"
+    context.flags |= int(Flags.output_corrupt)  # FFmpeg's own tools show damaged frames as well
+    return context

@@ -1,0 +1,259 @@
+"""What happens to each stream of a source besides its video, decided and tried before the first frame."""
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+import av
+from av.stream import Disposition
+
+from libranet.errors import InputError
+from libranet.video.audio import AUDIO_ENCODERS, AudioCodec
+from libranet.video.decoding import Damage, read_packets
+from libranet.video.encoder import EncoderSettings
+from libranet.video.mux import Excerpt, OutputFile, text_codec
+from libranet.video.pixels import plane_views
+from libranet.video.pyav import open_input
+from libranet.video.reader import main_video_stream
+from libranet.video.source import Source
+from libranet.video.stream_plan import StreamPlan
+
+AudioChoice = Literal["copy", "none"] | AudioCodec
+AUDIO_CHOICES = ("copy", "none", *get_args(AudioCodec))
+
+_SAMPLE_PACKETS = 3
+_MOST_PACKETS = 2000
+_EXACT_AUDIO = {"pcm_mulaw": "pcm", "pcm_alaw": "pcm"}
+"""Sound that a container refuses, and a codec that holds the same samples."""
+_REWRITTEN_HANDLERS = ("SubtitleHandler", "TimeCodeHandler", "Time Code Media Handler", "Core Media Time Code")
+"""Data tracks for chapters and timecodes. The muxer writes its own."""
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """What a container did with the first packets of all planned streams."""
+
+    refusal: str
+    """Why the header could not be written, or nothing."""
+    lost: frozenset[int]
+    """Streams that cannot be read back as what they were."""
+
+
+def plan_streams(
+    source: Source | None,
+    container: av.container.InputContainer | None,
+    suffix: str,
+    settings: EncoderSettings,
+    *,
+    audio: str = "copy",
+    tracks: Sequence[int] | None = None,
+) -> tuple[StreamPlan, ...]:
+    """Decide about every stream but the video: copy, repack, transcode or leave out.
+
+    The container has the last word: a file with the first packets of all planned streams is written to memory and read
+    back. A stream that does not survive is left out, with the reason.
+
+    Args:
+        source: Where packets for the trial are read; None where it cannot be opened twice.
+        container: The opened source; None for images and cameras.
+        suffix: Of the output file.
+        settings: Of the video's encoder.
+        audio: `copy`, `none`, or the codec that sound is transcoded to.
+        tracks: Numbers of the sound tracks to keep, from 0; None keeps all.
+
+    Raises:
+        InputError: The container refuses the video itself, or an option makes no sense.
+    """
+    if audio not in AUDIO_CHOICES:
+        raise InputError(f"unknown --audio {audio!r}: use one of {', '.join(AUDIO_CHOICES)}")
+    video = _try(None, suffix, settings, (), {})
+    if video.refusal:
+        raise InputError(
+            f"{suffix} files cannot hold {settings.codec} as {settings.pixel_format} ({video.refusal}): "
+            "write to .mkv, or change --codec"
+        )
+    if container is None:
+        return ()
+    plans = _proposals(container, suffix, audio, tracks)
+    samples = _samples(source) if source is not None else {}
+    plans = tuple(
+        replace(p, cover=bytes(samples[p.index][0])) if p.action == "attach" and samples.get(p.index) else p
+        for p in plans
+    )
+    plans = tuple(_without_cover(p) for p in plans)
+    return _tried(container, suffix, settings, plans, samples)
+
+
+def _proposals(container: Any, suffix: str, audio: str, tracks: Sequence[int] | None) -> tuple[StreamPlan, ...]:
+    main = main_video_stream(container)
+    sounds = [stream.index for stream in container.streams if stream.type == "audio"]
+    for number in tracks or ():
+        if not 0 <= number < len(sounds):
+            raise InputError(f"there is no sound track {number}: expected a number from 0 to {len(sounds) - 1}")
+    kept = None if tracks is None else {sounds[number] for number in tracks}
+    plans = []
+    for stream in container.streams:
+        if main is not None and stream.index == main.index:
+            continue
+        name = stream.codec_context.codec.canonical_name if stream.codec_context else stream.type
+        plan = StreamPlan(stream.index, stream.type, name, "copy", name)
+        if stream.disposition & Disposition.attached_pic:
+            plan = replace(plan, kind="cover", action="attach" if suffix in (".mkv",) else "copy")
+        elif stream.type == "audio":
+            plan = _audio_proposal(plan, audio, kept)
+        elif stream.type == "subtitle" and (target := text_codec(name, suffix)):
+            plan = replace(plan, action="repack", target=target)
+        elif stream.type == "data" and suffix not in (".ts", ".m2ts"):
+            if stream.metadata.get("handler_name") in _REWRITTEN_HANDLERS:
+                continue
+            plan = replace(plan, action="leave out", reason=f"{suffix} has no place for it")
+        plans.append(plan)
+    return tuple(plans)
+
+
+def _audio_proposal(plan: StreamPlan, audio: str, kept: set[int] | None) -> StreamPlan:
+    if audio == "none" or (kept is not None and plan.index not in kept):
+        return replace(plan, action="leave out", reason="as you asked", asked=True)
+    if audio in ("copy", plan.codec):
+        return plan
+    return replace(plan, action="transcode", target=audio)
+
+
+def _without_cover(plan: StreamPlan) -> StreamPlan:
+    if plan.action == "attach" and not plan.cover:
+        return replace(plan, action="leave out", reason="the image of a stream that is read once cannot be attached")
+    return plan
+
+
+def _tried(
+    container: Any,
+    suffix: str,
+    settings: EncoderSettings,
+    plans: tuple[StreamPlan, ...],
+    samples: dict[int, list[av.Packet]],
+) -> tuple[StreamPlan, ...]:
+    trial = _try(container, suffix, settings, plans, samples)
+    if not trial.refusal and not trial.lost:
+        return plans
+    refused = dict.fromkeys(trial.lost, "it cannot be read back")
+    if trial.refusal:
+        for plan in plans:
+            alone = _try(container, suffix, settings, (plan,), samples)
+            if alone.refusal or alone.lost:
+                refused[plan.index] = alone.refusal or "it cannot be read back"
+        if not refused:
+            raise InputError(
+                f"{suffix} files cannot hold these streams together ({trial.refusal}): "
+                "write to .mkv, or use --audio none"
+            )
+    changed = tuple(_instead(plan, refused[plan.index], suffix) if plan.index in refused else plan for plan in plans)
+    return changed if changed == plans else _tried(container, suffix, settings, changed, samples)
+
+
+def _instead(plan: StreamPlan, why: str, suffix: str) -> StreamPlan:
+    """Return what to do with a stream that the container refuses."""
+    if plan.action == "copy" and plan.codec in _EXACT_AUDIO and suffix != ".webm":
+        return replace(plan, action="transcode", target=_EXACT_AUDIO[plan.codec], reason="the same samples")
+    remedy = "; --audio aac or --audio opus keeps the sound" if plan.kind == "audio" else ""
+    return replace(plan, action="leave out", target="", reason=f"{suffix} has no place for it ({why}){remedy}")
+
+
+def _try(
+    container: Any,
+    suffix: str,
+    settings: EncoderSettings,
+    plans: tuple[StreamPlan, ...],
+    samples: dict[int, list[av.Packet]],
+) -> _Trial:
+    file = io.BytesIO()
+    try:
+        output = OutputFile(file, suffix, settings, container, plans)
+    except (ValueError, av.FFmpegError) as error:
+        return _Trial(_words(error), frozenset())
+    try:
+        output.write_header()
+        output.write(output.video.encode(_gray_frame(settings)))
+        for index, copy in output.copies.items():
+            for sample in samples.get(index, []):
+                output.write(copy.packets(_again(sample), Excerpt()))
+            output.write(copy.finish())
+        output.write(output.video.encode(None))
+        output.container.close()
+    except (ValueError, av.FFmpegError) as error:
+        return _Trial(_words(error), frozenset())
+    return _Trial("", _unreadable(file, suffix, output, plans))
+
+
+def _unreadable(file: io.BytesIO, suffix: str, output: OutputFile, plans: tuple[StreamPlan, ...]) -> frozenset[int]:
+    """Return the streams that do not come back as the codec that went in."""
+    file.seek(0)
+    kept = [plan for plan in plans if plan.kept]
+    if not kept:
+        return frozenset()
+    try:
+        with open_input(file, format_name=None) as written:
+            found = [_identity(stream) for stream in written.streams]
+    except (av.FFmpegError, ValueError):
+        return frozenset(plan.index for plan in kept)
+    missing = set()
+    for plan in kept:
+        wanted = _wanted(plan)
+        if wanted in found:
+            found.remove(wanted)
+        elif output.sampled(plan.index) or suffix not in (".ts", ".m2ts", ".mpg"):
+            missing.add(plan.index)
+    return frozenset(missing)
+
+
+def _wanted(plan: StreamPlan) -> tuple[str, str]:
+    if plan.kind in ("cover", "attachment"):
+        return plan.kind, "" if plan.kind == "attachment" else plan.codec
+    return plan.kind, AUDIO_ENCODERS[plan.target][1] if plan.action == "transcode" else plan.target
+
+
+def _identity(stream: Any) -> tuple[str, str]:
+    if stream.type == "attachment":
+        return "attachment", ""
+    name = stream.codec_context.codec.canonical_name if stream.codec_context else stream.type
+    return ("cover" if stream.disposition & Disposition.attached_pic else stream.type), name
+
+
+def _samples(source: Source) -> dict[int, list[av.Packet]]:
+    """Return the first packets of each stream."""
+    found: dict[int, list[av.Packet]] = {}
+    with open_input(source.location) as container:
+        wanted = len(container.streams)
+        for count, packet in enumerate(read_packets(container, Damage())):
+            bucket = found.setdefault(packet.stream.index, [])
+            if len(bucket) < _SAMPLE_PACKETS and packet.size:
+                bucket.append(packet)
+            full = sum(len(packets) == _SAMPLE_PACKETS for packets in found.values())
+            if full == wanted or count >= _MOST_PACKETS:
+                break
+        return found
+
+
+def _again(packet: av.Packet) -> av.Packet:
+    """Copy a packet: muxing takes it apart."""
+    copy = av.Packet(bytes(packet))
+    copy.pts, copy.dts, copy.duration, copy.time_base = packet.pts, packet.dts, packet.duration, packet.time_base
+    copy.is_keyframe = packet.is_keyframe
+    return copy
+
+
+def _gray_frame(settings: EncoderSettings) -> av.VideoFrame:
+    frame = av.VideoFrame(settings.width, settings.height, settings.pixel_format)
+    for view in plane_views(frame):
+        view[...] = 1 << (frame.format.components[0].bits - 1)
+    frame = (
+        frame
+        if settings.frame_format in (settings.pixel_format, "pal8")
+        else frame.reformat(format=settings.frame_format)
+    )
+    frame.pts, frame.time_base = 0, settings.time_base
+    return frame
+
+
+def _words(error: BaseException) -> str:
+    return str(getattr(error, "strerror", None) or error).split("\n")[0]

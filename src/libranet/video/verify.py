@@ -1,0 +1,90 @@
+"""The finished file read back: streams, packets and durations against what was written."""
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import av
+
+from libranet.video.decoding import Damage, read_packets
+from libranet.video.mux import Written
+from libranet.video.pyav import open_input
+
+_SLACK = Fraction(1, 2)
+"""Seconds that the end of a stream may differ: containers round durations, and pad sound to whole blocks."""
+_TOGETHER = Fraction(1, 20)
+"""Seconds that the beginning of a stream may move against the video."""
+
+
+def verify(path: Path, written: tuple[Written, ...]) -> list[str]:
+    """Return a sentence for everything that is missing in a finished file.
+
+    Args:
+        path: The file.
+        written: What was written, the video first.
+    """
+    found: dict[int, Written] = {}
+    damage = Damage()
+    try:
+        with open_input(f"file:{path}") as container:
+            for stream in container.streams:
+                found[stream.index] = Written(stream.type, _codec(stream))
+            for packet in read_packets(container, damage):
+                _count(found[packet.stream.index], packet)
+    except (av.FFmpegError, ValueError) as error:
+        return [f"the finished file cannot be read back ({error})"]
+    problems = [f"the finished file cannot be read to its end: {damage.truncated}"] if damage.truncated else []
+    rest = list(found.values())
+    video = next((stream for stream in rest if stream.kind == "video"), None)
+    for wanted in written:
+        kind = "video" if wanted.kind == "cover" else wanted.kind
+        match = next((s for s in rest if s.kind == kind and (kind != "audio" or s.codec == wanted.codec)), None)
+        match = match or next((s for s in rest if s.kind == kind), None)
+        if match is None:
+            if wanted.packets:
+                problems.append(f"the {wanted.kind} stream ({wanted.codec}) is missing in the finished file")
+            continue
+        rest.remove(match)
+        problems += _differences(wanted, match, written[0], video)
+    return problems
+
+
+def _differences(wanted: Written, found: Written, video: Written, found_video: Written | None) -> list[str]:
+    if wanted.kind == "cover" or wanted.packets == 0:
+        return []
+    if wanted.kind == "video":
+        if found.packets != wanted.packets:
+            return [f"the finished file holds {found.packets} of {wanted.packets} frames"]
+        return []
+    if wanted.kind not in ("audio", "subtitle"):
+        return [] if found.packets else [f"the {wanted.kind} stream ({wanted.codec}) is empty in the finished file"]
+    if found.packets == 0:
+        return [f"the {wanted.kind} stream ({wanted.codec}) is empty in the finished file"]
+    problems = []
+    if wanted.kind == "audio" and wanted.first is not None and found.first is not None:
+        length, found_length = wanted.end - wanted.first, found.end - found.first
+        if length - found_length > _SLACK:
+            problems.append(
+                f"the {wanted.codec} sound lasts {float(found_length):.2f} s instead of {float(length):.2f} s"
+            )
+        if found_video is not None and video.first is not None and found_video.first is not None:
+            drift = (found.first - found_video.first) - (wanted.first - video.first)
+            if abs(drift) > _TOGETHER:
+                problems.append(f"the {wanted.codec} sound moved by {float(drift):+.3f} s against the frames")
+    return problems
+
+
+def _count(stream: Written, packet: av.Packet) -> None:
+    if packet.size == 0:
+        return
+    stream.packets += 1
+    stamp = packet.pts if packet.pts is not None else packet.dts
+    if stamp is None or packet.time_base is None:
+        return
+    shown = stamp * packet.time_base
+    stream.first = shown if stream.first is None else min(stream.first, shown)
+    stream.end = max(stream.end, shown + (packet.duration or 0) * packet.time_base)
+
+
+def _codec(stream: Any) -> str:
+    return stream.codec_context.codec.canonical_name if stream.codec_context else stream.type
