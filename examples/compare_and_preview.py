@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from libranet import DehazeOptions, dehaze_video, load_model
-from libranet.engine.image_files import write_preview
+from libranet.engine.preview import write_preview
 
 source = Path(__file__).with_name("foggy.mp4")
 network = load_model()

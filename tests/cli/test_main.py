@@ -97,7 +97,7 @@ def test_an_interrupt_ends_without_a_traceback(capsys, monkeypatch):
     assert "Traceback" not in capsys.readouterr().err
 
 
-def test_only_a_users_mistake_becomes_a_sentence(capsys, monkeypatch):
+def test_mistakes_and_bugs_become_sentences(capsys, monkeypatch):
     def broken() -> None:
         raise RuntimeError("a bug")
 
@@ -106,8 +106,16 @@ def test_only_a_users_mistake_becomes_a_sentence(capsys, monkeypatch):
 
     monkeypatch.setattr(cli, "COMMANDS", {"broken": broken, "mistaken": mistaken})
     monkeypatch.setattr("sys.argv", ["libranet", "broken"])
-    with pytest.raises(RuntimeError, match="a bug"):
+    with pytest.raises(SystemExit) as stop:
         cli.main()
+    assert stop.value.code == cli.EXIT_BUG
+    err = capsys.readouterr().err
+    assert "Traceback" not in err
+    assert "unexpected RuntimeError (a bug)" in err
+    monkeypatch.setattr("sys.argv", ["libranet", "-v", "broken"])
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert "Traceback" in capsys.readouterr().err
     monkeypatch.setattr("sys.argv", ["libranet", "mistaken"])
     with pytest.raises(SystemExit) as stop:
         cli.main()

@@ -1,5 +1,6 @@
 """Real files of every kind through `dehaze_video` at strength 0 into a lossless codec: all comes back as it was."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import av
@@ -8,6 +9,7 @@ import pytest
 from clips import Clip, other_packets, read_all, same_frames, textured_frame, write_clip
 from libranet.engine import DehazeOptions, dehaze_video
 from libranet.video.reader import open_video
+from libranet.video.tags import VideoTags
 
 LOSSLESS = DehazeOptions(strength=0.0, crf=0)
 AS_IT_WAS = DehazeOptions(strength=0.0)
@@ -76,6 +78,11 @@ MATRIX = {
 }
 
 
+def square(tags: VideoTags) -> VideoTags:
+    """Not every codec can tell square pixels from an unknown shape."""
+    return replace(tags, sample_aspect_ratio=tags.sample_aspect_ratio or Fraction(1))
+
+
 @pytest.mark.parametrize("name", MATRIX)
 def test_strength_zero_returns_every_frame_time_and_tag(tmp_path, tiny_model, name):
     clip, options = MATRIX[name]
@@ -83,7 +90,7 @@ def test_strength_zero_returns_every_frame_time_and_tag(tmp_path, tiny_model, na
     report = dehaze_video(source, output, model=tiny_model, options=options, device="cpu")
     assert (report.partial, report.warnings) == ("", ())
     with open_video(source) as before, open_video(output) as after:
-        assert after.tags == before.tags
+        assert square(after.tags) == square(before.tags)
         assert after.pixel_format == before.pixel_format
         assert (after.width, after.height, after.rate) == (before.width, before.height, before.rate)
     (times_before, frames_before), (times_after, frames_after) = read_all(source), read_all(output)
@@ -187,7 +194,7 @@ def test_what_a_container_cannot_hold_is_named(tmp_path, tiny_model):
     report = dehaze_video(source, tmp_path / "o.webm", model=tiny_model, device="cpu")
     assert len(report.warnings) == 1
     assert "flac" in report.warnings[0]
-    assert ".mkv" in report.warnings[0]
+    assert "--audio" in report.warnings[0]
 
 
 def test_cover_art_is_copied(tmp_path, tiny_model):

@@ -4,15 +4,14 @@ from clips import Clip, read_all, write_clip
 from libranet.engine.options import DehazeOptions
 from libranet.engine.stream import dehaze_stream
 from libranet.errors import InputError
-from libranet.video.camera import is_camera, open_camera
+from libranet.video.camera import open_camera
 from libranet.video.pixels import read_planes
+from libranet.video.source import parse_source
 
 
 def test_what_a_camera_is_called():
-    assert is_camera("camera:0")
-    assert is_camera("/dev/video1")
-    assert not is_camera("/dev/shm/a.mp4")
-    assert not is_camera("camera.mp4")
+    assert parse_source("camera:0").kind == "camera"
+    assert parse_source("/dev/video1").kind == "camera"
 
 
 def test_no_camera():

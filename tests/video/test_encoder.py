@@ -23,7 +23,7 @@ from libranet.video.tags import VideoTags
 def test_the_default_codec_loses_nothing(output, source, pixel_format, codec):
     assert choose_codec(output, asked=None, source_codec=source, layout=layout_of(pixel_format), size=(64, 48)) == codec
     picked = pick_pixel_format(codec, layout_of(pixel_format))
-    assert picked == pixel_format
+    assert picked == (pixel_format, pixel_format)
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_the_default_codec_loses_nothing(output, source, pixel_format, codec):
     [("h264", "gbrp", "yuv444p"), ("prores", "yuv420p", "yuv422p10le"), ("h264", "yuv411p", "yuv422p")],
 )
 def test_other_formats_go_to_the_nearest_that_holds_them(codec, source, target):
-    assert pick_pixel_format(codec, layout_of(source)) == target
+    assert pick_pixel_format(codec, layout_of(source)) == (target, target)
 
 
 def test_refusals():

@@ -4,7 +4,7 @@ import av
 import pytest
 
 from libranet.errors import InputError
-from libranet.video.packets import PacketLog, decode_times, read_packets, reorder_delay
+from libranet.video.packets import PacketLog, decode_times, read_segment, reorder_delay
 
 
 def packet(data: bytes, pts: int, dts: int) -> av.Packet:
@@ -19,7 +19,7 @@ def test_packets_come_back_as_they_were(tmp_path):
     log.add(packet(b"", 3, 3), 0)
     assert not (tmp_path / "s.packets").exists()
     log.finish()
-    first, second = read_packets(tmp_path / "s.packets")
+    first, second = read_segment(tmp_path / "s.packets")
     assert (first.pts, first.dts, first.duration, first.data) == (10**15, -7, 40, b"abc")
     assert second.data == b""
 
@@ -37,10 +37,10 @@ def test_damaged_segments_are_refused(tmp_path):
     data = (tmp_path / "s.packets").read_bytes()
     (tmp_path / "s.packets").write_bytes(data[:-3])
     with pytest.raises(InputError, match="cut off"):
-        list(read_packets(tmp_path / "s.packets"))
+        list(read_segment(tmp_path / "s.packets"))
     (tmp_path / "s.packets").write_bytes(b"something else")
     with pytest.raises(InputError, match="not a segment"):
-        list(read_packets(tmp_path / "s.packets"))
+        list(read_segment(tmp_path / "s.packets"))
 
 
 @pytest.mark.parametrize(

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 import libranet
-from libranet.cli import EXIT_INTERRUPTED, EXIT_PARTIAL
+from libranet.cli import EXIT_USER_ERROR
 from libranet.errors import InputError, LibraNetError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.progress import TaskID
-
-    from libranet.cli.dehaze_jobs import Job
     from libranet.device import Precision
-    from libranet.engine import DehazeOptions, DehazeReport, Progress
+    from libranet.engine import DehazeOptions
     from libranet.engine.options import Compare, View
     from libranet.models import Network
     from libranet.video.encoder import CodecName
@@ -31,7 +26,7 @@ def dehaze(
         typer.Argument(help="Videos, images, frame_%04d.png, folders, rtsp://..., camera:0, or - for y4m."),
     ],
     *,
-    output: Annotated[str, typer.Option("--output", "-o", help="A file, a folder for several inputs, or - for y4m.")],
+    output: Annotated[str, typer.Option("--output", "-o", help="A file, a folder, {stem}-clear.mp4, or - for y4m.")],
     model: Annotated[
         str | None, typer.Option(help="libranet, a peer's name (libranet bench --list), or a checkpoint's path.")
     ] = None,
@@ -44,13 +39,25 @@ def dehaze(
     view: Annotated[
         str, typer.Option(help="result; or a heat map: haze (transmission), removed (the haze that was removed).")
     ] = "result",
-    start: Annotated[float, typer.Option(help="Begin at this second.")] = 0.0,
-    end: Annotated[float | None, typer.Option(help="Stop before this second.")] = None,
+    start: Annotated[str, typer.Option(help="Begin at this time: seconds, mm:ss or hh:mm:ss.")] = "0",
+    end: Annotated[str | None, typer.Option(help="Stop before this time.")] = None,
     codec: Annotated[
-        str | None, typer.Option(help="h264, hevc, av1, vp9, ffv1, prores, h264_nvenc or hevc_nvenc.")
+        str | None,
+        typer.Option(
+            help="h264, hevc, av1, vp9, ffv1, prores, mpeg2, dnxhd, mjpeg, qtrle, gif, h264_nvenc, h264_qsv ..."
+        ),
     ] = None,
     crf: Annotated[int | None, typer.Option(help="Quality: smaller is better and larger; 0 is lossless.")] = None,
+    bitrate: Annotated[str | None, typer.Option(help="Bits per second instead of a quality, such as 8M.")] = None,
     preset: Annotated[str | None, typer.Option(help="Speed of the encoder, as the encoder names it.")] = None,
+    pix_fmt: Annotated[str | None, typer.Option(help="Pixel format of the output, where it must be another.")] = None,
+    encoder_option: Annotated[
+        list[str] | None, typer.Option(help="key=value for the encoder, as FFmpeg names it; may be repeated.")
+    ] = None,
+    audio: Annotated[
+        str, typer.Option(help="copy, none, or transcode to aac, opus, flac, ac3, mp3, mp2, pcm.")
+    ] = "copy",
+    audio_tracks: Annotated[str | None, typer.Option(help="Sound tracks to keep, such as 0,2; default all.")] = None,
     fps: Annotated[float, typer.Option(help="Frame rate of an image sequence.")] = 25.0,
     preview: Annotated[int | None, typer.Option(help="Write a contact sheet of N before/after pairs and stop.")] = None,
     live: Annotated[bool, typer.Option("--live", help="No look-ahead: for cameras and network sources.")] = False,
@@ -59,7 +66,13 @@ def dehaze(
     scene_cuts: Annotated[bool | None, typer.Option(help="Old name of --shot-detection.", hidden=True)] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")] = "auto",
     precision: Annotated[str, typer.Option(help="auto, fp32, fp16 or bf16.")] = "auto",
-    resume: Annotated[bool, typer.Option("--resume", help="Continue a run that was stopped or killed.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue what was stopped or killed; finished outputs stay.")
+    ] = False,
+    skip_finished: Annotated[bool, typer.Option("--skip-finished", help="Leave existing outputs as they are.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the plan, try encoder and container, stop.")
+    ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing output.")] = False,
     segment_frames: Annotated[int, typer.Option(help="Frames per resumable segment.")] = 120,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
@@ -67,196 +80,89 @@ def dehaze(
 ) -> None:
     """Remove haze, fog and smog from videos and images. Sound, subtitles, timestamps, colour and bit depth stay.
 
-    Exit codes: 0 done; 2 an input, an option or the output cannot be used; 3 partial: the output is valid, but does
-    not hold all of the input, or some of several inputs failed; 130 stopped by Ctrl-C, --resume continues.
+    Exit codes: 0 done; 1 a bug; 2 an input, an option or the output cannot be used; 3 partial: the output is valid, but
+    does not hold all of the input, or some of several inputs failed; 130 stopped by Ctrl-C, 143 by SIGTERM, --resume
+    continues.
     """
     from rich.console import Console
-    from rich.markup import escape
 
-    from libranet.cli.dehaze_jobs import Job, plan_jobs
+    from libranet.cli.dehaze_jobs import plan_jobs
+    from libranet.cli.dehaze_run import RunChoices, print_json, run_jobs
+    from libranet.cli.signals import stop_on_sigterm
+    from libranet.cli.units import parse_bitrate, parse_numbers, parse_pairs, parse_time
+    from libranet.device import pick_device
     from libranet.engine import DehazeOptions, load_network
-    from libranet.engine.image_files import write_preview
 
-    options = DehazeOptions(
-        strength=strength,
-        steady=steady,
-        compare=cast("Compare | None", compare),
-        view=cast("View", view),
-        start=start,
-        end=end,
-        codec=cast("CodecName | None", codec),
-        crf=crf,
-        preset=preset,
-        deinterlace=deinterlace,
-        live=live,
-        shot_detection=shot_detection,
-        segment_frames=segment_frames,
-        scene_cuts=scene_cuts,
-    )
-    jobs = [Job("video", inputs[0], output)] if preview is not None else plan_jobs(inputs, output, live=live)
-    network = load_network(
-        model, weights=str(weights) if weights else None, device=device, precision=cast("Precision", precision)
-    )
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    if preview is not None:
-        if len(inputs) != 1:
-            raise InputError(f"a preview shows one video, got {len(inputs)} inputs: give one")
-        path = write_preview(inputs[0], output, network, count=preview, options=options, overwrite=overwrite)
-        _print_preview(path, network, as_json=as_json, quiet=quiet, console=console)
-        return
-    results, failed = [], 0
-    with ProgressBar(console, shown=not (as_json or quiet)) as bar:
-        for job in jobs:
-            bar.begin(Path(job.source).name)
-            try:
-                report = _run(job, network, options, bar, resume=resume, overwrite=overwrite, fps=fps)
-            except LibraNetError as error:
-                if len(jobs) == 1:
-                    raise
-                failed += 1
-                console.print(f"[bold red]error:[/] {escape(str(error))}")
-                results.append({"source": job.source, "output": job.output, "error": str(error)})
-                continue
-            except KeyboardInterrupt:
-                console.print(f"stopped: run the same command with --resume to continue {escape(job.output)}")
-                raise typer.Exit(EXIT_INTERRUPTED) from None
-            results.append(report.as_json())
-            _print_report(report, console, shown=not (as_json or quiet))
-    code = EXIT_PARTIAL if failed or any(result.get("partial") for result in results) else 0
-    if failed == len(jobs):
-        code = 2
-    if as_json:
-        _print_json({"results": results, "exit_code": code}, to_stderr=output == "-")
+    try:
+        options = DehazeOptions(
+            strength=strength,
+            steady=steady,
+            compare=cast("Compare | None", compare),
+            view=cast("View", view),
+            start=parse_time(start, "--start"),
+            end=None if end is None else parse_time(end, "--end"),
+            codec=cast("CodecName | None", codec),
+            crf=crf,
+            bitrate=None if bitrate is None else parse_bitrate(bitrate),
+            preset=preset,
+            pixel_format=pix_fmt,
+            encoder_options=parse_pairs(encoder_option or [], "--encoder-option"),
+            audio=audio,
+            audio_tracks=None if audio_tracks is None else parse_numbers(audio_tracks, "--audio-tracks"),
+            deinterlace=deinterlace,
+            live=live,
+            shot_detection=shot_detection,
+            segment_frames=segment_frames,
+            scene_cuts=scene_cuts,
+        )
+        pick_device(device)
+        jobs = [] if preview is not None else plan_jobs(inputs, output, live=live)
+        network = load_network(
+            model, weights=str(weights) if weights else None, device=device, precision=cast("Precision", precision)
+        )
+        if preview is not None:
+            _preview(inputs, output, network, options, preview, overwrite=overwrite, as_json=as_json, quiet=quiet)
+            return
+    except LibraNetError as error:
+        if as_json:
+            print_json({"results": [], "error": str(error), "exit_code": EXIT_USER_ERROR}, to_stderr=output == "-")
+        raise
+    choices = RunChoices(
+        resume=resume,
+        overwrite=overwrite,
+        skip_finished=skip_finished,
+        dry_run=dry_run,
+        fps=fps,
+        as_json=as_json,
+        quiet=quiet,
+    )
+    with stop_on_sigterm():
+        code = run_jobs(jobs, network, options, choices, console)
     if code:
         raise typer.Exit(code)
 
 
-def _run(
-    job: Job,
+def _preview(
+    inputs: list[str],
+    output: str,
     network: Network,
     options: DehazeOptions,
-    bar: ProgressBar,
+    count: int,
     *,
-    resume: bool,
     overwrite: bool,
-    fps: float,
-) -> DehazeReport:
-    from libranet.engine import dehaze_video
-    from libranet.engine.image_files import dehaze_image, dehaze_sequence, expand_pattern
-    from libranet.engine.stream import dehaze_stream
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    from libranet.cli.dehaze_run import print_json
+    from libranet.engine.preview import write_preview
 
-    if job.kind == "stream":
-        if resume:
-            raise InputError("a stream cannot be resumed: leave out --resume")
-        source = sys.stdin.buffer if job.source == "-" else job.source
-        output = sys.stdout.buffer if job.output == "-" else job.output
-        return dehaze_stream(source, output, network, options=options, overwrite=overwrite, progress=bar.update)
-    if job.kind == "sequence":
-        sources = expand_pattern(job.source)
-        outputs = [Path(job.output % number) for number in range(1, len(sources) + 1)]
-        for folder in {path.parent for path in outputs}:
-            _make_folder(folder)
-        return dehaze_sequence(
-            sources, outputs, network, options=options, overwrite=overwrite, rate=fps, progress=bar.update
-        )
-    if len(Path(job.output).parts) > 1 and not Path(job.output).parent.exists():
-        _make_folder(Path(job.output).parent)
-    if job.kind == "image":
-        return dehaze_image(job.source, job.output, network, options=options, overwrite=overwrite)
-    return dehaze_video(
-        job.source,
-        job.output,
-        model=network,
-        options=options,
-        overwrite=overwrite,
-        resume=resume,
-        rate=fps if "%" in Path(job.source).name else None,
-        progress=bar.update,
-    )
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"cannot create the folder {folder} ({error.strerror}): choose another output") from None
-
-
-def _print_report(report: DehazeReport, console: Console, *, shown: bool) -> None:
-    from rich.markup import escape
-
-    for warning in report.warnings:
-        console.print(f"[yellow]note:[/] {escape(warning)}")
-    if report.partial:
-        console.print(
-            f"[bold yellow]partial:[/] {escape(report.partial)} (everything that could be decoded is written)"
-        )
-    if shown:
-        fps = report.as_json()["fps"]
-        plural = "" if report.frames == 1 else "s"
-        kept = f", {report.copied_streams} other streams copied" if report.copied_streams else ""
-        console.print(
-            f"{escape(report.output)}: {report.frames} frame{plural}, {report.width}x{report.height} {report.codec} "
-            f"{report.pixel_format}, {report.seconds:.1f} s ({fps:.1f} fps){kept}"
-        )
-
-
-def _print_preview(path: Path, network: Network, *, as_json: bool, quiet: bool, console: Console) -> None:
-    from rich.markup import escape
-
+    if len(inputs) != 1:
+        raise InputError(f"a preview shows one video, got {len(inputs)} inputs: give one")
+    path = write_preview(inputs[0], output, network, count=count, options=options, overwrite=overwrite)
     if as_json:
-        value = {"preview": str(path), "exit_code": 0, "libranet": libranet.__version__, **network.weights.as_json()}
-        _print_json(value, to_stderr=False)
+        print_json(
+            {"preview": str(path), "exit_code": 0, "libranet": libranet.__version__, **network.weights.as_json()}
+        )
     elif not quiet:
-        console.print(f"{escape(str(path))}: open it to see before and after")
-
-
-def _print_json(value: dict[str, Any], *, to_stderr: bool) -> None:
-    print(json.dumps(value, indent=2), file=sys.stderr if to_stderr else sys.stdout)
-
-
-class ProgressBar:
-    """One line on stderr; nothing where stderr is no terminal."""
-
-    def __init__(self, console: Console, *, shown: bool) -> None:
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=28),
-            TextColumn("{task.fields[count]}"),
-            TextColumn("[green]{task.fields[speed]}[/]"),
-            TimeRemainingColumn(),
-            TextColumn("[dim]{task.fields[bound]}[/]"),
-            console=console,
-            disable=not shown or not console.is_terminal,
-            transient=True,
-        )
-        self._task: TaskID | None = None
-
-    def begin(self, name: str) -> None:
-        """Start the line of a new input."""
-        if self._task is not None:
-            self._bar.remove_task(self._task)
-        self._task = self._bar.add_task(name, total=None, count="", speed="", bound="")
-
-    def update(self, step: Progress) -> None:
-        """Show the state of the run. The engine calls it after each frame."""
-        if self._task is None:
-            return
-        total = max(step.total, step.frames) if step.total else None
-        self._bar.update(
-            self._task,
-            completed=step.frames,
-            total=total,
-            count=f"{step.frames}/{total} frames" if total else f"{step.frames} frames",
-            speed=f"{step.fps:.1f} fps" if step.fps else "",
-            bound="writing the file" if step.phase == "joining" else f"bound by {step.bound_by}",
-        )
-
-    def __enter__(self) -> ProgressBar:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+        print(f"{path}: open it to see before and after", file=sys.stderr)

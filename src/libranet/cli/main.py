@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 import libranet
-from libranet.cli import EXIT_INTERRUPTED, EXIT_USER_ERROR
+from libranet.cli import EXIT_BUG, EXIT_INTERRUPTED, EXIT_USER_ERROR
+from libranet.cli.bugs import bug_sentence
 from libranet.cli.data import data
 from libranet.cli.dehaze import dehaze
 from libranet.cli.doctor import doctor
@@ -67,6 +68,9 @@ def main() -> None:
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         sys.exit(EXIT_INTERRUPTED)
+    except Exception as error:
+        print(f"error: {bug_sentence(error)}", file=sys.stderr)
+        sys.exit(EXIT_BUG)
 
 
 def _print_version(asked: bool) -> None:

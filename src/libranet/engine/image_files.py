@@ -1,35 +1,32 @@
-"""Single images, numbered sequences of them, and previews of images and videos."""
+"""Single images, animations, and numbered sequences of images."""
 
-import glob
-import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 
-import av
 import cv2
 import numpy as np
 import torch
 
 from libranet.backends import Restored, make_backend
 from libranet.engine.options import DehazeOptions, DehazeReport, Progress, check_output, translate_io_errors
-from libranet.engine.video import make_restorer
 from libranet.engine.views import FrameView
 from libranet.errors import InputError
-from libranet.frames import ColorConverter, FrameFormat, Frames, PixelLayout
+from libranet.frames import FrameFormat, Frames, PixelLayout
 from libranet.frames.format import RGB8, RGB16
-from libranet.images import Image, is_image_name, read_image, write_image
+from libranet.images import (
+    ANIMATED_SUFFIXES,
+    Image,
+    count_images,
+    read_image,
+    read_images,
+    write_image,
+    write_images,
+)
 from libranet.models import GridFilter, Network
-from libranet.video.pixels import layout_of, read_planes
-from libranet.video.reader import open_video
 from libranet.video.shots import ShotDetector
-from libranet.video.visualize import contact_sheet
-
-Pair = tuple[np.ndarray, np.ndarray, str]
-"""Before and after, uint8 [H, W, 3], and a caption."""
 
 
 def dehaze_image(
@@ -40,8 +37,41 @@ def dehaze_image(
     options: DehazeOptions | None = None,
     overwrite: bool = False,
 ) -> DehazeReport:
-    """Dehaze one image file. The arguments are those of `dehaze_sequence`."""
-    return dehaze_sequence([Path(source)], [Path(output)], network, options=options, overwrite=overwrite)
+    """Dehaze one image file, or all frames or pages of one. The arguments are those of `dehaze_sequence`.
+
+    Raises:
+        InputError: The output's format holds one image, and the input has more.
+    """
+    source, output = Path(source), Path(output)
+    count = count_images(source) if source.is_file() else 1
+    if count == 1:
+        return dehaze_sequence([source], [output], network, options=options, overwrite=overwrite)
+    check_output(source, output, overwrite=overwrite)
+    if output.suffix.lower() not in ANIMATED_SUFFIXES:
+        known = ", ".join(ANIMATED_SUFFIXES)
+        raise InputError(
+            f"{source} holds {count} images and {output.suffix} only one: write to {known}, or to a video such as .mkv"
+        )
+    begin = time.perf_counter()
+    given = list(read_images(source))
+    restored = [
+        image for image, _ in restore_images((image for image, _ in given), network, options or DehazeOptions())
+    ]
+    with translate_io_errors(output):
+        write_images(output, restored, [seconds for _, seconds in given])
+    height, width = restored[0].samples.shape[:2]
+    return DehazeReport(
+        source=str(source),
+        output=str(output),
+        frames=len(restored),
+        resumed_frames=0,
+        width=width,
+        height=height,
+        codec=output.suffix.lstrip("."),
+        pixel_format="image",
+        seconds=time.perf_counter() - begin,
+        weights=network.weights,
+    )
 
 
 def dehaze_sequence(
@@ -121,60 +151,6 @@ def restore_images(
     yield from finish(backend.flush())
 
 
-def expand_pattern(pattern: str) -> list[Path]:
-    """Return the files of a numbered sequence such as frame_%04d.png, in order.
-
-    Raises:
-        InputError: The pattern has no number, or no file matches.
-    """
-    match = re.search(r"%(0?)(\d*)d", pattern)
-    if match is None:
-        raise InputError(f"expected a pattern such as frame_%04d.png, got {pattern!r}")
-    before, after = pattern[: match.start()], pattern[match.end() :]
-    number = re.compile(re.escape(before) + r"(\d+)" + re.escape(after) + r"\Z")
-    names = glob.glob(glob.escape(before) + "*" + glob.escape(after))
-    found = [(int(hit[1]), Path(name)) for name in names if (hit := number.match(name))]
-    if not found:
-        raise InputError(f"no file matches {pattern}: check the folder and the number of digits")
-    return [path for _, path in sorted(found)]
-
-
-def write_preview(
-    source: str | Path,
-    output: str | Path,
-    network: Network,
-    *,
-    count: int = 4,
-    options: DehazeOptions | None = None,
-    overwrite: bool = False,
-) -> Path:
-    """Write a contact sheet of before and after, to try a setting before a long run.
-
-    Args:
-        source: A video or an image.
-        output: The image file to write.
-        network: The network, on its device.
-        count: Moments of the video, evenly spread.
-        options: How to restore.
-        overwrite: Replace an existing output.
-    """
-    if count < 1:
-        raise InputError(f"expected a preview of at least 1 pair, got {count}")
-    options = replace(options or DehazeOptions(), compare=None)
-    output = Path(output)
-    check_output(source, output, overwrite=overwrite)
-    if not is_image_name(output):
-        raise InputError(f"a preview is an image: give -o a name that ends in .png or .jpg, not {output.name}")
-    is_image = is_image_name(source)
-    pairs = _image_pair(source, network, options) if is_image else _video_pairs(source, network, options, count)
-    views = {"haze": "estimated haze", "removed": "removed haze"}
-    shown = views.get(options.view, f"strength {options.strength:g}")
-    title = f"{Path(source).name}   {pairs[0][0].shape[1]}x{pairs[0][0].shape[0]}   {shown}"
-    with translate_io_errors(output):
-        write_image(output, Image(contact_sheet(pairs, title=title)))
-    return output
-
-
 def _as_frames(image: Image) -> Frames:
     """The image as a batch of one, without its alpha."""
     height, width, channels = image.samples.shape
@@ -200,48 +176,3 @@ def _finish(image: Image, restored: Restored, options: DehazeOptions) -> Image:
         alpha = np.concatenate([alpha, alpha], axis=1) if options.compare == "side" else alpha
         samples = np.concatenate([samples, alpha], axis=2)
     return replace(image, samples=samples)
-
-
-def _video_pairs(source: str | Path, network: Network, options: DehazeOptions, count: int) -> list[Pair]:
-    pairs = []
-    for moment in _moments(source, options, count):
-        with open_video(source, deinterlace=options.deinterlace) as reader:
-            window = list(islice(reader.frames(start=moment), network.config.window))
-            if not window:
-                continue
-            layout = layout_of(reader.pixel_format)
-            converter = ColorConverter(layout, reader.tags.color_spec(reader.pixel_format, reader.height))
-            before = [_to_uint8(converter, frame.image) for frame in window]
-            restorer = make_restorer(reader, network, replace(options, live=False))
-            done = [finished for frame in window for finished in restorer.push(frame)] + restorer.flush()
-            after = [restorer.pack(finished) for finished in done]
-            centre = len(window) // 2
-            seconds = window[centre].time(reader.time_base)
-            shown = (before[centre], _to_uint8(converter, after[centre].image))
-            first, second = (np.ascontiguousarray(np.rot90(image, reader.tags.quarter_turns)) for image in shown)
-            pairs.append((first, second, f"{seconds:.2f} s"))
-    if not pairs:
-        raise InputError(f"{source} has no frame between --start and --end: choose another part")
-    return pairs
-
-
-def _moments(source: str | Path, options: DehazeOptions, count: int) -> list[float]:
-    with open_video(source, deinterlace=options.deinterlace) as reader:
-        length = reader.duration if options.end is None else min(options.end, reader.duration or options.end)
-    if length is None:
-        return [options.start]
-    span = max(0.0, length - options.start)
-    return [options.start + span * (index + 0.5) / count for index in range(count)]
-
-
-def _image_pair(source: str | Path, network: Network, options: DehazeOptions) -> list[Pair]:
-    image = read_image(source)
-    restored, _ = next(restore_images([image], network, options))
-    scale = 255.0 / image.peak
-    before, after = ((i.rgb * scale).round().astype(np.uint8) for i in (image, restored))
-    return [(before, after, Path(source).name)]
-
-
-def _to_uint8(converter: ColorConverter, frame: av.VideoFrame) -> np.ndarray:  # [H, W, 3]
-    rgb = converter.to_rgb(read_planes(frame))
-    return (rgb[0].permute(1, 2, 0) * 255).round().byte().numpy()

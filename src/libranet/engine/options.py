@@ -2,6 +2,7 @@
 
 import errno
 import logging
+import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from libranet.backends import MAX_STRENGTH
 from libranet.errors import InputError, LibraNetError
 from libranet.models import GridFilter, WeightsInfo
 from libranet.video.encoder import CodecName
+from libranet.video.source import Source
 
 Compare = Literal["split", "side"]
 View = Literal["result", "haze", "removed"]
@@ -52,6 +54,16 @@ class DehazeOptions:
     """Quality of lossy codecs; 0 is lossless."""
     preset: str | None = None
     """Speed of the encoder, as the encoder names it."""
+    bitrate: int | None = None
+    """Bits per second instead of a quality."""
+    pixel_format: str | None = None
+    """FFmpeg's name, where the output must have another pixel format than the input."""
+    encoder_options: tuple[tuple[str, str], ...] = ()
+    """Further options of the encoder, as FFmpeg names them."""
+    audio: str = "copy"
+    """`copy`, `none`, or the codec that sound is transcoded to."""
+    audio_tracks: tuple[int, ...] | None = None
+    """Numbers of the sound tracks to keep, from 0; None keeps all."""
     deinterlace: bool = False
     live: bool = False
     """No look-ahead: every frame is returned at once."""
@@ -72,9 +84,9 @@ class DehazeOptions:
         if not 0.0 <= self.strength <= MAX_STRENGTH:
             raise InputError(f"expected a strength from 0 to {MAX_STRENGTH}, got {self.strength}")
         GridFilter(self.steady)  # checks the value
-        if self.start < 0:
+        if not 0 <= self.start < math.inf:
             raise InputError(f"expected a start of at least 0 seconds, got {self.start}")
-        if self.end is not None and self.end <= self.start:
+        if self.end is not None and not self.end > self.start:
             raise InputError(f"expected an end after the start, got --start {self.start} --end {self.end}")
         if self.segment_frames < 2:  # H.264 forbids key frame after key frame with equal numbers
             raise InputError(f"expected segments of at least 2 frames, got {self.segment_frames}")
@@ -138,19 +150,24 @@ class DehazeReport:
         }
 
 
-def check_output(source: str | Path, output: Path, *, overwrite: bool) -> None:
+def check_output(source: Source | str | Path, output: Path, *, overwrite: bool) -> None:
     """Refuse an output that would destroy something, or cannot work, before any work is done.
 
     Raises:
         InputError: The output is the input, a folder, exists, or its folder does not.
         OutputError: The folder may not be written to.
     """
-    if output.exists() and Path(source).exists() and output.samefile(source):
+    path = source.path if isinstance(source, Source) else Path(source)
+    if output.name in ("", "..") or str(output).strip() == "":
+        raise InputError(f"the output {str(output)!r} is no file name: give one such as clear.mp4")
+    if path is not None and path.is_file() and output.exists() and output.samefile(path):
         raise InputError(f"the output {output} is the input itself: choose another name")
     if output.is_dir():
         raise InputError(f"the output {output} is a folder: give a file name")
     if output.exists() and not overwrite:
         raise InputError(f"{output} exists: add --overwrite to replace it, or choose another name")
+    if output.exists() and not output.is_file():
+        raise InputError(f"the output {output} is no ordinary file: choose another name, or write y4m with -o -")
     if not output.parent.is_dir():
         raise InputError(f"there is no folder {output.parent}: create it, or choose another place for the output")
     if not os.access(output.parent, os.W_OK):

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from libranet.engine.allocator import keep_large_arrays, return_free_memory
 from libranet.engine.restorer import FrameRestorer
 from libranet.video.pixels import plane_views
-from libranet.video.reader import SizeChangeError, SourceFrame
+from libranet.video.reader import FormatChangeError, SourceFrame
 from libranet.video.shots import ShotDetector
 
 QUEUE_FRAMES = 4
@@ -46,7 +46,7 @@ class PipelineResult:
     """Frames of a live source that came too fast for the network."""
     seconds: dict[str, float] = field(default_factory=lambda: {"decode": 0.0, "network": 0.0, "encode": 0.0})
     """Busy time of each stage."""
-    size_change: str = ""
+    format_change: str = ""
     """Why reading ended early, or nothing."""
 
     @property
@@ -205,9 +205,9 @@ def _restore(
         item = decoded.get()
         begin = time.perf_counter()
         if isinstance(item, _End):
-            if item.error is not None and not isinstance(item.error, SizeChangeError):
+            if item.error is not None and not isinstance(item.error, FormatChangeError):
                 raise item.error
-            result.size_change = "" if item.error is None else str(item.error)
+            result.format_change = "" if item.error is None else str(item.error)
             ready = restorer.flush()
         else:
             frame, cut = item

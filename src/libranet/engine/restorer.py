@@ -4,6 +4,7 @@ from collections import deque
 from dataclasses import dataclass, replace
 
 import av
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -107,10 +108,26 @@ class FrameRestorer:
             return carrier
         packed = av.VideoFrame(width, height, name)
         write_planes(packed, planes)
+        _copy_alpha(carrier, packed)
         tags = self._target_tags
         packed.color_range, packed.colorspace = tags.color_range, tags.colorspace
         packed.color_primaries, packed.color_trc = tags.color_primaries, tags.color_trc
         return packed
+
+
+def _copy_alpha(source: av.VideoFrame, target: av.VideoFrame) -> None:
+    """Copy alpha to a frame of another format; to both halves of a comparison side by side."""
+    if len(source.format.components) != 4 or len(target.format.components) != 4:
+        return
+    before, after = plane_views(source)[3], plane_views(target)[3]
+    peaks = [(1 << frame.format.components[3].bits) - 1 for frame in (source, target)]
+    alpha = before if peaks[0] == peaks[1] else np.rint(before * (peaks[1] / peaks[0])).astype(after.dtype)
+    for axis in (0, 1):
+        half = after.shape[axis] // 2
+        if after.shape[axis] > alpha.shape[axis]:
+            part = alpha.take(range(half), axis=axis)
+            alpha = np.concatenate([part, part], axis=axis)
+    after[...] = alpha
 
 
 def target_tags(tags: VideoTags, pixel_format: str, target_format: str, height: int) -> VideoTags:

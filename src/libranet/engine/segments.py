@@ -4,6 +4,7 @@ import hashlib
 import json
 import shutil
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import IO, Any
 
@@ -16,6 +17,7 @@ from libranet.engine.options import OutputError, translate_io_errors
 from libranet.errors import InputError
 from libranet.models import Network
 from libranet.video.encoder import EncoderSettings, open_encoder
+from libranet.video.encoder_frames import encoder_frame
 from libranet.video.packets import PacketLog
 from libranet.video.reader import SourceFrame
 
@@ -160,24 +162,54 @@ def _renamed(settings: dict[str, Any]) -> dict[str, Any]:
     return settings
 
 
+@dataclass
+class OutputClock:
+    """Turns times of the source into times of the output."""
+
+    source_base: Fraction
+    target_base: Fraction
+    origin: int
+    """This time of the source becomes zero."""
+    step: int
+    """Duration of a frame that has none, in the source's time base."""
+    last: int | None = None
+
+    def pts(self, frame: SourceFrame) -> int:
+        """Return the frame's time in the output. A coarser time base must not give two frames one time."""
+        shifted = frame.pts - self.origin
+        if self.source_base == self.target_base:
+            return shifted
+        pts = round(shifted * self.source_base / self.target_base)
+        self.last = pts if self.last is None else max(pts, self.last + 1)
+        return self.last
+
+    def duration(self, frame: SourceFrame) -> int:
+        """Return the frame's duration in the output, 0 where the source does not say."""
+        if self.source_base == self.target_base:
+            return frame.duration
+        return round(frame.duration * self.source_base / self.target_base)
+
+    def end(self, frame: SourceFrame) -> int:
+        """Return where the frame ends in the source."""
+        return frame.pts + (frame.duration or self.step)
+
+
 class SegmentSink:
     """Encodes frames into segments of a fixed length, each with an encoder of its own.
 
     A segment depends only on its own frames and the settings. So a resumed run writes the same segments.
     """
 
-    def __init__(self, folder: RunFolder, settings: EncoderSettings, *, length: int, origin: int, step: int) -> None:
+    def __init__(self, folder: RunFolder, settings: EncoderSettings, clock: OutputClock, *, length: int) -> None:
         """Write to a run's folder.
 
         Args:
             folder: The run's folder, open.
             settings: Of every segment's encoder.
+            clock: Times of the output.
             length: Frames per segment.
-            origin: Subtracted from every presentation time.
-            step: Duration of a frame that has none.
         """
-        self._folder, self._settings = folder, settings
-        self._length, self._origin, self._step = length, origin, step
+        self._folder, self._settings, self._clock, self._length = folder, settings, clock, length
         self._encoder: av.VideoCodecContext | None = None
         self._log: PacketLog | None = None
         self._durations: dict[int, int] = {}
@@ -190,11 +222,11 @@ class SegmentSink:
                 self._encoder = open_encoder(self._settings)
                 self._log = PacketLog(self._folder.next_segment())
                 self._frames, self._first, self._durations = 0, frame.pts, {}
-            image = prepare_for_encoder(frame, self._settings, self._origin)
-            self._durations[frame.pts - self._origin] = frame.duration
+            image = prepare_for_encoder(frame, self._settings, self._clock)
+            self._durations[image.pts or 0] = self._clock.duration(frame)
             self._store(self._encoder.encode(image))
             self._frames += 1
-            self._end = frame.pts + (frame.duration or self._step)
+            self._end = self._clock.end(frame)
             if self._frames == self._length:
                 self._close_segment()
 
@@ -225,12 +257,12 @@ class SegmentSink:
         self._folder.add(Segment(name, self._frames, self._first, self._end))
 
 
-def prepare_for_encoder(frame: SourceFrame, settings: EncoderSettings, origin: int) -> av.VideoFrame:
-    """Set the frame's time in the output, and let the encoder choose its frame type."""
+def prepare_for_encoder(frame: SourceFrame, settings: EncoderSettings, clock: OutputClock) -> av.VideoFrame:
+    """Return the frame as the encoder takes it, with its time in the output. The encoder chooses its frame type."""
     image = frame.image
-    image.pts, image.time_base = frame.pts - origin, settings.time_base
+    image.pts, image.time_base = clock.pts(frame), settings.time_base
     image.pict_type = 0
-    return image
+    return encoder_frame(image, settings)
 
 
 def fingerprint_source(path: Path) -> dict[str, Any]:

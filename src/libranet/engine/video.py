@@ -14,17 +14,32 @@ import av
 
 from libranet.backends import load_network, make_backend
 from libranet.device import Precision
-from libranet.engine.options import DehazeOptions, DehazeReport, Progress, check_output, translate_io_errors
+from libranet.engine.options import (
+    DehazeOptions,
+    DehazeReport,
+    OutputError,
+    Progress,
+    check_output,
+    translate_io_errors,
+)
 from libranet.engine.pipeline import PipelineResult, run_pipeline
-from libranet.engine.restorer import FrameRestorer, target_tags
-from libranet.engine.segments import RESUME_HINT, RunFolder, SegmentSink, fingerprint_network, fingerprint_source
-from libranet.engine.views import side_size
+from libranet.engine.plan import RunPlan, expected_frames, make_plan
+from libranet.engine.restorer import FrameRestorer
+from libranet.engine.segments import (
+    RESUME_HINT,
+    OutputClock,
+    RunFolder,
+    SegmentSink,
+    fingerprint_network,
+    fingerprint_source,
+)
 from libranet.errors import InputError
 from libranet.models import GridFilter, Network
-from libranet.video.encoder import EncoderSettings, choose_codec, encoder_options, pick_pixel_format
+from libranet.video.encoder import EncoderSettings
 from libranet.video.mux import Excerpt, JoinReport, join
-from libranet.video.pixels import layout_of
 from libranet.video.reader import VideoReader, frame_duration, open_video
+from libranet.video.source import Source, parse_source
+from libranet.video.verify import verify
 
 ProgressCallback = Callable[[Progress], None]
 
@@ -41,6 +56,7 @@ def dehaze_video(
     resume: bool = False,
     rate: float | None = None,
     progress: ProgressCallback | None = None,
+    on_plan: Callable[[RunPlan], None] | None = None,
 ) -> DehazeReport:
     """Dehaze a video file, or a numbered image sequence, into a video file.
 
@@ -62,6 +78,7 @@ def dehaze_video(
         resume: Continue an unfinished run with the same settings.
         rate: Frames per second of an image sequence.
         progress: Called after each frame.
+        on_plan: Called with the plan before the first frame.
 
     Raises:
         InputError: The source, an option or the output's name cannot be used.
@@ -69,37 +86,48 @@ def dehaze_video(
     """
     options = options or DehazeOptions()
     output = Path(output)
-    check_output(source, output, overwrite=overwrite)
+    origin = parse_source(source)
+    check_output(origin, output, overwrite=overwrite)
     network = load_network(
         model if isinstance(model, Network) or model is None else str(model), device=device, precision=precision
     )
-    with open_video(source, deinterlace=options.deinterlace, rate=rate) as reader:
-        return _dehaze(reader, Path(source), output, network, options, resume=resume, progress=progress)
+    if not origin.can_reopen:
+        from libranet.engine.stream import dehaze_stream
+
+        if resume:
+            raise InputError(f"{origin.name} can be read only once and cannot be resumed: leave out --resume")
+        return dehaze_stream(origin, output, network, options=options, overwrite=overwrite, progress=progress)
+    with open_video(origin, deinterlace=options.deinterlace, rate=rate) as reader:
+        plan = make_plan(reader, output, network, options)
+        if on_plan is not None:
+            on_plan(plan)
+        return _dehaze(reader, plan, origin, output, network, options, resume=resume, progress=progress)
 
 
-def encoder_settings(reader: VideoReader, output: Path, options: DehazeOptions) -> EncoderSettings:
-    """Choose codec, pixel format and options for the frames of `reader` in file `output`."""
-    layout = layout_of(reader.pixel_format)
-    width, height = reader.width, reader.height
-    if options.compare == "side":
-        width, height = side_size(layout, width, height, reader.tags.quarter_turns)
-    codec = choose_codec(output, asked=options.codec, source_codec=reader.codec, layout=layout, size=(width, height))
-    pixel_format = pick_pixel_format(codec, layout)
-    assert pixel_format is not None
-    tags = target_tags(reader.tags, reader.pixel_format, pixel_format, reader.height)
-    target = layout_of(pixel_format)
-    if options.compare == "side":
-        width, height = side_size(target, reader.width, reader.height, reader.tags.quarter_turns)
-    return EncoderSettings(
-        codec=codec,
-        pixel_format=pixel_format,
-        width=width,
-        height=height,
-        time_base=reader.time_base,
-        rate=reader.rate,
-        tags=tags,
-        options=encoder_options(codec, crf=options.crf, preset=options.preset, layout=target, tags=tags),
-    )
+def plan_video(
+    source: str | Path,
+    output: str | Path,
+    network: Network,
+    *,
+    options: DehazeOptions | None = None,
+    rate: float | None = None,
+    overwrite: bool = False,
+) -> RunPlan:
+    """Return what `dehaze_video` would do, without doing it. It raises the same errors.
+
+    Args:
+        source: As `dehaze_video` takes it.
+        output: As `dehaze_video` takes it.
+        network: The network, on its device.
+        options: How to restore and encode.
+        rate: Frames per second of an image sequence.
+        overwrite: An existing output may be replaced.
+    """
+    options = options or DehazeOptions()
+    origin = parse_source(source)
+    check_output(origin, Path(output), overwrite=overwrite)
+    with open_video(origin, deinterlace=options.deinterlace, rate=rate) as reader:
+        return make_plan(reader, Path(output), network, options)
 
 
 def make_restorer(
@@ -134,12 +162,13 @@ def grid_filter_of(reader: VideoReader, options: DehazeOptions) -> GridFilter:
 def describe_partial(reader: VideoReader, result: PipelineResult) -> str:
     """Say why the output does not hold the whole input, or nothing."""
     damage = reader.damage
-    return "; ".join(text for text in (damage.sentence() if damage else "", result.size_change) if text)
+    return "; ".join(text for text in (damage.sentence() if damage else "", result.format_change) if text)
 
 
 def _dehaze(
     reader: VideoReader,
-    source: Path,
+    plan: RunPlan,
+    source: Source,
     output: Path,
     network: Network,
     options: DehazeOptions,
@@ -148,7 +177,7 @@ def _dehaze(
     progress: ProgressCallback | None,
 ) -> DehazeReport:
     begin = time.perf_counter()
-    settings = encoder_settings(reader, output, options)
+    settings = plan.settings
     folder = RunFolder(output)
     folder.open(_run_settings(source, network, options, settings), resume=resume)
     try:
@@ -162,13 +191,13 @@ def _dehaze(
             raise InputError(f"{reader.name} has no frame between --start and --end: choose another part")
         if progress is not None:
             progress(Progress(folder.frames, folder.frames, 0.0, "disk", "joining"))
-        joined = _join(source, output, settings, folder)
+        joined, problems = _join(reader, source, output, plan, folder)
         folder.remove()
     finally:
         folder.release()
-    warnings = tuple(folder.ended["warnings"]) + joined.left_out
+    partial = "; ".join([text for text in (folder.ended["partial"],) if text] + problems)
     return DehazeReport(
-        source=str(source),
+        source=source.name,
         output=str(output),
         frames=folder.frames,
         resumed_frames=resumed,
@@ -179,9 +208,9 @@ def _dehaze(
         seconds=time.perf_counter() - begin,
         stage_seconds=result.rounded_seconds(),
         cuts=result.cuts,
-        copied_streams=joined.copied,
-        partial=folder.ended["partial"],
-        warnings=warnings,
+        copied_streams=plan.kept,
+        partial=partial,
+        warnings=(*folder.ended["warnings"], *plan.left_out, *plan.notes, *joined.notes),
         weights=network.weights,
     )
 
@@ -205,13 +234,14 @@ def _encode_segments(
     # nothing.
     warm_up = min(done, network.config.window // 2 + grid_filter_of(reader, options).memory)
     origin = first.pts if options.start > 0 else 0
-    sink = SegmentSink(folder, settings, length=options.segment_frames, origin=origin, step=step)
+    clock = OutputClock(reader.time_base, settings.time_base, origin, step)
+    sink = SegmentSink(folder, settings, clock, length=options.segment_frames)
     begin = time.perf_counter()
 
     def report(result: PipelineResult) -> None:
         if progress is not None:
             fps = result.frames / max(1e-9, time.perf_counter() - begin)
-            total = _expected_frames(reader, options)
+            total = expected_frames(reader, options)
             progress(Progress(done + result.frames, total, fps, result.slowest_stage))
 
     try:
@@ -229,22 +259,13 @@ def _encode_segments(
         raise
 
 
-def _expected_frames(reader: VideoReader, options: DehazeOptions) -> int | None:
-    if reader.duration is None:
-        return None
-    if options.start == 0 and options.end is None and reader.frame_count:
-        return reader.frame_count
-    end = min(reader.duration, options.end) if options.end is not None else reader.duration
-    return max(1, round((end - options.start) * float(reader.rate)))
-
-
 def _facts(reader: VideoReader, options: DehazeOptions, folder: RunFolder, result: PipelineResult) -> dict[str, Any]:
     """Collect what joining needs to know, also after a crash between the last frame and the end."""
     warnings = []
     if reader.damage.repaired_times:
         warnings.append(f"{reader.damage.repaired_times} frames had no usable timestamp and got the next free one")
     end = folder.segments[-1].end_pts if folder.segments else 0
-    cut_off = options.end is not None or bool(result.size_change)
+    cut_off = options.end is not None or bool(result.format_change)
     return {
         "partial": describe_partial(reader, result),
         "warnings": warnings,
@@ -253,29 +274,43 @@ def _facts(reader: VideoReader, options: DehazeOptions, folder: RunFolder, resul
     }
 
 
-def _join(source: Path, output: Path, settings: EncoderSettings, folder: RunFolder) -> JoinReport:
+def _join(
+    reader: VideoReader, source: Source, output: Path, plan: RunPlan, folder: RunFolder
+) -> tuple[JoinReport, list[str]]:
+    """Write the output, read it back, and give it its name. Return what was written and what is missing."""
     assert folder.ended is not None
     start, end = folder.ended["start_pts"], folder.ended["end_pts"]
     excerpt = Excerpt(
-        start=Fraction(start) * settings.time_base, end=None if end is None else Fraction(end) * settings.time_base
+        start=Fraction(start) * reader.time_base, end=None if end is None else Fraction(end) * reader.time_base
     )
+    final = output.resolve() if output.is_symlink() else output
     temporary = folder.path / f"joined{output.suffix}"
-    original = source if "%" not in str(source) else None
+    original = source if reader.container is not None else None
     with translate_io_errors(output, RESUME_HINT):
-        joined = join(temporary, settings, folder.segment_paths, source=original, excerpt=excerpt)
+        joined = join(
+            temporary, plan.settings, folder.segment_paths, source=original, plans=plan.streams, excerpt=excerpt
+        )
+        problems = verify(temporary, joined.written)
+        if any("frames" in problem and "holds" in problem for problem in problems):
+            raise OutputError(f"{problems[0]}: run it again with --resume and another container, such as .mkv")
         with contextlib.suppress(OSError), temporary.open("rb") as file:
             os.fsync(file.fileno())
-        os.replace(temporary, output)
-    return joined
+        os.replace(temporary, final)
+    return joined, problems
 
 
-def _run_settings(source: Path, network: Network, options: DehazeOptions, settings: EncoderSettings) -> dict[str, Any]:
+def _run_settings(
+    source: Source, network: Network, options: DehazeOptions, settings: EncoderSettings
+) -> dict[str, Any]:
+    """Return everything that decides the bits of the segments. Sound and the container do not."""
     encoder = {k: str(v) for k, v in dataclasses.asdict(settings).items()}
-    pattern = "%" in str(source)
+    shaping = dataclasses.asdict(options)
+    del shaping["audio"], shaping["audio_tracks"]
+    files = [path for _, path in source.files] or ([source.path] if source.path is not None else [])
     return {
-        "source": str(source) if pattern else fingerprint_source(source),
+        "source": [fingerprint_source(path) for path in files],
         "network": fingerprint_network(network),
-        **dataclasses.asdict(options),
+        **shaping,
         "encoder": encoder,
         "libraries": f"PyAV {av.__version__}",
     }

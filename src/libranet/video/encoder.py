@@ -150,7 +150,7 @@ def choose_codec(
         raise InputError(f"{suffix} files cannot hold this {found} without loss: write to .mkv or .mov{drop}")
     if asked is not None:
         raise InputError(f"{asked} would reduce this {found}: use --codec {' or '.join(plain)}, or --pix-fmt")
-    own = [codec for codec in plain if source_codec in (codec, encoder_name(codec))]
+    own = [codec for codec in plain if codec == source_codec and codec not in MPEG_QUALITY]
     return (own + plain)[0]
 
 

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import av
+from av.packet import PktSideDataT
 
 from libranet.errors import InputError
 
 _MAGIC = b"libranet-packets-2\n"
 _HEADER = struct.Struct("<qqqBBI")  # pts, dts, duration, key frame, pieces of side data, size
 _SIDE = struct.Struct("<BI")  # length of the name, size
-_KEPT_SIDE_DATA = ("matroska_block_additional",)
+_KEPT_SIDE_DATA: tuple[PktSideDataT, ...] = ("matroska_block_additional",)
 """Alpha of VP9. Other side data is about the encoder."""
 
 

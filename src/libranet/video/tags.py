@@ -162,8 +162,8 @@ def _matroska_location(head: bytes) -> str:
     start, end = _find_tracks(head)
     video = _child(_child(head[start:end], _TRACK_ENTRY), _VIDEO)
     colour = dict(_children(_child(video, _COLOUR)))
-    place = tuple(int.from_bytes(colour.get(key, b""), "big") for key in (_SITING_HORIZONTAL, _SITING_VERTICAL))
-    return {(1, 1): "topleft", (1, 2): "left", (2, 1): "top", (2, 2): "center"}.get(place, "unspecified")
+    across, down = (int.from_bytes(colour.get(key, b""), "big") for key in (_SITING_HORIZONTAL, _SITING_VERTICAL))
+    return {(1, 1): "topleft", (1, 2): "left", (2, 1): "top", (2, 2): "center"}.get((across, down), "unspecified")
 
 
 def _child(data: bytes, ident: int) -> bytes:

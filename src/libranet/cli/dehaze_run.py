@@ -1,0 +1,223 @@
+"""Running the jobs of `libranet dehaze`, one after another. One job's failure never stops the next."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from libranet.cli import EXIT_BUG, EXIT_INTERRUPTED, EXIT_PARTIAL, EXIT_TERMINATED, EXIT_USER_ERROR
+from libranet.cli.bugs import bug_sentence
+from libranet.cli.signals import Terminated
+from libranet.errors import InputError, LibraNetError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from libranet.cli.dehaze_jobs import Job
+    from libranet.cli.dehaze_progress import ProgressBar
+    from libranet.engine import DehazeOptions, DehazeReport
+    from libranet.engine.plan import RunPlan
+    from libranet.models import Network
+
+
+@dataclass(frozen=True)
+class RunChoices:
+    """How to run, besides what shapes the frames."""
+
+    resume: bool
+    overwrite: bool
+    skip_finished: bool
+    dry_run: bool
+    fps: float
+    as_json: bool
+    quiet: bool
+
+    @property
+    def talkative(self) -> bool:
+        """Whether notes and results go to the terminal."""
+        return not (self.as_json or self.quiet)
+
+
+@dataclass
+class Outcome:
+    """What the jobs did so far."""
+
+    results: list[dict[str, Any]] = field(default_factory=list)
+    failed: int = 0
+    bugs: int = 0
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of the command."""
+        if self.bugs and self.failed == len(self.results):
+            return EXIT_BUG
+        if self.failed == len(self.results) and self.failed:
+            return EXIT_USER_ERROR
+        return EXIT_PARTIAL if self.failed or any(result.get("partial") for result in self.results) else 0
+
+
+def run_jobs(jobs: list[Job], network: Network, options: DehazeOptions, choices: RunChoices, console: Console) -> int:
+    """Run all jobs, print what happened, and return the exit code."""
+    from libranet.cli.dehaze_progress import ProgressBar
+
+    outcome = Outcome()
+    with ProgressBar(console, shown=choices.talkative) as bar:
+        for job in jobs:
+            bar.begin(Path(job.source.name).name)
+            try:
+                outcome.results.append(_one(job, network, options, choices, bar, console))
+            except LibraNetError as error:
+                _fail(outcome, job, str(error), console)
+            except KeyboardInterrupt as stop:
+                _say_stopped(job, console)
+                raise typer.Exit(EXIT_TERMINATED if isinstance(stop, Terminated) else EXIT_INTERRUPTED) from None
+            except Exception as error:  # the one boundary: a bug in one job must not take the others with it
+                outcome.bugs += 1
+                _fail(outcome, job, bug_sentence(error), console)
+    code = 0 if choices.dry_run and not outcome.failed else outcome.exit_code
+    if choices.as_json:
+        print_json({"results": outcome.results, "exit_code": code}, to_stderr=jobs[0].output == "-")
+    return code
+
+
+def print_json(value: dict[str, Any], *, to_stderr: bool = False) -> None:
+    """Print a report for machines."""
+    print(json.dumps(value, indent=2), file=sys.stderr if to_stderr else sys.stdout)
+
+
+def _one(
+    job: Job, network: Network, options: DehazeOptions, choices: RunChoices, bar: ProgressBar, console: Console
+) -> dict[str, Any]:
+    if _finished(job, choices):
+        if choices.talkative:
+            console.print(f"{job.output}: finished before, left as it is", markup=False)
+        return {"source": job.source.name, "output": job.output, "skipped": True, "partial": ""}
+    if choices.dry_run:
+        return _plan(job, network, options, choices)
+    report = _run(job, network, options, choices, bar)
+    _print_report(report, console, choices)
+    return report.as_json()
+
+
+def _finished(job: Job, choices: RunChoices) -> bool:
+    if not (choices.skip_finished or choices.resume) or job.kind in ("stream", "sequence") or choices.overwrite:
+        return False
+    return Path(job.output).is_file()
+
+
+def _plan(job: Job, network: Network, options: DehazeOptions, choices: RunChoices) -> dict[str, Any]:
+    from libranet.engine.video import plan_video
+
+    if job.kind != "video":
+        line = f"{job.source.name} -> {job.output}: {job.kind}"
+        if choices.talkative:
+            print(line)
+        return {"source": job.source.name, "output": job.output, "kind": job.kind}
+    plan = plan_video(
+        job.source.name, job.output, network, options=options, rate=choices.fps, overwrite=choices.overwrite
+    )
+    if choices.talkative:
+        print("\n  ".join(plan.lines()))
+    return plan.as_json()
+
+
+def _run(job: Job, network: Network, options: DehazeOptions, choices: RunChoices, bar: ProgressBar) -> DehazeReport:
+    from libranet.engine import dehaze_video
+    from libranet.engine.image_files import dehaze_image, dehaze_sequence
+    from libranet.engine.stream import dehaze_stream
+    from libranet.video.source import numbered_name
+
+    def announce(plan: RunPlan) -> None:
+        bar.announce(plan.headline)
+
+    if job.kind == "stream":
+        if choices.resume:
+            raise InputError("a stream cannot be resumed: leave out --resume")
+        source = sys.stdin.buffer if job.source.is_standard_input else job.source
+        output = sys.stdout.buffer if job.output == "-" else job.output
+        return dehaze_stream(
+            source,
+            output,
+            network,
+            options=options,
+            overwrite=choices.overwrite,
+            progress=bar.update,
+            on_plan=announce,
+        )
+    if job.kind == "sequence":
+        sources = [path for _, path in job.source.files]
+        outputs = [numbered_name(job.output, number) for number, _ in job.source.files]
+        for folder in {path.parent for path in outputs}:
+            _make_folder(folder)
+        return dehaze_sequence(
+            sources,
+            outputs,
+            network,
+            options=options,
+            overwrite=choices.overwrite,
+            rate=choices.fps,
+            progress=bar.update,
+        )
+    if len(Path(job.output).parts) > 1 and not Path(job.output).parent.exists():
+        _make_folder(Path(job.output).parent)
+    if job.kind == "image":
+        assert job.source.path is not None
+        return dehaze_image(job.source.path, job.output, network, options=options, overwrite=choices.overwrite)
+    return dehaze_video(
+        job.source.name,
+        job.output,
+        model=network,
+        options=options,
+        overwrite=choices.overwrite,
+        resume=choices.resume,
+        rate=choices.fps,
+        progress=bar.update,
+        on_plan=announce,
+    )
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot create the folder {folder} ({error.strerror}): choose another output") from None
+
+
+def _fail(outcome: Outcome, job: Job, sentence: str, console: Console) -> None:
+    from rich.markup import escape
+
+    outcome.failed += 1
+    console.print(f"[bold red]error:[/] {escape(sentence)}")
+    outcome.results.append({"source": job.source.name, "output": job.output, "error": sentence})
+
+
+def _say_stopped(job: Job, console: Console) -> None:
+    if job.kind == "video":
+        console.print(f"stopped: run the same command with --resume to continue {job.output}", markup=False)
+    else:
+        console.print("stopped")
+
+
+def _print_report(report: DehazeReport, console: Console, choices: RunChoices) -> None:
+    from rich.markup import escape
+
+    if choices.talkative:
+        for warning in report.warnings:
+            console.print(f"[yellow]note:[/] {escape(warning)}")
+    if report.partial and not choices.as_json:
+        console.print(
+            f"[bold yellow]partial:[/] {escape(report.partial)} (everything that could be decoded is written)"
+        )
+    if choices.talkative:
+        fps = report.as_json()["fps"]
+        plural = "" if report.frames == 1 else "s"
+        kept = f", {report.copied_streams} other streams kept" if report.copied_streams else ""
+        console.print(
+            f"{escape(report.output)}: {report.frames} frame{plural}, {report.width}x{report.height} {report.codec} "
+            f"{report.pixel_format}, {report.seconds:.1f} s ({fps:.1f} fps){kept}"
+        )

@@ -1,0 +1,196 @@
+"""The plan of a run: everything that is decided, and everything that can refuse is asked, before the first frame."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from libranet.device import describe_device
+from libranet.engine.options import DehazeOptions
+from libranet.engine.restorer import target_tags
+from libranet.engine.views import side_size
+from libranet.errors import InputError
+from libranet.frames.format import PixelLayout
+from libranet.models import Network
+from libranet.video.encoder import (
+    EncoderSettings,
+    choose_codec,
+    encoder_options,
+    is_lossless,
+    named_pixel_format,
+    open_encoder,
+    pick_pixel_format,
+)
+from libranet.video.lossless import check_lossless
+from libranet.video.pixels import layout_of, planar_name
+from libranet.video.reader import VideoReader
+from libranet.video.stream_plan import StreamPlan
+from libranet.video.streams import plan_streams
+
+_GIF_BASE = Fraction(1, 100)
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """One input, one output, and what happens in between."""
+
+    source: str
+    output: str
+    settings: EncoderSettings
+    streams: tuple[StreamPlan, ...]
+    frames: int | None
+    """Expected number of frames, or None where the source does not say."""
+    device: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Sentences about streams that the output will not hold."""
+        return tuple(stream.sentence for stream in self.streams if not stream.kept and not stream.asked)
+
+    @property
+    def kept(self) -> int:
+        """Number of other streams that the output will hold."""
+        return sum(stream.kept for stream in self.streams)
+
+    @property
+    def headline(self) -> str:
+        """The run in one line."""
+        s = self.settings
+        count = f"{self.frames} frames" if self.frames else "frames until the end"
+        quality = ", lossless" if s.lossless else ""
+        return (
+            f"{self.source} -> {self.output}: {count}, {s.width}x{s.height} {s.codec} {s.pixel_format}{quality}, "
+            f"on {self.device}"
+        )
+
+    def lines(self) -> list[str]:
+        """Return the plan in words, for `--dry-run`."""
+        options = " ".join(f"{key}={value}" for key, value in self.settings.options.items())
+        return [
+            self.headline,
+            f"encoder {self.settings.encoder}" + (f" with {options}" if options else ""),
+            *(stream.sentence for stream in self.streams),
+            *self.notes,
+        ]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the plan for JSON."""
+        s = self.settings
+        return {
+            "source": self.source,
+            "output": self.output,
+            "frames": self.frames,
+            "width": s.width,
+            "height": s.height,
+            "codec": s.codec,
+            "pixel_format": s.pixel_format,
+            "lossless": s.lossless,
+            "encoder": s.encoder,
+            "encoder_options": dict(s.options),
+            "device": self.device,
+            "streams": [stream.as_json() for stream in self.streams],
+            "notes": list(self.notes),
+        }
+
+
+def make_plan(reader: VideoReader, output: Path, network: Network, options: DehazeOptions) -> RunPlan:
+    """Decide about a run, and try encoder and container.
+
+    Raises:
+        InputError: The encoder or the container refuses.
+    """
+    settings = encoder_settings(reader, output, options)
+    open_encoder(settings)
+    if settings.lossless:
+        check_lossless(settings)
+    reopened = reader.source if reader.source is not None and reader.source.can_reopen else None
+    streams = plan_streams(
+        reopened,
+        reader.container,
+        output.suffix.lower(),
+        settings,
+        audio=options.audio,
+        tracks=options.audio_tracks,
+    )
+    notes = list(reader.notes)
+    if settings.codec == "gif":
+        notes.append("GIF reduces every frame to 256 colours")
+    return RunPlan(
+        source=reader.name,
+        output=str(output),
+        settings=settings,
+        streams=streams,
+        frames=expected_frames(reader, options),
+        device=describe_device(network.device),
+        notes=tuple(notes),
+    )
+
+
+def encoder_settings(reader: VideoReader, output: Path, options: DehazeOptions) -> EncoderSettings:
+    """Choose codec, pixel format and options for the frames of `reader` in file `output`."""
+    layout = layout_of(reader.pixel_format)
+    wanted = layout if options.pixel_format is None else _named_layout(options.pixel_format)
+    width, height = reader.width, reader.height
+    if options.compare == "side":
+        width, height = side_size(wanted, width, height, reader.tags.quarter_turns)
+    codec = choose_codec(
+        output,
+        asked=options.codec,
+        source_codec=reader.codec,
+        layout=wanted,
+        size=(width, height),
+        exact=options.crf == 0,
+    )
+    lossless = is_lossless(codec, options.crf)
+    if options.pixel_format is not None:
+        chosen: tuple[str, str] | None = named_pixel_format(codec, options.pixel_format)
+    else:
+        chosen = pick_pixel_format(codec, layout, exact=lossless)
+    assert chosen is not None
+    planar, name = chosen
+    tags = target_tags(reader.tags, reader.pixel_format, planar, reader.height)
+    target = layout_of(planar)
+    if options.compare == "side":
+        width, height = side_size(target, reader.width, reader.height, reader.tags.quarter_turns)
+    chosen_options = encoder_options(
+        codec, crf=options.crf, preset=options.preset, layout=target, tags=tags, bitrate=options.bitrate
+    )
+    return EncoderSettings(
+        codec=codec,
+        pixel_format=planar,
+        width=width,
+        height=height,
+        time_base=encoder_time_base(codec, output, reader),
+        rate=reader.rate,
+        tags=tags,
+        options=chosen_options | dict(options.encoder_options),
+        encoder_format="" if name == planar else name,
+        lossless=lossless,
+    )
+
+
+def _named_layout(name: str) -> PixelLayout:
+    try:
+        return layout_of(planar_name(name))
+    except ValueError:
+        raise InputError(f"unknown pixel format {name!r}: use FFmpeg's name, such as yuv420p or yuv422p10le") from None
+
+
+def encoder_time_base(codec: str, output: Path, reader: VideoReader) -> Fraction:
+    """Return the time base of the output: the source's own, where codec and container can count in it."""
+    if codec == "gif":
+        return _GIF_BASE
+    if codec == "mpeg2" or output.suffix.lower() == ".mxf":
+        return 1 / reader.rate
+    return reader.time_base
+
+
+def expected_frames(reader: VideoReader, options: DehazeOptions) -> int | None:
+    """Return how many frames a run will have, or None where the source does not say."""
+    if options.start == 0 and options.end is None and reader.frame_count:
+        return reader.frame_count
+    if reader.duration is None:
+        return None
+    end = min(reader.duration, options.end) if options.end is not None else reader.duration
+    return max(1, round((end - options.start) * float(reader.rate)))

@@ -1,0 +1,161 @@
+"""Previews: a contact sheet of before and after, in seconds, to try a setting before a long run."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+import cv2
+import numpy as np
+import torch
+from torch import Tensor
+
+from libranet.backends import make_backend
+from libranet.backends.interface import rgb_frames
+from libranet.engine.image_files import restore_images
+from libranet.engine.options import DehazeOptions, check_output, translate_io_errors
+from libranet.engine.plan import expected_frames
+from libranet.engine.views import FrameView
+from libranet.errors import InputError
+from libranet.frames import ColorConverter
+from libranet.images import Image, is_image_name, read_image, write_image
+from libranet.models import LiBrANet, Network
+from libranet.video.pixels import layout_of, read_planes
+from libranet.video.reader import VideoReader, open_video
+from libranet.video.source import Source, parse_source
+from libranet.video.visualize import contact_sheet
+
+Pair = tuple[np.ndarray, np.ndarray, str]
+"""Before and after, uint8 [H, W, 3], and a caption."""
+LARGEST_SIDE = 1280
+"""Frames are restored at twice the size of the sheet's cells: a 4K frame would take sixteen times as long."""
+
+
+def write_preview(
+    source: str | Path,
+    output: str | Path,
+    network: Network,
+    *,
+    count: int = 4,
+    options: DehazeOptions | None = None,
+    overwrite: bool = False,
+) -> Path:
+    """Write a contact sheet of before and after.
+
+    Only the frames that are shown are restored, large ones at a smaller size.
+
+    Args:
+        source: A video or an image.
+        output: The image file to write.
+        network: The network, on its device.
+        count: Moments of the video, evenly spread.
+        options: How to restore.
+        overwrite: Replace an existing output.
+    """
+    if count < 1:
+        raise InputError(f"expected a preview of at least 1 pair, got {count}")
+    options = replace(options or DehazeOptions(), compare=None)
+    output = Path(output)
+    origin = parse_source(source)
+    check_output(origin, output, overwrite=overwrite)
+    if not is_image_name(output):
+        raise InputError(f"a preview is an image: give -o a name that ends in .png or .jpg, not {output.name}")
+    if origin.kind not in ("file", "sequence"):
+        raise InputError(f"a preview needs a file that can be read again, got {origin.name}: record a part of it first")
+    if origin.path is not None and is_image_name(origin.path):
+        pairs, size = _image_pair(origin.path, network, options)
+    else:
+        pairs, size = _video_pairs(origin, network, options, count)
+    views = {"haze": "estimated haze", "removed": "removed haze"}
+    shown = views.get(options.view, f"strength {options.strength:g}")
+    title = f"{Path(origin.name).name}   {size[0]}x{size[1]}   {shown}"
+    with translate_io_errors(output):
+        write_image(output, Image(contact_sheet(pairs, title=title)))
+    return output
+
+
+def _video_pairs(
+    source: Source, network: Network, options: DehazeOptions, count: int
+) -> tuple[list[Pair], tuple[int, int]]:
+    pairs: dict[float, Pair] = {}
+    size = (0, 0)
+    for moment in _moments(source, options, count):
+        with open_video(source, deinterlace=options.deinterlace) as reader:
+            size = (reader.width, reader.height)
+            frames, at = _window(reader, network, options, moment)
+            if not frames or at in pairs:
+                continue
+            turns = reader.tags.quarter_turns
+            shown = (frames[len(frames) // 2], _restored(frames, network, options))
+            before, after = (np.ascontiguousarray(np.rot90(_to_uint8(image), turns)) for image in shown)
+            pairs[at] = (before, after, f"{at:.2f} s")
+    if not pairs:
+        raise InputError(f"{source.name} has no frame between --start and --end: choose another part")
+    return list(pairs.values()), size
+
+
+def _moments(source: Source, options: DehazeOptions, count: int) -> Iterator[float]:
+    with open_video(source, deinterlace=options.deinterlace) as reader:
+        length = reader.duration if options.end is None else min(options.end, reader.duration or options.end)
+        frames = expected_frames(reader, options)
+    if length is None:
+        yield options.start
+        return
+    count = min(count, frames or count)
+    span = max(0.0, length - options.start)
+    yield from (options.start + span * (index + 0.5) / count for index in range(count))
+
+
+def _window(
+    reader: VideoReader, network: Network, options: DehazeOptions, moment: float
+) -> tuple[list[Tensor], float]:  # each [1, 3, H, W] in [0, 1]; time of the centre one
+    """Return the frames around a moment, at most as large as `LARGEST_SIDE`."""
+    half = network.config.window // 2
+    begin = max(options.start, moment - (half + 0.5) / float(reader.rate))
+    frames = list(islice(reader.frames(start=max(0.0, begin), end=options.end), network.config.window))
+    if not frames:
+        return [], 0.0
+    spec = reader.tags.color_spec(reader.pixel_format, reader.height)
+    converter = ColorConverter(layout_of(reader.pixel_format), spec)
+    centre = frames[len(frames) // 2]
+    return [_smaller(converter.to_rgb(read_planes(frame.image))) for frame in frames], centre.time(reader.time_base)
+
+
+def _restored(frames: list[Tensor], network: Network, options: DehazeOptions) -> Tensor:  # [1, 3, H, W]
+    """Restore the centre frame alone where the network can."""
+    centre = len(frames) // 2
+    if isinstance(network, LiBrANet) and options.view == "result" and len(frames) == network.config.window:
+        window = torch.stack(frames, dim=1).to(network.device, network.dtype)
+        with torch.no_grad():
+            return network(window, strength=options.strength).float().cpu()
+    backend = make_backend(network, strength=options.strength, want_transmission=options.view == "haze")
+    kept = []
+    for frame in [*frames, None]:
+        ready = backend.flush() if frame is None else backend.push(rgb_frames(frame))
+        for restored in ready:
+            view = FrameView(restored.format, restored.format, view=options.view, device=backend.device)
+            kept.append([plane.clone() for plane in view.draw(restored)])
+    green, blue, red = kept[centre]
+    return torch.stack([red, green, blue])[None].float().cpu()
+
+
+def _smaller(image: Tensor) -> Tensor:
+    height, width = image.shape[-2:]
+    scale = LARGEST_SIDE / max(height, width)
+    if scale >= 1:
+        return image
+    size = (max(16, round(width * scale)), max(16, round(height * scale)))
+    small = cv2.resize(image[0].permute(1, 2, 0).numpy(), size, interpolation=cv2.INTER_AREA)
+    return torch.from_numpy(small).permute(2, 0, 1)[None]
+
+
+def _image_pair(path: Path, network: Network, options: DehazeOptions) -> tuple[list[Pair], tuple[int, int]]:
+    image = read_image(path)
+    restored, _ = next(restore_images([image], network, options))
+    scale = 255.0 / image.peak
+    before, after = ((i.rgb * scale).round().astype(np.uint8) for i in (image, restored))
+    return [(before, after, path.name)], (image.samples.shape[1], image.samples.shape[0])
+
+
+def _to_uint8(image: Tensor) -> np.ndarray:  # [H, W, 3]
+    return (image[0].permute(1, 2, 0) * 255).round().clamp(0, 255).byte().numpy()
