@@ -63,6 +63,42 @@ def test_eval_without_ground_truth(
     assert "the set has no ground truth" in capsys.readouterr().out
 
 
+def test_eval_without_ground_truth_prints_blind_metrics_clip_by_clip(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "clips").mkdir()
+    for clip in ("one", "two"):
+        _write_set(tmp_path / clip, clear=False).joinpath("hazy").rename(tmp_path / "clips" / clip)
+    report = tmp_path / "out"
+    arguments = ("eval", str(tmp_path / "clips"), "-o", str(report), "--model", "identity", "--model", "dcp")
+    assert _call(monkeypatch, *arguments, "--metrics", "blind", "--flow", "dis") == 0
+    shown = capsys.readouterr().out
+    table = shown[shown.index("dcp, clip by clip") :]
+    assert [line.split()[0] for line in table.splitlines() if line.strip().startswith(("one", "two", "mean"))] == [
+        "one",
+        "two",
+        "mean",
+    ]
+    models = json.loads((report / "summary.json").read_text())["models"]
+    same = {name: value["mean"] for name, value in models["identity"].items()}
+    assert (same["edges"], same["gradient"], same["flicker"], same["contrast_gain"]) == (0.0, 1.0, 1.0, 1.0)
+    assert (same["jump"], same["drift"]) == (same["jump_input"], same["drift_input"])
+    dcp = {name: value["mean"] for name, value in models["dcp"].items()}
+    assert dcp["contrast_gain"] > 1.1
+    assert dcp["gradient"] > 1.1
+    assert dcp["dark"] < same["dark"]
+    assert dcp["jump_input"] == same["jump"]
+    page = (report / "report.html").read_text()
+    assert "flicker" in page
+    assert "contrast gain" in page
+
+
+def test_eval_with_ground_truth_leaves_blind_metrics_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset, report = _write_set(tmp_path / "set"), tmp_path / "out"
+    assert _call(monkeypatch, "eval", str(dataset), "-o", str(report), "--model", "identity", "--flow", "dis") == 0
+    assert "edges" not in json.loads((report / "summary.json").read_text())["models"]["identity"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

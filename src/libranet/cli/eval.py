@@ -36,8 +36,12 @@ def evaluate_command(
         typer.Option(help="libranet, truth (oracle), a peer (libranet bench --list) or [NAME=]CHECKPOINT; repeatable."),
     ] = None,
     metrics: Annotated[
-        str, typer.Option(help="Names or groups (fidelity, temporal, noref, downstream), with commas, or all.")
-    ] = "all",
+        str | None,
+        typer.Option(
+            help="Names or groups (fidelity, temporal, noref, blind, downstream), with commas, or all. "
+            "Default: all but blind with ground truth, all without."
+        ),
+    ] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder of the report.")] = None,
     split: Annotated[Literal["train", "test", "all"], typer.Option(help="Part of a set of ours.")] = "test",
     table: Annotated[
@@ -74,7 +78,7 @@ def evaluate_command(
     from libranet.evaluation.clips import open_dataset
     from libranet.evaluation.efficiency import SIZES
     from libranet.evaluation.html_report import render_report
-    from libranet.evaluation.metric_table import choose_metrics
+    from libranet.evaluation.metric_table import PAIRED_GROUPS, choose_metrics
     from libranet.evaluation.restorers import NetworkRestorer, open_restorers
     from libranet.evaluation.results import write_file
     from libranet.evaluation.runner import default_report_folder, smallest_size
@@ -86,7 +90,7 @@ def evaluate_command(
     pick_dtype(precision, where)
     device = str(where)
     console = Console() if sys.stdout.isatty() else Console(width=120)
-    chosen = choose_metrics(metrics)
+    chosen = choose_metrics(metrics or "all")
     wanted = [choose_table(name) for name in table or []]
     sizes = [parse_size(size)] if size else list(SIZES)
     if dataset is None:
@@ -97,6 +101,8 @@ def evaluate_command(
         return
     found = open_dataset(dataset, split=split, stills=stills)[:clips]
     paired = _check_pairs(found)
+    if metrics is None and paired:
+        chosen = choose_metrics(PAIRED_GROUPS)
     restorers = open_restorers(model or _default_models(console), device=device, precision=precision, steady=steady)
     scores = prepare_scores(
         chosen,
@@ -125,7 +131,7 @@ def evaluate_command(
         paired=paired,
         created=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         version=libranet.__version__,
-        weights={r.name: r.network.weights for r in restorers if isinstance(r, NetworkRestorer)},
+        weights={r.name: r.network.weights for r in restorers if isinstance(r, NetworkRestorer) and r.has_weights},
         machine=describe_device(where),
     )
     content = ReportContent(
@@ -147,6 +153,7 @@ def evaluate_command(
     write_summaries(content, store.folder)
     write_file(store.folder / "report.html", render_report(content, store, tables))
     _print_summary(console, content)
+    _print_blind(console, content)
     for printed in tables:
         _print_table(console, printed)
     console.print(f"report: {store.folder / 'report.html'}", soft_wrap=True)
@@ -248,6 +255,30 @@ def _print_summary(console: Console, content: ReportContent) -> None:
     if content.seconds:
         times = ", ".join(f"{name} {value:.1f} s" for name, value in content.seconds.items())
         console.print(f"time per metric: {times}", soft_wrap=True, highlight=False)
+
+
+def _print_blind(console: Console, content: ReportContent) -> None:
+    """The blind metrics of the subject clip by clip: on real haze, means hide the clip that pumps."""
+    from rich import box
+    from rich.table import Table
+
+    from libranet.evaluation.summary import summarise_models
+
+    metrics = [metric for metric in content.measured if metric.group == "blind"]
+    clips = [clip for clip in content.clips if clip.model == content.subject]
+    if not metrics or len(clips) < 2:
+        return
+    table = Table(
+        title=f"{content.subject}, clip by clip", title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
+    )
+    table.add_column("clip", overflow="fold")
+    for metric in metrics:
+        table.add_column(f"{metric.label} {metric.arrow}", justify="right")
+    means = {name: value.mean for name, value in summarise_models(clips)[content.subject].items()}
+    for name, values in [*((clip.clip, clip.values) for clip in clips), ("mean", means)]:
+        cells = (f"{values[m.name]:.{m.digits}f}" if m.name in values else "–" for m in metrics)
+        table.add_row(name, *cells, end_section=name == clips[-1].clip)
+    console.print(table)
 
 
 def _print_table(console: Console, printed: PrintedTable) -> None:

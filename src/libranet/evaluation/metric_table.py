@@ -5,7 +5,7 @@ from typing import Literal
 
 from libranet.errors import InputError
 
-Group = Literal["fidelity", "temporal", "noref", "downstream"]
+Group = Literal["fidelity", "temporal", "noref", "blind", "downstream"]
 Need = Literal["reference", "detector", "segmenter"]
 
 
@@ -40,6 +40,18 @@ METRICS: tuple[Metric, ...] = (
     Metric("niqe", "NIQE", "noref", False, 2, weights="niqe"),
     Metric("brisque", "BRISQUE", "noref", False, 2, weights="brisque"),
     Metric("musiq", "MUSIQ", "noref", True, 2, weights="musiq"),
+    Metric("edges", "e", "blind", True, 2),
+    Metric("gradient", "r", "blind", True, 2),
+    Metric("saturated", "saturated %", "blind", False, 2),
+    Metric("dark", "dark channel", "blind", False, 1),
+    Metric("contrast_gain", "contrast gain", "blind", True, 2),
+    Metric("flicker", "flicker", "blind", False, 2),
+    Metric("jump", "jump", "blind", False, 2),
+    Metric("jump_input", "jump of input", "blind", False, 2),
+    Metric("drift", "drift", "blind", False, 1),
+    Metric("drift_input", "drift of input", "blind", False, 1),
+    Metric("cast", "grey cast", "blind", False, 2),
+    Metric("sky_noise", "sky noise", "blind", False, 2),
     Metric("det", "Det", "downstream", True, 1, "detector"),
     Metric("conf", "Conf", "downstream", True, 3, "detector"),
     Metric("highconf", "HighConf", "downstream", True, 3, "detector"),
@@ -48,7 +60,9 @@ METRICS: tuple[Metric, ...] = (
     Metric("classh", "ClassH", "downstream", True, 3, "segmenter"),
     Metric("numcomp", "NumComp", "downstream", True, 1, "segmenter"),
 )
-GROUPS: tuple[Group, ...] = ("fidelity", "temporal", "noref", "downstream")
+GROUPS: tuple[Group, ...] = ("fidelity", "temporal", "noref", "blind", "downstream")
+PAIRED_GROUPS = "fidelity,temporal,noref,downstream"
+"""What is measured by default where there is ground truth; without it, everything is."""
 
 
 def choose_metrics(text: str) -> tuple[Metric, ...]:

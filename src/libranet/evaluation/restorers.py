@@ -76,6 +76,11 @@ class NetworkRestorer:
         self._filter = GridFilter(steady)
         self._backend = make_backend(network, grid_filter=self._filter)
 
+    @property
+    def has_weights(self) -> bool:
+        """False for methods such as the dark channel prior."""
+        return next(self.network.parameters(), None) is not None
+
     def begin(self, rate: float | None) -> None:
         """Filter by the clip's rate. Frames pushed without this count as 25 per second."""
         grid_filter = GridFilter(self._filter.seconds) if rate is None else GridFilter(self._filter.seconds, rate)

@@ -149,8 +149,12 @@ class _Scoring:
         clear = source.views.get("clear")
         features = self.scores.clear_features(clear)
         restored = {lane.restorer.name: lane.ready.popleft() for lane in self.lanes}
+        hazy = source.views["hazy"]
+        facts = self.scores.describe_input(hazy)
+        hazy_tof = self.scores.input_tof(hazy, None if self.before is None else self.before.views["hazy"], flow)
         for lane in self.lanes:
-            frame = FrameToScore(restored[lane.restorer.name], clear, lane.previous, flow, features)
+            image = restored[lane.restorer.name]
+            frame = FrameToScore(image, clear, lane.previous, flow, features, facts, hazy_tof)
             lane.frames.append(self.scores.measure(frame))
         self._take_images(source, restored)
         for lane in self.lanes:

@@ -3,7 +3,7 @@
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -16,6 +16,7 @@ from libranet.evaluation.detectors import Detector, open_detector
 from libranet.evaluation.metric_table import Metric, find_metric
 from libranet.evaluation.segmenters import Segmenter, open_segmenter
 from libranet.flow import DisFlow, FlowEstimator, RaftFlow, RaftSmall, warp_tensor
+from libranet.metrics.blind import FrameFacts, compare_with_input
 from libranet.metrics.fidelity import psnr, ssim
 from libranet.metrics.lpips import Lpips
 from libranet.metrics.no_reference import NIQE_LEAST, brisque, niqe
@@ -38,6 +39,10 @@ class FrameToScore:
     flow: Tensor | None  # [2, H, W], to the frame before
     clear_features: list[Tensor] | None
     """LPIPS features of `clear`, computed once for all models."""
+    hazy: FrameFacts | None = None
+    """What the blind metrics know of the input, computed once for all models; None where they are not wanted."""
+    hazy_tof: float | None = None
+    """Warped difference of the input to its frame before, where the blind metrics want it."""
 
 
 @dataclass
@@ -79,9 +84,20 @@ class Scores:
         previous: np.ndarray | None,  # [H, W, 3] uint8
     ) -> Tensor | None:  # [2, H, W]
         """Estimate the motion that tOF compensates, once for all models."""
-        if previous is None or self.flow is None or not self.wants("tof"):
+        if previous is None or self.flow is None:
             return None
         return torch.from_numpy(self._timed("tof", lambda: self.flow.estimate(current, previous)))  # type: ignore[union-attr]
+
+    def describe_input(self, hazy: Tensor) -> FrameFacts | None:
+        """Prepare the input's half of the blind metrics, once for all models."""
+        return FrameFacts(hazy) if any(self.wants(m.name) for m in self.metrics if m.group == "blind") else None
+
+    def input_tof(self, hazy: Tensor, previous: Tensor | None, flow: Tensor | None) -> float | None:
+        """Compute the warped difference of the input itself, to which that of the models is compared."""
+        if previous is None or flow is None or not self.wants("flicker"):
+            return None
+        before, motion = previous, flow.to(hazy.device)
+        return float(self._timed("tof", lambda: warp_error(hazy, *warp_tensor(before, motion))))
 
     def measure(self, frame: FrameToScore) -> dict[str, float]:
         """Compute every per-frame metric that applies to this frame."""
@@ -108,7 +124,24 @@ class Scores:
             found |= self._timed("detection", lambda: self._detect(restored))
         if self.segmenter is not None:
             found |= self._timed("segmentation", lambda: self._segment(restored))
-        return {name: value for name, value in found.items() if self.wants(name)}
+        wanted = {name for name in found if self.wants(name)} | ({"tof"} if self.wants("flicker") else set())
+        found = {name: value for name, value in found.items() if name in wanted}
+        if frame.hazy is not None:
+            hazy, tof = frame.hazy, frame.hazy_tof
+            found |= self._timed("blind", lambda: self._blind(hazy, tof, restored))
+        return found
+
+    def _blind(self, hazy: FrameFacts, hazy_tof: float | None, restored: Tensor) -> dict[str, float]:
+        """The blind metrics of a frame, and what those of the clip are made of."""
+        facts = FrameFacts(restored)
+        values = {name: value for name, value in asdict(compare_with_input(hazy, facts)).items() if self.wants(name)}
+        series = {
+            "mean": facts.mean,
+            "mean_input": hazy.mean,
+            "contrast": facts.contrast,
+            "contrast_input": hazy.contrast,
+        }
+        return values | series | ({} if hazy_tof is None else {"tof_input": hazy_tof})
 
     def _detect(self, image: Tensor) -> dict[str, float]:
         assert self.detector is not None
@@ -162,7 +195,7 @@ def prepare_scores(
         scores.niqe_parameters = _weights(scores, "niqe", cache)
     if scores.wants("brisque"):
         scores.brisque_regression = _weights(scores, "brisque", cache)
-    if scores.wants("tof"):
+    if scores.wants("tof") or scores.wants("flicker"):
         scores.flow = _choose_flow(flow, cache, device)
     _prepare_perception(scores, detector, segmenter, cache, device)
     return scores

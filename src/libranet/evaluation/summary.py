@@ -12,6 +12,7 @@ from typing import Any
 
 from libranet.evaluation.metric_table import METRICS, Metric
 from libranet.evaluation.results import ClipResult, write_file
+from libranet.metrics.blind import drift, gain, largest_jump
 from libranet.metrics.temporal import sigma_psnr
 from libranet.models import WeightsInfo
 
@@ -58,10 +59,31 @@ def summarise_clip(result: ClipResult) -> ClipSummary:
     series = [frame["psnr"] for frame in result.frames if "psnr" in frame]
     if series:
         values["sigma_psnr"] = sigma_psnr(series)
+    values |= _blind_values(result)
     worst = min(range(len(series)), key=series.__getitem__) if series else None
     return ClipSummary(
         result.model, result.clip, result.regime, len(result.frames), result.seconds, values, worst_frame=worst
     )
+
+
+def _blind_values(result: ClipResult) -> dict[str, float]:
+    """The blind metrics of a whole clip, from the series of its frames."""
+
+    def series(name: str) -> list[float]:
+        return [frame[name] for frame in result.frames if name in frame]
+
+    if not series("mean"):
+        return {}
+    contrast = gain(series("contrast"), series("contrast_input"))
+    found = {
+        "contrast_gain": contrast,
+        "flicker": gain(series("tof"), series("tof_input")) / contrast if contrast > 0.0 else math.nan,
+        "jump": largest_jump(series("mean")),
+        "jump_input": largest_jump(series("mean_input")),
+        "drift": drift(series("mean")),
+        "drift_input": drift(series("mean_input")),
+    }
+    return {name: value for name, value in found.items() if not math.isnan(value)}
 
 
 def estimate(values: Sequence[float]) -> Estimate:
