@@ -12,6 +12,7 @@ from dataclasses import replace
 import torch
 
 from libranet.models import LiBrANet, LiBrANetConfig, load_model, read_checkpoint_info, save_checkpoint
+from libranet.models.liveness import why_dead
 
 
 def main() -> None:
@@ -38,6 +39,8 @@ def main() -> None:
     network = LiBrANet(replace(models[0].config, drop_path=usual.drop_path, dropout=usual.dropout)).eval()
     network.load_state_dict(mean)
     bake_strength(network, options.strength)
+    if reason := why_dead(network):
+        parser.error(f"{reason}: train it again, with live units in its log; nothing was written")
     provenance = {
         "mean_of": [read_checkpoint_info(path).provenance for path in options.checkpoints],
         "shares": shares,

@@ -64,3 +64,14 @@ def test_a_baked_strength_is_the_strength(export, tiny_model) -> None:
     bake_strength(tiny_model, 0.7)
     for strength, expected in wanted.items():
         torch.testing.assert_close(tiny_model(frames, strength=strength), expected, rtol=0, atol=1e-5)
+
+
+def test_a_network_with_a_dead_part_is_not_exported(export, tmp_path, capsys) -> None:
+    network = perturb(LiBrANet(TINY))
+    with torch.no_grad():
+        network.temporal.head.expand.bias.fill_(-100.0)
+    save_checkpoint(network, tmp_path / "dead.safetensors")
+    with pytest.raises(SystemExit):
+        export(tmp_path / "dead.safetensors", "-o", tmp_path / "out.safetensors", "--version", "1.1")
+    assert "the temporal field is dead" in capsys.readouterr().err
+    assert not (tmp_path / "out.safetensors").exists()
