@@ -33,7 +33,9 @@ def test_nothing_drawn_changes_nothing_but_rounding() -> None:
 
 
 def test_what_stands_in_front_is_in_both_and_mostly_dark() -> None:
-    hazy, clear = film(*grey(), draw(FootageConfig(front_probability=1, bars_probability=0)), first=2, seed=0)
+    hazy, clear = film(
+        *grey(), draw(FootageConfig(front_probability=1, change_probability=0, bars_probability=0)), first=2, seed=0
+    )
     covered = (clear - 0.4).abs().amax(2) > 0.1  # [N, 2, H, W]
     seen = hazy[:, 2:4]
     same = (seen - clear).abs().amax(2) < 2.5 / 255
@@ -58,9 +60,14 @@ def test_the_target_keeps_the_mean_exposure_while_frames_wander() -> None:
     assert float((levels.mean(1) - 0.8).abs().max()) < 0.02
 
 
-def test_a_caption_may_appear_within_the_window() -> None:
-    first = draw(FootageConfig(front_probability=1), n=400).first
-    assert 0.01 < float(((first > 0) & (first < 6)).float().mean()) < 0.2
+def test_things_may_come_and_go_within_the_window() -> None:
+    drawn = draw(FootageConfig(front_probability=1, change_probability=0.5), n=400)
+    comes, goes = drawn.first > 0, (drawn.last > 0) & (drawn.last < 6)
+    assert not bool((comes & goes).any())
+    assert 0.1 < float(comes.float().mean()) < 0.3
+    assert 0.1 < float(goes.float().mean()) < 0.3
+    between = (drawn.first == 3) | (drawn.last == 3)  # the frames of a pair are 2 and 3
+    assert 0.4 < float(between.float().sum() / (comes | goes).float().sum()) < 0.8
 
 
 @pytest.mark.parametrize("quality", [30, 80])

@@ -165,6 +165,8 @@ class FootageConfig(_HazeGroup):
     """Exponent of the light in those."""
     front_probability: float = 0.5
     """Of them, samples with something in front of the haze: a dashboard, a vehicle, a frame, a caption."""
+    change_probability: float = 0.3
+    """Of the things in front, those that come or go within the window."""
     bars_probability: float = 0.06
     """Of them, samples with black bars."""
 

@@ -51,7 +51,8 @@ class Footage:
     power: Tensor  # [N, SHAPES], 1 is a rhombus, 2 an ellipse, more is nearly a rectangle
     angle: Tensor  # [N, SHAPES]
     velocity: Tensor  # [N, SHAPES, 2], per frame
-    first: Tensor  # [N, SHAPES], the frame from which on the shape is there; a large number means never
+    first: Tensor  # [N, SHAPES], the frame from which on the shape is there
+    last: Tensor  # [N, SHAPES], the frame from which on it is gone again
     colour: Tensor  # [N, SHAPES, 3]
     texture: Tensor  # [N, SHAPES, TEXTURE, TEXTURE] in [0, 1]
     bars: Tensor  # [N, 2], height of black bars at top and bottom, width of those at the sides, as shares
@@ -99,7 +100,9 @@ def draw_footage(
     level = torch.where(caption, rand(SHAPES), torch.where(chance(0.75, SHAPES), dark, rand(SHAPES)))
     there = chance(config.front_probability, SHAPES)
     there[:, 1:] &= chance(0.5, SHAPES - 1)
-    appears = torch.where(caption & chance(0.3, SHAPES), (rand(SHAPES) * frames).floor(), torch.zeros(n, SHAPES))
+    # Some come or go within the window, half of those between its two middle frames: the rest must not notice.
+    change = torch.where(chance(0.5, SHAPES), frames // 2, (rand(SHAPES) * frames).floor())
+    comes, goes = (kind_ & there for kind_ in _split(rand(SHAPES), config.change_probability))
     moving = (chance(0.5, SHAPES) & ~caption & ~dashboard)[..., None]
 
     bar = 0.04 + 0.16 * rand(1)
@@ -117,7 +120,8 @@ def draw_footage(
         power=torch.where(caption, 8.0, torch.exp(rand(SHAPES) * 2 + 0.5)),
         angle=randn(SHAPES) * torch.where(dashboard, 0.1, torch.where(caption, 0.0, 0.5)),
         velocity=randn(SHAPES, 2) * 0.02 * moving,
-        first=torch.where(there, appears, 1e6),
+        first=torch.where(comes, change, 0.0),
+        last=torch.where(there, torch.where(goes, change, float(frames)), 0.0),
         colour=(level[..., None] * (1 + randn(SHAPES, 3) * 0.15)).clamp(0, 1),
         texture=rand(SHAPES, TEXTURE, TEXTURE),
         bars=bars * chance(config.bars_probability, 1),
@@ -207,10 +211,15 @@ def _draw_shape(
     turned_x = (across * angle.cos() + down * angle.sin()) / radius_x
     turned_y = (down * angle.cos() - across * angle.sin()) / radius_y
     inside = 1 - turned_x.abs() ** power - turned_y.abs() ** power
-    there = (number >= f.first[:, shape, None]).float()[..., None, None, None]
+    there = (number >= f.first[:, shape, None]) & (number < f.last[:, shape, None])
     texture = F.interpolate(f.texture[:, shape, None], size=(height, x.shape[4]), mode="bilinear", align_corners=False)
     colour = (f.colour[:, shape, :, None, None] * (0.5 + texture)).clamp(0, 1)
-    return (inside * EDGE).clamp(0, 1) * there, colour[:, None]
+    return (inside * EDGE).clamp(0, 1) * there[..., None, None, None], colour[:, None]
+
+
+def _split(drawn: Tensor, probability: float) -> tuple[Tensor, Tensor]:
+    """Two disjoint events of half the probability each, from numbers in [0, 1)."""
+    return drawn < probability / 2, drawn >= 1 - probability / 2
 
 
 def _s_curve(frames: Tensor, share: Tensor) -> Tensor:
