@@ -15,7 +15,7 @@ from libranet.kernels.norm_mix import reference as norm_mix
 
 ROOT = Path(libranet.kernels.__file__).parent
 FOLDERS = sorted(path for path in ROOT.iterdir() if path.is_dir() and path.name != "__pycache__")
-KERNEL_ONLY = {"tile", "scratch", "bands"}
+KERNEL_ONLY = {"tile", "scratch", "bands", "codes"}
 """Parameters that say how a kernel computes, not what: `libranet.kernels` explains them."""
 
 

@@ -5,7 +5,8 @@ The files of a folder define functions of the same names and parameters, so that
 - A function whose name ends in `_out` writes into tensors that the caller made; every other function returns new
   tensors and is differentiable. References compute in float64 or float32 and write into tensors of any precision.
 - The reference lacks parameters that only say how a kernel computes: `tile` (its launch configuration, `tiles.py`),
-  `scratch` (a tensor for intermediate results) and `bands` (matrices laid out for its fetches).
+  `scratch` (a tensor for intermediate results), `bands` (matrices laid out for its fetches) and `codes` (a frame format
+  in numbers).
 - A tensor of partial sums has one row per program. Only the sum over rows is defined: the reference fills the first.
 - Functions that pack weights into the layout of the kernels are in `reference.py`, which reads that layout, too.
 """

@@ -17,6 +17,7 @@ import triton.language as tl
 from torch import Tensor
 
 from libranet.kernels.color_field.reference import SINGULAR_DET
+from libranet.kernels.launch import launch
 
 
 @triton.jit(do_not_specialize=["height"])
@@ -151,8 +152,8 @@ def apply_field_out(
     """Restore the reduced frames by their grids' transforms, scaled by `strength`."""
     b, _, height, width = low.shape
     d, gh, gw = chromatic.shape[3:]
-    _rows_kernel[(height, b)](chromatic, plane, strength, scratch, height, D=d, GH=gh, GW=gw, num_warps=4)
-    _field_kernel[(triton.cdiv(width, 128), height, b)](
+    launch(_rows_kernel, (height, b))(chromatic, plane, strength, scratch, height, D=d, GH=gh, GW=gw, num_warps=4)
+    launch(_field_kernel, (triton.cdiv(width, 128), height, b))(
         low, scratch, small, delta, height, width, SINGULAR=SINGULAR_DET, D=d, GW=gw, BLOCK=128, num_warps=4
     )
 

@@ -27,6 +27,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
+from libranet.kernels.launch import launch
 from libranet.kernels.tiles import BIAS_STRIP, SUMS_STRIP, WIDE_STRIP, StripTile
 
 CHANNELS = 64
@@ -195,7 +196,7 @@ def conv3x3_out(
     steps = triton.cdiv(total, torch.cuda.get_device_properties(x.device).multi_processor_count) | 1
     rows, flat = gl.NVMMASharedLayout(128, 16, 3), gl.NVMMASharedLayout(128, 16, 2)
     maps, result, taps = x.flatten(0, 1), out.flatten(0, 1), weight.flatten(0, 1)
-    conv3x3_kernel[(triton.cdiv(total, steps),)](
+    launch(conv3x3_kernel, (triton.cdiv(total, steps),))(
         TensorDescriptor.from_tensor(maps, [1, tile.cols, CHANNELS], rows),
         TensorDescriptor.from_tensor(maps, [1, HALO, CHANNELS], rows),
         TensorDescriptor.from_tensor(taps, [CHANNELS, CHANNELS], flat),

@@ -4,16 +4,16 @@
 
 An implicit matrix product. One program makes ROWS x COLS output pixels and keeps one accumulator per row, so that an
 input row is fetched once per horizontal tap and used for up to three output rows: at 64 channels the convolution is
-bound by fetches from the cache, and four rows halve them. Fetches go through tensor descriptors, which return zeros
-outside the map: that is the padding.
+bound by fetches from the cache, and four rows halve them. Every thread fetches by its own pointers, with zeros outside
+the map, which is the padding: this runs on every GPU from compute capability 8.0 on.
 """
 
 import triton
 import triton.language as tl
 from torch import Tensor
-from triton.tools.tensor_descriptor import TensorDescriptor
 
 from libranet.kernels.conv3x3.reference import GROUPS
+from libranet.kernels.launch import launch
 from libranet.kernels.tiles import ConvTile
 
 
@@ -35,8 +35,36 @@ def _tap(acc, pixels, w0, w1, w2, DY: tl.constexpr, PIXELS_FIRST: tl.constexpr):
 
 
 @triton.jit
+def _fetch_pixels(
+    x_ptr, y, x, k, height, width, x_step,
+    CIN: tl.constexpr, COLS: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """Pixels of one row, [COLS, BLOCK_K]; zeros outside the map."""
+    column, c = x + tl.arange(0, COLS), k + tl.arange(0, BLOCK_K)
+    inside = (column >= 0) & (column < width) & (y >= 0) & (y < height)
+    place = x_ptr + (y * width + column)[:, None] * x_step + c[None, :]
+    if CIN % BLOCK_K == 0:
+        pixels = tl.load(place, mask=inside[:, None], other=0.0)
+    else:
+        pixels = tl.load(place, mask=inside[:, None] & (c < CIN)[None, :], other=0.0)
+    return pixels
+
+
+@triton.jit
+def _fetch_weight(weight_ptr, tap, k, CIN: tl.constexpr, COUT: tl.constexpr, BLOCK_K: tl.constexpr):
+    """One tap's weights, [COUT, BLOCK_K]."""
+    n, c = tl.arange(0, COUT), k + tl.arange(0, BLOCK_K)
+    place = weight_ptr + (tap * COUT + n)[:, None] * CIN + c[None, :]
+    if CIN % BLOCK_K == 0:
+        weight = tl.load(place)
+    else:
+        weight = tl.load(place, mask=(c < CIN)[None, :], other=0.0)
+    return weight
+
+
+@triton.jit
 def _convolve_tile(
-    x_desc, weight_desc, b, y0, x0,
+    x_ptr, weight_ptr, y0, x0, height, width, x_step,
     CIN: tl.constexpr, COUT: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr, BLOCK_K: tl.constexpr,
     PIXELS_FIRST: tl.constexpr,
 ):  # fmt: skip
@@ -51,11 +79,11 @@ def _convolve_tile(
     for step in tl.range(0, 3 * chunks):
         dx = step // chunks
         k = (step % chunks) * BLOCK_K
-        w0 = weight_desc.load([dx, 0, k]).reshape(COUT, BLOCK_K)
-        w1 = weight_desc.load([3 + dx, 0, k]).reshape(COUT, BLOCK_K)
-        w2 = weight_desc.load([6 + dx, 0, k]).reshape(COUT, BLOCK_K)
+        w0 = _fetch_weight(weight_ptr, dx, k, CIN, COUT, BLOCK_K)
+        w1 = _fetch_weight(weight_ptr, 3 + dx, k, CIN, COUT, BLOCK_K)
+        w2 = _fetch_weight(weight_ptr, 6 + dx, k, CIN, COUT, BLOCK_K)
         for i in tl.static_range(ROWS + 2):
-            pixels = x_desc.load([b, y0 + i - 1, x0 + dx - 1, k]).reshape(COLS, BLOCK_K)
+            pixels = _fetch_pixels(x_ptr, y0 + i - 1, x0 + dx - 1, k, height, width, x_step, CIN, COLS, BLOCK_K)
             acc0 = _tap(acc0, pixels, w0, w1, w2, i, PIXELS_FIRST)
             if ROWS > 1:
                 acc1 = _tap(acc1, pixels, w0, w1, w2, i - 1, PIXELS_FIRST)
@@ -82,7 +110,7 @@ def pick_row(acc0, acc1, acc2, acc3, R: tl.constexpr):
 
 @triton.jit
 def _finish_row(
-    acc, bias_ptr, out_desc, b, y, x0, height, width,
+    acc, bias_ptr, out_ptr, y, x0, height, width, out_step,
     total, squares,  # [COUT]
     COLS: tl.constexpr, COUT: tl.constexpr, PIXELS_FIRST: tl.constexpr, HAS_BIAS: tl.constexpr, HAS_SUMS: tl.constexpr,
 ):  # fmt: skip
@@ -94,8 +122,9 @@ def _finish_row(
             acc += bias[None, :]
         else:
             acc += bias[:, None]
+    column = x0 + tl.arange(0, COLS)
+    inside = (column < width) & (y < height)
     if HAS_SUMS:
-        inside = ((x0 + tl.arange(0, COLS)) < width) & (y < height)
         if PIXELS_FIRST:
             kept = tl.where(inside[:, None], acc, 0.0)
             total += tl.sum(kept, axis=0)
@@ -107,18 +136,19 @@ def _finish_row(
     result = acc.to(tl.float16)
     if not PIXELS_FIRST:
         result = result.T
-    out_desc.store([b, y, x0, 0], result.reshape(1, 1, COLS, COUT))
+    place = out_ptr + (y * width + column)[:, None] * out_step + channels[None, :]
+    tl.store(place, result, mask=inside[:, None])
     return total, squares
 
 
 @triton.jit(do_not_specialize=["height", "width"])
 def _conv3x3_kernel(
-    x_desc,  # [B, h, w, CIN] fp16, block [1, 1, COLS, BLOCK_K]
-    weight_desc,  # [9, COUT, CIN] fp16, block [1, COUT, BLOCK_K]
+    x_ptr,  # [B, h, w, CIN] fp16, pixels x_step values apart
+    weight_ptr,  # [9, COUT, CIN] fp16
     bias_ptr,  # [COUT] fp32
-    out_desc,  # [B, h, w, COUT] fp16, block [1, 1, COLS, COUT]
+    out_ptr,  # [B, h, w, COUT] fp16, pixels out_step values apart
     sums_ptr,  # [B, tiles, 2, GROUPS] fp32: sums and sums of squares of one tile
-    height, width,
+    height, width, x_step, out_step,
     CIN: tl.constexpr, COUT: tl.constexpr, GROUPS: tl.constexpr,
     ROWS: tl.constexpr, COLS: tl.constexpr, BLOCK_K: tl.constexpr,
     PIXELS_FIRST: tl.constexpr, HAS_BIAS: tl.constexpr, HAS_SUMS: tl.constexpr,
@@ -126,18 +156,20 @@ def _conv3x3_kernel(
     tiles_x = tl.cdiv(width, COLS)
     tiles = tiles_x * tl.cdiv(height, ROWS)
     tile = tl.program_id(0) % tiles
-    b = tl.program_id(0) // tiles
+    b = (tl.program_id(0) // tiles).to(tl.int64)
     y0 = (tile // tiles_x) * ROWS
     x0 = (tile % tiles_x) * COLS
 
     acc0, acc1, acc2, acc3 = _convolve_tile(
-        x_desc, weight_desc, b, y0, x0, CIN, COUT, ROWS, COLS, BLOCK_K, PIXELS_FIRST
-    )
+        x_ptr + b * height * width * x_step, weight_ptr, y0, x0, height, width, x_step,
+        CIN, COUT, ROWS, COLS, BLOCK_K, PIXELS_FIRST,
+    )  # fmt: skip
+    out_ptr += b * height * width * out_step
     total = tl.zeros((COUT,), tl.float32)
     squares = total
     for r in tl.static_range(ROWS):
         total, squares = _finish_row(
-            pick_row(acc0, acc1, acc2, acc3, r), bias_ptr, out_desc, b, y0 + r, x0, height, width, total, squares,
+            pick_row(acc0, acc1, acc2, acc3, r), bias_ptr, out_ptr, y0 + r, x0, height, width, out_step, total, squares,
             COLS, COUT, PIXELS_FIRST, HAS_BIAS, HAS_SUMS,
         )  # fmt: skip
     if HAS_SUMS:
@@ -158,11 +190,8 @@ def conv3x3_out(
     """Convolve with padding 1; with `sums`, leave each tile's group sums for `fold_sums_out`."""
     b, height, width, cin = x.shape
     cout = weight.shape[1]
-    x_desc = TensorDescriptor(x, list(x.shape), list(x.stride()), [1, 1, tile.cols, tile.block_k])
-    w_desc = TensorDescriptor(weight, list(weight.shape), list(weight.stride()), [1, cout, tile.block_k])
-    out_desc = TensorDescriptor(out, list(out.shape), list(out.stride()), [1, 1, tile.cols, cout])
-    _conv3x3_kernel[(b * tile.parts(height, width),)](
-        x_desc, w_desc, bias, out_desc, sums, height, width,
+    launch(_conv3x3_kernel, (b * tile.parts(height, width),))(
+        x, weight, bias, out, sums, height, width, x.stride(2), out.stride(2),
         CIN=cin, COUT=cout, GROUPS=GROUPS, ROWS=tile.rows, COLS=tile.cols, BLOCK_K=tile.block_k,
         PIXELS_FIRST=tile.pixels_first, HAS_BIAS=bias is not None, HAS_SUMS=sums is not None,
         num_warps=tile.warps, num_stages=tile.stages,

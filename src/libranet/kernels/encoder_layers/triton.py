@@ -2,21 +2,22 @@
 """The layers of two encoders at once: same layers, own weights, maps [2, B, side, side, C] channels last.
 
 The maps are small (at most 128x128), so launches and idle multiprocessors cost more than arithmetic: one launch covers
-encoder x frame x tile. A convolution is an implicit matrix product. Every thread fetches by its own pointers: through
-tensor descriptors a program of so few steps waits longer for its pixels (measured: up to 1.8 times as long at 16x16).
-GroupNorm's sums leave with the output, one part per program; the pass that normalises adds the parts up in a fixed
-order, so that results are the same bits every time. Normalising is a pass of its own and not part of the next
-convolution's fetch: fetched pixels are shared by several products, and each would have to activate them again.
+encoder x frame x tile. A convolution is an implicit matrix product. Every thread fetches by its own pointers, which
+every GPU from compute capability 8.0 on can; through tensor descriptors a program of so few steps waits longer for its
+pixels (measured: up to 1.8 times as long at 16x16). GroupNorm's sums leave with the output, one part per program; the
+pass that normalises adds the parts up in a fixed order, so that results are the same bits every time. Normalising is a
+pass of its own and not part of the next convolution's fetch: fetched pixels are shared by several products, and each
+would have to activate them again.
 """
 
 import triton
 import triton.language as tl
 from torch import Tensor
-from triton.tools.tensor_descriptor import TensorDescriptor
 
 from libranet.kernels.conv3x3.reference import GROUPS
 from libranet.kernels.conv3x3.triton import pick_row
 from libranet.kernels.gelu import gelu
+from libranet.kernels.launch import launch
 from libranet.kernels.tiles import STEM_TILE, EncoderTile
 
 NORM_VALUES = 4096
@@ -130,7 +131,8 @@ def _finish(
         place = out + (m * COUT + n[None, :]) * (SIDE * WIDTH) + (row * WIDTH + column)[:, None]
         tl.store(place, acc, mask=inside[:, None] & (n < COUT)[None, :])
     else:
-        out.store([m, y, x0, n0], acc.to(tl.float16).reshape(1, LINES, COLS, BLOCK_N))
+        place = out + ((m * SIDE + row) * WIDTH + column)[:, None] * COUT + n[None, :]
+        tl.store(place, acc.to(tl.float16), mask=inside[:, None] & (n < COUT)[None, :])
     if WIDTH % COLS != 0 or SIDE % (ROWS * LINES) != 0:
         acc = tl.where(inside[:, None], acc, 0.0)
     return acc
@@ -141,7 +143,7 @@ def _conv_kernel(
     x_ptr,  # [maps, STRIDE * SIDE, STRIDE * WIDTH, CIN] fp16, rows ROW values apart, pixels STEP
     weight_ptr,  # [encoders * taps, COUT, CIN] fp16
     bias_ptr,  # [COUT] fp32
-    out,  # descriptor of [maps, side, width, COUT] fp16; with PLANES pointer to [maps, COUT, side, width] fp32
+    out,  # [maps, side, width, COUT] fp16; with PLANES [maps, COUT, side, width] fp32
     sums_ptr,  # [maps, parts, 2, GROUPS] fp32
     each,  # maps per encoder
     SIDE: tl.constexpr, WIDTH: tl.constexpr, CIN: tl.constexpr, COUT: tl.constexpr, CHANNELS: tl.constexpr,
@@ -263,7 +265,7 @@ def stem_out(
 ) -> None:
     """Convolve with stride 2 by both encoders' weights."""
     _, b, side, _, channels = out.shape
-    _stem_kernel[(STEM_TILE.parts(side * side), b)](
+    launch(_stem_kernel, (STEM_TILE.parts(side * side), b))(
         x, weight, out, sums,
         SIDE=side, COUT=channels, PAD=weight.shape[1] // 2, GROUPS=GROUPS, BLOCK=STEM_TILE.block,
         num_warps=STEM_TILE.warps,
@@ -291,12 +293,8 @@ def conv_out(
         assert row == (side + 1) * channels
         width, step, start = side // 2, 2 * channels, start - channels
     source = x.as_strided((maps, stride * side, stride * width, cin), (stride * side * row, row, step, 1), start)
-    target: Tensor | TensorDescriptor = out
-    if not planes:
-        block = [1, tile.lines, tile.cols, tile.block_n]
-        target = TensorDescriptor.from_tensor(out.view(maps, side, width, cout), block)
-    _conv_kernel[(tile.parts(side, weight.shape[1] // (side // width)), maps)](
-        source, weight, bias, target, sums, each,
+    launch(_conv_kernel, (tile.parts(side, weight.shape[1] // (side // width)), maps))(
+        source, weight, bias, out, sums, each,
         SIDE=side, WIDTH=width, CIN=cin, COUT=cout, CHANNELS=cout // (side // width), GROUPS=GROUPS,
         ROW=row, STEP=step, STRIDE=stride,
         ROWS=tile.rows, LINES=tile.lines, COLS=tile.cols, BLOCK_N=tile.block_n, BLOCK_K=tile.block_k,
@@ -320,7 +318,7 @@ def normalise_out(
     pad = triton.next_power_of_2(channels)
     pixels = max(NORM_VALUES // pad, 1)
     parts = sums.shape[2]
-    _normalise_kernel[(triton.cdiv(side * side, pixels), encoders * each)](
+    launch(_normalise_kernel, (triton.cdiv(side * side, pixels), encoders * each))(
         raw, sums, weight, bias, skip, out, each, parts, out.stride(0) // channels, eps,
         SIDE=side, CHANNELS=channels, PAD=pad, GROUPS=GROUPS, PARTS_PAD=triton.next_power_of_2(parts),
         BLOCK=pixels, ACTIVATE=skip is None, HAS_SKIP=skip is not None,

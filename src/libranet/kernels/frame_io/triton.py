@@ -7,6 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from libranet.kernels.launch import launch
 from libranet.kernels.tiles import PixelTile
 
 
@@ -74,16 +75,17 @@ def _reduce_kernel(
 @triton.jit(do_not_specialize=["height", "width", "first", "ring"])
 def _cells_kernel(
     frame_ptr,  # [ring, 4 h, 4 w, 3] uint8
-    cells_ptr,  # [B, h, w, 64] fp16: each pixel row of 12 channels padded to 16 with zeros
+    cells_ptr,  # [B, h, w, 64] fp16: (row, column, red green blue nothing)
     height, width, first, ring,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
     b, y = tl.program_id(2), tl.program_id(1)
     x = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
     n = tl.arange(0, 64)[None, :]
-    real = (x < width) & (n % 16 < 12)
+    real = (x < width) & (n % 4 < 3)
     frame_ptr += ((first + b) % ring).to(tl.int64) * height * width * 48
-    bytes_ = tl.load(frame_ptr + (4 * y + n // 16) * (12 * width) + x * 12 + n % 16, mask=real, other=0)
+    at = (4 * y + n // 16) * (12 * width) + x * 12 + n % 16 // 4 * 3 + n % 4
+    bytes_ = tl.load(frame_ptr + at, mask=real, other=0)
     place = cells_ptr + ((b.to(tl.int64) * height + y) * width + x) * 64 + n
     tl.store(place, (bytes_.to(tl.float32) * (1.0 / 256.0)).to(tl.float16), mask=x < width)
 
@@ -98,8 +100,8 @@ def _finish_cells(
     """Carrier + bilinear enlargement of the correction + residual for a row of cells, rounded to bytes."""
     x = x0 + tl.arange(0, BLOCK)[:, None]
     n = tl.arange(0, 64)[None, :]
-    row, column, colour = n // 16, (n % 16) // 3, n % 16 % 3
-    real = (x < width) & (n % 16 < 12) & (y < height)
+    row, column, colour = n // 16, n % 16 // 4, n % 4
+    real = (x < width) & (colour < 3) & (y < height)
     # Pixel row r of a cell lies (r - 1.5) / 4 cells below its centre, towards the upper or the lower neighbour.
     top, left = y - (row < 2).to(tl.int32), x - (column < 2).to(tl.int32)
     below = 0.625 + 0.25 * row - (row >= 2).to(tl.float32)
@@ -111,7 +113,7 @@ def _finish_cells(
     upper += tl.load(plane + top + right, mask=real, other=0.0) * beside
     lower = tl.load(plane + bottom + left, mask=real, other=0.0) * (1.0 - beside)
     lower += tl.load(plane + bottom + right, mask=real, other=0.0) * beside
-    at = (4 * y + row) * (12 * width) + x * 12 + n % 16
+    at = (4 * y + row) * (12 * width) + x * 12 + column * 3 + colour
     carrier = tl.load(frame_ptr + at, mask=real, other=0).to(tl.float32)
     value = carrier + 255.0 * (upper * (1.0 - below) + lower * below + strength * residual)
     tl.store(out_ptr + at, (tl.minimum(tl.maximum(value, 0.0), 255.0) + 0.5).to(tl.uint8), mask=real)
@@ -149,10 +151,10 @@ def read_cells_out(
     """Reduce B frames of a ring to a quarter, and lay each 4x4 cell out along channels, over 256."""
     b, _, height, width = low.shape
     words = frames.flatten(1).view(torch.int32)
-    _reduce_kernel[(triton.cdiv(width, 128), height, b)](
+    launch(_reduce_kernel, (triton.cdiv(width, 128), height, b))(
         words, low, height, width, first, frames.shape[0], BLOCK=128, num_warps=4
     )
-    _cells_kernel[(triton.cdiv(width, 64), height, b)](
+    launch(_cells_kernel, (triton.cdiv(width, 64), height, b))(
         frames, cells, height, width, first, frames.shape[0], BLOCK=64, num_warps=4
     )
 
@@ -169,7 +171,7 @@ def finish_frame_out(
 ) -> None:
     """Frame + upsampled correction + residual, clamped and rounded to bytes."""
     b, height, width, _ = residual.shape
-    _finish_kernel[(tile.parts(width), height, b)](
+    launch(_finish_kernel, (tile.parts(width), height, b))(
         residual, frames, delta, strength, out, height, width, first, frames.shape[0],
         BLOCK=tile.block, num_warps=tile.warps,
     )  # fmt: skip

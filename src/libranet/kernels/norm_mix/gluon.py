@@ -13,6 +13,7 @@ from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared,
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from libranet.kernels.conv3x3.gluon import CHANNELS
+from libranet.kernels.launch import launch
 
 BLOCK = 128
 """Pixels per step."""
@@ -112,7 +113,7 @@ def normalise_mix_out(
         return TensorDescriptor.from_tensor(x.flatten(1, 2), [1, BLOCK, CHANNELS], rows)
 
     processors = torch.cuda.get_device_properties(raw.device).multi_processor_count
-    normalise_mix_kernel[(min(processors * PER_PROCESSOR, b * blocks),)](
+    launch(normalise_mix_kernel, (min(processors * PER_PROCESSOR, b * blocks),))(
         describe(raw), describe(skip), TensorDescriptor.from_tensor(mix, [CHANNELS, CHANNELS], flat),
         fold, mix_bias, describe(out), b * blocks, blocks, RING=RING, num_warps=4,
     )  # fmt: skip

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from libranet.kernels.conv3x3.reference import GROUPS
 from libranet.kernels.gelu import gelu
+from libranet.kernels.launch import launch
 from libranet.kernels.tiles import STRUCTURE_TILE, PixelTile
 
 
@@ -111,7 +112,7 @@ def fold_sums_out(
 ) -> None:
     """Write GroupNorm as y = factor * x + summand, from the sums that the producer of x left."""
     b, tiles, _, groups = sums.shape
-    _fold_kernel[(groups, b)](
+    launch(_fold_kernel, (groups, b))(
         sums, weight, bias, fold, tiles, count, eps,
         CHANNELS=weight.shape[0], GROUPS=groups, BLOCK=1024, STEPS=triton.cdiv(tiles, 1024),
     )  # fmt: skip
@@ -129,7 +130,7 @@ def normalise_mix_out(
 ) -> None:
     """GELU(factor * raw + summand); with `mix`, skip + mix(that) + mix_bias."""
     b, height, width, channels = raw.shape
-    _normalise_mix_kernel[(triton.cdiv(height * width, tile.block), b)](
+    launch(_normalise_mix_kernel, (triton.cdiv(height * width, tile.block), b))(
         raw, skip, fold, mix, mix_bias, out, height * width, out.stride(2),
         CHANNELS=channels, BLOCK=tile.block, HAS_MIX=mix is not None, num_warps=tile.warps,
     )  # fmt: skip
@@ -167,7 +168,7 @@ def _structure(
     tile: PixelTile,
 ) -> None:
     b, _, height, width = small.shape
-    _structure_kernel[(tile.parts(width), height, b)](
+    launch(_structure_kernel, (tile.parts(width), height, b))(
         small, weight, fold, sums, out, height, width,
         CHANNELS=weight.shape[0], GROUPS=GROUPS, BLOCK=tile.block, APPLY=out is not None, num_warps=tile.warps,
     )  # fmt: skip

@@ -8,10 +8,12 @@ products per patch, the first along the height, the second along the bytes of a 
 from dataclasses import dataclass, fields
 
 import torch
-import torch.nn.functional as F
 import triton
 import triton.language as tl
 from torch import Tensor
+
+from libranet.kernels.bands import band_blocks, resize_matrix
+from libranet.kernels.launch import launch
 
 BLOCK = 16
 """Output rows and columns per program."""
@@ -31,12 +33,12 @@ class ResizeBands:
     @classmethod
     def make(cls, height: int, width: int, size: int) -> "ResizeBands":
         """The bands that take frames of one size to a square of `size` pixels."""
-        down, across = _resize_matrix(height, size), _resize_matrix(width, size)
+        down, across = resize_matrix(height, size), resize_matrix(width, size)
         by_byte = torch.zeros(width, 3, size, 4)
         for colour in range(3):
             by_byte[:, colour, :, colour] = across
-        first_line, vertical = _blocks(down, BLOCK, LINES, align=1)
-        first_byte, horizontal = _blocks(by_byte.view(3 * width, 4 * size), 4 * BLOCK, BYTES, align=16)
+        first_line, vertical = band_blocks(down, BLOCK, LINES, align=1)
+        first_byte, horizontal = band_blocks(by_byte.view(3 * width, 4 * size), 4 * BLOCK, BYTES, align=16)
         return cls(first_line, vertical.transpose(2, 3).contiguous(), first_byte, horizontal)
 
     def to(self, device: torch.device) -> "ResizeBands":
@@ -81,32 +83,6 @@ def _input_kernel(
     tl.store(out_ptr + (b * size + row) * size * 4 + place, value.to(tl.float16), mask=inside)
 
 
-def _resize_matrix(size: int, target: int) -> Tensor:  # [size, target] fp32
-    """The antialiased reduction of one axis as a matrix: what it makes of the unit matrix."""
-    eye = torch.eye(size)[None, None]
-    return F.interpolate(eye, size=(size, target), mode="bilinear", align_corners=False, antialias=True)[0, 0]
-
-
-def _blocks(
-    matrix: Tensor,  # [size in, size out]
-    block: int,
-    step: int,
-    *,
-    align: int,
-) -> tuple[Tensor, Tensor]:  # [blocks] int32; [blocks, steps, step, block] fp16
-    """Where each block of outputs begins to read, and its weights from there on."""
-    spans = []
-    for columns in matrix.split(block, dim=1):
-        used = (columns != 0).any(1).nonzero()[:, 0]
-        spans.append((int(used[0]) // align * align, int(used[-1]) + 1))
-    steps = max(-(-(end - start) // step) for start, end in spans)
-    weights = torch.zeros(len(spans), steps * step, block)
-    for number, (start, end) in enumerate(spans):
-        part = matrix[start:end, number * block : (number + 1) * block]
-        weights[number, : end - start, : part.shape[1]] = part
-    return torch.tensor([start for start, _ in spans], dtype=torch.int32), weights.unflatten(1, (steps, step)).half()
-
-
 def reduce_frames_out(
     frames: Tensor,  # [ring, H, W, 3] uint8
     out: Tensor,  # [B, size, size, 4] fp16, written, in [-1, 1]; the fourth channel is zero
@@ -118,7 +94,7 @@ def reduce_frames_out(
     ring, height, width, _ = frames.shape
     b, size = out.shape[:2]
     steps = bands.vertical.shape[1]
-    _input_kernel[(triton.cdiv(size, BLOCK), triton.cdiv(size, BLOCK), b)](
+    launch(_input_kernel, (triton.cdiv(size, BLOCK), triton.cdiv(size, BLOCK), b))(
         frames, bands.first_line, bands.vertical, bands.first_byte, bands.horizontal, out,
         height, 3 * width, size, first, ring,
         LINE_STEPS=steps, BYTE_STEPS=bands.horizontal.shape[1],

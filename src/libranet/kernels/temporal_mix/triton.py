@@ -6,6 +6,7 @@ import triton.language as tl
 from torch import Tensor
 
 from libranet.kernels.gelu import gelu
+from libranet.kernels.launch import launch
 from libranet.kernels.temporal_mix.reference import MixWeights
 
 
@@ -144,12 +145,12 @@ def mix_out(
     positions, n = height * width, scratch.shape[3] // 3
     per, pad = n // weights.heads, triton.next_power_of_2(channels)
     block_n = min(128, n)
-    _keys_kernel[(triton.cdiv(positions, 64), batch * length, 3 * n // block_n)](
+    launch(_keys_kernel, (triton.cdiv(positions, 64), batch * length, 3 * n // block_n))(
         features, windows, weights.position, weights.keys, weights.keys_bias, scratch, weights.eps,
         T=length, POSITIONS=positions, C=channels, N=n, BLOCK=64, BLOCK_N=block_n, BLOCK_K=min(64, max(pad, 16)),
         num_warps=4,
     )  # fmt: skip
-    _mix_kernel[(triton.cdiv(positions, 16), batch)](
+    launch(_mix_kernel, (triton.cdiv(positions, 16), batch))(
         features, windows, weights.position, scratch, weights.out, weights.out_bias, weights.expand,
         weights.expand_bias, weights.shrink, weights.shrink_bias, out, weights.eps,
         T=length, POSITIONS=positions, C=channels, PAD=max(pad, 16), N=n,
