@@ -7,6 +7,8 @@ import torch
 from torch import Tensor
 
 from gpu_sections.timing import random_frames, trained_net
+from libranet.frames import FrameFormat
+from libranet.frames.format import RGB8
 from libranet.fused.refiner import RefinerTiles
 from libranet.fused.step import FusedStep
 from libranet.models import LiBrANet, start_stream, stream_step
@@ -43,10 +45,10 @@ def compare(
     frames = random_frames(count, width, height, seed=width + len(settings))
     want = reference_bytes(net, frames, settings.get("lookahead"))
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    step = FusedStep(net, height=height, width=width, tiles=tiles, device=device, **settings)
+    step = FusedStep(net, FrameFormat(width, height, RGB8), tiles=tiles, device=device, **settings)
     batch = step.schedule.batch
-    got = [step.push(frames[start : start + batch]).clone() for start in range(0, count, batch)]
-    got.append(step.drain())
+    got = [step.push((frames[start : start + batch],))[0].clone() for start in range(0, count, batch)]
+    got += step.drain()
     difference = (torch.cat(got).int() - want.int()).abs()
     moved = (want.int() - frames.int()).abs().float().mean()
     return {"mean": float(difference.float().mean()), "max": int(difference.max()), "moved": float(moved)}

@@ -21,6 +21,7 @@ from libranet.kernels.frame_io.triton import finish_frame_out, read_cells_out
 from libranet.kernels.norm_mix import reference as mix_reference
 from libranet.kernels.norm_mix.triton import fold_sums_out, normalise_mix_out, structure_apply_out, structure_sums_out
 from libranet.kernels.resample.reference import downsample
+from libranet.kernels.resample.triton import ResizeBands, reduce_frames_out
 from libranet.kernels.residual_norm import reference as norm_reference
 from libranet.kernels.residual_norm.triton import residual_norm
 from libranet.kernels.tiles import STRUCTURE_TILE, SUMS_STRIP, ConvTile, PixelTile
@@ -127,12 +128,10 @@ def check_fields(batch: int) -> float:
     assert net.chromatic is not None
     assert net.temporal is not None
     frames = random_frames(batch, 640, 360).to(DEVICE)
-    fields = FusedFields(
-        net.chromatic, net.temporal, batch=batch, ring=batch, frame_size=(360, 640), size=256,
-        device=torch.device(DEVICE),
-    )  # fmt: skip
+    fields = FusedFields(net.chromatic, net.temporal, batch=batch, ring=batch, size=256, device=torch.device(DEVICE))
     windows = torch.randint(0, batch, (batch, 5), device=DEVICE)
-    fields.read(frames, 0)
+    bands = ResizeBands.make(360, 640, 256).to(torch.device(DEVICE))
+    reduce_frames_out(frames, fields.small, bands=bands)
     fields.encode(0)
     fields.predict_chroma(0)
     fields.predict_plane(windows)

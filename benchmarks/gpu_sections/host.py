@@ -13,8 +13,10 @@ import torch
 from torch import Tensor
 
 from gpu_sections.timing import SIZES, perturbed_net, random_frames
+from libranet.frames import FrameFormat
+from libranet.frames.format import RGB8
 from libranet.fused.refiner import RefinerTiles
-from libranet.fused.step import FusedStep, pad_frames
+from libranet.fused.step import FusedStep
 
 
 def restore_frames(
@@ -47,21 +49,20 @@ class _Copies:
         self.step = step
         self.up, self.down = (torch.cuda.Stream(step.device) for _ in range(2))
         self.up.wait_stream(torch.cuda.current_stream(step.device))  # an earlier stream may still be at work
-        shape = (2, step.schedule.batch, *step.size, 3)
+        shape = (2, step.schedule.batch, step.format.height, step.format.width, 3)
         self.sent, self.received = (torch.empty(shape, dtype=torch.uint8, pin_memory=True) for _ in range(2))
         self.uploaded, self.computed, self.fetched = ([torch.cuda.Event() for _ in range(2)] for _ in range(3))
 
     def upload(self, batch: list[Tensor], number: int) -> None:
         """Send a batch to the slots of the coming step. They were last read two steps ago."""
-        parity, (height, width) = number % 2, self.step.size
+        parity = number % 2
         self.uploaded[parity].synchronize()  # the pinned buffer is free again
         for place, frame in zip(self.sent[parity], batch, strict=False):
             place.copy_(frame)
-        target = self.step.next_frames[: len(batch)]
         with torch.cuda.stream(self.up):
             self.up.wait_event(self.computed[parity])
-            target[:, :height, :width].copy_(self.sent[parity, : len(batch)], non_blocking=True)
-            pad_frames(target, height, width)
+            if batch:
+                self.step.write((self.sent[parity, : len(batch)],), 0)
             self.uploaded[parity].record(self.up)
 
     def compute(self, new: int, number: int) -> int:
@@ -69,7 +70,8 @@ class _Copies:
         parity, main = number % 2, torch.cuda.current_stream(self.step.device)
         main.wait_event(self.uploaded[parity])
         main.wait_event(self.fetched[parity])  # the result's buffer is free again
-        result = self.step.advance(new)
+        ready = self.step.advance(new)
+        (result,) = self.step.frames.result(ready.parity, ready.low, ready.high)
         self.computed[parity].record(main)
         with torch.cuda.stream(self.down):
             self.down.wait_event(self.computed[parity])
@@ -91,9 +93,9 @@ def run(*, quick: bool, tiles: RefinerTiles | None = None) -> dict[str, Any]:
         for settings in ({"batch": 1}, {"batch": 4, "overlap": True}):
             row: dict[str, Any] = {"size": name, **settings}
             try:
-                step = FusedStep(net, height=height, width=width, tiles=tiles, **settings)
+                step = FusedStep(net, FrameFormat(width, height, RGB8), tiles=tiles, **settings)
                 stacks = torch.stack(frames).split(step.schedule.batch)
-                want = torch.cat([*(step.push(stack.cuda()).cpu() for stack in stacks), step.drain().cpu()])
+                want = torch.cat([*(step.push((stack.cuda(),))[0].cpu() for stack in stacks), step.drain()[0].cpu()])
                 got = torch.stack([frame.clone() for frame in restore_frames(step, frames)])
                 row["same"] = bool(torch.equal(got, want))
                 count, began = 120, time.perf_counter()

@@ -6,10 +6,11 @@ from typing import Any
 
 import torch
 
-from gpu_sections.timing import SIZES, graph_ms, perturbed_net, random_frames
+from gpu_sections.timing import SIZES, fill_frames, graph_ms, perturbed_net
+from libranet.frames import FrameFormat
+from libranet.frames.format import RGB8
 from libranet.fused.refiner import RefinerTiles
 from libranet.fused.step import FusedStep
-from libranet.kernels.frame_io.triton import read_cells_out
 from libranet.kernels.norm_mix.triton import fold_sums_out
 
 
@@ -21,17 +22,17 @@ def stages_of(step: FusedStep) -> dict[str, Callable[[], object]]:
     count = 8 * b.shape[1] * b.shape[2]
     sums = refiner.sums_of(refiner.tiles.block, b)
     return {
-        "encoder input": lambda: fields.read(frames, 0),
+        "encoder input": lambda: frames.read_small(0, fields.small),
         "both encoders": lambda: fields.encode(0),
         "chromatic head": lambda: fields.predict_chroma(0),
         "temporal mix + head": lambda: fields.predict_plane(windows),
         "filter of the grids": history.filter_grids,
-        "read frames (down + cells)": lambda: read_cells_out(frames, b.low, b.cells),
+        "read frames (down + cells)": lambda: frames.read_cells(0, b.low, b.cells),
         "detail stream": lambda: refiner.run_detail(b),
         "colour field": lambda: refiner.run_field(history.filtered_chroma, history.filtered_planes, strength, b),
         "structure stream": lambda: refiner.run_structure(b),
         "join + fusion": lambda: refiner.run_fusion(b),
-        "project + write": lambda: refiner.write_frames(frames, 0, strength, step.out[0], b),
+        "project + write": lambda: refiner.write_frames(frames, 0, strength, 0, b),
         "  one block: conv": lambda: refiner.convolve(b.x, block.conv, b.raw, refiner.tiles.block, sums=sums),
         "  one block: fold": lambda: fold_sums_out(sums, block.norm.weight, block.norm.bias, b.fold, count=count),
         "  one block: norm+mix": lambda: refiner.mix(block, b, b.joined[..., : refiner.width]),
@@ -58,8 +59,8 @@ def run(
         width, height = SIZES[name]
         rows = result["stages"].setdefault(f"{name} B={batch}", {})
         try:
-            step = FusedStep(net, height=height, width=width, batch=batch, tiles=tiles, graphs=False)
-            step.frames.copy_(random_frames(1, width, height).expand_as(step.frames))
+            step = FusedStep(net, FrameFormat(width, height, RGB8), batch=batch, tiles=tiles, graphs=False)
+            fill_frames(step)
             step._work(0)
             for stage, work in stages_of(step).items():
                 try:

@@ -8,7 +8,9 @@ from typing import Any
 
 import torch
 
-from gpu_sections.timing import SIZES, perturbed_net, random_frames
+from gpu_sections.timing import SIZES, fill_frames, perturbed_net
+from libranet.frames import FrameFormat
+from libranet.frames.format import RGB8
 from libranet.fused.refiner import RefinerTiles
 from libranet.fused.step import FusedStep
 from libranet.models import LiBrANet
@@ -65,13 +67,12 @@ def time_mode(net: LiBrANet, size: str, mode: str, tiles: RefinerTiles | None, *
     before = torch.cuda.memory_reserved()
     try:
         began = time.perf_counter()
-        step = FusedStep(net, height=height, width=width, tiles=tiles, **MODES[mode])
+        step = FusedStep(net, FrameFormat(width, height, RGB8), tiles=tiles, **MODES[mode])
         row["build_s"] = time.perf_counter() - began
         row["peak_gb"] = (torch.cuda.max_memory_reserved() - before) / 1e9
         torch.cuda.empty_cache()
         row["held_gb"] = (torch.cuda.memory_reserved() - before) / 1e9
-        for index, slot in enumerate(step.frames):
-            slot[:height, :width] = random_frames(1, width, height, seed=index)[0]
+        fill_frames(step)
         row |= time_step(step, steps)
     except Exception as problem:
         traceback.print_exc()

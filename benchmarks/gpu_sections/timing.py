@@ -8,6 +8,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from libranet.frames import ColorConverter
+from libranet.frames.format import RGB8
+from libranet.fused.step import FusedStep
 from libranet.models import LiBrANet, LiBrANetConfig, load_model
 from libranet.models.checkpoint import packaged_weights
 
@@ -93,3 +96,16 @@ def random_frames(count: int, width: int, height: int, *, seed: int = 0) -> Tens
         noise = 0.05 * torch.randn(1, 3, height, width, generator=generator, device=device)
         out[index] = ((smooth + noise).clamp(0, 1)[0] * 255).permute(1, 2, 0).to(torch.uint8)
     return out
+
+
+def fill_frames(step: FusedStep) -> None:
+    """Fill the ring of a step with different frames of its format."""
+    format_ = step.format
+    for slot in range(step.frames.ring):
+        image = random_frames(1, format_.width, format_.height, seed=slot)
+        if format_.layout != RGB8:
+            converter = ColorConverter(format_.layout, format_.color, device=image.device)
+            planes = tuple(p[None] for p in converter.encode(image.permute(0, 3, 1, 2) / 255.0))
+        else:
+            planes = (image,)
+        step.frames.write(slot, planes)

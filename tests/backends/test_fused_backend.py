@@ -1,43 +1,74 @@
 """The fused backend: bookkeeping with a stand-in for the kernels, real frames on a GPU."""
 
-from collections.abc import Iterator
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 
 from libranet.backends import make_backend, rgb_frames, rgb_of, why_not_fused_here
 from libranet.backends.plain import PlainBackend
-from libranet.frames import Frames
+from libranet.frames import FrameFormat, Frames
+from libranet.fused.ring import RingSchedule
 from libranet.models import GridFilter, LiBrANet
 from tiny_network import perturb
 
 
-class DelayedBytes:
-    """Stands in for `FusedStep`: adds 10 to every byte, two frames late."""
+class DelayedStep:
+    """Stands in for `FusedStep`: adds a tenth to every sample, with its ring and its delay."""
 
-    def __init__(self, network: LiBrANet, *, height: int, width: int, **settings: object) -> None:
-        self.size, self.held, self.resets = (height, width), [], 0
+    def __init__(self, network: LiBrANet, format_: FrameFormat, *, batch: int, overlap: bool, **settings: Any) -> None:
+        from libranet.fused.store import FrameStore
 
-    def push(self, frames: torch.Tensor) -> torch.Tensor:
-        assert frames.dtype == torch.uint8
-        assert frames.shape == (1, *self.size, 3)
-        self.held.append(frames)
-        return self.held.pop(0) + 10 if len(self.held) > 2 else frames[:0]
+        self.schedule = RingSchedule(batch, 2, 2, overlap)
+        self.frames = FrameStore(
+            format_, ring=self.schedule.frame_ring, batch=batch, encoder_size=16, device=torch.device("cpu")
+        )
+        self.buffers = SimpleNamespace(transmission=None)
+        self.reset()
 
-    def drain(self) -> torch.Tensor:
-        rest, self.held = self.held, []
-        return torch.cat(rest) + 10 if rest else torch.zeros(0, *self.size, 3, dtype=torch.uint8)
+    def write(self, planes: tuple[torch.Tensor, ...], at: int) -> None:
+        self.frames.write(self.schedule.first_in(self.step) % self.schedule.frame_ring + at, planes)
+
+    def push(self, planes: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+        self.write(planes, 0)
+        ready = self.advance(len(planes[0]))
+        return self.frames.result(ready.parity, ready.low, ready.high)
+
+    def advance(self, new: int) -> Any:
+        from libranet.fused.step import Ready
+
+        self.count += new
+        first, parity = self.schedule.first_out(self.step), self.step % 2
+        for index in range(self.schedule.batch):
+            for hazy, out in zip(self.frames.hazy, self.frames.restored[parity], strict=True):
+                out[index] = hazy[(first + index) % self.frames.ring] + 0.1
+        self.step += 1
+        low, high = max(-first, 0), min(self.count - first, self.schedule.batch)
+        return Ready(parity, low, max(low, high), first % self.frames.ring)
+
+    @property
+    def drained(self) -> bool:
+        return self.schedule.first_out(self.step) >= self.count
+
+    def drain(self) -> tuple[torch.Tensor, ...]:
+        rest = []
+        while not self.drained:
+            ready = self.advance(0)
+            rest.append([p.clone() for p in self.frames.result(ready.parity, ready.low, ready.high)])
+        return tuple(torch.cat(planes) for planes in zip(*rest, strict=True))
 
     def reset(self) -> None:
-        self.resets += 1
+        self.step = self.count = 0
 
 
 @pytest.fixture
-def step(tiny_model: LiBrANet, monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
+def make(tiny_model: LiBrANet, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     module = pytest.importorskip("libranet.backends.fused", reason="Triton is not installed", exc_type=ImportError)
-    monkeypatch.setattr(module, "FusedStep", DelayedBytes)
+    monkeypatch.setattr(module, "FusedStep", DelayedStep)
     monkeypatch.setattr(module, "agrees", lambda *paths: True)
-    return module.FusedBackend(tiny_model, lookahead=None, strength=1.0)
+    return lambda **settings: module.FusedBackend(tiny_model, lookahead=None, strength=1.0, **settings)
 
 
 def image(value: float, size: tuple[int, int] = (16, 20)) -> torch.Tensor:
@@ -48,35 +79,44 @@ def frame(value: float, size: tuple[int, int] = (16, 20)) -> Frames:
     return rgb_frames(image(value, size)[None])
 
 
-def test_frames_come_back_in_order_with_the_change_added(step) -> None:
-    values = [0.1, 0.2003, 0.3, 0.4]  # 0.2003 is no whole byte: only the change is rounded
-    images = [rgb_of(r) for value in values for r in step.push(frame(value))]
-    assert len(images) == 2
-    images += [rgb_of(r) for r in step.flush()]
-    for value, restored in zip(values, images, strict=True):
-        torch.testing.assert_close(restored, image(value + 10 / 255))
-    assert step.flush() == []
+@pytest.mark.parametrize("batch", [1, 2, 3])
+@pytest.mark.parametrize("together", [1, 3, 10])
+def test_frames_come_back_in_order(make: Callable[..., Any], batch: int, together: int) -> None:
+    """However many frames come at once, and however many a step takes."""
+    values = torch.linspace(0.1, 0.8, 10)
+    backend, images = make(batch=batch), []
+    for part in values.split(together):
+        ready = backend.push(rgb_frames(torch.stack([image(float(v)) for v in part])))
+        images += [(rgb_of(r), r.before[0].clone()) for r in ready]
+    images += [(rgb_of(r), r.before[0].clone()) for r in backend.flush()]
+    for value, (restored, before) in zip(values, images, strict=True):
+        torch.testing.assert_close(restored, image(float(value) + 0.1))
+        torch.testing.assert_close(before, image(float(value))[0])
+    assert backend.flush() == []
 
 
-def test_a_cut_and_a_new_size_end_the_stream(step) -> None:
-    step.push(frame(0.1))
-    step.push(frame(0.2))
-    assert len(step.push(frame(0.3), cuts=(True,))) == 2
-    assert len(step.push(frame(0.4, (18, 16)))) == 1
-    assert [rgb_of(r).shape[-2:] for r in step.flush()] == [(18, 16)]
+@pytest.mark.parametrize("batch", [1, 3])
+def test_cuts_and_new_sizes_end_the_stream(make: Callable[..., Any], batch: int) -> None:
+    backend = make(batch=batch)
+    clip = torch.stack([image(v) for v in (0.1, 0.2, 0.3, 0.4, 0.5)])
+    ready = backend.push(rgb_frames(clip), cuts=[False, False, True, False, True])
+    assert [round(float(rgb_of(r).mean()), 3) for r in ready][:4] == [0.2, 0.3, 0.4, 0.5]
+    ready = ready[4:] + backend.push(frame(0.6, (18, 16)))
+    assert [round(float(rgb_of(r).mean()), 3) for r in ready] == [0.6]
+    assert [rgb_of(r).shape[-2:] for r in backend.flush()] == [(18, 16)]
 
 
 def test_kernels_that_disagree_are_not_used(
     tiny_model: LiBrANet, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     module = pytest.importorskip("libranet.backends.fused", reason="Triton is not installed", exc_type=ImportError)
-    monkeypatch.setattr(module, "FusedStep", DelayedBytes)
-    doubtful = module.FusedBackend(tiny_model, lookahead=None, strength=0.0)  # the truth is the input; not input + 10
+    monkeypatch.setattr(module, "FusedStep", DelayedStep)
+    doubtful = module.FusedBackend(tiny_model, lookahead=None, strength=0.0)  # the truth is the input; not input + 0.1
     clip = [torch.rand(1, 3, 16, 20) for _ in range(4)]
     images = [rgb_of(r) for original in clip for r in doubtful.push(rgb_frames(original))]
     images += [rgb_of(r) for r in doubtful.flush()]
     assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert "disagree with the plain network at 20x16" in caplog.text
+    assert "disagree with the plain network on 20x16 gbrpf32le frames" in caplog.text
     assert len(images) == 4
     for original, restored in zip(clip, images, strict=True):
         torch.testing.assert_close(restored, original[0])

@@ -7,6 +7,8 @@ import pytest
 import torch
 
 from libranet.errors import InputError
+from libranet.frames import ColorSpec, FrameFormat, Frames, PixelLayout
+from libranet.frames.format import RGB8
 from libranet.kernels.resample.reference import pad_to_multiple
 from libranet.kernels.tiles import ConvTile
 from libranet.models import GridFilter, LiBrANet, LiBrANetConfig, start_stream, stream_step
@@ -55,11 +57,12 @@ def test_matches_the_plain_stream(device: str, net: LiBrANet, settings: dict[str
     generator = torch.Generator().manual_seed(1)
     clip = torch.randint(100, 156, (3, 16, 18, 3), dtype=torch.uint8, generator=generator)
     tile = ConvTile(4, 16, 64)
-    step = FusedStep(net, height=16, width=18, device=device, tiles=RefinerTiles(tile, tile, tile, tile), **settings)
+    tiles = RefinerTiles(tile, tile, tile, tile)
+    step = FusedStep(net, FrameFormat(18, 16, RGB8), device=device, tiles=tiles, **settings)
     batch = step.schedule.batch
 
-    got = [step.push(clip[i : i + batch].to(device)).clone() for i in range(0, len(clip), batch)]
-    result = torch.cat([*got, step.drain()]).cpu()
+    got = [step.push((clip[i : i + batch].to(device),))[0].clone() for i in range(0, len(clip), batch)]
+    result = torch.cat([*got, *step.drain()]).cpu()
 
     grid_filter = settings.get("grid_filter", NO_FILTER)
     want = plain_stream(net, clip, settings.get("lookahead"), grid_filter)
@@ -75,6 +78,39 @@ def test_matches_the_plain_stream(device: str, net: LiBrANet, settings: dict[str
         step.advance(1)
 
 
+def test_yuv_frames_match_the_plain_backend(device: str, net: LiBrANet) -> None:
+    """10-bit 4:2:0 from samples to samples, its transmission, and strength 0 bit for bit."""
+    from libranet.backends.plain import PlainBackend
+    from libranet.fused.refiner import RefinerTiles
+    from libranet.fused.step import FusedStep
+
+    layout = PixelLayout("yuv420p10le", "yuv", 10, 2, 2, alpha=False)
+    format_ = FrameFormat(18, 16, layout, ColorSpec(full_range=False))
+    generator = torch.Generator().manual_seed(1)
+    planes = tuple(
+        (400 + 200 * torch.rand(shape, generator=generator)).to(torch.uint16).to(device)
+        for shape in format_.plane_shapes(2)
+    )
+    tile = ConvTile(4, 16, 64)
+    tiles = RefinerTiles(tile, tile, tile, tile)
+    step = FusedStep(net, format_, device=device, tiles=tiles, lookahead=0, want_transmission=True)
+    plain = PlainBackend(net.to(device), lookahead=0, want_transmission=True)
+    for index in range(2):
+        frame = tuple(plane[index : index + 1] for plane in planes)
+        got = step.push(frame)
+        (want,) = plain.push(Frames(frame, format_))
+        for a, b, before in zip(got, want.after, frame, strict=True):
+            difference = (a[0].cpu().int() - b.cpu().int()).abs()
+            assert difference.max() <= 8  # of 1023
+            assert difference.float().mean() <= 0.8
+            assert (b.cpu().int() - before[0].cpu().int()).abs().float().mean() > 2
+        torch.testing.assert_close(step.buffers.transmission.cpu(), want.transmission.cpu(), atol=5e-3, rtol=0)
+    step.reset()
+    step.set_strength(0.0)
+    for a, before in zip(step.push(tuple(plane[:1] for plane in planes)), planes, strict=True):
+        assert torch.equal(a.cpu(), before[:1].cpu())
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("size", [(17, 18), (144, 531)], ids=str)
 def test_width_64_matches_the_plain_stream(size: tuple[int, int]) -> None:
@@ -84,9 +120,9 @@ def test_width_64_matches_the_plain_stream(size: tuple[int, int]) -> None:
     torch.manual_seed(0)
     net = perturb(LiBrANet(replace(SMALLEST, refiner_width=64))).cuda()
     clip = torch.randint(0, 256, (3, *size, 3), dtype=torch.uint8, device="cuda")
-    step = FusedStep(net, height=size[0], width=size[1], batch=2, overlap=True)
+    step = FusedStep(net, FrameFormat(size[1], size[0], RGB8), batch=2, overlap=True)
 
-    result = torch.cat([step.push(clip[:2]).clone(), step.push(clip[2:]).clone(), step.drain()])
+    result = torch.cat([step.push((clip[:2],))[0].clone(), step.push((clip[2:],))[0].clone(), *step.drain()])
 
     difference = (result.int() - plain_stream(net, clip).int()).abs()
     assert difference.max() <= 2
@@ -95,7 +131,7 @@ def test_width_64_matches_the_plain_stream(size: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("size", [(17, 18), (19, 16), (16, 17)], ids=str)
 def test_frames_are_padded_by_reflection(size: tuple[int, int]) -> None:
-    from libranet.fused.step import pad_frames
+    from libranet.fused.store import pad_frames
 
     frames = torch.randint(0, 256, (2, *size, 3), dtype=torch.uint8)
     want = pad_to_multiple(frames.permute(0, 3, 1, 2).float(), 4).permute(0, 2, 3, 1)
@@ -109,11 +145,11 @@ def test_refuses_what_it_cannot_do(device: str, net: LiBrANet) -> None:
     from libranet.fused.step import FusedStep
 
     with pytest.raises(InputError, match="at least 16x16"):
-        FusedStep(net, height=8, width=64, device=device)
+        FusedStep(net, FrameFormat(64, 8, RGB8), device=device)
     with pytest.raises(InputError, match="look-ahead of 0 to 1"):
-        FusedStep(net, height=16, width=16, lookahead=2, device=device)
+        FusedStep(net, FrameFormat(16, 16, RGB8), lookahead=2, device=device)
     with pytest.raises(InputError, match="no refiner"):
-        FusedStep(LiBrANet(LiBrANetConfig(refiner=False)), height=16, width=16, device=device)
-    step = FusedStep(net, height=16, width=16, device=device, graphs=False)
-    with pytest.raises(InputError, match="uint8 frames"):
-        step.push(torch.zeros(1, 16, 16, 3, device=device))
+        FusedStep(LiBrANet(LiBrANetConfig(refiner=False)), FrameFormat(16, 16, RGB8), device=device)
+    step = FusedStep(net, FrameFormat(16, 16, RGB8), device=device, graphs=False)
+    with pytest.raises(InputError, match="expected rgb24 planes"):
+        step.push((torch.zeros(1, 16, 16, 3, device=device),))

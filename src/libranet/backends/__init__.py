@@ -90,11 +90,16 @@ def make_backend(
         return PeerBackend(network, live=live, strength=strength)
     assert isinstance(network, LiBrANet)
     lookahead = 0 if live else None
-    if not want_transmission and why_not_fused_here(network) is None:
+    if why_not_fused_here(network) is None:
         from libranet.backends.fused import FusedBackend  # needs Triton
 
         return FusedBackend(
-            network, lookahead=lookahead, strength=strength, grid_filter=grid_filter, batch=1 if live else batch
+            network,
+            lookahead=lookahead,
+            strength=strength,
+            grid_filter=grid_filter,
+            want_transmission=want_transmission,
+            batch=1 if live else batch,
         )
     return PlainBackend(
         network,

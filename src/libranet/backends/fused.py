@@ -1,59 +1,69 @@
-"""The fused backend: frames through CUDA graphs, one at a time or in batches.
+"""The fused backend: frames in their own samples through CUDA graphs, one at a time or in batches.
 
-Kernels depend on the driver, the compiler and the GPU. So every new frame size begins with a comparison: a few frames
+Kernels depend on the driver, the compiler and the GPU. So every new frame format begins with a comparison: a few frames
 go through both backends. Where they differ by more than rounding, the plain backend takes over, with a warning.
 """
 
 import logging
-from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from libranet.backends.interface import Restored, check_size
 from libranet.backends.plain import PlainBackend
-from libranet.frames import ColorConverter, FrameFormat, Frames
-from libranet.frames.format import RGB8
-from libranet.fused.step import FusedStep
+from libranet.frames import FrameFormat, Frames
+from libranet.fused.refiner import RefinerTiles
+from libranet.fused.step import FusedStep, Ready
 from libranet.models import NO_FILTER, GridFilter, LiBrANet
 
 logger = logging.getLogger(__name__)
 
 TRIAL_FRAMES = 6
-"""Frames compared for a new size: more than a window, so that every buffer is used twice."""
-LARGEST_MEAN, LARGEST = 0.5, 6
+"""Frames compared for a new format: more than a window, so that every buffer is used twice."""
+LARGEST_MEAN, LARGEST = 0.5, 8
 """The largest accepted differences, in 8-bit steps: both compute in float16 and round differently."""
 
 
-def to_bytes(rgb: Tensor) -> Tensor:  # [1, 3, H, W] in [0, 1] -> [H, W, 3] uint8
-    return (rgb[0] * 255.0).round().clamp(0.0, 255.0).to(torch.uint8).permute(1, 2, 0)
-
-
-def agrees(step: FusedStep, plain: PlainBackend, image: Tensor) -> bool:  # image: [H, W, 3] uint8
+def agrees(step: FusedStep, plain: PlainBackend, frames: Frames) -> bool:
     """Return whether both backends restore a short stream alike. Both start a new stream afterwards."""
-    clip = torch.stack([image.roll(17 * i, dims=1).flip(0) if i % 2 else image for i in range(TRIAL_FRAMES)])
-    fused = torch.cat([*(step.push(image[None]).clone() for image in clip), step.drain()])
+    clip = trial_clip(frames)
+    fused = [tuple(plane.clone() for plane in step.push(planes)) for planes in _batches(clip, step.schedule.batch)]
+    fused.append(step.drain())
     step.reset()
-    frames = Frames((clip,), FrameFormat(image.shape[1], image.shape[0], RGB8))
-    restored = plain.push(frames) + plain.flush()
-    difference = (fused.int() - torch.stack([r.after[0] for r in restored]).int()).abs()
-    return float(difference.float().mean()) <= LARGEST_MEAN and int(difference.max()) <= LARGEST
+    want = [r.after for r in plain.push(clip) + plain.flush()]
+    scale = 255.0 / frames.format.layout.peak
+    for index, components in enumerate(zip(*fused, strict=True)):
+        got = torch.cat([plane.float() for plane in components])
+        difference = (got - torch.stack([planes[index].float() for planes in want])).abs() * scale
+        if float(difference.mean()) > LARGEST_MEAN or float(difference.max()) > LARGEST:
+            return False
+    return True
 
 
-@dataclass(frozen=True)
-class _Waiting:
-    """A frame that is in the step but not restored yet."""
+def trial_clip(frames: Frames) -> Frames:
+    """A few frames that move and differ, made of the first one."""
+    planes = tuple(torch.stack([_shifted(plane[0], index) for index in range(TRIAL_FRAMES)]) for plane in frames.planes)
+    return Frames(planes, frames.format)
 
-    planes: tuple[Tensor, ...]
-    image: Tensor  # [H, W, 3] uint8
+
+def _shifted(plane: Tensor, index: int) -> Tensor:
+    """Every other frame upside down and moved by a sixteenth, in whole chroma samples."""
+    if index % 2 == 0:
+        return plane
+    moved = plane.view(torch.int16) if plane.dtype == torch.uint16 else plane  # flip knows no uint16 everywhere
+    moved = moved.roll(index * (plane.shape[1] // 16), dims=1).flip(0)
+    return moved.view(plane.dtype)
+
+
+def _batches(frames: Frames, batch: int) -> list[tuple[Tensor, ...]]:
+    return [tuple(p[i : i + batch] for p in frames.planes) for i in range(0, len(frames), batch)]
 
 
 class FusedBackend:
     """Restores frames with fused kernels; `PlainBackend` is its reference.
 
-    The output is the frame plus the change, so that no change returns the frame bit for bit.
+    Everything is in the order of the current CUDA stream, and only the first frame of a format waits for the GPU.
     """
 
     def __init__(
@@ -63,16 +73,36 @@ class FusedBackend:
         lookahead: int | None,
         strength: float,
         grid_filter: GridFilter = NO_FILTER,
+        want_transmission: bool = False,
         batch: int = 1,
+        tiles: RefinerTiles | None = None,
+        trial: bool = True,
     ) -> None:
+        """Prepare; everything is built for the format of the first frame.
+
+        Args:
+            network: In float16 on its GPU.
+            lookahead: As `start_stream` takes it.
+            strength: Factor on the correction.
+            grid_filter: How the grids are averaged over time.
+            want_transmission: Also return the transmission.
+            batch: Frames per step; more than one is throughput mode.
+            tiles: Tile configurations of the refiner's kernels.
+            trial: Compare with the plain backend first.
+        """
         self.network, self.lookahead, self.strength, self.batch = network, lookahead, strength, batch
-        self.grid_filter = grid_filter
-        self.device = next(network.parameters()).device
+        self.grid_filter, self.want_transmission, self.tiles, self.trial = grid_filter, want_transmission, tiles, trial
+        self.device = network.device
         self._format: FrameFormat | None = None
-        self._converter: ColorConverter | None = None
-        self._step: FusedStep | None = None  # built for the size of the first frame
-        self._waiting: deque[_Waiting] = deque()
-        self._plain = PlainBackend(network, lookahead=lookahead, strength=strength, grid_filter=grid_filter)
+        self._step: FusedStep | None = None
+        self._filled = 0  # frames of the next batch that are already in the step
+        self._plain = PlainBackend(
+            network,
+            lookahead=lookahead,
+            strength=strength,
+            grid_filter=grid_filter,
+            want_transmission=want_transmission,
+        )
         self._distrusted = False
 
     def push(self, frames: Frames, *, cuts: Sequence[bool] = ()) -> list[Restored]:
@@ -84,15 +114,21 @@ class FusedBackend:
         if self._distrusted:
             return ready + self._plain.push(frames, cuts=cuts)
         assert self._step is not None
-        assert self._converter is not None
-        for index in range(len(frames)):
+        index, newest = 0, list[Restored]()  # what the last step restored lies where the next but one will write
+        while index < len(frames):
             if cuts and cuts[index]:
-                ready += self.flush()
-            planes = tuple(plane.to(self.device, copy=True) for plane in frames.plane_list(index))
-            image = to_bytes(self._converter.to_rgb(planes))
-            self._waiting.append(_Waiting(planes, image))
-            ready += self._pack(self._step.push(image[None]))
-        return ready
+                ready += _kept(newest + self.flush())
+                newest = []
+            # As many frames as the batch takes, up to the next cut.
+            end = min(len(frames), index + self.batch - self._filled)
+            end = next((i for i in range(index + 1, end) if cuts and cuts[i]), end)
+            self._step.write(tuple(plane[index:end] for plane in frames.planes), self._filled)
+            self._filled += end - index
+            index = end
+            if self._filled == self.batch:
+                ready += _kept(newest)
+                newest = self._run()
+        return ready + newest
 
     def flush(self) -> list[Restored]:
         """Drain the stream and begin a new one."""
@@ -100,46 +136,72 @@ class FusedBackend:
             return self._plain.flush()
         if self._step is None:
             return []
-        ready = self._pack(self._step.drain())
+        ready: list[Restored] = []
+        while self._filled or not self._step.drained:
+            ready += _kept(self._run())
         self._step.reset()
         return ready
 
+    def _run(self) -> list[Restored]:
+        """One step with the frames that are in it."""
+        assert self._step is not None
+        new, self._filled = self._filled, 0
+        return self._pack(self._step.advance(new))
+
     def _begin(self, frames: Frames) -> list[Restored]:
         """Drain the stream and make everything for frames of a new format."""
-        ready = self.flush()
-        self._format = format_ = frames.format
-        self._converter = ColorConverter(format_.layout, format_.color, device=self.device)
-        size = (format_.height, format_.width)
-        if self._step is None or self._step.size != size:
-            self._step = FusedStep(
-                self.network,
-                height=size[0],
-                width=size[1],
-                lookahead=self.lookahead,
-                strength=self.strength,
-                grid_filter=self.grid_filter,
-                device=self.device,
+        ready = _kept(self.flush())
+        self._format = frames.format
+        self._step = FusedStep(
+            self.network,
+            frames.format,
+            batch=self.batch,
+            overlap=self.batch > 1,
+            lookahead=self.lookahead,
+            strength=self.strength,
+            grid_filter=self.grid_filter,
+            want_transmission=self.want_transmission,
+            device=self.device,
+            tiles=self.tiles,
+        )
+        here = Frames(tuple(plane[:1].to(self.device) for plane in frames.planes), frames.format)
+        if self.trial and not agrees(self._step, self._plain, here):
+            logger.warning(
+                "the fused kernels disagree with the plain network on %dx%d %s frames on this machine: "
+                "the plain backend is used; please report the output of `libranet doctor`",
+                frames.format.width,
+                frames.format.height,
+                frames.format.layout.name,
             )
-            if not agrees(self._step, self._plain, to_bytes(self._converter.to_rgb(frames.plane_list(0)))):
-                logger.warning(
-                    "the fused kernels disagree with the plain network at %dx%d on this machine: "
-                    "the plain backend is used; please report the output of `libranet doctor`",
-                    size[1],
-                    size[0],
-                )
-                self._distrusted = True
+            self._distrusted = True
         return ready
 
-    def _pack(
-        self,
-        restored: Tensor,  # [m, H, W, 3] uint8
-    ) -> list[Restored]:
+    def _pack(self, ready: Ready) -> list[Restored]:
+        assert self._step is not None
         assert self._format is not None
-        assert self._converter is not None
-        ready = []
-        for image in restored:
-            waiting = self._waiting.popleft()
-            change = (image.int() - waiting.image.int()).permute(2, 0, 1)[None] / 255.0
-            after = self._converter.add_change(waiting.planes, change)
-            ready.append(Restored(waiting.planes, tuple(after), self._format, None))
-        return ready
+        step, packed = self._step, []
+        results = step.frames.result(ready.parity, 0, self.batch)
+        for index in range(ready.low, ready.high):
+            transmission = step.buffers.transmission
+            packed.append(
+                Restored(
+                    before=step.frames.original((ready.first + index) % step.frames.ring),
+                    after=tuple(plane[index] for plane in results),
+                    format=self._format,
+                    transmission=None if transmission is None else transmission[index : index + 1],
+                )
+            )
+        return packed
+
+
+def _kept(restored: list[Restored]) -> list[Restored]:
+    """Copies that the next step does not overwrite."""
+    return [
+        Restored(
+            before=tuple(plane.clone() for plane in one.before),
+            after=tuple(plane.clone() for plane in one.after),
+            format=one.format,
+            transmission=None if one.transmission is None else one.transmission.clone(),
+        )
+        for one in restored
+    ]

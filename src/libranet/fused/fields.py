@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from libranet.kernels.conv3x3.reference import GROUPS
 from libranet.kernels.encoder_layers.reference import make_maps, pack_pairs, pack_stem, pack_weights
 from libranet.kernels.encoder_layers.triton import conv_out, normalise_out, stem_out
-from libranet.kernels.resample.triton import ResizeBands, reduce_frames_out
 from libranet.kernels.temporal_mix.reference import pack_mix
 from libranet.kernels.temporal_mix.triton import mix_out
 from libranet.kernels.tiles import STEM_TILE, EncoderTile
@@ -132,12 +131,10 @@ class FusedFields:
         *,
         batch: int,
         ring: int,
-        frame_size: tuple[int, int],
         size: int,
         device: torch.device,
     ) -> None:
         self.batch = batch
-        self.bands = ResizeBands.make(*frame_size, size).to(device)
         widths = [layer.out_channels for layer in chromatic.encoder.layers if isinstance(layer, nn.Conv2d)]
         sides = [size >> (number + 1) for number in range(len(widths))]
         self.tiles = [
@@ -173,10 +170,6 @@ class FusedFields:
         self.keys = make(batch, temporal.window, side * side, self.weights.keys.shape[0])
         self.mixed = make(batch, side, side, width)
         self.plane = make(batch, 12, side, side, dtype=torch.float32)
-
-    def read(self, frames: Tensor, first: int) -> None:
-        """Reduce B frames of the ring to the encoders' square. Writes `small`."""
-        reduce_frames_out(frames, self.small, bands=self.bands, first=first)
 
     def encode(self, slot: int) -> None:
         """Run both encoders on `small`. Writes B places of `features` from `slot` on."""

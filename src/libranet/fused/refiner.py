@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
+from libranet.fused.store import FrameStore
 from libranet.fused.support import supports_weight_stationary
 from libranet.kernels.color_field.triton import apply_field_out
 from libranet.kernels.conv3x3.reference import GROUPS, pack_weight
 from libranet.kernels.conv3x3.triton import conv3x3_out
 from libranet.kernels.frame_io.reference import pack_cell_weight, pack_project
-from libranet.kernels.frame_io.triton import finish_frame_out, read_cells_out
 from libranet.kernels.norm_mix.reference import pack_structure_weight
 from libranet.kernels.norm_mix.triton import fold_sums_out, normalise_mix_out, structure_apply_out, structure_sums_out
 from libranet.kernels.tiles import STRUCTURE_TILE, SUMS_STRIP, ConvTile, PixelTile
@@ -83,6 +83,7 @@ class RefinerBuffers:
         *,
         channels: int,
         grid: tuple[int, int],
+        want_transmission: bool = False,
         device: torch.device,
     ) -> None:
         def make(*shape: int, dtype: torch.dtype = torch.float16) -> Tensor:
@@ -99,6 +100,7 @@ class RefinerBuffers:
             wide[: batch * h * w * count].view(batch, h, w, count) for count in (64, 2 * channels, 64)
         )
         self.low, self.small, self.delta = (make(3, h, w, dtype=torch.float32) for _ in range(3))
+        self.transmission = make(1, h, w, dtype=torch.float32) if want_transmission else None
         self.rows = make(h, 2, bins, side, 16, dtype=torch.float32)
         self.fold = make(2, channels, dtype=torch.float32)
         most = max(h * -(-w // 16), h * STRUCTURE_TILE.parts(w))
@@ -128,9 +130,9 @@ class FusedRefiner:
         weight, bias = pack_project(refiner.project.weight.detach().float(), _bias(refiner.project))
         self.project, self.project_bias = pack_weight(weight).to(device), bias.to(device)
 
-    def read_frames(self, frames: Tensor, first: int, buffers: RefinerBuffers) -> None:
+    def read_frames(self, frames: FrameStore, first: int, buffers: RefinerBuffers) -> None:
         """Down(I) and the cells of B frames of the ring."""
-        read_cells_out(frames, buffers.low, buffers.cells, first=first)
+        frames.read_cells(first, buffers.low, buffers.cells)
 
     def run_detail(self, buffers: RefinerBuffers) -> None:
         """The stream that looks at the frames themselves. Needs no grids, so it can run beside the encoders."""
@@ -142,7 +144,9 @@ class FusedRefiner:
     def run_field(self, chromatic: Tensor, plane: Tensor, strength: Tensor, buffers: RefinerBuffers) -> None:
         """Restore the reduced frames by their grids."""
         b = buffers
-        apply_field_out(b.low, chromatic, plane, strength, b.small, b.delta, scratch=b.rows)
+        apply_field_out(
+            b.low, chromatic, plane, strength, b.small, b.delta, transmission=b.transmission, scratch=b.rows
+        )
 
     def run_structure(self, buffers: RefinerBuffers) -> None:
         """The stream that looks at the restored small frames."""
@@ -160,11 +164,13 @@ class FusedRefiner:
         self.convolve(b.joined, self.join, b.x, self.tiles.join, bias=self.join_bias)
         self._run_blocks(self.fusion_blocks, b, b.x)
 
-    def write_frames(self, frames: Tensor, first: int, strength: Tensor, out: Tensor, buffers: RefinerBuffers) -> None:
-        """The last convolution, added to the frames with the colour correction."""
+    def write_frames(
+        self, frames: FrameStore, first: int, strength: Tensor, parity: int, buffers: RefinerBuffers
+    ) -> None:
+        """The last convolution, added to the frames with the colour correction. Writes one set of results."""
         b = buffers
         self.convolve(b.x, self.project, b.residual, self.tiles.project, bias=self.project_bias)
-        finish_frame_out(frames, b.residual, b.delta, strength, out, first=first, tile=self.tiles.write)
+        frames.finish(first, b.residual, b.delta, strength, parity, self.tiles.write)
 
     def convolve(
         self,

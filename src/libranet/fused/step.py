@@ -1,4 +1,4 @@
-"""One step of a stream on the GPU: B new 8-bit frames in, B restored ones out, captured as CUDA graphs.
+"""One step of a stream on the GPU: B new frames in, B restored ones out, in their own samples, captured as CUDA graphs.
 
 Frames and features live in rings on the device; frame i is in slot i modulo the ring's length (frames, which are large,
 have a shorter ring). A step reads and writes slots that are fixed once its place in the ring is known, so there is one
@@ -11,27 +11,31 @@ so encoders and refiner work on different frames and share no order at all.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from libranet.errors import InputError
+from libranet.frames import FrameFormat, Frames
+from libranet.fused.compile import compile_ahead
 from libranet.fused.fields import FusedFields
 from libranet.fused.history import GridHistory
 from libranet.fused.refiner import FusedRefiner, RefinerBuffers, RefinerTiles
 from libranet.fused.ring import RingSchedule
+from libranet.fused.store import FrameStore, Planes
 from libranet.fused.support import why_not_network
 from libranet.models.libranet import MIN_SIZE, LiBrANet
 from libranet.models.stream import NO_FILTER, GridFilter
 
 
 class FusedStep:
-    """Restores a stream of 8-bit frames of one size.
+    """Restores a stream of frames of one format.
 
-    >>> step = FusedStep(model, height=2160, width=3840)
-    >>> for frame in frames:                    # [H, W, 3] uint8 on the device
-    ...     restored = step.push(frame[None])   # [0 or 1, H, W, 3]
-    >>> rest = step.drain()
+    >>> step = FusedStep(model, FrameFormat(3840, 2160, RGB8))
+    >>> for frame in frames:                        # [H, W, 3] uint8 on the device
+    ...     (restored,) = step.push((frame[None],))  # [0 or 1, H, W, 3]
+    >>> (rest,) = step.drain()
 
     What `push` returns is overwritten by the second push after it.
     """
@@ -39,14 +43,14 @@ class FusedStep:
     def __init__(
         self,
         model: LiBrANet,
+        format_: FrameFormat,
         *,
-        height: int,
-        width: int,
         batch: int = 1,
         lookahead: int | None = None,
         overlap: bool = False,
         strength: float = 1.0,
         grid_filter: GridFilter = NO_FILTER,
+        want_transmission: bool = False,
         device: str | torch.device = "cuda",
         tiles: RefinerTiles | None = None,
         graphs: bool = True,
@@ -55,13 +59,13 @@ class FusedStep:
 
         Args:
             model: The network.
-            height: Of the frames.
-            width: Of the frames.
+            format_: Of the frames.
             batch: Frames per step.
             lookahead: Future frames that a frame waits for, 0 to T // 2; None is T // 2.
             overlap: Throughput mode.
             strength: Factor on the correction: 0 returns the input.
             grid_filter: Average the grids over time. The default leaves them alone.
+            want_transmission: Also write the transmission in the network's matrices.
             device: A CUDA device, or the CPU in Triton's interpreter.
             tiles: Tile configurations of the refiner's kernels.
             graphs: False launches kernel by kernel, for profiling.
@@ -72,8 +76,9 @@ class FusedStep:
         config = model.config
         if reason := why_not_network(config):
             raise InputError(f"{reason}; use the plain path")
-        if min(height, width) < MIN_SIZE:
-            raise InputError(f"expected frames of at least {MIN_SIZE}x{MIN_SIZE} pixels, got {width}x{height}")
+        if min(format_.height, format_.width) < MIN_SIZE:
+            size = f"{format_.width}x{format_.height}"
+            raise InputError(f"expected frames of at least {MIN_SIZE}x{MIN_SIZE} pixels, got {size}")
         radius = config.window // 2
         lookahead = radius if lookahead is None else lookahead
         if not 0 <= lookahead <= radius:
@@ -83,33 +88,31 @@ class FusedStep:
         assert model.refiner is not None
         assert model.chromatic is not None
         assert model.temporal is not None
-        self.device = torch.device(device)
-        self.size = (height, width)
+        self.device, self.format = torch.device(device), format_
         self.schedule = RingSchedule(batch, lookahead, radius, overlap)
         self.refiner = FusedRefiner(model.refiner, self.device, tiles)
         side = config.encoder_size >> len(config.encoder_widths)
-        padded = (height + -height % 4, width + -width % 4)
         ring = self.schedule.ring
-        self.frames = torch.zeros(self.schedule.frame_ring, *padded, 3, dtype=torch.uint8, device=self.device)
-        self.fields = FusedFields(
-            model.chromatic,
-            model.temporal,
+        self.frames = FrameStore(
+            format_,
+            ring=self.schedule.frame_ring,
             batch=batch,
-            ring=ring,
-            frame_size=padded,
-            size=config.encoder_size,
+            encoder_size=config.encoder_size,
             device=self.device,
         )
+        self.fields = FusedFields(
+            model.chromatic, model.temporal, batch=batch, ring=ring, size=config.encoder_size, device=self.device
+        )
         self.history = GridHistory(grid_filter, self.schedule, bins=config.bins, side=side, device=self.device)
-        self.out = torch.zeros(2, batch, *padded, 3, dtype=torch.uint8, device=self.device)
         self.windows = torch.zeros(ring // batch, batch, config.window, dtype=torch.long, device=self.device)
         self._written: dict[int, list[list[int]]] = {}
         self.strength = torch.tensor([strength], dtype=torch.float32, device=self.device)
         self.buffers = RefinerBuffers(
             batch,
-            *padded,
+            *self.frames.padded,
             channels=config.refiner_width,
             grid=(config.bins, side),
+            want_transmission=want_transmission,
             device=self.device,
         )
 
@@ -120,33 +123,31 @@ class FusedStep:
         self._side = [torch.cuda.Stream(self.device, priority=-1) for _ in range(2)] if self._cuda else []
         self._graphs = self._capture() if graphs and self._cuda else []
 
-    @property
-    def next_frames(self) -> Tensor:  # [B, H', W', 3] uint8
-        """Where the next batch belongs; a decoder or a copy can write here and save one pass over the frame."""
+    def write(
+        self,
+        planes: Planes,  # n frames, anywhere
+        at: int,
+    ) -> None:
+        """Copy frames into the next batch, from its place `at` on."""
         first = self.schedule.first_in(self.step) % self.schedule.frame_ring
-        return self.frames[first : first + self.schedule.batch]
+        self.frames.write(first + at, planes)
 
     def push(
         self,
-        frames: Tensor,  # [n, H, W, 3] uint8, n at most B; fewer only for the last batch of a stream
-    ) -> Tensor:  # [m, H, W, 3] uint8, the frames that are ready
+        planes: Planes,  # n frames, n at most B; fewer only for the last batch of a stream
+    ) -> Planes:  # the m frames that are ready
         """Take new frames and return the restored ones that are due."""
-        expected = (*self.size, 3)
-        if frames.dtype != torch.uint8 or frames.shape[1:] != expected or not 1 <= len(frames) <= self.schedule.batch:
-            raise InputError(
-                f"expected 1 to {self.schedule.batch} uint8 frames [n, {', '.join(map(str, expected))}],"
-                f" got {frames.dtype} {list(frames.shape)}"
-            )
-        height, width = self.size
-        place = self.next_frames[: len(frames)]
-        place[:, :height, :width].copy_(frames, non_blocking=True)
-        pad_frames(place, height, width)
-        return self.advance(len(frames))
+        count = len(Frames(planes, self.format))  # checks them
+        if not 1 <= count <= self.schedule.batch:
+            raise InputError(f"expected 1 to {self.schedule.batch} frames, got {count}")
+        self.write(planes, 0)
+        ready = self.advance(count)
+        return self.frames.result(ready.parity, ready.low, ready.high)
 
     def advance(
         self,
-        new: int,  # frames already written to `next_frames`, padding included
-    ) -> Tensor:  # [m, H, W, 3] uint8
+        new: int,  # frames that `write` has brought
+    ) -> "Ready":
         """Run one step. With `new=0` the stream drains."""
         if self.ended and new:
             raise InputError("this stream was drained: call reset() before the next one")
@@ -163,18 +164,24 @@ class FusedStep:
             self._graphs[place].replay()
         else:
             self._work(place)
-        first, out = self.schedule.first_out(self.step), self.out[place % 2]
+        first = self.schedule.first_out(self.step)
         self.step += 1
         low, high = max(-first, 0), min(self.count - first, self.schedule.batch)
-        return out[low : max(high, low), : self.size[0], : self.size[1]]
+        return Ready(place % 2, low, max(high, low), first % self.schedule.frame_ring)
 
-    def drain(self) -> Tensor:  # [n, H, W, 3] uint8
+    @property
+    def drained(self) -> bool:
+        """Whether every frame so far was restored."""
+        return self.schedule.first_out(self.step) >= self.count
+
+    def drain(self) -> Planes:
         """Restore the frames still waiting. The stream ends."""
         self.ended = True
-        rest = []
-        while self.schedule.first_out(self.step) < self.count:
-            rest.append(self.advance(0).clone())
-        return torch.cat(rest) if rest else self.out[0, :0, : self.size[0], : self.size[1]]
+        rest = [self.frames.result(0, 0, 0)]
+        while not self.drained:
+            ready = self.advance(0)
+            rest.append(tuple(p.clone() for p in self.frames.result(ready.parity, ready.low, ready.high)))
+        return tuple(_concatenate(planes) for planes in zip(*rest, strict=True))
 
     def reset(self) -> None:
         """Begin a new stream: after a drain, or at a new shot."""
@@ -195,7 +202,7 @@ class FusedStep:
         start = self._mark()
 
         def encode() -> None:
-            fields.read(frames, slot % schedule.frame_ring)
+            frames.read_small(slot % schedule.frame_ring, fields.small)
             fields.encode(slot)
 
         def predict_plane() -> None:
@@ -225,7 +232,7 @@ class FusedStep:
         self.refiner.run_field(history.filtered_chroma, history.filtered_planes, self.strength, buffers)
         self.refiner.run_structure(buffers)
         self.refiner.run_fusion(buffers)
-        self.refiner.write_frames(frames, first % schedule.frame_ring, self.strength, self.out[place % 2], buffers)
+        self.refiner.write_frames(frames, first % schedule.frame_ring, self.strength, place % 2, buffers)
         self._wait(coloured)
         history.advance()
 
@@ -257,7 +264,8 @@ class FusedStep:
         main = torch.cuda.Stream(self.device)
         main.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(main):
-            self._work(0)  # compile kernels outside of the capture
+            compile_ahead(lambda: self._work(0), self.device)
+            self._work(0)  # some libraries prepare themselves at their first call, which a capture must not see
             torch.cuda.synchronize(self.device)
             pool = None
             for place in range(self.schedule.ring // self.schedule.batch):
@@ -266,18 +274,26 @@ class FusedStep:
                     self._work(place)
                 pool = pool or graph.pool()
                 graphs.append(graph)
-            self.history.reset()  # the step outside of the capture advanced it
+            self.history.reset()  # the steps outside of the capture advanced it
         torch.cuda.current_stream(self.device).wait_stream(main)
         return graphs
 
 
-def pad_frames(
-    frames: Tensor,  # [n, H', W', 3], the first `height` rows and `width` columns filled; the rest is written
-    height: int,
-    width: int,
-) -> None:
-    """Continue frames by reflection, as `pad_to_multiple` does."""
-    for extra in range(frames.shape[2] - width):
-        frames[:, :height, width + extra] = frames[:, :height, width - 2 - extra]
-    for extra in range(frames.shape[1] - height):
-        frames[:, height + extra] = frames[:, height - 2 - extra]
+@dataclass(frozen=True)
+class Ready:
+    """Where the frames are that a step restored."""
+
+    parity: int
+    """Which of the two sets of results."""
+    low: int
+    high: int
+    """The first of them in the set, and the one behind the last."""
+    first: int
+    """Slot of the set's first frame in the ring of hazy frames."""
+
+
+def _concatenate(planes: tuple[Tensor, ...]) -> Tensor:
+    """`torch.cat`, which knows no uint16 everywhere."""
+    if planes[0].dtype == torch.uint16:
+        return torch.cat([plane.view(torch.int16) for plane in planes]).view(torch.uint16)
+    return torch.cat(planes)

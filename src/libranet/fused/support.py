@@ -6,8 +6,10 @@ import torch
 
 from libranet.models.libranet import LiBrANetConfig
 
-MIN_CAPABILITY = (9, 0)
-"""Tensor descriptors are fetched by hardware from Hopper on."""
+MIN_CAPABILITY = (8, 0)
+"""From here on the tensor cores and asynchronous copies are there that the kernels count on: A100, RTX 30 and later."""
+HOPPER = 9
+"""The major capability that the weight-stationary kernels are made for."""
 STATIONARY_WIDTH = 64
 """Channels of the weight-stationary kernels."""
 
@@ -56,7 +58,7 @@ def supports_weight_stationary(width: int, device: torch.device) -> bool:
     return (
         width == STATIONARY_WIDTH
         and device.type == "cuda"
-        and torch.cuda.get_device_capability(device)[0] == MIN_CAPABILITY[0]
+        and torch.cuda.get_device_capability(device)[0] == HOPPER
         and _has_gluon()
     )
 
@@ -84,5 +86,5 @@ def why_not_device(device: torch.device) -> str | None:
     capability = torch.cuda.get_device_capability(device)
     if capability < MIN_CAPABILITY:
         name = torch.cuda.get_device_name(device)
-        return f"{name} has compute capability {capability[0]}.{capability[1]}, and the kernels need 9.0 or higher"
+        return f"{name} has compute capability {capability[0]}.{capability[1]}, and the kernels need 8.0 or higher"
     return None

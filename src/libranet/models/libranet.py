@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 from math import isnan
 
-import torch
 from torch import Tensor
 
 from libranet.errors import InputError
-from libranet.kernels.color_field.reference import apply_affine, color_transform
+from libranet.kernels.color_field.reference import apply_affine, color_transform, estimate_transmission
 from libranet.kernels.resample.reference import downsample, pad_to_multiple, upsample
 from libranet.models.layers import ChromaticField, Encoder, Refiner, TemporalField
 from libranet.models.network import Network, WeightsInfo
@@ -106,10 +105,8 @@ class Restoration:
     grids: Grids
 
     def transmission(self) -> Tensor:  # [B, 1, h, w] in [0, 1]
-        """Estimate t from A: dehazing multiplies by 1/t in three channels, so t = det(A)^(-1/3)."""
-        a, b, c = (column.float() for column in self.matrix.unbind(2))
-        det = (a * torch.linalg.cross(b, c, dim=1)).sum(dim=1, keepdim=True)
-        return det.clamp_min(1e-6).pow(-1 / 3).clamp(0.0, 1.0)
+        """Estimate the transmission in the matrices."""
+        return estimate_transmission(self.matrix)
 
 
 class LiBrANet(Network):

@@ -32,11 +32,25 @@ def apply_field_out(
     strength: Tensor,  # [1] fp32
     small: Tensor,  # [B, 3, h, w] fp32, written
     delta: Tensor,  # [B, 3, h, w] fp32, written: small - low
+    *,
+    transmission: Tensor | None = None,  # [B, 1, h, w] fp32, written
 ) -> None:
     """Restore the reduced frames by their grids' transforms, scaled by `strength`."""
-    restored, correction = apply_field(low, chromatic * strength, plane * strength)
+    matrix, offset, _ = color_transform(low, chromatic * strength, plane * strength)
+    restored = apply_affine(matrix, offset, low).clamp(0.0, 1.0)
     small.copy_(restored)
-    delta.copy_(correction)
+    delta.copy_(restored - low)
+    if transmission is not None:
+        transmission.copy_(estimate_transmission(matrix))
+
+
+def estimate_transmission(
+    matrix: Tensor,  # [B, 3, 3, h, w]
+) -> Tensor:  # [B, 1, h, w] in [0, 1]
+    """Estimate t from A: dehazing multiplies by 1/t in three channels, so t = det(A)^(-1/3)."""
+    a, b, c = (column.float() for column in matrix.unbind(2))
+    det = (a * torch.linalg.cross(b, c, dim=1)).sum(dim=1, keepdim=True)
+    return det.clamp_min(1e-6).pow(-1 / 3).clamp(0.0, 1.0)
 
 
 def color_transform(

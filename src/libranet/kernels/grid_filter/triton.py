@@ -6,6 +6,7 @@ import triton.language as tl
 from torch import Tensor
 
 from libranet.kernels.grid_filter.reference import LOOK_CHANGE, GridFilter
+from libranet.kernels.launch import launch
 
 CHANNELS, CELLS = 8, 64
 """The block of one program."""
@@ -76,7 +77,7 @@ def filter_out(
     assert looks.is_contiguous()
     assert out.is_contiguous()
     span = grid_filter.span
-    _filter_kernel[(triton.cdiv(cells, CELLS), triton.cdiv(channels, CHANNELS), len(out))](
+    launch(_filter_kernel, (triton.cdiv(cells, CELLS), triton.cdiv(channels, CHANNELS), len(out)))(
         grids, looks, clock, out,
         channels, cells, ring, delay,
         1.0 / span**2 if span else 0.0, 1.0 / (3.0 * LOOK_CHANGE**2),

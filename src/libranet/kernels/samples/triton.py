@@ -274,10 +274,12 @@ def _finish_kernel(
     taps_x: tl.constexpr = 2 * SUB_X - 1 if on_x else SUB_X
     for i in tl.static_range(taps_y):
         for j in tl.static_range(taps_x):
-            share_y: tl.constexpr = (SUB_Y - abs(i - SUB_Y + 1)) / (SUB_Y * SUB_Y) if on_y else 1.0 / SUB_Y
-            share_x: tl.constexpr = (SUB_X - abs(j - SUB_X + 1)) / (SUB_X * SUB_X) if on_x else 1.0 / SUB_X
-            oy: tl.constexpr = first_y + i
-            ox: tl.constexpr = first_x + j
+            # 1, 2, .., SUB, .., 2, 1 for a triangle, SUB for a box; over SUB squared.
+            tap_y = (i + 1 if i < SUB_Y else 2 * SUB_Y - 1 - i) if on_y else SUB_Y
+            tap_x = (j + 1 if j < SUB_X else 2 * SUB_X - 1 - j) if on_x else SUB_X
+            share = tap_y * tap_x / (SUB_Y * SUB_Y * SUB_X * SUB_X)
+            oy = first_y + i
+            ox = first_x + j
             y = tl.minimum(tl.maximum(cy * SUB_Y + oy, 0), height - 1)
             x = tl.minimum(tl.maximum(cx * SUB_X + ox, 0), width - 1)
             r, g, b = _change_at(
@@ -291,9 +293,9 @@ def _finish_kernel(
                 if MODEL == 0:
                     _add_codes(b_ptr, out_b_ptr, at, codes_ptr, 1, r, g, b, own, FLOATING)
                     _add_codes(c_ptr, out_c_ptr, at, codes_ptr, 2, r, g, b, own, FLOATING)
-            sum_r += r * (share_y * share_x)
-            sum_g += g * (share_y * share_x)
-            sum_b += b * (share_y * share_x)
+            sum_r += r * share
+            sum_g += g * share
+            sum_b += b * share
     if MODEL == 1:
         at = cy * columns + cx
         _add_codes(b_ptr, out_b_ptr, at, codes_ptr, 1, sum_r, sum_g, sum_b, inside, FLOATING)

@@ -155,5 +155,5 @@ def mix_out(
         weights.expand_bias, weights.shrink, weights.shrink_bias, out, weights.eps,
         T=length, POSITIONS=positions, C=channels, PAD=max(pad, 16), N=n,
         HEADS=min(weights.heads, max(64 // per, 1)), WIDTH=per, HIDDEN=weights.expand.shape[1],
-        BLOCK=16, BLOCK_H=64, num_warps=4, num_stages=3,
+        BLOCK=16, BLOCK_H=32, num_warps=4, num_stages=2,  # within the 99 KB of small GPUs
     )  # fmt: skip

@@ -1,0 +1,99 @@
+"""Compiles every kernel of the fused step for GPUs that are not here, and prints what each needs as JSON.
+
+A script of its own, because the tests' process may have Triton in interpreter mode, which cannot compile.
+
+    python tests/fused/compile_for_gpus.py 80 86
+"""
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.runtime import driver
+
+from libranet.frames import ColorSpec, FrameFormat, PixelLayout
+from libranet.frames.format import RGB8
+from libranet.fused.step import FusedStep
+from libranet.kernels.launch import Launch, collect_launches
+from libranet.models import GridFilter, LiBrANet
+
+YUV10 = PixelLayout("yuv420p10le", "yuv", 10, 2, 2, alpha=False)
+CASES: list[tuple[FrameFormat, dict[str, Any]]] = [
+    (FrameFormat(3840, 2160, YUV10, ColorSpec(full_range=False)), {"want_transmission": True}),
+    (FrameFormat(3840, 2160, RGB8), {}),
+    (FrameFormat(1920, 1080, RGB8), {"batch": 4, "overlap": True}),
+]
+CUOBJDUMP = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
+
+
+class AbsentGpu:
+    """Triton's driver for a GPU that is not here: enough to compile."""
+
+    def __init__(self) -> None:
+        self.capability = 80
+
+    def get_current_device(self) -> int:
+        return self.capability  # Triton keeps one cache per device
+
+    def get_current_stream(self, device: int) -> int:
+        return 0
+
+    def get_current_target(self) -> GPUTarget:
+        return GPUTarget("cuda", self.capability, 32)
+
+
+def launches() -> list[Launch]:
+    """What the step launches for the shipped network, in the cases above."""
+    found: list[Launch] = []
+    network = LiBrANet().eval()
+    for format_, settings in CASES:
+        step = FusedStep(network, format_, device="cpu", graphs=False, grid_filter=GridFilter(1.0, 25.0), **settings)
+        with collect_launches() as collected:
+            step._work(0)
+        found += collected
+    return found
+
+
+def resources(cubin: bytes) -> dict[str, int]:
+    """Registers and bytes of spilled ones per thread."""
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        command = [str(CUOBJDUMP), "--dump-resource-usage", file.name]
+        text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    found = dict(re.findall(r"(REG|STACK|LOCAL):(\d+)", text))
+    return {"registers": int(found["REG"]), "spilled": int(found["STACK"]) + int(found.get("LOCAL", 0))}
+
+
+def main() -> None:
+    gpu = AbsentGpu()
+    driver.set_active(gpu)
+    torch.set_num_threads(1)
+    collected = launches()
+    found: dict[str, dict[str, Any]] = {}
+    for capability in map(int, sys.argv[1:]):
+        gpu.capability = capability
+        kernels: dict[int, Any] = {}
+        for one in collected:
+            kernel = one.compile()
+            kernels[id(kernel)] = kernel
+        found[str(capability)] = {
+            f"{kernel.metadata.name} {index}": {
+                "shared": kernel.metadata.shared,
+                "warps": kernel.metadata.num_warps,
+                **resources(kernel.asm["cubin"]),
+            }
+            for index, kernel in enumerate(kernels.values())
+        }
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
