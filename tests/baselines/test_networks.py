@@ -188,16 +188,17 @@ def test_a_checkpoint_gives_the_same_network(name: str, tmp_path: Path, small_sq
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-def test_fifty_steps_on_one_clip_gain_three_decibels(name: str) -> None:
+def test_fifty_steps_on_one_clip_gain_three_decibels(name: str, small_squares: None) -> None:
     torch.manual_seed(0)
     peer = build_peer(name).train()
-    hazy, clear = hazy_clip(window_of(peer))
+    hazy, clear = hazy_clip(window_of(peer), 48, 64)
     before = psnr(hazy[0, hazy.shape[1] // 2], clear[0])
-    optimiser = torch.optim.AdamW(peer.parameters(), lr=1e-3 if name != "dehazexl" else 3e-4)
+    rate = 3e-4 if name == "dehazexl" else 1e-3
+    optimiser = torch.optim.Adam(peer.parameters(), lr=rate, betas=(0.8, 0.9))  # 50 steps: a short memory
     for _ in range(50):
         optimiser.zero_grad()
-        (peer.predict(hazy).image - clear).abs().mean().backward()
-        torch.nn.utils.clip_grad_norm_(peer.parameters(), 1.0)
+        (peer.predict(hazy).image - clear).square().mean().backward()
+        torch.nn.utils.clip_grad_norm_(peer.parameters(), 0.1)
         optimiser.step()
     with torch.no_grad():
         after = psnr(peer.predict(hazy).image[0].clamp(0, 1), clear[0])

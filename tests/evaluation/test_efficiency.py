@@ -1,13 +1,17 @@
 """Speed, memory and work, on sizes that a test can afford."""
 
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 from tiny_set import TINY, write_checkpoint
+from torch import Tensor
 
-from libranet.evaluation.efficiency import SIZES, measure_efficiency
-from libranet.evaluation.restorers import open_restorer
+from libranet.backends import load_network
+from libranet.baselines import Peer, PeerConfig, open_peer
+from libranet.evaluation.efficiency import SIZES, Subject, measure_efficiency
 from libranet.evaluation.tables import choose_table, compare_efficiency
 from libranet.models.cost import measure_cost
 
@@ -15,13 +19,14 @@ SMALL = ((64, 48), (256, 192))
 
 
 def test_the_network(tmp_path: Path) -> None:
-    model = open_restorer(str(write_checkpoint(tmp_path / "tiny.safetensors")))
-    small, large = measure_efficiency(model, sizes=SMALL, frames=2)
+    network = load_network(str(write_checkpoint(tmp_path / "tiny.safetensors")), device="cpu")
+    small, large = measure_efficiency([Subject("tiny", network)], sizes=SMALL, seconds=0.05)
     cost = measure_cost(TINY, width=64, height=48)
     assert small.parameters == cost.parameters
     assert small.gflops == pytest.approx(cost.gflops)
     assert large.gflops is not None
     assert large.gflops > cost.gflops
+    assert small.fps is not None
     assert small.fps > 0
     assert small.peak_bytes is None or small.peak_bytes >= 0
     table = compare_efficiency([small, large, replace(small, size=(3840, 2160))])
@@ -33,9 +38,49 @@ def test_the_network(tmp_path: Path) -> None:
 
 
 def test_a_method_without_weights() -> None:
-    (found,) = measure_efficiency(open_restorer("dcp"), sizes=SMALL[:1], frames=1)
+    (found,) = measure_efficiency([Subject("dcp", open_peer("dcp"))], sizes=SMALL[:1], seconds=0.01)
     assert found.parameters == 0
     assert found.gflops is None
+
+
+class Greedy(Peer):
+    """Restores small frames, asks for more memory than there is for larger ones, and fails on the largest."""
+
+    def __init__(self) -> None:
+        super().__init__(PeerConfig("greedy"))
+
+    def restore(self, frames: Tensor) -> Tensor:
+        if frames.shape[-1] > 256:
+            raise RuntimeError("canUse32BitIndexMath is false\nand more")
+        return frames[:, 0] if frames.shape[-1] < 100 else torch.zeros(1 << 42)
+
+
+def test_out_of_memory_is_reported_and_the_others_go_on() -> None:
+    subjects = [Subject("greedy", Greedy().eval()), Subject("clahe", open_peer("clahe"))]
+    rows = measure_efficiency(subjects, sizes=(*SMALL, (320, 64)), seconds=0.01)
+    assert [row.failure for row in rows if row.model == "greedy"] == [
+        "",
+        "out of memory",
+        "failed: canUse32BitIndexMath is false",
+    ]
+    assert all(row.fps is not None for row in rows if row.model == "clahe")
+    assert rows[2].fps is None
+
+
+def test_models_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    order = []
+
+    class Noted(Greedy):
+        def restore(self, frames: Tensor) -> Tensor:
+            order.append(self.label)
+            time.sleep(0.06)  # longer than a block, so that a turn is one frame
+            return frames[:, 0]
+
+    peers = [Noted().eval(), Noted().eval()]
+    for label, peer in zip("ab", peers, strict=True):
+        peer.label = label  # type: ignore[assignment]
+    measure_efficiency([Subject(p.label, p) for p in peers], sizes=SMALL[:1], seconds=0.15)
+    assert "".join(order).endswith("ababab")
 
 
 def test_the_sizes_are_those_people_ask_about() -> None:

@@ -26,9 +26,10 @@ def peer_cost(name: str, *, width: int = 3840, height: int = 2160) -> Cost:
     """
     entry = find_peer(name)
     peer = entry.build_on_meta().eval()
+    counted = entry.parameters > 0
     with torch.device("meta"):
         window = torch.zeros(1, peer.config.past + 1 + peer.config.future, 3, height, width)
-    if entry.trainable:
+    if counted:
         with torch.no_grad(), sdpa_kernel(SDPBackend.MATH):  # attention is counted from its matrix products
             counter = _count(peer, peer.pad(window))
     parts = tuple(
@@ -36,7 +37,7 @@ def peer_cost(name: str, *, width: int = 3840, height: int = 2160) -> Cost:
         for part, module in peer.named_children()
         if count_parameters(module)
     )
-    gflops = counter.get_total_flops() / 1e9 if entry.trainable else 0.0
+    gflops = counter.get_total_flops() / 1e9 if counted else 0.0
     return Cost((width, height), parts, count_parameters(peer), gflops, gflops)
 
 

@@ -14,6 +14,7 @@ from libranet.baselines.ffa_net import FfaNet
 from libranet.baselines.fourk_dehazing import FourKDehazing
 from libranet.baselines.interface import Peer
 from libranet.baselines.map_net import MapNet
+from libranet.baselines.maxim import Maxim
 from libranet.baselines.msbdn_dff import MsbdnDff
 from libranet.baselines.simple import Clahe, DarkChannelPrior, Identity
 from libranet.baselines.uhddip import UhdDip
@@ -30,29 +31,49 @@ class PeerEntry:
     title: str
     """Name and place of publication."""
     build: Callable[[], Peer]
-    """Makes the network with fresh weights; cheap calls under `torch.device("meta")`."""
+    """Makes the network: with fresh weights, or with the published ones, which must be in the cache then."""
     parameters: int
     """What the official network has; ours must have the same. 0: a method without weights."""
     paper_row: str = ""
     """Its row in the efficiency table of our paper."""
     note: str = ""
     """What a reader of a table must know about this build."""
+    published: bool = False
+    """Its makers' weights are in the table of third-party models under the same name; it cannot be trained here."""
 
     def build_on_meta(self) -> Peer:
         """Make the network without storage, for its shapes and settings."""
+        if self.published:
+            return self.build().to("meta")
         with torch.device("meta"):
             return self.build()
 
     @property
     def trainable(self) -> bool:
         """Whether there is anything to train."""
-        return self.parameters > 0
+        return self.parameters > 0 and not self.published
 
 
 PEERS: tuple[PeerEntry, ...] = (
     PeerEntry("identity", "no dehazing", Identity, 0),
     PeerEntry("clahe", "CLAHE on lightness (OpenCV)", Clahe, 0),
     PeerEntry("dcp", "Dark channel prior, CVPR 2009", DarkChannelPrior, 0),
+    PeerEntry(
+        "maxim-outdoor",
+        "MAXIM, CVPR 2022, weights for RESIDE outdoors",
+        partial(Maxim, "outdoor"),
+        14_170_988,
+        note="the makers' graph and weights, trained on RESIDE; computes in float32",
+        published=True,
+    ),
+    PeerEntry(
+        "maxim-indoor",
+        "MAXIM, CVPR 2022, weights for RESIDE indoors",
+        partial(Maxim, "indoor"),
+        14_170_988,
+        note="the makers' graph and weights, trained on RESIDE; computes in float32",
+        published=True,
+    ),
     PeerEntry("ffa-net", "FFA-Net, AAAI 2020", FfaNet, 4_455_913, "FFA-Net", "19 blocks per group, as released"),
     PeerEntry("msbdn-dff", "MSBDN-DFF, CVPR 2020", MsbdnDff, 31_353_061, "MSBDN-DFF"),
     PeerEntry("4kdehazing", "4KDehazing, CVPR 2021", FourKDehazing, 34_547_655, "4KDehazing"),
@@ -176,7 +197,8 @@ def open_peer(
     entry = find_peer(name)
     if weights is not None:
         if not entry.trainable:
-            raise InputError(f"{name} has no weights: leave out {weights}")
+            what = "comes with its makers' weights" if entry.published else "has no weights"
+            raise InputError(f"{name} {what}: leave out {weights}")
         found = read_header(weights).architecture
         if found != name:
             raise CheckpointError(f"expected the weights of {name}, {weights} holds those of {found}")
@@ -186,4 +208,4 @@ def open_peer(
             f"nobody publishes weights of {name} that we may ship: train it (libranet train RECIPE --set peer={name}) "
             "and give the checkpoint"
         )
-    return entry.build().to(device, dtype).eval()
+    return entry.build().to(device, torch.float32 if entry.published else dtype).eval()

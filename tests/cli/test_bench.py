@@ -1,0 +1,90 @@
+"""`libranet bench` as a user runs it."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from libranet.cli.main import main
+
+
+def run(capsys, monkeypatch, *arguments: str) -> tuple[int, str, str]:
+    monkeypatch.setattr("sys.argv", ["libranet", "bench", *arguments])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    captured = capsys.readouterr()
+    return int(stop.value.code or 0), captured.out, captured.err
+
+
+def test_tables_and_plots(capsys, monkeypatch, tmp_path: Path):
+    quality = tmp_path / "psnr.json"
+    quality.write_text(json.dumps({"libranet": 20.5, "uhdformer": 21.0}))
+    folder = tmp_path / "bench"
+    code, out, err = run(
+        capsys,
+        monkeypatch,
+        *("--models", "libranet,libranet-plain,uhdformer,clahe", "--sizes", "64x48,96x64", "--device", "cpu"),
+        *("--seconds", "0.01", "--quality", str(quality), "-o", str(folder)),
+    )
+    assert code == 0
+    assert out == (folder / "bench.md").read_text()
+    assert "| uhdformer | 64x48 | 0.34 |" in out
+    assert "UHDformer (uhdformer) | 4K | 20.33 | 33,300 |" in out
+    assert "reported |" in out
+    assert "uhdformer, 96x64" in err
+    rows = list(csv.DictReader((folder / "bench.csv").open()))
+    assert [(row["model"], row["width"]) for row in rows] == [
+        (model, width) for width in ("64", "96") for model in ("libranet", "libranet-plain", "uhdformer", "clahe")
+    ]
+    assert all(float(row["milliseconds"]) > 0 for row in rows)
+    content = json.loads((folder / "bench.json").read_text())
+    assert content["rows"][2]["parameters"] == 339_323
+    assert content["date"]
+    assert "uhdformer & 64x48 & 0.34" in (folder / "bench.tex").read_text()
+    assert (folder / "fps-by-size.svg").read_text().count("<polyline") == 4
+    assert (folder / "quality-by-fps.svg").read_text().count(">uhdformer<") == 1
+
+
+def test_the_list_names_what_is_there_and_what_is_not(capsys, monkeypatch):
+    code, out, _ = run(capsys, monkeypatch, "--list")
+    assert code == 0
+    for word in ("dehazeformer-b", "libranet weights pull", "not here: cg-idn"):
+        assert word in out
+
+
+def test_a_peer_whose_weights_are_missing_is_named(capsys, monkeypatch, tmp_path: Path):
+    monkeypatch.setattr("libranet.thirdparty.cache.default_cache", lambda: tmp_path)
+    code, out, _ = run(
+        capsys,
+        monkeypatch,
+        "--models",
+        "maxim-indoor,clahe",
+        "--sizes",
+        "64x48",
+        "--seconds",
+        "0.01",
+        "--device",
+        "cpu",
+    )
+    assert code == 0
+    assert "Not measured: maxim-indoor: maxim-indoor is not in the cache" in out
+    assert "| clahe |" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--models", "dehamer"), "dehamer is not among the peers: the facts at hand outline it"),
+        (("--models", "nothing"), "no checkpoint at nothing"),
+        (("--sizes", "8x8"), "at least 16x16"),
+        (("--seconds", "0"), "expected a positive time"),
+        (("--device", "cpu", "--precision", "fp16"), "fp16 needs a GPU"),
+        (("--quality", "q.json"), "give its folder with --output"),
+    ],
+)
+def test_mistakes_are_one_sentence(capsys, monkeypatch, arguments, message):
+    code, out, err = run(capsys, monkeypatch, *arguments)
+    assert code == 2
+    assert message in err
+    assert out == ""
