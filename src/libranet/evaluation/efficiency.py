@@ -21,7 +21,7 @@ from libranet.baselines.cost import network_cost
 from libranet.device import describe_device
 from libranet.frames import FrameFormat, Frames
 from libranet.frames.format import RGB8
-from libranet.models import LiBrANet, Network
+from libranet.models import GridFilter, LiBrANet, Network
 from libranet.models.cost import count_parameters
 
 SIZES: dict[tuple[int, int], str] = {(1280, 720): "720p", (1920, 1080): "1080p", (3840, 2160): "4K", (7680, 4320): "8K"}
@@ -45,8 +45,8 @@ class Subject:
         """What restores its frames."""
         if self.plain:
             assert isinstance(self.network, LiBrANet)
-            return PlainBackend(self.network)
-        return make_backend(self.network)
+            return PlainBackend(self.network, grid_filter=GridFilter())
+        return make_backend(self.network, grid_filter=GridFilter())  # as `libranet dehaze` does by default
 
 
 @dataclass(frozen=True)
