@@ -22,8 +22,10 @@ import torch
 
 from libranet.cli.frame_size import parse_size
 from libranet.engine import DehazeOptions, DehazeReport, dehaze_video, load_network
-from libranet.engine.segments import RunFolder, SegmentSink
-from libranet.engine.video import encoder_settings, make_restorer
+from libranet.engine.plan import encoder_settings
+from libranet.engine.segment_encoders import SegmentSink
+from libranet.engine.segments import OutputClock, RunFolder
+from libranet.engine.video import make_restorer
 from libranet.models import LiBrANet
 from libranet.video.reader import open_video
 from machine import describe_machine
@@ -67,11 +69,12 @@ def measure_stages(source: Path, folder: Path, network: LiBrANet, options: Dehaz
         settings = encoder_settings(reader, folder / "stages.mp4", options)
         restorer = make_restorer(reader, network, options, settings)
         begin = time.perf_counter()
-        restored = [done for frame in frames for done in restorer.push(frame)] + restorer.flush()
+        restored = [done for frame in frames for done in restorer.push(restorer.stage(frame))] + restorer.flush()
         network_seconds = time.perf_counter() - begin
     run = RunFolder(folder / "stages.mp4")
     run.open({}, resume=False)
-    sink = SegmentSink(run, settings, length=options.segment_frames, origin=0, step=1)
+    clock = OutputClock(settings.time_base, settings.time_base, 0, 1)
+    sink = SegmentSink(run, settings, clock, length=options.segment_frames)
     begin = time.perf_counter()
     for finished in restored:
         sink.write(restorer.pack(finished))

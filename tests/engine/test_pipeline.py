@@ -20,6 +20,9 @@ class Worker:
     def __init__(self, delay: float = 0.0, fail_at: int | None = None) -> None:
         self.delay, self.fail_at, self.seen = delay, fail_at, 0
 
+    def stage(self, frame: SourceFrame) -> SourceFrame:
+        return frame
+
     def push(self, frame: SourceFrame, *, cut: bool = False) -> list[SourceFrame]:
         time.sleep(self.delay)
         self.seen += 1

@@ -15,7 +15,7 @@ def restore(path, model) -> list[list[torch.Tensor]]:
         restorer = make_restorer(reader, model, DehazeOptions())
         done = []
         for index, frame in enumerate(reader.frames()):
-            done += map(restorer.pack, restorer.push(frame, cut=index == 7))
+            done += map(restorer.pack, restorer.push(restorer.stage(frame), cut=index == 7))
         done += map(restorer.pack, restorer.flush())
     return [read_planes(frame.image) for frame in done]
 
@@ -27,7 +27,7 @@ def test_finished_frames_wait_in_arrays_of_their_own(tmp_path, tiny_model):
         restorer = make_restorer(reader, tiny_model, DehazeOptions())
         waiting = []
         for index, frame in enumerate(reader.frames()):
-            waiting += restorer.push(frame, cut=index == 7)
+            waiting += restorer.push(restorer.stage(frame), cut=index == 7)
         waiting += restorer.flush()
         assert len({finished.planes[0].data_ptr() for finished in waiting}) == 12
         late = [read_planes(restorer.pack(finished).image) for finished in waiting]

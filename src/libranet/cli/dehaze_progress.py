@@ -71,7 +71,7 @@ class ProgressBar:
             total=total,
             count=count,
             speed=f"{step.fps:.1f} fps" if step.fps else "",
-            bound="writing the file" if step.phase == "joining" else f"bound by {step.bound_by}",
+            bound="writing the file" if step.phase == "joining" else _bound(step),
         )
 
     def __enter__(self) -> ProgressBar:
@@ -80,6 +80,11 @@ class ProgressBar:
 
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
+
+
+def _bound(step: Progress) -> str:
+    """The stage that the others wait for, and what would make it faster."""
+    return f"bound by {step.bound_by}" + (f": {step.remedy} would help" if step.remedy else "")
 
 
 def _duration(seconds: float) -> str:

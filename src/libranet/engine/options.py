@@ -16,7 +16,7 @@ import libranet
 from libranet.backends import MAX_STRENGTH
 from libranet.errors import InputError, LibraNetError
 from libranet.models import GridFilter, WeightsInfo
-from libranet.video.encoder import CodecName
+from libranet.video.encoder import CodecName, is_available
 from libranet.video.source import Source
 
 Compare = Literal["split", "side"]
@@ -109,6 +109,8 @@ class Progress:
     bound_by: str
     """The slowest stage: decode, network or encode."""
     phase: Literal["frames", "joining"] = "frames"
+    remedy: str = ""
+    """What would make that stage faster, or nothing."""
 
 
 @dataclass(frozen=True)
@@ -148,6 +150,22 @@ class DehazeReport:
             "libranet": libranet.__version__,
             **self.weights.as_json(),
         }
+
+
+def what_lifts(stage: str, *, codec: str, device: str) -> str:
+    """Return what a user can do about the stage that bounds a run, or nothing.
+
+    Args:
+        stage: decode, network or encode.
+        codec: Of the output.
+        device: Type of the device that the network runs on.
+    """
+    if stage == "network":
+        return "a GPU (--device cuda)" if device == "cpu" else ""
+    if stage == "encode" and codec in ("h264", "hevc"):
+        hardware = f", or --codec {codec}_nvenc" if device == "cuda" and is_available(f"{codec}_nvenc") else ""
+        return f"a faster --preset{hardware}"
+    return "a faster --preset" if stage == "encode" and codec in ("av1", "vp9") else ""
 
 
 def check_output(source: Source | str | Path, output: Path, *, overwrite: bool) -> None:

@@ -16,6 +16,8 @@ from libranet.video.shots import ShotDetector
 
 QUEUE_FRAMES = 4
 """Frames that may wait between two stages. Together with the look-ahead, this bounds the memory of a run."""
+STAGED_FRAMES = QUEUE_FRAMES + 2
+"""Frames between the decoder's and the network's stage: those that wait, and one in the hands of each."""
 RETURN_EVERY = 30
 """Frames between two calls of `return_free_memory`. The heap settles at a size that is partly chance; this lets it
 settle again. Getting the pages back takes 0.1 s at 1080p.
@@ -131,7 +133,7 @@ def run_pipeline(
     result = PipelineResult()
     decoder = threading.Thread(
         target=_decode,
-        args=(frames, decoded, result),
+        args=(frames, decoded, restorer, result),
         kwargs={"skip": skip, "detect_shots": detect_shots, "drop_late": drop_late},
         name="decode",
         daemon=True,
@@ -163,6 +165,7 @@ def run_pipeline(
 def _decode(
     frames: Iterable[SourceFrame],
     out: _Channel,
+    restorer: FrameRestorer,
     result: PipelineResult,
     *,
     skip: int,
@@ -179,8 +182,12 @@ def _decode(
                 result.seconds["decode"] += time.perf_counter() - begin
                 if drop_late and out.full:
                     result.dropped += 1
-                else:
-                    out.put((frame, cut))
+                    begin = time.perf_counter()
+                    continue
+                begin = time.perf_counter()
+                staged = restorer.stage(frame)
+                result.seconds["decode"] += time.perf_counter() - begin
+                out.put((staged, cut))
                 begin = time.perf_counter()
     except Stopped:
         return
@@ -210,9 +217,9 @@ def _restore(
             result.format_change = "" if item.error is None else str(item.error)
             ready = restorer.flush()
         else:
-            frame, cut = item
+            staged, cut = item
             result.cuts += cut and drop == 0
-            ready = restorer.push(frame, cut=cut)
+            ready = restorer.push(staged, cut=cut)
         result.seconds["network"] += time.perf_counter() - begin
         for finished_frame in ready:
             if drop:

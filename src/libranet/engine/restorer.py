@@ -10,6 +10,7 @@ from torch import Tensor
 
 from libranet.backends import Backend, Restored
 from libranet.engine.options import Compare, View
+from libranet.engine.transfer import Download, Upload
 from libranet.engine.views import FrameView
 from libranet.frames import FrameFormat, Frames, PixelLayout
 from libranet.video.pixels import layout_of, plane_views, write_planes
@@ -23,18 +24,30 @@ encoder needs no more memory than a fast one.
 
 
 @dataclass(frozen=True)
+class StagedFrame:
+    """A decoded frame that is ready for the network's stage."""
+
+    source: SourceFrame
+    slot: int = -1
+    """Where its samples are in pinned memory, for a GPU."""
+
+
+@dataclass(frozen=True)
 class FinishedFrame:
     """A restored frame whose samples are still in the restorer's arrays. `FrameRestorer.pack` makes a video frame."""
 
     source: SourceFrame
     planes: list[Tensor]  # each [h, w], in main memory
+    arrived: torch.cuda.Event | None = None
+    """The samples are there after this event."""
 
 
 class FrameRestorer:
     """Planar frames in, planar frames out, in order.
 
     Finished frames are in arrays that are reused, as waiting ones are in the backend. For the same reason the encoder's
-    thread calls `pack`, because the encoder keeps those frames for an unknown time.
+    thread calls `pack`, because the encoder keeps those frames for an unknown time. The decoder's thread calls `stage`,
+    so that frames for a GPU are in pinned memory when the network's stage takes them.
     """
 
     def __init__(
@@ -49,7 +62,22 @@ class FrameRestorer:
         target_tags: VideoTags,
         compare: Compare | None = None,
         view: View = "result",
+        staged_frames: int = 1,
     ) -> None:
+        """Prepare for frames of one format.
+
+        Args:
+            backend: What restores them.
+            pixel_format: Of the decoded frames.
+            width: Of the decoded frames.
+            height: Of the decoded frames.
+            tags: Of the decoded frames.
+            target_format: Of the finished frames.
+            target_tags: Of the finished frames.
+            compare: Show the original, too.
+            view: What to show instead of the result.
+            staged_frames: Frames that may be between `stage` and `push`.
+        """
         self._backend = backend
         self._format = FrameFormat(width, height, layout_of(pixel_format), tags.color_spec(pixel_format, height))
         target = FrameFormat(width, height, layout_of(target_format), target_tags.color_spec(target_format, height))
@@ -61,13 +89,29 @@ class FrameRestorer:
         self._target_tags = target_tags
         self._waiting: deque[SourceFrame] = deque()
         self._free: deque[list[Tensor]] = deque()
+        self._upload: Upload | None = None
+        self._download: Download | None = None
+        if backend.device.type == "cuda":
+            self._upload = Upload(self._format, backend.device, slots=staged_frames + 1)
+            self._download = Download(backend.device)
 
-    def push(self, frame: SourceFrame, *, cut: bool = False) -> list[FinishedFrame]:
+    def stage(self, frame: SourceFrame) -> StagedFrame:
+        """Prepare a frame for `push`, in the order of the frames. Any one thread may call it."""
+        if self._upload is None:
+            return StagedFrame(frame)
+        return StagedFrame(frame, self._upload.fill(self._planes(frame)))
+
+    def push(self, staged: StagedFrame, *, cut: bool = False) -> list[FinishedFrame]:
         """Take a frame and return the finished ones. `cut` marks the first frame of a shot."""
-        views = plane_views(frame.image)[: self._format.layout.colour_planes]
-        frames = Frames(tuple(torch.from_numpy(view)[None] for view in views), self._format)
-        self._waiting.append(frame)
-        return [self._finish(restored) for restored in self._backend.push(frames, cuts=(cut,))]
+        if self._upload is None:
+            planes = tuple(plane[None] for plane in self._planes(staged.source))
+        else:
+            planes = self._upload.send(staged.slot)
+        self._waiting.append(staged.source)
+        ready = self._backend.push(Frames(planes, self._format), cuts=(cut,))
+        if self._upload is not None:
+            self._upload.release()
+        return [self._finish(restored) for restored in ready]
 
     def flush(self) -> list[FinishedFrame]:
         """Finish the frames still waiting."""
@@ -75,8 +119,13 @@ class FrameRestorer:
 
     def pack(self, finished: FinishedFrame) -> SourceFrame:
         """Return the frame to encode. Call it once per frame, on any thread: the arrays are reused afterwards."""
+        if finished.arrived is not None:
+            finished.arrived.synchronize()
         image = self._image(finished.source.image, finished.planes)
-        self._free.append(finished.planes)
+        if self._download is not None:
+            self._download.free(finished.planes)
+        else:
+            self._free.append(finished.planes)
         return replace(finished.source, image=image)
 
     @property
@@ -84,15 +133,20 @@ class FrameRestorer:
         """Pixel format of the output frames."""
         return self._view.target.layout
 
+    def _planes(self, frame: SourceFrame) -> list[Tensor]:
+        """The colour planes in the decoder's memory."""
+        views = plane_views(frame.image)[: self._format.layout.colour_planes]
+        return [torch.from_numpy(view) for view in views]
+
     def _finish(self, restored: Restored) -> FinishedFrame:
-        frame = self._waiting.popleft()
-        return FinishedFrame(frame, self._copy_to_output_buffers(self._view.draw(restored)))
+        frame, planes = self._waiting.popleft(), self._view.draw(restored)
+        if self._download is not None:
+            return FinishedFrame(frame, *self._download.begin(planes))
+        return FinishedFrame(frame, self._copy_to_output_buffers(planes))
 
     def _copy_to_output_buffers(self, planes: tuple[Tensor, ...]) -> list[Tensor]:
         if not self._free:
-            self._free.extend(
-                [torch.empty_like(plane, device="cpu") for plane in planes] for _ in range(OUTPUT_BUFFERS)
-            )
+            self._free.extend([torch.empty_like(plane) for plane in planes] for _ in range(OUTPUT_BUFFERS))
         output = self._free.popleft()
         for target, plane in zip(output, planes, strict=True):
             target.copy_(plane)

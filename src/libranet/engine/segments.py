@@ -12,13 +12,11 @@ import av
 import torch
 
 from libranet.atomic import atomic_file
-from libranet.engine.allocator import return_free_memory
-from libranet.engine.options import OutputError, translate_io_errors
+from libranet.engine.options import OutputError
 from libranet.errors import InputError
 from libranet.models import Network
-from libranet.video.encoder import EncoderSettings, open_encoder
+from libranet.video.encoder import EncoderSettings
 from libranet.video.encoder_frames import encoder_frame
-from libranet.video.packets import PacketLog
 from libranet.video.reader import SourceFrame
 
 _MANIFEST = "manifest.json"
@@ -78,9 +76,9 @@ class RunFolder:
         except OSError as error:
             raise OutputError(f"cannot write beside the output ({error}): choose another folder") from None
 
-    def next_segment(self) -> Path:
-        """Return the file of the next segment."""
-        return self.path / f"segment-{len(self.segments):06d}.packets"
+    def segment_file(self, number: int) -> Path:
+        """Return the file of a segment."""
+        return self.path / f"segment-{number:06d}.packets"
 
     def add(self, segment: Segment) -> None:
         """Record a finished segment."""
@@ -192,69 +190,6 @@ class OutputClock:
     def end(self, frame: SourceFrame) -> int:
         """Return where the frame ends in the source."""
         return frame.pts + (frame.duration or self.step)
-
-
-class SegmentSink:
-    """Encodes frames into segments of a fixed length, each with an encoder of its own.
-
-    A segment depends only on its own frames and the settings. So a resumed run writes the same segments.
-    """
-
-    def __init__(self, folder: RunFolder, settings: EncoderSettings, clock: OutputClock, *, length: int) -> None:
-        """Write to a run's folder.
-
-        Args:
-            folder: The run's folder, open.
-            settings: Of every segment's encoder.
-            clock: Times of the output.
-            length: Frames per segment.
-        """
-        self._folder, self._settings, self._clock, self._length = folder, settings, clock, length
-        self._encoder: av.VideoCodecContext | None = None
-        self._log: PacketLog | None = None
-        self._durations: dict[int, int] = {}
-        self._frames = self._first = self._end = 0
-
-    def write(self, frame: SourceFrame) -> None:
-        """Encode a frame."""
-        with translate_io_errors(self._folder.path, RESUME_HINT):
-            if self._encoder is None:
-                self._encoder = open_encoder(self._settings)
-                self._log = PacketLog(self._folder.next_segment())
-                self._frames, self._first, self._durations = 0, frame.pts, {}
-            image = prepare_for_encoder(frame, self._settings, self._clock)
-            self._durations[image.pts or 0] = self._clock.duration(frame)
-            self._store(self._encoder.encode(image))
-            self._frames += 1
-            self._end = self._clock.end(frame)
-            if self._frames == self._length:
-                self._close_segment()
-
-    def finish(self) -> None:
-        """Close the last segment."""
-        with translate_io_errors(self._folder.path, RESUME_HINT):
-            if self._encoder is not None:
-                self._close_segment()
-
-    def discard(self) -> None:
-        """Delete the unfinished segment."""
-        if self._log is not None:
-            self._log.discard()
-
-    def _store(self, packets: list[Any]) -> None:
-        assert self._log is not None
-        for packet in packets:
-            self._log.add(packet, self._durations.pop(packet.pts, 0))
-
-    def _close_segment(self) -> None:
-        assert self._encoder is not None
-        assert self._log is not None
-        self._store(self._encoder.encode(None))
-        self._log.finish()
-        name = self._log.path.name
-        self._encoder = self._log = None
-        return_free_memory()  # the next encoder's arrays may not fit where this one's were
-        self._folder.add(Segment(name, self._frames, self._first, self._end))
 
 
 def prepare_for_encoder(frame: SourceFrame, settings: EncoderSettings, clock: OutputClock) -> av.VideoFrame:

@@ -21,15 +21,16 @@ from libranet.engine.options import (
     Progress,
     check_output,
     translate_io_errors,
+    what_lifts,
 )
-from libranet.engine.pipeline import PipelineResult, run_pipeline
+from libranet.engine.pipeline import STAGED_FRAMES, PipelineResult, run_pipeline
 from libranet.engine.plan import RunPlan, expected_frames, make_plan
 from libranet.engine.restorer import FrameRestorer
+from libranet.engine.segment_encoders import EncoderPlan, SegmentSink
 from libranet.engine.segments import (
     RESUME_HINT,
     OutputClock,
     RunFolder,
-    SegmentSink,
     fingerprint_network,
     fingerprint_source,
 )
@@ -42,6 +43,9 @@ from libranet.video.source import Source, parse_source
 from libranet.video.verify import verify
 
 ProgressCallback = Callable[[Progress], None]
+
+FRAMES_AT_ONCE = 4
+"""Frames that a GPU restores in one step. Eight are 2 % faster on an H200 and need twice the memory."""
 
 
 def dehaze_video(
@@ -99,6 +103,8 @@ def dehaze_video(
         return dehaze_stream(origin, output, network, options=options, overwrite=overwrite, progress=progress)
     with open_video(origin, deinterlace=options.deinterlace, rate=rate) as reader:
         plan = make_plan(reader, output, network, options)
+        threads = EncoderPlan.make(plan.settings, length=options.segment_frames).threads
+        plan = dataclasses.replace(plan, settings=dataclasses.replace(plan.settings, threads=threads))
         if on_plan is not None:
             on_plan(plan)
         return _dehaze(reader, plan, origin, output, network, options, resume=resume, progress=progress)
@@ -140,6 +146,7 @@ def make_restorer(
         live=options.live,
         want_transmission=options.view == "haze",
         grid_filter=grid_filter_of(reader, options),
+        batch=FRAMES_AT_ONCE,
     )
     return FrameRestorer(
         backend,
@@ -151,6 +158,7 @@ def make_restorer(
         target_tags=settings.tags if settings else reader.tags,
         compare=options.compare,
         view=options.view,
+        staged_frames=STAGED_FRAMES,
     )
 
 
@@ -235,14 +243,17 @@ def _encode_segments(
     warm_up = min(done, network.config.window // 2 + grid_filter_of(reader, options).memory)
     origin = first.pts if options.start > 0 else 0
     clock = OutputClock(reader.time_base, settings.time_base, origin, step)
-    sink = SegmentSink(folder, settings, clock, length=options.segment_frames)
+    encoders = EncoderPlan.make(settings, length=options.segment_frames).encoders
+    sink = SegmentSink(folder, settings, clock, length=options.segment_frames, encoders=encoders)
     begin = time.perf_counter()
 
     def report(result: PipelineResult) -> None:
         if progress is not None:
             fps = result.frames / max(1e-9, time.perf_counter() - begin)
             total = expected_frames(reader, options)
-            progress(Progress(done + result.frames, total, fps, result.slowest_stage))
+            stage = result.slowest_stage
+            remedy = what_lifts(stage, codec=settings.codec, device=network.device.type)
+            progress(Progress(done + result.frames, total, fps, stage, remedy=remedy))
 
     try:
         return run_pipeline(

@@ -76,6 +76,8 @@ class EncoderSettings:
     encoder_format: str = ""
     """What the encoder takes where it is not `pixel_format` itself: the same samples in another order."""
     lossless: bool = False
+    threads: int = 0
+    """Of each encoder; 0 leaves it to the encoder. Another number may give other bits."""
 
     @property
     def encoder(self) -> str:
@@ -98,6 +100,16 @@ def is_video_name(path: str | Path) -> bool:
 def encoder_name(codec: CodecName) -> str:
     """Return FFmpeg's name of a codec's encoder."""
     return ENCODERS.get(codec, codec)
+
+
+@cache
+def is_available(encoder: str) -> bool:
+    """Return whether this FFmpeg has an encoder of this name."""
+    try:
+        av.codec.Codec(encoder, "w")
+    except av.codec.codec.UnknownCodecError:
+        return False
+    return True
 
 
 def is_hardware(codec: str) -> bool:
@@ -387,6 +399,11 @@ def configure(context: av.VideoCodecContext, settings: EncoderSettings) -> None:
     options = dict(settings.options)
     if tags.chroma_location != "unspecified":
         options["chroma_sample_location"] = tags.chroma_location
+    if settings.threads:
+        context.thread_count = settings.threads
+        for parameters, name in (("x265-params", "pools"), ("svtav1-params", "lp")):  # these two take it their own way
+            if settings.encoder == {"pools": "libx265", "lp": "libsvtav1"}[name]:
+                options[parameters] = _joined(options.get(parameters), f"{name}={settings.threads}")
     context.options = options
     context.flags |= int(av.codec.context.Flags.global_header)
 

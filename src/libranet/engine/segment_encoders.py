@@ -1,0 +1,211 @@
+"""Segments encoded side by side. Each has an encoder of its own, so their number does not change the result."""
+
+import contextlib
+import os
+import queue
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+import av
+
+from libranet.engine.allocator import return_free_memory
+from libranet.engine.options import translate_io_errors
+from libranet.engine.segments import RESUME_HINT, OutputClock, RunFolder, Segment, prepare_for_encoder
+from libranet.video.encoder import EncoderSettings, is_hardware, open_encoder
+from libranet.video.packets import PacketLog
+from libranet.video.pixels import layout_of
+from libranet.video.reader import SourceFrame
+
+CORES_PER_ENCODER = 8
+"""An encoder of 4K frames keeps about this many cores busy; more cores get more encoders."""
+SHARE_OF_MEMORY = 0.25
+"""Of the machine's memory, for frames that wait for the other encoders."""
+SHORT_QUEUE = 2
+"""Frames that wait for a single encoder."""
+
+
+@dataclass(frozen=True)
+class EncoderPlan:
+    """How encoders share a machine."""
+
+    encoders: int
+    """Segments that are encoded at once."""
+    threads: int
+    """Of each encoder; 0 leaves it to a single one. It decides an encoder's bits, so it depends on the cores alone."""
+
+    @classmethod
+    def make(cls, settings: EncoderSettings, *, length: int) -> "EncoderPlan":
+        """Divide the cores, with frames of all segments under way in a share of the memory.
+
+        Args:
+            settings: Of the encoders.
+            length: Frames of a segment.
+        """
+        cores = _cores()
+        wanted = max(1, cores // CORES_PER_ENCODER)
+        if wanted == 1 or is_hardware(settings.codec):
+            return cls(1, 0)
+        layout = layout_of(settings.pixel_format)
+        samples = settings.width * settings.height * (1 + (layout.colour_planes - 1) / (layout.sub_x * layout.sub_y))
+        segment_bytes = samples * layout.dtype.itemsize * length
+        room = int(SHARE_OF_MEMORY * _memory() / segment_bytes)
+        return cls(max(1, min(wanted, 1 + room)), -(-cores // wanted))
+
+
+@dataclass
+class _Worker:
+    """A segment under way. Frames come through a queue; None is its end."""
+
+    number: int
+    first_pts: int
+    frames: queue.Queue[tuple[av.VideoFrame, int] | None]
+    count: int = 0
+    end_pts: int = 0
+    error: BaseException | None = None
+    thread: threading.Thread | None = None
+    log: PacketLog | None = None
+    durations: dict[int, int] = field(default_factory=dict)
+
+
+class SegmentSink:
+    """Encodes frames into segments of a fixed length, several at once.
+
+    A segment depends only on its own frames and the settings. So a resumed run writes the same segments. They are
+    recorded in order: after a crash, a segment counts only where all before it are complete.
+    """
+
+    def __init__(
+        self, folder: RunFolder, settings: EncoderSettings, clock: OutputClock, *, length: int, encoders: int = 1
+    ) -> None:
+        """Write to a run's folder.
+
+        Args:
+            folder: The run's folder, open.
+            settings: Of every segment's encoder.
+            clock: Times of the output.
+            length: Frames per segment.
+            encoders: Segments that are encoded at once; frames of all of them are in memory.
+        """
+        self._folder, self._settings, self._clock, self._length = folder, settings, clock, length
+        self._encoders = encoders
+        self._next = len(folder.segments)
+        self._workers: list[_Worker] = []  # oldest first
+        self._open: _Worker | None = None
+        self._stop = threading.Event()
+
+    def write(self, frame: SourceFrame) -> None:
+        """Take a frame. It waits where all encoders are busy."""
+        with translate_io_errors(self._folder.path, RESUME_HINT):
+            if self._open is None:
+                while len(self._workers) >= self._encoders:
+                    self._record_oldest()
+                self._open = self._start(frame.pts)
+            worker = self._open
+            image = prepare_for_encoder(frame, self._settings, self._clock)
+            self._put(worker, (image, self._clock.duration(frame)))
+            worker.count += 1
+            worker.end_pts = self._clock.end(frame)
+            if worker.count == self._length:
+                self._put(worker, None)
+                self._open = None
+
+    def finish(self) -> None:
+        """Close the last segment and wait for all of them."""
+        with translate_io_errors(self._folder.path, RESUME_HINT):
+            if self._open is not None:
+                self._put(self._open, None)
+                self._open = None
+            while self._workers:
+                self._record_oldest()
+
+    def discard(self) -> None:
+        """Stop. Segments that have all their frames are finished, the rest is deleted."""
+        with contextlib.suppress(Exception):
+            while self._workers and self._workers[0] is not self._open:
+                self._record_oldest()
+        self._stop.set()
+        for worker in self._workers:
+            assert worker.thread is not None
+            worker.thread.join()
+            if worker.log is not None:
+                worker.log.discard()
+        self._workers.clear()
+
+    def _start(self, first_pts: int) -> _Worker:
+        waiting = SHORT_QUEUE if self._encoders == 1 else self._length
+        worker = _Worker(self._next, first_pts, queue.Queue(waiting))
+        worker.thread = threading.Thread(target=self._run, args=(worker,), name=f"encode-{worker.number}", daemon=True)
+        worker.thread.start()
+        self._next += 1
+        self._workers.append(worker)
+        return worker
+
+    def _put(self, worker: _Worker, item: tuple[av.VideoFrame, int] | None) -> None:
+        while True:
+            self._raise_failure()
+            try:
+                return worker.frames.put(item, timeout=0.1)
+            except queue.Full:
+                continue
+
+    def _record_oldest(self) -> None:
+        """Wait for the oldest segment and record it."""
+        worker = self._workers[0]
+        assert worker.thread is not None
+        while worker.thread.is_alive():
+            worker.thread.join(0.1)
+            self._raise_failure()
+        self._raise_failure()
+        self._workers.pop(0)
+        name = self._folder.segment_file(worker.number).name
+        self._folder.add(Segment(name, worker.count, worker.first_pts, worker.end_pts))
+        return_free_memory()  # the next encoder's arrays may not fit where this one's were
+
+    def _raise_failure(self) -> None:
+        for worker in self._workers:
+            if worker.error is not None:
+                raise worker.error
+
+    def _run(self, worker: _Worker) -> None:
+        """Encode one segment, on a thread of its own."""
+        try:
+            encoder = open_encoder(self._settings)
+            worker.log = PacketLog(self._folder.segment_file(worker.number))
+            while True:
+                try:
+                    item = worker.frames.get(timeout=0.1)
+                except queue.Empty:
+                    if self._stop.is_set():
+                        return
+                    continue
+                if item is None:
+                    break
+                image, duration = item
+                worker.durations[image.pts or 0] = duration
+                _store(worker, encoder.encode(image))
+                if self._stop.is_set():
+                    return
+            _store(worker, encoder.encode(None))
+            worker.log.finish()
+            worker.log = None
+        except BaseException as error:
+            worker.error = error
+
+
+def _store(worker: _Worker, packets: list[Any]) -> None:
+    assert worker.log is not None
+    for packet in packets:
+        worker.log.add(packet, worker.durations.pop(packet.pts, 0))
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _memory() -> int:
+    """Bytes of the machine's memory; a few where the system does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return 4 << 30

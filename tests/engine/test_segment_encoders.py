@@ -1,0 +1,109 @@
+"""Segments that are encoded side by side."""
+
+import hashlib
+import os
+from fractions import Fraction
+
+import pytest
+
+from clips import Clip, write_clip
+from libranet.engine import DehazeOptions, dehaze_video, segment_encoders
+from libranet.engine.options import what_lifts
+from libranet.engine.segment_encoders import EncoderPlan, SegmentSink
+from libranet.engine.segments import OutputClock, RunFolder
+from libranet.video.encoder import EncoderSettings, encoder_options
+from libranet.video.pixels import layout_of
+from libranet.video.reader import open_video
+from libranet.video.tags import VideoTags
+
+
+def settings(width: int = 3840, height: int = 2160, **changes) -> EncoderSettings:
+    layout = layout_of("yuv420p")
+    options = encoder_options("h264", crf=None, preset=None, layout=layout, tags=VideoTags())
+    base = (Fraction(1, 25), Fraction(25))
+    return EncoderSettings("h264", "yuv420p", width, height, *base, VideoTags(), options, **changes)
+
+
+@pytest.mark.parametrize(
+    ("cores", "memory", "encoders", "threads"),
+    [(2, 8, 1, 0), (8, 64, 1, 0), (16, 128, 2, 8), (64, 512, 8, 8), (64, 16, 3, 8), (16, 2, 1, 8)],
+)
+def test_threads_depend_on_cores_alone(monkeypatch, cores, memory, encoders, threads):
+    """Memory decides how many encoders run at once, which changes no bit; threads would."""
+    monkeypatch.setattr(segment_encoders, "_cores", lambda: cores)
+    monkeypatch.setattr(segment_encoders, "_memory", lambda: memory << 30)
+    assert EncoderPlan.make(settings(), length=120) == EncoderPlan(encoders, threads)
+
+
+def digest(folder: RunFolder) -> list[str]:
+    return [hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.segment_paths]
+
+
+def encode(tmp_path, source, name: str, *, encoders: int, frames: int | None = None) -> RunFolder:
+    folder = RunFolder(tmp_path / name)
+    folder.open({}, resume=False)
+    with open_video(source) as reader:
+        clock = OutputClock(reader.time_base, reader.time_base, 0, 1)
+        options = settings(reader.width, reader.height, threads=2)
+        sink = SegmentSink(folder, options, clock, length=5, encoders=encoders)
+        for index, frame in enumerate(reader.frames()):
+            if index == frames:
+                sink.discard()
+                return folder
+            sink.write(frame)
+        sink.finish()
+    return folder
+
+
+def test_the_number_of_encoders_changes_nothing(tmp_path):
+    source = write_clip(tmp_path / "in.mkv", Clip(codec="ffv1", frames=23, width=96, height=64))
+    one, three = (encode(tmp_path, source, f"{n}.mp4", encoders=n) for n in (1, 3))
+    assert [segment.frames for segment in one.segments] == [5, 5, 5, 5, 3]
+    assert one.segments == three.segments
+    assert digest(one) == digest(three)
+
+
+@pytest.mark.parametrize("encoders", [1, 3])
+def test_stopping_keeps_the_segments_that_have_all_their_frames(tmp_path, encoders):
+    source = write_clip(tmp_path / "in.mkv", Clip(codec="ffv1", frames=23, width=96, height=64))
+    folder = encode(tmp_path, source, "out.mp4", encoders=encoders, frames=17)
+    assert [segment.frames for segment in folder.segments] == [5, 5, 5]
+    assert [name for name in os.listdir(folder.path) if name.endswith(".part")] == []
+
+
+def test_an_encoder_that_fails_ends_the_run(tmp_path, monkeypatch):
+    source = write_clip(tmp_path / "in.mkv", Clip(codec="ffv1", frames=23, width=96, height=64))
+
+    def fail(_settings):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(segment_encoders, "open_encoder", fail)
+    with pytest.raises(Exception, match="the disk is full"):
+        encode(tmp_path, source, "out.mp4", encoders=2)
+
+
+def test_a_run_with_several_encoders_resumes_to_the_same_file(tmp_path, tiny_model, monkeypatch):
+    monkeypatch.setattr(segment_encoders, "_cores", lambda: 24)
+    source = write_clip(tmp_path / "in.mkv", Clip(codec="ffv1", frames=23, width=96, height=64, cut_at=11))
+    options = DehazeOptions(segment_frames=5, codec="h264", steady=0.0)
+    dehaze_video(source, tmp_path / "whole.mp4", model=tiny_model, options=options, device="cpu")
+
+    class PowerCutError(Exception):
+        pass
+
+    def stop(step) -> None:
+        if step.frames >= 13:
+            raise PowerCutError
+
+    with pytest.raises(PowerCutError):
+        dehaze_video(source, tmp_path / "out.mp4", model=tiny_model, options=options, device="cpu", progress=stop)
+    report = dehaze_video(source, tmp_path / "out.mp4", model=tiny_model, options=options, device="cpu", resume=True)
+    assert report.resumed_frames == 10
+    assert (tmp_path / "out.mp4").read_bytes() == (tmp_path / "whole.mp4").read_bytes()
+
+
+def test_the_progress_says_what_would_help():
+    assert what_lifts("network", codec="h264", device="cpu") == "a GPU (--device cuda)"
+    assert what_lifts("encode", codec="h264", device="cpu") == "a faster --preset"
+    assert what_lifts("encode", codec="ffv1", device="cpu") == ""
+    assert what_lifts("decode", codec="h264", device="cuda") == ""
