@@ -11,7 +11,9 @@ import torch
 from torch import Tensor
 
 from libranet.backends import Restored, load_network, make_backend
+from libranet.backends.interface import check_size
 from libranet.device import Precision
+from libranet.engine.transfer import Download, Upload
 from libranet.errors import InputError
 from libranet.frames import FrameFormat, Frames, PixelLayout
 from libranet.frames.format import (
@@ -92,6 +94,10 @@ class Dehazer:
         )
         self._waiting: deque[_Given] = deque()
         self._size: tuple[int, int] | None = None
+        self._upload: Upload | None = None
+        self._download: Download | None = None
+        self._upload_format: FrameFormat | None = None
+        self._download_format: FrameFormat | None = None
 
     def push(self, frame: Frame, *, cut: bool = False) -> list[Frame]:
         """Take one frame and return those that are ready. `cut` marks the first frame of a new shot.
@@ -100,6 +106,7 @@ class Dehazer:
             InputError: The frame's shape, dtype or range is wrong. It is left out; the stream goes on.
         """
         given, frames = _read(frame)
+        check_size(frames.format)
         size = (frames.format.width, frames.format.height)
         if self._size not in (None, size) and not cut:
             old, new = (f"{width}x{height}" for width, height in (self._size or size, size))
@@ -107,7 +114,7 @@ class Dehazer:
                 f"expected every frame of a stream to have one size, got {new} after {old}: "
                 "mark the first frame of another size with cut=True"
             )
-        ready = self._backend.push(frames, cuts=(cut,))
+        ready = self._push(frames, cut=cut)
         self._waiting.append(given)  # only now: a frame that is refused leaves nothing behind
         self._size = size
         return self._return(ready)
@@ -140,8 +147,39 @@ class Dehazer:
         ready = self.push(image)
         return (ready or self.flush())[0]
 
+    def _push(self, frames: Frames, *, cut: bool) -> list[Restored]:
+        """Give a frame to the backend, through pinned memory where it has to go to a GPU."""
+        device = self._backend.device
+        if device.type != "cuda" or frames.planes[0].device.type == "cuda":
+            return self._backend.push(frames, cuts=(cut,))
+        if self._upload is None or self._upload_format != frames.format:
+            self._upload, self._upload_format = Upload(frames.format, device, slots=2), frames.format
+        planes = self._upload.send(self._upload.fill(frames.plane_list(0)))
+        ready = self._backend.push(Frames(planes, frames.format), cuts=(cut,))
+        self._upload.release()
+        return ready
+
     def _return(self, ready: list[Restored]) -> list:
-        return [_give_back(self._waiting.popleft(), restored) for restored in ready]
+        """The frames as they came. All downloads begin before the first is waited for."""
+        fetched = [self._fetch(self._waiting.popleft(), restored) for restored in ready]
+        frames = []
+        for given, planes, arrived in fetched:
+            if arrived is not None:
+                arrived.synchronize()
+            frames.append(_give_back(given, planes))
+            if arrived is not None:
+                assert self._download is not None
+                self._download.free(list(planes))
+        return frames
+
+    def _fetch(self, given: _Given, restored: Restored) -> tuple[_Given, tuple[Tensor, ...], torch.cuda.Event | None]:
+        """Begin to fetch a restored frame that goes back to main memory."""
+        if given.device.type != "cpu" or self._backend.device.type != "cuda":
+            return given, restored.after, None
+        if self._download is None or self._download_format != restored.format:
+            self._download, self._download_format = Download(self._backend.device), restored.format
+        planes, arrived = self._download.begin(restored.after)
+        return given, tuple(planes), arrived
 
 
 def _read(frame: Any) -> tuple[_Given, Frames]:
@@ -188,11 +226,12 @@ def _samples(tensor: Tensor) -> Tensor:
     return tensor.to(torch.float32)
 
 
-def _give_back(given: _Given, restored: Restored) -> np.ndarray | Tensor:
+def _give_back(given: _Given, planes: tuple[Tensor, ...]) -> np.ndarray | Tensor:
+    """A copy in the form in which the frame came."""
     if given.packed:
-        result = restored.after[0].to(given.device, given.dtype, copy=True)
+        result = planes[0].to(given.device, given.dtype, copy=True)
         return result.numpy() if given.kind == "numpy" else result
-    green, blue, red = restored.after
+    green, blue, red = planes
     result = torch.empty(given.shape, dtype=given.dtype, device=given.device)
     for place, plane in zip(result.view(3, *red.shape), (red, green, blue), strict=True):
         place.copy_(plane, non_blocking=True)
