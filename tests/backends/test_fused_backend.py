@@ -1,6 +1,7 @@
 """The fused backend: bookkeeping with a stand-in for the kernels, real frames on a GPU."""
 
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,7 +10,8 @@ import torch
 
 from libranet.backends import make_backend, rgb_frames, rgb_of, why_not_fused_here
 from libranet.backends.plain import PlainBackend
-from libranet.frames import FrameFormat, Frames
+from libranet.frames import ColorSpec, FrameFormat, Frames, PixelLayout
+from libranet.frames.format import RGB8, RGB16
 from libranet.fused.ring import RingSchedule
 from libranet.models import GridFilter, LiBrANet
 from tiny_network import perturb
@@ -67,7 +69,7 @@ class DelayedStep:
 def make(tiny_model: LiBrANet, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     module = pytest.importorskip("libranet.backends.fused", reason="Triton is not installed", exc_type=ImportError)
     monkeypatch.setattr(module, "FusedStep", DelayedStep)
-    monkeypatch.setattr(module, "agrees", lambda *paths: True)
+    monkeypatch.setattr(module.FusedBackend, "_trusts", lambda *frames: True)
     return lambda **settings: module.FusedBackend(tiny_model, lookahead=None, strength=1.0, **settings)
 
 
@@ -107,16 +109,18 @@ def test_cuts_and_new_sizes_end_the_stream(make: Callable[..., Any], batch: int)
 
 
 def test_kernels_that_disagree_are_not_used(
-    tiny_model: LiBrANet, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tiny_model: LiBrANet, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
     module = pytest.importorskip("libranet.backends.fused", reason="Triton is not installed", exc_type=ImportError)
     monkeypatch.setattr(module, "FusedStep", DelayedStep)
+    monkeypatch.setattr(module, "agreement_file", lambda *facts: tmp_path / "agreed")
     doubtful = module.FusedBackend(tiny_model, lookahead=None, strength=0.0)  # the truth is the input; not input + 0.1
     clip = [torch.rand(1, 3, 16, 20) for _ in range(4)]
     images = [rgb_of(r) for original in clip for r in doubtful.push(rgb_frames(original))]
     images += [rgb_of(r) for r in doubtful.flush()]
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert "disagree with the plain network on 20x16 gbrpf32le frames" in caplog.text
+    assert not (tmp_path / "agreed").exists()
     assert len(images) == 4
     for original, restored in zip(clip, images, strict=True):
         torch.testing.assert_close(restored, original[0])
@@ -126,6 +130,60 @@ def test_the_plain_step_stays_where_kernels_cannot_run(tiny_model: LiBrANet) -> 
     assert isinstance(make_backend(tiny_model), PlainBackend)
     assert "float32" in (why_not_fused_here(tiny_model) or "")
     assert "the device is cpu" in (why_not_fused_here(tiny_model.half()) or "")
+
+
+def test_agreement_is_remembered(tiny_model: LiBrANet, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    module = pytest.importorskip("libranet.backends.fused", reason="Triton is not installed", exc_type=ImportError)
+    monkeypatch.setattr(module, "FusedStep", DelayedStep)
+    monkeypatch.setattr(module, "agreement_file", lambda *facts: tmp_path / "kernels" / "agreed")
+    compared: list[int] = []
+    monkeypatch.setattr(module, "agrees", lambda *paths: compared.append(1) is None)
+    for _ in range(2):
+        module.FusedBackend(tiny_model, lookahead=None, strength=1.0).push(frame(0.5))
+    assert compared == [1]
+    assert (tmp_path / "kernels" / "agreed").exists()
+
+
+YUV420 = PixelLayout("yuv420p", "yuv", 8, 2, 2, alpha=False)
+YUV422_10 = PixelLayout("yuv422p10le", "yuv", 10, 2, 1, alpha=False)
+YUV444_12 = PixelLayout("yuv444p12le", "yuv", 12, 1, 1, alpha=False)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("stationary", [True, False], ids=["hopper", "capability-8"])
+@pytest.mark.parametrize("batch", [1, 4])
+@pytest.mark.parametrize("layout", [RGB8, RGB16, YUV420, YUV422_10, YUV444_12], ids=lambda layout: layout.name)
+def test_every_format_agrees_with_the_plain_backend_on_a_gpu(layout: PixelLayout, batch: int, stationary: bool) -> None:
+    """Accuracy as against the network in single precision; strength 0 bit for bit; cuts inside batches."""
+    from libranet.backends.fused import FusedBackend
+    from libranet.fused.refiner import RefinerTiles
+
+    format_ = FrameFormat(203, 118, layout, ColorSpec(full_range=layout.model != "yuv"))
+    generator = torch.Generator().manual_seed(0)
+    planes = tuple(
+        ((0.3 + 0.4 * torch.rand(shape, generator=generator)) * layout.peak).to(layout.dtype).cuda()
+        for shape in format_.plane_shapes(11)
+    )
+    frames, cuts = Frames(planes, format_), [index in (4, 6) for index in range(11)]
+    network = perturb(LiBrANet(), scale=0.01).cuda()
+    settings = {"lookahead": None, "grid_filter": GridFilter(0.3, 10.0), "want_transmission": True}
+    plain = PlainBackend(network.float(), strength=1.0, **settings)
+    want = [r.after for r in plain.push(frames, cuts=cuts) + plain.flush()]
+    tiles = RefinerTiles(weight_stationary=stationary)
+    network = network.half()
+    for strength in (1.0, 0.0):
+        fused = FusedBackend(network, strength=strength, batch=batch, tiles=tiles, trial=False, **settings)
+        got = [r.after for r in fused.push(frames, cuts=cuts)]
+        got += [r.after for r in fused.flush()]
+        assert len(got) == 11
+        for index in range(11):
+            for a, b, plane in zip(got[index], want[index], planes, strict=True):
+                if strength == 0.0:
+                    assert torch.equal(a.int(), plane[index].int())
+                    continue
+                difference = (a.float() - b.float()).abs() * (255.0 / layout.peak)
+                assert difference.max() <= 2.5
+                assert difference.mean() <= 0.3
 
 
 @pytest.mark.gpu

@@ -1,7 +1,8 @@
 """The fused backend: frames in their own samples through CUDA graphs, one at a time or in batches.
 
-Kernels depend on the driver, the compiler and the GPU. So every new frame format begins with a comparison: a few frames
-go through both backends. Where they differ by more than rounding, the plain backend takes over, with a warning.
+Kernels depend on the driver, the compiler and the GPU. So the first frame of a new format begins with a comparison: a
+few frames go through both backends. Where they differ by more than rounding, the plain backend takes over, with a
+warning. Where they agree, a file remembers it (`trust.py`).
 """
 
 import logging
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from libranet.backends.interface import Restored, check_size
 from libranet.backends.plain import PlainBackend
+from libranet.backends.trust import agreement_file, remember_agreement
 from libranet.frames import FrameFormat, Frames
 from libranet.fused.refiner import RefinerTiles
 from libranet.fused.step import FusedStep, Ready
@@ -164,8 +166,7 @@ class FusedBackend:
             device=self.device,
             tiles=self.tiles,
         )
-        here = Frames(tuple(plane[:1].to(self.device) for plane in frames.planes), frames.format)
-        if self.trial and not agrees(self._step, self._plain, here):
+        if not self._trusts(frames):
             logger.warning(
                 "the fused kernels disagree with the plain network on %dx%d %s frames on this machine: "
                 "the plain backend is used; please report the output of `libranet doctor`",
@@ -175,6 +176,20 @@ class FusedBackend:
             )
             self._distrusted = True
         return ready
+
+    def _trusts(self, frames: Frames) -> bool:
+        """Whether the kernels compute what the network computes, by an earlier comparison or by one now."""
+        assert self._step is not None
+        if not self.trial:
+            return True
+        file = agreement_file(self.network, frames.format, f"batch {self.batch}, {self.tiles}, {self.lookahead}")
+        if file.exists():
+            return True
+        here = Frames(tuple(plane[:1].to(self.device) for plane in frames.planes), frames.format)
+        if not agrees(self._step, self._plain, here):
+            return False
+        remember_agreement(file)
+        return True
 
     def _pack(self, ready: Ready) -> list[Restored]:
         assert self._step is not None

@@ -61,8 +61,27 @@ def diagnose(model: Path | None = None) -> dict[str, str]:
         "weights": str(file),
         **checkpoint.weights.as_json(),
         "path": "plain" if reason else "fused",
-        "why": reason or "NVIDIA GPU and Triton; for 8-bit video in fp16, the haze view excepted",
+        "why": reason or _fused_because(device, checkpoint.config.refiner_width),
+        **({} if reason else _expectation(device)),
     }
+
+
+def _fused_because(device: torch.device, width: int) -> str:
+    from libranet.fused.support import supports_weight_stationary
+
+    kernels = "Hopper's kernels" if supports_weight_stationary(width, device) else "kernels for every GPU from 8.0 on"
+    return f"an NVIDIA GPU and Triton: {kernels}, for every pixel format, in fp16"
+
+
+def _expectation(device: torch.device) -> dict[str, str]:
+    """The frame rate that this GPU's bandwidth and matrix rate lead to."""
+    from libranet.fused.estimate import Gpu, expected_fps
+
+    gpu = Gpu.read(device)
+    if gpu is None:
+        return {}
+    rate = f"about {expected_fps(gpu, 3840, 2160):.0f} frames a second at 3840x2160 on the GPU alone"
+    return {"expected": f"{rate} ({gpu.bandwidth / 1e12:.1f} TB/s, {gpu.matrix_rate / 1e12:.0f} TFLOP/s)"}
 
 
 def _version(package: str) -> str:

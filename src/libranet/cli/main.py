@@ -18,6 +18,7 @@ from libranet.cli.eval import evaluate_command
 from libranet.cli.info import info
 from libranet.cli.synth import synth
 from libranet.cli.train import train
+from libranet.cli.warmup import warmup
 from libranet.cli.weights import weights
 from libranet.errors import LibraNetError
 
@@ -31,6 +32,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "weights": weights,
     "info": info,
     "doctor": doctor,
+    "warmup": warmup,
 }
 
 
