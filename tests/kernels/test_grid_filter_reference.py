@@ -108,10 +108,10 @@ def test_look_ahead_halves_the_delay_of_a_step():
 
 def test_similarity_by_hand():
     assert similarity(GREY, GREY).tolist() == torch.ones(1, 2, 2).tolist()
-    torch.testing.assert_close(similarity(GREY + 0.08, GREY), torch.full((1, 2, 2), 0.5))
-    torch.testing.assert_close(similarity(GREY + 0.24, GREY), torch.full((1, 2, 2), 0.1))
+    torch.testing.assert_close(similarity(GREY + 0.04, GREY), torch.full((1, 2, 2), 0.5))
+    torch.testing.assert_close(similarity(GREY + 0.12, GREY), torch.full((1, 2, 2), 0.1))
     one_channel = GREY.clone()
-    one_channel[:, 1] += 0.08 * 3**0.5
+    one_channel[:, 1] += 0.04 * 3**0.5
     torch.testing.assert_close(similarity(one_channel, GREY), torch.full((1, 2, 2), 0.5))
 
 

@@ -4,7 +4,7 @@ The filtered grid F of frame t is a weighted mean of the grids G of the frames a
 
     F_t = sum_a k(a) s_a G_(t-a) / sum_a k(a) s_a
     k(a) = 1 - (a / (rate * seconds))^2                     for the ages a, in frames, where it is positive
-    s_a  = 1 / (1 + mean_rgb (L_(t-a) - L_t)^2 / 0.04^2)    with L the frame's mean colour in the cell
+    s_a  = 1 / (1 + mean_rgb (L_(t-a) - L_t)^2 / 0.02^2)    with L the frame's mean colour in the cell
 
 A grid of the past counts as far as the frame looked then as it looks now. So light that changes is followed at once,
 while a grid that changes under a frame that does not is averaged away. Nothing older than `seconds` counts: the memory
@@ -21,9 +21,10 @@ from torch import Tensor
 
 from libranet.errors import InputError
 
-LOOK_CHANGE = 0.08
-"""A change of a cell's mean colour, in the encoders' range of -1 to 1, that halves the weight of a grid: 0.04 in the
-frame's range of 0 to 1, about 10 of 255 levels.
+LOOK_CHANGE = 0.04
+"""A change of a cell's mean colour, in the encoders' range of -1 to 1, that halves the weight of a grid: 0.02 in the
+frame's range of 0 to 1, about 5 of 255 levels. Measured: a quarter to four times as much calms real clips alike, and
+larger values cost PSNR where the camera moves (research/lab-notes.md, run 62).
 """
 MAX_SECONDS = 2.0
 DEFAULT_RATE = 25.0
