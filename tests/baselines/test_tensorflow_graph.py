@@ -109,7 +109,7 @@ def test_maxim_without_weights_says_how_to_get_them(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.skipif(find_weights(find_model("maxim-outdoor")) is None, reason="libranet weights pull maxim-outdoor")
 def test_maxim_agrees_with_tensorflow_js() -> None:
-    """`research/maxim` has the script that made the file: hazy crop and what TensorFlow.js 4.22 returns for it."""
+    """A hazy pattern of our own, and what TensorFlow.js 4.22 returns for it: `research/maxim/compare.py --save`."""
     content = np.load(DATA / "maxim-outdoor-tfjs.npz")
     hazy = torch.from_numpy(content["hazy"].astype(np.float32) / 255).permute(2, 0, 1)[None, None]
     with torch.no_grad():
