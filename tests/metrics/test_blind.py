@@ -98,6 +98,8 @@ def test_noise_of_the_sky():
     hazy, restored = (FrameFacts(grey_frame(landscape(noise, seed=3))) for noise in (1 / 255, 3 / 255))
     assert hazy.noise(hazy.sky) == pytest.approx(1 / 255, rel=0.05)
     assert compare_with_input(hazy, restored).sky_noise == pytest.approx(3.0, rel=0.05)
+    smooth = FrameFacts(grey_frame(landscape()))
+    assert compare_with_input(smooth, smooth).sky_noise == 1.0, "no noise at all is no division by zero"
     ground = FrameFacts(grey_frame(landscape()[60:]))
     assert math.isnan(compare_with_input(ground, ground).sky_noise)
 

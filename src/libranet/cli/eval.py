@@ -273,9 +273,9 @@ def _print_blind(console: Console, content: ReportContent) -> None:
     table = Table(
         title=f"{content.subject}, clip by clip", title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
     )
-    table.add_column("clip", overflow="fold")
+    table.add_column("clip", no_wrap=True)
     for metric in metrics:
-        table.add_column(f"{metric.label} {metric.arrow}", justify="right")
+        table.add_column(f"{metric.label} {metric.arrow}", justify="right", overflow="fold")
     means = {name: value.mean for name, value in summarise_models(clips)[content.subject].items()}
     for name, values in [*((clip.clip, clip.values) for clip in clips), ("mean", means)]:
         cells = (f"{values[m.name]:.{m.digits}f}" if m.name in values else "–" for m in metrics)

@@ -31,6 +31,8 @@ GREY_CHROMA = 5.0
 """Largest chroma of grey in CIELAB."""
 LEAST_REGION = 0.02
 """Smallest share of the frame at which a region is measured."""
+LEAST_NOISE = 0.25 / 255.0
+"""Smaller deviations count as this: rounding to 8 bit alone makes 0.29 levels."""
 _LUMA = np.array((0.299, 0.587, 0.114), np.float32)
 _NOISE_KERNEL = np.array(((1, -2, 1), (-2, 4, -2), (1, -2, 1)), np.float32)
 _LEVEL = 1.0 / 255.0
@@ -121,7 +123,7 @@ class FrameFacts:
         height, width = self.luma.shape
         inside = cv2.resize(region.astype(np.uint8), (width, height), interpolation=cv2.INTER_NEAREST) > 0
         response = np.abs(cv2.filter2D(self.luma, cv2.CV_32F, _NOISE_KERNEL))[inside]
-        return sqrt(pi / 2) / 6 * float(response.mean(dtype=np.float64))
+        return max(sqrt(pi / 2) / 6 * float(response.mean(dtype=np.float64)), LEAST_NOISE)
 
 
 @dataclass(frozen=True)
@@ -152,7 +154,7 @@ def compare_with_input(hazy: FrameFacts, restored: FrameFacts) -> BlindMetrics:
     land = ~hazy.sky
     sky_noise = cast = nan
     if hazy.sky.mean() >= LEAST_REGION:
-        sky_noise = restored.noise(hazy.sky) / max(hazy.noise(hazy.sky), 0.25 * _LEVEL)
+        sky_noise = restored.noise(hazy.sky) / hazy.noise(hazy.sky)
     if hazy.grey.mean() >= LEAST_REGION:
         shift = (restored.lab[hazy.grey] - hazy.lab[hazy.grey]).mean(axis=0, dtype=np.float64)
         cast = float(np.hypot(shift[1], shift[2]))
