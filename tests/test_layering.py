@@ -22,6 +22,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "fused": {"models", "kernels"},
     "backends": {"models", "fused", "kernels", "baselines"},
     "engine": {"backends", "models", "video"},
+    "export": {"models", "kernels", "scenes"},
     "losses": {"models", "kernels"},
     "synth": {"data", "video", "flow", "scenes"},
     "training": {"models", "baselines", "losses", "data", "metrics", "backends", "fused", "kernels", "synth", "scenes"},

@@ -58,7 +58,8 @@ def test_all_means_every_extra_of_the_product():
     extras = PROJECT["optional-dependencies"]
     (text,) = extras["all"]
     named = set(re.fullmatch(r"libranet\[(.*)\]", text)[1].split(","))
-    assert named == extras.keys() - {"all", "dev", "docs"}
+    # coremltools has no wheels for the newest Python, so nobody gets it unasked.
+    assert named == extras.keys() - {"all", "dev", "docs", "coreml"}
 
 
 @pytest.mark.parametrize("minor", [11, 12, 13, 14])

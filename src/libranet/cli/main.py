@@ -15,6 +15,7 @@ from libranet.cli.data import data
 from libranet.cli.dehaze import dehaze
 from libranet.cli.doctor import doctor
 from libranet.cli.eval import evaluate_command
+from libranet.cli.export import export
 from libranet.cli.info import info
 from libranet.cli.synth import synth
 from libranet.cli.train import train
@@ -29,6 +30,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "train": train,
     "eval": evaluate_command,
     "bench": bench,
+    "export": export,
     "weights": weights,
     "info": info,
     "doctor": doctor,

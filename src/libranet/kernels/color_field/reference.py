@@ -70,7 +70,15 @@ def color_transform(
         strength: Factor on the coefficients: 0 gives the identity.
         use_cayley: False takes A = I + M instead of the Cayley map.
     """
-    fused = fuse_grids(low, chromatic, plane) * strength
+    return transforms(fuse_grids(low, chromatic, plane) * strength, use_cayley=use_cayley)
+
+
+def transforms(
+    fused: Tensor,  # [B, 12, h, w], coefficients in the Lie algebra
+    *,
+    use_cayley: bool = True,
+) -> tuple[Tensor, Tensor, Tensor]:  # [B, 3, 3, h, w], [B, 3, h, w], []
+    """Return A and b for coefficients, and how many pixels fell back to A = I."""
     algebra, offset = fused[:, :9].unflatten(1, (3, 3)), fused[:, 9:]
     if use_cayley:
         matrix, singular = cayley(algebra)
@@ -153,7 +161,7 @@ def cayley(
     ca, cb, cc = e * i - f * h, f * g - d * i, d * h - e * g
     det = a * ca + b * cb + c * cc
     singular = det.abs() < SINGULAR_DET
-    scale = 2.0 / torch.where(singular, torch.ones_like(det), det)
+    scale = 2.0 / det.masked_fill(singular, 1.0)
 
     inverse_rows = (
         (ca * scale - 1, (c * h - b * i) * scale, (b * f - c * e) * scale),

@@ -1,0 +1,1 @@
+"""The network as a file for other runtimes."""

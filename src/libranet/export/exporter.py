@@ -1,0 +1,234 @@
+"""`export_network`: the network as a checked file of one format."""
+
+import json
+import os
+import shutil
+import tempfile
+import warnings
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import libranet
+from libranet.errors import InputError, LibraNetError, MissingDependencyError
+from libranet.export.check import (
+    Difference,
+    compare,
+    import_openvino,
+    open_onnx,
+    open_openvino,
+    open_torchscript,
+)
+from libranet.export.graphs import Graph, StreamGraph, make_graph
+from libranet.export.half_precision import convert_to_half
+from libranet.export.onnx_file import describe, example_inputs, write_onnx
+from libranet.export.options import OPSET, SUFFIXES, ExportOptions
+from libranet.export.quantize import measure_ranges, quantize_refiner, rendered_frames
+from libranet.models import LiBrANet
+
+LIMITS = {"fp32": (0.1, 1.0), "fp16": (0.5, 2.0), "int8": (2.0, 20.0)}
+"""The largest accepted mean and single difference from PyTorch in float32, in steps of 1/255, by precision."""
+CHECK_FRAMES = 3
+
+
+@dataclass(frozen=True)
+class ExportReport:
+    """What was written, and how close it is."""
+
+    path: Path
+    files: tuple[Path, ...]
+    megabytes: float
+    inputs: dict[str, tuple[int | str, ...]]
+    outputs: dict[str, tuple[int | str, ...]]
+    nodes: int | None
+    """Nodes of the ONNX graph."""
+    operators: tuple[str, ...]
+    """The ONNX operators it uses."""
+    difference: Difference | None
+    """None where this machine cannot run the file."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The report for JSON."""
+        return json.loads(json.dumps(asdict(self), default=str))
+
+
+def export_network(
+    network: LiBrANet,
+    output: Path,
+    options: ExportOptions,
+    *,
+    calibration: list[Tensor] | None = None,
+    overwrite: bool = False,
+    device: torch.device | None = None,
+) -> ExportReport:
+    """Write the network for another runtime, run the file there, and compare it with PyTorch.
+
+    The file takes its name only after it has passed.
+
+    Args:
+        network: The network in float32, on the CPU.
+        output: The file.
+        options: What to write.
+        calibration: Frames [1, 3, H, W] for int8; None takes rendered ones.
+        overwrite: Replace an existing file.
+        device: Where a TorchScript file computes; None is the CPU.
+
+    Raises:
+        InputError: The options do not fit together, or the file exists.
+        MissingDependencyError: A package is not installed.
+        LibraNetError: The file does not compute what the network computes.
+    """
+    device = device or torch.device("cpu")
+    output = check_target(output, options, overwrite=overwrite)
+    graph = make_graph(
+        network, options.form, options.size, lookahead=options.lookahead, grid_filter=options.grid_filter
+    )
+    metadata = make_metadata(network, graph, options)
+    with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}.") as folder:
+        path = Path(folder) / output.name
+        if options.format == "torchscript":
+            _write_torchscript(graph, path, metadata, half=options.precision == "fp16", device=device)
+            runtime, run = open_torchscript(path, [port.name for port in graph.inputs()], device)
+        elif options.format == "coreml":
+            runtime, run = "", None
+            _write_coreml(graph, path, metadata, half=options.precision == "fp16")
+        elif options.format == "openvino":
+            _write_openvino(graph, path, metadata, options, calibration)
+            runtime, run = open_openvino(path)
+        else:
+            _write_onnx(graph, path, metadata, options, calibration)
+            runtime, run = open_onnx(path)
+        difference = None if run is None else compare(graph, network, run, runtime, frames=CHECK_FRAMES)
+        if difference is not None:
+            _refuse_if_different(difference, options)
+        nodes, operators = describe(path) if path.suffix == ".onnx" else (None, [])
+        del run  # some runtimes keep the file open
+        written = sorted(Path(folder).glob(f"{output.stem}.*"))
+        files = tuple(output.with_name(file.name) for file in written)
+        size = sum(part.stat().st_size for file in written for part in [file, *file.rglob("*")] if part.is_file())
+        for file, target in zip(written, files, strict=True):
+            if target.is_dir():
+                shutil.rmtree(target)
+            os.replace(file, target)
+    return ExportReport(
+        path=output,
+        files=files,
+        megabytes=round(size / 1e6, 3),
+        inputs={port.name: port.shape for port in graph.inputs()},
+        outputs={port.name: port.shape for port in graph.outputs()},
+        nodes=nodes,
+        operators=tuple(operators),
+        difference=difference,
+    )
+
+
+def check_target(output: Path, options: ExportOptions, *, overwrite: bool) -> Path:
+    """Refuse an output that cannot work, before any work is done."""
+    suffix = SUFFIXES[options.format]
+    if output.suffix != suffix:
+        raise InputError(f"{options.format} files end in {suffix}, got {output.name}: rename the output")
+    if not output.parent.is_dir():
+        raise InputError(f"there is no folder {output.parent}: create it, or choose another place for the output")
+    if not os.access(output.parent, os.W_OK):
+        raise InputError(f"the folder {output.parent} may not be written to: choose another place for the output")
+    taken = [file for file in (output, output.with_suffix(".bin")) if file.exists()]
+    if taken and not overwrite and (options.format == "openvino" or taken[0] == output):
+        raise InputError(f"{taken[0]} exists: add --overwrite to replace it, or choose another name")
+    return output
+
+
+def make_metadata(network: LiBrANet, graph: Graph, options: ExportOptions) -> dict[str, str]:
+    """What every exported file says about itself."""
+    size = "any" if options.size is None else f"{options.size[0]}x{options.size[1]}"
+    details = {
+        "libranet": libranet.__version__,
+        **network.weights.as_json(),
+        "form": options.form,
+        "size": size,
+        "precision": options.precision,
+        "window": str(network.config.window),
+        "frames": "RGB, float32 in [0, 1], planar (1, 3, height, width)",
+        "config": json.dumps(asdict(network.config)),
+    }
+    if options.format in ("onnx", "tensorrt-ready"):
+        details["opset"] = str(OPSET)
+    if isinstance(graph, StreamGraph):
+        details["lookahead"] = str(graph.lookahead)
+        details["steady"] = f"{options.grid_filter.seconds:g} seconds at {options.grid_filter.rate:g} frames per second"
+        details["state"] = (
+            "zeros before the first frame; reset = 1 at the first frame of a shot, else 0; at the end the last frame "
+            "again, with end = 1, once for each frame still due"
+        )
+    return details
+
+
+def _write_onnx(
+    graph: Graph,
+    path: Path,
+    metadata: dict[str, str],
+    options: ExportOptions,
+    calibration: list[Tensor] | None,
+) -> None:
+    write_onnx(graph, graph.inputs(), graph.outputs(), path, metadata=metadata)
+    if options.precision == "fp16":
+        convert_to_half(path)
+    if options.precision == "int8":
+        ranges = measure_ranges(graph.network, rendered_frames() if calibration is None else calibration)
+        quantize_refiner(path, path, ranges, quantize_outputs=options.format == "onnx")
+
+
+def _write_openvino(
+    graph: Graph, path: Path, metadata: dict[str, str], options: ExportOptions, calibration: list[Tensor] | None
+) -> None:
+    openvino = import_openvino()
+    source = path.with_name("source.onnx")
+    _write_onnx(graph, source, metadata, options, calibration)
+    model = openvino.convert_model(source)
+    for key, value in metadata.items():
+        model.set_rt_info(value, ["libranet", key])
+    openvino.save_model(model, path, compress_to_fp16=False)
+    source.unlink()
+
+
+def _write_torchscript(graph: Graph, path: Path, metadata: dict[str, str], *, half: bool, device: torch.device) -> None:
+    import copy
+
+    moved = copy.deepcopy(graph).to(device)
+    moved.network.to(torch.float16 if half else torch.float32)
+    examples = tuple(tensor.to(device) for tensor in example_inputs(graph.inputs()))
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        traced = torch.jit.trace(moved, examples, check_trace=False)
+    torch.jit.save(traced, str(path), _extra_files={"metadata.json": json.dumps(metadata)})
+
+
+def _write_coreml(graph: Graph, path: Path, metadata: dict[str, str], *, half: bool) -> None:
+    try:
+        import coremltools
+    except ImportError:
+        raise MissingDependencyError("coremltools is not installed: pip install 'libranet[coreml]'") from None
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = torch.export.export(graph, tuple(example_inputs(graph.inputs()))).run_decompositions({})
+        model = coremltools.convert(
+            program,
+            inputs=[coremltools.TensorType(port.name, port.shape) for port in graph.inputs()],
+            outputs=[coremltools.TensorType(port.name) for port in graph.outputs()],
+            compute_precision=coremltools.precision.FLOAT16 if half else coremltools.precision.FLOAT32,
+            minimum_deployment_target=coremltools.target.iOS16,
+        )
+    for key, value in metadata.items():
+        model.user_defined_metadata[key] = value
+    model.save(str(path))
+
+
+def _refuse_if_different(difference: Difference, options: ExportOptions) -> None:
+    mean, largest = LIMITS[options.precision]
+    if not (difference.mean <= mean and difference.largest <= largest):
+        raise LibraNetError(
+            f"the {options.format} file differs from PyTorch by more than {options.precision} may "
+            f"(mean {mean}/255, largest {largest}/255): {difference}; nothing was written"
+        )
