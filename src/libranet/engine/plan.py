@@ -116,6 +116,9 @@ def make_plan(reader: VideoReader, output: Path, network: Network, options: Deha
     notes = list(reader.notes)
     if settings.codec == "gif":
         notes.append("GIF reduces every frame to 256 colours")
+    bits = (layout_of(reader.pixel_format).bits, layout_of(settings.pixel_format).bits)
+    if bits[1] < bits[0]:
+        notes.append(f"{bits[0]} bits per sample become {bits[1]}")
     return RunPlan(
         source=reader.name,
         output=str(output),

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -37,10 +37,19 @@ DEFAULT_HARDWARE_QUALITY = {"h264": 20, "hevc": 22, "av1": 26}
 DEFAULT_PRESET: dict[CodecName, str] = {"h264": "medium", "hevc": "medium", "av1": "8", "vp9": "4"}
 _QP_TO_LAMBDA = 118
 """FFmpeg's FF_QP2LAMBDA."""
+_REFUSED = {
+    "libvpx-vp9": ("yuva422p", "yuva444p", "gbrap"),
+    "libx265": ("yuva420p", "yuva420p10le"),
+}
+"""Formats that an encoder lists and then refuses."""
+_COARSE = ("yuvj", "pal", "rgb555", "rgb4", "bgr4", "rgb8", "bgr8")
+"""Formats that are deprecated, or have fewer than 8 bits."""
 MPEG_QUALITY: dict[CodecName, int] = {"mpeg2": 2, "mjpeg": 2}
 """Default quantiser of codecs without crf."""
 _FIXED_QUALITY = ("ffv1", "prores", "dnxhd", "qtrle", "gif")
 _LOSSLESS_CODECS = ("ffv1", "qtrle")
+_PRORES_BITS, _PRORES_DECODED = 10, 12
+"""FFmpeg encodes ProRes 4444 with 10 bits, and decodes it with 12."""
 _H264_LIKE: tuple[CodecName, ...] = (
     "h264", "hevc", "h264_nvenc", "hevc_nvenc", "h264_qsv", "hevc_qsv", "h264_videotoolbox", "hevc_videotoolbox",
 )  # fmt: skip
@@ -196,6 +205,8 @@ def pick_pixel_format(codec: CodecName, layout: PixelLayout, *, exact: bool = Fa
     if codec == "h264" and layout.model == "rgb" and exact:
         formats = _encoder_formats("libx264rgb")
     exact = exact or codec in _LOSSLESS_CODECS
+    if codec == "prores" and layout.bits == _PRORES_DECODED:
+        layout = replace(layout, bits=_PRORES_BITS)
     fitting = [(layout_of(planar), name) for planar, name in formats if _holds(layout_of(planar), layout, exact=exact)]
     if not fitting:
         return None
@@ -239,11 +250,7 @@ def _encoder_formats(encoder: str) -> tuple[tuple[str, str], ...]:
         return ()
     found = []
     for name in names:
-        if (
-            name.startswith(("yuvj", "pal", "rgb555", "rgb4", "bgr4", "rgb8", "bgr8"))
-            or name.endswith("be")
-            or "msb" in name
-        ):
+        if name in _REFUSED.get(encoder, ()) or name.startswith(_COARSE) or name.endswith("be") or "msb" in name:
             continue
         with suppress(InputError, ValueError):
             found.append((planar_name(name), name))

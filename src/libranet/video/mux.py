@@ -34,6 +34,8 @@ _STALE_METADATA = (
     "major_brand", "minor_version", "compatible_brands", "encoder", "ENCODER", "DURATION", "alpha_mode", "ALPHA_MODE",
 )  # fmt: skip
 """Facts about the source file. The muxer writes its own."""
+_NONSTRICT = 0x20000
+"""AVFMT_TS_NONSTRICT: formats where two packets of a stream may have one time."""
 _MP4 = (".mp4", ".m4v", ".mov")
 _MATROSKA = (".mkv", ".webm")
 _PLAIN_MP4_KEYS = {
@@ -177,6 +179,7 @@ class OutputFile:
         options = _options(suffix, settings, plain, trial=self._path is None)
         name = f"file:{target}" if isinstance(target, Path) else target
         self.container = av.open(name, "w", format=FORMATS[suffix], container_options=options)
+        self._equal_times = bool(int(self.container.format.flags) & _NONSTRICT)
         main = main_video_stream(source) if source is not None else None
         if source is None or main is None:
             self.video = self._add_video(None)
@@ -234,22 +237,27 @@ class OutputFile:
         return copy is not None and self.written[copy.target.index].packets > 0
 
     def _count(self, packet: av.Packet) -> None:
-        written = self.written[packet.stream.index]
-        if packet.dts is None and packet.pts is None:
-            return
-        last = self._last.get(packet.stream.index)
+        """Count a packet. A time that is not after the last one of its stream, as the muxer counts, moves behind it."""
+        stream = packet.stream
+        written = self.written[stream.index]
         stamp = packet.dts if packet.dts is not None else packet.pts
-        assert stamp is not None
-        if last is not None and stamp <= last and packet.stream.type in ("audio", "video"):
-            packet.dts = last + 1
-            packet.pts = max(packet.pts if packet.pts is not None else last + 1, last + 1)
+        if stamp is None or packet.time_base is None:
+            written.packets += 1
+            return
+        base = stream.time_base or packet.time_base
+        at = _rescaled(stamp, packet.time_base, base)
+        last = self._last.get(stream.index)
+        if last is not None and at < last + (not self._equal_times) and written.kind != "cover":
+            at = last + (not self._equal_times)
+            shown = at if packet.pts is None else max(at, _rescaled(packet.pts, packet.time_base, base))
+            packet.duration = _rescaled(packet.duration or 0, packet.time_base, base)
+            packet.pts, packet.dts, packet.time_base = shown, at, base
             written.moved += 1
-            stamp = last + 1
-        self._last[packet.stream.index] = stamp
-        shown = (packet.pts if packet.pts is not None else stamp) * (packet.time_base or Fraction(0))
+        self._last[stream.index] = at
+        start = (packet.pts if packet.pts is not None else stamp) * packet.time_base
         written.packets += 1
-        written.first = shown if written.first is None else min(written.first, shown)
-        written.end = max(written.end, shown + (packet.duration or 0) * (packet.time_base or Fraction(0)))
+        written.first = start if written.first is None else min(written.first, start)
+        written.end = max(written.end, start + (packet.duration or 0) * packet.time_base)
 
     def _needs_matroska_tags(self) -> bool:
         tags = self._settings.tags
@@ -417,6 +425,13 @@ def _other_packets(source: Any, copies: dict[int, CopiedStream], excerpt: Excerp
             yield from copy.packets(packet, excerpt)
     for copy in copies.values():
         yield from copy.finish()
+
+
+def _rescaled(value: int, source: Fraction, target: Fraction) -> int:
+    """Convert a time as FFmpeg does: to the nearest, halves away from zero."""
+    exact = value * source / target
+    nearest = int(abs(exact) + Fraction(1, 2))
+    return nearest if exact >= 0 else -nearest
 
 
 def _time(packet: av.Packet) -> float:
