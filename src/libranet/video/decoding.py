@@ -1,5 +1,6 @@
 """Packets and frames out of a container: past damage, in one continuous clock, and counted."""
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -112,6 +113,11 @@ class FrameDecoder:
     def __init__(self, stream: av.VideoStream, damage: Damage, *, threads: bool = True) -> None:
         self._damage = damage
         self._codec = stream.codec_context.codec.canonical_name
+        self._slots: deque[int] | None = None
+        """Decoding times that no frame has taken yet, where the container has no presentation times."""
+        if stream.container.format.name == "avi" and self._codec in ("h264", "hevc"):
+            self._slots, threads = deque(), False
+        self._last = 0
         self._context = _context(stream, threads=threads)
         self._first: int | None = None
         """Presentation time of the first frame. Earlier packets belong to frames that cannot be decoded."""
@@ -122,6 +128,8 @@ class FrameDecoder:
     def decode(self, packet: av.Packet) -> list[av.VideoFrame]:
         """Decode a packet. A damaged one is counted and skipped."""
         self._count(packet)
+        if self._slots is not None and packet.dts is not None:
+            self._slots.append(packet.dts)
         try:
             return self._seen(self._context.decode(packet))
         except av.FFmpegError:
@@ -147,12 +155,12 @@ class FrameDecoder:
     def _count(self, packet: av.Packet) -> None:
         if packet.is_discard or self._hidden(packet):
             return
-        if self._first is None:
+        if self._first is None and self._slots is None:
             if packet.pts is None:
                 self._packets += 1
             else:
                 self._early.append(packet.pts)
-        elif packet.pts is None or packet.pts >= self._first:
+        elif packet.pts is None or self._slots is not None or packet.pts >= (self._first or 0):
             self._packets += 1
 
     def _hidden(self, packet: av.Packet) -> bool:
@@ -162,6 +170,8 @@ class FrameDecoder:
 
     def _seen(self, frames: list[av.VideoFrame]) -> list[av.VideoFrame]:
         for frame in frames:
+            if self._slots is not None:
+                frame.pts = self._next_slot()
             self._interlaced |= frame.interlaced_frame
             if self._first is None:
                 self._first = frame.pts if frame.pts is not None else 0
@@ -169,6 +179,17 @@ class FrameDecoder:
                 self._early = []
         self._frames += len(frames)
         return frames
+
+    def _next_slot(self) -> int:
+        """Return the time of the next frame in AVI: decoding times in order, later by the frames that the decoder holds.
+
+        FFmpeg guesses presentation times there, and with B-frames they go back and forth.
+        """
+        assert self._slots is not None
+        while self._first is None and len(self._slots) > 1:
+            self._slots.popleft()
+        self._last = self._slots.popleft() if self._slots else self._last + 1
+        return self._last
 
 
 def reason(error: BaseException) -> str:

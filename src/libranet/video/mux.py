@@ -339,6 +339,8 @@ def join(
                 ) from None
             video = _video_packets(output.video, settings, segments)
             others = _other_packets(origin, output.copies, excerpt) if origin is not None else iter(())
+            if suffix == ".avi":
+                others = _not_before(others, _first_time(segments, settings))
             output.write(heapq.merge(video, others, key=_time))
         except BaseException:
             output.abandon()
@@ -371,7 +373,8 @@ def _options(suffix: str, settings: EncoderSettings, plain_metadata: bool, *, tr
     if suffix not in _MP4:
         return {}
     flags = ([] if trial else ["faststart"]) + ([] if plain_metadata else ["use_metadata_tags"])
-    return {"video_track_timescale": str(settings.time_base.denominator)} | (
+    scale = str(settings.time_base.denominator)  # also of edit lists: by default they count milliseconds
+    return {"video_track_timescale": scale, "movie_timescale": scale} | (
         {"movflags": "".join(f"+{flag}" for flag in flags)} if flags else {}
     )
 
@@ -425,6 +428,20 @@ def _other_packets(source: Any, copies: dict[int, CopiedStream], excerpt: Excerp
             yield from copy.packets(packet, excerpt)
     for copy in copies.values():
         yield from copy.finish()
+
+
+def _first_time(segments: list[Path], settings: EncoderSettings) -> Fraction:
+    return min(read_times(segments[0])) * settings.time_base
+
+
+def _not_before(packets: Iterable[av.Packet], first: Fraction) -> Iterator[av.Packet]:
+    """Leave out packets before the first frame. AVI has no start times: everything would move by their length."""
+    for packet in packets:
+        stamp = packet.pts if packet.pts is not None else packet.dts
+        time_base = packet.time_base or Fraction(0)
+        middle = (stamp or 0) * time_base + (packet.duration or 0) * time_base / 2
+        if stamp is None or middle >= first or packet.stream.type != "audio":
+            yield packet
 
 
 def _rescaled(value: int, source: Fraction, target: Fraction) -> int:
