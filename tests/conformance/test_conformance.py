@@ -35,8 +35,10 @@ def test_nothing_is_lost_in_silence(name, suffix, folder, tmp_path, tiny_model):
     pixel_format = video.facts.get("pix_fmt", "yuv420p")
     decoder = "libvpx-vp9" if name == "vp9-alpha" else ""
     pixel_format = "yuva420p" if decoder else pixel_format
+    pixel_format = {"bgr0": "rgb24"}.get(pixel_format, pixel_format)  # its fourth byte has no meaning
     hashes, times = frame_hashes(source, pixel_format, decoder)
-    found, found_times = frame_hashes(output, pixel_format, decoder)
+    alpha = report.codec == "vp9" and report.pixel_format == "yuva420p"
+    found, found_times = frame_hashes(output, pixel_format, "libvpx-vp9" if alpha else "")
     assert len(found) == len(hashes) == report.frames
     if lossless and report.pixel_format in (pixel_format, _planar(pixel_format)):
         assert found == hashes
@@ -58,7 +60,7 @@ def _dehazed(source, output, network):
     try:
         return dehaze_video(source, output, model=network, options=DehazeOptions(strength=0.0, crf=0), device="cpu")
     except InputError as error:
-        if "no meaning" not in str(error) and "expected --crf" not in str(error):
+        if not any(words in str(error) for words in ("no meaning", "expected --crf", "without loss")):
             raise
         return dehaze_video(source, output, model=network, options=DehazeOptions(strength=0.0), device="cpu")
 

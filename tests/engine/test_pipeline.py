@@ -2,12 +2,13 @@
 
 import threading
 import time
+from fractions import Fraction
 
 import pytest
 
 from clips import Clip, read_all, same_frames, write_clip
 from libranet.engine import DehazeOptions, dehaze_video
-from libranet.engine.pipeline import QUEUE_FRAMES, run_pipeline
+from libranet.engine.pipeline import LateFrames, run_pipeline
 from libranet.errors import InputError
 from libranet.models import save_checkpoint
 from libranet.video.pixels import plane_views
@@ -108,9 +109,18 @@ def test_a_failure_ends_all_stages(frames, stage):
 
 def test_late_frames_of_a_live_source_are_dropped_and_counted(frames):
     sink = Sink()
-    result = run_pipeline(slowly(frames, 0.002, []), Worker(0.02), sink, detect_shots=False, drop_late=True)
+    late = LateFrames(Fraction(1, 1_000_000), allowed=0.0)  # all frames are due at once
+    result = run_pipeline(slowly(frames, 0.002, []), Worker(0.02), sink, detect_shots=False, late=late)
     assert result.dropped > 5
     assert result.dropped + len(sink.times) == len(frames)
+
+
+def test_a_burst_that_is_early_is_not_dropped(frames):
+    """HLS sends seconds of video at once. They are ahead of the clock: nobody is late."""
+    sink = Sink()
+    late = LateFrames(Fraction(1), allowed=1.0)  # the next frame is due in a minute
+    result = run_pipeline(frames, Worker(0.01), sink, detect_shots=False, late=late)
+    assert (result.dropped, len(sink.times)) == (0, len(frames))
 
 
 @pytest.mark.parametrize("cut_at", [1, 2, 5, 8])

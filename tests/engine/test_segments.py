@@ -61,7 +61,7 @@ def test_resumed_frames_equal_uninterrupted_ones(tmp_path, tiny_model, source, w
             )
         assert not output.exists()
     report = dehaze_video(source, output, model=tiny_model, options=OPTIONS, device="cpu", resume=True)
-    assert report.resumed_frames == moments[-1] // 5 * 5
+    assert moments[-1] // 5 * 5 <= report.resumed_frames <= moments[-1]  # the journal may keep more than segments
     times, frames = read_all(output)
     assert times == whole[0]
     assert same_frames(frames, whole[1])

@@ -1,5 +1,8 @@
 """Batches: haze over clear images by seed and step alone, windows and pairs in motion, and paired datasets on disk."""
 
+import multiprocessing
+import os
+import signal
 from dataclasses import replace
 
 import cv2
@@ -175,6 +178,17 @@ def test_processes_share_a_batch(data):
 def test_worker_processes_read_the_same(data):
     workers = paired(replace(data, workers=1))
     assert torch.equal(workers.batch(0, Shard()).hazy, paired(data).batch(0, Shard()).hazy)
+
+
+def test_a_signal_to_the_group_leaves_the_workers_to_the_loop(data):
+    """SIGTERM reaches every process of a group. A dead worker would keep the loop from saving its state."""
+    source = paired(replace(data, workers=1))
+    source.batch(0, Shard())
+    for child in multiprocessing.active_children():
+        os.kill(child.pid, signal.SIGTERM)
+    expected = paired(data)
+    for step in (1, 2):
+        assert torch.equal(source.batch(step, Shard()).hazy, expected.batch(step, Shard()).hazy)
 
 
 def test_missing_and_tiny_sets_are_named(data):

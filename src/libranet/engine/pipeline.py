@@ -5,7 +5,9 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, Protocol
 
 from libranet.engine.allocator import keep_large_arrays, return_free_memory
@@ -18,6 +20,8 @@ QUEUE_FRAMES = 4
 """Frames that may wait between two stages. Together with the look-ahead, this bounds the memory of a run."""
 STAGED_FRAMES = QUEUE_FRAMES + 2
 """Frames between the decoder's and the network's stage: those that wait, and one in the hands of each."""
+BLOCKED_SECONDS = 2.0
+"""How long a stopped run waits for the decoder."""
 RETURN_EVERY = 30
 """Frames between two calls of `return_free_memory`. The heap settles at a size that is partly chance; this lets it
 settle again. Getting the pages back takes 0.1 s at 1080p.
@@ -68,6 +72,21 @@ class _End:
         self.error = error
 
 
+class _Halt:
+    """The last item in the encoder's queue when a run is stopped: nothing is finished, nothing is lost."""
+
+
+@dataclass(frozen=True)
+class LateFrames:
+    """When a live source loses frames, so that the delay does not grow."""
+
+    time_base: Fraction
+    """Of the frames' times."""
+    allowed: float
+    """Seconds that the network may be behind the source's clock. Sources that send in bursts, such as HLS, are ahead of
+    it most of the time."""
+
+
 class Stopped(Exception):  # noqa: N818
     """Another stage has ended; this one has nothing more to do."""
 
@@ -110,12 +129,13 @@ def run_pipeline(
     skip: int = 0,
     warm_up: int = 0,
     detect_shots: bool = True,
-    drop_late: bool = False,
+    late: LateFrames | None = None,
     on_frame: Callable[[PipelineResult], None] | None = None,
 ) -> PipelineResult:
     """Run all stages until the frames end, or one of the stages fails.
 
-    The caller's thread runs the network; Ctrl-C there ends all stages.
+    The caller's thread runs the network. Ctrl-C there stops decoding; what is restored still goes to the sink, which is
+    not finished.
 
     Args:
         frames: Decoded frames.
@@ -124,7 +144,7 @@ def run_pipeline(
         skip: Frames to decode and ignore.
         warm_up: Frames after those to restore, for the memory of the network, but not to write.
         detect_shots: Find cuts and reset the network's memory there.
-        drop_late: Drop frames that come faster than the network takes them.
+        late: When to drop frames that come faster than the network takes them; None drops none.
         on_frame: Called on the encoder's thread after each frame.
     """
     keep_large_arrays()
@@ -134,7 +154,7 @@ def run_pipeline(
     decoder = threading.Thread(
         target=_decode,
         args=(frames, decoded, restorer, result),
-        kwargs={"skip": skip, "detect_shots": detect_shots, "drop_late": drop_late},
+        kwargs={"skip": skip, "detect_shots": detect_shots, "late": late},
         name="decode",
         daemon=True,
     )
@@ -153,10 +173,15 @@ def run_pipeline(
         encoder.join()
     except Stopped:
         pass
+    except KeyboardInterrupt:
+        with suppress(Stopped):
+            finished.put(_Halt())
+        encoder.join()
+        raise
     finally:
         stop.set()
         encoder.join()
-        decoder.join()
+        decoder.join(BLOCKED_SECONDS)  # it may wait for a network or a pipe, which nothing can interrupt
     if failures:
         raise failures[0]
     return result
@@ -170,17 +195,18 @@ def _decode(
     *,
     skip: int,
     detect_shots: bool,
-    drop_late: bool,
+    late: LateFrames | None,
 ) -> None:
     detector = ShotDetector()
     end: _End = _End()
+    lateness = _Lateness(late)
     try:
         begin = time.perf_counter()
         for index, frame in enumerate(frames):
             if index >= skip:
                 cut = detect_shots and _is_cut(detector, frame)
                 result.seconds["decode"] += time.perf_counter() - begin
-                if drop_late and out.full:
+                if lateness.too_late(frame) and out.full:
                     result.dropped += 1
                     begin = time.perf_counter()
                     continue
@@ -197,6 +223,21 @@ def _decode(
         out.put(end)
     except Stopped:
         return
+
+
+class _Lateness:
+    """How far the wall clock is ahead of the source's clock."""
+
+    def __init__(self, late: LateFrames | None) -> None:
+        self._late = late
+        self._begin: tuple[float, float] | None = None
+
+    def too_late(self, frame: SourceFrame) -> bool:
+        if self._late is None:
+            return False
+        now, shown = time.monotonic(), frame.time(self._late.time_base)
+        self._begin = self._begin or (now, shown)
+        return (now - self._begin[0]) - (shown - self._begin[1]) >= self._late.allowed
 
 
 def _is_cut(detector: ShotDetector, frame: SourceFrame) -> bool:
@@ -247,6 +288,8 @@ def _encode(
         while True:
             item = finished.get()
             begin = time.perf_counter()
+            if isinstance(item, _Halt):
+                return
             if isinstance(item, _End):
                 sink.finish()
             else:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,11 @@ def make_plan(reader: VideoReader, output: Path, network: Network, options: Deha
         InputError: The encoder or the container refuses.
     """
     settings = encoder_settings(reader, output, options)
+    notes = list(reader.notes)
+    if layout_of(reader.pixel_format).alpha and not layout_of(settings.pixel_format).alpha:
+        why = "it is opaque" if options.pixel_format is None else "as asked"
+        notes.append(f"the alpha channel is left out: {why}")
+        reader.watch_alpha = options.pixel_format is None
     open_encoder(settings)
     if settings.lossless:
         check_lossless(settings)
@@ -113,7 +119,6 @@ def make_plan(reader: VideoReader, output: Path, network: Network, options: Deha
         audio=options.audio,
         tracks=options.audio_tracks,
     )
-    notes = list(reader.notes)
     if settings.codec == "gif":
         notes.append("GIF reduces every frame to 256 colours")
     bits = (layout_of(reader.pixel_format).bits, layout_of(settings.pixel_format).bits)
@@ -137,14 +142,17 @@ def encoder_settings(reader: VideoReader, output: Path, options: DehazeOptions) 
     width, height = reader.width, reader.height
     if options.compare == "side":
         width, height = side_size(wanted, width, height, reader.tags.quarter_turns)
-    codec = choose_codec(
-        output,
-        asked=options.codec,
-        source_codec=reader.codec,
-        layout=wanted,
-        size=(width, height),
-        exact=options.crf == 0,
+    exact = options.crf == 0
+    choose = partial(
+        choose_codec, output, asked=options.codec, source_codec=reader.codec, size=(width, height), exact=exact
     )
+    try:
+        codec = choose(layout=wanted)
+    except InputError:
+        if not (wanted.alpha and reader.opaque):
+            raise
+        layout = wanted = layout_of(wanted.name.replace("gbra", "gbr").replace("yuva", "yuv"))
+        codec = choose(layout=wanted)
     lossless = is_lossless(codec, options.crf)
     if options.pixel_format is not None:
         chosen: tuple[str, str] | None = named_pixel_format(codec, options.pixel_format)

@@ -153,20 +153,23 @@ class FrameRestorer:
         return output
 
     def _image(self, carrier: av.VideoFrame, planes: list[Tensor]) -> av.VideoFrame:
-        """Write the planes to the decoded frame, which keeps its side data; to a new frame where the shape differs."""
         height, width = planes[0].shape
-        name = self.output_layout.name
-        if (carrier.format.name, carrier.width, carrier.height) == (name, width, height):
-            carrier.make_writable()
-            write_planes(carrier, planes)
-            return carrier
-        packed = av.VideoFrame(width, height, name)
-        write_planes(packed, planes)
-        _copy_alpha(carrier, packed)
-        tags = self._target_tags
-        packed.color_range, packed.colorspace = tags.color_range, tags.colorspace
-        packed.color_primaries, packed.color_trc = tags.color_primaries, tags.color_trc
-        return packed
+        image = output_image(carrier, self.output_layout.name, width, height, self._target_tags)
+        write_planes(image, planes)
+        if image is not carrier:
+            _copy_alpha(carrier, image)
+        return image
+
+
+def output_image(carrier: av.VideoFrame, name: str, width: int, height: int, tags: VideoTags) -> av.VideoFrame:
+    """Return a frame to write to: the decoded one, which keeps its side data; a new one where the shape differs."""
+    if (carrier.format.name, carrier.width, carrier.height) == (name, width, height):
+        carrier.make_writable()
+        return carrier
+    image = av.VideoFrame(width, height, name)
+    image.color_range, image.colorspace = tags.color_range, tags.colorspace
+    image.color_primaries, image.color_trc = tags.color_primaries, tags.color_trc
+    return image
 
 
 def _copy_alpha(source: av.VideoFrame, target: av.VideoFrame) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import av
 
 from libranet.engine.allocator import return_free_memory
+from libranet.engine.journal import FrameJournal
 from libranet.engine.options import translate_io_errors
 from libranet.engine.segments import RESUME_HINT, OutputClock, RunFolder, Segment, prepare_for_encoder
 from libranet.video.encoder import EncoderSettings, is_hardware, open_encoder
@@ -93,15 +94,18 @@ class SegmentSink:
         self._workers: list[_Worker] = []  # oldest first
         self._open: _Worker | None = None
         self._stop = threading.Event()
+        self._journal = FrameJournal(folder.path, length=length)
 
-    def write(self, frame: SourceFrame) -> None:
-        """Take a frame. It waits where all encoders are busy."""
+    def write(self, frame: SourceFrame, *, replayed: bool = False) -> None:
+        """Take a frame. It waits where all encoders are busy. One that is `replayed` is in the journal already."""
         with translate_io_errors(self._folder.path, RESUME_HINT):
             if self._open is None:
                 while len(self._workers) >= self._encoders:
                     self._record_oldest()
                 self._open = self._start(frame.pts)
             worker = self._open
+            if not replayed:
+                self._journal.add(worker.number, frame)
             image = prepare_for_encoder(frame, self._settings, self._clock)
             self._put(worker, (image, self._clock.duration(frame)))
             worker.count += 1
@@ -120,7 +124,7 @@ class SegmentSink:
                 self._record_oldest()
 
     def discard(self) -> None:
-        """Stop. Segments that have all their frames are finished, the rest is deleted."""
+        """Stop. Segments that have all their frames are finished, the rest is deleted. The journal keeps its frames."""
         with contextlib.suppress(Exception):
             while self._workers and self._workers[0] is not self._open:
                 self._record_oldest()
@@ -131,6 +135,7 @@ class SegmentSink:
             if worker.log is not None:
                 worker.log.discard()
         self._workers.clear()
+        self._journal.close()
 
     def _start(self, first_pts: int) -> _Worker:
         waiting = SHORT_QUEUE if self._encoders == 1 else self._length
@@ -160,6 +165,7 @@ class SegmentSink:
         self._workers.pop(0)
         name = self._folder.segment_file(worker.number).name
         self._folder.add(Segment(name, worker.count, worker.first_pts, worker.end_pts))
+        self._journal.clear(worker.number)
         return_free_memory()  # the next encoder's arrays may not fit where this one's were
 
     def _raise_failure(self) -> None:

@@ -1,8 +1,10 @@
 """Resumable runs: a hidden folder of finished segments and a manifest, from which `--resume` continues."""
 
+import glob
 import hashlib
 import json
 import shutil
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -12,6 +14,7 @@ import av
 import torch
 
 from libranet.atomic import atomic_file
+from libranet.engine.journal import has_journal
 from libranet.engine.options import OutputError
 from libranet.errors import InputError
 from libranet.models import Network
@@ -39,6 +42,7 @@ class RunFolder:
 
     def __init__(self, output: Path) -> None:
         self.path = output.with_name(f".{output.name}.libranet")
+        self.output_name = output.name
         self.segments: list[Segment] = []
         self.ended: dict[str, Any] | None = None
         """What joining needs to know, once all frames are encoded."""
@@ -67,6 +71,8 @@ class RunFolder:
             OutputError: The folder cannot be written.
         """
         try:
+            if resume:
+                self._take_over(settings)
             self.path.mkdir(exist_ok=True)
             self._take_lock()
             if not (resume and self._read(settings)):
@@ -96,12 +102,25 @@ class RunFolder:
         shutil.rmtree(self.path, ignore_errors=True)
 
     def release(self) -> None:
-        """Let another process take over. A run without a segment leaves nothing behind."""
+        """Let another process take over. A run without a finished frame leaves nothing behind."""
         if self._lock is not None:
             self._lock.close()
             self._lock = None
-        if not self.segments and self.path.is_dir():
+        if not self.segments and not has_journal(self.path) and self.path.is_dir():
             shutil.rmtree(self.path, ignore_errors=True)
+
+    def _take_over(self, settings: dict[str, Any]) -> None:
+        """Continue a run with the same settings whose output had another suffix, such as one that failed to join."""
+        if self.path.exists():
+            return
+        stem = self.path.name.removeprefix(".").removesuffix(".libranet").rpartition(".")[0]
+        wanted = json.loads(json.dumps(settings))
+        for other in sorted(self.path.parent.glob(f".{glob.escape(stem)}.*.libranet")):
+            with suppress(OSError, ValueError, KeyError):
+                manifest = json.loads((other / _MANIFEST).read_text())
+                if manifest["settings"] == wanted:
+                    other.rename(self.path)
+                    return
 
     def _read(self, settings: dict[str, Any]) -> bool:
         path = self.path / _MANIFEST

@@ -1,6 +1,7 @@
 """Streams of unknown length: y4m from another program, cameras, network sources."""
 
 import contextlib
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import av
 
 from libranet.atomic import atomic_file
 from libranet.engine.options import DehazeOptions, DehazeReport, Progress, check_output, translate_io_errors
-from libranet.engine.pipeline import PipelineResult, run_pipeline
+from libranet.engine.pipeline import LateFrames, PipelineResult, run_pipeline
 from libranet.engine.plan import RunPlan, expected_frames, make_plan
 from libranet.engine.segments import OutputClock, prepare_for_encoder
 from libranet.engine.video import describe_partial, make_restorer
@@ -25,6 +26,9 @@ from libranet.video.reader import SourceFrame, VideoReader, frame_duration, open
 from libranet.video.source import Source, parse_source
 from libranet.video.verify import verify
 from libranet.video.y4m import write_y4m_frame, y4m_header
+
+LIVE_DELAY = 1.0
+"""Seconds that a live recording may be behind its source before frames are left out."""
 
 
 class LiveSink:
@@ -149,11 +153,14 @@ def dehaze_stream(
             else:
                 assert not isinstance(output, str | Path)
                 sink = Y4mSink(output, reader, options)
+            # A camera's frames are as old as their arrival: they are late as soon as the queue is full.
+            allowed = -math.inf if reader.container is None else LIVE_DELAY
+            late = LateFrames(reader.time_base, allowed) if live else None
             frames = reader.frames(start=options.start, end=options.end)
             restorer = make_restorer(reader, network, options, plan.settings if plan else None)
             try:
                 result = run_pipeline(
-                    frames, restorer, sink, detect_shots=options.shot_detection, drop_late=live, on_frame=report
+                    frames, restorer, sink, detect_shots=options.shot_detection, late=late, on_frame=report
                 )
             except KeyboardInterrupt:
                 if not options.live or result.frames == 0:

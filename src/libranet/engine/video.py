@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from fractions import Fraction
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,10 @@ import av
 
 from libranet.backends import load_network, make_backend
 from libranet.device import Precision
+from libranet.engine.journal import journalled_frames, write_samples
 from libranet.engine.options import (
     DehazeOptions,
     DehazeReport,
-    OutputError,
     Progress,
     check_output,
     translate_io_errors,
@@ -25,7 +25,7 @@ from libranet.engine.options import (
 )
 from libranet.engine.pipeline import STAGED_FRAMES, PipelineResult, run_pipeline
 from libranet.engine.plan import RunPlan, expected_frames, make_plan
-from libranet.engine.restorer import FrameRestorer
+from libranet.engine.restorer import FrameRestorer, output_image
 from libranet.engine.segment_encoders import EncoderPlan, SegmentSink
 from libranet.engine.segments import (
     RESUME_HINT,
@@ -38,10 +38,12 @@ from libranet.errors import InputError
 from libranet.models import GridFilter, Network
 from libranet.video.encoder import EncoderSettings
 from libranet.video.mux import Excerpt, JoinReport, join
+from libranet.video.pixels import plane_views
 from libranet.video.reader import VideoReader, frame_duration, open_video
 from libranet.video.source import Source, parse_source
 from libranet.video.verify import verify
 
+_ZERO_BASED = (".avi", ".gif", ".mxf")
 ProgressCallback = Callable[[Progress], None]
 
 FRAMES_AT_ONCE = 4
@@ -189,7 +191,6 @@ def _dehaze(
     folder = RunFolder(output)
     folder.open(_run_settings(source, network, options, settings), resume=resume)
     try:
-        resumed = folder.frames
         result = PipelineResult()
         if folder.ended is None:
             result = _encode_segments(reader, network, options, settings, folder, progress=progress)
@@ -208,7 +209,7 @@ def _dehaze(
         source=source.name,
         output=str(output),
         frames=folder.frames,
-        resumed_frames=resumed,
+        resumed_frames=folder.frames - result.frames,
         width=settings.width,
         height=settings.height,
         codec=settings.codec,
@@ -237,25 +238,24 @@ def _encode_segments(
     first = next(frames, None)
     if first is None:
         return PipelineResult()
-    done = folder.frames
-    # The filter of the next frame's grids reaches this far back, and the oldest grid's window; earlier frames change
-    # nothing.
-    warm_up = min(done, network.config.window // 2 + grid_filter_of(reader, options).memory)
-    origin = first.pts if options.start > 0 else 0
+    origin = first.pts if begins_at_zero(Path(folder.output_name), options) else 0
     clock = OutputClock(reader.time_base, settings.time_base, origin, step)
     encoders = EncoderPlan.make(settings, length=options.segment_frames).encoders
     sink = SegmentSink(folder, settings, clock, length=options.segment_frames, encoders=encoders)
     begin = time.perf_counter()
-
-    def report(result: PipelineResult) -> None:
-        if progress is not None:
-            fps = result.frames / max(1e-9, time.perf_counter() - begin)
-            total = expected_frames(reader, options)
-            stage = result.slowest_stage
-            remedy = what_lifts(stage, codec=settings.codec, device=network.device.type)
-            progress(Progress(done + result.frames, total, fps, stage, remedy=remedy))
-
     try:
+        done = folder.frames + _replay(reader, options, settings, folder, sink)
+        # The filter of the next frame's grids reaches this far back, and the oldest grid's window; earlier frames
+        # change nothing.
+        warm_up = min(done, network.config.window // 2 + grid_filter_of(reader, options).memory)
+
+        def report(result: PipelineResult) -> None:
+            if progress is not None:
+                fps = result.frames / max(1e-9, time.perf_counter() - begin)
+                total, stage = expected_frames(reader, options), result.slowest_stage
+                remedy = what_lifts(stage, codec=settings.codec, device=network.device.type)
+                progress(Progress(done + result.frames, total, fps, stage, remedy=remedy))
+
         return run_pipeline(
             chain([first], frames),
             make_restorer(reader, network, options, settings),
@@ -270,8 +270,36 @@ def _encode_segments(
         raise
 
 
+def _replay(
+    reader: VideoReader, options: DehazeOptions, settings: EncoderSettings, folder: RunFolder, sink: SegmentSink
+) -> int:
+    """Encode the frames that a stopped run had restored for the next segment. Return how many there are."""
+    kept = journalled_frames(folder.path, len(folder.segments), length=options.segment_frames)
+    record = next(kept, None)
+    if record is None or reader.source is None:
+        return 0
+    count, skip = 0, folder.frames
+    with open_video(reader.source, deinterlace=options.deinterlace, rate=float(reader.rate)) as again:
+        for frame in islice(again.frames(start=options.start, end=options.end), skip, None):
+            image = output_image(frame.image, settings.pixel_format, settings.width, settings.height, settings.tags)
+            if record[0] != frame.pts or not write_samples(plane_views(image), record[1]):
+                break
+            sink.write(dataclasses.replace(frame, image=image), replayed=True)
+            count += 1
+            record = next(kept, None)
+            if record is None:
+                break
+    return count
+
+
+def begins_at_zero(output: Path, options: DehazeOptions) -> bool:
+    """Return whether the output's clock begins with its first frame: after a cut, and in containers without a start."""
+    return options.start > 0 or output.suffix.lower() in _ZERO_BASED
+
+
 def _facts(reader: VideoReader, options: DehazeOptions, folder: RunFolder, result: PipelineResult) -> dict[str, Any]:
     """Collect what joining needs to know, also after a crash between the last frame and the end."""
+    at_zero = begins_at_zero(Path(folder.output_name), options)
     warnings = []
     if reader.damage.repaired_times:
         warnings.append(f"{reader.damage.repaired_times} frames had no usable timestamp and got the next free one")
@@ -280,7 +308,7 @@ def _facts(reader: VideoReader, options: DehazeOptions, folder: RunFolder, resul
     return {
         "partial": describe_partial(reader, result),
         "warnings": warnings,
-        "start_pts": folder.segments[0].first_pts if folder.segments and options.start > 0 else 0,
+        "start_pts": folder.segments[0].first_pts if folder.segments and at_zero else 0,
         "end_pts": end if cut_off else None,
     }
 
@@ -302,8 +330,6 @@ def _join(
             temporary, plan.settings, folder.segment_paths, source=original, plans=plan.streams, excerpt=excerpt
         )
         problems = verify(temporary, joined.written)
-        if any("frames" in problem and "holds" in problem for problem in problems):
-            raise OutputError(f"{problems[0]}: run it again with --resume and another container, such as .mkv")
         with contextlib.suppress(OSError), temporary.open("rb") as file:
             os.fsync(file.fileno())
         os.replace(temporary, final)

@@ -1,5 +1,6 @@
 """Where training batches come from: haze made on the fly over clear images, or a paired dataset on disk."""
 
+import signal
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -166,8 +167,15 @@ class PairedSource:
             num_workers=self.workers,
             pin_memory=self.device.type == "cuda",
             persistent_workers=False,
+            worker_init_fn=_leave_signals_to_the_parent,
         )
         return iter(loader)
+
+
+def _leave_signals_to_the_parent(worker: int) -> None:
+    """Let a signal to the whole process group stop the training loop, which saves its state, and not its workers."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
 
 
 class Prefetcher:

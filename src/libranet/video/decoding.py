@@ -37,11 +37,13 @@ class Damage:
     """Why the video ended before its end, or nothing."""
     read_to: float = 0.0
     """Seconds up to which packets of any stream came."""
+    transparent: int = 0
+    """Frames with transparency that the output cannot hold."""
     repaired_times: int = 0
     """Frames without a usable timestamp. They got the next free one."""
 
     def __bool__(self) -> bool:
-        return bool(self.packets or self.frames or self.lost or self.unread or self.truncated)
+        return bool(self.packets or self.frames or self.lost or self.unread or self.truncated or self.transparent)
 
     def sentence(self) -> str:
         """One sentence for the user."""
@@ -52,6 +54,8 @@ class Damage:
             parts.append(f"{self.lost} packets of the video gave no frame")
         if self.unread and not self.truncated:
             parts.append(f"{self.unread} places of the file could not be read")
+        if self.transparent:
+            parts.append(f"{self.transparent} frames are transparent in places, which the output cannot hold")
         if self.truncated:
             parts.append(self.truncated)
         return "; ".join(parts)
@@ -115,7 +119,7 @@ class FrameDecoder:
         self._codec = stream.codec_context.codec.canonical_name
         self._slots: deque[int] | None = None
         """Decoding times that no frame has taken yet, where the container has no presentation times."""
-        if stream.container.format.name == "avi" and self._codec in ("h264", "hevc"):
+        if stream.container.format.name == "avi" and self._codec in ("h264", "hevc", "mpeg4"):
             self._slots, threads = deque(), False
         self._last = 0
         self._context = _context(stream, threads=threads)
@@ -127,6 +131,8 @@ class FrameDecoder:
 
     def decode(self, packet: av.Packet) -> list[av.VideoFrame]:
         """Decode a packet. A damaged one is counted and skipped."""
+        if packet.size == 0:
+            return []  # some codecs repeat the last frame so
         self._count(packet)
         if self._slots is not None and packet.dts is not None:
             self._slots.append(packet.dts)
@@ -181,7 +187,7 @@ class FrameDecoder:
         return frames
 
     def _next_slot(self) -> int:
-        """Return the time of the next frame in AVI: decoding times in order, later by the frames that the decoder holds.
+        """Return the time of the next frame in AVI: decoding times in order, later by what the decoder holds.
 
         FFmpeg guesses presentation times there, and with B-frames they go back and forth.
         """

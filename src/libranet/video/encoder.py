@@ -40,6 +40,7 @@ _QP_TO_LAMBDA = 118
 _REFUSED = {
     "libvpx-vp9": ("yuva422p", "yuva444p", "gbrap"),
     "libx265": ("yuva420p", "yuva420p10le"),
+    "qtrle": ("gray",),
 }
 """Formats that an encoder lists and then refuses."""
 _COARSE = ("yuvj", "pal", "rgb555", "rgb4", "bgr4", "rgb8", "bgr8")
@@ -205,6 +206,8 @@ def pick_pixel_format(codec: CodecName, layout: PixelLayout, *, exact: bool = Fa
     if codec == "h264" and layout.model == "rgb" and exact:
         formats = _encoder_formats("libx264rgb")
     exact = exact or codec in _LOSSLESS_CODECS
+    if codec == "av1" and exact and layout.bits > 8:
+        return None  # SVT-AV1 4.1 changes drawings in 10 bit, in its lossless mode too (measured with testsrc2)
     if codec == "prores" and layout.bits == _PRORES_DECODED:
         layout = replace(layout, bits=_PRORES_BITS)
     fitting = [(layout_of(planar), name) for planar, name in formats if _holds(layout_of(planar), layout, exact=exact)]

@@ -240,6 +240,8 @@ class OutputFile:
         """Count a packet. A time that is not after the last one of its stream, as the muxer counts, moves behind it."""
         stream = packet.stream
         written = self.written[stream.index]
+        if packet.dts is not None and packet.pts is not None and packet.dts > packet.pts:
+            packet.dts = packet.pts  # x265 gives a single frame a random one
         stamp = packet.dts if packet.dts is not None else packet.pts
         if stamp is None or packet.time_base is None:
             written.packets += 1
@@ -421,13 +423,46 @@ def _video_packets(video: Any, settings: EncoderSettings, segments: list[Path]) 
 def _other_packets(source: Any, copies: dict[int, CopiedStream], excerpt: Excerpt) -> Iterator[av.Packet]:
     if not copies:
         return
+    lengths = _Lengths()
     # All streams are read: the clock of a joined recording needs them. The reader has reported any damage.
     for packet in read_packets(source, Damage()):
         copy = copies.get(packet.stream.index)
-        if copy is not None and packet.size:
-            yield from copy.packets(packet, excerpt)
+        if copy is not None:
+            for ready in lengths.take(packet):
+                yield from copy.packets(ready, excerpt)
+    for last in lengths.rest():
+        yield from copies[last.stream.index].packets(last, excerpt)
     for copy in copies.values():
         yield from copy.finish()
+
+
+class _Lengths:
+    """Gives sound without durations its durations: up to the next packet. A last sample of no length would be lost."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, av.Packet] = {}
+        self._usual: dict[int, int] = {}
+
+    def take(self, packet: av.Packet) -> list[av.Packet]:
+        """Return the packets that are complete. An empty packet only marks an end."""
+        index = packet.stream.index
+        ready = []
+        if (held := self._held.pop(index, None)) is not None:
+            if packet.pts is not None and held.pts is not None and packet.pts > held.pts:
+                held.duration = self._usual[index] = packet.pts - held.pts
+            ready.append(held)
+        if not packet.size:
+            return ready
+        if packet.duration or packet.stream.type != "audio":
+            return [*ready, packet]
+        self._held[index] = packet
+        return ready
+
+    def rest(self) -> list[av.Packet]:
+        """Return the last packets, as long as the ones before."""
+        for index, packet in self._held.items():
+            packet.duration = self._usual.get(index, 0)
+        return list(self._held.values())
 
 
 def _first_time(segments: list[Path], settings: EncoderSettings) -> Fraction:

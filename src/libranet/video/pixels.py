@@ -89,6 +89,12 @@ def to_planar(frame: av.VideoFrame) -> av.VideoFrame:
     return planar
 
 
+def is_opaque(frame: av.VideoFrame) -> bool:
+    """Return whether a planar frame has alpha, and none of it is transparent."""
+    components = frame.format.components
+    return len(components) == 4 and bool((plane_views(frame)[3] == (1 << components[3].bits) - 1).all())
+
+
 def read_planes(
     frame: av.VideoFrame,
     out: list[Tensor] | None = None,  # planes of another frame of this size and format, to be overwritten

@@ -1,6 +1,7 @@
 """Decoding: frames in order with exact timestamps, past damage where that is possible."""
 
 import re
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -15,7 +16,7 @@ from libranet.errors import InputError
 from libranet.images import MAX_PIXELS, count_images
 from libranet.video.clock import may_jump
 from libranet.video.decoding import Damage, FrameDecoder, from_key_frame, read_packets, reason
-from libranet.video.pixels import planar_name, to_planar
+from libranet.video.pixels import is_opaque, planar_name, to_planar
 from libranet.video.pyav import deinterlaced, open_input
 from libranet.video.source import Source, parse_source
 from libranet.video.tags import VideoTags, read_tags
@@ -77,6 +78,11 @@ class VideoReader:
     """What the user should know about this source."""
     on_packet: Callable[[av.Packet], None] | None = None
     """Called with each packet of the other streams. Set it before reading."""
+    opaque: bool = False
+    """The first frame has alpha, but nothing in it is transparent."""
+    watch_alpha: bool = False
+    """Alpha is dropped because it is opaque: count frames where it is not."""
+    _reading: bool = False
 
     def frames(self, *, start: float = 0.0, end: float | None = None) -> Iterator[SourceFrame]:
         """Decode from `start` (included) to `end` (excluded), in seconds since the beginning of the video.
@@ -99,12 +105,15 @@ class VideoReader:
             if start == 0 or time >= begin:
                 if image.is_corrupt:
                     self.damage.frames += 1
-                yield SourceFrame(to_planar(image), pts, duration)
+                planar = to_planar(image)
+                if self.watch_alpha and not is_opaque(planar):
+                    self.damage.transparent += 1
+                yield SourceFrame(planar, pts, duration)
         self._note_truncation(seen_end, step)
 
     def close(self) -> None:
-        """Release the file."""
-        if self.container is not None:
+        """Release the file. One that another thread still waits for is left to the end of the process."""
+        if self.container is not None and not self._reading:
             self.container.close()
 
     def __enter__(self) -> "VideoReader":
@@ -114,11 +123,23 @@ class VideoReader:
         self.close()
 
     def _images(self, begin: float | None) -> Iterator[av.VideoFrame]:
-        for item in self.demuxed if begin is None else self._seek(begin):
+        for item in self._marked(self.demuxed if begin is None else self._seek(begin)):
             if isinstance(item, av.VideoFrame):
                 yield item
             elif self.on_packet is not None:
                 self.on_packet(item)
+
+    def _marked(self, items: Iterator[av.VideoFrame | av.Packet]) -> Iterator[av.VideoFrame | av.Packet]:
+        """Note while FFmpeg reads: closing a container under its hands would crash."""
+        while True:
+            self._reading = True
+            try:
+                item = next(items, None)
+            finally:
+                self._reading = False
+            if item is None:
+                return
+            yield item
 
     def _seek(self, begin: float) -> Iterator[av.VideoFrame | av.Packet]:
         """Begin shortly before a time. Where the clock may jump, read up to it, but decode only what is needed."""
@@ -283,6 +304,7 @@ def _prepare(
         source=source,
         frame_count=stream.frames or None,
         first_time=_first_time(container, stream, time_base),
+        opaque=is_opaque(to_planar(frame)),
         damage=damage,
     )
 
@@ -365,7 +387,9 @@ def _open(source: Source | IO[bytes], name: str) -> av.container.InputContainer:
             return open_input(source, format_name="yuv4mpegpipe")
         if source.kind == "url":
             options = {"rtsp_transport": "tcp"} if name.startswith("rtsp") else {}
-            return open_input(name, options=options, timeout=NETWORK_TIMEOUT)
+            return _interruptible(lambda: open_input(name, options=options, timeout=NETWORK_TIMEOUT))
+        if source.kind == "pipe":
+            return _interruptible(lambda: open_input(source.location))
         return open_input(source.location)
     except (av.FFmpegError, OSError, ValueError) as error:
         head = _head(source)
@@ -375,6 +399,26 @@ def _open(source: Source | IO[bytes], name: str) -> av.container.InputContainer:
                 "repair it with a tool such as untrunc first"
             ) from None
         raise InputError(f"{name} is not a video that FFmpeg can read ({reason(error)}): check the file") from None
+
+
+def _interruptible(work: Callable[[], av.container.InputContainer]) -> av.container.InputContainer:
+    """Open a source that may keep us waiting in another thread, so that Ctrl-C works meanwhile."""
+    results: list[av.container.InputContainer] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name="open", daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(0.1)
+    if errors:
+        raise errors[0]
+    return results[0]
 
 
 def _head(source: Source | IO[bytes]) -> bytes:

@@ -12,6 +12,7 @@ from libranet.errors import InputError
 from libranet.video.audio import AUDIO_ENCODERS, AudioCodec
 from libranet.video.decoding import Damage, read_packets
 from libranet.video.encoder import EncoderSettings
+from libranet.video.encoder_frames import encoder_frame
 from libranet.video.mux import Excerpt, OutputFile, text_codec
 from libranet.video.pixels import plane_views
 from libranet.video.pyav import open_input
@@ -201,7 +202,7 @@ def _unreadable(file: io.BytesIO, suffix: str, output: OutputFile, plans: tuple[
         wanted = _wanted(plan)
         if wanted in found:
             found.remove(wanted)
-        elif output.sampled(plan.index) or suffix not in (".ts", ".m2ts", ".mpg"):
+        elif plan.kind == "attachment" or output.sampled(plan.index) or suffix not in (".ts", ".m2ts", ".mpg"):
             missing.add(plan.index)
     return frozenset(missing)
 
@@ -246,13 +247,8 @@ def _gray_frame(settings: EncoderSettings) -> av.VideoFrame:
     frame = av.VideoFrame(settings.width, settings.height, settings.pixel_format)
     for view in plane_views(frame):
         view[...] = 1 << (frame.format.components[0].bits - 1)
-    frame = (
-        frame
-        if settings.frame_format in (settings.pixel_format, "pal8")
-        else frame.reformat(format=settings.frame_format)
-    )
     frame.pts, frame.time_base = 0, settings.time_base
-    return frame
+    return encoder_frame(frame, settings)
 
 
 def _words(error: BaseException) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 import av
 
+from libranet.errors import InputError
 from libranet.video.decoding import Damage, read_packets
 from libranet.video.mux import Written
 from libranet.video.pyav import open_input
@@ -16,12 +17,19 @@ _TOGETHER = Fraction(1, 20)
 """Seconds that the beginning of a stream may move against the video."""
 
 
+class FramesMissingError(InputError):
+    """The finished file does not hold every frame."""
+
+
 def verify(path: Path, written: tuple[Written, ...]) -> list[str]:
     """Return a sentence for everything that is missing in a finished file.
 
     Args:
         path: The file.
         written: What was written, the video first.
+
+    Raises:
+        FramesMissingError: It does not hold every frame.
     """
     found: dict[int, Written] = {}
     damage = Damage()
@@ -54,13 +62,18 @@ def _differences(wanted: Written, found: Written, video: Written, found_video: W
         return []
     if wanted.kind == "video":
         if found.packets != wanted.packets:
-            return [f"the finished file holds {found.packets} of {wanted.packets} frames"]
+            raise FramesMissingError(
+                f"the finished file holds {found.packets} of {wanted.packets} frames: "
+                "run it again with --resume and another container, such as .mkv"
+            )
         return []
     if wanted.kind not in ("audio", "subtitle"):
         return [] if found.packets else [f"the {wanted.kind} stream ({wanted.codec}) is empty in the finished file"]
     if found.packets == 0:
         return [f"the {wanted.kind} stream ({wanted.codec}) is empty in the finished file"]
     problems = []
+    if wanted.kind == "audio" and found.packets < wanted.packets and not found.codec.startswith("pcm"):
+        problems.append(f"only {found.packets} of {wanted.packets} packets of the {wanted.codec} sound were written")
     if wanted.kind == "audio" and wanted.first is not None and found.first is not None:
         length, found_length = wanted.end - wanted.first, found.end - found.first
         if length - found_length > _SLACK:

@@ -1,0 +1,140 @@
+"""Restored frames of unfinished segments, as they went to the encoder: a stopped run loses none of them.
+
+A segment has a fixed number of frames, so that a resumed run writes the same bytes as an uninterrupted one. On a slow
+machine a segment takes minutes. The journal keeps its frames on disk until it is finished; a resumed run only encodes
+them again. Fast runs write no journal: their segments take seconds.
+"""
+
+import struct
+import time
+import zlib
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from libranet.video.pixels import plane_views
+from libranet.video.reader import SourceFrame
+
+KEEP_SECONDS = 5.0
+"""A segment that takes longer than this is journalled."""
+_TRIAL_FRAMES = 4
+"""Frames before the pace of a run is known."""
+_HEADER = struct.Struct("<qII")  # time of the frame, size, checksum
+_PATTERN = "journal-*.frames"
+
+
+class FrameJournal:
+    """Writes the frames of each unfinished segment to a file, where a segment takes long."""
+
+    def __init__(self, folder: Path, *, length: int) -> None:
+        """Write to the folder of a run, beside what an earlier run left there.
+
+        Args:
+            folder: The folder.
+            length: Frames per segment.
+        """
+        self._folder, self._length = folder, length
+        self._file: IO[bytes] | None = None
+        self._segment: int | None = None
+        self._begin: float | None = None
+        self._frames = 0
+        self._needed = True
+
+    def add(self, segment: int, frame: SourceFrame) -> None:
+        """Keep a frame. A disk that does not take it ends the journal, not the run."""
+        self._judge()
+        if not self._needed:
+            return
+        data = b"".join(view.tobytes() for view in plane_views(frame.image))
+        try:
+            if self._file is None or self._segment != segment:
+                self.close()
+                self._file, self._segment = _path(self._folder, segment).open("ab", buffering=0), segment
+            self._file.write(_HEADER.pack(frame.pts, len(data), zlib.crc32(data)) + data)
+        except OSError:
+            self._give_up()
+
+    def clear(self, segment: int) -> None:
+        """Forget a segment: it is finished."""
+        if segment == self._segment:
+            self.close()
+        with suppress(OSError):
+            _path(self._folder, segment).unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Close the file. What is in it stays."""
+        if self._file is not None:
+            with suppress(OSError):
+                self._file.close()
+            self._file = None
+
+    def _give_up(self) -> None:
+        self._needed = False
+        self.close()
+        for path in self._folder.glob(_PATTERN):
+            with suppress(OSError):
+                path.unlink()
+
+    def _judge(self) -> None:
+        """Find out whether a segment takes long enough to be worth it."""
+        now = time.monotonic()
+        self._begin = now if self._begin is None else self._begin
+        self._frames += 1
+        if self._frames > _TRIAL_FRAMES and self._needed:
+            pace = (now - self._begin) / (self._frames - 1)
+            self._needed = pace * self._length > KEEP_SECONDS
+            if not self._needed:
+                self._give_up()
+
+
+def has_journal(folder: Path) -> bool:
+    """Return whether a folder holds journalled frames."""
+    return any(folder.glob(_PATTERN))
+
+
+def journalled_frames(folder: Path, segment: int, *, length: int) -> Iterator[tuple[int, bytes]]:
+    """Yield time and samples of the frames that a stopped run had restored, from a segment on.
+
+    Args:
+        folder: Of the run.
+        segment: The first unfinished one.
+        length: Frames per segment. A shorter journal ends there.
+    """
+    count = length
+    while count == length:
+        count = 0
+        for count, record in enumerate(_records(_path(folder, segment)), start=1):
+            yield record
+        segment += 1
+
+
+def _records(path: Path) -> Iterator[tuple[int, bytes]]:
+    try:
+        with path.open("rb") as file:
+            while len(head := file.read(_HEADER.size)) == _HEADER.size:
+                pts, size, checksum = _HEADER.unpack(head)
+                data = file.read(size)
+                if len(data) < size or zlib.crc32(data) != checksum:
+                    return
+                yield pts, data
+    except OSError:
+        return
+
+
+def _path(folder: Path, segment: int) -> Path:
+    return folder / f"journal-{segment:06d}.frames"
+
+
+def write_samples(views: list[np.ndarray], data: bytes) -> bool:
+    """Write the samples of a journal to the planes of a frame. Return False where they do not fit."""
+    if len(data) != sum(view.size * view.itemsize for view in views):
+        return False
+    at = 0
+    for view in views:
+        size = view.size * view.itemsize
+        view[...] = np.frombuffer(data, view.dtype, view.size, at).reshape(view.shape)
+        at += size
+    return True
