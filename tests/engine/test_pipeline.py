@@ -8,7 +8,7 @@ import pytest
 
 from clips import Clip, read_all, same_frames, write_clip
 from libranet.engine import DehazeOptions, dehaze_video
-from libranet.engine.pipeline import LateFrames, run_pipeline
+from libranet.engine.pipeline import QUEUE_FRAMES, LateFrames, run_pipeline
 from libranet.errors import InputError
 from libranet.models import save_checkpoint
 from libranet.video.pixels import plane_views

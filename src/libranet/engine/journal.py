@@ -103,12 +103,13 @@ def journalled_frames(folder: Path, segment: int, *, length: int) -> Iterator[tu
         segment: The first unfinished one.
         length: Frames per segment. A shorter journal ends there.
     """
-    count = length
-    while count == length:
-        count = 0
-        for count, record in enumerate(_records(_path(folder, segment)), start=1):
+    full = True
+    while full:
+        records = 0
+        for record in _records(_path(folder, segment)):
+            records += 1
             yield record
-        segment += 1
+        full, segment = records == length, segment + 1
 
 
 def _records(path: Path) -> Iterator[tuple[int, bytes]]:

@@ -20,7 +20,8 @@ from libranet.engine.video import describe_partial, make_restorer
 from libranet.engine.views import side_size
 from libranet.errors import InputError
 from libranet.models import Network
-from libranet.video.mux import Excerpt, JoinReport, OutputFile, copy_chapters
+from libranet.video.copied_stream import Excerpt
+from libranet.video.mux import JoinReport, OutputFile, copy_chapters
 from libranet.video.pixels import layout_of
 from libranet.video.reader import SourceFrame, VideoReader, frame_duration, open_video
 from libranet.video.source import Source, parse_source

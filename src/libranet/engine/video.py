@@ -36,8 +36,9 @@ from libranet.engine.segments import (
 )
 from libranet.errors import InputError
 from libranet.models import GridFilter, Network
+from libranet.video.copied_stream import Excerpt
 from libranet.video.encoder import EncoderSettings
-from libranet.video.mux import Excerpt, JoinReport, join
+from libranet.video.mux import JoinReport, join
 from libranet.video.pixels import plane_views
 from libranet.video.reader import VideoReader, frame_duration, open_video
 from libranet.video.source import Source, parse_source

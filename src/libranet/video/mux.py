@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import av
-from av.stream import Disposition
 
 from libranet.errors import InputError
 from libranet.video.audio import AudioTranscoder
+from libranet.video.copied_stream import CopiedStream, Excerpt, PacketLengths
 from libranet.video.decoding import Damage, read_packets
 from libranet.video.encoder import EncoderSettings, configure
 from libranet.video.packets import decode_times, read_segment, read_times, reorder_delay
@@ -42,23 +42,11 @@ _PLAIN_MP4_KEYS = {
     "title", "artist", "album_artist", "album", "date", "comment", "genre", "copyright", "description", "synopsis",
     "composer", "encoder", "creation_time", "lyrics", "keywords", "show", "episode_id", "network", "rating",
 }  # fmt: skip
-_TEXT_CODEC = {".mp4": "mov_text", ".m4v": "mov_text", ".mov": "mov_text", ".mkv": "subrip", ".webm": "webvtt"}
-_READABLE = ("subrip", "mov_text", "webvtt", "text")
 _COVER_TYPES = {
     "mjpeg": ("cover.jpg", "image/jpeg"),
     "png": ("cover.png", "image/png"),
     "bmp": ("cover.bmp", "image/bmp"),
 }
-
-
-@dataclass(frozen=True)
-class Excerpt:
-    """The part of the source that the output covers, in seconds."""
-
-    start: Fraction = Fraction(0)
-    """This time of the source becomes zero."""
-    end: Fraction | None = None
-    """Copied packets stop here; None copies to the end."""
 
 
 @dataclass
@@ -81,71 +69,6 @@ class JoinReport:
     written: tuple[Written, ...] = ()
     """The video first, then the other streams."""
     notes: tuple[str, ...] = field(default=())
-
-
-def text_codec(codec: str, suffix: str) -> str | None:
-    """Return the codec that plain-text subtitles need in a container; None where they stay, or are no plain text."""
-    target = _TEXT_CODEC.get(suffix)
-    if target is None or codec == target or codec not in _READABLE:
-        return None
-    if suffix == ".mkv" and codec != "mov_text":
-        return None
-    return target
-
-
-class CopiedStream:
-    """A stream of the source and its place in the output."""
-
-    def __init__(self, source: Any, target: Any, plan: StreamPlan, transcoder: AudioTranscoder | None) -> None:
-        self.source, self.target, self._plan, self._transcoder = source, target, plan, transcoder
-
-    def packets(self, packet: av.Packet, excerpt: Excerpt) -> list[av.Packet]:
-        """Return the packets for the output: none where this one lies outside the excerpt."""
-        if self.source.disposition & Disposition.attached_pic:
-            packet.pts = packet.dts = 0  # cover art has no time
-            packet.stream = self.target
-            return [packet]
-        time_base = packet.time_base
-        assert time_base is not None
-        stamp = packet.pts if packet.pts is not None else packet.dts
-        start = (stamp or 0) * time_base
-        end = start + (packet.duration or 0) * time_base
-        if excerpt.end is not None and start >= excerpt.end:
-            return []
-        if excerpt.start and start < excerpt.start:
-            if self._plan.kind != "subtitle" or end <= excerpt.start:
-                return []
-            packet = self._shortened(packet, excerpt.start)
-        if self._plan.kind == "subtitle" and excerpt.end is not None and end > excerpt.end:
-            packet.duration = round((excerpt.end - max(start, excerpt.start)) / time_base)
-        if self._empty_text(packet):
-            return []  # marks a pause, which the muxer writes itself
-        if self._plan.action == "repack":
-            packet = _repacked(packet, self._plan)
-        shift = round(excerpt.start / time_base)
-        packet.pts = None if packet.pts is None else packet.pts - shift
-        packet.dts = None if packet.dts is None else packet.dts - shift
-        if self._transcoder is not None:
-            return list(self._transcoder.packets(packet))
-        packet.stream = self.target
-        return [packet]
-
-    def finish(self) -> list[av.Packet]:
-        """Return what a transcoder still holds."""
-        return list(self._transcoder.finish()) if self._transcoder is not None else []
-
-    @staticmethod
-    def _shortened(packet: av.Packet, start: Fraction) -> av.Packet:
-        """Begin a subtitle that spans the cut at the cut."""
-        assert packet.time_base is not None
-        at = round(start / packet.time_base)
-        before = packet.pts if packet.pts is not None else packet.dts or 0
-        packet.duration = (packet.duration or 0) - (at - before)
-        packet.pts = packet.dts = at
-        return packet
-
-    def _empty_text(self, packet: av.Packet) -> bool:
-        return self._plan.codec == "mov_text" and packet.size == 2 and bytes(packet) == b"\0\0"
 
 
 class OutputFile:
@@ -386,20 +309,6 @@ def _copy_metadata(source: Any, target: Any) -> None:
     target.disposition = source.disposition
 
 
-def _repacked(packet: av.Packet, plan: StreamPlan) -> av.Packet:
-    """Return a packet of plain text for another subtitle codec: the same text at the same time."""
-    data = bytes(packet)
-    if plan.codec == "mov_text":
-        data = data[2 : 2 + int.from_bytes(data[:2], "big")]
-    if plan.target == "mov_text":
-        data = len(data).to_bytes(2, "big") + data
-    repacked = av.Packet(data)
-    repacked.pts, repacked.dts, repacked.duration = packet.pts, packet.dts, packet.duration
-    repacked.time_base = packet.time_base
-    repacked.is_keyframe = True
-    return repacked
-
-
 def _video_packets(video: Any, settings: EncoderSettings, segments: list[Path]) -> Iterator[av.Packet]:
     """Yield the packets of all segments, with decoding times that increase across their borders."""
     all_times = [read_times(path) for path in segments]
@@ -423,7 +332,7 @@ def _video_packets(video: Any, settings: EncoderSettings, segments: list[Path]) 
 def _other_packets(source: Any, copies: dict[int, CopiedStream], excerpt: Excerpt) -> Iterator[av.Packet]:
     if not copies:
         return
-    lengths = _Lengths()
+    lengths = PacketLengths()
     # All streams are read: the clock of a joined recording needs them. The reader has reported any damage.
     for packet in read_packets(source, Damage()):
         copy = copies.get(packet.stream.index)
@@ -434,35 +343,6 @@ def _other_packets(source: Any, copies: dict[int, CopiedStream], excerpt: Excerp
         yield from copies[last.stream.index].packets(last, excerpt)
     for copy in copies.values():
         yield from copy.finish()
-
-
-class _Lengths:
-    """Gives sound without durations its durations: up to the next packet. A last sample of no length would be lost."""
-
-    def __init__(self) -> None:
-        self._held: dict[int, av.Packet] = {}
-        self._usual: dict[int, int] = {}
-
-    def take(self, packet: av.Packet) -> list[av.Packet]:
-        """Return the packets that are complete. An empty packet only marks an end."""
-        index = packet.stream.index
-        ready = []
-        if (held := self._held.pop(index, None)) is not None:
-            if packet.pts is not None and held.pts is not None and packet.pts > held.pts:
-                held.duration = self._usual[index] = packet.pts - held.pts
-            ready.append(held)
-        if not packet.size:
-            return ready
-        if packet.duration or packet.stream.type != "audio":
-            return [*ready, packet]
-        self._held[index] = packet
-        return ready
-
-    def rest(self) -> list[av.Packet]:
-        """Return the last packets, as long as the ones before."""
-        for index, packet in self._held.items():
-            packet.duration = self._usual.get(index, 0)
-        return list(self._held.values())
 
 
 def _first_time(segments: list[Path], settings: EncoderSettings) -> Fraction:

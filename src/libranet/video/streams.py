@@ -10,10 +10,11 @@ from av.stream import Disposition
 
 from libranet.errors import InputError
 from libranet.video.audio import AUDIO_ENCODERS, AudioCodec
+from libranet.video.copied_stream import Excerpt, text_codec
 from libranet.video.decoding import Damage, read_packets
 from libranet.video.encoder import EncoderSettings
 from libranet.video.encoder_frames import encoder_frame
-from libranet.video.mux import Excerpt, OutputFile, text_codec
+from libranet.video.mux import OutputFile
 from libranet.video.pixels import plane_views
 from libranet.video.pyav import open_input
 from libranet.video.reader import main_video_stream
