@@ -15,6 +15,7 @@ from libranet.backends.interface import Restored, check_size
 from libranet.backends.plain import PlainBackend
 from libranet.backends.trust import agreement_file, remember_agreement
 from libranet.frames import FrameFormat, Frames
+from libranet.frames.format import copyable
 from libranet.fused.refiner import RefinerTiles
 from libranet.fused.step import FusedStep, Ready
 from libranet.models import NO_FILTER, GridFilter, LiBrANet
@@ -44,18 +45,16 @@ def agrees(step: FusedStep, plain: PlainBackend, frames: Frames) -> bool:
 
 
 def trial_clip(frames: Frames) -> Frames:
-    """A few frames that move and differ, made of the first one."""
-    planes = tuple(torch.stack([_shifted(plane[0], index) for index in range(TRIAL_FRAMES)]) for plane in frames.planes)
-    return Frames(planes, frames.format)
-
-
-def _shifted(plane: Tensor, index: int) -> Tensor:
-    """Every other frame upside down and moved by a sixteenth, in whole chroma samples."""
-    if index % 2 == 0:
-        return plane
-    moved = plane.view(torch.int16) if plane.dtype == torch.uint16 else plane  # flip knows no uint16 everywhere
-    moved = moved.roll(index * (plane.shape[1] // 16), dims=1).flip(0)
-    return moved.view(plane.dtype)
+    """A few frames that move and differ: every other one upside down and moved, in whole chroma samples."""
+    planes = []
+    for plane in frames.planes:
+        first = plane[0].view(copyable(plane.dtype))
+        moved = [
+            first.roll(index * (first.shape[1] // 16), dims=1).flip(0) if index % 2 else first
+            for index in range(TRIAL_FRAMES)
+        ]
+        planes.append(torch.stack(moved).view(plane.dtype))
+    return Frames(tuple(planes), frames.format)
 
 
 def _batches(frames: Frames, batch: int) -> list[tuple[Tensor, ...]]:

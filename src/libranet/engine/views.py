@@ -8,6 +8,7 @@ from torch import Tensor
 from libranet.backends import Restored
 from libranet.engine.options import Compare, View
 from libranet.frames import ColorConverter, FrameFormat, PixelLayout
+from libranet.frames.format import copyable
 from libranet.video.visualize import (
     TRANSMISSION_STEP,
     Planes,
@@ -86,7 +87,9 @@ def _rotate(image: Tensor, turns: int) -> Tensor:  # [1, 1, h, w]
 
 
 def _rotate_planes(planes: Planes, turns: int) -> Planes:
-    return tuple(torch.rot90(plane, turns, (0, 1)) for plane in planes) if turns % 4 else planes
+    if turns % 4 == 0:
+        return planes
+    return tuple(torch.rot90(p.view(copyable(p.dtype)), turns, (0, 1)).view(p.dtype) for p in planes)
 
 
 def _rotated_format(format_: FrameFormat, turns: int) -> FrameFormat:

@@ -150,7 +150,7 @@ class ColorConverter:
         shape = FrameFormat(rgb.shape[3], rgb.shape[2], self.layout, self.spec)
         black = (0.0, 0.0, 0.0) if self.layout.model == "rgb" else self._offset
         planes = [
-            torch.full(size[1:], round(value), dtype=self.layout.dtype, device=self.device)
+            torch.full(size[1:], round(value), dtype=torch.float32, device=self.device).to(self.layout.dtype)
             for size, value in zip(shape.plane_shapes(1), black, strict=False)
         ]
         return self.add_change(planes, rgb)

@@ -53,6 +53,11 @@ class PixelLayout:
         return torch.uint8 if self.bits <= 8 else torch.uint16
 
 
+def copyable(dtype: torch.dtype) -> torch.dtype:
+    """A dtype of the same size with which torch can move samples around: it does little with uint16 on a GPU."""
+    return torch.int16 if dtype == torch.uint16 else dtype
+
+
 RGB8 = PixelLayout("rgb24", "rgb", 8, 1, 1, alpha=False, packed=True)
 RGB16 = PixelLayout("rgb48le", "rgb", 16, 1, 1, alpha=False, packed=True)
 RGB_FLOAT = PixelLayout("rgbf32le", "rgb", 32, 1, 1, alpha=False, packed=True)

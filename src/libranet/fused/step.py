@@ -18,6 +18,7 @@ from torch import Tensor
 
 from libranet.errors import InputError
 from libranet.frames import FrameFormat, Frames
+from libranet.frames.format import copyable
 from libranet.fused.compile import compile_ahead
 from libranet.fused.fields import FusedFields
 from libranet.fused.history import GridHistory
@@ -264,7 +265,7 @@ class FusedStep:
         main = torch.cuda.Stream(self.device)
         main.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(main):
-            compile_ahead(lambda: self._work(0), self.device)
+            compile_ahead(lambda: self._work(0))
             self._work(0)  # some libraries prepare themselves at their first call, which a capture must not see
             torch.cuda.synchronize(self.device)
             pool = None
@@ -293,7 +294,5 @@ class Ready:
 
 
 def _concatenate(planes: tuple[Tensor, ...]) -> Tensor:
-    """`torch.cat`, which knows no uint16 everywhere."""
-    if planes[0].dtype == torch.uint16:
-        return torch.cat([plane.view(torch.int16) for plane in planes]).view(torch.uint16)
-    return torch.cat(planes)
+    dtype = planes[0].dtype
+    return torch.cat([plane.view(copyable(dtype)) for plane in planes]).view(dtype)

@@ -58,7 +58,8 @@ class Canvas:
     def fill(self, top: int, bottom: int, left: int, right: int, rgb: tuple[float, float, float]) -> None:
         """Fill a rectangle with a colour."""
         for component, code in zip(self._components, _codes(self._converter, rgb), strict=True):
-            component.area(top, bottom, left, right).fill_(self._sample(code))
+            area = component.area(top, bottom, left, right)
+            area.copy_(torch.full((), self._sample(code), device=area.device).expand_as(area))
 
     def paste_columns(self, other: "Canvas", left: int, right: int) -> None:
         """Copy columns of another frame of this format."""
