@@ -34,6 +34,9 @@ class Worker:
     def flush(self) -> list[SourceFrame]:
         return []
 
+    def wait(self, finished: SourceFrame) -> None:
+        return None
+
     def pack(self, finished: SourceFrame) -> SourceFrame:
         return finished
 

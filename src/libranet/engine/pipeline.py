@@ -293,6 +293,9 @@ def _encode(
             if isinstance(item, _End):
                 sink.finish()
             else:
+                restorer.wait(item)
+                result.seconds["network"] += time.perf_counter() - begin
+                begin = time.perf_counter()
                 sink.write(restorer.pack(item))
                 result.frames += 1
             result.seconds["encode"] += time.perf_counter() - begin

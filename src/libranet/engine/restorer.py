@@ -117,10 +117,14 @@ class FrameRestorer:
         """Finish the frames still waiting."""
         return [self._finish(restored) for restored in self._backend.flush()]
 
-    def pack(self, finished: FinishedFrame) -> SourceFrame:
-        """Return the frame to encode. Call it once per frame, on any thread: the arrays are reused afterwards."""
+    def wait(self, finished: FinishedFrame) -> None:
+        """Wait until the network has really finished a frame: a GPU works behind the calls that ask it to."""
         if finished.arrived is not None:
             finished.arrived.synchronize()
+
+    def pack(self, finished: FinishedFrame) -> SourceFrame:
+        """Return the frame to encode. Call it once per frame, on any thread: the arrays are reused afterwards."""
+        self.wait(finished)
         image = self._image(finished.source.image, finished.planes)
         if self._download is not None:
             self._download.free(finished.planes)
