@@ -177,6 +177,17 @@ def api(table: Table, network: LiBrANet, facts: dict[str, Any]) -> None:
     table.add("eval --table efficiency", row.milliseconds, facts.get("rgb24 latency"), limit="within 10 %")
 
 
+def other_gpus(table: Table, network: LiBrANet, facts: dict[str, Any]) -> None:
+    """The plain network in half precision, as GPUs without the kernels run it, in both memory layouts."""
+    from libranet.backends.plain import PlainBackend
+
+    frames = Frames(random_planes(RGB8, 1, (WIDTH, HEIGHT)), FrameFormat(WIDTH, HEIGHT, RGB8))
+    for layout in (torch.contiguous_format, torch.channels_last):
+        plain = PlainBackend(load_network(device="cuda").to(memory_format=layout), grid_filter=FILTER)
+        ms = time_calls(lambda _, p=plain: p.push(frames), 8, warm=4)
+        table.add(f"plain network, fp16, {str(layout)[6:]}", ms, facts.get("rgb24 latency"))
+
+
 def write_source(path: Path, layout: PixelLayout, frames: int, size: tuple[int, int]) -> Path:
     """A H.264 file of moving colours."""
     import av
@@ -328,6 +339,7 @@ SECTIONS = {
     "kernels": kernels,
     "accuracy": accuracy,
     "api": api,
+    "other_gpus": other_gpus,
     "first_frame": first_frame,
     "files": files,
     "resume": resume,
