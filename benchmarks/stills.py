@@ -25,6 +25,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from libranet.backends import rgb_frames, rgb_of
 from libranet.backends.plain import PlainBackend
 from libranet.metrics import psnr
 from libranet.models import load_model
@@ -142,8 +143,8 @@ def sky_shift(restored: Tensor, clear: Tensor, sky: Tensor) -> float | None:  # 
 
 def measure(backend: PlainBackend, still: Still) -> dict[str, float]:
     hazy, clear = (torch.from_numpy(image).permute(2, 0, 1) for image in (still.hazy, still.clear))
-    (ready,) = [*backend.push(hazy[None]), *backend.flush()]  # one frame is a whole stream
-    restored = ready.image[0]
+    (ready,) = [*backend.push(rgb_frames(hazy[None])), *backend.flush()]  # one frame is a whole stream
+    restored = rgb_of(ready)
     row = {"hazy": psnr(hazy, clear), "ours": psnr(restored, clear), "bright": float((restored - clear).mean())}
     if still.sky is not None and (shift := sky_shift(restored, clear, torch.from_numpy(still.sky))) is not None:
         row["sky"] = shift
