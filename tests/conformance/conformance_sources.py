@@ -27,7 +27,7 @@ class Recipe:
     font: bool = False
     cover: bool = False
     size: str = "64x48"
-    picture: str = "testsrc2"
+    pattern: str = "testsrc2"
     remux: str = ""
     """Options of a second pass that copies all streams."""
     shift: float = 0.0
@@ -57,14 +57,14 @@ SOURCES: dict[str, Recipe] = {
     "av1-10bit": Recipe(".mp4", "-c:v libaom-av1 -cpu-used 8 -pix_fmt yuv420p10le", size="96x64"),
     "vp8": Recipe(".webm", "-c:v libvpx -b:v 1M", (VORBIS,)),
     "vp9": Recipe(".webm", "-c:v libvpx-vp9 -lossless 1 -pix_fmt yuv420p", (OPUS,)),
-    "vp9-alpha": Recipe(".webm", "-c:v libvpx-vp9 -lossless 1 -pix_fmt yuva420p", picture="alpha"),
+    "vp9-alpha": Recipe(".webm", "-c:v libvpx-vp9 -lossless 1 -pix_fmt yuva420p", pattern="alpha"),
     "mpeg2": Recipe(".mpg", "-c:v mpeg2video -q:v 2", ("-c:a mp2",)),
     "mpeg2-ts": Recipe(".ts", "-c:v mpeg2video -q:v 2 -bf 2", ("-c:a mp2", AC3)),
     "mpeg4-avi": Recipe(".avi", "-c:v mpeg4 -q:v 2 -bf 2", (MP3,)),
     "xvid-packed": Recipe(".avi", "-c:v libxvid -q:v 2 -bf 2", (MP3,)),
     "prores": Recipe(".mov", "-c:v prores_ks -profile:v 3", (PCM,)),
     "prores-4444": Recipe(".mov", "-c:v prores_ks -profile:v 4 -pix_fmt yuv444p10le"),
-    "prores-alpha": Recipe(".mov", "-c:v prores_ks -profile:v 4 -pix_fmt yuva444p10le", picture="alpha"),
+    "prores-alpha": Recipe(".mov", "-c:v prores_ks -profile:v 4 -pix_fmt yuva444p10le", pattern="alpha"),
     "dnxhr": Recipe(".mov", "-c:v dnxhd -profile:v dnxhr_hq -pix_fmt yuv422p", (PCM,), size="256x128"),
     "mjpeg": Recipe(".avi", "-c:v mjpeg -q:v 2 -pix_fmt yuvj420p", (PCM,)),
     "mjpeg-422": Recipe(".mov", "-c:v mjpeg -q:v 2 -pix_fmt yuvj422p"),
@@ -72,14 +72,14 @@ SOURCES: dict[str, Recipe] = {
     "ffv1-422-10bit": Recipe(".mkv", f"{FFV1} -pix_fmt yuv422p10le"),
     "ffv1-444-16bit": Recipe(".mkv", f"{FFV1} -pix_fmt yuv444p16le"),
     "ffv1-rgb": Recipe(".mkv", f"{FFV1} -pix_fmt bgr0"),
-    "ffv1-rgba": Recipe(".mkv", f"{FFV1} -pix_fmt bgra", picture="alpha"),
+    "ffv1-rgba": Recipe(".mkv", f"{FFV1} -pix_fmt bgra", pattern="alpha"),
     "ffv1-rgb16": Recipe(".mkv", f"{FFV1} -pix_fmt gbrp16le"),
     "ffv1-gray16": Recipe(".mkv", f"{FFV1} -pix_fmt gray16le"),
-    "ffv1-yuva": Recipe(".mkv", f"{FFV1} -pix_fmt yuva420p", picture="alpha"),
+    "ffv1-yuva": Recipe(".mkv", f"{FFV1} -pix_fmt yuva420p", pattern="alpha"),
     "ffv1-411": Recipe(".mkv", f"{FFV1} -pix_fmt yuv411p"),
-    "qtrle-alpha": Recipe(".mov", "-c:v qtrle -pix_fmt argb", picture="alpha"),
+    "qtrle-alpha": Recipe(".mov", "-c:v qtrle -pix_fmt argb", pattern="alpha"),
     "qtrle": Recipe(".mov", "-c:v qtrle -pix_fmt rgb24"),
-    "png-mov": Recipe(".mov", "-c:v png -pix_fmt rgba", picture="alpha"),
+    "png-mov": Recipe(".mov", "-c:v png -pix_fmt rgba", pattern="alpha"),
     "huffyuv": Recipe(".avi", "-c:v huffyuv -pix_fmt yuv422p", (PCM,)),
     "utvideo": Recipe(".mkv", "-c:v utvideo -pix_fmt yuv420p"),
     "rawvideo": Recipe(".avi", "-c:v rawvideo -pix_fmt yuv420p"),
@@ -151,7 +151,7 @@ def make_source(name: str, folder: Path) -> Path:
     if path.exists():
         return path
     graph = f"testsrc2=size={recipe.size}:rate={RATE}:duration={_LENGTH}"
-    if recipe.picture == "alpha":
+    if recipe.pattern == "alpha":
         graph += ",format=rgba,geq=r='r(X,Y)':g='g(X,Y)':b='b(X,Y)':a='mod(X*3+Y*5+N*7,256)'"
     command = [str(FFMPEG), "-v", "error", "-y", "-bitexact", "-f", "lavfi", "-i", graph]
     inputs = 1
