@@ -163,6 +163,8 @@ class OutputFile:
         """Count a packet. A time that is not after the last one of its stream, as the muxer counts, moves behind it."""
         stream = packet.stream
         written = self.written[stream.index]
+        if packet.size == 0:  # FLAC's last word: a new header
+            return
         if packet.dts is not None and packet.pts is not None and packet.dts > packet.pts:
             packet.dts = packet.pts  # x265 gives a single frame a random one
         stamp = packet.dts if packet.dts is not None else packet.pts
