@@ -5,6 +5,7 @@ import os
 from fractions import Fraction
 
 import pytest
+import torch
 
 from clips import Clip, write_clip
 from libranet.engine import DehazeOptions, dehaze_video, segment_encoders
@@ -107,3 +108,26 @@ def test_the_progress_says_what_would_help():
     assert what_lifts("encode", codec="h264", device="cpu") == "a faster --preset"
     assert what_lifts("encode", codec="ffv1", device="cpu") == ""
     assert what_lifts("decode", codec="h264", device="cuda") == ""
+
+
+def test_a_hardware_encoder_that_is_not_there_is_replaced_with_a_sentence(tmp_path, tiny_model):
+    source = write_clip(tmp_path / "in.mkv", Clip(codec="ffv1", frames=3, width=160, height=128))
+    if torch.cuda.is_available():
+        pytest.skip("this machine may have one")
+    report = dehaze_video(
+        source,
+        tmp_path / "out.mp4",
+        model=tiny_model,
+        options=DehazeOptions(codec="h264_nvenc", preset="p5"),
+        device="cpu",
+    )
+    assert report.codec == "h264"
+    assert any("h264_nvenc does not work on this machine" in note for note in report.warnings)
+
+
+def test_the_preset_depends_on_what_bounds_the_run():
+    arguments = {"crf": None, "layout": layout_of("yuv420p"), "tags": VideoTags()}
+    assert encoder_options("h264", preset=None, **arguments)["preset"] == "medium"
+    assert encoder_options("h264", preset=None, fast=True, **arguments)["preset"] == "veryfast"
+    assert encoder_options("h264", preset="slow", fast=True, **arguments)["preset"] == "slow"
+    assert encoder_options("av1", preset=None, fast=True, **arguments)["preset"] == "8"

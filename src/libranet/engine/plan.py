@@ -1,10 +1,10 @@
 """The plan of a run: everything that is decided, and everything that can refuse is asked, before the first frame."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from libranet.device import describe_device
 from libranet.engine.options import DehazeOptions
@@ -14,9 +14,11 @@ from libranet.errors import InputError
 from libranet.frames.format import PixelLayout
 from libranet.models import Network
 from libranet.video.encoder import (
+    CodecName,
     EncoderSettings,
     choose_codec,
     encoder_options,
+    is_hardware,
     is_lossless,
     named_pixel_format,
     open_encoder,
@@ -101,13 +103,23 @@ def make_plan(reader: VideoReader, output: Path, network: Network, options: Deha
     Raises:
         InputError: The encoder or the container refuses.
     """
-    settings = encoder_settings(reader, output, options)
+    fast = network.device.type == "cuda"
+    settings = encoder_settings(reader, output, options, fast=fast)
     notes = list(reader.notes)
     if layout_of(reader.pixel_format).alpha and not layout_of(settings.pixel_format).alpha:
         why = "it is opaque" if options.pixel_format is None else "as asked"
         notes.append(f"the alpha channel is left out: {why}")
         reader.watch_alpha = options.pixel_format is None
-    open_encoder(settings)
+    try:
+        open_encoder(settings)
+    except InputError as error:
+        if not is_hardware(settings.codec):
+            raise
+        software = cast(CodecName, settings.codec.split("_")[0])
+        settings = encoder_settings(reader, output, replace(options, codec=software, preset=None), fast=fast)
+        open_encoder(settings)
+        reason = str(error).partition("(")[2].partition(")")[0]
+        notes.append(f"{options.codec} does not work on this machine ({reason}): {software} is used")
     if settings.lossless:
         check_lossless(settings)
     reopened = reader.source if reader.source is not None and reader.source.can_reopen else None
@@ -135,8 +147,17 @@ def make_plan(reader: VideoReader, output: Path, network: Network, options: Deha
     )
 
 
-def encoder_settings(reader: VideoReader, output: Path, options: DehazeOptions) -> EncoderSettings:
-    """Choose codec, pixel format and options for the frames of `reader` in file `output`."""
+def encoder_settings(
+    reader: VideoReader, output: Path, options: DehazeOptions, *, fast: bool = False
+) -> EncoderSettings:
+    """Choose codec, pixel format and options for the frames of `reader` in file `output`.
+
+    Args:
+        reader: The source.
+        output: The file to write.
+        options: What the user wants.
+        fast: The encoder will bound the run: without a preset, choose a fast one.
+    """
     layout = layout_of(reader.pixel_format)
     wanted = layout if options.pixel_format is None else _named_layout(options.pixel_format)
     width, height = reader.width, reader.height
@@ -165,7 +186,7 @@ def encoder_settings(reader: VideoReader, output: Path, options: DehazeOptions) 
     if options.compare == "side":
         width, height = side_size(target, reader.width, reader.height, reader.tags.quarter_turns)
     chosen_options = encoder_options(
-        codec, crf=options.crf, preset=options.preset, layout=target, tags=tags, bitrate=options.bitrate
+        codec, crf=options.crf, preset=options.preset, layout=target, tags=tags, bitrate=options.bitrate, fast=fast
     )
     return EncoderSettings(
         codec=codec,

@@ -35,6 +35,8 @@ ENCODERS: dict[CodecName, str] = {
 DEFAULT_CRF: dict[CodecName, int] = {"h264": 18, "hevc": 20, "av1": 26, "vp9": 24}
 DEFAULT_HARDWARE_QUALITY = {"h264": 20, "hevc": 22, "av1": 26}
 DEFAULT_PRESET: dict[CodecName, str] = {"h264": "medium", "hevc": "medium", "av1": "8", "vp9": "4"}
+FAST_PRESET: dict[CodecName, str] = {"h264": "veryfast", "hevc": "superfast"}
+"""Where the network is so fast that the encoder bounds the run: docs/performance.md has the measurement."""
 _QP_TO_LAMBDA = 118
 """FFmpeg's FF_QP2LAMBDA."""
 _REFUSED = {
@@ -292,8 +294,12 @@ def encoder_options(
     layout: PixelLayout,
     tags: VideoTags,
     bitrate: int | None = None,
+    fast: bool = False,
 ) -> dict[str, str]:
-    """Translate quality, speed and HDR tags to the options of an encoder. A crf of 0 asks for a lossless stream."""
+    """Translate quality, speed and HDR tags to the options of an encoder. A crf of 0 asks for a lossless stream.
+
+    Without a preset, `fast` chooses one that gives up compression for speed.
+    """
     if crf is not None and bitrate is not None:
         raise InputError(f"--crf {crf} and --bitrate both set the quality: give one of them")
     if codec in _FIXED_QUALITY:
@@ -307,7 +313,7 @@ def encoder_options(
     quality = DEFAULT_CRF[codec] if crf is None else crf
     if not 0 <= quality <= 63:
         raise InputError(f"expected --crf from 0 to 63, got {quality}")
-    preset = preset or DEFAULT_PRESET.get(codec)
+    preset = preset or (FAST_PRESET if fast else {}).get(codec) or DEFAULT_PRESET.get(codec)
     lossless = quality == 0
     options = {"preset": preset or "", **({"b": str(bitrate)} if bitrate else {"crf": str(quality)})}
     display, light = tags.mastering, tags.light_level
