@@ -25,7 +25,7 @@ import torch
 from libranet import Dehazer
 from libranet.backends import load_network, make_backend
 from libranet.frames import ColorSpec, FrameFormat, Frames, PixelLayout
-from libranet.frames.format import RGB8
+from libranet.frames.format import PLANAR_RGB8, RGB8
 from libranet.models import GridFilter, LiBrANet
 from machine import describe_machine
 
@@ -123,6 +123,7 @@ def kernels(table: Table, network: LiBrANet, facts: dict[str, Any]) -> None:
         table.add(f"kernels, {name}, batches of 4", None, facts[f"{layout.name} batch"])
     facts["rgb24 latency"] = step_ms(network, RGB8, batch=1)
     table.add("kernels, RGB 8 bit, latency", None, facts["rgb24 latency"])
+    table.add("kernels, planar RGB 8 bit, latency", step_ms(network, PLANAR_RGB8, batch=1), facts["rgb24 latency"])
     forced = step_ms(network, RGB8, batch=4, stationary=False)
     table.add("capability-8 kernels, forced, batches of 4", forced, facts["rgb24 batch"], limit="<= 2 ms")
     forced = step_ms(network, YUV8, batch=4, stationary=False)

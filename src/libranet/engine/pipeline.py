@@ -1,6 +1,5 @@
 """Three concurrent stages: decoding, the network, encoding. Bounded queues connect them."""
 
-import itertools
 import queue
 import threading
 import time
@@ -22,8 +21,8 @@ STAGED_FRAMES = QUEUE_FRAMES + 2
 """Frames between the decoder's and the network's stage: those that wait, and one in the hands of each."""
 BLOCKED_SECONDS = 2.0
 """How long a stopped run waits for the decoder."""
-RETURN_EVERY = 30
-"""Frames between two calls of `return_free_memory`. The heap settles at a size that is partly chance; this lets it
+RETURN_SECONDS = 30.0
+"""Seconds between two calls of `return_free_memory`. The heap settles at a size that is partly chance; this lets it
 settle again. Getting the pages back takes 0.1 s at 1080p.
 """
 
@@ -248,8 +247,8 @@ def _is_cut(detector: ShotDetector, frame: SourceFrame) -> bool:
 def _restore(
     decoded: _Channel, finished: _Channel, restorer: FrameRestorer, result: PipelineResult, warm_up: int
 ) -> None:
-    drop = warm_up
-    for count in itertools.count(1):
+    drop, returned = warm_up, time.perf_counter()
+    while True:
         item = decoded.get()
         begin = time.perf_counter()
         if isinstance(item, _End):
@@ -270,8 +269,9 @@ def _restore(
         if isinstance(item, _End):
             finished.put(item)
             return
-        if count % RETURN_EVERY == 0:
+        if time.perf_counter() - returned > RETURN_SECONDS:
             return_free_memory()
+            returned = time.perf_counter()
 
 
 def _encode(

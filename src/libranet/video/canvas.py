@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from libranet.frames import ColorConverter, FrameFormat
+from libranet.frames import ColorConverter, ColorSpec, FrameFormat, PixelLayout
 
 LABEL_SHADE = 0.45
 """Brightness that a label's background keeps."""
@@ -46,9 +46,8 @@ class Canvas:
         layout = format_.layout
         self.height, self.width = format_.height, format_.width
         self.planes = tuple(planes)
-        self._layout = layout
-        self._converter = ColorConverter(layout, format_.color, device=planes[0].device)
-        black = _codes(self._converter, (0.0, 0.0, 0.0))
+        self._layout, self._color = layout, format_.color
+        black = _codes(layout, format_.color, (0.0, 0.0, 0.0))
         views = planes[0].unbind(-1) if layout.packed else planes[: layout.colour_planes]
         steps = [(layout.sub_y, layout.sub_x) if layout.model == "yuv" and i else (1, 1) for i in range(len(views))]
         self._components = [
@@ -57,7 +56,7 @@ class Canvas:
 
     def fill(self, top: int, bottom: int, left: int, right: int, rgb: tuple[float, float, float]) -> None:
         """Fill a rectangle with a colour."""
-        for component, code in zip(self._components, _codes(self._converter, rgb), strict=True):
+        for component, code in zip(self._components, _codes(self._layout, self._color, rgb), strict=True):
             area = component.area(top, bottom, left, right)
             area.copy_(torch.full((), self._sample(code), device=area.device).expand_as(area))
 
@@ -69,33 +68,24 @@ class Canvas:
     def draw_heat(
         self,
         haze: Tensor,  # [1, 1, h, w] in [0, 1]
-        table: Tensor,  # [256, 3], RGB in [0, 1]
     ) -> None:
-        """Fill the frame with colours of a table, by a map that is enlarged to its size."""
-        codes = self._converter.codes(table.to(haze.device))
-        codes = codes if self._layout.floating else codes.round().clamp(0, self._layout.peak)
+        """Fill the frame with the heat map's colours, by a map that is enlarged to its size."""
+        codes = _heat_codes(self._layout, self._color, haze.device)
         small: dict[tuple[int, ...], Tensor] = {}
-        for component, code in zip(self._components, codes.unbind(1), strict=True):
+        for component, code in zip(self._components, codes, strict=True):
             size = tuple(component.values.shape)
             if size not in small:
                 full = F.interpolate(haze, size=size, mode="bilinear", align_corners=False)[0, 0]
                 small[size] = (full * 255.0).round_().clamp_(0, 255).int()
-            entries = code.contiguous() if self._layout.floating else code.int().contiguous()
-            component.values.copy_(entries.index_select(0, small[size].flatten()).view(size))
+            component.values.copy_(code.index_select(0, small[size].flatten()).view(size))
 
-    def draw_strip(
-        self,
-        top: int,
-        bottom: int,
-        left: int,
-        colors: Tensor,  # [n, 3], RGB in [0, 1]
-    ) -> None:
-        """Fill a rectangle whose columns have these colours."""
-        codes = self._converter.codes(colors.to(self._components[0].values.device))
-        for component, code in zip(self._components, codes.unbind(1), strict=True):
-            area = component.area(top, bottom, left, left + len(colors))
-            columns = code[:: component.sub_x][: area.shape[1]]
-            area[:, : len(columns)].copy_(self._round(columns).expand(area.shape[0], -1))
+    def draw_scale(self, top: int, bottom: int, left: int, right: int) -> None:
+        """Fill a rectangle with the heat map's colours, from its first to its last."""
+        codes = _heat_codes(self._layout, self._color, self._components[0].values.device)
+        for component, code in zip(self._components, codes, strict=True):
+            area = component.area(top, bottom, left, right)
+            across = torch.arange(area.shape[1], device=area.device) * 255 // max(1, area.shape[1] - 1)
+            area.copy_(code.index_select(0, across).expand(area.shape[0], -1))
 
     def stamp(self, text: str, corner: tuple[int, int], size: int, *, right: bool = False) -> int:
         """Write white letters on a darkened strip.
@@ -109,19 +99,17 @@ class Canvas:
         Returns:
             The column behind the strip.
         """
-        label = _label(text, size)
-        left = max(0, corner[0] - label.shape[1] if right else corner[0])
+        height, width = _label(text, size).shape
+        left = max(0, corner[0] - width if right else corner[0])
         left -= left % self._layout.sub_x
         top = corner[1] - corner[1] % self._layout.sub_y
-        white = _codes(self._converter, (1.0, 1.0, 1.0))
+        white = _codes(self._layout, self._color, (1.0, 1.0, 1.0))
         for component, code in zip(self._components, white, strict=True):
-            area = component.area(top, top + label.shape[0], left, left + label.shape[1])
-            ink = torch.from_numpy(label).to(area.device).float()[None, None] / 255.0
-            step = (component.sub_y, component.sub_x)
-            ink = F.avg_pool2d(ink, step, ceil_mode=True)[0, 0, : area.shape[0], : area.shape[1]]
+            area = component.area(top, top + height, left, left + width)
+            ink = _ink(text, size, (component.sub_y, component.sub_x), area.device)[: area.shape[0], : area.shape[1]]
             shaded = (area.float() - component.black) * LABEL_SHADE * (1.0 - ink) + ink * (code - component.black)
             area.copy_(self._round(shaded + component.black))
-        return left + label.shape[1]
+        return left + width
 
     def _sample(self, code: float) -> float:
         return code if self._layout.floating else min(max(round(code), 0), self._layout.peak)
@@ -130,9 +118,31 @@ class Canvas:
         return codes if self._layout.floating else codes.round().clamp(0, self._layout.peak)
 
 
-def _codes(converter: ColorConverter, rgb: tuple[float, float, float]) -> list[float]:
-    codes: list[float] = converter.codes(torch.tensor(rgb)).tolist()
+# What follows is made once: small copies to a GPU would make it wait at every frame.
+
+
+@cache
+def _codes(layout: PixelLayout, color: ColorSpec, rgb: tuple[float, float, float]) -> list[float]:
+    codes: list[float] = ColorConverter(layout, color).codes(torch.tensor(rgb)).tolist()
     return codes
+
+
+@cache
+def _heat_codes(layout: PixelLayout, color: ColorSpec, device: torch.device) -> list[Tensor]:  # [256] each
+    """The heat map's colours in the samples of each component."""
+    ramp = np.arange(256, dtype=np.uint8)[:, None]
+    table = cv2.applyColorMap(ramp, cv2.COLORMAP_INFERNO)[:, 0, ::-1].astype(np.float32) / 255  # [256, 3], RGB
+    codes = ColorConverter(layout, color).codes(torch.from_numpy(np.ascontiguousarray(table)))
+    if not layout.floating:
+        codes = codes.round().clamp(0, layout.peak).int()
+    return [code.contiguous().to(device) for code in codes.unbind(1)]
+
+
+@cache
+def _ink(text: str, size: int, step: tuple[int, int], device: torch.device) -> Tensor:  # [h, w] in [0, 1]
+    """A label's letters at the resolution of a component."""
+    label = torch.from_numpy(_label(text, size)).float()[None, None] / 255.0
+    return F.avg_pool2d(label, step, ceil_mode=True)[0, 0].to(device)
 
 
 @cache

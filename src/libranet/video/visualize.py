@@ -2,7 +2,6 @@
 
 import cv2
 import numpy as np
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -45,10 +44,9 @@ def haze_heat_map(
     """Draw transmission as a heat map: dark where the air is clear, bright where haze is dense, with a scale."""
     planes = format_.empty(1, device=transmission.device)
     canvas = Canvas([plane[0] for plane in planes], format_)
-    table = torch.from_numpy(_color_table()).to(transmission.device)
-    canvas.draw_heat(1.0 - transmission.float(), table)
+    canvas.draw_heat(1.0 - transmission.float())
     if _has_room_for_text(format_.height, format_.width):
-        _stamp_scale(canvas, table)
+        _stamp_scale(canvas)
     return canvas.planes
 
 
@@ -125,7 +123,7 @@ def _text_size(height: int) -> int:
     return int(min(64, max(12, height // 40)))
 
 
-def _stamp_scale(canvas: Canvas, table: Tensor) -> None:
+def _stamp_scale(canvas: Canvas) -> None:
     """Draw a strip of the heat map's colours between labels for its ends."""
     size = _text_size(canvas.height)
     long, border = max(64, canvas.width // 8), max(1, size // 12)
@@ -133,10 +131,5 @@ def _stamp_scale(canvas: Canvas, table: Tensor) -> None:
     left = canvas.stamp("clear air", (size, top), size) + size // 2
     top += size // 2
     canvas.fill(top - border, top + size + border, left - border, left + long + border, _WHITE)
-    canvas.draw_strip(top, top + size, left, table[torch.linspace(0, 255, long).long()])
+    canvas.draw_scale(top, top + size, left, left + long)
     canvas.stamp("dense haze", (left + long + size // 2, top - size // 2), size)
-
-
-def _color_table() -> np.ndarray:  # [256, 3], RGB in [0, 1]
-    ramp = np.arange(256, dtype=np.uint8)[:, None]
-    return cv2.applyColorMap(ramp, cv2.COLORMAP_INFERNO)[:, 0, ::-1].astype(np.float32) / 255
