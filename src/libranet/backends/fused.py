@@ -26,6 +26,10 @@ TRIAL_FRAMES = 6
 """Frames compared for a new format: more than a window, so that every buffer is used twice."""
 LARGEST_MEAN, LARGEST = 0.5, 8
 """The largest accepted differences, in 8-bit steps: both compute in float16 and round differently."""
+BYTES_PER_PIXEL = 60
+"""Of a step's buffers, for each frame of a batch."""
+SHARE_OF_MEMORY = 0.4
+"""Of the GPU's memory, for a step. Of all of it and not of what is free, so that a resumed run has the same batches."""
 
 
 def agrees(step: FusedStep, plain: PlainBackend, frames: Frames) -> bool:
@@ -96,6 +100,7 @@ class FusedBackend:
         self.device = network.device
         self._format: FrameFormat | None = None
         self._step: FusedStep | None = None
+        self._batch = batch
         self._filled = 0  # frames of the next batch that are already in the step
         self._plain = PlainBackend(
             network,
@@ -121,12 +126,12 @@ class FusedBackend:
                 ready += _kept(newest + self.flush())
                 newest = []
             # As many frames as the batch takes, up to the next cut.
-            end = min(len(frames), index + self.batch - self._filled)
+            end = min(len(frames), index + self._batch - self._filled)
             end = next((i for i in range(index + 1, end) if cuts and cuts[i]), end)
             self._step.write(tuple(plane[index:end] for plane in frames.planes), self._filled)
             self._filled += end - index
             index = end
-            if self._filled == self.batch:
+            if self._filled == self._batch:
                 ready += _kept(newest)
                 newest = self._run()
         return ready + newest
@@ -153,11 +158,12 @@ class FusedBackend:
         """Drain the stream and make everything for frames of a new format."""
         ready = _kept(self.flush())
         self._format = frames.format
+        self._batch = min(self.batch, _largest_batch(frames.format, self.device))
         self._step = FusedStep(
             self.network,
             frames.format,
-            batch=self.batch,
-            overlap=self.batch > 1,
+            batch=self._batch,
+            overlap=self._batch > 1,
             lookahead=self.lookahead,
             strength=self.strength,
             grid_filter=self.grid_filter,
@@ -181,7 +187,7 @@ class FusedBackend:
         assert self._step is not None
         if not self.trial:
             return True
-        file = agreement_file(self.network, frames.format, f"batch {self.batch}, {self.tiles}, {self.lookahead}")
+        file = agreement_file(self.network, frames.format, f"batch {self._batch}, {self.tiles}, {self.lookahead}")
         if file.exists():
             return True
         here = Frames(tuple(plane[:1].to(self.device) for plane in frames.planes), frames.format)
@@ -194,7 +200,7 @@ class FusedBackend:
         assert self._step is not None
         assert self._format is not None
         step, packed = self._step, []
-        results = step.frames.result(ready.parity, 0, self.batch)
+        results = step.frames.result(ready.parity, 0, self._batch)
         for index in range(ready.low, ready.high):
             transmission = step.buffers.transmission
             packed.append(
@@ -206,6 +212,14 @@ class FusedBackend:
                 )
             )
         return packed
+
+
+def _largest_batch(format_: FrameFormat, device: torch.device) -> int:
+    """Frames of a batch that the GPU has memory for, one at least."""
+    if device.type != "cuda":
+        return TRIAL_FRAMES
+    room = SHARE_OF_MEMORY * torch.cuda.get_device_properties(device).total_memory
+    return max(1, int(room / (BYTES_PER_PIXEL * format_.width * format_.height)))
 
 
 def _kept(restored: list[Restored]) -> list[Restored]:

@@ -30,6 +30,7 @@ class Upload:
         self._device, self._stream = device, torch.cuda.Stream(device)
         self._pinned = [format_.empty(1, pinned=True) for _ in range(slots)]
         self._arrays = [format_.empty(1, device=device) for _ in range(DEVICE_SLOTS)]
+        self._stream.wait_stream(torch.cuda.current_stream(device))  # which may still use that memory
         self._sent = [torch.cuda.Event() for _ in range(slots)]
         self._used = [torch.cuda.Event() for _ in range(DEVICE_SLOTS)]
         self._filled = self._taken = 0

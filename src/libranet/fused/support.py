@@ -81,6 +81,8 @@ def why_not_device(device: torch.device) -> str | None:
         return f"the device is {device.type}, and the fused path needs an NVIDIA GPU"
     if not torch.cuda.is_available():
         return "PyTorch finds no CUDA device"
+    if torch.version.hip is not None:
+        return "the GPU is one of AMD's, and the kernels are made for NVIDIA's"
     if util.find_spec("triton") is None:
         return "Triton is not installed: pip install 'libranet[gpu]'"
     capability = torch.cuda.get_device_capability(device)
