@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from libranet.backends import rgb_frames, rgb_of
 from libranet.backends.plain import PlainBackend
 from libranet.baselines.dcp import dark_channel_dehaze
 from libranet.device import pick_device
@@ -70,8 +71,8 @@ def make_clip(photo: Path, number: int, depth_folder: Path, sky_folder: Path, fr
 
 def restore(model: LiBrANet, hazy: Tensor) -> Tensor:  # [N, 3, H, W] -> the same
     backend = PlainBackend(model)
-    ready = [restored for frame in hazy for restored in backend.push(frame[None])] + backend.flush()
-    return torch.cat([restored.image for restored in ready])
+    ready = [rgb_of(restored) for frame in hazy for restored in backend.push(rgb_frames(frame[None]))]
+    return torch.stack(ready + [rgb_of(restored) for restored in backend.flush()])
 
 
 def flicker(frames: Tensor, flow: Tensor) -> float:
