@@ -181,11 +181,14 @@ def api(table: Table, network: LiBrANet, facts: dict[str, Any]) -> None:
 
 def other_gpus(table: Table, network: LiBrANet, facts: dict[str, Any]) -> None:
     """The plain network in half precision, as GPUs without the kernels run it, in both memory layouts."""
+    from libranet.backends.memory_layout import set_layout
     from libranet.backends.plain import PlainBackend
 
     frames = Frames(random_planes(RGB8, 1, (WIDTH, HEIGHT)), FrameFormat(WIDTH, HEIGHT, RGB8))
     for layout in (torch.contiguous_format, torch.channels_last):
-        plain = PlainBackend(load_network(device="cuda").to(memory_format=layout), grid_filter=FILTER)
+        other = load_network(device="cuda")
+        set_layout(other, layout)
+        plain = PlainBackend(other, grid_filter=FILTER)
         ms = time_calls(lambda _, p=plain: p.push(frames), 8, warm=4)
         table.add(f"plain network, fp16, {str(layout)[6:]}", ms, facts.get("rgb24 latency"))
 

@@ -9,7 +9,7 @@ from libranet.baselines.interface import Peer
 from libranet.baselines.table import is_peer, load_peer, open_peer
 from libranet.device import Precision, pick_device, pick_dtype
 from libranet.errors import InputError
-from libranet.fused.support import why_not_fused
+from libranet.fused.support import why_not_device, why_not_fused
 from libranet.models import NO_FILTER, GridFilter, LiBrANet, Network, load_model
 from libranet.models.checkpoint import read_header
 
@@ -107,6 +107,7 @@ def make_backend(
         strength=strength,
         want_transmission=want_transmission,
         grid_filter=grid_filter,
+        tune=network.device.type != "cpu" and why_not_device(network.device) is not None,
     )
 
 

@@ -2,6 +2,7 @@
 
 from torch import Tensor
 
+from libranet.backends.memory_layout import choose_layout
 from libranet.backends.rgb import RestoredImage, RgbBackend
 from libranet.models import NO_FILTER, GridFilter, LiBrANet, Restoration, start_stream, stream_restore
 
@@ -17,8 +18,20 @@ class PlainBackend(RgbBackend):
         strength: float = 1.0,
         want_transmission: bool = False,
         grid_filter: GridFilter = NO_FILTER,
+        tune: bool = False,
     ) -> None:
+        """Begin a stream.
+
+        Args:
+            network: The network, on its device.
+            lookahead: As `start_stream` takes it.
+            strength: Factor on the correction.
+            want_transmission: Also return the transmission.
+            grid_filter: How the grids are averaged over time.
+            tune: With the first frame, find out which memory layout is faster here.
+        """
         super().__init__(network.device)
+        self._tune = tune
         self.network, self.lookahead = network, lookahead
         self.strength, self.want_transmission = strength, want_transmission
         self.grid_filter = grid_filter
@@ -26,6 +39,9 @@ class PlainBackend(RgbBackend):
 
     def restore_image(self, rgb: Tensor) -> list[RestoredImage]:
         """One step of the stream."""
+        if self._tune:
+            choose_layout(self.network, rgb)
+            self._tune = False
         restoration, self._state = stream_restore(self.network, rgb, self._state, strength=self.strength)
         return self._images(restoration)
 
