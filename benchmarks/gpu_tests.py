@@ -16,6 +16,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("backends", "fused", "kernels")
+ALONE = ("engine/test_transfer.py",)
+"""Files of other folders that need no PyAV."""
 
 
 def run_file(file: Path, limit: float) -> tuple[Path, int, str]:
@@ -35,6 +37,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=min(12, os.cpu_count() or 1))
     options = parser.parse_args()
     files = [file for folder in FOLDERS for file in sorted((ROOT / "tests" / folder).glob("test_*.py"))]
+    files += [ROOT / "tests" / name for name in ALONE]
     begin, failed, counts = time.perf_counter(), [], {"passed": 0, "failed": 0, "error": 0}
     with ThreadPoolExecutor(options.processes) as pool:
         for file, code, output in pool.map(lambda one: run_file(one, options.limit), files):

@@ -160,7 +160,7 @@ class FusedStep:
         windows = self.schedule.windows(self.step, self.count)
         if self._written.get(place) != windows:
             self._written[place] = windows
-            self.windows[place].copy_(torch.tensor(windows))
+            self.windows[place].copy_(torch.tensor(windows, pin_memory=self._cuda), non_blocking=True)
         if self._graphs:
             self._graphs[place].replay()
         else:
