@@ -1,11 +1,14 @@
 """Perceptual losses over extractors with random weights."""
 
+from types import SimpleNamespace
+
 import pytest
 import safetensors.torch
 import torch
 
-from libranet.errors import CheckpointError
-from libranet.losses import DinoV2Features, PerceptualLoss, VggFeatures
+from libranet.errors import CheckpointError, InputError
+from libranet.losses import DinoV2Features, LossConfig, Objective, PerceptualLoss, VggFeatures
+from libranet.models import Grids
 
 
 @pytest.fixture(scope="module")
@@ -71,3 +74,22 @@ def test_wrong_weights_say_what_is_wrong(tmp_path, vgg_file, dino_folder):
         DinoV2Features(tmp_path / "nothing-here")
     with pytest.raises(CheckpointError, match=r"layers between 1 and 4, got \[5\]"):
         DinoV2Features(dino_folder, layers=(5,))
+
+
+def test_the_objective_looks_at_the_middle_with_the_blocks_it_is_given(vgg_file):
+    config = LossConfig(
+        perceptual="vgg16", perceptual_source=str(vgg_file), perceptual_taps=2, perceptual_crop=16, lie_weight=0.0
+    )
+    objective = Objective(config, torch.device("cpu"))
+    clear = torch.rand(1, 3, 40, 48)
+    grids = Grids(torch.zeros(1, 2, 12, 8, 4, 4), None)
+
+    def perceptual(rows: slice) -> float:
+        changed = clear.clone()
+        changed[..., rows, :] = 0.5
+        return float(objective(SimpleNamespace(image=changed, grids=grids), clear).perceptual)
+
+    assert perceptual(slice(0, 11)) == 0.0  # the square begins at row 12
+    assert perceptual(slice(16, 24)) > 0.0
+    with pytest.raises(InputError, match="perceptual_taps from 1 to 5, got 6"):
+        LossConfig(perceptual_taps=6)

@@ -38,6 +38,10 @@ class LossConfig:
     """Feature extractor of the perceptual term; "none" trains without it, and the checkpoint says so."""
     perceptual_source: str = ""
     """Path of its weights, or a hub id for DINOv2. Empty means the hub's DINOv2 ViT-S/14."""
+    perceptual_taps: int = 5
+    """Blocks of VGG that count, from the image on."""
+    perceptual_crop: int = 0
+    """Side of the square in the middle on which the perceptual term looks; 0 looks at the whole crop."""
     perceptual_weight: float = 0.04
     lie_weight: float = 0.2
     lie: LieWeights = field(default_factory=LieWeights)
@@ -49,6 +53,12 @@ class LossConfig:
     consistency_weight: float = 0.0
     """Weight of temporal consistency: how much the errors of consecutive frames differ, as means over 8x8 pixels; not
     in the paper. Above 0 a batch consists of pairs of consecutive frames, and its size has to be even."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.perceptual_taps <= 5:
+            raise InputError(f"expected perceptual_taps from 1 to 5, got {self.perceptual_taps}")
+        if self.perceptual_crop < 0:
+            raise InputError(f"expected perceptual_crop of at least 0, got {self.perceptual_crop}")
 
 
 @dataclass(frozen=True)
@@ -113,11 +123,19 @@ class Objective:
             error = F.avg_pool2d(prediction.image.float() - clear, CONSISTENCY_CELL)
             consistency = charbonnier(error[0::2], error[1::2], epsilon=c.charbonnier_epsilon)
         if self.perceptual is not None:
-            perceptual = self.perceptual(prediction.image, clear)
+            perceptual = self.perceptual(*(self._middle(image) for image in (prediction.image, clear)))
         lie = no_lie_terms(pixel) if prediction.grids is None else lie_regulariser(prediction.grids, c.lie)
         total = pixel + c.perceptual_weight * perceptual + c.lie_weight * lie.total
         total = total + c.colour_weight * colour + c.consistency_weight * consistency
         return LossTerms(total, pixel, colour, consistency, perceptual, lie)
+
+    def _middle(self, images: Tensor) -> Tensor:  # [B, 3, h, w]
+        """The part of the images that the perceptual term looks at."""
+        side = self.config.perceptual_crop
+        if not side:
+            return images
+        top, left = (max(length - side, 0) // 2 for length in images.shape[-2:])
+        return images[..., top : top + side, left : left + side]
 
 
 def charbonnier(prediction: Tensor, target: Tensor, *, epsilon: float = 1e-3) -> Tensor:  # []
@@ -169,4 +187,5 @@ def _build_extractor(config: LossConfig) -> FeatureExtractor | None:
         return DinoV2Features(config.perceptual_source or DINOV2_HUB_ID)
     if not config.perceptual_source:
         raise InputError(f'perceptual = "{config.perceptual}" needs perceptual_source, the path of its weights')
-    return VggFeatures(config.perceptual_source, depth=16 if config.perceptual == "vgg16" else 19)
+    depth: Literal[16, 19] = 16 if config.perceptual == "vgg16" else 19
+    return VggFeatures(config.perceptual_source, depth=depth, taps=config.perceptual_taps)

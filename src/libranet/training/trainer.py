@@ -256,9 +256,9 @@ def _initial_model(config: TrainConfig) -> Network:
     model = load_network(config.init_from, device="cpu")
     if model.architecture != fresh.architecture:
         raise InputError(f"{config.init_from} holds {model.architecture}, the recipe trains {fresh.architecture}")
-    if not config.peer and dataclasses.replace(model.config, drop_path=0, dropout=0) != dataclasses.replace(
-        config.model, drop_path=0, dropout=0
-    ):
+    # These change no weight: a run may begin on small frames and go on with large ones.
+    free = {"drop_path": 0.0, "dropout": 0.0, "encoder_size": 256}
+    if not config.peer and dataclasses.replace(model.config, **free) != dataclasses.replace(config.model, **free):
         raise InputError(f"{config.init_from} has another configuration than the recipe's [model]")
     fresh.load_state_dict(model.state_dict())
     return fresh

@@ -1,0 +1,42 @@
+#!/bin/sh
+# From data to weights: fetches and prepares the data, trains three stages, writes one checkpoint with its provenance.
+#
+#   research/train_base.sh PACK [prepare|train|all] [SEED]
+#
+# PACK holds photos/train_*, density_maps and pairs_dev (../shared/data). `prepare` needs no GPU and takes about an hour
+# on two cores; `train` needs one H200 for 25 minutes and nothing but data/base. Whatever is there already is kept, and a
+# stage that was stopped goes on where it was, so the command can be repeated.
+set -eu
+pack=$1 what=${2:-all} seed=${3:-200}
+python=${PYTHON:-python3}
+work=data/work runs=runs/libranet-base-$seed
+
+case $what in prepare | all)
+    "$python" research/fetch_photos.py -o "$work/photos"
+    ln -sfn "$(realpath "$pack/photos")" "$work/pack"
+    mkdir -p "$work/all"
+    for folder in "$work"/pack/*/ "$work"/photos/*/; do ln -sfn "$(realpath "$folder")" "$work/all/$(basename "$folder")"; done
+    [ -d "$work/maps/maps" ] || "$python" research/photo_depth.py --photos "$work/all" --out "$work/maps"
+    "$python" research/render_images.py rooms -o "$work/rooms" --depth "$work/maps/maps" --seed 5000 --count 110
+    "$python" research/prepare_base.py --photos "$work/all" --rooms "$work/rooms" --depth "$work/maps/maps" \
+        --density "$pack/density_maps" --pairs "$pack/pairs_dev" -o data/base
+    ;;
+esac
+
+case $what in train | all)
+    before= number=0
+    for stage in 1-stills 2-motion 3-finish; do
+        folder=$runs/$stage
+        if [ ! -f "$folder/done" ]; then
+            resume=
+            [ -f "$folder/state.safetensors" ] && resume=--resume
+            # shellcheck disable=SC2086  # an empty word must not become an argument
+            "$python" -m libranet.training.start "recipes/libranet-base-$stage.toml" -o "$folder" $resume \
+                --set "seed=$((seed + number))" --set "init_from=$before"
+            touch "$folder/done"
+        fi
+        before=$folder/model.safetensors number=$((number + 1))
+    done
+    "$python" research/export_weights.py "$before" -o "$runs/libranet-base.safetensors" --version "$seed"
+    ;;
+esac
