@@ -1,6 +1,6 @@
 """Brings the data of recipes/libranet-base.toml to the size that training uses, in one folder.
 
-python research/prepare_base.py --photos DIR [DIR ...] --rooms DIR --depth MAPS [--density DIR] [--pairs DIR] -o data/base
+python research/prepare_base.py --photos DIR [DIR ...] --rooms DIR --depth MAPS [--density DIR] [--pairs DIR] -o OUT
 
 --photos    folders of folders of clear photos; every folder whose name begins with train_ is taken
 --rooms     rendered rooms (research/render_images.py)
