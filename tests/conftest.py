@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from libranet.backends import cpu_choice, cpu_parts
 from libranet.models import LiBrANet, LiBrANetConfig
 from libranet.thirdparty import find_model, find_weights, load_weights, pull_weights
 from tiny_network import TINY, perturb
@@ -25,6 +26,15 @@ def tiny_model() -> LiBrANet:
     """A tiny network with weights at which its output differs from its input."""
     torch.manual_seed(0)
     return perturb(LiBrANet(TINY))
+
+
+@pytest.fixture(autouse=True)
+def _own_cpu_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests neither read nor fill the user's cache of CPU runtimes, and no test waits for a measurement."""
+    folder = tmp_path_factory.getbasetemp() / "cpu"
+    monkeypatch.setattr(cpu_parts, "cache_folder", lambda: folder)
+    monkeypatch.setattr(cpu_choice, "cache_folder", lambda: folder)
+    monkeypatch.setattr(cpu_choice, "WORTH_IT", 10**12)
 
 
 if not torch.cuda.is_available():

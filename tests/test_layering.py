@@ -20,7 +20,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "scenes": set(),
     "models": {"kernels"},
     "fused": {"models", "kernels"},
-    "backends": {"models", "fused", "kernels", "baselines"},
+    "backends": {"models", "fused", "kernels", "baselines", "export"},
     "engine": {"backends", "models", "video"},
     "export": {"models", "kernels", "scenes"},
     "losses": {"models", "kernels"},

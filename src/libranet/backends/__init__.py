@@ -2,6 +2,7 @@
 
 import torch
 
+from libranet.backends.cpu_choice import check_backend, on_cpu
 from libranet.backends.interface import MAX_STRENGTH, Backend, Restored, rgb_frames, rgb_of
 from libranet.backends.peers import PeerBackend
 from libranet.backends.plain import PlainBackend
@@ -68,6 +69,7 @@ def make_backend(
     want_transmission: bool = False,
     grid_filter: GridFilter = NO_FILTER,
     batch: int = 1,
+    backend: str = "auto",
 ) -> Backend:
     """Choose the fastest backend for this network and its device.
 
@@ -79,7 +81,9 @@ def make_backend(
         grid_filter: How LiBrA-Net's grids are averaged over time; single images need none, and peers have no grids.
         batch: Frames that may be collected before they are restored. More is faster and later; without effect where
             the backend gains nothing from it, and with `live`.
+        backend: On a CPU, one of `libranet.backends.cpu_choice.BACKENDS`.
     """
+    check_backend(backend)
     if not 0.0 <= strength <= MAX_STRENGTH:
         raise InputError(f"expected a strength from 0 to {MAX_STRENGTH}, got {strength}")
     if batch < 1:
@@ -101,6 +105,8 @@ def make_backend(
             want_transmission=want_transmission,
             batch=1 if live else batch,
         )
+    if network.device.type == "cpu" and not want_transmission:
+        network = on_cpu(network, backend)
     return PlainBackend(
         network,
         lookahead=lookahead,

@@ -66,6 +66,9 @@ def dehaze(
     scene_cuts: Annotated[bool | None, typer.Option(help="Old name of --shot-detection.", hidden=True)] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")] = "auto",
     precision: Annotated[str, typer.Option(help="auto, fp32, fp16 or bf16.")] = "auto",
+    backend: Annotated[
+        str, typer.Option(help="On a CPU: auto (the fastest measured here), plain, torch-bf16, openvino-int8, ...")
+    ] = "auto",
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue what was stopped or killed; finished outputs stay.")
     ] = False,
@@ -98,6 +101,7 @@ def dehaze(
         options = DehazeOptions(
             strength=strength,
             steady=steady,
+            backend="plain" if backend == "auto" and precision == "fp32" else backend,
             compare=cast("Compare | None", compare),
             view=cast("View", view),
             start=parse_time(start, "--start"),

@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
 def doctor(
     model: Annotated[Path | None, typer.Option(help="A checkpoint; without it, the weights of the package.")] = None,
+    measure: Annotated[bool, typer.Option("--measure", help="Measure this CPU's runtimes now, and remember.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
-    """Say whether the fused GPU path or the plain one will be used here, and what decides it."""
-    facts = diagnose(model)
+    """Say which path restores frames here: fused on a GPU, a CPU runtime, or plain; and what decides it."""
+    facts = diagnose(model, measure=measure)
     if as_json:
         print(json.dumps(facts, indent=2))
         return
@@ -36,11 +37,12 @@ def doctor(
     Console(highlight=False).print(table)
 
 
-def diagnose(model: Path | None = None) -> dict[str, str]:
+def diagnose(model: Path | None = None, *, measure: bool = False) -> dict[str, str]:
     """Collect what this machine has, the backend it leads to, and the reason.
 
     Args:
         model: A checkpoint; without it, the weights of the package.
+        measure: Measure the CPU's runtimes where that has not been done.
     """
     import torch
 
@@ -63,7 +65,28 @@ def diagnose(model: Path | None = None) -> dict[str, str]:
         "path": "plain" if reason else "fused",
         "why": reason or _fused_because(device, checkpoint.config.refiner_width),
         **({} if reason else _expectation(device)),
+        **(_cpu_runtimes(file, measure=measure) if device.type == "cpu" else {}),
     }
+
+
+def _cpu_runtimes(file: Path, *, measure: bool) -> dict[str, str]:
+    """What the CPU's runtimes reached on this machine, and which of them `auto` takes."""
+    from libranet.backends.cpu_choice import cpu_name, ensure_measured, fastest, recall
+    from libranet.backends.cpu_parts import CHOICES, why_not
+    from libranet.models import load_model
+
+    network = load_model(file)
+    trials = ensure_measured(network) if measure else recall(network)
+    facts = {"cpu": cpu_name(), "openvino": _version("openvino"), "onnxruntime": _version("onnxruntime")}
+    facts |= {"numba": _version("numba")}
+    facts |= {str(choice): f"not here: {reason}" for choice in CHOICES if (reason := why_not(choice))}
+    if not trials:
+        return facts | {"backend": "plain; run `libranet doctor --measure` once to find a faster one"}
+    for trial in trials:
+        verdict = "" if trial.holds else ", too far from the plain network"
+        facts[trial.choice] = f"{trial.milliseconds:.0f} ms for 640x368, {trial.rms:.2f}/255 rms{verdict}"
+    best = fastest(trials)
+    return facts | {"backend": best.choice if best else "plain"}
 
 
 def _fused_because(device: torch.device, width: int) -> str:

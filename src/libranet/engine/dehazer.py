@@ -74,6 +74,7 @@ class Dehazer:
         batch: int = 1,
         device: str = "auto",
         precision: Precision = "auto",
+        backend: str = "auto",
     ) -> None:
         """Load the network.
 
@@ -86,11 +87,18 @@ class Dehazer:
             batch: Frames that a GPU may collect before it restores them: faster, and later by as many.
             device: As `libranet.device.pick_device` takes it.
             precision: As `libranet.device.pick_dtype` takes it.
+            backend: On a CPU, one of `libranet.backends.cpu_choice.BACKENDS`; `auto` takes the fastest if `libranet
+                doctor --measure` or a video has measured them on this machine.
         """
         network = model if isinstance(model, Network) else None if model is None else str(model)
         self.network = load_network(network, device=device, precision=precision)
         self._backend = make_backend(
-            self.network, strength=strength, live=live, grid_filter=GridFilter(steady, rate), batch=batch
+            self.network,
+            strength=strength,
+            live=live,
+            grid_filter=GridFilter(steady, rate),
+            batch=batch,
+            backend=backend,
         )
         self._waiting: deque[_Given] = deque()
         self._size: tuple[int, int] | None = None

@@ -134,6 +134,7 @@ def restore_images(
         live=options.live,
         want_transmission=options.view == "haze",
         grid_filter=GridFilter(options.steady, rate),
+        backend=options.backend,
     )
     waiting: deque[tuple[Image, bool]] = deque()
     detector = ShotDetector()

@@ -128,7 +128,9 @@ def _restored(frames: list[Tensor], network: Network, options: DehazeOptions) ->
         window = torch.stack(frames, dim=1).to(network.device, network.dtype)
         with torch.no_grad():
             return network(window, strength=options.strength).float().cpu()
-    backend = make_backend(network, strength=options.strength, want_transmission=options.view == "haze")
+    backend = make_backend(
+        network, strength=options.strength, want_transmission=options.view == "haze", backend=options.backend
+    )
     kept = []
     for frame in [*frames, None]:
         ready = backend.flush() if frame is None else backend.push(rgb_frames(frame))

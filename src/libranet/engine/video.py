@@ -13,6 +13,7 @@ from typing import Any
 import av
 
 from libranet.backends import load_network, make_backend
+from libranet.backends.cpu_choice import ensure_measured
 from libranet.device import Precision
 from libranet.engine.journal import journalled_frames, write_samples
 from libranet.engine.options import (
@@ -35,7 +36,7 @@ from libranet.engine.segments import (
     fingerprint_source,
 )
 from libranet.errors import InputError
-from libranet.models import GridFilter, Network
+from libranet.models import GridFilter, LiBrANet, Network
 from libranet.video.copied_stream import Excerpt
 from libranet.video.encoder import EncoderSettings
 from libranet.video.mux import JoinReport, join
@@ -142,7 +143,9 @@ def plan_video(
 def make_restorer(
     reader: VideoReader, network: Network, options: DehazeOptions, settings: EncoderSettings | None = None
 ) -> FrameRestorer:
-    """Build the restorer for this video's frames."""
+    """Build the restorer for this video's frames. The first video on a CPU waits for a measurement of its runtimes."""
+    if isinstance(network, LiBrANet) and options.backend == "auto":
+        ensure_measured(network)
     backend = make_backend(
         network,
         strength=options.strength,
@@ -150,6 +153,7 @@ def make_restorer(
         want_transmission=options.view == "haze",
         grid_filter=grid_filter_of(reader, options),
         batch=FRAMES_AT_ONCE,
+        backend=options.backend,
     )
     return FrameRestorer(
         backend,

@@ -74,7 +74,7 @@ class NetworkRestorer:
         self.name = name
         self.fingerprint = fingerprint
         self._filter = GridFilter(steady)
-        self._backend = make_backend(network, grid_filter=self._filter)
+        self._backend = make_backend(network, grid_filter=self._filter, backend="plain")
 
     @property
     def has_weights(self) -> bool:
@@ -85,7 +85,8 @@ class NetworkRestorer:
         """Filter by the clip's rate. Frames pushed without this count as 25 per second."""
         grid_filter = GridFilter(self._filter.seconds) if rate is None else GridFilter(self._filter.seconds, rate)
         if grid_filter != self._filter:
-            self._filter, self._backend = grid_filter, make_backend(self.network, grid_filter=grid_filter)
+            self._filter = grid_filter
+            self._backend = make_backend(self.network, grid_filter=grid_filter, backend="plain")
 
     def push(self, frame: Tensor) -> list[Tensor]:
         """Push the frame through the backend."""

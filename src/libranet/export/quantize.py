@@ -54,13 +54,16 @@ class ConvRanges:
 
 
 def rendered_frames(size: tuple[int, int] = CALIBRATION_SIZE) -> Iterator[Tensor]:  # each [1, 3, H, W] in [0, 1]
-    """Hazy frames of our own scenes, the same on every machine: four scenes, thin to dense haze, grey to bright."""
+    """Hazy frames of our own scenes, the same on every machine: four scenes, thin to dense haze, clean
+    and noisy."""
     width, height = size
     for seed, beta in enumerate(_BETAS):
         frame = next(render_clip(seed + 1, frames=1, width=width, height=height))
         transmission = torch.exp(-beta * frame.depth)
         airlight = 0.6 + 0.1 * seed
-        yield (frame.image * transmission + airlight * (1.0 - transmission)).clamp(0.0, 1.0)[None]
+        hazy = frame.image * transmission + airlight * (1.0 - transmission)
+        noise = torch.randn(hazy.shape, generator=torch.Generator().manual_seed(seed))
+        yield (hazy + noise * (0.04 if seed % 2 else 0.005)).clamp(0.0, 1.0)[None]
 
 
 @torch.no_grad()

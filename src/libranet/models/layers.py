@@ -231,7 +231,13 @@ class Refiner(nn.Module):
         frame: Tensor,  # [B, 3, H, W], the hazy frame
         restored: Tensor,  # [B, 3, H/scale, W/scale], the colour-corrected small frame
     ) -> Tensor:  # [B, 3, H, W], to be added to the frame
-        detail = self.detail(F.pixel_unshuffle(frame, self.scale))
-        structure = self.structure(restored)
-        fused = self.fusion(self.join(torch.cat([detail, structure], dim=1)))
-        return F.pixel_shuffle(self.project(fused), self.scale)
+        return F.pixel_shuffle(self.refine_cells(F.pixel_unshuffle(frame, self.scale), restored), self.scale)
+
+    def refine_cells(
+        self,
+        cells: Tensor,  # [B, 3 * scale^2, H/scale, W/scale], the frame by PixelUnshuffle
+        restored: Tensor,  # [B, 3, H/scale, W/scale]
+    ) -> Tensor:  # [B, 3 * scale^2, H/scale, W/scale], for PixelShuffle
+        """All of the refiner at 1/scale of the frame's size."""
+        detail, structure = self.detail(cells), self.structure(restored)
+        return self.project(self.fusion(self.join(torch.cat([detail, structure], dim=1))))

@@ -1,0 +1,178 @@
+"""Which runtime a CPU takes: measured once for each machine and each set of weights, and remembered."""
+
+import json
+import logging
+import platform
+import time
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+from weakref import WeakKeyDictionary
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from libranet.atomic import write_atomically
+from libranet.backends.cpu_network import CpuNetwork, can_accelerate
+from libranet.backends.cpu_parts import CHOICES, CpuChoice, cache_folder, weights_digest, why_not
+from libranet.errors import InputError
+from libranet.export.quantize import rendered_frames
+from libranet.models import LiBrANet
+
+logger = logging.getLogger(__name__)
+
+BACKENDS = ("auto", "plain", *map(str, CHOICES))
+"""What `--backend` takes. `plain` is the network as it is, the reference."""
+LARGEST_RMS = 1.7
+"""The largest accepted difference from the plain network, in steps of 1/255: it takes 0.1 dB from a result of 27 dB."""
+WORTH_IT = 500_000
+"""Parameters below which a network is faster restored than measured."""
+TRIAL_SIZE = (640, 368)
+_COMPARED = tuple(choice for choice in CHOICES if choice.runtime != "onnxruntime")
+"""onnxruntime is slower than OpenVINO wherever both were measured, so it is compared only where it stands alone."""
+
+_built: WeakKeyDictionary[LiBrANet, dict[CpuChoice, CpuNetwork]] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a choice reached here."""
+
+    choice: str
+    milliseconds: float
+    """For one frame of 640x368."""
+    rms: float
+    """Difference from the plain network, in steps of 1/255."""
+    largest: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether the quality holds."""
+        return self.rms <= LARGEST_RMS
+
+
+def check_backend(name: str) -> None:
+    """Raise InputError for a name that `--backend` does not know."""
+    if name not in BACKENDS:
+        raise InputError(f"unknown backend {name!r}: use {', '.join(BACKENDS[:-1])} or {BACKENDS[-1]}")
+
+
+def on_cpu(network: LiBrANet, name: str) -> LiBrANet:
+    """Return the network in a CPU runtime, or as it is.
+
+    Args:
+        network: On the CPU.
+        name: One of `BACKENDS`; `auto` takes what `measure` found, and the plain network before it.
+
+    Raises:
+        InputError: The name is unknown, or the network or the CPU does not fit it.
+        MissingDependencyError: The runtime is not installed.
+    """
+    check_backend(name)
+    if name == "auto":
+        best = fastest(recall(network) or []) if can_accelerate(network) else None
+        name = "plain" if best is None else best.choice
+    if name == "plain":
+        return network
+    if not can_accelerate(network):
+        raise InputError(f"the backend {name} takes LiBrA-Net's full design in fp32: use --backend plain")
+    return build(network, _choice(name))
+
+
+def build(network: LiBrANet, choice: CpuChoice) -> CpuNetwork:
+    """Build a network for a choice, once for each network."""
+    built = _built.setdefault(network, {})
+    if choice not in built:
+        built[choice] = CpuNetwork(network, choice)
+    return built[choice]
+
+
+def fastest(trials: list[Trial]) -> Trial | None:
+    """The fastest trial whose quality holds."""
+    return min((trial for trial in trials if trial.holds), key=lambda trial: trial.milliseconds, default=None)
+
+
+def ensure_measured(network: LiBrANet) -> list[Trial]:
+    """Return the trials of this machine, measured now if they are not known; none for networks that need none."""
+    if not can_accelerate(network) or sum(p.numel() for p in network.parameters()) < WORTH_IT:
+        return []
+    known = recall(network)
+    if known is None:
+        logger.info("measuring the CPU's runtimes, once for this machine and these weights")
+        known = measure(network)
+        _remember(network, known)
+    return known
+
+
+@torch.no_grad()
+def measure(network: LiBrANet) -> list[Trial]:
+    """Restore a few frames by each runtime that is here, and compare time and result with the plain network."""
+    here = [choice for choice in _COMPARED if why_not(choice) is None]
+    if all(choice.runtime == "torch" for choice in here):
+        here += [choice for choice in CHOICES if choice.runtime == "onnxruntime" and why_not(choice) is None]
+    width, height = TRIAL_SIZE
+    frames = [F.interpolate(frame, size=(height, width), mode="bicubic").clamp(0, 1) for frame in rendered_frames()][:2]
+    expected = [network(frame[:, None], still=True) for frame in frames]
+    trials = []
+    for choice in here:
+        candidate = build(network, choice)
+        candidate(frames[0][:, None], still=True)  # compiles
+        seconds, found = _time(candidate, frames)
+        errors = torch.cat([(a - b).abs() * 255 for a, b in zip(found, expected, strict=True)])
+        rms, largest = float(errors.square().mean().sqrt()), float(errors.max())
+        trials.append(Trial(str(choice), round(seconds * 1e3, 2), round(rms, 4), round(largest, 2)))
+    return trials
+
+
+def recall(network: LiBrANet) -> list[Trial] | None:
+    """The trials that this machine remembers, or None."""
+    try:
+        stored = json.loads(_file(network).read_text())
+        return [Trial(**trial) for trial in stored["trials"]] if stored["machine"] == _machine() else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _remember(network: LiBrANet, trials: list[Trial]) -> None:
+    path = _file(network)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    content = {"machine": _machine(), "trials": [asdict(trial) for trial in trials]}
+    write_atomically(path, json.dumps(content, indent=2).encode())
+
+
+def _file(network: LiBrANet) -> Path:
+    return cache_folder() / weights_digest(network) / "trials.json"
+
+
+def _machine() -> dict[str, str]:
+    """What decides the speed, beside the weights."""
+    versions = {}
+    for package in ("torch", "openvino", "onnxruntime", "numba"):
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            versions[package] = "not installed"
+    return {"cpu": cpu_name(), "threads": str(torch.get_num_threads()), **versions}
+
+
+def cpu_name() -> str:
+    """The CPU's name, as the system knows it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def _time(network: LiBrANet, frames: list[Tensor]) -> tuple[float, list[Tensor]]:
+    best, results = float("inf"), []
+    for frame in frames:
+        begin = time.perf_counter()
+        results.append(network(frame[:, None], still=True))
+        best = min(best, time.perf_counter() - begin)
+    return best, results
+
+
+def _choice(name: str) -> CpuChoice:
+    return next(choice for choice in CHOICES if str(choice) == name)
