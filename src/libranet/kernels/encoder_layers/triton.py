@@ -192,13 +192,12 @@ def _stem_kernel(
     """The first convolution, stride 2, of both encoders: they share its input."""
     part, b, batch = tl.program_id(0), tl.program_id(1), tl.num_programs(1)
     p = part * BLOCK + tl.arange(0, BLOCK)
-    at = p[:, None, None]
-    tap = tl.arange(0, 16)[None, :, None]  # three rows of four pixels; the fourth pixel and the rest have no weight
-    row, column = 2 * (at // SIDE) + tap // 4 - 1, 2 * (at % SIDE) + tap % 4 - 1
-    inside = (row >= 0) & (column >= 0) & (column < 2 * SIDE) & (tap < 12) & (at < SIDE * SIDE)
-    place = x_ptr + ((b * 2 * SIDE + row) * 2 * SIDE + column) * 4 + tl.arange(0, 4)[None, None, :]
-    pixels = tl.load(place, mask=inside, other=0.0).reshape(BLOCK, 64)
     k = tl.arange(0, 64)
+    tap = k[None, :] // 4  # three rows of four pixels; the fourth pixel and the rest have no weight
+    row, column = 2 * (p // SIDE)[:, None] + tap // 4 - 1, 2 * (p % SIDE)[:, None] + tap % 4 - 1
+    inside = (row >= 0) & (column >= 0) & (column < 2 * SIDE) & (tap < 12) & (p < SIDE * SIDE)[:, None]
+    place = x_ptr + ((b * 2 * SIDE + row) * 2 * SIDE + column) * 4 + k[None, :] % 4
+    pixels = tl.load(place, mask=inside, other=0.0)
     n = tl.arange(0, 2 * PAD)
     acc = tl.dot(pixels, tl.load(weight_ptr + k[:, None] * (2 * PAD) + n[None, :]))
     encoder, c = n // PAD, n % PAD
