@@ -1,5 +1,6 @@
 """The network on a CPU: its layers in the runtime that was chosen, everything between them in one pass each."""
 
+from collections.abc import Callable
 from importlib.util import find_spec
 
 import torch
@@ -8,7 +9,7 @@ from torch import Tensor, nn
 
 from libranet.backends.cpu_parts import CpuChoice, Layers, Part
 from libranet.kernels.color_field.reference import apply_field
-from libranet.kernels.resample.reference import downsample, pad_to_multiple
+from libranet.kernels.resample.reference import downsample, pad_to_multiple, upsample
 from libranet.kernels.upsample_add.reference import upsample_add
 from libranet.models import LiBrANet, Restoration
 from libranet.models.libranet import Grids
@@ -67,7 +68,14 @@ class CpuNetwork(LiBrANet):
         self._compiled = find_spec("numba") is not None
 
     @torch.no_grad()
-    def restore(self, frame: Tensor, grids: Grids, *, strength: float = 1.0) -> Restoration:
+    def restore(
+        self,
+        frame: Tensor,
+        grids: Grids,
+        *,
+        strength: float = 1.0,
+        steady: Callable[[Tensor], Tensor] | None = None,
+    ) -> Restoration:
         """Restore one frame by its grids, as the network does, without its matrices."""
         c = self.config
         carrier = pad_to_multiple(frame.float(), c.scale).contiguous()
@@ -79,16 +87,22 @@ class CpuNetwork(LiBrANet):
         assert grids.temporal is not None
         low = downsample(carrier, (h, w))
         plane = grids.temporal[:, :, grids.temporal.shape[2] // 2]
-        cells = F.pixel_unshuffle(carrier, c.scale)
         if self._compiled:
             from libranet.kernels.color_field import cpu as field
-            from libranet.kernels.upsample_add import cpu as finish
 
             small, delta = field.apply_field(low, grids.chromatic, plane, strength=strength)
-            image = finish.upsample_add(carrier, delta, self._refiner(cells, small), strength=strength)
         else:
             small, delta = apply_field(low, grids.chromatic * strength, plane * strength)
-            image = upsample_add(carrier, delta, self._refiner(cells, small) * strength)
+        residual = self._refiner(F.pixel_unshuffle(carrier, c.scale), small)
+        if steady is not None:
+            shift = self.steady_shift(residual.float().unflatten(1, (3, c.scale**2)).mean(dim=2), steady)
+            delta = delta + strength * upsample(shift, (h, w))
+        if self._compiled:
+            from libranet.kernels.upsample_add import cpu as finish
+
+            image = finish.upsample_add(carrier, delta, residual, strength=strength)
+        else:
+            image = upsample_add(carrier, delta, residual * strength)
         image = image[..., : frame.shape[-2], : frame.shape[-1]].to(frame.dtype)
         nothing = low.new_empty(0)
         return Restoration(image, small, nothing, nothing, low.new_zeros(()), grids)

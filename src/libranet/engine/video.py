@@ -250,9 +250,9 @@ def _encode_segments(
     begin = time.perf_counter()
     try:
         done = folder.frames + _replay(reader, options, settings, folder, sink)
-        # The filter of the next frame's grids reaches this far back, and the oldest grid's window; earlier frames
-        # change nothing.
-        warm_up = min(done, network.config.window // 2 + grid_filter_of(reader, options).memory)
+        # The filter of the next frame reaches this far back, and the window of the oldest grid; earlier frames change
+        # nothing.
+        warm_up = min(done, network.config.window // 2 + grid_filter_of(reader, options).reach)
 
         def report(result: PipelineResult) -> None:
             if progress is not None:

@@ -4,12 +4,13 @@ The layers are those of the network itself. What many runtimes lack is replaced 
 `grid_sample` and antialiased resizing by tents, the branch on the frame's size by reading rows and columns.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from libranet.errors import InputError
 from libranet.kernels.color_field.reference import apply_affine, transforms
@@ -81,7 +82,9 @@ class Graph(nn.Module):
         carrier: Tensor,  # [1, 3, H', W'], the frame in whole cells
         chromatic: Tensor | None,  # [1, 24 bins, 16, 16]
         plane: Tensor | None,  # [1, 12, 16, 16]
+        steady: Callable[[Tensor], Tensor] | None = None,
     ) -> Tensor:  # [1, 3, H, W] in [0, 1]
+        """Restore the frame, as `LiBrANet.restore` does."""
         network, c = self.network, self.network.config
         low = reduce_by(carrier, c.scale)
         matrix, offset, _ = transforms(fuse_grids(low, chromatic, plane), use_cayley=c.cayley)
@@ -91,7 +94,13 @@ class Graph(nn.Module):
             image = upsample(small, full)
         else:
             residual = network.refiner(carrier.to(network.dtype), small.to(network.dtype))
-            image = carrier + upsample(small - low, full) + residual.float()
+            correction = small - low
+            if steady is not None:
+                # As `LiBrANet.steady_shift` has it.
+                unit = functional.avg_pool2d(residual.float(), c.scale).clamp(-1.0, 1.0) * 0.5 + 0.5
+                means = downsample(unit, (network.grid_side, network.grid_side)) * 2.0 - 1.0
+                correction = correction + upsample(steady(means) - means, (low.shape[-2], low.shape[-1]))
+            image = carrier + upsample(correction, full) + residual.float()
         return image.clamp(0.0, 1.0)[..., : frame.shape[-2], : frame.shape[-1]]
 
 
@@ -154,7 +163,7 @@ class StreamGraph(Graph):
             raise InputError(f"expected a look-ahead of 0 to {radius} frames, got {lookahead}")
         self.lookahead, self.radius, self.grid_filter = lookahead, radius, grid_filter
         self.bins = network.config.bins if network.chromatic is not None else 0
-        self.side = network.config.encoder_size >> len(network.config.encoder_widths)
+        self.side = network.grid_side
 
     @property
     def counts_end(self) -> bool:
@@ -171,7 +180,7 @@ class StreamGraph(Graph):
             ports.append(Port("frames", (self.lookahead, 3, *self.frame_shape)))
             ports.append(Port("waiting", (self.lookahead, chromatic + 3, *cells)))
         if memory:
-            ports.append(Port("past", (memory, chromatic + COEFFICIENTS + 3, *cells)))
+            ports.append(Port("past", (memory, chromatic + COEFFICIENTS + 6, *cells)))
             ports.append(Port("known", (self.lookahead + memory,)))
         return ports
 
@@ -211,43 +220,64 @@ class StreamGraph(Graph):
             frame = append("frames", frame)[:1]
             carrier = self.pad(frame)
         grids = torch.cat([waiting[:1, :-3], plane], dim=1)
-        if self.grid_filter.memory:
-            grids = self._filter(grids, waiting, held, following, reset, end)
-        chromatic = None if chromatic is None else grids[:, :-COEFFICIENTS]
-        image = self.restore(frame, carrier, chromatic, grids[:, -COEFFICIENTS:])
+        if not self.grid_filter.memory:
+            image = self._restore_by(frame, carrier, grids)
+            return (image, *(following[port.name] for port in self.state()))
+        known = torch.cat([held["known"] * (1.0 - reset), 1.0 - end])  # past, waiting, newest
+        following["known"] = known[1:]
+        filtered, past = self._filter(grids, waiting, held["past"], known)
+        total = past.sum(dim=0, keepdim=True) + 1.0
+
+        def steady(means: Tensor) -> Tensor:  # [1, 3, 16, 16], twice
+            entry = torch.cat([grids, means, waiting[:1, -3:]], dim=1)
+            following["past"] = torch.cat([held["past"][1:], entry])
+            return means + ((held["past"][:, -6:-3] - means) * past).sum(dim=0, keepdim=True) / total
+
+        if network.refiner is None:
+            steady(torch.zeros_like(look))
+        image = self._restore_by(frame, carrier, filtered, steady)
         return (image, *(following[port.name] for port in self.state()))
+
+    def _restore_by(
+        self,
+        frame: Tensor,
+        carrier: Tensor,
+        grids: Tensor,  # [1, 24 bins + 12, 16, 16]
+        steady: Callable[[Tensor], Tensor] | None = None,
+    ) -> Tensor:
+        chromatic = None if self.network.chromatic is None else grids[:, :-COEFFICIENTS]
+        return self.restore(frame, carrier, chromatic, grids[:, -COEFFICIENTS:], steady)
 
     def _filter(
         self,
         grids: Tensor,  # [1, 24 bins + 12, 16, 16], of the frame to restore
         waiting: Tensor,  # [look-ahead + 1, 24 bins + 3, 16, 16], that frame first
-        held: dict[str, Tensor],
-        following: dict[str, Tensor],
-        reset: Tensor,
-        end: Tensor,
-    ) -> Tensor:  # [1, 24 bins + 12, 16, 16]
-        """The filter of `kernels/grid_filter`. Frames that the stream has not, before it and after it, count zero."""
+        held: Tensor,  # [memory, 24 bins + 12 + 3 + 3, 16, 16]: grids, means of the residual, looks of the past
+        known: Tensor,  # [memory + look-ahead + 1], 1 for frames that the stream has
+    ) -> tuple[Tensor, Tensor]:  # [1, 24 bins + 12, 16, 16], [memory, 1, 16, 16]
+        """The filter of `kernels/grid_filter`. Frames that the stream has not, before it and after it, count zero.
+
+        Returns:
+            The filtered grids, and the weights of the past.
+        """
         ahead, memory = self.lookahead, self.grid_filter.memory
-        known = torch.cat([held["known"] * (1.0 - reset), 1.0 - end])  # past, waiting, newest
-        following["known"] = known[1:]
         now = waiting[:1, -3:]
-        following["past"] = torch.cat([held["past"][1:], torch.cat([grids, now], dim=1)])
 
         def weights(looks: Tensor, ages: Sequence[int], counts: Tensor) -> Tensor:  # [n, 1, 16, 16]
             factors = torch.tensor([self.grid_filter.age_weight(age) for age in ages], device=looks.device)
             return similarity(looks, now)[:, None] * (factors * counts).reshape(-1, 1, 1, 1)
 
-        past = weights(held["past"][:, -3:], range(memory, 0, -1), known[:memory])
-        total = ((held["past"][:, :-3] - grids) * past).sum(dim=0, keepdim=True)
+        past = weights(held[:, -3:], range(memory, 0, -1), known[:memory])
+        total = ((held[:, :-6] - grids) * past).sum(dim=0, keepdim=True)
         mass = past.sum(dim=0, keepdim=True) + 1.0
         if not ahead:
-            return grids + total / mass
+            return grids + total / mass, past
         coming = weights(waiting[1:, -3:], range(1, ahead + 1), known[memory + 1 :])
         chromatic = grids[:, :-COEFFICIENTS]
         more = ((waiting[1:, :-3] - chromatic) * coming).sum(dim=0, keepdim=True)
         # Of the frames to come, only chromatic grids are known.
         first = chromatic + (total[:, :-COEFFICIENTS] + more) / (mass + coming.sum(dim=0, keepdim=True))
-        return torch.cat([first, (grids + total / mass)[:, -COEFFICIENTS:]], dim=1)
+        return torch.cat([first, (grids + total / mass)[:, -COEFFICIENTS:]], dim=1), past
 
 
 def make_graph(

@@ -164,12 +164,16 @@ class FusedRefiner:
         self.convolve(b.joined, self.join, b.x, self.tiles.join, bias=self.join_bias)
         self._run_blocks(self.fusion_blocks, b, b.x)
 
+    def run_project(self, buffers: RefinerBuffers) -> None:
+        """The last convolution. Writes `residual`."""
+        b = buffers
+        self.convolve(b.x, self.project, b.residual, self.tiles.project, bias=self.project_bias)
+
     def write_frames(
         self, frames: FrameStore, first: int, strength: Tensor, parity: int, buffers: RefinerBuffers
     ) -> None:
-        """The last convolution, added to the frames with the colour correction. Writes one set of results."""
+        """Frames, colour correction and residual added up. Writes one set of results."""
         b = buffers
-        self.convolve(b.x, self.project, b.residual, self.tiles.project, bias=self.project_bias)
         frames.finish(first, b.residual, b.delta, strength, parity, self.tiles.write)
 
     def convolve(

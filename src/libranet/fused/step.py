@@ -104,7 +104,6 @@ class FusedStep:
         self.fields = FusedFields(
             model.chromatic, model.temporal, batch=batch, ring=ring, size=config.encoder_size, device=self.device
         )
-        self.history = GridHistory(grid_filter, self.schedule, bins=config.bins, side=side, device=self.device)
         self.windows = torch.zeros(ring // batch, batch, config.window, dtype=torch.long, device=self.device)
         self._written: dict[int, list[list[int]]] = {}
         self.strength = torch.tensor([strength], dtype=torch.float32, device=self.device)
@@ -114,6 +113,14 @@ class FusedStep:
             channels=config.refiner_width,
             grid=(config.bins, side),
             want_transmission=want_transmission,
+            device=self.device,
+        )
+        self.history = GridHistory(
+            grid_filter,
+            self.schedule,
+            bins=config.bins,
+            side=side,
+            cells=self.buffers.shape[1:],
             device=self.device,
         )
 
@@ -233,6 +240,8 @@ class FusedStep:
         self.refiner.run_field(history.filtered_chroma, history.filtered_planes, self.strength, buffers)
         self.refiner.run_structure(buffers)
         self.refiner.run_fusion(buffers)
+        self.refiner.run_project(buffers)
+        history.steady_residual(buffers.residual, self.strength, buffers.delta)
         self.refiner.write_frames(frames, first % schedule.frame_ring, self.strength, place % 2, buffers)
         self._wait(coloured)
         history.advance()

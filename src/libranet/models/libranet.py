@@ -1,8 +1,10 @@
 """LiBrA-Net: its configuration and its forward pass. The streaming form is in `stream.py`."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import isnan
 
+import torch.nn.functional as F
 from torch import Tensor
 
 from libranet.errors import InputError
@@ -147,6 +149,11 @@ class LiBrANet(Network):
                 mix_kernel=c.refiner_mix_kernel,
             )
 
+    @property
+    def grid_side(self) -> int:
+        """Height and width of the grids."""
+        return self.config.encoder_size >> len(self.config.encoder_widths)
+
     def forward(
         self,
         frames: Tensor,  # [B, T, 3, H, W] in [0, 1], H and W at least 16; [B, 1, 3, H, W] with `still`
@@ -227,6 +234,7 @@ class LiBrANet(Network):
         grids: Grids,
         *,
         strength: float = 1.0,
+        steady: Callable[[Tensor], Tensor] | None = None,
     ) -> Restoration:
         """Restore one frame by its grids: slice, fuse in the Lie algebra, map to GL(3), apply, refine.
 
@@ -234,6 +242,7 @@ class LiBrANet(Network):
             frame: The hazy frame.
             grids: What `predict_grids` gave for its window.
             strength: Factor on the correction: 0 returns the input.
+            steady: For streams: given the residual's cell means [B, 3, 16, 16], returns those it should have.
         """
         c = self.config
         carrier = pad_to_multiple(frame, c.scale)
@@ -250,10 +259,25 @@ class LiBrANet(Network):
         else:
             structure = small if c.adaptive_slicing else upsample(small, reduced)
             residual = self.refiner(carrier.to(self.dtype), structure.to(self.dtype))
+            correction = small - low
+            if steady is not None:
+                shift = self.steady_shift(F.avg_pool2d(residual.float(), c.scale), steady)
+                correction = correction + strength * upsample(shift, (low.shape[-2], low.shape[-1]))
             # In place: a frame of 3840x2160 in float32 takes 100 MB, and this is where most of them meet.
-            image = upsample(small - low, full).add_(carrier).add_(residual.to(small.dtype), alpha=strength)
+            image = upsample(correction, full).add_(carrier).add_(residual.to(small.dtype), alpha=strength)
         image = image.clamp_(0.0, 1.0)[..., : frame.shape[-2], : frame.shape[-1]].to(frame.dtype)
         return Restoration(image, small, matrix, offset, singular, grids)
+
+    def steady_shift(
+        self,
+        residual: Tensor,  # [B, 3, h, w], the refiner's residual at 1/scale of the frame's size
+        steady: Callable[[Tensor], Tensor],
+    ) -> Tensor:  # [B, 3, 16, 16]
+        """What the residual's cell means lack to be steady. The refiner's GroupNorms see the whole frame, so something
+        that appears in one place moves the residual everywhere."""
+        unit = residual.clamp(-1.0, 1.0) * 0.5 + 0.5  # the range of frames, which `downsample` keeps
+        means = downsample(unit, (self.grid_side, self.grid_side)) * 2.0 - 1.0
+        return steady(means) - means
 
     def check_window(self, frames: Tensor, *, still: bool = False) -> None:
         """Raise InputError for frames that the network cannot restore."""

@@ -5,7 +5,8 @@ N frames gives, frame by frame, what the windowed network gives with indices cla
 look-ahead has no future frames, so its newest frame stands in for them.
 
 A stream may filter its grids over time (`kernels/grid_filter/reference.py`). Then it also remembers the grids of the
-last second. Of the look-ahead, only chromatic grids are known in time.
+last second. Of the look-ahead, only chromatic grids are known in time. The cell means of the refiner's residual are
+filtered in the same way, with those of the past: its GroupNorms see the whole frame, and pump, too.
 """
 
 from dataclasses import dataclass, replace
@@ -31,9 +32,10 @@ class Waiting:
 
 @dataclass(frozen=True)
 class Past:
-    """The grids of a frame that was restored, before the filter."""
+    """The grids of a frame that was restored, and the cell means of its residual, before the filter."""
 
     grids: Grids
+    residual: Tensor | None  # [B, 3, 16, 16]; None without refiner
     look: Tensor  # [B, 3, 16, 16] in [0, 1]
 
 
@@ -124,30 +126,41 @@ def stream_restore(
         return None, state
     oldest, *rest = state.waiting
     grids = Grids(oldest.chromatic, _temporal_plane(model, state))
-    restoration = model.restore(oldest.frame, _filter(grids, state), strength=strength)
-    memory = state.grid_filter.memory
-    past = (*state.past, Past(grids, oldest.look))[-memory:] if memory else ()
+    memory, filter_ = state.grid_filter.memory, _Filter(state)
+    steady = filter_.average_residual if memory else None
+    restoration = model.restore(oldest.frame, filter_.average(grids), strength=strength, steady=steady)
+    past = (*state.past, Past(grids, filter_.residual, oldest.look))[-memory:] if memory else ()
     # The next frame's window reaches T // 2 frames back from it.
     keep = len(rest) + model.config.window // 2
     features = state.features[-keep:] if keep else ()
     return restoration, replace(state, waiting=tuple(rest), features=features, past=past)
 
 
-def _filter(grids: Grids, state: StreamState) -> Grids:
-    """The mean of the oldest waiting frame's grids and those around it."""
-    now, *ahead = state.waiting
-    around = [(len(state.past) - index, past.grids, past.look) for index, past in enumerate(state.past)]
-    around += [(age, Grids(waiting.chromatic, None), waiting.look) for age, waiting in enumerate(ahead, 1)]
-    weigh = state.grid_filter.age_weight
-    weighted = [(other, similarity(look, now.look) * weigh(age)) for age, other, look in around if weigh(age) > 0.0]
+class _Filter:
+    """The filter over time of the oldest waiting frame's grids, and of its residual."""
 
-    def mean(grid: Tensor | None, others: list[tuple[Tensor | None, Tensor]]) -> Tensor | None:
-        return None if grid is None else weighted_mean(grid, [(g, w) for g, w in others if g is not None])
+    def __init__(self, state: StreamState) -> None:
+        now, *ahead = state.waiting
+        weigh, count = state.grid_filter.age_weight, len(state.past)
+        self.past = [(p, similarity(p.look, now.look) * weigh(count - index)) for index, p in enumerate(state.past)]
+        near = [(age, waiting) for age, waiting in enumerate(ahead, 1) if weigh(age) > 0.0]
+        self.ahead = [(waiting, similarity(waiting.look, now.look) * weigh(age)) for age, waiting in near]
+        self.residual: Tensor | None = None
+        """The residual's cell means before the filter, once it is known."""
 
-    return Grids(
-        mean(grids.chromatic, [(other.chromatic, w) for other, w in weighted]),
-        mean(grids.temporal, [(other.temporal, w) for other, w in weighted]),
-    )
+    def average(self, grids: Grids) -> Grids:
+        chromatic = [(past.grids.chromatic, weight) for past, weight in self.past]
+        chromatic += [(waiting.chromatic, weight) for waiting, weight in self.ahead]
+        temporal = [(past.grids.temporal, weight) for past, weight in self.past]
+        return Grids(_mean(grids.chromatic, chromatic), _mean(grids.temporal, temporal))
+
+    def average_residual(self, means: Tensor) -> Tensor:  # [B, 3, 16, 16], twice
+        self.residual = means
+        return weighted_mean(means, [(p.residual, weight) for p, weight in self.past if p.residual is not None])
+
+
+def _mean(grid: Tensor | None, others: list[tuple[Tensor | None, Tensor]]) -> Tensor | None:
+    return None if grid is None else weighted_mean(grid, [(other, w) for other, w in others if other is not None])
 
 
 def _take(model: LiBrANet, frame: Tensor, state: StreamState) -> StreamState:
@@ -164,8 +177,7 @@ def _take(model: LiBrANet, frame: Tensor, state: StreamState) -> StreamState:
     features = state.features
     if model.temporal is not None:
         features = (*features, model.temporal.encode(small))
-    side = model.config.encoder_size >> len(model.config.encoder_widths)
-    waiting = (*state.waiting, Waiting(frame, chromatic, cell_means(small, side)))
+    waiting = (*state.waiting, Waiting(frame, chromatic, cell_means(small, model.grid_side)))
     return replace(state, features=features, waiting=waiting, shape=frame.shape)
 
 

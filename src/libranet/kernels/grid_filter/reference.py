@@ -24,7 +24,7 @@ from libranet.errors import InputError
 LOOK_CHANGE = 0.04
 """A change of a cell's mean colour, in the encoders' range of -1 to 1, that halves the weight of a grid: 0.02 in the
 frame's range of 0 to 1, about 5 of 255 levels. Measured: a quarter to four times as much calms real clips alike, and
-larger values cost PSNR where the camera moves (research/lab-notes.md, run 62).
+larger values cost PSNR where the camera moves (research/lab-notes.md, run F1).
 """
 MAX_SECONDS = 2.0
 DEFAULT_RATE = 25.0
@@ -57,6 +57,11 @@ class GridFilter:
     def memory(self) -> int:
         """How many frames before the present one take part."""
         return max(ceil(self.span) - 1, 0)
+
+    @property
+    def reach(self) -> int:
+        """How many frames back a restored frame depends on: residuals of the memory depend on grids of theirs."""
+        return 2 * self.memory
 
     def age_weight(self, age: int) -> float:
         """k(a) of an age from 1 on; the present frame has 1. Look-ahead counts by its distance in time, too."""
