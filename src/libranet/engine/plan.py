@@ -126,6 +126,7 @@ def make_plan(reader: VideoReader, output: Path, network: Network, options: Deha
     streams = plan_streams(
         reopened,
         reader.container,
+        reader.first_packets,
         output.suffix.lower(),
         settings,
         audio=options.audio,

@@ -6,10 +6,8 @@ import av
 
 _DISCONTINUOUS = 0x0200
 """AVFMT_TS_DISCONT: formats whose clock may jump (MPEG transport and program streams, HLS, Ogg)."""
-BACKWARD = Fraction(1, 10)
-"""Seconds that decoding times of one stream may go back before it counts as a jump."""
 FORWARD = Fraction(10)
-"""Seconds that decoding times may leap ahead before it counts as a jump."""
+"""Seconds that decoding times of one stream may leap ahead before it counts as a jump. They never go back."""
 
 
 def may_jump(container: av.container.InputContainer) -> bool:
@@ -30,8 +28,8 @@ class ContinuousClock:
         self._shifts: list[Fraction] = [Fraction(0)]
         self._stretch: dict[int, int] = {}
         """The stretch that each stream is in."""
-        self._decoded: dict[int, Fraction] = {}
-        """Where each stream's decoding times have arrived, in the file's own clock."""
+        self._decoded: dict[int, tuple[Fraction, Fraction]] = {}
+        """Decoding time of each stream's last packet and its end, in the file's own clock."""
         self._end = Fraction(0)
         """The latest end of a packet so far, in the continuous clock."""
 
@@ -65,9 +63,9 @@ class ContinuousClock:
         if not steady:  # long pauses of subtitles and data say nothing about the clock
             return newest
         before = self._decoded.get(index)
-        self._decoded[index] = time + (packet.duration or 0) * (packet.time_base or Fraction(0))
+        self._decoded[index] = (time, time + (packet.duration or 0) * (packet.time_base or Fraction(0)))
         stretch = self._stretch.setdefault(index, newest)
-        if before is None or -BACKWARD <= time - before <= FORWARD:
+        if before is None or (time >= before[0] and time - before[1] <= FORWARD):
             return stretch
         shown = packet.pts * packet.time_base if packet.pts is not None and packet.time_base else time
         known = [(abs(shown + self._shifts[k] - self._end), k) for k in range(stretch + 1, newest + 1)]

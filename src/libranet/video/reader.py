@@ -78,6 +78,8 @@ class VideoReader:
     """What the user should know about this source."""
     on_packet: Callable[[av.Packet], None] | None = None
     """Called with each packet of the other streams. Set it before reading."""
+    first_packets: tuple[av.Packet, ...] = ()
+    """Packets of the other streams that came before the first frame."""
     opaque: bool = False
     """The first frame has alpha, but nothing in it is transparent."""
     watch_alpha: bool = False
@@ -304,6 +306,7 @@ def _prepare(
         source=source,
         frame_count=stream.frames or None,
         first_time=_first_time(container, stream, time_base),
+        first_packets=tuple(item for item in head if isinstance(item, av.Packet)),
         opaque=is_opaque(to_planar(frame)),
         damage=damage,
     )

@@ -45,6 +45,7 @@ class _Trial:
 def plan_streams(
     source: Source | None,
     container: av.container.InputContainer | None,
+    first_packets: Sequence[av.Packet],
     suffix: str,
     settings: EncoderSettings,
     *,
@@ -59,6 +60,7 @@ def plan_streams(
     Args:
         source: Where packets for the trial are read; None where it cannot be opened twice.
         container: The opened source; None for images and cameras.
+        first_packets: For the trial, where the source cannot be opened twice.
         suffix: Of the output file.
         settings: Of the video's encoder.
         audio: `copy`, `none`, or the codec that sound is transcoded to.
@@ -78,7 +80,7 @@ def plan_streams(
     if container is None:
         return ()
     plans = _proposals(container, suffix, audio, tracks)
-    samples = _samples(source) if source is not None else {}
+    samples = _samples(source) if source is not None else _by_stream(first_packets)
     plans = tuple(
         replace(p, cover=bytes(samples[p.index][0])) if p.action == "attach" and samples.get(p.index) else p
         for p in plans
@@ -157,7 +159,8 @@ def _instead(plan: StreamPlan, why: str, suffix: str) -> StreamPlan:
     """Return what to do with a stream that the container refuses."""
     if plan.action == "copy" and plan.codec in _EXACT_AUDIO and suffix != ".webm":
         return replace(plan, action="transcode", target=_EXACT_AUDIO[plan.codec], reason="the same samples")
-    remedy = "; --audio aac or --audio opus keeps the sound" if plan.kind == "audio" else ""
+    keeper = "opus" if suffix == ".webm" else "mp3" if suffix == ".avi" else "aac"
+    remedy = f"; --audio {keeper} keeps the sound" if plan.kind == "audio" else ""
     return replace(plan, action="leave out", target="", reason=f"{suffix} has no place for it ({why}){remedy}")
 
 
@@ -184,10 +187,10 @@ def _try(
         output.container.close()
     except (ValueError, av.FFmpegError) as error:
         return _Trial(_words(error), frozenset())
-    return _Trial("", _unreadable(file, suffix, output, plans))
+    return _Trial("", _unreadable(file, output, plans))
 
 
-def _unreadable(file: io.BytesIO, suffix: str, output: OutputFile, plans: tuple[StreamPlan, ...]) -> frozenset[int]:
+def _unreadable(file: io.BytesIO, output: OutputFile, plans: tuple[StreamPlan, ...]) -> frozenset[int]:
     """Return the streams that do not come back as the codec that went in."""
     file.seek(0)
     kept = [plan for plan in plans if plan.kept]
@@ -203,8 +206,8 @@ def _unreadable(file: io.BytesIO, suffix: str, output: OutputFile, plans: tuple[
         wanted = _wanted(plan)
         if wanted in found:
             found.remove(wanted)
-        elif plan.kind == "attachment" or output.sampled(plan.index) or suffix not in (".ts", ".m2ts", ".mpg"):
-            missing.add(plan.index)
+        elif plan.kind in ("attachment", "cover") or output.sampled(plan.index):
+            missing.add(plan.index)  # a stream without a packet so far may be there: the finished file is verified
     return frozenset(missing)
 
 
@@ -234,6 +237,13 @@ def _samples(source: Source) -> dict[int, list[av.Packet]]:
             if full == wanted or count >= _MOST_PACKETS:
                 break
         return found
+
+
+def _by_stream(packets: Sequence[av.Packet]) -> dict[int, list[av.Packet]]:
+    found: dict[int, list[av.Packet]] = {}
+    for packet in packets:
+        found.setdefault(packet.stream.index, []).append(packet)
+    return {index: bucket[:_SAMPLE_PACKETS] for index, bucket in found.items()}
 
 
 def _again(packet: av.Packet) -> av.Packet:
