@@ -280,6 +280,11 @@ def files(table: Table, network: LiBrANet, facts: dict[str, Any]) -> None:
     alone = transcode_fps(source, folder / "x.mp4", preset="ultrafast", frames=facts["frames"])
     table.add("file to file, --preset ultrafast", fps, alone, unit="fps", limit=">= 150, >= 90 %")
     facts["8 bit stage"] = ms
+    short, long = facts["memory ultrafast, 60 frames"], facts["memory ultrafast"]
+    for key in ("host GB", "device GB"):
+        table.add(
+            f"peak of {key[:-3]} memory, {long['frames']} frames (beside: 60 frames)", long[key], short[key], unit="GB"
+        )
     for name, options in (("compare split", {"compare": "split"}), ("compare side", {"compare": "side"}),
                           ("view removed", {"view": "removed"}), ("view haze", {"view": "haze"})):  # fmt: skip
         _, ms = run(name, seconds=4.8, preset="ultrafast", **options)
