@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gpu_sections.timing import random_frames, trained_net
+from gpu_sections.timing import SHIPPED_FILTER, random_frames, trained_net
 from libranet.frames import FrameFormat
 from libranet.frames.format import RGB8
 from libranet.fused.refiner import RefinerTiles
@@ -26,7 +26,7 @@ CASES: list[tuple[int, int, dict[str, Any]]] = [
 
 def reference_bytes(net: LiBrANet, frames: Tensor, lookahead: int | None) -> Tensor:  # [N, H, W, 3] uint8
     """The plain network's stream, rounded as the fused path rounds."""
-    state, out = start_stream(net, lookahead=lookahead), []
+    state, out = start_stream(net, lookahead=lookahead, grid_filter=SHIPPED_FILTER), []
     queue: list[Tensor | None] = list(frames)
     while queue or state.waiting:
         frame = queue.pop(0) if queue else None
@@ -45,7 +45,9 @@ def compare(
     frames = random_frames(count, width, height, seed=width + len(settings))
     want = reference_bytes(net, frames, settings.get("lookahead"))
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    step = FusedStep(net, FrameFormat(width, height, RGB8), tiles=tiles, device=device, **settings)
+    step = FusedStep(
+        net, FrameFormat(width, height, RGB8), tiles=tiles, grid_filter=SHIPPED_FILTER, device=device, **settings
+    )
     batch = step.schedule.batch
     got = [step.push((frames[start : start + batch],))[0].clone() for start in range(0, count, batch)]
     got += step.drain()

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from gpu_sections.timing import SIZES, fill_frames, graph_ms, perturbed_net
+from gpu_sections.timing import SHIPPED_FILTER, SIZES, fill_frames, graph_ms, perturbed_net
 from libranet.frames import FrameFormat
 from libranet.frames.format import RGB8
 from libranet.fused.refiner import RefinerTiles
@@ -61,7 +61,14 @@ def run(
         width, height = SIZES[name]
         rows = result["stages"].setdefault(f"{name} B={batch}", {})
         try:
-            step = FusedStep(net, FrameFormat(width, height, RGB8), batch=batch, tiles=tiles, graphs=False)
+            step = FusedStep(
+                net,
+                FrameFormat(width, height, RGB8),
+                batch=batch,
+                grid_filter=SHIPPED_FILTER,
+                tiles=tiles,
+                graphs=False,
+            )
             fill_frames(step)
             step._work(0)
             for stage, work in stages_of(step).items():

@@ -11,10 +11,12 @@ from torch import Tensor
 from libranet.frames import ColorConverter
 from libranet.frames.format import RGB8
 from libranet.fused.step import FusedStep
-from libranet.models import LiBrANet, LiBrANetConfig, load_model
+from libranet.models import GridFilter, LiBrANet, LiBrANetConfig, load_model
 from libranet.models.checkpoint import packaged_weights
 
 SIZES = {"720p": (1280, 720), "1080p": (1920, 1080), "4K": (3840, 2160), "8K": (7680, 4320)}
+SHIPPED_FILTER = GridFilter(1.0, 30.0)
+"""What `libranet dehaze` uses for a video of 30 frames per second."""
 
 
 def graph_ms(work: Callable[[], object], *, inner: int = 5, repeats: int = 9) -> float:
