@@ -15,6 +15,7 @@ from libranet.errors import InputError, LibraNetError
 if TYPE_CHECKING:
     from libranet.device import Precision
     from libranet.engine import DehazeOptions
+    from libranet.engine.adjust import Exposure
     from libranet.engine.options import Compare, View
     from libranet.models import Network
     from libranet.video.encoder import CodecName
@@ -31,7 +32,14 @@ def dehaze(
         str | None, typer.Option(help="libranet, a peer's name (libranet bench --list), or a checkpoint's path.")
     ] = None,
     weights: Annotated[Path | None, typer.Option(help="A checkpoint for the network that --model names.")] = None,
-    strength: Annotated[float, typer.Option(help="0 changes nothing, 1 is the network's output, up to 1.5.")] = 1.0,
+    strength: Annotated[
+        str, typer.Option(help="0 to 1.5, 1 is the network's output; or key frames, 0:0.2,5:1, or a .csv file.")
+    ] = "1",
+    exposure: Annotated[str, typer.Option(help="network, or keep: the mean brightness of the input.")] = "network",
+    protect_sky: Annotated[float, typer.Option(help="0 to 1: how much of a bright even sky stays.")] = 0.0,
+    protect_shadows: Annotated[float, typer.Option(help="0 to 1: how much of dark places stays.")] = 0.0,
+    color: Annotated[float, typer.Option(help="0 to 1.5: factor on the change of colour.")] = 1.0,
+    mask: Annotated[Path | None, typer.Option(help="An image: haze is removed where it is white.")] = None,
     steady: Annotated[
         float, typer.Option(help="Seconds over which colours are kept steady; 0 restores every frame on its own.")
     ] = 1.0,
@@ -92,14 +100,24 @@ def dehaze(
     from libranet.cli.dehaze_jobs import plan_jobs
     from libranet.cli.dehaze_run import RunChoices, print_json, run_jobs
     from libranet.cli.signals import stop_on_sigterm
-    from libranet.cli.units import parse_bitrate, parse_numbers, parse_pairs, parse_time
+    from libranet.cli.units import parse_bitrate, parse_numbers, parse_pairs, parse_strength, parse_time
     from libranet.device import pick_device
     from libranet.engine import DehazeOptions, load_network
+    from libranet.engine.adjust import Adjustments
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     try:
+        largest, keys = parse_strength(strength)
         options = DehazeOptions(
-            strength=strength,
+            strength=largest,
+            adjust=Adjustments(
+                exposure=cast("Exposure", exposure),
+                protect_sky=protect_sky,
+                protect_shadows=protect_shadows,
+                color=color,
+                mask=None if mask is None else str(mask),
+                strength_keys=keys,
+            ),
             steady=steady,
             backend="plain" if backend == "auto" and precision == "fp32" else backend,
             compare=cast("Compare | None", compare),

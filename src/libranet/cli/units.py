@@ -2,6 +2,7 @@
 
 import math
 import re
+from pathlib import Path
 
 from libranet.errors import InputError
 
@@ -36,6 +37,37 @@ def parse_bitrate(text: str) -> int:
     if value < 1000:
         raise InputError(f"expected --bitrate in bits per second, such as 8M or 2500k, got {text!r}")
     return round(value)
+
+
+def parse_strength(text: str) -> tuple[float, tuple[tuple[float, float], ...]]:
+    """Read a strength, or key frames: 0:0.2,5:1 or the name of a CSV file with a time and a strength per line.
+
+    Returns:
+        The largest strength, and the key frames.
+
+    Raises:
+        InputError: It is none of them.
+    """
+    keyed = ":" in text
+    lines = text.split(",") if keyed else [text]
+    if Path(text).suffix.lower() == ".csv":
+        try:
+            lines, keyed = Path(text).read_text().replace(",", "=").split("\n"), True
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"cannot read the key frames in {text} ({error}): check the file") from None
+        lines = [line for line in lines if line.strip()]
+    keys = []
+    for line in lines:
+        time, sign, value = line.rpartition("=" if "=" in line else ":")
+        try:
+            keys.append((parse_time(time, "--strength") if sign else 0.0, float(value)))
+        except ValueError:
+            raise InputError(
+                f"expected --strength as a number, as key frames such as 0:0.2,5:1, or as a .csv file, got {line!r}"
+            ) from None
+    if not keys:
+        raise InputError(f"there is no key frame in {text}: write a time and a strength per line")
+    return max(value for _, value in keys), tuple(keys) if keyed else ()
 
 
 def parse_pairs(texts: list[str], option: str) -> tuple[tuple[str, str], ...]:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from libranet.backends import Restored, make_backend
+from libranet.engine.adjust import Adjuster
 from libranet.engine.options import DehazeOptions, DehazeReport, Progress, check_output, translate_io_errors
 from libranet.engine.views import FrameView
 from libranet.errors import InputError
@@ -142,7 +143,7 @@ def restore_images(
     def finish(results: list[Restored]) -> Iterator[tuple[Image, bool]]:
         for restored in results:
             image, cut = waiting.popleft()
-            yield _finish(image, restored, options), cut
+            yield _finish(image, _adjusted(restored, options, rate), options), cut
 
     for image in images:
         gray = cv2.cvtColor(np.ascontiguousarray(image.rgb), cv2.COLOR_RGB2GRAY)
@@ -150,6 +151,15 @@ def restore_images(
         waiting.append((image, cut))
         yield from finish(backend.push(_as_frames(image), cuts=(cut,)))
     yield from finish(backend.flush())
+
+
+def _adjusted(restored: Restored, options: DehazeOptions, rate: float) -> Restored:
+    """Apply the controls. The exposure of each image is its own."""
+    if options.adjust.neutral:
+        return restored
+    device = restored.after[0].device
+    adjuster = Adjuster(options.adjust, restored.format, device=device, rate=rate, strength=options.strength)
+    return adjuster.apply(restored, 0.0)
 
 
 def _as_frames(image: Image) -> Frames:

@@ -15,6 +15,7 @@ import av
 import libranet
 from libranet.backends import MAX_STRENGTH
 from libranet.backends.cpu_choice import check_backend
+from libranet.engine.adjust import Adjustments
 from libranet.errors import InputError, LibraNetError
 from libranet.models import GridFilter, WeightsInfo
 from libranet.video.encoder import CodecName, is_available
@@ -42,6 +43,8 @@ class DehazeOptions:
     """Seconds over which colours are kept steady, so that video does not pump; 0 is off, up to 2."""
     backend: str = "auto"
     """On a CPU, what computes the layers: `auto` is the fastest measured here, `plain` the reference in PyTorch."""
+    adjust: Adjustments = field(default_factory=Adjustments)
+    """Exposure, protection of skies and shadows, colour, a mask, key frames of the strength."""
     compare: Compare | None = None
     """`split` shows the input left and the result right of a line, `side` shows both whole, next to each other."""
     view: View = "result"
@@ -87,6 +90,11 @@ class DehazeOptions:
         if not 0.0 <= self.strength <= MAX_STRENGTH:
             raise InputError(f"expected a strength from 0 to {MAX_STRENGTH}, got {self.strength}")
         GridFilter(self.steady)  # checks the value
+        if self.adjust.strength_keys:
+            values = [value for _, value in self.adjust.strength_keys]
+            object.__setattr__(self, "strength", max(values))
+            if not 0.0 <= min(values) <= max(values) <= MAX_STRENGTH:
+                raise InputError(f"expected strengths from 0 to {MAX_STRENGTH} at all key frames, got {values}")
         check_backend(self.backend)
         if not 0 <= self.start < math.inf:
             raise InputError(f"expected a start of at least 0 seconds, got {self.start}")

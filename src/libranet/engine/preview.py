@@ -12,6 +12,7 @@ from torch import Tensor
 
 from libranet.backends import make_backend
 from libranet.backends.interface import rgb_frames
+from libranet.engine.adjust import Adjuster
 from libranet.engine.image_files import restore_images
 from libranet.engine.options import DehazeOptions, check_output, translate_io_errors
 from libranet.engine.plan import expected_frames
@@ -86,7 +87,7 @@ def _video_pairs(
             if not frames or at in pairs:
                 continue
             turns = reader.tags.quarter_turns
-            shown = (frames[len(frames) // 2], _restored(frames, network, options))
+            shown = (frames[len(frames) // 2], _restored(frames, network, options, at))
             before, after = (np.ascontiguousarray(np.rot90(_to_uint8(image), turns)) for image in shown)
             pairs[at] = (before, after, f"{at:.2f} s")
     if not pairs:
@@ -121,10 +122,11 @@ def _window(
     return [_smaller(converter.to_rgb(read_planes(frame.image))) for frame in frames], centre.time(reader.time_base)
 
 
-def _restored(frames: list[Tensor], network: Network, options: DehazeOptions) -> Tensor:  # [1, 3, H, W]
+def _restored(frames: list[Tensor], network: Network, options: DehazeOptions, seconds: float) -> Tensor:  # [1, 3, H, W]
     """Restore the centre frame alone where the network can."""
     centre = len(frames) // 2
-    if isinstance(network, LiBrANet) and options.view == "result" and len(frames) == network.config.window:
+    plain = options.view == "result" and options.adjust.neutral
+    if isinstance(network, LiBrANet) and plain and len(frames) == network.config.window:
         window = torch.stack(frames, dim=1).to(network.device, network.dtype)
         with torch.no_grad():
             return network(window, strength=options.strength).float().cpu()
@@ -134,7 +136,11 @@ def _restored(frames: list[Tensor], network: Network, options: DehazeOptions) ->
     kept = []
     for frame in [*frames, None]:
         ready = backend.flush() if frame is None else backend.push(rgb_frames(frame))
-        for restored in ready:
+        for found in ready:
+            restored = found
+            if not options.adjust.neutral:
+                adjuster = Adjuster(options.adjust, found.format, device=backend.device, strength=options.strength)
+                restored = adjuster.apply(found, seconds)
             view = FrameView(restored.format, restored.format, view=options.view, device=backend.device)
             kept.append([plane.clone() for plane in view.draw(restored)])
     green, blue, red = kept[centre]

@@ -2,6 +2,7 @@
 
 from collections import deque
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import av
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor
 
 from libranet.backends import Backend, Restored
+from libranet.engine.adjust import Adjuster, Adjustments
 from libranet.engine.options import Compare, View
 from libranet.engine.transfer import Download, Upload
 from libranet.engine.views import FrameView
@@ -63,6 +65,11 @@ class FrameRestorer:
         compare: Compare | None = None,
         view: View = "result",
         staged_frames: int = 1,
+        adjust: Adjustments | None = None,
+        strength: float = 1.0,
+        rate: float = 25.0,
+        time_base: Fraction = Fraction(1, 1000),
+        first_time: Fraction = Fraction(0),
     ) -> None:
         """Prepare for frames of one format.
 
@@ -77,6 +84,11 @@ class FrameRestorer:
             compare: Show the original, too.
             view: What to show instead of the result.
             staged_frames: Frames that may be between `stage` and `push`.
+            adjust: Controls over the result.
+            strength: That the backend restores with.
+            rate: Frames per second.
+            time_base: Of the frames' times.
+            first_time: Where the source's clock begins, in seconds.
         """
         self._backend = backend
         self._format = FrameFormat(width, height, layout_of(pixel_format), tags.color_spec(pixel_format, height))
@@ -87,7 +99,13 @@ class FrameRestorer:
             self._format, target, compare=compare, view=view, turns=tags.quarter_turns, device=backend.device
         )
         self._target_tags = target_tags
-        self._waiting: deque[SourceFrame] = deque()
+        self._time_base, self._first_time = time_base, float(first_time)
+        self._adjuster: Adjuster | None = None
+        if adjust is not None and not adjust.neutral:
+            self._adjuster = Adjuster(
+                adjust, self._format, device=backend.device, rate=rate, strength=strength, turns=tags.quarter_turns
+            )
+        self._waiting: deque[tuple[SourceFrame, bool]] = deque()
         self._free: deque[list[Tensor]] = deque()
         self._upload: Upload | None = None
         self._download: Download | None = None
@@ -107,7 +125,7 @@ class FrameRestorer:
             planes = tuple(plane[None] for plane in self._planes(staged.source))
         else:
             planes = self._upload.send(staged.slot)
-        self._waiting.append(staged.source)
+        self._waiting.append((staged.source, cut))
         ready = self._backend.push(Frames(planes, self._format), cuts=(cut,))
         if self._upload is not None:
             self._upload.release()
@@ -143,7 +161,10 @@ class FrameRestorer:
         return [torch.from_numpy(view) for view in views]
 
     def _finish(self, restored: Restored) -> FinishedFrame:
-        frame, planes = self._waiting.popleft(), self._view.draw(restored)
+        frame, cut = self._waiting.popleft()
+        if self._adjuster is not None:
+            restored = self._adjuster.apply(restored, frame.time(self._time_base) - self._first_time, cut=cut)
+        planes = self._view.draw(restored)
         if self._download is not None:
             return FinishedFrame(frame, *self._download.begin(planes))
         return FinishedFrame(frame, self._copy_to_output_buffers(planes))

@@ -166,6 +166,11 @@ def make_restorer(
         compare=options.compare,
         view=options.view,
         staged_frames=STAGED_FRAMES,
+        adjust=options.adjust,
+        strength=options.strength,
+        rate=float(reader.rate),
+        time_base=reader.time_base,
+        first_time=reader.first_time,
     )
 
 
@@ -252,7 +257,8 @@ def _encode_segments(
         done = folder.frames + _replay(reader, options, settings, folder, sink)
         # The filter of the next frame reaches this far back, and the window of the oldest grid; earlier frames change
         # nothing.
-        warm_up = min(done, network.config.window // 2 + grid_filter_of(reader, options).reach)
+        reach = grid_filter_of(reader, options).reach + options.adjust.memory(float(reader.rate))
+        warm_up = min(done, network.config.window // 2 + reach)
 
         def report(result: PipelineResult) -> None:
             if progress is not None:
@@ -347,6 +353,8 @@ def _run_settings(
     """Return everything that decides the bits of the segments. Sound and the container do not."""
     encoder = {k: str(v) for k, v in dataclasses.asdict(settings).items()}
     shaping = dataclasses.asdict(options)
+    if options.adjust.mask is not None:
+        shaping["adjust"]["mask"] = fingerprint_source(Path(options.adjust.mask))
     del shaping["audio"], shaping["audio_tracks"]
     files = [path for _, path in source.files] or ([source.path] if source.path is not None else [])
     return {
