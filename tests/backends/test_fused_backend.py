@@ -144,6 +144,23 @@ def test_agreement_is_remembered(tiny_model: LiBrANet, monkeypatch: pytest.Monke
     assert (tmp_path / "kernels" / "agreed").exists()
 
 
+def test_kernels_that_do_not_compile_are_replaced_with_a_sentence(
+    tiny_model: LiBrANet, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    module = pytest.importorskip("libranet.backends.fused", reason="Triton is not installed", exc_type=ImportError)
+
+    def fail(*_arguments: object, **_settings: object) -> None:
+        raise RuntimeError("PassManager::run failed\nmore lines")
+
+    monkeypatch.setattr(module, "FusedStep", fail)
+    backend = module.FusedBackend(tiny_model, lookahead=0, strength=0.0)
+    (restored,) = backend.push(frame(0.5))
+    torch.testing.assert_close(rgb_of(restored), image(0.5))
+    assert "do not run (PassManager::run failed) on 20x16" in caplog.text
+    with pytest.raises(RuntimeError):
+        module.FusedBackend(tiny_model, lookahead=0, strength=0.0, trial=False).push(frame(0.5))
+
+
 YUV420 = PixelLayout("yuv420p", "yuv", 8, 2, 2, alpha=False)
 YUV422_10 = PixelLayout("yuv422p10le", "yuv", 10, 2, 1, alpha=False)
 YUV444_12 = PixelLayout("yuv444p12le", "yuv", 12, 1, 1, alpha=False)

@@ -93,7 +93,7 @@ class FusedBackend:
             want_transmission: Also return the transmission.
             batch: Frames per step; more than one is throughput mode.
             tiles: Tile configurations of the refiner's kernels.
-            trial: Compare with the plain backend first.
+            trial: Compare with the plain backend first, and use that one where the kernels fail.
         """
         self.network, self.lookahead, self.strength, self.batch = network, lookahead, strength, batch
         self.grid_filter, self.want_transmission, self.tiles, self.trial = grid_filter, want_transmission, tiles, trial
@@ -159,9 +159,30 @@ class FusedBackend:
         ready = _kept(self.flush())
         self._format = frames.format
         self._batch = min(self.batch, _largest_batch(frames.format, self.device))
-        self._step = FusedStep(
+        try:
+            self._step = self._make_step(frames.format)
+            problem = "" if self._trusts(frames) else "disagree with the plain network"
+        except Exception as error:  # of the compiler, the driver or the memory: the run goes on without them
+            if not self.trial:
+                raise
+            reason = str(error).strip().splitlines()
+            problem = f"do not run ({reason[0][:200] if reason else type(error).__name__})"
+        if problem:
+            logger.warning(
+                "the fused kernels %s on %dx%d %s frames on this machine: the plain backend is used; "
+                "please report the output of `libranet doctor`",
+                problem,
+                frames.format.width,
+                frames.format.height,
+                frames.format.layout.name,
+            )
+            self._distrusted = True
+        return ready
+
+    def _make_step(self, format_: FrameFormat) -> FusedStep:
+        return FusedStep(
             self.network,
-            frames.format,
+            format_,
             batch=self._batch,
             overlap=self._batch > 1,
             lookahead=self.lookahead,
@@ -171,16 +192,6 @@ class FusedBackend:
             device=self.device,
             tiles=self.tiles,
         )
-        if not self._trusts(frames):
-            logger.warning(
-                "the fused kernels disagree with the plain network on %dx%d %s frames on this machine: "
-                "the plain backend is used; please report the output of `libranet doctor`",
-                frames.format.width,
-                frames.format.height,
-                frames.format.layout.name,
-            )
-            self._distrusted = True
-        return ready
 
     def _trusts(self, frames: Frames) -> bool:
         """Whether the kernels compute what the network computes, by an earlier comparison or by one now."""
