@@ -19,7 +19,7 @@ from clear_images import haze_config, small_source
 from libranet.errors import CheckpointError, InputError
 from libranet.metrics import psnr
 from libranet.models import load_model, read_checkpoint_info
-from libranet.training.config import LossConfig, PhotoSourceConfig, TrainConfig, ValidationConfig
+from libranet.training.config import LossConfig, OptimiserConfig, PhotoSourceConfig, TrainConfig, ValidationConfig
 from libranet.training.dataloader import Batch
 from libranet.training.distributed import Shard, average_gradients
 from libranet.training.loop import run_training
@@ -54,11 +54,13 @@ def weights(job: Trainer) -> dict[str, torch.Tensor]:
     return job.model.state_dict() | {f"ema.{k}": v for k, v in job.ema.model.state_dict().items()}
 
 
-def test_ten_steps_resume_ten_steps_equals_twenty_bit_for_bit(tmp_path):
-    straight, _ = run(tmp_path / "a")
-    run(tmp_path / "b", until=10)
+@pytest.mark.parametrize("kind", ["adamw", "muon"])
+def test_ten_steps_resume_ten_steps_equals_twenty_bit_for_bit(tmp_path, kind):
+    config = dataclasses.replace(CONFIG, optimiser=OptimiserConfig(kind=kind))
+    straight, _ = run(tmp_path / "a", config=config)
+    run(tmp_path / "b", until=10, config=config)
     torch.manual_seed(999)  # whatever happened to the process in between
-    resumed, outcome = run(tmp_path / "b", resume=True)
+    resumed, outcome = run(tmp_path / "b", resume=True, config=config)
     assert outcome.progress.step == 20
     for name, tensor in weights(straight).items():
         assert torch.equal(tensor, weights(resumed)[name]), name

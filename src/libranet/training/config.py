@@ -255,8 +255,10 @@ class ValidationConfig:
 
 @dataclass(frozen=True)
 class OptimiserConfig:
-    """AdamW with linear warm-up and a cosine to the end."""
+    """An optimiser with linear warm-up and a cosine to the end."""
 
+    kind: Literal["adamw", "muon"] = "adamw"
+    """AdamW is the paper's; Muon (`training.muon`) learns more from few samples."""
     lr: float = 1.5e-4
     """Peak learning rate."""
     weight_decay: float = 1e-4

@@ -23,6 +23,7 @@ from libranet.models.network import Predicted
 from libranet.training.config import OptimiserConfig, TrainConfig
 from libranet.training.dataloader import Batch
 from libranet.training.distributed import Shard, agreed, average_gradients
+from libranet.training.muon import Muon
 from libranet.training.state import Progress, RunState
 from libranet.training.training_heads import fold_heads, prepare_heads, preserve_heads
 
@@ -156,8 +157,10 @@ def gradient_norms(model: nn.Module) -> dict[str, float]:
     return norms
 
 
-def build_optimiser(model: nn.Module, config: OptimiserConfig) -> torch.optim.AdamW:
-    """Make an AdamW that decays convolution and linear weights only."""
+def build_optimiser(model: nn.Module, config: OptimiserConfig) -> torch.optim.Optimizer:
+    """Make an optimiser that decays convolution and linear weights only."""
+    if config.kind == "muon":
+        return Muon(model, lr=config.lr, weight_decay=config.weight_decay)
     decayed = [p for name, p in model.named_parameters() if p.dim() > 1 and not name.endswith("position")]
     others = [p for name, p in model.named_parameters() if p.dim() <= 1 or name.endswith("position")]
     groups = [{"params": decayed, "weight_decay": config.weight_decay}, {"params": others, "weight_decay": 0.0}]
