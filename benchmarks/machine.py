@@ -10,9 +10,12 @@ import torch
 
 def describe_machine() -> dict[str, str]:
     """Date, hardware, versions and commit, for the head of a result."""
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True, check=False
-    ).stdout.strip()
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    try:
+        done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+        commit = done.stdout.strip()
+    except OSError:  # no git
+        commit = ""
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else _cpu_name()
     return {
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
