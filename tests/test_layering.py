@@ -27,6 +27,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "synth": {"data", "video", "flow", "scenes"},
     "training": {"models", "baselines", "losses", "data", "metrics", "backends", "fused", "kernels", "synth", "scenes"},
     "evaluation": {"engine", "backends", "models", "metrics", "flow", "data", "baselines", "thirdparty"},
+    "analysis": {"evaluation", "models", "kernels", "data"},
 }
 EVERY_PACKAGE = set(MAY_IMPORT) | SHARED | {"cli", "weights"}
 MAY_IMPORT |= {module: SHARED - {module} for module in SHARED}

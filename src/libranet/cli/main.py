@@ -9,6 +9,7 @@ import typer
 
 import libranet
 from libranet.cli import EXIT_BUG, EXIT_INTERRUPTED, EXIT_USER_ERROR
+from libranet.cli.analyze import analyze
 from libranet.cli.bench import bench
 from libranet.cli.bugs import bug_sentence
 from libranet.cli.data import data
@@ -29,6 +30,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "data": data,
     "train": train,
     "eval": evaluate_command,
+    "analyze": analyze,
     "bench": bench,
     "export": export,
     "weights": weights,

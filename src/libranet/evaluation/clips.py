@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from libranet.data.dataset import DATASET_FILE, Clip, Split, open_clips
+from libranet.data.dataset import DATASET_FILE, Clip, Split, modality_file, open_clips
 from libranet.data.frames import VIDEO_SUFFIXES, FrameFiles, FrameSequence, VideoFrames, list_images
 from libranet.data.pairs import PairedClip, folder_pairs
 from libranet.errors import InputError
@@ -26,6 +26,8 @@ class EvalClip:
     """The haze regime of a synthetic set; empty elsewhere."""
     rate: float | None = None
     """Frames per second, where they are known."""
+    transmission: tuple[Path, ...] = ()
+    """Files of the true transmission, one per frame, where the set has them."""
 
     def __post_init__(self) -> None:
         if len(self.hazy) == 0:
@@ -107,7 +109,10 @@ def open_dataset(path: str | Path, *, split: Split = "test", stills: bool = Fals
 
 
 def _from_dataset(clip: Clip) -> EvalClip:
-    return EvalClip(clip.info.name, clip.sequence("hazy"), clip.sequence("clear"), clip.info.regime, clip.info.fps)
+    transmission = tuple(clip.folder / modality_file("transmission", index) for index in range(len(clip)))
+    return EvalClip(
+        clip.info.name, clip.sequence("hazy"), clip.sequence("clear"), clip.info.regime, clip.info.fps, transmission
+    )
 
 
 def _from_pair(pair: PairedClip) -> EvalClip:

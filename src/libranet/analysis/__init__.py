@@ -1,0 +1,1 @@
+"""What a trained network has learned: probes of its grids and transforms, as numbers and figures."""
