@@ -1,7 +1,8 @@
 import pytest
 
 from libranet.errors import InputError
-from libranet.video.encoder import choose_codec, encoder_options, pick_pixel_format
+from libranet.video.encoder import choose_codec, pick_pixel_format
+from libranet.video.encoder_options import encoder_options
 from libranet.video.pixels import layout_of
 from libranet.video.tags import VideoTags
 

@@ -205,7 +205,7 @@ def sky_map(
     down = F.pad((light[..., 1:, :] - light[..., :-1, :]).abs(), (0, 0, 0, 1))
     across = F.pad((light[..., 1:] - light[..., :-1]).abs(), (0, 1))
     even = 1 - _ramp(F.avg_pool2d(down + across, 3, 1, 1), 0.02, 0.08)
-    bright = _ramp(light, 0.45, 0.7)
+    bright = _ramp(light, 0.55, 0.8)
     cool = _ramp(rgb[:, 2:] - rgb[:, :1], -0.1, -0.02)
     height = light.shape[-2]
     rows = torch.linspace(0, 1, height, device=rgb.device).view(1, 1, height, 1)

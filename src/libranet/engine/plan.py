@@ -17,13 +17,13 @@ from libranet.video.encoder import (
     CodecName,
     EncoderSettings,
     choose_codec,
-    encoder_options,
     is_hardware,
     is_lossless,
     named_pixel_format,
     open_encoder,
     pick_pixel_format,
 )
+from libranet.video.encoder_options import encoder_options
 from libranet.video.lossless import check_lossless
 from libranet.video.pixels import layout_of, planar_name
 from libranet.video.reader import VideoReader
@@ -31,6 +31,8 @@ from libranet.video.stream_plan import StreamPlan
 from libranet.video.streams import plan_streams
 
 _GIF_BASE = Fraction(1, 100)
+_RICH = (".mp4", ".m4v", ".mov", ".mkv", ".webm")
+"""Containers with chapters, rotation and any tag."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +136,7 @@ def make_plan(reader: VideoReader, output: Path, network: Network, options: Deha
     )
     if settings.codec == "gif":
         notes.append("GIF reduces every frame to 256 colours")
+    notes += _container_notes(reader, output.suffix.lower())
     bits = (layout_of(reader.pixel_format).bits, layout_of(settings.pixel_format).bits)
     if bits[1] < bits[0]:
         notes.append(f"{bits[0]} bits per sample become {bits[1]}")
@@ -146,6 +149,21 @@ def make_plan(reader: VideoReader, output: Path, network: Network, options: Deha
         device=describe_device(network.device),
         notes=tuple(notes),
     )
+
+
+def _container_notes(reader: VideoReader, suffix: str) -> list[str]:
+    """Say what about the whole file, and not a stream of it, the container has no place for."""
+    notes: list[str] = []
+    if reader.container is None or suffix in _RICH:
+        return notes
+    if chapters := len(reader.container.chapters()):
+        notes.append(f"{chapters} chapters are left out: {suffix} has no place for them")
+    if reader.tags.quarter_turns:
+        notes.append(f"the rotation is left out: {suffix} has no place for it, and players will show the frames turned")
+    tags = [key for key in reader.container.metadata if key.lower() in ("title", "artist", "comment", "album", "date")]
+    if tags and suffix not in (".avi", ".mxf"):
+        notes.append(f"{', '.join(tags)} are left out: {suffix} has no place for them")
+    return notes
 
 
 def encoder_settings(

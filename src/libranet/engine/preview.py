@@ -154,7 +154,7 @@ def _smaller(image: Tensor) -> Tensor:
         return image
     size = (max(16, round(width * scale)), max(16, round(height * scale)))
     small = cv2.resize(image[0].permute(1, 2, 0).numpy(), size, interpolation=cv2.INTER_AREA)
-    return torch.from_numpy(small).permute(2, 0, 1)[None]
+    return torch.from_numpy(small).permute(2, 0, 1)[None].clamp(0, 1)  # OpenCV's sums may exceed 1 by a little
 
 
 def _image_pair(path: Path, network: Network, options: DehazeOptions) -> tuple[list[Pair], tuple[int, int]]:

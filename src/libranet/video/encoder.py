@@ -1,7 +1,6 @@
 """Codecs and encoders: which container holds which codec, the defaults, and opening an encoder."""
 
 import os
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -14,7 +13,7 @@ import av
 from libranet.errors import InputError
 from libranet.frames.format import PixelLayout
 from libranet.video.pixels import layout_of, planar_name
-from libranet.video.tags import MasteringDisplay, VideoTags
+from libranet.video.tags import VideoTags
 
 CodecName = Literal[
     "h264", "hevc", "av1", "vp9", "ffv1", "prores", "mpeg2", "dnxhd", "mjpeg", "qtrle", "gif",
@@ -33,12 +32,6 @@ ENCODERS: dict[CodecName, str] = {
 }
 """FFmpeg's names, where they are not ours."""
 DEFAULT_CRF: dict[CodecName, int] = {"h264": 18, "hevc": 20, "av1": 26, "vp9": 24}
-DEFAULT_HARDWARE_QUALITY = {"h264": 20, "hevc": 22, "av1": 26}
-DEFAULT_PRESET: dict[CodecName, str] = {"h264": "medium", "hevc": "medium", "av1": "8", "vp9": "4"}
-FAST_PRESET: dict[CodecName, str] = {"h264": "veryfast", "hevc": "superfast"}
-"""Where the network is so fast that the encoder bounds the run: docs/performance.md has the measurement."""
-_QP_TO_LAMBDA = 118
-"""FFmpeg's FF_QP2LAMBDA."""
 _REFUSED = {
     "libvpx-vp9": ("yuva422p", "yuva444p", "gbrap"),
     "libx265": ("yuva420p", "yuva420p10le"),
@@ -49,7 +42,6 @@ _COARSE = ("yuvj", "pal", "rgb555", "rgb4", "bgr4", "rgb8", "bgr8")
 """Formats that are deprecated, or have fewer than 8 bits."""
 MPEG_QUALITY: dict[CodecName, int] = {"mpeg2": 2, "mjpeg": 2}
 """Default quantiser of codecs without crf."""
-_FIXED_QUALITY = ("ffv1", "prores", "dnxhd", "qtrle", "gif")
 _LOSSLESS_CODECS = ("ffv1", "qtrle")
 _PRORES_BITS, _PRORES_DECODED = 10, 12
 """FFmpeg encodes ProRes 4444 with 10 bits, and decodes it with 12."""
@@ -164,6 +156,8 @@ def choose_codec(
         if asked not in allowed:
             raise InputError(f"{suffix} files cannot hold {asked}: use one of {', '.join(allowed)}, or another ending")
     fitting = [codec for codec in allowed if _fits(codec, layout, size, exact=exact)]
+    if layout.alpha and suffix not in (".mkv", ".webm"):
+        fitting = [codec for codec in fitting if codec != "vp9"]  # its alpha lies beside the frames, as in WebM alone
     if asked in fitting:
         return asked
     plain = [codec for codec in fitting if not is_hardware(codec)]
@@ -286,103 +280,6 @@ def is_lossless(codec: CodecName, crf: int | None) -> bool:
     return codec in _LOSSLESS_CODECS or (crf == 0 and codec in DEFAULT_CRF)
 
 
-def encoder_options(
-    codec: CodecName,
-    *,
-    crf: int | None,
-    preset: str | None,
-    layout: PixelLayout,
-    tags: VideoTags,
-    bitrate: int | None = None,
-    fast: bool = False,
-) -> dict[str, str]:
-    """Translate quality, speed and HDR tags to the options of an encoder. A crf of 0 asks for a lossless stream.
-
-    Without a preset, `fast` chooses one that gives up compression for speed.
-    """
-    if crf is not None and bitrate is not None:
-        raise InputError(f"--crf {crf} and --bitrate both set the quality: give one of them")
-    if codec in _FIXED_QUALITY:
-        if crf is not None or preset is not None or bitrate is not None:
-            raise InputError(f"--crf, --preset and --bitrate have no meaning for {codec}: leave them out")
-        return _fixed_options(codec, layout)
-    if codec in MPEG_QUALITY:
-        return _mpeg_options(codec, crf=crf, preset=preset, bitrate=bitrate)
-    if is_hardware(codec):
-        return _hardware_options(codec, crf=crf, preset=preset, bitrate=bitrate)
-    quality = DEFAULT_CRF[codec] if crf is None else crf
-    if not 0 <= quality <= 63:
-        raise InputError(f"expected --crf from 0 to 63, got {quality}")
-    preset = preset or (FAST_PRESET if fast else {}).get(codec) or DEFAULT_PRESET.get(codec)
-    lossless = quality == 0
-    options = {"preset": preset or "", **({"b": str(bitrate)} if bitrate else {"crf": str(quality)})}
-    display, light = tags.mastering, tags.light_level
-    if codec == "h264":
-        parameters = _joined(
-            # With its macroblock tree, x264 gives other bits from run to run (measured: 34 results of 60 equal runs at
-            # 192x128, on one thread too). A resumed run has to equal an uninterrupted one.
-            "mbtree=0",
-            display and f"mastering-display={_display_integers(display)}",
-            light and _light("cll", light),
-        )
-        if lossless and not bitrate:
-            del options["crf"]
-            options["qp"] = "0"
-        return options | {"x264-params": parameters}
-    if codec == "hevc":
-        parameters = _joined(
-            "log-level=error",
-            "lossless=1" if lossless else None,
-            display and f"master-display={_display_integers(display)}",
-            light and _light("max-cll", light),
-        )
-        return options | {"x265-params": parameters}
-    if codec == "av1":
-        parameters = _joined(
-            "lossless=1" if lossless else None,
-            display and f"mastering-display={_display_decimals(display)}",
-            light and _light("content-light", light),
-        )
-        return options | ({"svtav1-params": parameters} if parameters else {})
-    rate = {"b": str(bitrate)} if bitrate else {"crf": str(quality), "b": "0"}
-    return {**rate, "cpu-used": preset or "4", "row-mt": "1"} | ({"lossless": "1"} if lossless else {})
-
-
-def _fixed_options(codec: CodecName, layout: PixelLayout) -> dict[str, str]:
-    if codec == "ffv1":
-        return {"level": "3", "slicecrc": "1"}
-    if codec == "prores":
-        return {"profile": "4444" if layout.sub_x == 1 else "hq", **({"alpha_bits": "16"} if layout.alpha else {})}
-    if codec == "dnxhd":
-        return {"profile": "dnxhr_444" if layout.sub_x == 1 else "dnxhr_hqx" if layout.bits > 8 else "dnxhr_hq"}
-    return {}
-
-
-def _mpeg_options(codec: CodecName, *, crf: int | None, preset: str | None, bitrate: int | None) -> dict[str, str]:
-    if preset is not None:
-        raise InputError(f"--preset has no meaning for {codec}: leave it out")
-    quality = MPEG_QUALITY[codec] if crf is None else crf
-    if not 1 <= quality <= 31:
-        raise InputError(f"expected --crf from 1 to 31 for {codec}, got {quality}")
-    strict = {"strict": "unofficial"} if codec == "mjpeg" else {}  # for limited range
-    if bitrate:
-        return {"b": str(bitrate), **strict}
-    limits = {"qmin": "1", "qmax": "31"}
-    return {"flags": "+qscale", "global_quality": str(quality * _QP_TO_LAMBDA), **limits, **strict}
-
-
-def _hardware_options(codec: CodecName, *, crf: int | None, preset: str | None, bitrate: int | None) -> dict[str, str]:
-    quality = DEFAULT_HARDWARE_QUALITY[codec.split("_")[0]] if crf is None else crf
-    speed = {"preset": preset} if preset else {}
-    if bitrate:
-        return {"b": str(bitrate), **speed}
-    if codec.endswith("_nvenc"):
-        return {"rc": "constqp", "qp": str(quality), **speed}
-    if codec.endswith("_qsv"):
-        return {"global_quality": str(quality), **speed}
-    return {"flags": "+qscale", "global_quality": str(max(1, 100 - 2 * quality) * _QP_TO_LAMBDA), **speed}
-
-
 def open_encoder(settings: EncoderSettings) -> av.VideoCodecContext:
     """Open a new encoder, ready for the first frame."""
     context = av.CodecContext.create(settings.encoder, "w")
@@ -419,31 +316,11 @@ def configure(context: av.VideoCodecContext, settings: EncoderSettings) -> None:
         context.thread_count = settings.threads
         for parameters, name in (("x265-params", "pools"), ("svtav1-params", "lp")):  # these two take it their own way
             if settings.encoder == {"pools": "libx265", "lp": "libsvtav1"}[name]:
-                options[parameters] = _joined(options.get(parameters), f"{name}={settings.threads}")
+                options[parameters] = joined(options.get(parameters), f"{name}={settings.threads}")
     context.options = options
     context.flags |= int(av.codec.context.Flags.global_header)
 
 
-def _joined(*parts: object) -> str:
+def joined(*parts: object) -> str:
+    """Join parameters of x264, x265 or SVT-AV1; those that are not set drop out."""
     return ":".join(str(part) for part in parts if part)
-
-
-def _light(name: str, light: tuple[int, int]) -> str:
-    return f"{name}={light[0]},{light[1]}"
-
-
-def _display_integers(display: MasteringDisplay) -> str:
-    """Chromaticities in steps of 0.00002 and luminances in steps of 0.0001, as x264 and x265 expect them."""
-    return _display_text(display, lambda value: str(round(value * 50000)), lambda value: str(round(value * 10000)))
-
-
-def _display_decimals(display: MasteringDisplay) -> str:
-    return _display_text(display, lambda value: f"{float(value):.5f}", lambda value: f"{float(value):.4f}")
-
-
-def _display_text(
-    display: MasteringDisplay, point: Callable[[Fraction], str], luminance: Callable[[Fraction], str]
-) -> str:
-    points = {"G": display.green, "B": display.blue, "R": display.red, "WP": display.white}
-    text = "".join(f"{name}({point(x)},{point(y)})" for name, (x, y) in points.items())
-    return f"{text}L({luminance(display.greatest)},{luminance(display.least)})"
