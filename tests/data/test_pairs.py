@@ -7,7 +7,7 @@ import cv2
 import numpy as np
 import pytest
 
-from libranet.data import folder_pairs, hazeworld_pairs, revide_pairs
+from libranet.data import folder_pairs, hazeworld_pairs, open_pairs, revide_pairs
 from libranet.data.frames import Box
 from libranet.errors import InputError
 
@@ -97,3 +97,58 @@ def test_what_does_not_fit_is_named(tmp_path: Path) -> None:
     (tmp_path / "v" / "broken.mp4").write_bytes(b"no video at all" * 100)
     with pytest.raises(InputError, match=r"could not read .*broken\.mp4 as a video"):
         folder_pairs(tmp_path / "v", tmp_path / "v")
+
+
+def test_sides_are_found_under_every_usual_name(tmp_path: Path) -> None:
+    for hazy, clear in (("input", "target"), ("Hazy", "GT"), ("haze", "clean"), ("hazy", "clear")):
+        for side in (hazy, clear):
+            put(tmp_path / hazy / side / "clip" / "0.png", 1)
+        (pair,) = open_pairs(tmp_path / hazy)
+        assert pair.name == "clip"
+    put(tmp_path / "nothing" / "0.png", 1)
+    assert open_pairs(tmp_path / "nothing") is None
+
+
+def test_a_set_with_parts_is_opened_from_its_root(tmp_path: Path) -> None:
+    for part in ("Train", "Test"):
+        for side in ("hazy", "gt"):
+            put(tmp_path / part / side / part.lower() / "0.jpg", 1)
+    assert [pair.name for pair in open_pairs(tmp_path, "test")] == ["test"]
+    assert [pair.name for pair in open_pairs(tmp_path / "Train", "test")] == ["train"]
+    assert [pair.name for pair in open_pairs(tmp_path, "all")] == ["test", "train"]
+    (tmp_path / "Test" / "gt").rename(tmp_path / "Test" / "other")
+    with pytest.raises(InputError, match=r"expected a part 'test' in .*, found Train"):
+        open_pairs(tmp_path, "test")
+
+
+def test_hazeworld_is_opened_from_its_root_with_the_papers_subsets(tmp_path: Path) -> None:
+    for subset in ("DAVIS", "REDS"):
+        put(tmp_path / "test" / "gt" / subset / "v" / "0.jpg", 10)
+        put(tmp_path / "test" / "hazy" / subset / "v_0.05_0.9" / "0.jpg", 90)
+        put(tmp_path / "test" / "hazy" / subset / "v_0.10_0.8" / "0.jpg", 90)
+    assert [pair.name for pair in open_pairs(tmp_path, "test")] == ["DAVIS/v_0.05_0.9", "DAVIS/v_0.10_0.8"]
+
+
+def texture(path: Path, *, seed: int, shift: int = 0, size: tuple[int, int] = (64, 48)) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    coarse = np.random.default_rng(seed).random((6, 10, 3))
+    wide = cv2.resize(coarse, (size[0] + 20, size[1]), interpolation=cv2.INTER_CUBIC)
+    cv2.imwrite(str(path), np.clip(wide[:, shift : shift + size[0]] * 255, 0, 255).astype(np.uint8))
+
+
+def test_reside_and_unrelated_photos_are_stills_and_frames_one_clip(tmp_path: Path) -> None:
+    for side in ("hazy", "gt"):
+        for i in range(4):
+            texture(tmp_path / "photos" / side / f"{i:02d}_outdoor_{side}.png", seed=i)
+            texture(tmp_path / "frames" / side / f"{i:02d}.png", seed=0, shift=2 * i)
+            texture(tmp_path / "sizes" / side / f"{i:02d}.png", seed=0, size=(64 + 2 * i, 48))
+    for name in ("0001_0.8_0.2", "0001_0.9_0.1", "0002_0.8_0.2"):
+        texture(tmp_path / "reside" / "hazy" / f"{name}.jpg", seed=0)
+    for name in ("0001", "0002"):
+        texture(tmp_path / "reside" / "clear" / f"{name}.jpg", seed=0)
+    assert [len(pair) for pair in open_pairs(tmp_path / "photos")] == [1, 1, 1, 1]
+    assert [len(pair) for pair in open_pairs(tmp_path / "sizes")] == [1, 1, 1, 1]
+    assert [len(pair) for pair in open_pairs(tmp_path / "frames")] == [4]
+    reside = open_pairs(tmp_path / "reside")
+    assert [pair.name for pair in reside] == ["0001_0.8_0.2", "0001_0.9_0.1", "0002_0.8_0.2"]
+    assert [pair.clear.paths[0].stem for pair in reside] == ["0001", "0001", "0002"]

@@ -49,7 +49,13 @@ def test_window_mistakes_are_named(made: Path) -> None:
         WindowConfig(window=4)
     with pytest.raises(InputError, match="mirrored flow"):
         WindowConfig(maps=("flow",))
-    with pytest.raises(InputError, match="at least 512x512 for the crop, got 160x96"):
-        ClipWindows(pairs)[0]
     with pytest.raises(InputError, match=r"maps \['normals'\]"):
         ClipWindows(pairs, WindowConfig(maps=("normals",)))
+
+
+def test_frames_smaller_than_the_crop_are_continued_by_reflection(made: Path) -> None:
+    pairs = uhv4k_pairs(made, "all")
+    sample = ClipWindows(pairs, WindowConfig(crop=128, random=False, maps=("depth",)))[0]
+    assert sample["hazy"].shape == (5, 3, 128, 128)
+    assert sample["depth"].shape[-2:] == (128, 128)
+    assert torch.equal(sample["clear"][:, 96:], sample["clear"][:, 63:95].flip(1))

@@ -37,12 +37,12 @@ class LivenessProbe:
             return None
         shares = {f"live units, {name}": value for name, value in result["live_units"].items()}
         shares["parameters with a gradient"] = result["gradient_share"]
-        figure = new_figure(6.0, 0.7 + 0.4 * len(shares))
+        figure = new_figure(6.0, 0.7 + 0.4 * len(shares) + 0.2 * len(result["dead"]))
         axes = figure.subplots()
         places = range(len(shares))
         axes.barh(places, list(shares.values()), color=BLUE)
         axes.set_yticks(places, list(shares), fontsize=8)
-        axes.set(xlim=(0, 1), xlabel="share", title="; ".join(result["dead"]) or "every part is alive")
+        axes.set(xlim=(0, 1), xlabel="share", title="\n".join(result["dead"]) or "every part is alive")
         axes.title.set_fontsize(9)
         axes.axvline(MIN_LIVE, color=GREY, linestyle=":")
         axes.invert_yaxis()

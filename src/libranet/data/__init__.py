@@ -2,7 +2,7 @@
 
 from libranet.data.dataset import Clip, ClipInfo, DatasetInfo, open_clips
 from libranet.data.frames import Box
-from libranet.data.pairs import PairedClip, folder_pairs, hazeworld_pairs, revide_pairs, uhv4k_pairs
+from libranet.data.pairs import PairedClip, folder_pairs, hazeworld_pairs, open_pairs, revide_pairs, uhv4k_pairs
 from libranet.data.windows import ClipWindows, WindowConfig
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "folder_pairs",
     "hazeworld_pairs",
     "open_clips",
+    "open_pairs",
     "revide_pairs",
     "uhv4k_pairs",
 ]

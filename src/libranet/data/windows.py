@@ -21,7 +21,8 @@ class WindowConfig:
     window: int = 5
     """T, odd; the centre frame is to be restored. Beyond a clip's ends its first or last frame is repeated."""
     crop: int | None = 512
-    """Side of the square crop, at the same place in every frame; None for whole frames."""
+    """Side of the square crop, at the same place in every frame; None for whole frames. Smaller frames are continued by
+    reflection."""
     random: bool = True
     """Crop and flip at random, by seed, epoch and index; False crops the centre."""
     maps: tuple[str, ...] = ()
@@ -76,6 +77,8 @@ class ClipWindows(Dataset[dict[str, Tensor]]):
         sample = {"hazy": hazy, "clear": frame_to_tensor(clip.clear.read(centre, box))}
         for name in config.maps:
             sample[name] = torch.from_numpy(read_map(clip.maps[name][centre], name, box))
+        if config.crop is not None:
+            sample = {name: _fill(value, config.crop) for name, value in sample.items()}
         return {name: value.flip(-1) for name, value in sample.items()} if mirror else sample
 
     def _box(self, clip: PairedClip, rng: np.random.Generator) -> Box | None:
@@ -83,13 +86,20 @@ class ClipWindows(Dataset[dict[str, Tensor]]):
         if side is None:
             return None
         width, height = clip.hazy.size
-        if min(width, height) < side:
-            raise InputError(
-                f"expected frames of at least {side}x{side} for the crop, got {width}x{height}: {clip.name}"
-            )
+        rows, columns = min(side, height), min(side, width)
         if not self.config.random:
-            return Box((height - side) // 2, (width - side) // 2, side, side)
-        return Box(int(rng.integers(height - side + 1)), int(rng.integers(width - side + 1)), side, side)
+            return Box((height - rows) // 2, (width - columns) // 2, rows, columns)
+        top, left = int(rng.integers(height - rows + 1)), int(rng.integers(width - columns + 1))
+        return Box(top, left, rows, columns)
+
+
+def _fill(value: Tensor, side: int) -> Tensor:  # [..., h, w] -> [..., side, side]
+    """Continue a frame smaller than the crop by reflection at the right and the bottom."""
+    h, w = value.shape[-2:]
+    if h >= side and w >= side:
+        return value
+    edges = [(0, 0)] * (value.dim() - 2) + [(0, side - h), (0, side - w)]
+    return torch.from_numpy(np.pad(value.numpy(), edges, mode="reflect"))
 
 
 def frame_to_tensor(image: RgbImage) -> Tensor:  # [H, W, 3] 8 bit -> [3, H, W] in [0, 1]

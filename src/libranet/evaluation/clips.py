@@ -8,11 +8,8 @@ import numpy as np
 
 from libranet.data.dataset import DATASET_FILE, Clip, Split, modality_file, open_clips
 from libranet.data.frames import VIDEO_SUFFIXES, FrameFiles, FrameSequence, VideoFrames, list_images
-from libranet.data.pairs import PairedClip, folder_pairs
+from libranet.data.pairs import CLEAR_NAMES, HAZY_NAMES, PairedClip, open_pairs
 from libranet.errors import InputError
-
-HAZY_NAMES = ("hazy", "input", "haze")
-CLEAR_NAMES = ("clear", "gt", "GT")
 
 
 @dataclass(frozen=True)
@@ -71,7 +68,8 @@ def open_dataset(path: str | Path, *, split: Split = "test", stills: bool = Fals
     """List the clips of the dataset at `path`.
 
     A folder with dataset.json is a set of ours; its `split` part is used, or all of it if that part is empty. A folder
-    with hazy/ and clear/ (or gt/) is a paired set of frames, of folders of frames, or of videos. A video, a folder of
+    with two sides (hazy/ and gt/, input/ and target/, ...), or with train/ and test/ that have them, is a paired set of
+    photos, of frames, of folders of frames, or of videos. A video, a folder of
     videos, of frames or of folders of frames is an unpaired set.
 
     Args:
@@ -88,15 +86,7 @@ def open_dataset(path: str | Path, *, split: Split = "test", stills: bool = Fals
     if (path / DATASET_FILE).is_file():
         clips = [_from_dataset(clip) for clip in open_clips(path, split) or open_clips(path, "all")]
     else:
-        hazy, clear = (_child(path, names) for names in (HAZY_NAMES, CLEAR_NAMES))
-        if hazy is not None and clear is not None:
-            clips = [_from_pair(pair) for pair in folder_pairs(hazy, clear)]
-            if len(clips) == 1 and clips[0].name == hazy.name:
-                clips = [replace(clips[0], name=path.resolve().name)]
-        elif clear is not None:
-            raise InputError(f"{path} has {clear.name}/ but no hazy/ beside it: there is nothing to restore")
-        else:
-            clips = _unpaired(hazy or path)
+        clips = _paired_or_unpaired(path, split)
     if stills:
         clips = [still for clip in clips for still in _split_stills(clip)]
     if not clips:
@@ -108,6 +98,22 @@ def open_dataset(path: str | Path, *, split: Split = "test", stills: bool = Fals
     return clips
 
 
+def _paired_or_unpaired(path: Path, split: Split) -> list[EvalClip]:
+    pairs = open_pairs(path, split) if path.is_dir() else None
+    if pairs is not None:
+        clips = [_from_pair(pair) for pair in pairs]
+        if len(clips) == 1 and clips[0].name.lower() in HAZY_NAMES:
+            clips = [replace(clips[0], name=path.resolve().name)]
+        return clips
+    if path.is_dir():
+        found = {child.name.lower(): child for child in path.iterdir() if child.is_dir()}
+        for name in CLEAR_NAMES:
+            if name in found:
+                raise InputError(f"{path} has {found[name].name}/ but no hazy/ beside it: there is nothing to restore")
+        path = next((found[name] for name in HAZY_NAMES if name in found), path)
+    return _unpaired(path)
+
+
 def _from_dataset(clip: Clip) -> EvalClip:
     transmission = tuple(clip.folder / modality_file("transmission", index) for index in range(len(clip)))
     return EvalClip(
@@ -117,7 +123,7 @@ def _from_dataset(clip: Clip) -> EvalClip:
 
 def _from_pair(pair: PairedClip) -> EvalClip:
     rate = pair.hazy.rate if isinstance(pair.hazy, VideoFrames) else None
-    return EvalClip(pair.name, pair.hazy, pair.clear, rate=rate)
+    return EvalClip(pair.name.replace("/", "-"), pair.hazy, pair.clear, rate=rate)
 
 
 def _split_stills(clip: EvalClip) -> list[EvalClip]:
@@ -148,10 +154,6 @@ def _video(path: Path) -> EvalClip:
 
 def _holds_images(path: Path) -> bool:
     return path.is_dir() and bool(list_images(path))
-
-
-def _child(path: Path, names: tuple[str, ...]) -> Path | None:
-    return next((path / name for name in names if (path / name).is_dir()), None)
 
 
 def _read_all(frames: FrameSequence, count: int) -> Iterator[np.ndarray]:

@@ -232,7 +232,7 @@ class PairedSourceConfig:
     path: str = ""
     """Folder of the dataset."""
     layout: Literal["uhv4k", "revide", "hazeworld", "folders"] = "uhv4k"
-    """Which layout the folder has."""
+    """Which layout the folder has; `folders` is any pair of sides, such as hazy/ and gt/ or input/ and target/."""
     workers: int = 4
     """Processes that read and decode."""
 

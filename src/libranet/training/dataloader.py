@@ -15,8 +15,8 @@ from libranet.data import (
     ClipWindows,
     PairedClip,
     WindowConfig,
-    folder_pairs,
     hazeworld_pairs,
+    open_pairs,
     revide_pairs,
     uhv4k_pairs,
 )
@@ -119,7 +119,10 @@ def open_training_clips(config: PairedSourceConfig) -> list[PairedClip]:
     if not path.is_dir():
         raise InputError(f"no dataset at {path}: check the recipe's [paired] path")
     if config.layout == "folders":
-        return list(folder_pairs(path / "hazy", path / "clear"))
+        pairs = open_pairs(path, "train")
+        if pairs is None:
+            raise InputError(f"expected hazy and clear frames in {path}, for example hazy/ and gt/, found neither")
+        return pairs
     reader = {"uhv4k": uhv4k_pairs, "revide": revide_pairs, "hazeworld": hazeworld_pairs}[config.layout]
     return list(reader(path, "train"))
 
