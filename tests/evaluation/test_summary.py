@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from libranet.evaluation.results import ClipResult
-from libranet.evaluation.summary import (
+from libranet.evaluation.summary import Estimate, (
     ReportContent,
     RunInfo,
     estimate,
@@ -27,7 +27,11 @@ def test_frames_to_clip() -> None:
     assert "ssim" not in clip.values
 
 
-@pytest.mark.parametrize("n", [2, 3, 10, 31, 32, 200])
+def test_two_clips_have_no_interval() -> None:
+    assert estimate([20.0, 34.84]) == Estimate(27.42, None, 2)
+
+
+@pytest.mark.parametrize("n", [3, 10, 31, 32, 200])
 def test_the_interval_is_students(n: int) -> None:
     stats = pytest.importorskip("scipy.stats")
     values = [math.sin(3 * i) * 5 + 20 for i in range(n)]

@@ -18,6 +18,7 @@ from libranet.cli.doctor import doctor
 from libranet.cli.eval import evaluate_command
 from libranet.cli.export import export
 from libranet.cli.info import info
+from libranet.cli.study import study
 from libranet.cli.synth import synth
 from libranet.cli.train import train
 from libranet.cli.warmup import warmup
@@ -31,6 +32,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "train": train,
     "eval": evaluate_command,
     "analyze": analyze,
+    "study": study,
     "bench": bench,
     "export": export,
     "weights": weights,

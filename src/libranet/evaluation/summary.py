@@ -87,11 +87,11 @@ def _blind_values(result: ClipResult) -> dict[str, float]:
 
 
 def estimate(values: Sequence[float]) -> Estimate:
-    """Compute mean and confidence interval of clip means."""
+    """Compute mean and confidence interval of clip means. Two values say nothing about their spread: no interval."""
     n = len(values)
     mean = math.fsum(values) / n
-    if n == 1:
-        return Estimate(mean, None, 1)
+    if n < 3:
+        return Estimate(mean, None, n)
     deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
     quantile = _T95[n - 2] if n - 1 <= len(_T95) else 1.96 + 2.4 / (n - 1)
     return Estimate(mean, quantile * deviation / math.sqrt(n), n)
