@@ -1,5 +1,7 @@
 """The examples for other runtimes run as they stand, without LiBrA-Net, on files that `export` wrote."""
 
+import runpy
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -60,3 +62,61 @@ def test_openvino_restores_an_image(tiny_model, tmp_path):
     with torch.no_grad():
         expected = tiny_model(frame, still=True)[0].permute(1, 2, 0).numpy()[..., ::-1] * 255
     assert np.abs(cv2.imread(str(tmp_path / "clear.png")).astype(float) - expected).max() <= 1.0
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler")
+def test_a_cpp_program_restores_frames(tiny_model, tmp_path):
+    """The example is compiled with the header beside this test, and linked to the library of the Python package."""
+    import onnxruntime
+
+    libraries = sorted((Path(onnxruntime.__file__).parent / "capi").glob("libonnxruntime.so*"))
+    if not libraries:
+        pytest.skip("this build of onnxruntime has no library of its own")
+    program = tmp_path / "dehaze"
+    command = ["g++", "-std=c++17", "-Wall", "-Werror", str(EXAMPLES / "onnxruntime_frames.cpp")]
+    command += ["-I", str(Path(__file__).with_name("cpp")), str(libraries[0]), "-o", str(program)]
+    subprocess.run([*command, f"-Wl,-rpath,{tmp_path}"], check=True, timeout=120)
+    (tmp_path / "libonnxruntime.so.1").symlink_to(libraries[0])  # the name that programs ask for
+    export_network(tiny_model, tmp_path / "net.onnx", ExportOptions(size=(47, 33)))
+    clip = torch.rand(12, 3, 33, 47, generator=torch.Generator().manual_seed(0))
+    done = subprocess.run(
+        [str(program), str(tmp_path / "net.onnx"), "47", "33"],
+        input=clip.numpy().tobytes(),
+        capture_output=True,
+        check=True,
+        timeout=120,
+    )
+    clear = torch.from_numpy(np.frombuffer(done.stdout, np.float32).reshape(12, 3, 33, 47).copy())
+    with torch.no_grad():
+        expected = tiny_model(clip[:, None], still=True)
+    assert (clear - expected).abs().max() <= 1 / 255
+    assert (clear - clip).abs().mean() > 2 / 255
+
+
+@pytest.mark.slow
+def test_vapoursynth_restores_a_clip(tiny_model, tmp_path):
+    """Needs Python 3.12 or later with vapoursynth and vapoursynth-mlrt-ort; the interpreter that runs this, or none."""
+    pytest.importorskip("vapoursynth")
+    import vapoursynth as vs
+
+    if not hasattr(vs.core, "ort"):
+        pytest.skip("vapoursynth-mlrt-ort is not installed")
+    from libranet.export.check import moving_clip, restore_by_network
+    from libranet.export.graphs import make_graph
+
+    export_network(tiny_model, tmp_path / "net.onnx", ExportOptions(form="window"))
+    clip = moving_clip(12, 47, 33)
+    blank = vs.core.std.BlankClip(width=47, height=33, format=vs.RGBS, length=12)
+
+    def fill(n: int, f: "vs.VideoFrame") -> "vs.VideoFrame":
+        frame = f.copy()
+        for plane in range(3):
+            np.asarray(frame[plane])[:] = clip[n][0, plane].numpy()
+        return frame
+
+    dehaze = runpy.run_path(str(EXAMPLES / "vapoursynth_clip.py"))["dehaze"]
+    clear = dehaze(vs.core.std.ModifyFrame(blank, blank, fill), str(tmp_path / "net.onnx"))
+    found = [np.stack([np.asarray(frame[plane]) for plane in range(3)]) for frame in clear.frames()]
+    expected = restore_by_network(make_graph(tiny_model, "window", None), tiny_model, clip)
+    for ours, wanted in zip(found, expected, strict=True):
+        assert np.abs(ours - wanted[0].numpy()).max() <= 1 / 255

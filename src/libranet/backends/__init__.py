@@ -12,7 +12,7 @@ from libranet.device import Precision, pick_device, pick_dtype
 from libranet.errors import InputError
 from libranet.fused.support import why_not_device, why_not_fused
 from libranet.models import NO_FILTER, GridFilter, LiBrANet, Network, load_model
-from libranet.models.checkpoint import read_header
+from libranet.models.checkpoint import PACKAGED, read_header
 
 __all__ = [
     "MAX_STRENGTH",
@@ -36,8 +36,8 @@ def load_network(
     """Load a network onto its device, ready for inference.
 
     Args:
-        model: `libranet`, the name of a peer, a checkpoint's path, or None for the weights of the package. A network is
-            returned as it is.
+        model: `libranet`, `base`, `small`, the name of a peer, a checkpoint's path, or None for the weights of the
+            package. A network is returned as it is.
         weights: A checkpoint for the network that `model` names.
         device: As `libranet.device.pick_device` takes it.
         precision: As `libranet.device.pick_dtype` takes it.
@@ -52,6 +52,8 @@ def load_network(
     dtype = pick_dtype(precision, where)
     if model is not None and is_peer(model):
         return open_peer(model, weights, device=where, dtype=dtype)
+    if model in PACKAGED and weights is None:
+        return load_model(model, device=where, dtype=dtype)
     if model in (None, LiBrANet.architecture):
         return load_model(weights, device=where, dtype=dtype)
     if weights is not None:

@@ -48,9 +48,9 @@ def diagnose(model: Path | None = None, *, measure: bool = False) -> dict[str, s
 
     from libranet.device import pick_device
     from libranet.fused.support import why_not_fused
-    from libranet.models import packaged_weights, read_checkpoint_info
+    from libranet.models import find_checkpoint, read_checkpoint_info
 
-    file = model or packaged_weights()
+    file = find_checkpoint(model)
     checkpoint = read_checkpoint_info(file)
     device = pick_device()
     reason = why_not_fused(checkpoint.config, device)

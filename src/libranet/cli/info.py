@@ -28,7 +28,7 @@ def info(
     """Count parameters and GFLOPs (two per multiply-add), per part and in total, beside the paper's figures."""
     from libranet.baselines.cost import peer_cost
     from libranet.baselines.table import find_peer, is_peer
-    from libranet.models import LiBrANet, packaged_weights, read_checkpoint_info
+    from libranet.models import LiBrANet, find_checkpoint, read_checkpoint_info
     from libranet.models.checkpoint import read_header
     from libranet.models.cost import measure_cost
     from libranet.models.libranet import MIN_SIZE
@@ -36,7 +36,7 @@ def info(
     width, height = parse_size(size)
     if min(width, height) < MIN_SIZE:
         raise InputError(f"expected a size of at least {MIN_SIZE}x{MIN_SIZE}, got {size}")
-    path = packaged_weights() if model in (None, LiBrANet.architecture) else model
+    path = find_checkpoint(None if model == LiBrANet.architecture else model)
     peer = model if model and is_peer(model) else read_header(path).architecture
     if is_peer(peer):
         _print_peer(find_peer(peer), peer_cost(peer, width=width, height=height), as_json=as_json)

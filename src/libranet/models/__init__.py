@@ -1,7 +1,13 @@
 """The network and its checkpoints."""
 
 from libranet.kernels.grid_filter.reference import GridFilter
-from libranet.models.checkpoint import load_model, packaged_weights, read_checkpoint_info, save_checkpoint
+from libranet.models.checkpoint import (
+    find_checkpoint,
+    load_model,
+    packaged_weights,
+    read_checkpoint_info,
+    save_checkpoint,
+)
 from libranet.models.libranet import Grids, LiBrANet, LiBrANetConfig, Restoration
 from libranet.models.network import Network, WeightsInfo
 from libranet.models.stream import NO_FILTER, StreamState, start_stream, stream_restore, stream_step
@@ -16,6 +22,7 @@ __all__ = [
     "Restoration",
     "StreamState",
     "WeightsInfo",
+    "find_checkpoint",
     "load_model",
     "packaged_weights",
     "read_checkpoint_info",

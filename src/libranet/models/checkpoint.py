@@ -17,7 +17,8 @@ from libranet.models.network import Network, WeightsInfo
 
 FORMAT = "libranet-checkpoint"
 FORMAT_VERSION = 1
-PACKAGED_WEIGHTS = "libranet-base.safetensors"
+PACKAGED = ("base", "small")
+"""The networks of the package by name; the first is the default."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,9 +51,27 @@ class CheckpointInfo(CheckpointHeader):
     """The network the weights belong to."""
 
 
-def packaged_weights() -> Path:
-    """Return the path of the weights that come with the package."""
-    return Path(str(resources.files("libranet") / "weights" / PACKAGED_WEIGHTS))
+def packaged_weights(name: str = PACKAGED[0]) -> Path:
+    """Return the path of weights that come with the package."""
+    return Path(str(resources.files("libranet") / "weights" / f"libranet-{name}.safetensors"))
+
+
+def find_checkpoint(path: str | Path | None) -> Path:
+    """Return the file that a user means: a path, the name of packaged weights, or None for the default ones.
+
+    Raises:
+        CheckpointError: The package has no such weights.
+    """
+    if path is not None and str(path) not in PACKAGED:
+        return Path(path)
+    # The default has no argument, so that a test may put another file in its place.
+    file = packaged_weights() if path in (None, PACKAGED[0]) else packaged_weights(str(path))
+    if not file.is_file():
+        hint = "give the path of a checkpoint instead"
+        if str(path) == "small":
+            hint = "they are not trained yet: run research/train_small.sh on a GPU, or use --model base"
+        raise CheckpointError(f"the package has no weights at {file}: {hint}")
+    return file
 
 
 def save_checkpoint(
@@ -101,20 +120,14 @@ def load_model(
     """Build the network from one checkpoint, ready for inference; `model.weights` says which weights it has.
 
     Args:
-        path: A checkpoint of ours; without it, the weights of the package.
+        path: A checkpoint of ours, `base` or `small`; without it, the default weights of the package.
         device: Where the network computes.
         dtype: The precision it computes in.
 
     Raises:
         CheckpointError: The file is missing, damaged, of another kind, or does not fit the network.
     """
-    if path is None:
-        path = packaged_weights()
-        if not path.is_file():
-            raise CheckpointError(
-                f"the package has no weights of its own at {path}: give the path of a checkpoint instead"
-            )
-    path = Path(path)
+    path = find_checkpoint(path)
     info = read_checkpoint_info(path)
     with torch.device("meta"):
         model = LiBrANet(info.config)

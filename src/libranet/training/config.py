@@ -306,6 +306,10 @@ class TrainConfig:
     """Consecutive steps with a non-finite loss after which the run stops."""
     init_from: str = ""
     """A checkpoint to start from."""
+    teacher: str = ""
+    """A checkpoint, or `base`, whose output is mixed into the truth, so that a smaller network learns from it."""
+    teacher_share: float = 0.5
+    """Share of the teacher's output in what the network is compared with."""
     model: LiBrANetConfig = field(default_factory=LiBrANetConfig)
     peer: str = ""
     """Train this network of `libranet.baselines` instead of LiBrA-Net: same data, optimiser and loss, no Lie term."""
@@ -329,6 +333,8 @@ class TrainConfig:
             raise InputError(
                 f"expected steps, or epochs over a paired dataset, got steps={self.steps}, epochs={self.epochs}"
             )
+        if not 0.0 <= self.teacher_share <= 1.0:
+            raise InputError(f"expected teacher_share from 0 to 1, got {self.teacher_share}")
         for name in ("batch", "log_every", "checkpoint_every", "validate_every", "max_bad_steps"):
             if getattr(self, name) < 1:
                 raise InputError(f"expected {name} of at least 1, got {getattr(self, name)}")

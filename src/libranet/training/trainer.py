@@ -18,7 +18,7 @@ from libranet.baselines.table import build_peer
 from libranet.errors import InputError, LibraNetError
 from libranet.fused.support import why_not_fused
 from libranet.losses.objective import LossTerms, Objective
-from libranet.models import LiBrANet, Network, save_checkpoint
+from libranet.models import LiBrANet, Network, load_model, save_checkpoint
 from libranet.models.network import Predicted
 from libranet.training.config import OptimiserConfig, TrainConfig
 from libranet.training.dataloader import Batch
@@ -60,6 +60,7 @@ class Trainer:
         self.optimiser = build_optimiser(self.model, config.optimiser)
         self.scaler = torch.amp.GradScaler(device.type, enabled=config.precision == "fp16")
         self.objective = Objective(config.loss, device)
+        self.teacher = load_model(config.teacher, device=device).requires_grad_(False) if config.teacher else None
         self.progress = Progress()
         self.state = RunState(config, self.model, self.ema.model, self.optimiser, self.scaler)
         self.predict: Callable[..., Predicted] = self.model.predict
@@ -88,7 +89,7 @@ class Trainer:
         for group in self.optimiser.param_groups:
             group["lr"] = rate
         self.model.train()
-        terms, error = self.gradients(batch)
+        terms, error = self.gradients(self._taught(batch))
         average_gradients(self.model, self.shard)
         self.scaler.unscale_(self.optimiser)
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.optimiser.clip)
@@ -137,6 +138,17 @@ class Trainer:
         self.optimiser.step()
         self.ema.update(self.model, self.progress.step, factor=finite)
         return bool(finite)
+
+    @torch.no_grad()
+    def _taught(self, batch: Batch) -> Batch:
+        """Mix the teacher's output into the truth."""
+        if self.teacher is None:
+            return batch
+        amp = AMP_DTYPES.get(self.config.precision)
+        with torch.autocast(self.device.type, dtype=amp, enabled=amp is not None):
+            restored = self.teacher.predict(batch.hazy, still=batch.still).image
+        clear = torch.lerp(batch.clear, restored.to(batch.clear.dtype), self.config.teacher_share)
+        return dataclasses.replace(batch, clear=clear)
 
     def _compute_gradients(self, batch: Batch) -> tuple[LossTerms, Tensor]:
         self.optimiser.zero_grad(set_to_none=True)

@@ -1,0 +1,78 @@
+"""A teacher's output is mixed into the truth, and libranet-small keeps within its budget."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+import torch
+
+from libranet.backends import load_network
+from libranet.errors import CheckpointError, InputError
+from libranet.fused.support import why_not_network
+from libranet.models import LiBrANet, packaged_weights, save_checkpoint
+from libranet.models.cost import measure_cost
+from libranet.models.libranet import SMALL
+from libranet.training.config import LossConfig, PhotoSourceConfig, TrainConfig
+from libranet.training.dataloader import Batch
+from libranet.training.recipe import load_recipe
+from libranet.training.trainer import Trainer
+from tiny_network import TINY
+
+RECIPE = Path(__file__).parents[2] / "recipes" / "libranet-small.toml"
+
+
+def test_small_keeps_within_its_budget_and_has_fused_kernels():
+    cost = measure_cost(SMALL)
+    assert cost.parameters * 2 <= 2.5e6
+    assert cost.gflops <= 60
+    assert why_not_network(SMALL) is None
+
+
+def test_the_recipe_trains_small_from_base():
+    config = load_recipe(RECIPE)
+    free = {"drop_path": 0.0, "dropout": 0.0}
+    assert config.model == dataclasses.replace(SMALL, **free)
+    assert config.teacher == "base"
+
+
+@pytest.mark.skipif(packaged_weights("small").is_file(), reason="the weights are here")
+def test_without_its_weights_small_is_refused_in_one_sentence():
+    with pytest.raises(CheckpointError, match=r"not trained yet: run research/train_small\.sh on a GPU"):
+        load_network("small", device="cpu")
+
+
+def test_the_truth_is_mixed_with_the_teachers_output(tiny_model, tmp_path):
+    save_checkpoint(tiny_model, tmp_path / "teacher.safetensors")
+    config = TrainConfig(
+        steps=4,
+        precision="fp32",
+        model=TINY,
+        loss=LossConfig(perceptual="none"),
+        photos=PhotoSourceConfig(),
+        teacher=str(tmp_path / "teacher.safetensors"),
+        teacher_share=0.25,
+    )
+    trainer = Trainer(config, steps=4, device=torch.device("cpu"))
+    hazy = torch.rand(2, 5, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    batch = Batch(hazy, hazy[:, 2] ** 2)
+    taught = trainer._taught(batch)
+    with torch.no_grad():
+        expected = 0.75 * batch.clear + 0.25 * tiny_model.predict(hazy).image
+    assert torch.allclose(taught.clear, expected, atol=1e-5)
+    assert torch.equal(taught.hazy, hazy)
+    before = [p.clone() for p in trainer.teacher.parameters()]
+    trainer.step(batch)
+    assert all(torch.equal(a, b) for a, b in zip(before, trainer.teacher.parameters(), strict=True))
+
+
+def test_a_share_beyond_one_is_refused():
+    with pytest.raises(InputError, match=r"teacher_share from 0 to 1, got 1\.5"):
+        TrainConfig(steps=1, photos=PhotoSourceConfig(), teacher_share=1.5)
+
+
+def test_base_is_a_name_of_the_packaged_network():
+    if not packaged_weights().is_file():
+        pytest.skip("no weights in this checkout")
+    network = load_network("base", device="cpu")
+    assert isinstance(network, LiBrANet)
+    assert network.weights.name == "libranet-base"
