@@ -177,6 +177,21 @@ def test_gradients_are_finite_and_reach_every_part(name: str, small_squares: Non
 
 
 @pytest.mark.parametrize("name", LARGE_IS_SLOW)
+def test_sixteen_bits_work_for_weights_and_for_training(name: str, small_squares: None) -> None:
+    peer = build_peer(name).eval()
+    hazy, _ = hazy_clip(window_of(peer), 24, 32)
+    with torch.no_grad():
+        full = peer(hazy)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            mixed = peer(hazy)
+        half = peer.bfloat16()(hazy)
+    for found in (mixed, half):
+        assert found.isfinite().all()
+        assert found.dtype == hazy.dtype
+        assert (found - full).abs().mean() < 0.03
+
+
+@pytest.mark.parametrize("name", LARGE_IS_SLOW)
 def test_a_checkpoint_gives_the_same_network(name: str, tmp_path: Path, small_squares: None) -> None:
     peer = build_peer(name, seed=2).eval()
     save_checkpoint(peer, tmp_path / "p.safetensors")
