@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from libranet.evaluation.results import ClipResult
-from libranet.evaluation.summary import Estimate, (
+from libranet.evaluation.summary import (
+    Estimate,
     ReportContent,
     RunInfo,
     estimate,
