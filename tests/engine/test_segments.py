@@ -11,10 +11,11 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import av
 import pytest
 
 from clips import Clip, read_all, same_frames, write_clip
-from libranet.engine import DehazeOptions, dehaze_video
+from libranet.engine import DehazeOptions, dehaze_video, journal
 from libranet.errors import InputError
 from libranet.models import save_checkpoint
 
@@ -167,6 +168,47 @@ def test_ten_kills(tmp_path, tiny_model):
     print(f"segments finished at each of the ten kills: {progress} of 30")
     assert hashes(output) == hashes(tmp_path / "whole.mp4")
     assert not folder.exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("codec", "suffix"),
+    [("h264", "mp4"), ("hevc", "mp4"), ("vp9", "webm"), ("av1", "mkv"), ("prores", "mov"), ("ffv1", "mkv")],
+)
+def test_ten_kills_with_every_codec(tmp_path, tiny_model, codec, suffix, monkeypatch):
+    """SIGKILL at ten random moments: the resumed streams have the same bytes as uninterrupted ones."""
+    monkeypatch.setattr(journal, "KEEP_SECONDS", 0.0)  # as on a slow machine
+    source = write_clip(tmp_path / "in.mkv", Clip(codec="ffv1", frames=60, width=128, height=96, cut_at=23))
+    options = DehazeOptions(codec=codec, segment_frames=8)
+    begin = time.monotonic()
+    dehaze_video(source, tmp_path / f"whole.{suffix}", model=tiny_model, options=options, device="cpu")
+    length = time.monotonic() - begin
+    output = tmp_path / f"out.{suffix}"
+    generator = random.Random(codec)
+    kills = 0
+    for _ in range(40):
+        child = os.fork()
+        if child == 0:
+            try:
+                dehaze_video(source, output, model=tiny_model, options=options, device="cpu", resume=True)
+            finally:
+                os._exit(0)
+        time.sleep(length * generator.uniform(0.05, 0.6))
+        os.kill(child, signal.SIGKILL)
+        kills += os.waitpid(child, 0)[1] == signal.SIGKILL
+        if kills == 10 or output.exists():
+            break
+    if not output.exists():
+        dehaze_video(source, output, model=tiny_model, options=options, device="cpu", resume=True)
+    print(f"{codec}: {kills} kills")
+    assert kills >= 3
+    assert packets(output) == packets(tmp_path / f"whole.{suffix}")
+
+
+def packets(path: Path) -> list:
+    """Everything but the random name that Matroska gives a file."""
+    with av.open(str(path)) as container:
+        return [(p.stream_index, p.pts, p.dts, p.is_keyframe, bytes(p)) for p in container.demux()]
 
 
 def segments(folder: Path) -> int:

@@ -59,7 +59,7 @@ CONTAINERS: dict[str, tuple[CodecName, ...]] = {
     ".ts": (*_H264_LIKE, "mpeg2"),
     ".m2ts": ("h264", "hevc", "mpeg2"),
     ".mpg": ("mpeg2",),
-    ".mxf": ("mpeg2", "dnxhd", "h264", "prores"),
+    ".mxf": ("mpeg2", "dnxhd"),
     ".gif": ("gif",),
 }
 """The codecs that each container may hold, its default first."""

@@ -36,6 +36,8 @@ _STALE_METADATA = (
 """Facts about the source file. The muxer writes its own."""
 _NONSTRICT = 0x20000
 """AVFMT_TS_NONSTRICT: formats where two packets of a stream may have one time."""
+_LONGEST_REORDERING = 20
+"""Seconds from decoding to showing a frame, at most."""
 _MP4 = (".mp4", ".m4v", ".mov")
 _MATROSKA = (".mkv", ".webm")
 _PLAIN_MP4_KEYS = {
@@ -165,8 +167,10 @@ class OutputFile:
         written = self.written[stream.index]
         if packet.size == 0:  # FLAC's last word: a new header
             return
-        if packet.dts is not None and packet.pts is not None and packet.dts > packet.pts:
-            packet.dts = packet.pts  # x265 gives a single frame a random one
+        if packet.dts is not None and packet.pts is not None:
+            ahead = (packet.pts - packet.dts) * (packet.time_base or Fraction(0))
+            if not 0 <= ahead <= _LONGEST_REORDERING:
+                packet.dts = packet.pts  # x265 gives a single frame a random one
         stamp = packet.dts if packet.dts is not None else packet.pts
         if stamp is None or packet.time_base is None:
             written.packets += 1

@@ -366,12 +366,13 @@ def _duration(container: av.container.InputContainer, stream: av.VideoStream) ->
 
 
 def _stream_duration(stream: av.VideoStream) -> float | None:
-    if stream.duration and stream.time_base:
-        return float(stream.duration * stream.time_base)
+    """Return the stream's own duration. Matroska and FLV have that of the longest stream, and Matroska a tag."""
     match = re.fullmatch(r"(\d+):(\d+):(\d+(?:\.\d*)?)", stream.metadata.get("DURATION", "").strip())
     if match:
         start = float((stream.start_time or 0) * (stream.time_base or 0))
         return int(match[1]) * 3600 + int(match[2]) * 60 + float(match[3]) - start
+    if stream.duration and stream.time_base and stream.container.format.name not in ("matroska,webm", "flv"):
+        return float(stream.duration * stream.time_base)
     return None
 
 
