@@ -63,8 +63,8 @@ class Run:
     steps: int
     samples: int
     seconds: float
-    loss: float
-    """Mean over the last tenth of the steps."""
+    loss: float | None
+    """Pixel loss, mean over the last tenth of the steps; None where it did not come that far."""
     failure: str = ""
 
 
@@ -151,7 +151,7 @@ def train(model: str, bank: ImageBank, options: argparse.Namespace, device: torc
             break
     spent = _now(device) - begin
     done = trainer.progress.step
-    run = Run(model, done, done * config.batch, round(spent, 1), float(np.mean(losses)) if losses else math.nan)
+    run = Run(model, done, done * config.batch, round(spent, 1), float(np.mean(losses)) if losses else None)
     trainer.save_average(path, {"comparison": asdict(run), "machine": describe_machine()})
     return run
 
@@ -306,7 +306,7 @@ def train_all(models: list[str], options: argparse.Namespace, device: torch.devi
         try:
             runs[model] = train(model, bank, options, device, folder / "models" / f"{model}.safetensors")
         except (torch.OutOfMemoryError, TrainingStoppedError) as error:
-            runs[model] = Run(model, 0, 0, 0.0, math.nan, str(error).splitlines()[0])
+            runs[model] = Run(model, 0, 0, 0.0, None, str(error).splitlines()[0])
         _free(device)
         write_file(path, json.dumps({m: asdict(r) for m, r in runs.items()}, indent=2) + "\n")
         print(runs[model], flush=True)
