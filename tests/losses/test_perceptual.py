@@ -49,7 +49,7 @@ def check_extractor(extractor):
 def test_dinov2_features(dino_folder):
     extractor = DinoV2Features(dino_folder, layers=(1, 2, 4))
     features = extractor(torch.rand(1, 3, 60, 44))
-    assert [f.shape for f in features] == [(1, 1 + 4 * 3, 32)] * 3  # one class token, 4 x 3 patches
+    assert [f.shape for f in features] == [(1, 4 * 3, 32)] * 3  # 4 x 3 patches, without the class token
     check_extractor(extractor)
 
 

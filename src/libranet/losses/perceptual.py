@@ -83,7 +83,7 @@ class DinoV2Features(nn.Module):
         height, width = (max(round(side / self.PATCH), 1) * self.PATCH for side in images.shape[-2:])
         resized = F.interpolate(images, size=(height, width), mode="bilinear", align_corners=False, antialias=True)
         hidden = self.model(pixel_values=self.normalise(resized), output_hidden_states=True).hidden_states
-        return [hidden[layer] for layer in self.layers]
+        return [hidden[layer][:, 1:] for layer in self.layers]  # the first token is the class, not a patch
 
 
 class VggFeatures(nn.Module):
