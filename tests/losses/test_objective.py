@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from libranet.losses import LieWeights, LossConfig, Objective, charbonnier, lie_regulariser
@@ -79,6 +80,7 @@ def test_the_regulariser_trains_the_heads():
 class Guess:
     image: Tensor
     grids: Grids
+    small: Tensor | None = None
 
 
 def test_the_colour_term_sees_a_wrong_colour_and_no_texture():
@@ -99,6 +101,18 @@ def test_without_weight_there_is_no_colour_term():
     terms = Objective(LossConfig(perceptual="none"), torch.device("cpu"))(Guess(image, grids), clear)
     assert terms.colour == 0
     assert torch.equal(terms.total, terms.pixel)
+
+
+def test_the_field_term_sees_what_the_colour_field_alone_restores():
+    clear = torch.rand(2, 3, 32, 48)
+    small = F.avg_pool2d(clear, 4)
+    grids = Grids(torch.zeros(2, 2, 12, 8, 4, 4), None)
+    loss = Objective(LossConfig(perceptual="none", field_weight=0.5), torch.device("cpu"))
+    right, wrong = (loss(Guess(clear, grids, small + offset), clear) for offset in (0.0, 0.1))
+    assert right.field < 0.002
+    assert 0.09 < wrong.field < 0.11
+    assert torch.isclose(wrong.total, wrong.pixel + 0.5 * wrong.field)
+    assert loss(Guess(clear, grids), clear).field == 0  # a peer has no such field
 
 
 def test_the_consistency_term_forgives_an_error_that_stays_and_not_one_that_changes():

@@ -87,7 +87,7 @@ def test_the_objective_looks_at_the_middle_with_the_blocks_it_is_given(vgg_file)
     def perceptual(rows: slice) -> float:
         changed = clear.clone()
         changed[..., rows, :] = 0.5
-        return float(objective(SimpleNamespace(image=changed, grids=grids), clear).perceptual)
+        return float(objective(SimpleNamespace(image=changed, grids=grids, small=None), clear).perceptual)
 
     assert perceptual(slice(0, 11)) == 0.0  # the square begins at row 12
     assert perceptual(slice(16, 24)) > 0.0

@@ -37,6 +37,8 @@ class PeerRestoration:
     image: Tensor  # [B, 3, H, W]
     grids: None = None
     """Peers have no bilateral grids, so the Lie term is zero."""
+    small: None = None
+    """Nor a colour field."""
 
 
 class Peer(Network):

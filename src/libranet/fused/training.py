@@ -24,6 +24,7 @@ class Prediction:
     """What the loss reads."""
 
     image: Tensor  # [B, 3, H, W] in [0, 1]
+    small: Tensor  # [B, 3, h, w] in [0, 1], restored by the colour field alone
     grids: Grids
 
 
@@ -51,7 +52,7 @@ def predict(
     restored, correction = apply_field(low, chromatic, temporal[:, :, model.config.window // 2])
     residual = _refine(model.refiner, carrier, restored)
     image = upsample_add(carrier, correction, residual)
-    return Prediction(image[..., :height, :width], Grids(chromatic, temporal))
+    return Prediction(image[..., :height, :width], restored, Grids(chromatic, temporal))
 
 
 def _encode(encoder: Encoder, x: Tensor) -> Tensor:  # [N, 3, S, S] -> [N, C, s, s]

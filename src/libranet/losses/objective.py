@@ -16,6 +16,10 @@ COLOUR_CELL, CONSISTENCY_CELL = 16, 8
 """Pixels, each way, over which the colour term averages colours, and the consistency term errors."""
 
 
+TERMS = ("total", "pixel", "colour", "field", "consistency", "perceptual")
+"""What the log shows beside the Lie regulariser."""
+
+
 @dataclass(frozen=True)
 class LieWeights:
     """How much each penalty counts inside the Lie regulariser. The defaults are the paper's."""
@@ -50,6 +54,9 @@ class LossConfig:
     colour_weight: float = 0.0
     """Weight of the pixel loss between means over 16x16 pixels; not in the paper. Texture hides a wrong colour from the
     pixel loss, not from this one."""
+    field_weight: float = 0.0
+    """Weight of the pixel loss of the reduced frame that the colour field alone restores; not in the paper. Without it
+    the refiner may learn to clear haze by itself, which no filter over time and no analysis of the grids can see."""
     consistency_weight: float = 0.0
     """Weight of temporal consistency: how much the errors of consecutive frames differ, as means over 8x8 pixels; not
     in the paper. Above 0 a batch consists of pairs of consecutive frames, and its size has to be even."""
@@ -79,13 +86,14 @@ class LossTerms:
     total: Tensor
     pixel: Tensor
     colour: Tensor
+    field: Tensor
     consistency: Tensor
     perceptual: Tensor
     lie: LieTerms
 
     def scalars(self) -> dict[str, float]:
         """For the log."""
-        terms = {name: getattr(self, name) for name in ("total", "pixel", "colour", "consistency", "perceptual")}
+        terms = {name: getattr(self, name) for name in TERMS}
         terms["lie"] = self.lie.total
         terms |= {f"lie_{name}": getattr(self.lie, name) for name in ("identity", "spatial", "temporal", "guide")}
         return {name: float(value.detach()) for name, value in terms.items()}
@@ -115,10 +123,13 @@ class Objective:
     ) -> LossTerms:
         c = self.config
         pixel = charbonnier(prediction.image, clear, epsilon=c.charbonnier_epsilon)
-        colour = consistency = perceptual = pixel.new_zeros(())
+        colour = field_error = consistency = perceptual = pixel.new_zeros(())
         if c.colour_weight:
             means = (F.avg_pool2d(image.float(), COLOUR_CELL) for image in (prediction.image, clear))
             colour = charbonnier(*means, epsilon=c.charbonnier_epsilon)
+        if c.field_weight and prediction.small is not None:
+            wanted = F.interpolate(clear, size=prediction.small.shape[-2:], mode="area")
+            field_error = charbonnier(prediction.small, wanted, epsilon=c.charbonnier_epsilon)
         if c.consistency_weight:
             error = F.avg_pool2d(prediction.image.float() - clear, CONSISTENCY_CELL)
             consistency = charbonnier(error[0::2], error[1::2], epsilon=c.charbonnier_epsilon)
@@ -126,8 +137,8 @@ class Objective:
             perceptual = self.perceptual(*(self._middle(image) for image in (prediction.image, clear)))
         lie = no_lie_terms(pixel) if prediction.grids is None else lie_regulariser(prediction.grids, c.lie)
         total = pixel + c.perceptual_weight * perceptual + c.lie_weight * lie.total
-        total = total + c.colour_weight * colour + c.consistency_weight * consistency
-        return LossTerms(total, pixel, colour, consistency, perceptual, lie)
+        total = total + c.colour_weight * colour + c.field_weight * field_error + c.consistency_weight * consistency
+        return LossTerms(total, pixel, colour, field_error, consistency, perceptual, lie)
 
     def _middle(self, images: Tensor) -> Tensor:  # [B, 3, h, w]
         """The part of the images that the perceptual term looks at."""

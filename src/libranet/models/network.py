@@ -32,6 +32,8 @@ class Predicted(Protocol):
     def image(self) -> Tensor: ...  # [B, 3, H, W] in [0, 1]
     @property
     def grids(self) -> "Grids | None": ...  # None for networks without bilateral grids
+    @property
+    def small(self) -> Tensor | None: ...  # [B, 3, h, w], restored by the colour field alone; None without one
 
 
 class Network(nn.Module):
