@@ -6,8 +6,9 @@ take up: channels of small range keep their digits (SmoothQuant, Xiao et al. 202
 they are a small share of the work, and what they predict moves the colour of the whole frame.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -53,17 +54,19 @@ class ConvRanges:
     output: MapRange
 
 
-def rendered_frames(size: tuple[int, int] = CALIBRATION_SIZE) -> Iterator[Tensor]:  # each [1, 3, H, W] in [0, 1]
-    """Hazy frames of our own scenes, the same on every machine: four scenes, thin to dense haze, clean
-    and noisy."""
-    width, height = size
+@cache
+def rendered_frames() -> tuple[Tensor, ...]:  # each [1, 3, H, W] in [0, 1]
+    """Hazy frames of our own scenes, the same on every machine: four scenes, thin to dense haze, clean and noisy."""
+    width, height = CALIBRATION_SIZE
+    frames = []
     for seed, beta in enumerate(_BETAS):
         frame = next(render_clip(seed + 1, frames=1, width=width, height=height))
         transmission = torch.exp(-beta * frame.depth)
         airlight = 0.6 + 0.1 * seed
         hazy = frame.image * transmission + airlight * (1.0 - transmission)
         noise = torch.randn(hazy.shape, generator=torch.Generator().manual_seed(seed))
-        yield (hazy + noise * (0.04 if seed % 2 else 0.005)).clamp(0.0, 1.0)[None]
+        frames.append((hazy + noise * (0.04 if seed % 2 else 0.005)).clamp(0.0, 1.0)[None])
+    return tuple(frames)
 
 
 @torch.no_grad()
