@@ -12,7 +12,8 @@ from libranet.engine import DehazeOptions, dehaze_video, segment_encoders
 from libranet.engine.options import what_lifts
 from libranet.engine.segment_encoders import EncoderPlan, SegmentSink
 from libranet.engine.segments import OutputClock, RunFolder
-from libranet.video.encoder import EncoderSettings, encoder_options
+from libranet.video.encoder import EncoderSettings
+from libranet.video.encoder_options import encoder_options
 from libranet.video.pixels import layout_of
 from libranet.video.reader import open_video
 from libranet.video.tags import VideoTags
