@@ -13,9 +13,10 @@ from libranet.cli.main import main
 
 
 def _write_set(folder: Path, *, clear: bool = True) -> Path:
-    random = np.random.default_rng(0)
+    coarse = np.random.default_rng(0).integers(0, 255, (8, 10, 3), np.uint8)
+    world = cv2.resize(coarse, (68, 48), interpolation=cv2.INTER_CUBIC)
     for index in range(3):
-        frame = cv2.resize(random.integers(0, 255, (8, 10, 3), np.uint8), (64, 48), interpolation=cv2.INTER_CUBIC)
+        frame = np.ascontiguousarray(world[:, 2 * index : 2 * index + 64])
         for side, image in (("clear", frame), ("hazy", cv2.addWeighted(frame, 0.6, np.full_like(frame, 230), 0.4, 0))):
             if side == "hazy" or clear:
                 (folder / side).mkdir(parents=True, exist_ok=True)

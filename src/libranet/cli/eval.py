@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from libranet.evaluation.results import ClipResult, ResultStore
     from libranet.evaluation.scores import Scores
     from libranet.evaluation.summary import ReportContent
-    from libranet.evaluation.tables import PrintedTable
+    from libranet.evaluation.tables import PrintedTable, TableFormat
 
 
 def evaluate_command(
@@ -48,6 +48,9 @@ def evaluate_command(
         list[str] | None,
         typer.Option(help="Print a table of the paper with our rows in it: main, temporal, downstream, efficiency."),
     ] = None,
+    table_format: Annotated[
+        Literal["text", "md", "csv", "latex"], typer.Option("--format", help="How tables of the paper are printed.")
+    ] = "text",
     size: Annotated[
         str | None, typer.Option(help="WIDTHxHEIGHT for --table efficiency; 720p, 1080p, 4K and 8K without it.")
     ] = None,
@@ -97,7 +100,7 @@ def evaluate_command(
         if wanted != ["efficiency"]:
             raise InputError("expected a dataset to measure on; only --table efficiency does without one")
         restorers = open_restorers(model or _default_models(console), device=device, precision=precision)
-        _print_table(console, _measure_efficiency(restorers, device, sizes))
+        _print_table(console, _measure_efficiency(restorers, device, sizes), table_format)
         return
     found = open_dataset(dataset, split=split, stills=stills)[:clips]
     paired = _check_pairs(found)
@@ -155,7 +158,7 @@ def evaluate_command(
     _print_summary(console, content)
     _print_blind(console, content)
     for printed in tables:
-        _print_table(console, printed)
+        _print_table(console, printed, table_format)
     console.print(f"report: {store.folder / 'report.html'}", soft_wrap=True)
 
 
@@ -283,9 +286,15 @@ def _print_blind(console: Console, content: ReportContent) -> None:
     console.print(table)
 
 
-def _print_table(console: Console, printed: PrintedTable) -> None:
+def _print_table(console: Console, printed: PrintedTable, form: TableFormat) -> None:
     from rich import box
     from rich.table import Table
+
+    from libranet.evaluation.tables import format_table
+
+    if form != "text":
+        print(format_table(printed, form), end="")
+        return
 
     table = Table(title=printed.title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("method", overflow="fold")

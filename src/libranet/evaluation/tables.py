@@ -1,11 +1,14 @@
 """The paper's tables with our rows in them. Each row says whether it was measured here or reported there."""
 
+import csv
+import io
 from dataclasses import dataclass
+from typing import Literal
 
 from libranet.errors import InputError
 from libranet.evaluation.efficiency import SIZES, Efficiency
 from libranet.evaluation.metric_table import find_metric
-from libranet.evaluation.paper_tables import PAPER_TABLES, TableName
+from libranet.evaluation.paper_tables import PAPER_TABLES, TableName, paper_table
 from libranet.evaluation.summary import Estimate
 
 _MOST_COLUMNS_WITH_INTERVALS = 4
@@ -51,7 +54,7 @@ def compare_with_paper(
     not_measured: dict[str, str],
 ) -> PrintedTable:
     """Put our models' rows above the paper's."""
-    table = PAPER_TABLES[name]
+    table = paper_table(name, dataset)
     metrics = [find_metric(column) for column in table.columns]
     rows = [
         TableRow(model, "measured", tuple(_cell(values.get(m.name), m.digits, len(metrics)) for m in metrics))
@@ -76,7 +79,7 @@ def compare_with_paper(
 
 
 def compare_efficiency(measured: list[Efficiency]) -> PrintedTable:
-    """Put our rows, one per size, above the paper's figures at 4K."""
+    """Put our rows, one per size, above the paper's figures at 4K. A method that computes nothing has no speed."""
     table = PAPER_TABLES["efficiency"]
     rows = [
         TableRow(
@@ -90,6 +93,7 @@ def compare_efficiency(measured: list[Efficiency]) -> PrintedTable:
             ),
         )
         for e in measured
+        if e.model not in ("identity", "truth")
     ]
     for method, (fps, gflops, parameters) in table.rows:
         rows.append(TableRow(method, "reported", (f"{fps:.2f}", f"{gflops:,.0f}", f"{parameters:.2f}", "-")))
@@ -121,3 +125,30 @@ def format_estimate(value: Estimate | None, digits: int) -> str:
     if value.half_width is None:
         return f"{value.mean:.{digits}f}"
     return f"{value.mean:.{digits}f} ± {value.half_width:.{digits}f}"
+
+
+TableFormat = Literal["text", "md", "csv", "latex"]
+
+
+def format_table(table: PrintedTable, form: TableFormat) -> str:
+    """The table as Markdown, CSV or LaTeX (booktabs), with its note."""
+    head = ("method", "source", *table.headings)
+    rows = [(row.method, row.source, *row.cells) for row in table.rows]
+    if form == "csv":
+        buffer = io.StringIO()
+        csv.writer(buffer, lineterminator="\n").writerows([head, *rows])
+        return buffer.getvalue()
+    if form == "latex":
+        lines = [" & ".join(map(_latex, row)) + r" \\" for row in (head, *rows)]
+        begin = [rf"% {table.title}; {table.note}", rf"\begin{{tabular}}{{ll{'r' * len(table.headings)}}}", r"\toprule"]
+        return "\n".join([*begin, lines[0], r"\midrule", *lines[1:], r"\bottomrule", r"\end{tabular}", ""])
+    lines = [f"| {' | '.join(row)} |" for row in (head, *rows)]
+    return "\n".join(
+        [f"**{table.title}**", "", lines[0], "|" + "---|" * len(head), *lines[1:], "", f"{table.note}.", ""]
+    )
+
+
+def _latex(text: str) -> str:
+    for sign, name in (("_", r"\_"), ("%", r"\%"), ("&", r"\&"), ("±", r"$\pm$"), ("↑", r"$\uparrow$")):
+        text = text.replace(sign, name)
+    return text.replace("↓", r"$\downarrow$").replace("σ", r"$\sigma$")
