@@ -99,6 +99,7 @@ class OutputFile:
         self._settings, self._suffix = settings, suffix
         self.copies: dict[int, CopiedStream] = {}
         self.written: dict[int, Written] = {}
+        self._targets: dict[int, int] = {}
         self._last: dict[int, int] = {}
         plain = source is None or set(source.metadata) <= _PLAIN_MP4_KEYS | set(_STALE_METADATA)
         options = _options(suffix, settings, plain, trial=self._path is None)
@@ -147,7 +148,7 @@ class OutputFile:
 
     def report(self) -> JoinReport:
         """Return what was written."""
-        video = self.written[self.video.index]
+        video = self.written[self._video_index]
         others = [written for written in self.written.values() if written is not video]
         moved = [
             f"{w.moved} packets of the {w.kind} went back in time and got the next free time"
@@ -158,8 +159,8 @@ class OutputFile:
 
     def sampled(self, index: int) -> bool:
         """Return whether any packet of the source's stream `index` was written."""
-        copy = self.copies.get(index)
-        return copy is not None and self.written[copy.target.index].packets > 0
+        target = self._targets.get(index)
+        return target is not None and self.written[target].packets > 0
 
     def _count(self, packet: av.Packet) -> None:
         """Count a packet. A time that is not after the last one of its stream, as the muxer counts, moves behind it."""
@@ -210,6 +211,7 @@ class OutputFile:
         self._title = video.metadata.get("title", "")
         if self._needs_matroska_tags():
             video.metadata["title"] = self._title + TITLE_FILLER
+        self._video_index: int = video.index  # a closed container does not say
         self.written[video.index] = Written("video", settings.codec)
         return video
 
@@ -231,6 +233,7 @@ class OutputFile:
         if stream.type != "attachment":
             self.copies[stream.index] = CopiedStream(stream, target, plan, transcoder)
             self.written[target.index] = Written(plan.kind, plan.target)
+            self._targets[stream.index] = target.index
 
 
 def join(
