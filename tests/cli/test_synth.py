@@ -36,6 +36,7 @@ def made(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monke
     code, text = run(capsys, monkeypatch, "synth", str(photos), "-o", str(tmp_path / "set"), *options)
     assert code == 0
     assert "2 clips accepted (1 train, 1 test)" in text
+    assert "the depth of your sources will be a random layout" in text
     return tmp_path / "set"
 
 
@@ -164,3 +165,20 @@ def test_the_mini_preset_from_nothing_twice(tmp_path, capsys, monkeypatch) -> No
         checksums.append({p.parent.name: p.read_bytes() for p in (tmp_path / name).rglob("clip.json")})
     assert len(checksums[0]) == 8
     assert checksums[0] == checksums[1]
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "reason"),
+    [
+        ("procedural", (), "takes clear video"),
+        ("photos", ("--depth", "prior"), "needs estimated depth, got --depth prior"),
+        ("photos", ("--flow", "dis"), "needs RAFT, got --flow dis"),
+    ],
+)
+def test_the_papers_preset_takes_no_substitutes(source, options, reason, photos, tmp_path, capsys, monkeypatch):
+    source = str(photos) if source == "photos" else source
+    output = tmp_path / "set"
+    code, text = run(capsys, monkeypatch, "synth", source, "-o", str(output), "--preset", "uhv4k-paper", *options)
+    assert code != 0
+    assert reason in text
+    assert not output.exists()

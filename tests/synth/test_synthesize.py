@@ -1,6 +1,7 @@
 """The pipeline end to end on tiny clips: contract, determinism, resume, refusal, checks."""
 
 import json
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,8 @@ import torch
 from libranet.data import Clip, DatasetInfo, open_clips
 from libranet.data.dataset import find_damage, sha256
 from libranet.errors import InputError
-from libranet.synth.scattering import add_haze, transmission
+from libranet.synth.scattering import add_haze, assign_regimes, transmission
+from libranet.synth.synthesize import split_clips
 from small_sets import TINY, RampSource, SlidingSource, make_set, tree
 
 
@@ -121,3 +123,14 @@ def test_checksums_are_those_of_the_files(made: Path) -> None:
     for file, checksum in clip.info.files.items():
         assert sha256(clip.folder / file) == checksum
     assert json.loads((made / "dataset.json").read_text())["generator"]["preset"] == "mini"
+
+
+def test_the_split_is_stratified_by_regime() -> None:
+    regimes = {f"{index:03d}": regime.name for index, regime in enumerate(assign_regimes(90, seed=3))}
+    split = split_clips(regimes, seed=3)
+    assert (len(split["train"]), len(split["test"])) == (72, 18)
+    assert set(Counter(regimes[name] for name in split["test"]).values()) == {2}
+    assert split == split_clips(regimes, seed=3)
+    assert split["test"] != split_clips(regimes, seed=4)["test"]
+    uneven = split_clips({"a": "thin", "b": "dense"}, seed=0)
+    assert (len(uneven["train"]), len(uneven["test"])) == (1, 1)

@@ -27,12 +27,20 @@ def synth(
     sources: Annotated[list[str], typer.Argument(help="Videos, photos, folders of them, or the word: procedural.")],
     *,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the dataset; run again to resume.")],
-    preset: Annotated[Literal["uhv4k", "mini"], typer.Option(help="25 frames of 4K, or 10 of 960x540.")] = "uhv4k",
-    depth: Annotated[str, typer.Option(help="prior, hf (Depth Anything V2), hf:FOLDER_OR_ID, or onnx:FILE.")] = "prior",
+    preset: Annotated[
+        Literal["uhv4k", "uhv4k-paper", "mini"],
+        typer.Option(help="25 frames of 4K, the same with the paper's estimators, or 10 frames of 960x540."),
+    ] = "uhv4k",
+    depth: Annotated[
+        str | None,
+        typer.Option(help="prior (default), hf (Depth Anything V2), hf:FOLDER_OR_ID, or onnx:FILE."),
+    ] = None,
     depth_output: Annotated[
         Literal["disparity", "distance"], typer.Option(help="What large values of the depth model mean: near, or far.")
     ] = "disparity",
-    flow: Annotated[str, typer.Option(help="dis, raft (weights: see `libranet weights`), or raft:WEIGHTS.")] = "dis",
+    flow: Annotated[
+        str | None, typer.Option(help="dis (default), raft (weights: see `libranet weights`), or raft:WEIGHTS.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same files.")] = 0,
     workers: Annotated[
         int | None, typer.Option(help="Clips made in parallel; default one per core, two at 4K.")
@@ -67,10 +75,20 @@ def synth(
         angstrom=angstrom,
         noise=noise,
     )
+    if preset == "uhv4k-paper":
+        _check_paper(sources, depth, flow)
+    depth = depth or ("hf" if preset == "uhv4k-paper" else "prior")
+    flow = flow or ("raft" if preset == "uhv4k-paper" else "dis")
     cores = os.cpu_count() or 1
     workers = workers if workers is not None else min(cores, 2 if config.size[0] > 1920 else cores)
     found = find_sources(sources, scenes=config.scenes, seed=seed, folders=folders, licence=licence, device=device)
     console = Console(stderr=True, highlight=False)
+    if depth == "prior" and any(source.depth_kind != "metres" for source in found):
+        console.print(
+            "[yellow]note:[/] the depth of your sources will be a random layout, not an estimate: their haze does not "
+            "follow the scene. --depth hf estimates it with Depth Anything V2.",
+            soft_wrap=True,
+        )
     with _Bars(console, len(found)) as bars:
         info = synthesize(
             found,
@@ -84,6 +102,22 @@ def synth(
         )
     page = write_report(output)
     _summary(console, info, output, page)
+
+
+def _check_paper(sources: list[str], depth: str | None, flow: str | None) -> None:
+    """Refuse what the paper's set is not made of."""
+    if "procedural" in sources:
+        raise InputError("--preset uhv4k-paper takes clear video (the paper: Inter4K and UVG), not procedural scenes")
+    if depth == "prior":
+        raise InputError(
+            "--preset uhv4k-paper needs estimated depth, got --depth prior: use --depth hf, which loads Depth Anything "
+            "V2 from the hub, or hf:FOLDER with a copy of it"
+        )
+    if flow == "dis":
+        raise InputError(
+            "--preset uhv4k-paper needs RAFT, got --flow dis: run `libranet weights pull raft-small` and "
+            "use --flow raft"
+        )
 
 
 def _choose_depth(text: str, quantity: DepthQuantity, device: str) -> Callable[[int], DepthEstimator]:

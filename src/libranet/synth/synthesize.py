@@ -5,7 +5,8 @@ import json
 import logging
 import re
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ TEST_SHARE = 0.2
 
 @dataclass(frozen=True)
 class SynthConfig:
-    """The settings of a dataset. `PRESETS` has the two usual ones."""
+    """The settings of a dataset. `PRESETS` has the usual ones."""
 
     preset: str
     frames: int
@@ -59,8 +60,9 @@ class SynthConfig:
             raise InputError(f"expected noise in 0..0.5 and angstrom in 0..4, got {self.noise} and {self.angstrom}")
 
 
-PRESETS: dict[Literal["uhv4k", "mini"], SynthConfig] = {
+PRESETS: dict[Literal["uhv4k", "uhv4k-paper", "mini"], SynthConfig] = {
     "uhv4k": SynthConfig("uhv4k", frames=25, size=(3840, 2160), proxy=960, scenes=100),
+    "uhv4k-paper": SynthConfig("uhv4k-paper", frames=25, size=(3840, 2160), proxy=960, scenes=100),
     "mini": SynthConfig("mini", frames=10, size=(960, 540), proxy=480, scenes=8),
 }
 
@@ -128,7 +130,7 @@ def synthesize(
             info,
             split={
                 part: tuple(name for name in names if name in accepted)
-                for part, names in _split([task.name for task in tasks], config.seed).items()
+                for part, names in split_clips({task.name: task.regime.name for task in tasks}, config.seed).items()
             },
             flagged=dict(sorted(flagged.items())),
             failures=dict(sorted((outcome.name, outcome.error) for outcome in outcomes if outcome.error)),
@@ -238,11 +240,27 @@ def _generator(tasks: list[ClipTask], config: SynthConfig, flow: FlowEstimator) 
     }
 
 
-def _split(names: list[str], seed: int) -> dict[str, tuple[str, ...]]:
-    """Split 80/20 by clip, drawn from the seed; two clips or more always give a test clip."""
-    order = np.random.default_rng((seed, 80)).permutation(len(names))
-    count = max(round(TEST_SHARE * len(names)), 1 if len(names) > 1 else 0)
-    test = {names[i] for i in order[:count]}
+def split_clips(regimes: Mapping[str, str], seed: int) -> dict[str, tuple[str, ...]]:
+    """Split clips 80/20, drawn from the seed, so that every regime has its share of test clips as nearly as can be.
+
+    Args:
+        regimes: The regime of every clip, by the clip's name.
+        seed: Decides which clips.
+
+    Returns:
+        The names of `train` and `test`. Two clips or more always give a test clip.
+    """
+    names = list(regimes)
+    drawn = [names[i] for i in np.random.default_rng((seed, 80)).permutation(len(names))]
+    sizes = Counter(regimes.values())
+    taken: Counter[str] = Counter()
+    test: set[str] = set()
+    for _ in range(max(round(TEST_SHARE * len(names)), 1 if len(names) > 1 else 0)):
+        left = [name for name in drawn if name not in test]
+        # The regime that is furthest below its share is next; `max` takes the first drawn of equals.
+        chosen = max(left, key=lambda name: TEST_SHARE * sizes[regimes[name]] - taken[regimes[name]])
+        test.add(chosen)
+        taken[regimes[chosen]] += 1
     return {
         "train": tuple(name for name in names if name not in test),
         "test": tuple(name for name in names if name in test),
