@@ -147,3 +147,22 @@ def test_fresh_spares_other_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     arguments = ("--model", "identity", "--metrics", "psnr", "--fresh")
     assert _call(monkeypatch, "eval", str(dataset), "-o", str(other), *arguments) == 2
     assert (other / "holiday.jpg").is_file()
+
+
+@pytest.mark.parametrize(
+    ("hazy", "clear", "clips"),
+    [
+        ("Test/hazy/L003", "Test/gt/L003", {"L003"}),
+        ("test/hazy/DAVIS/swan_0.05_0.9", "test/gt/DAVIS/swan", {"DAVIS-swan_0.05_0.9"}),
+        ("input/one", "target/one", {"one"}),
+    ],
+)
+def test_eval_reads_public_layouts_from_their_root(hazy, clear, clips, tmp_path, monkeypatch) -> None:
+    frames = _write_set(tmp_path / "frames")
+    for side, path in (("hazy", hazy), ("clear", clear)):
+        (tmp_path / "set" / path).parent.mkdir(parents=True)
+        (frames / side).rename(tmp_path / "set" / path)
+    report = tmp_path / "report"
+    arguments = ("eval", str(tmp_path / "set"), "-o", str(report), "--model", "identity", "--metrics", "psnr")
+    assert _call(monkeypatch, *arguments) == 0
+    assert {path.name for path in (report / "clips").iterdir()} == clips

@@ -7,6 +7,7 @@ from pathlib import Path
 from tiny_set import write_pairs
 
 from libranet.evaluation.clips import open_dataset
+from libranet.evaluation.figures import interval_chart
 from libranet.evaluation.html_report import render_report
 from libranet.evaluation.metric_table import choose_metrics
 from libranet.evaluation.restorers import open_restorers
@@ -90,3 +91,18 @@ def test_the_paper_beside_ours(tmp_path: Path) -> None:
     assert rows["identity"].source == "measured"
     assert rows["identity"].cells[2] == "not measured"
     assert "LPIPS: not asked for" in table.note
+
+
+def test_charts_end_where_the_metric_ends():
+    ticks = [float(t) for t in re.findall(r'class="tick"[^>]*>([^<]*)<', _ssim_chart(0.4))]
+    assert ticks
+    assert min(ticks) >= 0.0
+    assert max(ticks) <= 1.0
+    places = [float(x) for x in re.findall(r'x[12]="([^"]*)"[^>]*stroke-width="6"', _ssim_chart(0.9))]
+    assert all(96 <= x <= 340 for x in places)
+    negative = interval_chart({"a": (-2.0, 1.0)}, digits=2)
+    assert "-3" in negative
+
+
+def _ssim_chart(half: float) -> str:
+    return interval_chart({"a": (0.9, half), "b": (0.2, half)}, digits=4, highest=1.0)

@@ -196,3 +196,18 @@ def test_missing_and_tiny_sets_are_named(data):
         open_training_clips(PairedSourceConfig(path="nowhere"))
     with pytest.raises(InputError, match="at least one batch of 40 windows, the dataset has 12"):
         paired(data, batch=40)
+
+
+@pytest.mark.parametrize(("hazy", "clear"), [("input", "target"), ("Train/hazy", "Train/GT"), ("hazy", "clean")])
+def test_a_set_is_trained_on_in_its_own_layout_even_if_smaller_than_the_crop(hazy, clear, tmp_path):
+    for side, value in ((hazy, 200), (clear, 100)):
+        (tmp_path / side / "clip").mkdir(parents=True)
+        for index in range(3):
+            cv2.imwrite(str(tmp_path / side / "clip" / f"{index}.png"), np.full((24, 40, 3), value, np.uint8))
+    clips = open_training_clips(PairedSourceConfig(path=str(tmp_path), layout="folders"))
+    source = PairedSource(clips, batch=2, crop=32, window=3, seed=0, workers=0, device=torch.device("cpu"))
+    batch = source.batch(0, Shard())
+    assert batch.hazy.shape == (2, 3, 3, 32, 32)
+    assert float(batch.clear.mean()) == pytest.approx(100 / 255)
+    with pytest.raises(InputError, match="expected hazy and clear frames in"):
+        open_training_clips(PairedSourceConfig(path=str(tmp_path / hazy), layout="folders"))

@@ -134,15 +134,23 @@ def interval_chart(
     values: Mapping[str, tuple[float, float | None]],  # model to mean and half width
     *,
     digits: int,
+    highest: float | None = None,
     width: int = 340,
 ) -> str:
-    """Draw one line per model: a dot for the mean and a bar for its confidence interval."""
+    """Draw one line per model: a dot for the mean and a bar for its confidence interval.
+
+    The axis ends where the metric's range ends: `highest`, and zero unless a mean is negative.
+    """
     row, left, right = 26, 96, 34 + 7 * digits
     height = row * len(values) + 22
     low = min(mean - (half or 0.0) for mean, half in values.values())
     high = max(mean + (half or 0.0) for mean, half in values.values())
     margin = (high - low) * 0.08 or abs(high) * 0.05 or 1.0
     low, high = low - margin, high + margin
+    if all(mean >= 0.0 for mean, _ in values.values()):
+        low = max(low, 0.0)  # no metric that is positive for every model can be negative
+    if highest is not None:
+        high = min(high, highest)
     scale = (width - left - right) / (high - low)
 
     def x_of(value: float) -> float:
@@ -159,7 +167,7 @@ def interval_chart(
             f'<text class="name" x="{left - 8}" y="{y + 4:.1f}" text-anchor="end">{escape(_shorten(name))}</text>'
         )
         if half:
-            a, b = x_of(mean - half), x_of(mean + half)
+            a, b = x_of(max(mean - half, low)), x_of(min(mean + half, high))
             parts.append(
                 f'<line x1="{a:.1f}" y1="{y}" x2="{b:.1f}" y2="{y}" stroke="{colour}" stroke-width="6" '
                 'stroke-opacity="0.28" stroke-linecap="round"/>'

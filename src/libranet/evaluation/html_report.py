@@ -139,7 +139,7 @@ def _charts(content: ReportContent) -> str:
             name: (v[metric.name].mean, v[metric.name].half_width) for name, v in models.items() if metric.name in v
         }
         better = "higher" if metric.higher_is_better else "lower"
-        chart = interval_chart(values, digits=metric.digits)
+        chart = interval_chart(values, digits=metric.digits, highest=metric.highest)
         charts.append(
             f'<div><h3>{escape(metric.label)} <span class="soft">({better} is better)</span></h3>{chart}</div>'
         )

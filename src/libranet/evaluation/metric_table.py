@@ -24,6 +24,8 @@ class Metric:
     needs: Need | None = None
     weights: str | None = None
     """Name in the table of third-party models."""
+    highest: float | None = None
+    """The end of its range, where it has one."""
 
     @property
     def arrow(self) -> str:
@@ -33,16 +35,16 @@ class Metric:
 
 METRICS: tuple[Metric, ...] = (
     Metric("psnr", "PSNR", "fidelity", True, 2, "reference"),
-    Metric("ssim", "SSIM", "fidelity", True, 4, "reference"),
+    Metric("ssim", "SSIM", "fidelity", True, 4, "reference", highest=1.0),
     Metric("lpips", "LPIPS", "fidelity", False, 4, "reference", weights="lpips-alexnet"),
     Metric("tof", "tOF", "temporal", False, 6),
     Metric("sigma_psnr", "σ-PSNR", "temporal", False, 2, "reference"),
     Metric("niqe", "NIQE", "noref", False, 2, weights="niqe"),
-    Metric("brisque", "BRISQUE", "noref", False, 2, weights="brisque"),
+    Metric("brisque", "BRISQUE", "noref", False, 2, weights="brisque", highest=100.0),
     Metric("musiq", "MUSIQ", "noref", True, 2, weights="musiq"),
     Metric("edges", "e", "blind", True, 2),
     Metric("gradient", "r", "blind", True, 2),
-    Metric("saturated", "clipped %", "blind", False, 2),
+    Metric("saturated", "clipped %", "blind", False, 2, highest=100.0),
     Metric("dark", "dark channel", "blind", False, 1),
     Metric("contrast_gain", "contrast gain", "blind", True, 2),
     Metric("flicker", "flicker", "blind", False, 2),
@@ -53,11 +55,11 @@ METRICS: tuple[Metric, ...] = (
     Metric("cast", "grey cast", "blind", False, 2),
     Metric("sky_noise", "sky noise", "blind", False, 2),
     Metric("det", "Det", "downstream", True, 1, "detector"),
-    Metric("conf", "Conf", "downstream", True, 3, "detector"),
-    Metric("highconf", "HighConf", "downstream", True, 3, "detector"),
+    Metric("conf", "Conf", "downstream", True, 3, "detector", highest=1.0),
+    Metric("highconf", "HighConf", "downstream", True, 3, "detector", highest=1.0),
     Metric("smallobj", "SmallObj", "downstream", True, 1, "detector"),
     Metric("bdrye", "BdryE", "downstream", True, 4, "segmenter"),
-    Metric("classh", "ClassH", "downstream", True, 3, "segmenter"),
+    Metric("classh", "ClassH", "downstream", True, 3, "segmenter", highest=1.0),
     Metric("numcomp", "NumComp", "downstream", True, 1, "segmenter"),
 )
 GROUPS: tuple[Group, ...] = ("fidelity", "temporal", "noref", "blind", "downstream")
