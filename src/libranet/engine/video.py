@@ -51,6 +51,10 @@ ProgressCallback = Callable[[Progress], None]
 FRAMES_AT_ONCE = 4
 """Frames that a GPU restores in one step. Eight are 2 % faster on an H200 and need twice the memory."""
 
+LONG_RUN = 300_000_000
+"""Pixels in all frames from which on a CPU's runtimes are tried first, once: five seconds of 1080p, which take the plain
+network minutes."""
+
 
 def dehaze_video(
     source: str | Path,
@@ -140,11 +144,17 @@ def plan_video(
         return make_plan(reader, Path(output), network, options)
 
 
+def is_long(reader: VideoReader, options: DehazeOptions) -> bool:
+    """Whether a run is long enough to be worth a trial of the CPU's runtimes. Live sources cannot wait for one."""
+    frames = expected_frames(reader, options)
+    return not options.live and (frames is None or frames * reader.width * reader.height >= LONG_RUN)
+
+
 def make_restorer(
     reader: VideoReader, network: Network, options: DehazeOptions, settings: EncoderSettings | None = None
 ) -> FrameRestorer:
-    """Build the restorer for this video's frames. The first video on a CPU waits for a measurement of its runtimes."""
-    if isinstance(network, LiBrANet) and options.backend == "auto":
+    """Build the restorer for this video's frames. On a CPU the first long video waits for a trial of its runtimes."""
+    if isinstance(network, LiBrANet) and options.backend == "auto" and is_long(reader, options):
         ensure_measured(network)
     backend = make_backend(
         network,
