@@ -52,8 +52,7 @@ FRAMES_AT_ONCE = 4
 """Frames that a GPU restores in one step. Eight are 2 % faster on an H200 and need twice the memory."""
 
 LONG_RUN = 300_000_000
-"""Pixels in all frames from which on a CPU's runtimes are tried first, once: five seconds of 1080p, which take the plain
-network minutes."""
+"""Pixels in all frames from which on a CPU's runtimes are tried first, once: five seconds of 1080p."""
 
 
 def dehaze_video(
