@@ -87,25 +87,24 @@ class CpuNetwork(LiBrANet):
         assert grids.temporal is not None
         low = downsample(carrier, (h, w))
         plane = grids.temporal[:, :, grids.temporal.shape[2] // 2]
-        if self._compiled:
-            from libranet.kernels.color_field import cpu as field
-
-            small, delta = field.apply_field(low, grids.chromatic, plane, strength=strength)
-        else:
-            small, delta = apply_field(low, grids.chromatic * strength, plane * strength)
+        field, finish = (apply_field, upsample_add) if not self._compiled else _compiled_parts()
+        small, delta = field(low, grids.chromatic * strength, plane * strength)
         residual = self._refiner(F.pixel_unshuffle(carrier, c.scale), small)
         if steady is not None:
             shift = self.steady_shift(residual.float().unflatten(1, (3, c.scale**2)).mean(dim=2), steady)
             delta = delta + strength * upsample(shift, (h, w))
-        if self._compiled:
-            from libranet.kernels.upsample_add import cpu as finish
-
-            image = finish.upsample_add(carrier, delta, residual, strength=strength)
-        else:
-            image = upsample_add(carrier, delta, residual * strength)
+        image = finish(carrier, delta, residual if strength == 1.0 else residual * strength)
         image = image[..., : frame.shape[-2], : frame.shape[-1]].to(frame.dtype)
         nothing = low.new_empty(0)
         return Restoration(image, small, nothing, nothing, low.new_zeros(()), grids)
+
+
+def _compiled_parts() -> tuple[Callable[..., tuple[Tensor, Tensor]], Callable[..., Tensor]]:
+    """The colour field and the last step, compiled by numba."""
+    from libranet.kernels.color_field import cpu as field
+    from libranet.kernels.upsample_add import cpu as finish
+
+    return field.apply_field, finish.upsample_add
 
 
 def can_accelerate(network: LiBrANet) -> bool:

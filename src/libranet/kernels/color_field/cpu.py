@@ -14,12 +14,10 @@ def apply_field(
     low: Tensor,  # [1, 3, h, w] in [0, 1], float32
     chromatic: Tensor,  # [1, 2, 12, D, gh, gw], guided by red and by green
     plane: Tensor,  # [1, 12, gh, gw], the temporal grid's centre
-    *,
-    strength: float = 1.0,
 ) -> tuple[Tensor, Tensor]:  # [1, 3, h, w] in [0, 1], [1, 3, h, w]
     """Restore the reduced frame by its grids' transforms, as `reference.apply_field` does."""
-    grid = chromatic[0].float().permute(2, 3, 4, 0, 1).flatten(3).mul(0.5 * strength).contiguous()  # [D, gh, gw, 24]
-    offset = plane[0].float().permute(1, 2, 0).mul(strength).contiguous()  # [gh, gw, 12]
+    grid = chromatic[0].float().permute(2, 3, 4, 0, 1).flatten(3).mul(0.5).contiguous()  # [D, gh, gw, 24]
+    offset = plane[0].float().permute(1, 2, 0).contiguous()  # [gh, gw, 12]
     small, delta = torch.empty_like(low), torch.empty_like(low)
     _kernel()(low[0].numpy(), grid.numpy(), offset.numpy(), small[0].numpy(), delta[0].numpy())
     return small, delta

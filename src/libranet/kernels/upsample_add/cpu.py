@@ -12,12 +12,10 @@ def upsample_add(
     frame: Tensor,  # [1, 3, H, W] in [0, 1], float32
     correction: Tensor,  # [1, 3, H / scale, W / scale], float32
     residual: Tensor,  # [1, 3 * scale^2, H / scale, W / scale], float32
-    *,
-    strength: float = 1.0,
 ) -> Tensor:  # [1, 3, H, W] in [0, 1]
-    """clamp(frame + upsample(correction) + strength * pixel_shuffle(residual)), as `reference.upsample_add` does."""
+    """clamp(frame + upsample(correction) + pixel_shuffle(residual)), as `reference.upsample_add` does."""
     out = torch.empty_like(frame)
-    _kernel()(frame[0].numpy(), correction[0].numpy(), residual[0].numpy(), np.float32(strength), out[0].numpy())
+    _kernel()(frame[0].numpy(), correction[0].numpy(), residual[0].numpy(), out[0].numpy())
     return out
 
 
@@ -29,7 +27,7 @@ def _kernel() -> Any:
     zero, one = np.float32(0.0), np.float32(1.0)
 
     @njit(fastmath={"contract", "nsz"}, parallel=True, cache=True)
-    def finish(frame, correction, residual, strength, out):  # type: ignore[no-untyped-def]
+    def finish(frame, correction, residual, out):  # type: ignore[no-untyped-def]
         height, h, w = frame.shape[1], correction.shape[1], correction.shape[2]
         scale = height // h
         for row in prange(3 * height):
@@ -51,7 +49,7 @@ def _kernel() -> Any:
                     place = x * scale + phase
                     left = blended[x + step]
                     value = frame[colour, y, place] + left + fx * (blended[x + step + 1] - left)
-                    value += strength * residual[first + phase, cell, x]
+                    value += residual[first + phase, cell, x]
                     out[colour, y, place] = min(max(value, zero), one)
 
     return finish
