@@ -29,8 +29,10 @@ def test_names_the_path_and_the_reason() -> None:
 def test_table_shows_every_fact() -> None:
     result = CliRunner().invoke(build_app(), ["doctor"])
     assert result.exit_code == 0
-    for name in diagnose():
+    shown = "".join(result.stdout.split())
+    for name, value in diagnose().items():
         assert name.replace("_", " ") in result.stdout
+        assert "".join(value.split()) in shown  # extras in brackets, too
 
 
 def test_reads_a_checkpoint(tmp_path: Path) -> None:

@@ -27,13 +27,14 @@ def doctor(
         print(json.dumps(facts, indent=2))
         return
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="dim")
     table.add_column(overflow="fold")
     for name, value in facts.items():
-        table.add_row(name.replace("_", " "), value, style="bold" if name in ("path", "why") else "")
+        table.add_row(name.replace("_", " "), escape(value), style="bold" if name in ("path", "why") else "")
     Console(highlight=False).print(table)
 
 

@@ -91,15 +91,16 @@ def read_frame(path: Path) -> Tensor:  # [1, 3, H, W] in [0, 1]
 
 def _print(report: ExportReport, options: ExportOptions) -> None:
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="dim")
     table.add_column(overflow="fold")
-    table.add_row("file", f"{', '.join(str(file) for file in report.files)}, {report.megabytes:g} MB")
+    table.add_row("file", escape(f"{', '.join(str(file) for file in report.files)}, {report.megabytes:g} MB"))
     for title, ports in (("input", report.inputs), ("output", report.outputs)):
         for name, shape in ports.items():
-            table.add_row(title, f"{name} [{', '.join(str(side) for side in shape)}]")
+            table.add_row(title, escape(f"{name} [{', '.join(str(side) for side in shape)}]"))
     if report.nodes is not None:
         from libranet.export.options import OPSET
 
@@ -108,5 +109,6 @@ def _print(report: ExportReport, options: ExportOptions) -> None:
     table.add_row("against PyTorch", str(checked))
     if options.format == "tensorrt-ready":
         half = " --fp16" if options.precision == "fp16" else ""
-        table.add_row("engine", f"trtexec --onnx={report.path}{half} --saveEngine={report.path.with_suffix('.engine')}")
+        engine = report.path.with_suffix(".engine")
+        table.add_row("engine", escape(f"trtexec --onnx={report.path}{half} --saveEngine={engine}"))
     Console(highlight=False, soft_wrap=True).print(table)
