@@ -43,7 +43,7 @@ ffmpeg:
 		|| echo "no ffmpeg here: the conformance tests will be skipped"
 
 test: $(VENV)/.dev ffmpeg lint
-	$(ONE_THREAD) $(BIN)/python -m pytest --durations=10
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist loadfile --durations=10
 
 test-slow: $(VENV)/.dev ffmpeg
 	$(ONE_THREAD) $(BIN)/python -m pytest -m slow --durations=10

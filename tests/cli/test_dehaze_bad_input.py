@@ -1,7 +1,6 @@
 """Whatever a user may give by mistake: one line that says what to do, no traceback, nothing destroyed."""
 
 import os
-import random
 import resource
 import subprocess
 import sys
@@ -134,14 +133,28 @@ def test_a_truncated_mp4(run, tmp_path):
 def test_corrupt_packets_in_the_middle(run, tmp_path):
     source = write_clip(tmp_path / "in.mkv", Clip(frames=60, width=160, height=96, options=(("g", "10"),)))
     data = bytearray(source.read_bytes())
-    generator = random.Random(1)
-    for _ in range(40):
-        data[generator.randrange(len(data) // 3, len(data) // 2)] ^= 0xFF
+    with av.open(str(source)) as container:
+        packets = [(packet.pos, packet.size) for packet in container.demux(video=0) if packet.size]
+    for start, size in packets[20:30]:  # inside the packets, so that the container stays whole
+        for place in range(start + size // 3, start + size // 2, 7):
+            data[place] ^= 0xFF
     source.write_bytes(bytes(data))
     code, err = run(source, "-o", tmp_path / "out.mkv")
     assert code == 3
     assert "partial" in err
     assert len(read_all(tmp_path / "out.mkv")[0]) > 30
+
+
+@pytest.mark.xfail(reason="FFmpeg's reader leaves out a cluster without a word, and so do we", strict=True)
+def test_a_part_of_the_container_that_is_lost(run, tmp_path):
+    source = write_clip(tmp_path / "in.mkv", Clip(frames=60, width=160, height=96, options=(("g", "10"),)))
+    cluster = b"\x1f\x43\xb6\x75"
+    parts = source.read_bytes().split(cluster)
+    assert len(parts) > 3
+    source.write_bytes(cluster.join(parts[:2]) + b"\x00\x43\xb6\x75" + cluster.join(parts[2:]))
+    code, _ = run(source, "-o", tmp_path / "out.mkv")
+    assert len(read_all(tmp_path / "out.mkv")[0]) < 60
+    assert code == 3
 
 
 def test_a_resolution_change(run, tmp_path):
