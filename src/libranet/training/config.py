@@ -297,7 +297,7 @@ class TrainConfig:
     fused: bool = True
     """Train on our kernels, in a CUDA graph, where GPU and network allow; `libranet doctor` says whether they do."""
     pivot: float = 0.0
-    """Grey level about which the heads learn the affine transform (`centred_heads`); 0 learns it about black."""
+    """Grey level about which the heads learn the affine transform (`training_heads`); 0 learns it about black."""
     log_every: int = 20
     checkpoint_every: int = 500
     validate_every: int = 500
