@@ -30,10 +30,14 @@ from libranet.models import GridFilter, LiBrANet
 from machine import describe_machine
 
 WIDTH, HEIGHT = 3840, 2160
+RATE = 25
 YUV8 = PixelLayout("yuv420p", "yuv", 8, 2, 2, alpha=False)
 YUV10 = PixelLayout("yuv420p10le", "yuv", 10, 2, 2, alpha=False)
 FILTER = GridFilter(1.0, 25.0)
 CUDA = torch.cuda.is_available()
+DEVICE = "cuda"
+SHORT, MIDDLE, RESUMED = 60, 120, 400
+"""Frames of the shorter file runs, and of the one that is killed."""
 
 
 class Table:
@@ -65,7 +69,7 @@ class Table:
 
 def random_planes(layout: PixelLayout, count: int, size: tuple[int, int]) -> tuple[torch.Tensor, ...]:
     """Smooth moving colours with a little noise, in the samples of a layout, on the device."""
-    device = torch.device("cuda" if CUDA else "cpu")
+    device = torch.device(DEVICE)
     format_ = FrameFormat(*size, layout)
     generator = torch.Generator(device).manual_seed(0)
     planes = []
@@ -108,7 +112,7 @@ def step_ms(network: LiBrANet, layout: PixelLayout, *, batch: int, stationary: b
     format_ = FrameFormat(WIDTH, HEIGHT, layout, ColorSpec(full_range=layout.model != "yuv"))
     step = FusedStep(
         network, format_, batch=batch, overlap=batch > 1, grid_filter=FILTER,
-        tiles=RefinerTiles(weight_stationary=stationary),
+        tiles=RefinerTiles(weight_stationary=stationary), device=DEVICE,
     )  # fmt: skip
     planes = random_planes(layout, batch, (WIDTH, HEIGHT))
     for _ in range(8):
@@ -136,7 +140,7 @@ def accuracy(table: Table, network: LiBrANet, facts: dict[str, Any]) -> None:
     from libranet.backends.plain import PlainBackend
     from libranet.fused.refiner import RefinerTiles
 
-    single = load_network(device="cuda", precision="fp32")
+    single = load_network(device=DEVICE, precision="fp32")
     for layout in (RGB8, YUV10):
         format_ = FrameFormat(WIDTH, HEIGHT, layout, ColorSpec(full_range=layout.model != "yuv"))
         frames = Frames(random_planes(layout, 4, (WIDTH, HEIGHT)), format_)
@@ -147,7 +151,8 @@ def accuracy(table: Table, network: LiBrANet, facts: dict[str, Any]) -> None:
                 network, lookahead=None, strength=1.0, batch=4, grid_filter=FILTER, trial=False,
                 tiles=RefinerTiles(weight_stationary=stationary),
             )  # fmt: skip
-            got = [r.after for r in fused.push(frames)] + [r.after for r in fused.flush()]
+            got = [tuple(plane.clone() for plane in r.after) for r in fused.push(frames)]
+            got += [r.after for r in fused.flush()]
             apart = [(a.float() - b.float()).abs() * (255 / layout.peak) for x, y in zip(got, want, strict=True)
                      for a, b in zip(x, y, strict=True)]  # fmt: skip
             name = "Hopper" if stationary else "capability 8"
@@ -174,8 +179,8 @@ def api(table: Table, network: LiBrANet, facts: dict[str, Any]) -> None:
     table.add("backend, batches of 4 on the device", ms, facts.get("rgb24 batch"))
     from libranet.evaluation.efficiency import Subject, measure_efficiency
 
-    subject = Subject("libranet", load_network(device="cuda"))  # it is moved to the CPU afterwards
-    (row,) = measure_efficiency([subject], sizes=[(WIDTH, HEIGHT)], device="cuda", seconds=2.0)
+    subject = Subject("libranet", load_network(device=DEVICE))  # it is moved to the CPU afterwards
+    (row,) = measure_efficiency([subject], sizes=[(WIDTH, HEIGHT)], device=DEVICE, seconds=2.0)
     table.add("eval --table efficiency", row.milliseconds, facts.get("rgb24 latency"), limit="within 10 %")
 
 
@@ -186,7 +191,7 @@ def other_gpus(table: Table, network: LiBrANet, facts: dict[str, Any]) -> None:
 
     frames = Frames(random_planes(RGB8, 1, (WIDTH, HEIGHT)), FrameFormat(WIDTH, HEIGHT, RGB8))
     for layout in (torch.contiguous_format, torch.channels_last):
-        other = load_network(device="cuda")
+        other = load_network(device=DEVICE)
         set_layout(other, layout)
         plain = PlainBackend(other, grid_filter=FILTER)
         ms = time_calls(lambda _, p=plain: p.push(frames), 8, warm=4)
@@ -201,7 +206,7 @@ def write_source(path: Path, layout: PixelLayout, frames: int, size: tuple[int, 
 
     distinct = [plane.cpu().numpy() for plane in random_planes(layout, 30, size)]
     with av.open(str(path), "w") as container:
-        stream = container.add_stream("libx264", rate=25, options={"preset": "ultrafast", "crf": "18"})
+        stream = container.add_stream("libx264", rate=RATE, options={"preset": "ultrafast", "crf": "18"})
         stream.width, stream.height, stream.pix_fmt = *size, layout.name
         for index in range(frames):
             frame = av.VideoFrame(*size, layout.name)
@@ -235,7 +240,7 @@ def transcode_fps(source: Path, output: Path, *, preset: str, frames: int, encod
     thread.start()
     with av.open(str(output), "w") as container:
         stream = container.add_stream(
-            "libx264", rate=25, options={"preset": preset, "crf": "18", "x264-params": "mbtree=0"}
+            "libx264", rate=RATE, options={"preset": preset, "crf": "18", "x264-params": "mbtree=0"}
         )
         stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"
         count = 0
@@ -253,17 +258,18 @@ def transcode_fps(source: Path, output: Path, *, preset: str, frames: int, encod
 def files(table: Table, network: LiBrANet, facts: dict[str, Any]) -> None:
     """File to file: the encoder's own pace, ours, the network's stage, views, memory."""
     from libranet.engine import DehazeOptions, dehaze_video
+    from libranet.video.encoder_options import FAST_PRESET
 
     folder = Path(facts["folder"])
     source = write_source(folder / "8.mp4", YUV8, facts["frames"], (WIDTH, HEIGHT))
-    table.add("decoding alone", transcode_fps(source, folder / "x.mp4", preset="medium", frames=240, encode=False),
-              unit="fps")  # fmt: skip
+    table.add("decoding alone", transcode_fps(source, folder / "x.mp4", preset="medium", frames=2 * MIDDLE,
+                                              encode=False), unit="fps")  # fmt: skip
 
-    def run(name: str, *, path: Path = source, seconds: float, **options: Any) -> tuple[float, float]:
-        torch.cuda.reset_peak_memory_stats()
-        report = dehaze_video(
-            path, folder / "out.mp4", model=network, overwrite=True, options=DehazeOptions(end=seconds, **options)
-        )
+    def run(name: str, *, path: Path = source, frames: int, **options: Any) -> tuple[float, float]:
+        if CUDA:
+            torch.cuda.reset_peak_memory_stats()
+        options = {"end": frames / RATE, **options}
+        report = dehaze_video(path, folder / "out.mp4", model=network, overwrite=True, options=DehazeOptions(**options))
         stage = report.stage_seconds
         facts[f"stages {name}"] = {key: round(value * 1e3 / report.frames, 3) for key, value in stage.items()}
         facts[f"memory {name}"] = {
@@ -274,41 +280,40 @@ def files(table: Table, network: LiBrANet, facts: dict[str, Any]) -> None:
         print(name, facts[f"stages {name}"], facts[f"memory {name}"], flush=True)
         return report.frames / report.seconds, stage["network"] * 1e3 / report.frames
 
-    fps, ms = run("ultrafast, 60 frames", seconds=2.4, preset="ultrafast")
-    fps, ms = run("ultrafast", seconds=facts["frames"] / 25, preset="ultrafast")
+    run("ultrafast, short", frames=SHORT, preset="ultrafast")
+    fps, ms = run("ultrafast", frames=facts["frames"], preset="ultrafast")
     table.add("network stage of a file, 8 bit", ms, facts.get("yuv420p batch"), limit="<= 2.5 ms")
     alone = transcode_fps(source, folder / "x.mp4", preset="ultrafast", frames=facts["frames"])
     table.add("file to file, --preset ultrafast", fps, alone, unit="fps", limit=">= 150, >= 90 %")
     facts["8 bit stage"] = ms
-    short, long = facts["memory ultrafast, 60 frames"], facts["memory ultrafast"]
+    short, long = facts["memory ultrafast, short"], facts["memory ultrafast"]
     for key in ("host GB", "device GB"):
-        table.add(
-            f"peak of {key[:-3]} memory, {long['frames']} frames (beside: 60 frames)", long[key], short[key], unit="GB"
-        )
+        name = f"peak of {key[:-3]} memory, {long['frames']} frames (beside: {short['frames']})"
+        table.add(name, long[key], short[key], unit="GB")
     for name, options in (("compare split", {"compare": "split"}), ("compare side", {"compare": "side"}),
                           ("view removed", {"view": "removed"}), ("view haze", {"view": "haze"})):  # fmt: skip
-        _, ms = run(name, seconds=4.8, preset="ultrafast", **options)
+        _, ms = run(name, frames=MIDDLE, preset="ultrafast", **options)
         table.add(f"network stage, --{name}", ms, facts["8 bit stage"], limit="<= 1.3 times")
-    fps, _ = run("defaults", seconds=4.8)
-    preset = facts.get("default preset", "medium")
-    alone = transcode_fps(source, folder / "x.mp4", preset=preset, frames=120)
+    fps, _ = run("defaults", frames=MIDDLE)
+    alone = transcode_fps(source, folder / "x.mp4", preset=FAST_PRESET["h264"], frames=MIDDLE)
     table.add("file to file, defaults", fps, alone, unit="fps", limit=">= 90 %")
-    deep = write_source(folder / "10.mp4", YUV10, 120, (WIDTH, HEIGHT))
-    _, ms = run("10 bit", path=deep, seconds=4.8, preset="ultrafast")
+    deep = write_source(folder / "10.mp4", YUV10, MIDDLE, (WIDTH, HEIGHT))
+    _, ms = run("10 bit", path=deep, frames=MIDDLE, preset="ultrafast")
     table.add("network stage of a file, 10 bit", ms, facts.get("yuv420p10le batch"), limit="<= 3.5 ms")
 
 
 def resume(table: Table, network: LiBrANet, facts: dict[str, Any]) -> None:
     """SIGKILL in the middle, then --resume: the file must be the uninterrupted one."""
     folder = Path(facts["folder"])
-    source = write_source(folder / "hd.mp4", YUV8, 400, (1920, 1080))
+    source = write_source(folder / "hd.mp4", YUV8, RESUMED, (WIDTH // 2, HEIGHT // 2))
     program = (
         "import sys; from libranet.engine import DehazeOptions, dehaze_video; "
-        "dehaze_video(sys.argv[1], sys.argv[2], resume=True, options=DehazeOptions(segment_frames=40))"
+        "dehaze_video(sys.argv[1], sys.argv[2], resume=True, options=DehazeOptions(segment_frames=int(sys.argv[3])))"
     )
 
     def start(output: str) -> subprocess.Popen[bytes]:
-        return subprocess.Popen([sys.executable, "-c", program, str(source), str(folder / output)])
+        arguments = [str(source), str(folder / output), str(RESUMED // 10)]
+        return subprocess.Popen([sys.executable, "-c", program, *arguments])
 
     assert start("whole.mp4").wait() == 0
     killed = start("killed.mp4")
@@ -331,7 +336,7 @@ def first_frame(table: Table, network: LiBrANet, facts: dict[str, Any]) -> None:
     program = (
         "import time; begin = time.perf_counter(); import torch; from libranet import Dehazer; "
         "loaded = time.perf_counter(); d = Dehazer(live=True); "
-        "d.push(torch.randint(0, 256, (2160, 3840, 3), dtype=torch.uint8).numpy()); "
+        f"d.push(torch.randint(0, 256, ({HEIGHT}, {WIDTH}, 3), dtype=torch.uint8).numpy()); "
         "print(time.perf_counter() - begin, loaded - begin)"
     )
     with tempfile.TemporaryDirectory() as cache:
@@ -362,16 +367,12 @@ def main() -> None:
     parser.add_argument("--frames", type=int, default=600, help="frames of the longest file run")
     parser.add_argument("--only", nargs="*", choices=list(SECTIONS), default=list(SECTIONS))
     options = parser.parse_args()
-    if not CUDA:
+    if DEVICE == "cuda" and not CUDA:
         sys.exit("no CUDA device: this table is about GPUs; benchmarks/video.py measures a CPU")
     options.out.mkdir(parents=True, exist_ok=True)
-    from libranet.video.encoder import FAST_PRESET
-
-    table, network = Table(), load_network(device="cuda")
+    table, network = Table(), load_network(device=DEVICE)
     with tempfile.TemporaryDirectory() as folder:
-        facts: dict[str, Any] = {
-            "folder": folder, "frames": options.frames, "default preset": FAST_PRESET["h264"]
-        }  # fmt: skip
+        facts: dict[str, Any] = {"folder": folder, "frames": options.frames}
         for name in options.only:
             begin = time.perf_counter()
             try:
@@ -384,11 +385,15 @@ def main() -> None:
             facts[f"seconds of {name}"] = round(time.perf_counter() - begin, 1)
             print(f"[{name}: {facts[f'seconds of {name}']} s]", flush=True)
             torch.cuda.empty_cache()
+            save(table, facts, options.out)
+    print(table.text(), flush=True)
+
+
+def save(table: Table, facts: dict[str, Any], folder: Path) -> None:
+    """Write the numbers so far: a run that is stopped keeps those of its finished sections."""
     machine = describe_machine()
-    text = f"{machine}\n{table.text()}\n"
-    (options.out / "end_to_end.txt").write_text(text)
-    (options.out / "end_to_end.json").write_text(json.dumps({**machine, "rows": table.rows, "facts": facts}, indent=1))
-    print(text, flush=True)
+    (folder / "end_to_end.txt").write_text(f"{machine}\n{table.text()}\n")
+    (folder / "end_to_end.json").write_text(json.dumps({**machine, "rows": table.rows, "facts": facts}, indent=1))
 
 
 if __name__ == "__main__":

@@ -123,7 +123,8 @@ class FusedBackend:
         index, newest = 0, list[Restored]()  # what the last step restored lies where the next but one will write
         while index < len(frames):
             if cuts and cuts[index]:
-                ready += _kept(newest + self.flush())
+                ready += _kept(newest)  # before the drain, which runs two steps or more
+                ready += self.flush()
                 newest = []
             # As many frames as the batch takes, up to the next cut.
             end = min(len(frames), index + self._batch - self._filled)
