@@ -2,26 +2,36 @@
 
 A run is good when no file gives a traceback, a crash or a hang, and no run that ends with code 0 misses frames.
 
-    python benchmarks/fuzz.py --files 10000 --seed 0          # the whole thing
-    python benchmarks/fuzz.py --files 50 --seed 7 --keep bad  # keeps what went wrong
+    python benchmarks/fuzz.py --files 10000 --seed 0 --jobs 2   # the whole thing
+    python benchmarks/fuzz.py --files 50 --seed 7 --keep bad    # keeps what went wrong
+    python benchmarks/fuzz.py --files 1 --first 4711 --keep bad # one file again: each depends on seed and number alone
 
-The seeds are made on the spot. A worker process handles a batch of files in turn, in forked children with a limit on
-memory and time, so that Python and PyTorch are loaded once.
+The originals are made on the spot. Python, PyTorch and a tiny network are loaded once; then every file gets a forked
+child with limits on memory and time, and its own folder.
 """
+
+from __future__ import annotations
 
 import argparse
 import json
 import os
 import random
 import resource
+import shutil
 import signal
 import sys
 import tempfile
 import time
+import traceback
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from libranet.models import Network
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
@@ -40,6 +50,11 @@ VIDEOS = {
     "mpeg2.mpg": {"codec": "mpeg2video", "audio": ("mp2",), "time_base": Fraction(1, 25)},
     "mjpeg.avi": {"codec": "mjpeg", "pixel_format": "yuvj420p", "color_range": 2},
     "hevc.mp4": {"codec": "libx265", "options": (("x265-params", "log-level=none"),)},
+    "av1.mp4": {"codec": "libsvtav1", "options": (("preset", "12"), ("svtav1-params", "lp=1"))},
+    "clusters.mkv": {"frames": 30, "audio": ("aac",), "options": (("g", "5"), ("crf", "10"))},
+    "ffv1.nut": {"codec": "ffv1"},
+    "mpeg2.mxf": {"codec": "mpeg2video", "time_base": Fraction(1, 25)},
+    "raw.y4m": {"codec": "rawvideo", "frames": 5},
 }
 
 
@@ -48,7 +63,7 @@ class Verdict:
     """What became of one file."""
 
     kind: str
-    """ok, refused, partial, bug, crash, hang, memory or lost."""
+    """ok, refused, partial, bug, crash, hang, memory, lost, or short: fewer frames than before, as FFmpeg has."""
     detail: str = ""
 
     @property
@@ -57,32 +72,57 @@ class Verdict:
         return self.kind in ("bug", "crash", "hang", "lost")
 
 
-def make_seeds(folder: Path) -> list[Path]:
+@dataclass(frozen=True)
+class Original:
+    """A file that is mutated."""
+
+    path: Path
+    frames: int
+    """That the whole file holds; 0 for a checkpoint."""
+
+
+@dataclass
+class Child:
+    """A process that handles one file."""
+
+    number: int
+    original: Original
+    path: Path
+    pid: int
+    reader: int
+    end: float
+    """When it counts as hanging."""
+
+
+def make_originals(folder: Path) -> list[Original]:
     """Make one file of every kind that a reader takes."""
     import cv2
     import numpy as np
+
     import torch
 
     from clips import Clip, write_clip
     from libranet.models import LiBrANet, save_checkpoint
     from tiny_network import TINY, perturb
 
-    seeds = []
+    made = []
     for name, facts in VIDEOS.items():
-        seeds.append(write_clip(folder / name, Clip(frames=8, **facts)))
-    image = np.random.default_rng(0).integers(0, 255, (48, 64, 3), np.uint8)
+        clip = Clip(**{"frames": 8, "width": 64, "height": 32, **facts})
+        made.append(Original(write_clip(folder / name, clip), clip.frames))
+    image = np.random.default_rng(0).integers(0, 255, (32, 48, 3), np.uint8)
     for suffix in (".png", ".jpg", ".webp", ".tif", ".bmp"):
         cv2.imwrite(str(folder / f"image{suffix}"), image)
-        seeds.append(folder / f"image{suffix}")
+        made.append(Original(folder / f"image{suffix}", 1))
     cv2.imwritemulti(str(folder / "pages.tif"), [image, image])
+    made.append(Original(folder / "pages.tif", 2))
     animation = cv2.Animation()
     animation.frames, animation.durations = [image, 255 - image], [50, 50]
-    for suffix in (".webp", ".png"):
+    for suffix in (".webp", ".png", ".gif"):
         cv2.imwriteanimation(str(folder / f"animation{suffix}"), animation)
-        seeds.append(folder / f"animation{suffix}")
+        made.append(Original(folder / f"animation{suffix}", 2))
     torch.manual_seed(0)
     save_checkpoint(perturb(LiBrANet(TINY)).eval(), folder / "tiny.safetensors")
-    return [*seeds, folder / "pages.tif", folder / "tiny.safetensors"]
+    return [*made, Original(folder / "tiny.safetensors", 0)]
 
 
 def mutate(data: bytes, generator: random.Random) -> bytes:
@@ -97,6 +137,7 @@ def mutate(data: bytes, generator: random.Random) -> bytes:
     elif kind == 2:  # a missing piece
         at = generator.randrange(len(out))
         del out[at : at + generator.randrange(1, 4096)]
+        return bytes(out or b"\0")
     elif kind == 3:  # a repeated piece
         at, size = generator.randrange(len(out)), generator.randrange(1, 4096)
         out[at:at] = out[at : at + size]
@@ -109,7 +150,7 @@ def mutate(data: bytes, generator: random.Random) -> bytes:
     return bytes(out)
 
 
-def use(path: Path, checkpoint: Path, folder: Path) -> Verdict:
+def use(path: Path, original: Original, network: Network, folder: Path) -> Verdict:
     """Do with a file what the command line would do. Runs in a child process."""
     from libranet.backends import load_network
     from libranet.engine import DehazeOptions, dehaze_video
@@ -121,23 +162,37 @@ def use(path: Path, checkpoint: Path, folder: Path) -> Verdict:
         if path.suffix == ".safetensors":
             load_network(str(path), device="cpu")
             return Verdict("ok")
-        network = load_network(str(checkpoint), device="cpu")
         if is_image_name(path):
-            dehaze_image(path, folder / f"out{path.suffix}", network)
-            return Verdict("ok")
-        expected = count_frames(path)
-        report = dehaze_video(
-            path, folder / "out.mkv", model=network, options=DehazeOptions(codec="ffv1"), device="cpu"
-        )
+            expected = count_pages(path)
+            report = dehaze_image(path, folder / f"out{path.suffix}", network)
+        else:
+            expected = count_frames(path)
+            options = DehazeOptions(codec="ffv1", backend="plain")
+            report = dehaze_video(path, folder / "out.mkv", model=network, options=options, device="cpu")
     except LibraNetError as error:
         return Verdict("refused", str(error))
     except MemoryError:
         return Verdict("memory")
     except Exception as error:
-        return Verdict("bug", f"{type(error).__name__}: {error}")
-    if report.frames < expected and not report.partial:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        return Verdict("bug", f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})")
+    if report.partial:
+        return Verdict("partial", report.partial)
+    if report.frames < expected:
         return Verdict("lost", f"{report.frames} of {expected} frames, and nothing was said")
-    return Verdict("partial" if report.partial else "ok", report.partial)
+    if report.frames < original.frames:
+        return Verdict("short", f"{report.frames} of {original.frames} frames, as many as FFmpeg finds")
+    return Verdict("ok")
+
+
+def count_pages(path: Path) -> int:
+    """Count the images that OpenCV finds in a file."""
+    import cv2
+
+    try:
+        return cv2.imcount(str(path))
+    except cv2.error:
+        return 0
 
 
 def count_frames(path: Path) -> int:
@@ -162,35 +217,69 @@ def count_frames(path: Path) -> int:
     return count
 
 
-def in_child(path: Path, checkpoint: Path) -> Verdict:
-    """Fork, limit, run, and read the verdict."""
+def start(number: int, original: Original, folder: Path, seed: int, network: Network) -> Child:
+    """Write the mutated file and fork a child that uses it, with limits."""
+    own = folder / f"{number:06d}"
+    own.mkdir()
+    path = own / f"mutated{original.path.suffix}"
+    path.write_bytes(mutate(original.path.read_bytes(), random.Random(f"{seed} {number}")))
     reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
+    pid = os.fork()
+    if pid == 0:
         os.close(reader)
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, 1)
         os.dup2(null, 2)
         size = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
         resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY, size + MEMORY))
-        with tempfile.TemporaryDirectory() as folder:
-            verdict = use(path, checkpoint, Path(folder))
+        verdict = use(path, original, network, own)
         os.write(writer, json.dumps([verdict.kind, verdict.detail[:300]]).encode())
         os._exit(0)
     os.close(writer)
-    end = time.monotonic() + SECONDS
-    while (done := os.waitpid(child, os.WNOHANG)) == (0, 0):
-        if time.monotonic() > end:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            os.close(reader)
-            return Verdict("hang", f"more than {SECONDS} s")
-        time.sleep(0.005)
-    with os.fdopen(reader, "rb") as pipe:
+    return Child(number, original, path, pid, reader, time.monotonic() + SECONDS)
+
+
+def verdict_of(child: Child) -> Verdict | None:
+    """Return what became of a child's file, or None while it works."""
+    pid, status = os.waitpid(child.pid, os.WNOHANG)
+    if pid == 0 and time.monotonic() < child.end:
+        return None
+    if pid == 0:
+        os.kill(child.pid, signal.SIGKILL)
+        os.waitpid(child.pid, 0)
+    with os.fdopen(child.reader, "rb") as pipe:
         answer = pipe.read()
-    if done[1] != 0 or not answer:
-        return Verdict("crash", f"status {done[1]}")
+    if pid == 0:
+        return Verdict("hang", f"more than {SECONDS} s")
+    if status != 0 or not answer:
+        return Verdict("crash", f"status {status}")
     return Verdict(*json.loads(answer))
+
+
+def run(
+    originals: list[Original], numbers: Iterable[int], arguments: argparse.Namespace
+) -> Iterator[tuple[Child, Verdict]]:
+    """Handle the files, several at once, and yield what became of each."""
+    from libranet.backends import load_network
+
+    network = load_network(str(originals[-1].path), device="cpu")
+    begin = time.monotonic()
+    waiting = iter(numbers)
+    children: list[Child] = []
+    while True:
+        while len(children) < arguments.jobs and time.monotonic() - begin < arguments.seconds:
+            if (number := next(waiting, None)) is None:
+                break
+            original = originals[number % len(originals)]
+            children.append(start(number, original, originals[0].path.parent, arguments.seed, network))
+        if not children:
+            return
+        for child in list(children):
+            if (verdict := verdict_of(child)) is not None:
+                children.remove(child)
+                yield child, verdict
+                shutil.rmtree(child.path.parent, ignore_errors=True)
+        time.sleep(0.002)
 
 
 def main() -> int:
@@ -198,40 +287,41 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--files", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--keep", type=Path, help="folder for files that went wrong")
+    parser.add_argument("--first", type=int, default=0, help="number of the first file")
+    parser.add_argument("--jobs", type=int, default=1, help="processes at once")
+    parser.add_argument("--keep", type=Path, help="folder for files that went wrong, and for short ones")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after this long")
+    parser.add_argument("--json", type=Path, help="write the result to this file")
     arguments = parser.parse_args()
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ["SVT_LOG"] = "1"  # SVT-AV1 writes to the terminal otherwise
     import torch
 
-    from libranet.engine import dehaze_video  # noqa: F401  (loaded once, before the forks)
+    import libranet.engine.image_files  # noqa: F401  (loaded once, before the forks)
+    from machine import describe_machine
 
-    torch.set_num_threads(1)
-    generator = random.Random(arguments.seed)
+    torch.set_num_threads(1)  # a forked process has no other threads
     counts: Counter[str] = Counter()
     wrong: list[str] = []
     begin = time.monotonic()
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        seeds = make_seeds(folder)
-        checkpoint = folder / "tiny.safetensors"
-        for number in range(arguments.files):
-            if time.monotonic() - begin > arguments.seconds:
-                break
-            seed = seeds[number % len(seeds)]
-            path = folder / f"mutated{seed.suffix}"
-            path.write_bytes(mutate(seed.read_bytes(), generator))
-            verdict = in_child(path, checkpoint)
+        originals = make_originals(Path(name))
+        for child, verdict in run(originals, range(arguments.first, arguments.first + arguments.files), arguments):
             counts[verdict.kind] += 1
+            line = f"file {child.number} from {child.original.path.name}: {verdict.kind}: {verdict.detail}"
             if verdict.bad:
-                wrong.append(f"file {number} from {seed.name}: {verdict.kind}: {verdict.detail}")
-                print(wrong[-1], flush=True)
-                if arguments.keep:
-                    arguments.keep.mkdir(parents=True, exist_ok=True)
-                    (arguments.keep / f"{number:05d}-{seed.name}").write_bytes(path.read_bytes())
+                wrong.append(line)
+            if verdict.bad or verdict.kind == "short":
+                print(line, flush=True)
+            if arguments.keep and (verdict.bad or verdict.kind == "short"):
+                arguments.keep.mkdir(parents=True, exist_ok=True)
+                shutil.copy(child.path, arguments.keep / f"{child.number:05d}-{child.original.path.name}")
     total = sum(counts.values())
     print(f"{total} files in {time.monotonic() - begin:.0f} s, seed {arguments.seed}")
     print(json.dumps(dict(sorted(counts.items()))))
+    if arguments.json:
+        result = {"machine": describe_machine(), "seed": arguments.seed, "files": total, "first": arguments.first}
+        result |= {"seconds": round(time.monotonic() - begin), "counts": dict(sorted(counts.items())), "wrong": wrong}
+        arguments.json.write_text(json.dumps(result, indent=1) + "\n")
     return 1 if wrong else 0
 
 

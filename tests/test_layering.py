@@ -7,7 +7,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "libranet"
 
-SHARED = {"errors", "atomic", "device", "images", "image_headers", "frames"}
+SHARED = {"errors", "atomic", "device", "images", "image_headers", "image_structure", "frames"}
 """Small modules that every package may import."""
 MAY_IMPORT: dict[str, set[str]] = {
     "kernels": set(),

@@ -110,8 +110,12 @@ def _tiff(file: BinaryIO, order: str) -> ImageHeader | None:
     first: dict[int, bytes] | None = None
     seen: set[int] = set()
     while at and at not in seen and len(seen) < _MOST_PAGES:
+        try:
+            tags, following = _tiff_directory(file, order, at)
+        except struct.error:  # the pages before are good
+            break
         seen.add(at)
-        tags, at = _tiff_directory(file, order, at)
+        at = following
         first = first if first is not None else tags
     if first is None or _WIDTH not in first or _HEIGHT not in first:
         return None

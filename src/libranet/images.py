@@ -10,6 +10,7 @@ import numpy as np
 from libranet.atomic import atomic_file
 from libranet.errors import InputError
 from libranet.image_headers import read_header, with_tiff_profile
+from libranet.image_structure import find_image_damage
 
 MAX_PIXELS = 1 << 27
 """Larger images need more memory than the network can be given."""
@@ -135,6 +136,8 @@ def _check(path: Path) -> bytes:
 
 
 def _samples(path: Path, array: np.ndarray | None) -> np.ndarray:
+    if array is None and (damage := find_image_damage(path)):
+        raise InputError(f"{path} cannot be read ({damage}): copy it again")
     if array is None or array.dtype not in (np.uint8, np.uint16):
         raise InputError(f"{path} is not an 8 or 16 bit image that OpenCV can read: convert it to PNG first")
     return _swap_red_and_blue(array)

@@ -52,3 +52,12 @@ def test_odd_sizes_are_not_cut(output, codec):
     if output != "o.webm":
         with pytest.raises(InputError, match=r"1279x717.*av1"):
             choose_codec(output, asked="h264", source_codec="h264", layout=layout, size=(1279, 717))
+
+
+@pytest.mark.parametrize(("asked", "size"), [("hevc", (48, 32)), ("av1", (128, 16)), ("av1", (16, 128))])
+def test_sizes_that_crash_an_encoder_go_to_another(asked, size):
+    """x265 4.1 writes past its arrays below a width of 64, SVT-AV1 4.1 waits for ever with a side below 30."""
+    layout = layout_of("yuv420p")
+    assert choose_codec("o.mkv", asked=None, source_codec=asked, layout=layout, size=size) == "h264"
+    with pytest.raises(InputError, match=r"needs frames of \d+x\d+ or more.*--codec h264"):
+        choose_codec("o.mkv", asked=asked, source_codec="h264", layout=layout, size=size)

@@ -17,6 +17,7 @@ from libranet.engine.views import FrameView
 from libranet.errors import InputError
 from libranet.frames import FrameFormat, Frames, PixelLayout
 from libranet.frames.format import RGB8, RGB16
+from libranet.image_structure import find_image_damage
 from libranet.images import (
     ANIMATED_SUFFIXES,
     Image,
@@ -71,6 +72,7 @@ def dehaze_image(
         codec=output.suffix.lstrip("."),
         pixel_format="image",
         seconds=time.perf_counter() - begin,
+        partial=_describe_damage([source], len(given) - count),
         weights=network.weights,
     )
 
@@ -121,8 +123,18 @@ def dehaze_sequence(
         pixel_format="image",
         seconds=time.perf_counter() - begin,
         cuts=cuts,
+        partial=_describe_damage(sources),
         weights=network.weights,
     )
+
+
+def _describe_damage(sources: list[Path], more: int = 0) -> str:
+    """Say which files are not whole, or nothing. `more` is negative where a file gave fewer images than it has."""
+    found = [f"{path.name}: {damage}" for path in sources if (damage := find_image_damage(path))]
+    if more < 0 and not found:
+        found.append(f"{sources[0].name}: {-more} images could not be read")
+    rest = f"; and {len(found) - 3} more files" if len(found) > 3 else ""
+    return "; ".join(found[:3]) + rest
 
 
 def restore_images(

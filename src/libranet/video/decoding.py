@@ -35,6 +35,14 @@ class Damage:
     """Places of the file that could not be read."""
     truncated: str = ""
     """Why the video ended before its end, or nothing."""
+    broken: str = ""
+    """Where the file's own structure shows that parts of it are lost, or nothing."""
+    video_packets: int = 0
+    """Packets of the video so far."""
+    read_bytes: int = 0
+    """Bytes of the file up to the end of the last packet."""
+    jumps: int = 0
+    """Jumps of the clock, where recordings were joined."""
     read_to: float = 0.0
     """Seconds up to which packets of any stream came."""
     transparent: int = 0
@@ -43,7 +51,8 @@ class Damage:
     """Frames without a usable timestamp. They got the next free one."""
 
     def __bool__(self) -> bool:
-        return bool(self.packets or self.frames or self.lost or self.unread or self.truncated or self.transparent)
+        counts = self.packets or self.frames or self.lost or self.unread or self.transparent
+        return bool(counts or self.truncated or self.broken)
 
     def sentence(self) -> str:
         """One sentence for the user."""
@@ -56,8 +65,7 @@ class Damage:
             parts.append(f"{self.unread} places of the file could not be read")
         if self.transparent:
             parts.append(f"{self.transparent} frames are transparent in places, which the output cannot hold")
-        if self.truncated:
-            parts.append(self.truncated)
+        parts += [text for text in (self.broken, self.truncated) if text]
         return "; ".join(parts)
 
 
@@ -87,6 +95,8 @@ def read_packets(
             continue  # the end of a stream
         failures = 0
         clock.fix(packet)
+        damage.jumps = clock.jumps
+        damage.read_bytes = max(damage.read_bytes, (packet.pos or 0) + packet.size)
         if packet.pts is not None and packet.time_base:
             damage.read_to = max(damage.read_to, float((packet.pts + (packet.duration or 0)) * packet.time_base))
         yield packet

@@ -49,6 +49,8 @@ _H264_LIKE: tuple[CodecName, ...] = (
     "h264", "hevc", "h264_nvenc", "hevc_nvenc", "h264_qsv", "hevc_qsv", "h264_videotoolbox", "hevc_videotoolbox",
 )  # fmt: skip
 _AV1_LIKE: tuple[CodecName, ...] = ("av1", "av1_nvenc", "av1_qsv")
+_SMALLEST: dict[str, tuple[int, int]] = {"hevc": (64, 16), "av1": (32, 32)}
+"""Width and height. Below them x265 4.1 writes past its arrays and SVT-AV1 4.1 never ends, both without an error."""
 CONTAINERS: dict[str, tuple[CodecName, ...]] = {
     ".mp4": (*_H264_LIKE, *_AV1_LIKE, "vp9", "mpeg2", "mjpeg"),
     ".m4v": _H264_LIKE,
@@ -166,6 +168,9 @@ def choose_codec(
     if not plain:
         drop = ", or add --pix-fmt yuv420p to drop its alpha" if layout.alpha else ""
         raise InputError(f"{suffix} files cannot hold this {found} without loss: write to .mkv or .mov{drop}")
+    if asked is not None and not _large_enough(asked, size):
+        least = "x".join(map(str, _SMALLEST[asked]))
+        raise InputError(f"{asked} needs frames of {least} or more, got {found}: use --codec {' or '.join(plain)}")
     if asked is not None:
         raise InputError(f"{asked} would reduce this {found}: use --codec {' or '.join(plain)}, or --pix-fmt")
     own = [codec for codec in plain if codec == source_codec and codec not in MPEG_QUALITY]
@@ -174,12 +179,17 @@ def choose_codec(
 
 def _fits(codec: CodecName, layout: PixelLayout, size: tuple[int, int], *, exact: bool) -> bool:
     chosen = pick_pixel_format(codec, layout, exact=exact)
-    if chosen is None:
+    if chosen is None or not _large_enough(codec, size):
         return False
     if codec in ("av1", "vp9", "ffv1", "qtrle", "gif"):
         return True
     target = layout_of(chosen[0])  # the others cannot crop half a chroma sample away
     return size[0] % target.sub_x == 0 and size[1] % target.sub_y == 0
+
+
+def _large_enough(codec: CodecName, size: tuple[int, int]) -> bool:
+    width, height = _SMALLEST.get(codec, (0, 0))
+    return size[0] >= width and size[1] >= height
 
 
 def pick_pixel_format(codec: CodecName, layout: PixelLayout, *, exact: bool = False) -> tuple[str, str] | None:

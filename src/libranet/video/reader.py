@@ -1,7 +1,6 @@
 """Decoding: frames in order with exact timestamps, past damage where that is possible."""
 
 import re
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -15,15 +14,17 @@ from av.stream import Disposition
 from libranet.errors import InputError
 from libranet.images import MAX_PIXELS, count_images
 from libranet.video.clock import may_jump
-from libranet.video.decoding import Damage, FrameDecoder, from_key_frame, read_packets, reason
+from libranet.video.decoding import Damage, FrameDecoder, from_key_frame, read_packets
+from libranet.video.opening import CountedFile, open_source, open_y4m
 from libranet.video.pixels import is_opaque, planar_name, to_planar
 from libranet.video.pyav import deinterlaced, open_input
 from libranet.video.source import Source, parse_source
+from libranet.video.structure import find_breaks
 from libranet.video.tags import VideoTags, read_tags
 
 MIN_SIDE = 16
-NETWORK_TIMEOUT = 20.0
-"""Seconds to wait for a network source."""
+Y4M_MARK = 86
+"""Bytes that the mark of a frame in y4m has at most."""
 DEFAULT_RATE = 25.0
 """Frames per second of images without times."""
 
@@ -80,6 +81,8 @@ class VideoReader:
     """Called with each packet of the other streams. Set it before reading."""
     first_packets: tuple[av.Packet, ...] = ()
     """Packets of the other streams that came before the first frame."""
+    counted: CountedFile | None = None
+    """Where y4m from another program is read."""
     opaque: bool = False
     """The first frame has alpha, but nothing in it is transparent."""
     watch_alpha: bool = False
@@ -96,10 +99,11 @@ class VideoReader:
         last_pts: int | None = None
         step = frame_duration(self.rate, self.time_base)
         begin = float(self.first_time) + start
-        seen_end = 0.0
+        seen_end, longest = 0.0, step
         images = self._checked(self._images(begin if start > 0 else None))
         for image in deinterlaced(images, self.time_base) if self.deinterlace else images:
             pts, duration = self._presentation_time(image, last_pts, step), int(image.duration or 0)
+            longest = longest if last_pts is None else max(longest, pts - last_pts)
             last_pts, time = pts, float(pts * self.time_base)
             if end is not None and time >= float(self.first_time) + end:
                 return
@@ -111,7 +115,9 @@ class VideoReader:
                 if self.watch_alpha and not is_opaque(planar):
                     self.damage.transparent += 1
                 yield SourceFrame(planar, pts, duration)
-        self._note_truncation(seen_end, step)
+        self._note_truncation(seen_end, longest)
+        if start == 0:
+            self._note_breaks()
 
     def close(self) -> None:
         """Release the file. One that another thread still waits for is left to the end of the process."""
@@ -195,6 +201,36 @@ class VideoReader:
         if image.interlaced_frame and not self.deinterlace:
             raise InputError(f"{self.name} is interlaced, which dehazing would smear: add --deinterlace")
 
+    def _note_breaks(self) -> None:
+        """Look for parts that FFmpeg left out without an error."""
+        if self.container is None or self.stream is None:
+            return
+        name = self.container.format.name
+        if self.source is None:  # y4m from another program
+            rest = 0 if self.counted is None else self.counted.size - self.damage.read_bytes
+            if name == "yuv4mpegpipe" and rest > Y4M_MARK:
+                self.damage.broken = "the stream ends in the middle of a frame"
+            return
+        if self.source.kind != "file" or self.source.path is None:
+            return
+        streams = [stream.id for stream in self.container.streams if stream.type in ("video", "audio")]
+        breaks = find_breaks(self.source.path, name, streams, joins=self.damage.jumps)
+        parts = [breaks.sentence()] if breaks else []
+        if name.startswith("mov") and (missing := self._unread_samples()):
+            parts.append(f"{missing} frames of the file's index could not be read")
+        self.damage.broken = "; ".join(parts)
+
+    def _unread_samples(self) -> int:
+        """Count the samples of an mp4 file's tables that gave no packet. Those outside of an edit list do not count."""
+        assert self.source is not None
+        assert self.stream is not None
+        with open_input(self.source.location, options={"advanced_editlist": "0"}) as container:
+            stream = container.streams[self.stream.index]
+            assert isinstance(stream, av.VideoStream)
+            in_tables = stream.frames - len(stream.index_entries)
+        unread = len(self.stream.index_entries) - self.damage.video_packets
+        return max(0, unread) + (in_tables if in_tables > 1 else 0)  # some programs write one too many
+
     def _note_truncation(self, seen_end: float, step: int) -> None:
         if self.damage.truncated or self.stream is None or self.container is None:
             return
@@ -245,9 +281,15 @@ def open_video(
 
             return open_images(source, images, rate=Fraction(rate or DEFAULT_RATE).limit_denominator(100000))
     name = source.name if isinstance(source, Source) else str(getattr(source, "name", "the stream"))
-    container = _open(source, name)
+    if isinstance(source, Source):
+        counted, container = None, open_source(source)
+    else:
+        counted = CountedFile(source)
+        container = open_y4m(counted, name)
     try:
-        return _prepare(name, container, source if isinstance(source, Source) else None, deinterlace)
+        reader = _prepare(name, container, source if isinstance(source, Source) else None, deinterlace)
+        reader.counted = counted
+        return reader
     except BaseException:
         container.close()
         raise
@@ -321,6 +363,7 @@ def _decode(
         if packet.stream.index != stream.index:
             yield packet
             continue
+        damage.video_packets += packet.size > 0
         for frame in decoder.decode(packet):
             last = frame.pts
             yield frame
@@ -383,53 +426,3 @@ def _as_images(source: Source) -> int | None:
     if source.kind == "file" and source.path is not None and source.path.suffix.lower() in (".webp", ".tif", ".tiff"):
         return count_images(source.path)
     return None
-
-
-def _open(source: Source | IO[bytes], name: str) -> av.container.InputContainer:
-    try:
-        if not isinstance(source, Source):
-            return open_input(source, format_name="yuv4mpegpipe")
-        if source.kind == "url":
-            options = {"rtsp_transport": "tcp"} if name.startswith("rtsp") else {}
-            return _interruptible(lambda: open_input(name, options=options, timeout=NETWORK_TIMEOUT))
-        if source.kind == "pipe":
-            return _interruptible(lambda: open_input(source.location))
-        return open_input(source.location)
-    except (av.FFmpegError, OSError, ValueError) as error:
-        head = _head(source)
-        if b"ftyp" in head:
-            raise InputError(
-                f"{name} is an mp4 or mov file without its index ({reason(error)}): the recording was cut off, "
-                "repair it with a tool such as untrunc first"
-            ) from None
-        raise InputError(f"{name} is not a video that FFmpeg can read ({reason(error)}): check the file") from None
-
-
-def _interruptible(work: Callable[[], av.container.InputContainer]) -> av.container.InputContainer:
-    """Open a source that may keep us waiting in another thread, so that Ctrl-C works meanwhile."""
-    results: list[av.container.InputContainer] = []
-    errors: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            results.append(work())
-        except BaseException as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=run, name="open", daemon=True)
-    thread.start()
-    while thread.is_alive():
-        thread.join(0.1)
-    if errors:
-        raise errors[0]
-    return results[0]
-
-
-def _head(source: Source | IO[bytes]) -> bytes:
-    if not isinstance(source, Source) or source.kind != "file" or source.path is None:
-        return b""
-    try:
-        with source.path.open("rb") as file:
-            return file.read(16)
-    except OSError:
-        return b""

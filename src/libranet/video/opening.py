@@ -1,0 +1,95 @@
+"""Opening a source: files, addresses that may keep us waiting, frames of another program."""
+
+import threading
+from collections.abc import Callable
+from typing import IO, cast
+
+import av
+
+from libranet.errors import InputError
+from libranet.video.decoding import reason
+from libranet.video.pyav import open_input
+from libranet.video.source import Source
+
+NETWORK_TIMEOUT = 20.0
+"""Seconds to wait for a network source."""
+
+
+class CountedFile:
+    """A file of another program that counts what is read from it."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.size = 0
+
+    def read(self, size: int = -1) -> bytes:
+        """Read up to `size` bytes."""
+        data = self._file.read(size)
+        self.size += len(data)
+        return data
+
+
+def open_source(source: Source) -> av.container.InputContainer:
+    """Open a file, an address or a pipe.
+
+    Raises:
+        InputError: FFmpeg cannot read it.
+    """
+    name = source.name
+    try:
+        if source.kind == "url":
+            options = {"rtsp_transport": "tcp"} if name.startswith("rtsp") else {}
+            return _interruptible(lambda: open_input(name, options=options, timeout=NETWORK_TIMEOUT))
+        if source.kind == "pipe":
+            return _interruptible(lambda: open_input(source.location))
+        return open_input(source.location)
+    except (av.FFmpegError, OSError, ValueError) as error:
+        head = _head(source)
+        if b"ftyp" in head:
+            raise InputError(
+                f"{name} is an mp4 or mov file without its index ({reason(error)}): the recording was cut off, "
+                "repair it with a tool such as untrunc first"
+            ) from None
+        raise InputError(f"{name} is not a video that FFmpeg can read ({reason(error)}): check the file") from None
+
+
+def open_y4m(file: CountedFile, name: str) -> av.container.InputContainer:
+    """Open frames of another program.
+
+    Raises:
+        InputError: They are no y4m.
+    """
+    try:
+        return open_input(cast(IO[bytes], file), format_name="yuv4mpegpipe")
+    except (av.FFmpegError, OSError, ValueError) as error:
+        raise InputError(f"{name} is not a video that FFmpeg can read ({reason(error)}): check the file") from None
+
+
+def _interruptible(work: Callable[[], av.container.InputContainer]) -> av.container.InputContainer:
+    """Open a source that may keep us waiting in another thread, so that Ctrl-C works meanwhile."""
+    results: list[av.container.InputContainer] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name="open", daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(0.1)
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
+def _head(source: Source) -> bytes:
+    if source.kind != "file" or source.path is None:
+        return b""
+    try:
+        with source.path.open("rb") as file:
+            return file.read(16)
+    except OSError:
+        return b""

@@ -1,0 +1,86 @@
+"""Broken places of a file, and reading at any place."""
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+_CHUNK = 1 << 20
+
+
+@dataclass
+class Breaks:
+    """Where the chain of a file's parts is broken."""
+
+    places: int = 0
+    """Places with bytes that belong to no part."""
+    bytes: int = 0
+    """All of them."""
+    cut: bool = False
+    """The last part is not whole."""
+    strays: int = 0
+    """Parts that belong to no stream."""
+    gaps: int = 0
+    """Jumps of the counters in a transport stream."""
+
+    def add(self, size: int) -> None:
+        """Count a place."""
+        self.places += 1
+        self.bytes += size
+
+    def __bool__(self) -> bool:
+        return bool(self.places or self.cut or self.strays or self.gaps)
+
+    def sentence(self) -> str:
+        """What is broken, in words for the user, or nothing."""
+        parts = []
+        if self.places:
+            where = "one place" if self.places == 1 else f"{self.places} places"
+            parts.append(f"the file is damaged in {where}: {self.bytes} bytes belong to no part of it")
+        if self.gaps:
+            parts.append(f"pieces of the transport stream are missing in {self.gaps} places")
+        if self.strays:
+            parts.append(f"{self.strays} packets of the file belong to no stream")
+        if self.cut:
+            parts.append("the file ends in the middle of a part")
+        return "; ".join(parts)
+
+
+class FileBytes:
+    """Bytes of a file by their place."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("rb", buffering=0)
+        self.size = os.fstat(self._file.fileno()).st_size
+
+    def __enter__(self) -> "FileBytes":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def read(self, at: int, size: int) -> bytes:
+        """Return up to `size` bytes, fewer at the end."""
+        if at >= self.size:
+            return b""
+        self._file.seek(at)
+        data = self._file.read(size)
+        while data and len(data) < size and (more := self._file.read(size - len(data))):
+            data += more
+        return data
+
+    def find(self, pattern: re.Pattern[bytes], at: int, end: int | None = None, *, longest: int = 16) -> int | None:
+        """Return where the pattern first matches from `at` on, or None. A match has at most `longest` bytes."""
+        end = self.size if end is None else end
+        while at < end:
+            data = self.read(at, min(_CHUNK, end - at))
+            if match := pattern.search(data):
+                return at + match.start()
+            if len(data) < _CHUNK:
+                return None
+            at += len(data) - longest
+        return None
+
+    def only_zeros(self, at: int) -> bool:
+        """Return whether nothing but zeros follows, as in files with room kept for more."""
+        return self.find(re.compile(rb"[^\0]"), at) is None

@@ -1,0 +1,93 @@
+"""Containers that are one frame after another: FLV, GIF, YUV4MPEG2."""
+
+import re
+import struct
+
+from libranet.video.structure.breaks import Breaks, FileBytes
+
+_FLV_TAGS = (8, 9, 18)
+"""Sound, video, script."""
+_Y4M_HEAD = 256
+_Y4M_CHROMA = {"420": (2, 2), "422": (2, 1), "444": (1, 1), "411": (4, 1)}
+
+
+def walk_flv(file: FileBytes, breaks: Breaks) -> None:
+    """Follow the tags. Each has its size before it, and again behind it."""
+    at = struct.unpack(">I", file.read(5, 4).rjust(4, b"\0"))[0] + 4
+    if not 13 <= at < file.size:
+        at = 13
+    while at < file.size:
+        head = file.read(at, 11)
+        if len(head) < 11:
+            breaks.cut = True
+            return
+        size = int.from_bytes(head[1:4], "big")
+        if head[0] & 0x1F not in _FLV_TAGS or head[8:11] != b"\0\0\0":
+            further = _next_flv_tag(file, at + 1)
+            if not file.only_zeros(at):
+                breaks.add(further - at)
+            at = further
+            continue
+        if at + 11 + size > file.size:
+            breaks.cut = True
+            return
+        at += 15 + size
+
+
+def _next_flv_tag(file: FileBytes, at: int) -> int:
+    """Return where a tag begins whose size stands behind it, too."""
+    pattern = re.compile(rb"[\x08\x09\x12].{7}\0\0\0", re.DOTALL)
+    while (found := file.find(pattern, at)) is not None:
+        size = int.from_bytes(file.read(found + 1, 3), "big")
+        if file.read(found + 11 + size, 4) == struct.pack(">I", size + 11):
+            return found
+        at = found + 1
+    return file.size
+
+
+def walk_gif(file: FileBytes, breaks: Breaks) -> None:
+    """Follow the blocks up to the last one."""
+    head = file.read(0, 13)
+    at = 13 + _color_table(head[10]) if len(head) == 13 else file.size
+    while at < file.size:
+        kind = file.read(at, 10)
+        if kind[0] == 0x3B:
+            return
+        if kind[0] == 0x21:
+            at += 2
+        elif kind[0] == 0x2C and len(kind) == 10:
+            at += 11 + _color_table(kind[9])
+        else:
+            breaks.add(file.size - at)
+            return
+        while (size := file.read(at, 1)) and size[0]:
+            at += 1 + size[0]
+        at += 1
+    breaks.cut = True
+
+
+def _color_table(flags: int) -> int:
+    return 3 << (1 + (flags & 7)) if flags & 0x80 else 0
+
+
+def walk_y4m(file: FileBytes, breaks: Breaks) -> None:
+    """Follow the frames, all of one size."""
+    head = file.read(0, _Y4M_HEAD).split(b"\n")[0]
+    words = {word[:1]: word[1:] for word in head.decode(errors="replace").split(" ")[1:]}
+    chroma = re.match(r"(420|422|444|411|mono)(alpha)?\D*(?:p?(\d+))?", words.get("C", "420"))
+    if chroma is None or not (words.get("W", "").isdecimal() and words.get("H", "").isdecimal()):
+        return
+    width, height = int(words["W"]), int(words["H"])
+    samples = width * height * (2 if chroma[2] else 1)
+    if chroma[1] != "mono":
+        across, down = _Y4M_CHROMA[chroma[1]]
+        samples += 2 * -(-width // across) * -(-height // down)
+    size = samples * (2 if int(chroma[3] or 8) > 8 else 1)
+    at = len(head) + 1
+    while at < file.size:
+        mark = file.read(at, _Y4M_HEAD)
+        if not mark.startswith(b"FRAME"):
+            breaks.add(file.size - at)
+            return
+        at += mark.find(b"\n") + 1 + size
+    breaks.cut |= at > file.size

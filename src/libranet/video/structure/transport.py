@@ -1,0 +1,109 @@
+"""MPEG transport streams: packets of one size, with a counter in each stream."""
+
+from collections.abc import Collection
+
+import numpy as np
+
+from libranet.video.structure.breaks import Breaks, FileBytes
+
+_SYNC = 0x47
+_LEAST = 188
+_SIZES = (188, 192, 204)
+"""Plain, of Blu-ray and camcorders, and of broadcasts."""
+_TABLE = 0
+"""Number of the table that a recording begins with."""
+_ROWS = 20_000
+_WINDOW = 1 << 16
+
+
+def walk_transport(file: FileBytes, breaks: Breaks, streams: Collection[int], joins: int) -> None:
+    """Follow packets and counters.
+
+    A counter may start anew where a recording was joined to another: there the clock jumps, or the table of programs
+    comes first, with a counter that starts anew as well.
+
+    Args:
+        file: The file.
+        breaks: What is found.
+        streams: Numbers of the streams that count.
+        joins: Jumps of the clock.
+    """
+    size, at = _layout(file, 0)
+    if size == 0:
+        return
+    counters = _Counters(streams)
+    while at + _LEAST <= file.size:
+        data = np.frombuffer(file.read(at, _ROWS * size).ljust(size, b"\0"), np.uint8)
+        rows = data[: len(data) // size * size].reshape(-1, size)
+        if len(data) % size >= _LEAST:  # the last one has no end of its own
+            rows = np.concatenate([rows, np.pad(data[len(rows) * size :], (0, size - len(data) % size))[None]])
+        bad = np.flatnonzero(rows[:, 0] != _SYNC)
+        good = rows[: bad[0]] if bad.size else rows
+        counters.take(good)
+        at += len(good) * size
+        if bad.size:
+            if file.only_zeros(at):
+                break
+            _, further = _layout(file, at + 1, (size,))
+            breaks.add(further - at)
+            at = further
+    breaks.cut |= 0 < file.size - at < _LEAST and not file.only_zeros(at)
+    gaps = max((count for count in counters.gaps.values()), default=0)
+    breaks.gaps += gaps if gaps > joins else 0
+
+
+def _layout(file: FileBytes, at: int, sizes: tuple[int, ...] = _SIZES) -> tuple[int, int]:
+    """Return the size of packets and where the next one begins; (0, end of the file) where there is none."""
+    while at < file.size:
+        data = np.frombuffer(file.read(at, _WINDOW), np.uint8)
+        starts = np.flatnonzero(data == _SYNC)
+        for start in starts:
+            for size in sizes:
+                following = data[start::size][:5]
+                if (following == _SYNC).all() and (len(following) >= 3 or at + len(data) == file.size):
+                    return size, at + int(start)
+        at += max(1, len(data) - 5 * max(sizes)) if len(data) == _WINDOW else len(data)
+    return 0, file.size
+
+
+class _Counters:
+    """The counter of each stream."""
+
+    def __init__(self, streams: Collection[int]) -> None:
+        self.gaps = dict.fromkeys(streams, 0)
+        self._last: dict[int, tuple[int, int]] = {}
+        """Counter and place of each stream's last packet."""
+        self._restart = -1
+        """Place of the last table that started anew."""
+        self._rows = 0
+
+    def take(self, rows: np.ndarray) -> None:  # [N, size]
+        """Count gaps in the next packets."""
+        number = (rows[:, 1].astype(np.int64) & 0x1F) << 8 | rows[:, 2]
+        filled = (rows[:, 3] & 0x10) != 0
+        told = ((rows[:, 3] & 0x20) != 0) & (rows[:, 4] > 0) & ((rows[:, 5] & 0x80) != 0)
+        restarts = [place for place, _ in self._jumps(_TABLE, rows, number, filled, told)]
+        for stream in self.gaps:
+            for place, before in self._jumps(stream, rows, number, filled, told):
+                inside = any(before < restart < place for restart in (self._restart, *restarts))
+                self.gaps[stream] += not inside
+        self._restart = restarts[-1] if restarts else self._restart
+        self._rows += len(rows)
+
+    def _jumps(
+        self, stream: int, rows: np.ndarray, number: np.ndarray, filled: np.ndarray, told: np.ndarray
+    ) -> list[tuple[int, int]]:
+        """Return the places where a counter jumps, and those of the stream's packet before."""
+        index = np.flatnonzero((number == stream) & filled)
+        if not index.size:
+            return []
+        counter = (rows[index, 3] & 0x0F).astype(np.int64)
+        last, where = self._last.get(stream, (int(counter[0]) - 1, -1))
+        before = np.concatenate([[last], counter[:-1]])
+        step = (counter - before) % 16
+        again = (step == 0) & np.concatenate([[True], (rows[index[1:]] == rows[index[:-1]]).all(1)])
+        places = index + self._rows
+        previous = np.concatenate([[where], places[:-1]])
+        self._last[stream] = int(counter[-1]), int(places[-1])
+        wrong = (step != 1) & ~again & ~told[index]
+        return [(int(a), int(b)) for a, b in zip(places[wrong], previous[wrong], strict=True)]
