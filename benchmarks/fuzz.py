@@ -98,7 +98,6 @@ def make_originals(folder: Path) -> list[Original]:
     """Make one file of every kind that a reader takes."""
     import cv2
     import numpy as np
-
     import torch
 
     from clips import Clip, write_clip
