@@ -14,10 +14,8 @@ import json
 import math
 import time
 from dataclasses import asdict, dataclass, replace
-from itertools import chain
 from pathlib import Path
 
-import cv2
 import numpy as np
 import torch
 
@@ -32,14 +30,12 @@ from libranet.evaluation.runner import evaluate
 from libranet.evaluation.scores import prepare_scores
 from libranet.evaluation.summary import Estimate, summarise_clip, summarise_models
 from libranet.losses.objective import LossConfig
-from libranet.scenes import SKY_DEPTH, render_clip
-from libranet.synth.depth_maps import DepthRange
-from libranet.synth.scattering import Regime, add_haze, assign_regimes, transmission
+from libranet.synth.held_back import write_held_back_clips
 from libranet.thirdparty import find_model, find_weights
 from libranet.training.config import HazeConfig, OptimiserConfig, PhotoSourceConfig, RegimeConfig, TrainConfig
-from libranet.training.dataloader import OnlineHazeSource, Prefetcher
 from libranet.training.distributed import Shard
-from libranet.training.image_bank import ImageBank, load_bank, read_density, read_photos, render_scenes
+from libranet.training.image_bank import ImageBank
+from libranet.training.start import haze_source, load_images
 from libranet.training.trainer import Trainer, TrainingStoppedError
 from machine import describe_machine
 
@@ -48,8 +44,6 @@ OURS_PLAIN = "libranet-plain"
 """LiBrA-Net trained in plain PyTorch, as the peers are, without our kernels."""
 REFERENCES = ("identity", "clahe", "dcp", "maxim-outdoor")
 """Rows that nothing is trained for."""
-CLIP_SEED = 900_000
-"""Scenes from here on are held back; training takes those from its own seed on."""
 METRICS = "psnr,ssim,lpips,tof,sigma_psnr"
 LARGEST_OVERRUN = 1.2
 """A run that takes this much longer than its budget, because other work slowed it down, is stopped."""
@@ -104,30 +98,10 @@ def training_config(model: str, options: argparse.Namespace) -> TrainConfig:
     )
 
 
-def load_images(options: argparse.Namespace, device: torch.device) -> ImageBank:
-    """The clear images that every network is trained on."""
-    photos = training_config(OURS, options).photos
-    assert photos is not None
-    images = chain(
-        read_photos(photos.folders, photos.depth or None),
-        render_scenes(photos.scenes, photos.scene_views, seed=options.seed, lines=photos.lines, device=device),
-    )
-    return load_bank(images, lines=photos.lines, device=device, density=read_density(photos.density))
-
-
 def train(model: str, bank: ImageBank, options: argparse.Namespace, device: torch.device, path: Path) -> Run:
     """Train one network for its time, and write its averaged weights."""
     config = training_config(model, options)
-    assert config.photos is not None
-    source = OnlineHazeSource(
-        bank,
-        haze=config.photos.haze,
-        batch=config.batch,
-        crops=config.crops,
-        window=config.window,
-        seed=config.seed,
-    )
-    batches = Prefetcher(source) if device.type == "cuda" else source
+    batches = haze_source(config, bank)
     shard = Shard()
     trial = Trainer(config, steps=1000, device=device)
     for step in range(3):  # compiles kernels and chooses algorithms
@@ -157,37 +131,24 @@ def train(model: str, bank: ImageBank, options: argparse.Namespace, device: torc
 
 
 def write_clips(options: argparse.Namespace, folder: Path, device: torch.device, clock: Clock) -> bool:
-    """Render the held-back clips: moving cameras over scenes with exact depth, one regime each. Return if all are."""
+    """Render the held-back clips. Return if all are there."""
+
+    def may_begin(name: str) -> bool:
+        if allowed := clock.allows(30):
+            print(f"rendering {name}", flush=True)
+        return allowed
+
     width, height = (int(part) for part in options.clip_size.split("x"))
-    for index, regime in enumerate(assign_regimes(options.clips, seed=options.seed)):
-        name = f"{index:02d}-{regime.name}"
-        done = folder / "clear" / name / f"{options.frames - 1:03d}.png"
-        if done.is_file():
-            continue
-        if not clock.allows(30):
-            return False
-        print(f"rendering {name}", flush=True)
-        frames = list(
-            render_clip(
-                CLIP_SEED + index, frames=options.frames, width=width, height=height, fps=options.fps, device=device
-            )
-        )
-        metres = [np.where(f.depth.cpu() >= 0.999 * SKY_DEPTH, np.float32(np.inf), f.depth.cpu()) for f in frames]
-        depth = DepthRange.from_metres(metres)
-        for number, (frame, raw) in enumerate(zip(frames, metres, strict=True)):
-            _write_pair(folder, name, number, frame.image.cpu(), torch.from_numpy(depth.normalise(raw)), regime)
-    return True
-
-
-def _write_pair(folder: Path, clip: str, number: int, clear: torch.Tensor, depth: torch.Tensor, regime: Regime) -> None:
-    hazy = add_haze(clear[None], transmission(depth[None, None], regime.beta), torch.tensor([regime.airlight]))[0]
-    for side, image in (("hazy", hazy), ("clear", clear)):  # the clear one last: it says that the pair is complete
-        place = folder / side / clip
-        place.mkdir(parents=True, exist_ok=True)
-        pixels = (image.clamp(0, 1) * 255).round().byte().permute(1, 2, 0).numpy()
-        ok, data = cv2.imencode(".png", np.ascontiguousarray(pixels[..., ::-1]), [cv2.IMWRITE_PNG_COMPRESSION, 1])
-        assert ok
-        write_file(place / f"{number:03d}.png", data.tobytes())
+    return write_held_back_clips(
+        folder,
+        clips=options.clips,
+        frames=options.frames,
+        size=(width, height),
+        fps=options.fps,
+        seed=options.seed,
+        device=device,
+        may_begin=may_begin,
+    )
 
 
 def measure(
@@ -299,7 +260,7 @@ def train_all(models: list[str], options: argparse.Namespace, device: torch.devi
     missing = [model for model in models if model not in runs]
     if not missing or not clock.allows(options.seconds * 1.3):
         return runs
-    bank = load_images(options, device)
+    bank = load_images(training_config(OURS, options), device)
     for model in missing:
         if not clock.allows(options.seconds * 1.3):
             break

@@ -28,12 +28,24 @@ MAY_IMPORT: dict[str, set[str]] = {
     "training": {"models", "baselines", "losses", "data", "metrics", "backends", "fused", "kernels", "synth", "scenes"},
     "evaluation": {"engine", "backends", "models", "metrics", "flow", "data", "baselines", "thirdparty"},
     "analysis": {"evaluation", "models", "kernels", "data"},
+    "ablation": {"training", "evaluation", "backends", "models", "losses", "synth"},
 }
 EVERY_PACKAGE = set(MAY_IMPORT) | SHARED | {"cli", "weights"}
 MAY_IMPORT |= {module: SHARED - {module} for module in SHARED}
 MAY_IMPORT |= {"cli": EVERY_PACKAGE, "__init__": {"models", "engine"}, "__main__": {"cli"}}
 
-WITHOUT_VIDEO = {"models", "kernels", "fused", "backends", "baselines", "losses", "training", "flow", "scenes"}
+WITHOUT_VIDEO = {
+    "models",
+    "kernels",
+    "fused",
+    "backends",
+    "baselines",
+    "losses",
+    "training",
+    "flow",
+    "scenes",
+    "ablation",
+}
 """These do without PyAV and typer: they run on GPU machines where those are not installed."""
 
 

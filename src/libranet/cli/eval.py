@@ -100,7 +100,7 @@ def evaluate_command(
         if wanted != ["efficiency"]:
             raise InputError("expected a dataset to measure on; only --table efficiency does without one")
         restorers = open_restorers(model or _default_models(console), device=device, precision=precision)
-        _print_table(console, _measure_efficiency(restorers, device, sizes), table_format)
+        print_table(console, _measure_efficiency(restorers, device, sizes), table_format)
         return
     found = open_dataset(dataset, split=split, stills=stills)[:clips]
     paired = _check_pairs(found)
@@ -158,7 +158,7 @@ def evaluate_command(
     _print_summary(console, content)
     _print_blind(console, content)
     for printed in tables:
-        _print_table(console, printed, table_format)
+        print_table(console, printed, table_format)
     console.print(f"report: {store.folder / 'report.html'}", soft_wrap=True)
 
 
@@ -286,7 +286,8 @@ def _print_blind(console: Console, content: ReportContent) -> None:
     console.print(table)
 
 
-def _print_table(console: Console, printed: PrintedTable, form: TableFormat) -> None:
+def print_table(console: Console, printed: PrintedTable, form: TableFormat) -> None:
+    """Print a table of the paper with our rows in it."""
     from rich import box
     from rich.table import Table
 

@@ -9,6 +9,7 @@ import typer
 
 import libranet
 from libranet.cli import EXIT_BUG, EXIT_INTERRUPTED, EXIT_USER_ERROR
+from libranet.cli.ablate import ablate
 from libranet.cli.analyze import analyze
 from libranet.cli.bench import bench
 from libranet.cli.bugs import bug_sentence
@@ -30,6 +31,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "synth": synth,
     "data": data,
     "train": train,
+    "ablate": ablate,
     "eval": evaluate_command,
     "analyze": analyze,
     "study": study,

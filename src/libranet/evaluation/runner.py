@@ -67,16 +67,30 @@ def evaluate(
     subject: str,
     limit_frames: int | None = None,
     device: str = "cpu",
+    panels: bool = True,
     report: ClipProgress | None = None,
 ) -> list[ClipResult]:
-    """Evaluate every model on every clip, except for results that the store already has."""
+    """Evaluate every model on every clip, except for results that the store already has.
+
+    Args:
+        clips: The dataset.
+        restorers: The models.
+        scores: The metrics.
+        store: Where results go, and where earlier ones are.
+        subject: The model whose worst frames are shown.
+        limit_frames: Only so many frames of each clip.
+        device: Where metrics are computed.
+        panels: Also write images of the worst frames.
+        report: Told of every frame.
+    """
     results = []
     for clip in clips:
         known = {r.name: store.find(r.name, r.fingerprint, clip.name) for r in restorers}
         missing = [restorer for restorer in restorers if known[restorer.name] is None]
         if missing:
+            images = PanelWriter(store.clip_folder(clip.name)) if panels else None
             fresh = _run_clip(
-                clip, missing, scores, store, subject=subject, limit_frames=limit_frames, device=device, report=report
+                clip, missing, scores, images, subject=subject, limit_frames=limit_frames, device=device, report=report
             )
             for restorer in missing:
                 store.save(fresh[restorer.name], restorer.fingerprint)
@@ -91,7 +105,7 @@ def _run_clip(
     clip: EvalClip,
     restorers: list[Restorer],
     scores: Scores,
-    store: ResultStore,
+    panels: PanelWriter | None,
     *,
     subject: str,
     limit_frames: int | None,
@@ -100,7 +114,7 @@ def _run_clip(
 ) -> dict[str, ClipResult]:
     lanes = [_Lane(restorer) for restorer in restorers]
     chosen = subject if any(lane.restorer.name == subject for lane in lanes) else lanes[-1].restorer.name
-    scoring = _Scoring(clip, lanes, scores, PanelWriter(store.clip_folder(clip.name)), chosen)
+    scoring = _Scoring(clip, lanes, scores, panels, chosen)
     waiting: deque[_Source] = deque()
     for restorer in restorers:
         restorer.begin(clip.rate)
@@ -118,7 +132,8 @@ def _run_clip(
     _score_ready(waiting, lanes, scoring, report)
     if waiting:
         raise InputError(f"a model returned fewer frames than it was given in clip {clip.name}")
-    scoring.panels.save()
+    if panels is not None:
+        panels.save()
     return {
         lane.restorer.name: ClipResult(lane.restorer.name, clip.name, clip.regime, lane.frames, lane.seconds)
         for lane in lanes
@@ -139,7 +154,7 @@ class _Scoring:
     clip: EvalClip
     lanes: list[_Lane]
     scores: Scores
-    panels: PanelWriter
+    panels: PanelWriter | None
     subject: str
     index: int = 0
     before: _Source | None = None
@@ -156,22 +171,23 @@ class _Scoring:
             image = restored[lane.restorer.name]
             frame = FrameToScore(image, clear, lane.previous, flow, features, facts, hazy_tof)
             lane.frames.append(self.scores.measure(frame))
-        self._take_images(source, restored)
+        if self.panels is not None:
+            self._take_images(self.panels, source, restored)
         for lane in self.lanes:
             lane.previous = restored[lane.restorer.name]
         self.before = source
         self.index += 1
 
-    def _take_images(self, source: _Source, restored: dict[str, Tensor]) -> None:
+    def _take_images(self, panels: PanelWriter, source: _Source, restored: dict[str, Tensor]) -> None:
         lane = next(lane for lane in self.lanes if lane.restorer.name == self.subject)
         value, metric = _badness(lane.frames[-1], self.index)
-        if self.panels.fixed is None and self.index == 0 and len(self.clip) > 1:
+        if panels.fixed is None and self.index == 0 and len(self.clip) > 1:
             return  # a first frame has no change to show
-        if not self.panels.wants(self.index, value):
+        if not panels.wants(self.index, value):
             return
         previous = {lane.restorer.name: lane.previous for lane in self.lanes if lane.previous is not None}
         previous |= {} if self.before is None else self.before.views
-        self.panels.take(
+        panels.take(
             self.index,
             value,
             metric,

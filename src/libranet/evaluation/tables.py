@@ -151,4 +151,4 @@ def format_table(table: PrintedTable, form: TableFormat) -> str:
 def _latex(text: str) -> str:
     for sign, name in (("_", r"\_"), ("%", r"\%"), ("&", r"\&"), ("±", r"$\pm$"), ("↑", r"$\uparrow$")):
         text = text.replace(sign, name)
-    return text.replace("↓", r"$\downarrow$").replace("σ", r"$\sigma$")
+    return text.replace("↓", r"$\downarrow$").replace("σ", r"$\sigma$").replace("Δ", r"$\Delta$")

@@ -61,8 +61,6 @@ OLD_KEYS = {
 """Names of settings before 0.2, and what they are called now. Recipes and states of runs may still have them."""
 
 REMOVED_KEYS: dict[str, Any] = {
-    "loss.perceptual_crop": 0,
-    "loss.perceptual_taps": 5,
     "photos.haze.regime_gamma": [1.0, 1.0],
     "photos.haze.regime_blend": 0.0,
     "photos.haze.tilt": 0.0,
@@ -82,10 +80,25 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> TrainConfig:
     Raises:
         InputError: There is no such file, it is not TOML, or a setting is unknown or has a wrong value.
     """
-    raw = _read(Path(path), ())
-    for override in overrides:
-        raw = _merge(raw, _with_new_names(_parse_override(override), where=f"--set {override}"))
-    return build(TrainConfig, raw, where=str(path))
+    return build(TrainConfig, _override(_read(Path(path), ()), overrides), where=str(path))
+
+
+def load_variant(path: str | Path, base: str | Path, overrides: Sequence[str] = ()) -> TrainConfig:
+    """Read a recipe that extends another one, after changes to that other one.
+
+    Args:
+        path: A TOML file with `extends`.
+        base: The recipe that it extends.
+        overrides: Changes to `base`, as `load_recipe` takes them; what the variant itself says stays.
+
+    Raises:
+        InputError: The recipe extends another one than `base`, or cannot be read as `load_recipe` says.
+    """
+    path, base = Path(path), Path(base)
+    own, extended = _parse(path, ())
+    if extended is None or extended.resolve() != base.resolve():
+        raise InputError(f"expected {path} to extend {base}, so that the two differ in what it names")
+    return build(TrainConfig, _merge(_override(_read(base, ()), overrides), own), where=str(path))
 
 
 def rename_old_keys(raw: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -117,8 +130,20 @@ def build(cls: type[T], raw: Mapping[str, Any], *, where: str) -> T:
         raise InputError(f"{where}: {error}") from None
 
 
+def _override(raw: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    for override in overrides:
+        raw = _merge(raw, _with_new_names(_parse_override(override), where=f"--set {override}"))
+    return raw
+
+
 def _read(path: Path, extended_by: tuple[Path, ...]) -> dict[str, Any]:
     """The settings of a recipe and of those it extends."""
+    own, base = _parse(path, extended_by)
+    return own if base is None else _merge(_read(base, (*extended_by, path)), own)
+
+
+def _parse(path: Path, extended_by: tuple[Path, ...]) -> tuple[dict[str, Any], Path | None]:
+    """The settings that a recipe itself names, and the recipe that it extends."""
     if not path.is_file():
         asked = f", which {extended_by[-1]} extends" if extended_by else ""
         raise InputError(f"no recipe at {path}{asked}: give a TOML file, for example recipes/smoke.toml")
@@ -130,11 +155,9 @@ def _read(path: Path, extended_by: tuple[Path, ...]) -> dict[str, Any]:
         raise InputError(f"{path} is not valid TOML: {error}") from None
     base = raw.pop("extends", None)
     raw = _with_new_names(raw, where=str(path))
-    if base is None:
-        return raw
-    if not isinstance(base, str):
+    if base is not None and not isinstance(base, str):
         raise InputError(f"{path}: extends must be the path of a recipe, got {base!r}")
-    return _merge(_read(path.parent / base, (*extended_by, path)), raw)
+    return raw, None if base is None else path.parent / base
 
 
 def _with_new_names(raw: Mapping[str, Any], *, where: str) -> dict[str, Any]:

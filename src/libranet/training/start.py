@@ -24,7 +24,7 @@ from libranet.training.dataloader import (
     open_training_clips,
 )
 from libranet.training.distributed import join_processes, leave_processes
-from libranet.training.image_bank import load_bank, read_density, read_photos, render_scenes
+from libranet.training.image_bank import ImageBank, load_bank, read_density, read_photos, render_scenes
 from libranet.training.loop import Outcome, run_training
 from libranet.training.recipe import load_recipe
 from libranet.training.trainer import Trainer
@@ -74,22 +74,33 @@ def build_source(config: TrainConfig, device: torch.device) -> tuple[BatchSource
     """Make the source of a recipe's batches; return it with the number of steps."""
     if config.paired is not None:
         return _paired_source(config, config.paired, device)
-    assert config.photos is not None  # the configuration has exactly one of the two
+    return haze_source(config, load_images(config, device)), config.steps
+
+
+def load_images(config: TrainConfig, device: torch.device) -> ImageBank:
+    """Read and render the clear images of a recipe with [photos]."""
+    assert config.photos is not None
     photos = config.photos
     images = chain(
         read_photos(photos.folders, photos.depth or None),
         render_scenes(photos.scenes, photos.scene_views, seed=config.seed, lines=photos.lines, device=device),
     )
-    source: BatchSource = OnlineHazeSource(
-        load_bank(images, lines=photos.lines, device=device, density=read_density(photos.density)),
-        haze=photos.haze,
+    return load_bank(images, lines=photos.lines, device=device, density=read_density(photos.density))
+
+
+def haze_source(config: TrainConfig, bank: ImageBank) -> BatchSource:
+    """Make the batches of a recipe with [photos] from its images; runs may share them."""
+    assert config.photos is not None
+    source = OnlineHazeSource(
+        bank,
+        haze=config.photos.haze,
         batch=config.batch,
         crops=config.crops,
         window=config.window,
         seed=config.seed,
         outputs=2 if config.loss.consistency_weight > 0 else 1,
     )
-    return (Prefetcher(source) if device.type == "cuda" else source), config.steps
+    return Prefetcher(source) if bank.fine.device.type == "cuda" else source
 
 
 def _paired_source(config: TrainConfig, paired: PairedSourceConfig, device: torch.device) -> tuple[BatchSource, int]:

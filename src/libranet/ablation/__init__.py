@@ -1,0 +1,1 @@
+"""The ablation study: variants of one recipe, trained and measured alike."""

@@ -1,0 +1,72 @@
+"""`python -m libranet.ablation`: `libranet ablate` without the packages of the command line, for bare GPU machines."""
+
+import argparse
+import math
+import sys
+from pathlib import Path
+
+from libranet.ablation.ablate import AblationOptions, ablate, estimate_study, plan_study
+from libranet.ablation.ablation_tables import ablation_tables
+from libranet.errors import LibraNetError
+from libranet.evaluation.tables import format_table
+
+EXIT_USER_ERROR = 2
+
+
+def main() -> None:
+    """Do a study, or as much of it as the time allows."""
+    parser = argparse.ArgumentParser(prog="python -m libranet.ablation", description="Train and measure variants.")
+    parser.add_argument("recipes", type=Path, nargs="?", default=Path("recipes/ablations"))
+    parser.add_argument("-o", "--output", type=Path, required=True)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--steps", type=int)
+    parser.add_argument("--seconds", type=float)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides")
+    parser.add_argument("--data", action="append", default=[], metavar="NAME=PATH")
+    parser.add_argument("--clips", type=int, default=9)
+    parser.add_argument("--frames", type=int, default=5)
+    parser.add_argument("--size", default="3840x2160")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--cache", type=Path)
+    parser.add_argument("--stop-after", type=float, default=math.inf)
+    parser.add_argument("--keep-weights", action="store_true")
+    parser.add_argument("--dry-run", action="store_true")
+    given = parser.parse_args()
+    try:
+        width, height = (int(part) for part in given.size.split("x"))
+        options = AblationOptions(
+            recipes=given.recipes,
+            output=given.output,
+            seeds=given.seeds,
+            steps=given.steps,
+            seconds=given.seconds,
+            only=tuple(name for name in given.only.split(",") if name),
+            overrides=tuple(given.overrides),
+            data=tuple(given.data),
+            clips=given.clips,
+            frames=given.frames,
+            size=(width, height),
+            device=given.device,
+            cache=given.cache,
+            stop_after=given.stop_after,
+            keep_weights=given.keep_weights,
+        )
+        plan = plan_study(options)
+        print("\n".join(plan.lines()), flush=True)
+        if given.dry_run:
+            print(estimate_study(plan), flush=True)
+            return
+        study, complete = ablate(plan, lambda line: print(line, flush=True))
+    except LibraNetError as error:
+        parser.exit(EXIT_USER_ERROR, f"error: {error}\n")
+    for table in ablation_tables(study):
+        print(format_table(table, "md"))
+    for line in study.news():
+        print(f"note: {line}")
+    print("all is done" if complete else "not done yet: run the same command again")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
