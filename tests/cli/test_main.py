@@ -39,7 +39,7 @@ print(json.dumps([time.process_time(), heavy, own]))
     assert result.returncode == 0, result.stderr
     seconds, heavy, own = json.loads(result.stdout.splitlines()[-1])
     assert heavy == []
-    assert len(own) < 20, own
+    assert len(own) < 30, own
     assert seconds < 1.0  # about 0.2 s; the limit leaves room for a busy machine
 
 
