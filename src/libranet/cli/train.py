@@ -16,11 +16,23 @@ def train(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where the run in the folder stopped.")] = False,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check data, weights, memory and time, and train nothing.")
+    ] = False,
 ) -> None:
-    """Train a recipe. Processes under torchrun share its batch. SIGINT and SIGTERM save the state after the step."""
+    """Train a recipe. Processes under torchrun share its batch. SIGINT and SIGTERM save the state after the step.
+
+    `--resume` with more steps or epochs than before (`--set steps=20000`) extends a run, also a finished one.
+    """
+    folder = output or Path("runs") / recipe.stem
+    if dry_run:
+        from libranet.training.dry_run import plan_training
+
+        plan = plan_training(recipe, folder, overrides=overrides or (), resume=resume, device=device)
+        print("\n".join(plan.lines()))
+        return
     from libranet.training.start import train as train_recipe
 
-    folder = output or Path("runs") / recipe.stem
     outcome = train_recipe(recipe, folder, overrides=overrides or (), resume=resume, device=device)
     if outcome.interrupted:
         raise typer.Exit(EXIT_INTERRUPTED)

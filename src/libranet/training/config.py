@@ -245,8 +245,16 @@ class ValidationConfig:
     """Folders of hazy images; none means no validation."""
     clear: tuple[str, ...] = ()
     """Folders of the clear images of the same names, one for each."""
+    held_out: float = 0.0
+    """Share of the clips of a [paired] set, at least one, that are validated on, as video, and never trained on."""
+    frames: int = 5
+    """Frames of each held-out clip, from its middle."""
 
     def __post_init__(self) -> None:
+        if not (0 <= self.held_out < 1 and self.frames >= 1):
+            raise InputError(
+                f"expected held_out in [0, 1) and frames of at least 1, got {self.held_out} and {self.frames}"
+            )
         if len(self.hazy) != len(self.clear):
             raise InputError(
                 f"expected as many clear as hazy folders in [validation], got {len(self.clear)} and {len(self.hazy)}"
@@ -329,6 +337,8 @@ class TrainConfig:
             raise InputError(f"{self.peer} has no weights to train: choose another peer")
         if (self.photos is None) == (self.paired is None):
             raise InputError("expected exactly one of [photos] and [paired] in a recipe")
+        if self.validation.held_out and self.paired is None:
+            raise InputError("validation.held_out keeps clips of a [paired] set out of training, and there is none")
         if self.steps <= 0 and (self.paired is None or self.epochs <= 0):
             raise InputError(
                 f"expected steps, or epochs over a paired dataset, got steps={self.steps}, epochs={self.epochs}"

@@ -6,7 +6,7 @@ import logging
 import math
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +28,7 @@ from libranet.training.distributed import agreed
 from libranet.training.state import Progress
 from libranet.training.trainer import MODEL_FILE, STATE_FILE, Trainer, gradient_norms
 from libranet.training.training_heads import fold_heads
-from libranet.training.validation import ImagePair, validate
+from libranet.training.validation import ValidationSet, validate
 
 BEST_FILE = "best.safetensors"
 LIFE_SAMPLES = 16
@@ -52,7 +52,7 @@ def run_training(
     source: BatchSource,
     *,
     folder: Path,
-    pairs: list[list[ImagePair]],
+    pairs: Sequence[ValidationSet],
     resume: bool = False,
     until: int | None = None,
     seconds: float = math.inf,
@@ -74,6 +74,10 @@ def run_training(
     """
     config, shard = trainer.config, trainer.shard
     _prepare_folder(trainer, folder, resume)
+    if resume and trainer.progress.step == trainer.steps:
+        if shard.rank == 0:
+            logger.info("%s is finished after %d steps: to extend it, give more steps or epochs", folder, trainer.steps)
+        return Outcome(trainer.progress, False, 0.0)
     begin = time.perf_counter()
     end = min(trainer.steps, until or trainer.steps)
     with RunLog(folder if shard.rank == 0 else None) as log, _stop_on_signals() as stop:
@@ -195,6 +199,9 @@ def _prepare_folder(trainer: Trainer, folder: Path, resume: bool) -> None:
         if not exists:
             raise InputError(f"nothing to resume: {folder} has no {STATE_FILE}")
         trainer.resume(folder)
+        p = trainer.progress
+        if p.begin == p.step > 0 and trainer.shard.rank == 0:
+            logger.info("extended: steps %d to %d have a warm-up and a cosine of their own", p.begin, p.end)
     elif exists:
         raise InputError(f"{folder} already holds a run: add --resume to go on, or choose another folder")
 
@@ -225,7 +232,7 @@ def _check_life(log: RunLog, trainer: Trainer, batch: Batch) -> None:
             log.warn(f"only {share:.0%} of the {name} field's hidden units are alive at step {trainer.progress.step}")
 
 
-def _validate(log: RunLog, trainer: Trainer, sets: list[list[ImagePair]], folder: Path) -> None:
+def _validate(log: RunLog, trainer: Trainer, sets: Sequence[ValidationSet], folder: Path) -> None:
     if trainer.shard.rank:
         return
     p = trainer.progress

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import torch
 
+from libranet.data import PairedClip
 from libranet.device import pick_device
 from libranet.errors import InputError, LibraNetError
-from libranet.training.config import PairedSourceConfig, TrainConfig
+from libranet.training.config import PairedSourceConfig, TrainConfig, ValidationConfig
 from libranet.training.dataloader import (
     BatchSource,
     OnlineHazeSource,
@@ -28,7 +29,7 @@ from libranet.training.image_bank import ImageBank, load_bank, read_density, rea
 from libranet.training.loop import Outcome, run_training
 from libranet.training.recipe import load_recipe
 from libranet.training.trainer import Trainer
-from libranet.training.validation import load_pairs
+from libranet.training.validation import HeldOutClip, ValidationSet, hold_out, load_pairs
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +65,10 @@ def train(
     try:
         source, steps = build_source(config, place)
         trainer = Trainer(config, steps=steps, device=place, shard=shard)
-        pairs = load_pairs(config.validation)
+        pairs: list[ValidationSet] = [*load_pairs(config.validation)]
+        if config.paired is not None and config.validation.held_out:
+            _, held_out = training_clips(config.paired, config.validation)
+            pairs.append([HeldOutClip(clip, config.validation.frames) for clip in held_out])
         return run_training(trainer, source, folder=Path(folder), pairs=pairs, resume=resume, seconds=seconds)
     finally:
         leave_processes()
@@ -107,7 +111,7 @@ def _paired_source(config: TrainConfig, paired: PairedSourceConfig, device: torc
     if len(config.crops) != 1 or config.crops[0][0] != config.crops[0][1]:
         raise InputError(f"expected one square crop with a paired dataset, got {config.crops}")
     source = PairedSource(
-        open_training_clips(paired),
+        training_clips(paired, config.validation)[0],
         batch=config.batch,
         crop=config.crops[0][0],
         window=config.window,
@@ -116,6 +120,13 @@ def _paired_source(config: TrainConfig, paired: PairedSourceConfig, device: torc
         device=device,
     )
     return source, config.steps or config.epochs * source.steps_per_epoch
+
+
+def training_clips(
+    paired: PairedSourceConfig, validation: ValidationConfig
+) -> tuple[list[PairedClip], list[PairedClip]]:
+    """The clips of a paired set that are trained on, and those that are held out for validation."""
+    return hold_out(open_training_clips(paired), validation.held_out)
 
 
 def main() -> None:

@@ -31,6 +31,10 @@ class Progress:
     best: float = float("-inf")
     """Best validation PSNR so far."""
     best_step: int = 0
+    begin: int = 0
+    """Step at which the current schedule of the learning rate began: the end of the run that was extended, or 0."""
+    end: int = 0
+    """Its last step."""
 
 
 @dataclass(frozen=True)
@@ -69,19 +73,8 @@ class RunState:
         Raises:
             CheckpointError: The file is damaged, or belongs to a run with other settings.
         """
-        try:
-            tensors = safetensors.torch.load_file(path)
-            with safetensors.safe_open(path, framework="pt") as file:
-                header = file.metadata() or {}
-        except safetensors.SafetensorError as error:
-            raise CheckpointError(f"{path} is damaged ({error}): delete it to begin anew") from None
-        if header.get("format") != FORMAT:
-            raise CheckpointError(f"{path} is not the state of a training run")
-        if header.get("format_version") != str(FORMAT_VERSION):
-            raise CheckpointError(
-                f"{path} was written by another version of libranet, which trained the heads differently: "
-                "begin anew in another folder, with init_from set to that run's model.safetensors"
-            )
+        header = _read_header(path)
+        tensors = safetensors.torch.load_file(path)
         _check_same_run(path, json.loads(header["config"]), json.loads(json.dumps(asdict(self.config))))
 
         self.model.load_state_dict(_part(tensors, "model."))
@@ -103,14 +96,41 @@ class RunState:
         return Progress(**json.loads(header["progress"]))
 
 
+def read_progress(path: Path) -> Progress:
+    """How far a run has come, from its state.
+
+    Raises:
+        CheckpointError: The file is damaged, or not the state of a run of this version.
+    """
+    return Progress(**json.loads(_read_header(path)["progress"]))
+
+
+def _read_header(path: Path) -> dict[str, str]:
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            header = file.metadata() or {}
+    except safetensors.SafetensorError as error:
+        raise CheckpointError(f"{path} is damaged ({error}): delete it to begin anew") from None
+    if header.get("format") != FORMAT:
+        raise CheckpointError(f"{path} is not the state of a training run")
+    if header.get("format_version") != str(FORMAT_VERSION):
+        raise CheckpointError(
+            f"{path} was written by another version of libranet, which trained the heads differently: "
+            "begin anew in another folder, with init_from set to that run's model.safetensors"
+        )
+    return header
+
+
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
 def _check_same_run(path: Path, old: dict[str, Any], new: dict[str, Any]) -> None:
-    """Refuse to resume a run that would compute something else; where and how often it logs may change."""
-    free = {"log_every", "checkpoint_every", "validate_every", "validation", "max_bad_steps", "name"}
+    """Refuse to resume a run that would compute something else; how long it is and how often it logs may change."""
+    free = {"log_every", "checkpoint_every", "validate_every", "validation", "max_bad_steps", "name", "steps", "epochs"}
     changed = sorted(key for key in old.keys() | new.keys() if key not in free and old.get(key) != new.get(key))
+    if old["validation"].get("held_out", 0.0) != new["validation"]["held_out"]:
+        changed.append("validation.held_out")
     if changed:
         raise CheckpointError(
             f"{path} belongs to a run with other settings ({', '.join(changed)}): resume with the same recipe, "

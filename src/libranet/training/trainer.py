@@ -61,7 +61,7 @@ class Trainer:
         self.scaler = torch.amp.GradScaler(device.type, enabled=config.precision == "fp16")
         self.objective = Objective(config.loss, device)
         self.teacher = load_model(config.teacher, device=device).requires_grad_(False) if config.teacher else None
-        self.progress = Progress()
+        self.progress = Progress(end=steps)
         self.state = RunState(config, self.model, self.ema.model, self.optimiser, self.scaler)
         self.predict: Callable[..., Predicted] = self.model.predict
         self.gradients: Gradients = self._compute_gradients
@@ -85,7 +85,7 @@ class Trainer:
         p = self.progress
         if p.step == 0 and self.config.init_from and isinstance(self.model, LiBrANet):
             preserve_heads(self.model, batch.hazy, still=batch.still)
-        rate = learning_rate(p.step, self.steps, self.config.optimiser)
+        rate = learning_rate(p.step - p.begin, self.steps - p.begin, self.config.optimiser)
         for group in self.optimiser.param_groups:
             group["lr"] = rate
         self.model.train()
@@ -123,8 +123,20 @@ class Trainer:
         save_checkpoint(fold_heads(self.ema.model), path, provenance=provenance)
 
     def resume(self, folder: Path) -> None:
-        """Go back to the state in a folder."""
-        self.progress = self.state.load(folder / STATE_FILE)
+        """Go back to the state in a folder.
+
+        With another number of steps than before the run is extended: a new schedule begins at the step it has come to.
+
+        Raises:
+            InputError: The run has more steps behind it than were asked for.
+        """
+        p = self.state.load(folder / STATE_FILE)
+        if self.steps < p.step:
+            raise InputError(f"{folder} has done {p.step} steps already: expected more than that, got {self.steps}")
+        if p.end not in (0, self.steps):  # 0: of a version that could not be extended
+            p.begin = p.step
+        p.end = self.steps
+        self.progress = p
 
     def _finish(self, finite: Tensor) -> bool:
         """Change the weights and their average if the step was finite; return whether it was."""

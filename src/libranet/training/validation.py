@@ -1,14 +1,20 @@
-"""Compares checkpoints on pairs unlike the training data."""
+"""Compares checkpoints on pairs unlike the training data: images, or clips that were held out of training."""
 
+import hashlib
+from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import cv2
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from libranet.backends import make_backend, rgb_frames, rgb_of
+from libranet.backends import Backend, make_backend, rgb_frames, rgb_of
+from libranet.data import PairedClip
+from libranet.data.frames import FrameFiles, VideoFrames
 from libranet.errors import InputError
 from libranet.metrics.fidelity import psnr
 from libranet.models import Network
@@ -16,6 +22,8 @@ from libranet.training.config import ValidationConfig
 
 EXAMPLES = 4
 """Images of each set that the log shows."""
+EXAMPLE_LINES = 540
+"""Most lines of such an image."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +33,31 @@ class ImagePair:
     hazy: Tensor
     clear: Tensor
 
+    def frames(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """The one pair."""
+        yield self.hazy, self.clear
+
+
+@dataclass(frozen=True)
+class HeldOutClip:
+    """A clip that training does not see; frames are read when they are asked for."""
+
+    clip: PairedClip
+    count: int
+    """Frames to restore, from the middle of the clip."""
+
+    def frames(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Hazy and clear frames, [3, H, W] uint8, in order."""
+        count = min(self.count, len(self.clip))
+        first = (len(self.clip) - count) // 2
+        for index in range(first, first + count):
+            hazy, clear = (side.read(index) for side in (self.clip.hazy, self.clip.clear))
+            yield torch.from_numpy(hazy).permute(2, 0, 1), torch.from_numpy(clear).permute(2, 0, 1)
+
+
+ValidationSet = Sequence[ImagePair] | Sequence[HeldOutClip]
+"""Images, or clips."""
+
 
 @dataclass(frozen=True)
 class ValidationScore:
@@ -33,7 +66,7 @@ class ValidationScore:
     hazy_psnr: float
     psnr: float
     examples: list[Tensor]
-    """[3, H, 3 W] in [0, 1] each: hazy, restored and clear side by side."""
+    """[3, H, 3 W] in [0, 1] each, reduced to `EXAMPLE_LINES`: hazy, restored and clear side by side."""
 
 
 def load_pairs(config: ValidationConfig) -> list[list[ImagePair]]:
@@ -41,21 +74,69 @@ def load_pairs(config: ValidationConfig) -> list[list[ImagePair]]:
     return [_load_set(Path(hazy), Path(clear)) for hazy, clear in zip(config.hazy, config.clear, strict=True)]
 
 
-def validate(model: Network, pairs: list[ImagePair]) -> ValidationScore:
-    """Restore the hazy images through the same backend as the product, and compare them with the clear ones."""
+def hold_out(clips: list[PairedClip], share: float) -> tuple[list[PairedClip], list[PairedClip]]:
+    """Split clips into those to train on and those to validate on.
+
+    The names decide, not their order, so that a set that grows keeps its split. Versions of one clear clip stay
+    together.
+
+    Raises:
+        InputError: Nothing would be left to train on.
+    """
+    if not share:
+        return clips, []
+    scenes = sorted({_scene(clip) for clip in clips}, key=lambda name: hashlib.sha256(name.encode()).digest())
+    chosen = set(scenes[: max(1, round(share * len(scenes)))])
+    parts = [clip for clip in clips if _scene(clip) not in chosen], [clip for clip in clips if _scene(clip) in chosen]
+    if not parts[0]:
+        raise InputError(f"expected at least two scenes to hold one out for validation, got {len(scenes)}")
+    return parts
+
+
+def validate(model: Network, pairs: ValidationSet) -> ValidationScore:
+    """Restore images or clips through the same backend as the product, and compare them with the clear ones."""
     backend = make_backend(model)
     before: list[float] = []
     after: list[float] = []
     examples: list[Tensor] = []
     for pair in pairs:
-        hazy, clear = (image.to(backend.device).float()[None] / 255 for image in (pair.hazy, pair.clear))
-        (result,) = [*backend.push(rgb_frames(hazy)), *backend.flush()]  # one frame is a whole stream
-        restored = rgb_of(result)
-        before.append(psnr(hazy[0], clear[0]))
-        after.append(psnr(restored, clear[0]))
-        if len(examples) < EXAMPLES:
-            examples.append(torch.cat([hazy[0], restored, clear[0]], dim=-1).cpu())
+        scores: list[tuple[float, float]] = []
+        for hazy, restored, clear in _restore(backend, pair):
+            if not scores and len(examples) < EXAMPLES:
+                examples.append(_example(hazy, restored, clear))
+            scores.append((psnr(hazy, clear), psnr(restored, clear)))
+        before.append(float(np.mean([score[0] for score in scores])))
+        after.append(float(np.mean([score[1] for score in scores])))
     return ValidationScore(float(np.mean(before)), float(np.mean(after)), examples)
+
+
+def _restore(backend: Backend, pair: ImagePair | HeldOutClip) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Hazy, restored and clear frames, [3, H, W] in [0, 1] each, one stream from first to last."""
+    waiting: deque[tuple[Tensor, Tensor]] = deque()
+    for frames in pair.frames():
+        hazy, clear = (image.to(backend.device).float() / 255 for image in frames)
+        waiting.append((hazy, clear))
+        for result in backend.push(rgb_frames(hazy[None])):
+            hazy, clear = waiting.popleft()
+            yield hazy, rgb_of(result), clear
+    for result in backend.flush():
+        hazy, clear = waiting.popleft()
+        yield hazy, rgb_of(result), clear
+
+
+def _example(hazy: Tensor, restored: Tensor, clear: Tensor) -> Tensor:  # [3, H, W] each -> [3, h, 3 w]
+    strip = torch.cat([hazy, restored, clear], dim=-1)
+    if strip.shape[-2] > EXAMPLE_LINES:
+        size = (EXAMPLE_LINES, round(strip.shape[-1] * EXAMPLE_LINES / strip.shape[-2]))
+        strip = F.interpolate(strip[None], size=size, mode="area")[0]
+    return strip.cpu()
+
+
+def _scene(clip: PairedClip) -> str:
+    """What versions of one clear clip have in common."""
+    if isinstance(clip.clear, FrameFiles):
+        return "/".join(clip.clear.paths[0].parts[-4:])
+    return clip.clear.path.name if isinstance(clip.clear, VideoFrames) else clip.name
 
 
 def _load_set(hazy_folder: Path, clear_folder: Path) -> list[ImagePair]:

@@ -1,0 +1,161 @@
+"""`libranet train --dry-run`: data, weights, memory, time and folder are checked before a run begins."""
+
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from libranet.device import describe_device, pick_device
+from libranet.errors import InputError
+from libranet.training.config import PhotoSourceConfig, TrainConfig
+from libranet.training.dataloader import PairedSource
+from libranet.training.image_bank import ASPECT, COARSE, DEPTH_SCALE, FINE, PHOTO_SUFFIXES
+from libranet.training.recipe import load_recipe
+from libranet.training.rehearsal import rehearse
+from libranet.training.start import build_source, training_clips
+from libranet.training.state import read_progress
+from libranet.training.trainer import STATE_FILE
+from libranet.training.validation import load_pairs
+
+STATE_COPIES = 4
+"""Float32 copies of the network in a state: weights, their average, two moments of the optimiser."""
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """What a run would do and take."""
+
+    recipe: str
+    data: str
+    validation: str
+    weights: str
+    memory: str
+    time: str
+    folder: str
+
+    def lines(self) -> list[str]:
+        """The plan as aligned lines."""
+        return [f"{name:<11}{text}" for name, text in vars(self).items()]
+
+
+def plan_training(
+    recipe: str | Path,
+    folder: str | Path,
+    *,
+    overrides: Sequence[str] = (),
+    resume: bool = False,
+    device: str = "auto",
+) -> TrainingPlan:
+    """Check a run as `start.train` would begin it, rehearse some steps on random numbers, and write nothing.
+
+    Raises:
+        InputError: The run could not begin, or would not fit into memory or on the disk.
+    """
+    config = load_recipe(recipe, overrides)
+    place = pick_device(device)
+    done = _check_folder(Path(folder), resume)
+    data, held_out, steps, data_bytes = _check_data(config, place)
+    pairs = [f"{len(pairs)} images" for pairs in load_pairs(config.validation)]
+    if held_out:
+        pairs.append(f"{held_out} held-out clips of {config.validation.frames} frames")
+    try:
+        rehearsal = rehearse(config, place)
+    except torch.OutOfMemoryError:
+        raise InputError(f"a batch of {config.batch} does not fit into {describe_device(place)}: lower it") from None
+    available = _available_bytes(place)
+    needed = rehearsal.peak_bytes + data_bytes
+    if needed > available:
+        raise InputError(
+            f"expected at most {available / 1e9:.1f} GB of memory, the run needs about {needed / 1e9:.1f} GB: "
+            "lower batch, crops or photos.lines"
+        )
+    state = STATE_COPIES * 4 * rehearsal.parameters
+    space = shutil.disk_usage(
+        next(p for p in (Path(folder).absolute(), *Path(folder).absolute().parents) if p.exists())
+    )
+    if space.free < 3 * state:
+        raise InputError(f"expected {3 * state / 1e6:.0f} MB of disk for {folder}, found {space.free / 1e6:.0f} MB")
+    left = steps - done
+    if left <= 0:
+        raise InputError(f"{folder} has done {done} steps already: expected more than that, got {steps}")
+    return TrainingPlan(
+        recipe=f"{recipe} ({config.name}), seed {config.seed}, on {describe_device(place)} in {config.precision}",
+        data=data,
+        validation=", ".join(pairs) or "none: best.safetensors is not written",
+        weights=_describe_weights(config, rehearsal.parameters),
+        memory=f"about {needed / 1e9:.1f} GB of {available / 1e9:.1f} GB; a state of {state / 1e6:.0f} MB on disk",
+        time=f"{rehearsal.seconds_per_step:.2f} s a step without data, {left} steps: about "
+        f"{_clock(left * rehearsal.seconds_per_step)}",
+        folder=f"{folder}: " + (f"goes on at step {done}" if resume else "a new run"),
+    )
+
+
+def _check_folder(folder: Path, resume: bool) -> int:
+    """How many steps the folder's run has done."""
+    exists = (folder / STATE_FILE).is_file()
+    if resume and not exists:
+        raise InputError(f"nothing to resume: {folder} has no {STATE_FILE}")
+    if exists and not resume:
+        raise InputError(f"{folder} already holds a run: add --resume to go on, or choose another folder")
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"expected a folder for the run, got the file {folder}")
+    return read_progress(folder / STATE_FILE).step if resume else 0
+
+
+def _check_data(config: TrainConfig, device: torch.device) -> tuple[str, int, int, int]:
+    """The data in words, held-out clips, steps, and the bytes that data takes on the device."""
+    if config.photos is not None:
+        text, count = _check_photos(config.photos)
+        lines = config.photos.lines
+        pixels = lines * lines * ASPECT
+        return text, 0, config.steps, int(count * pixels * (3 * FINE**2 + 3 * COARSE**2 + DEPTH_SCALE**2))
+    assert config.paired is not None
+    clips, held_out = training_clips(config.paired, config.validation)
+    source, steps = build_source(config, device)
+    assert isinstance(source, PairedSource)
+    width, height = clips[0].hazy.size
+    text = (
+        f"{len(clips)} clips in {config.paired.path}, {len(source.windows)} windows of {config.window} frames, "
+        f"{width}x{height}; {source.steps_per_epoch} steps an epoch"
+    )
+    return text, len(held_out), steps, 0
+
+
+def _check_photos(photos: PhotoSourceConfig) -> tuple[str, int]:
+    """The images in words, and how many there are."""
+    found, with_depth = 0, 0
+    for folder in map(Path, photos.folders):
+        if not folder.is_dir():
+            raise InputError(f"no photos at {folder}: check the recipe's [photos] folders")
+        names = [path.stem for path in folder.iterdir() if path.suffix.lower() in PHOTO_SUFFIXES]
+        if not names:
+            raise InputError(f"expected JPEG, PNG or WebP photos in {folder}, found none")
+        found += len(names)
+        if photos.depth:
+            with_depth += sum((Path(photos.depth) / f"{folder.name}__{name}.png").is_file() for name in names)
+    rendered = photos.scenes * photos.scene_views
+    if not found + rendered:
+        raise InputError("no clear images to train on: give folders of photos, or a number of scenes")
+    parts = [f"{found} photos, {with_depth} with depth maps"] if found else []
+    parts += [f"{rendered} images of {photos.scenes} rendered scenes"] if rendered else []
+    return f"{'; '.join(parts)}; haze on the fly", found + rendered
+
+
+def _describe_weights(config: TrainConfig, parameters: int) -> str:
+    parts = [f"{parameters / 1e6:.2f} M parameters", f"begins from {config.init_from or 'random numbers'}"]
+    parts += [f"teacher {config.teacher}"] if config.teacher else []
+    return ", ".join([*parts, f"perceptual term: {config.loss.perceptual}"])
+
+
+def _available_bytes(device: torch.device) -> int:
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[1]
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _clock(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    return f"{seconds:.0f} s" if seconds < 120 else f"{minutes // 60} h {minutes % 60:02d} min"
