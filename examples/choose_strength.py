@@ -1,14 +1,13 @@
 """See what the strength does: 0 returns the input bit for bit, 1 is the network's result, 1.5 exaggerates it."""
 
-from pathlib import Path
-
 import av
 import cv2
 import numpy as np
 
 from libranet import Dehazer
+from libranet.page import example_path
 
-with av.open(str(Path(__file__).with_name("foggy.mp4"))) as video:
+with av.open(str(example_path())) as video:
     hazy = next(video.decode(video=0)).to_ndarray(format="rgb24")
 
 network = Dehazer().network  # loaded once

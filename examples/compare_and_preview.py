@@ -1,11 +1,10 @@
 """Try a setting before a long run: a contact sheet, a split-screen video, and a map of the removed haze."""
 
-from pathlib import Path
-
 from libranet import DehazeOptions, dehaze_video, load_model
 from libranet.engine.preview import write_preview
+from libranet.page import example_path
 
-source = Path(__file__).with_name("foggy.mp4")
+source = example_path()
 network = load_model()
 
 write_preview(source, "sheet.png", network, count=2, overwrite=True)

@@ -1,12 +1,12 @@
 """Dehaze a video file, with progress. Sound, subtitles, timestamps and colour tags are kept."""
 
 import sys
-from pathlib import Path
 
 from libranet import DehazeOptions, LibraNetError, dehaze_video
 from libranet.engine import Progress
+from libranet.page import example_path
 
-source = Path(__file__).with_name("foggy.mp4")
+source = example_path()
 options = DehazeOptions(strength=0.9, end=0.4)  # the first 0.4 s; leave `end` out for the whole file
 
 

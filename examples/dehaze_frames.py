@@ -1,13 +1,12 @@
 """Dehaze frames that a program already has: NumPy arrays or torch tensors, pushed one at a time."""
 
-from pathlib import Path
-
 import av
 import torch
 
 from libranet import Dehazer
+from libranet.page import example_path
 
-with av.open(str(Path(__file__).with_name("foggy.mp4"))) as video:
+with av.open(str(example_path())) as video:
     frames = [frame.to_ndarray(format="rgb24") for frame in video.decode(video=0)][:6]  # [H, W, 3], uint8
 
 # A recorded video: each frame waits for the two after it, then comes back in its own type, dtype and shape.

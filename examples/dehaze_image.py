@@ -1,13 +1,12 @@
 """Dehaze a single image that belongs to no video."""
 
-from pathlib import Path
-
 import av
 import cv2
 
 from libranet import Dehazer
+from libranet.page import example_path
 
-with av.open(str(Path(__file__).with_name("foggy.mp4"))) as video:
+with av.open(str(example_path())) as video:
     hazy = next(video.decode(video=0)).to_ndarray(format="rgb24")  # [H, W, 3], uint8, RGB; any photo will do
 
 clear = Dehazer().image(hazy)  # uint8, uint16 and floating point in [0, 1] work alike

@@ -2,17 +2,17 @@
 
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import av
 import numpy as np
 
 from libranet import Dehazer
+from libranet.page import example_path
 
 
 def camera() -> Iterator[np.ndarray]:  # [H, W, 3], uint8, RGB
     """Stands in for a camera, a game or a network stream."""
-    with av.open(str(Path(__file__).with_name("foggy.mp4"))) as video:
+    with av.open(str(example_path())) as video:
         for frame in video.decode(video=0):
             yield frame.to_ndarray(format="rgb24")
 

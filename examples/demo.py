@@ -2,8 +2,8 @@
 
     python examples/demo.py [--output demo] [--model weights.safetensors]
 
-The clip, examples/foggy.mp4, is a camera move over a photograph of a forest in mist: "Solitude" by Gavin Ash,
-CC BY-SA 3.0 (examples/NOTICE.md).
+The clip is a camera move over a photograph of a forest in mist: "Solitude" by Gavin Ash,
+CC BY-SA 3.0 (src/libranet/page/NOTICE.md).
 """
 
 import argparse
@@ -18,9 +18,10 @@ import numpy as np
 
 from libranet import dehaze_video
 from libranet.engine import Progress
+from libranet.page import example_path
 from libranet.video.visualize import contact_sheet
 
-CLIP = Path(__file__).with_name("foggy.mp4")
+CLIP = example_path()
 MOMENTS = (0.2, 0.8)
 """The moments of the clip that the image shows, from 0 (start) to 1 (end)."""
 

@@ -1,7 +1,5 @@
 """Look inside: the bilateral grids, the colour matrix of every pixel, and the transmission it stands for."""
 
-from pathlib import Path
-
 import av
 import cv2
 import torch
@@ -10,9 +8,10 @@ from libranet import load_model
 from libranet.frames import FrameFormat
 from libranet.frames.format import RGB8
 from libranet.models import start_stream, stream_restore
+from libranet.page import example_path
 from libranet.video.visualize import haze_heat_map
 
-with av.open(str(Path(__file__).with_name("foggy.mp4"))) as video:
+with av.open(str(example_path())) as video:
     frame = next(video.decode(video=0)).to_ndarray(format="rgb24")
 hazy = torch.from_numpy(frame).permute(2, 0, 1)[None] / 255  # [1, 3, H, W]
 

@@ -1,6 +1,6 @@
-"""Makes examples/foggy.mp4: a slow camera move over a photograph of real mist in a forest.
+"""Makes src/libranet/page/foggy.mp4: a slow camera move over a photograph of real mist in a forest.
 
-    python research/make_demo_clip.py -o examples/foggy.mp4
+    python research/make_demo_clip.py -o src/libranet/page/foggy.mp4
 
 The photograph is "Solitude" by Gavin Ash (2014), CC BY-SA 3.0, from Ubuntu's package of Xubuntu community wallpapers.
 It is fetched from the package archive and checked against its hash. No training run has seen it.
@@ -62,7 +62,7 @@ def write_clip(photo: np.ndarray, output: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("-o", "--out", type=Path, default=Path("examples/foggy.mp4"))
+    parser.add_argument("-o", "--out", type=Path, default=Path("src/libranet/page/foggy.mp4"))
     parser.add_argument("--archive", default=ARCHIVE)
     options = parser.parse_args()
     with open_files(fetch(PACKAGE, options.archive)) as files:

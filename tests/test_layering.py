@@ -7,7 +7,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "libranet"
 
-SHARED = {"errors", "atomic", "device", "images", "image_headers", "image_structure", "frames"}
+SHARED = {"errors", "atomic", "device", "images", "image_headers", "image_structure", "frames", "page"}
 """Small modules that every package may import."""
 MAY_IMPORT: dict[str, set[str]] = {
     "kernels": set(),
@@ -29,6 +29,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "evaluation": {"engine", "backends", "models", "metrics", "flow", "data", "baselines", "thirdparty"},
     "analysis": {"evaluation", "models", "kernels", "data"},
     "ablation": {"training", "evaluation", "backends", "models", "losses", "synth"},
+    "serve": {"engine", "models", "video"},
 }
 EVERY_PACKAGE = set(MAY_IMPORT) | SHARED | {"cli", "weights"}
 MAY_IMPORT |= {module: SHARED - {module} for module in SHARED}

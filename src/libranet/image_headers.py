@@ -1,5 +1,6 @@
 """Facts from the first bytes of an image file, read before any pixel is decoded: a small file may ask for gigabytes."""
 
+import io
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from typing import BinaryIO
 
 _MOST_PAGES = 100_000
 _TIFF_SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 7: 1, 13: 4, 16: 8}
-_WIDTH, _HEIGHT, _PHOTOMETRIC, _PROFILE = 256, 257, 262, 34675
+_WIDTH, _HEIGHT, _PHOTOMETRIC, _ORIENTATION, _PROFILE = 256, 257, 262, 274, 34675
 _CMYK = 5
 _SOF_MARKERS = {0xC0, 0xC1, 0xC2, 0xC3, 0xC5, 0xC6, 0xC7, 0xC9, 0xCA, 0xCB, 0xCD, 0xCE, 0xCF}
 
@@ -30,21 +31,43 @@ def read_header(path: str | Path) -> ImageHeader | None:
     """Read the header of a PNG, JPEG, WebP, TIFF or BMP file, or return None where it is none of these or damaged."""
     try:
         with open(path, "rb") as file:
-            head = file.read(32)
-            if head.startswith(b"\x89PNG\r\n\x1a\n"):
-                return _png(file)
-            if head.startswith(b"\xff\xd8"):
-                return _jpeg(file)
-            if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
-                return _webp(file)
-            if head[:4] in (b"II*\0", b"MM\0*"):
-                return _tiff(file, "<" if head[:2] == b"II" else ">")
-            if head[:2] == b"BM":
-                width, height = struct.unpack("<ii", head[18:26])
-                return ImageHeader(abs(width), abs(height))
+            return parse_header(file)
+    except OSError:
+        return None
+
+
+def parse_header(file: BinaryIO) -> ImageHeader | None:
+    """Read the header of an image from an open file, or return None where it is none or damaged."""
+    head = file.read(32)
+    try:
+        if head.startswith(b"\x89PNG\r\n\x1a\n"):
+            return _png(file)
+        if head.startswith(b"\xff\xd8"):
+            return _jpeg(file)
+        if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
+            return _webp(file)
+        if head[:4] in (b"II*\0", b"MM\0*"):
+            return _tiff(file, "<" if head[:2] == b"II" else ">")
+        if head[:2] == b"BM":
+            width, height = struct.unpack("<ii", head[18:26])
+            return ImageHeader(abs(width), abs(height))
     except (struct.error, OSError, IndexError, ValueError):
         return None
     return None
+
+
+def exif_orientation(data: bytes) -> int:
+    """Read the orientation, 1 to 8, from EXIF data; 1, upright, where it does not say."""
+    data = data.removeprefix(b"Exif\0\0")
+    if data[:4] not in (b"II*\0", b"MM\0*"):
+        return 1
+    order = "<" if data[:2] == b"II" else ">"
+    try:
+        tags, _ = _tiff_directory(io.BytesIO(data), order, struct.unpack_from(order + "I", data, 4)[0])
+    except (struct.error, ValueError):
+        return 1
+    value = _tiff_number(order, tags.get(_ORIENTATION, b""))
+    return value if 1 <= value <= 8 else 1
 
 
 def _png(file: BinaryIO) -> ImageHeader:

@@ -9,7 +9,7 @@ import numpy as np
 
 from libranet.atomic import atomic_file
 from libranet.errors import InputError
-from libranet.image_headers import read_header, with_tiff_profile
+from libranet.image_headers import exif_orientation, read_header, with_tiff_profile
 from libranet.image_structure import find_image_damage
 
 MAX_PIXELS = 1 << 27
@@ -20,6 +20,9 @@ ANIMATED_SUFFIXES = (".png", ".webp", ".tif", ".tiff")
 """Formats that hold more than one image."""
 _TIFF = (".tif", ".tiff")
 _METADATA_READERS = (".png", ".jpg", ".jpeg", ".webp")
+_TURNS = {1: 0, 2: 0, 3: 2, 4: 2, 5: 1, 6: 3, 7: 3, 8: 1}
+_MIRRORED = (2, 4, 5, 7)
+"""EXIF orientations: quarter turns counter-clockwise, and those that are mirrored first."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,14 @@ class Image:
     def rgb(self) -> np.ndarray:  # [H, W, 3]
         """The colour channels; gray is repeated three times."""
         return np.repeat(self.samples, 3, axis=2) if self.samples.shape[2] == 1 else self.samples[..., :3]
+
+    @property
+    def orientation(self) -> tuple[int, bool]:
+        """Quarter turns counter-clockwise that show it upright, and whether it is mirrored before that."""
+        found = zip(self.metadata_types, self.metadata, strict=True)
+        exif = next((data for kind, data in found if kind == cv2.IMAGE_METADATA_EXIF), None)
+        value = 1 if exif is None else exif_orientation(exif.tobytes())
+        return _TURNS[value], value in _MIRRORED
 
     @property
     def peak(self) -> int:

@@ -8,8 +8,9 @@ from markdown_blocks import DOCUMENTS, ROOT
 
 FORBIDDEN = re.compile(r"picture|told from|house|of which|is said|what may vary", re.IGNORECASE)
 """Instead: image or frame; estimated from; package or module; and plain sentences."""
+PACKAGE = ROOT / "src" / "libranet"
 SOURCES = [*sorted((ROOT / "src").rglob("*.py")), *sorted((ROOT / "examples").glob("*.py"))]
-PROSE = [*DOCUMENTS, ROOT / "CHANGELOG.md", ROOT / "research" / "README.md", ROOT / "examples" / "NOTICE.md"]
+PROSE = [*DOCUMENTS, ROOT / "CHANGELOG.md", ROOT / "research" / "README.md", PACKAGE / "page" / "NOTICE.md"]
 
 
 @pytest.mark.parametrize("paths", [SOURCES, PROSE], ids=["sources", "documents"])

@@ -19,6 +19,7 @@ from libranet.cli.doctor import doctor
 from libranet.cli.eval import evaluate_command
 from libranet.cli.export import export
 from libranet.cli.info import info
+from libranet.cli.serve import serve
 from libranet.cli.study import study
 from libranet.cli.synth import synth
 from libranet.cli.train import train
@@ -37,6 +38,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "study": study,
     "bench": bench,
     "export": export,
+    "serve": serve,
     "weights": weights,
     "info": info,
     "doctor": doctor,

@@ -8,6 +8,7 @@ from libranet.errors import InputError
 
 _TIME = re.compile(r"(?:(?:(\d+):)?(\d+):)?(\d+(?:\.\d*)?|\.\d+)")
 _RATE = re.compile(r"(\d+(?:\.\d+)?)([kKmM]?)")
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kKmMgGtT]?)i?[bB]?")
 
 
 def parse_time(text: str, option: str) -> float:
@@ -95,3 +96,15 @@ def parse_numbers(text: str, option: str) -> tuple[int, ...]:
     if not all(part.strip().isdecimal() for part in parts):
         raise InputError(f"expected {option} as numbers such as 0,2, got {text!r}")
     return tuple(int(part) for part in parts)
+
+
+def parse_bytes(text: str, option: str) -> int:
+    """Read a size such as 500M, 4G or 1T, in powers of 1024.
+
+    Raises:
+        InputError: It is none.
+    """
+    match = _SIZE.fullmatch(text.strip())
+    if match is None or float(match[1]) <= 0:
+        raise InputError(f"expected {option} as a size such as 500M or 4G, got {text!r}")
+    return round(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " "))

@@ -1,7 +1,7 @@
 """Previews: a contact sheet of before and after, in seconds, to try a setting before a long run."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
@@ -30,6 +30,58 @@ Pair = tuple[np.ndarray, np.ndarray, str]
 """Before and after, uint8 [H, W, 3], and a caption."""
 LARGEST_SIDE = 1280
 """Frames are restored at twice the size of the sheet's cells: a 4K frame would take sixteen times as long."""
+
+
+@dataclass(frozen=True)
+class PreviewFrames:
+    """The frames that a preview needs, made small: those around one moment of a video, or one image."""
+
+    frames: tuple[Tensor, ...]  # each [1, 3, H, W] in [0, 1]; the centre one is shown
+    seconds: float
+    """Time of the centre frame."""
+    turns: int
+    """Quarter turns counter-clockwise that show it upright."""
+    mirrored: bool = False
+    """It is mirrored before it is turned."""
+
+    @property
+    def before(self) -> np.ndarray:  # uint8 [H, W, 3]
+        """The centre frame as it is, upright."""
+        return self.upright(self.frames[len(self.frames) // 2])
+
+    def upright(self, image: Tensor) -> np.ndarray:  # [1, 3, H, W] in [0, 1] -> uint8 [H, W, 3]
+        """Show a frame upright."""
+        samples = _to_uint8(image)
+        return np.ascontiguousarray(np.rot90(samples[:, ::-1] if self.mirrored else samples, self.turns))
+
+    def restore(self, network: Network, options: DehazeOptions) -> np.ndarray:  # uint8 [H, W, 3]
+        """Restore the centre frame and show it upright, as `view` and `compare` say."""
+        return self.upright(_restored(list(self.frames), network, options, self.seconds, self.turns))
+
+
+def read_video_frames(
+    source: str | Path | Source, network: Network, options: DehazeOptions, moment: float
+) -> PreviewFrames | None:
+    """Read the frames of a video around a moment in seconds, or None where it has none there.
+
+    Raises:
+        InputError: The video cannot be read.
+    """
+    with open_video(source, deinterlace=options.deinterlace) as reader:
+        frames, at = _window(reader, network, options, moment)
+        return PreviewFrames(tuple(frames), at, reader.tags.quarter_turns) if frames else None
+
+
+def read_image_frame(path: Path) -> PreviewFrames:
+    """Read an image, or the first one of an animation.
+
+    Raises:
+        InputError: The image cannot be read.
+    """
+    image = read_image(path)
+    samples = torch.from_numpy(image.rgb.astype(np.float32) / image.peak).permute(2, 0, 1)[None]
+    turns, mirrored = image.orientation
+    return PreviewFrames((_smaller(samples),), 0.0, turns, mirrored)
 
 
 def write_preview(
@@ -79,26 +131,21 @@ def _video_pairs(
     source: Source, network: Network, options: DehazeOptions, count: int
 ) -> tuple[list[Pair], tuple[int, int]]:
     pairs: dict[float, Pair] = {}
-    size = (0, 0)
-    for moment in _moments(source, options, count):
-        with open_video(source, deinterlace=options.deinterlace) as reader:
-            size = (reader.width, reader.height)
-            frames, at = _window(reader, network, options, moment)
-            if not frames or at in pairs:
-                continue
-            turns = reader.tags.quarter_turns
-            shown = (frames[len(frames) // 2], _restored(frames, network, options, at))
-            before, after = (np.ascontiguousarray(np.rot90(_to_uint8(image), turns)) for image in shown)
-            pairs[at] = (before, after, f"{at:.2f} s")
+    with open_video(source, deinterlace=options.deinterlace) as reader:
+        size = (reader.width, reader.height)
+        moments = list(_moments(reader, options, count))
+    for moment in moments:
+        found = read_video_frames(source, network, options, moment)
+        if found is not None and found.seconds not in pairs:
+            pairs[found.seconds] = (found.before, found.restore(network, options), f"{found.seconds:.2f} s")
     if not pairs:
         raise InputError(f"{source.name} has no frame between --start and --end: choose another part")
     return list(pairs.values()), size
 
 
-def _moments(source: Source, options: DehazeOptions, count: int) -> Iterator[float]:
-    with open_video(source, deinterlace=options.deinterlace) as reader:
-        length = reader.duration if options.end is None else min(options.end, reader.duration or options.end)
-        frames = expected_frames(reader, options)
+def _moments(reader: VideoReader, options: DehazeOptions, count: int) -> Iterator[float]:
+    length = reader.duration if options.end is None else min(options.end, reader.duration or options.end)
+    frames = expected_frames(reader, options)
     if length is None:
         yield options.start
         return
@@ -122,10 +169,12 @@ def _window(
     return [_smaller(converter.to_rgb(read_planes(frame.image))) for frame in frames], centre.time(reader.time_base)
 
 
-def _restored(frames: list[Tensor], network: Network, options: DehazeOptions, seconds: float) -> Tensor:  # [1, 3, H, W]
+def _restored(
+    frames: list[Tensor], network: Network, options: DehazeOptions, seconds: float, turns: int
+) -> Tensor:  # [1, 3, H, W]
     """Restore the centre frame alone where the network can."""
     centre = len(frames) // 2
-    plain = options.view == "result" and options.adjust.neutral
+    plain = options.view == "result" and options.compare is None and options.adjust.neutral
     if isinstance(network, LiBrANet) and plain and len(frames) == network.config.window:
         window = torch.stack(frames, dim=1).to(network.device, network.dtype)
         with torch.no_grad():
@@ -141,7 +190,14 @@ def _restored(frames: list[Tensor], network: Network, options: DehazeOptions, se
             if not options.adjust.neutral:
                 adjuster = Adjuster(options.adjust, found.format, device=backend.device, strength=options.strength)
                 restored = adjuster.apply(found, seconds)
-            view = FrameView(restored.format, restored.format, view=options.view, device=backend.device)
+            view = FrameView(
+                restored.format,
+                restored.format,
+                compare=options.compare,
+                view=options.view,
+                turns=turns,
+                device=backend.device,
+            )
             kept.append([plane.clone() for plane in view.draw(restored)])
     green, blue, red = kept[centre]
     return torch.stack([red, green, blue])[None].float().cpu()

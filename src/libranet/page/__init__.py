@@ -1,0 +1,54 @@
+"""The page and its look: shared by the server, the static site and the HTML reports. No build step, no other host."""
+
+from importlib import resources
+from pathlib import Path
+
+ASSETS = {
+    "page.css": "text/css",
+    "page.js": "text/javascript",
+    "wipe.js": "text/javascript",
+    "player.js": "text/javascript",
+    "camera.js": "text/javascript",
+    "icon.svg": "image/svg+xml",
+}
+"""The files of the page beside index.html and its engine, and their types."""
+EXAMPLE_NAME = "foggy.mp4"
+"""Two seconds of real mist, CC BY-SA 3.0: see NOTICE.md."""
+
+
+def asset_path(name: str) -> Path:
+    """Return the path of a file of this package."""
+    return Path(str(resources.files("libranet") / "page" / name))
+
+
+def read_asset(name: str) -> str:
+    """Read a text file of this package."""
+    return asset_path(name).read_text(encoding="utf-8")
+
+
+def example_path() -> Path:
+    """Return the path of the example clip."""
+    return asset_path(EXAMPLE_NAME)
+
+
+def make_page(title: str, body: str, *, links: str | None = None) -> str:
+    """Make an HTML page in our look.
+
+    Args:
+        title: Plain text.
+        body: HTML.
+        links: Where page.css is, with a slash at the end; None puts everything into the page, which then needs no other
+            file.
+    """
+    from html import escape
+
+    if links is None:
+        head = f"<style>{read_asset('page.css')}</style>"
+        script = f"<script>{read_asset('report.js')}</script>"
+    else:
+        head, script = f'<link rel="stylesheet" href="{links}page.css">', ""
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1">{head}</head>'
+        f'<body class="report"><main>{body}</main>{script}</body></html>\n'
+    )

@@ -1,0 +1,153 @@
+// The page's engine where a LiBrA-Net server is behind it: everything goes through its HTTP interface.
+
+const RETRIES = 6;
+const MEMORY = "libranet-uploads";
+let facts = null;
+
+export const features = {
+  views: [["result", "Result"], ["split", "Split"], ["haze", "Haze"], ["removed", "Removed"]],
+  adjust: true,
+  history: true,
+  models: [],
+};
+
+export async function describe() {
+  facts = await json("api/server");
+  const hours = Math.round(facts.keep_seconds / 3600);
+  return {
+    promise: "Files stay on the machine that serves this page, and are deleted after "
+      + `${hours} ${hours === 1 ? "hour" : "hours"}.`,
+    about: `LiBrA-Net ${facts.version}${facts.weights ? ` · weights ${facts.weights}` : ""}`,
+    link: ["HTTP interface", "api/docs"],
+  };
+}
+
+export async function open(file, {report, signal}) {
+  if (file.size > facts.upload_bytes) {
+    throw new Error(`This file has ${megabytes(file.size)}, and the server accepts ${megabytes(facts.upload_bytes)}.`);
+  }
+  const key = `${file.name}|${file.size}|${file.lastModified}`;
+  const known = JSON.parse(localStorage.getItem(MEMORY) || "{}");
+  let job = known[key] && await json(`api/jobs/${known[key]}`).catch(() => null);
+  if (!job || job.state === "failed") {
+    job = await json("api/jobs", {method: "POST", body: {name: file.name, size: file.size}, signal});
+    localStorage.setItem(MEMORY, JSON.stringify({...lastFew(known), [key]: job.id}));
+  }
+  for (let failures = 0; job.state === "uploading";) {
+    report(`Sending ${Math.floor(100 * job.received / file.size)} %`);
+    try {
+      const piece = file.slice(job.received, job.received + facts.chunk_bytes);
+      job = await json(`api/jobs/${job.id}/content?offset=${job.received}`, {method: "PATCH", raw: piece, signal});
+      failures = 0;
+    } catch (error) {
+      if (signal.aborted || ++failures > RETRIES || (error.status >= 400 && error.status !== 408 && error.status !== 409)) throw error;
+      await sleep(300 * 2 ** failures);
+      job = await json(`api/jobs/${job.id}`);
+    }
+  }
+  return checked(job, report);
+}
+
+export async function example({report}) {
+  return checked(await json("api/jobs/example", {method: "POST"}), report);
+}
+
+export async function resume(id, {report}) {
+  return checked(await json(`api/jobs/${id}`), report);
+}
+
+async function checked(job, report) {
+  report("Looking at the file");
+  while (job.state === "checking") {
+    await sleep(150);
+    job = await json(`api/jobs/${job.id}`);
+  }
+  if (!job.media) throw new Error(sentence(job.error || "The upload is not complete: choose the same file again."));
+  return {id: job.id, name: job.name, state: job.state, settings: job.settings, ...job.media};
+}
+
+export const frame = (media, at, signal) => image(`api/jobs/${media.id}/frame?at=${at}`, signal);
+
+export function preview(media, settings, at, signal) {
+  const query = new URLSearchParams({
+    at, strength: settings.strength, view: settings.view, keep_exposure: settings.exposure === "keep",
+    protect_sky: settings.protect_sky, protect_shadows: settings.protect_shadows, color: settings.color,
+  });
+  return image(`api/jobs/${media.id}/preview?${query}`, signal);
+}
+
+export async function start(media, settings) {
+  const {model, ...rest} = settings;
+  await json(`api/jobs/${media.id}/start`, {method: "POST", body: rest});
+}
+
+export function follow(media, callback) {
+  const source = new EventSource(`api/jobs/${media.id}/events`);
+  source.addEventListener("status", (event) => {
+    const job = JSON.parse(event.data);
+    callback({state: job.state, error: sentence(job.error), ahead: job.queue_position, progress: job.progress && {
+      frames: job.progress.frames, total: job.progress.total, fps: job.progress.fps, bound: job.progress.bound_by,
+      left: job.progress.remaining_seconds, joining: job.progress.phase === "joining",
+    }, report: job.report});
+  });
+  source.addEventListener("deleted", () => source.close());
+  return () => source.close();
+}
+
+export const cancel = (media) => json(`api/jobs/${media.id}/cancel`, {method: "POST"}).catch(() => null);
+
+export async function result(media) {
+  const job = await json(`api/jobs/${media.id}`);
+  const address = `api/jobs/${media.id}/result`;
+  return {before: `api/jobs/${media.id}/source`, after: address, download: `${address}?download=true`, name: job.result_name};
+}
+
+export async function history() {
+  const jobs = await json("api/jobs");
+  return jobs.filter((job) => job.state !== "uploading").slice(0, 12);
+}
+
+export const remove = (id) => json(`api/jobs/${id}`, {method: "DELETE"});
+
+export async function openCamera() {
+  const camera = await json("api/cameras", {method: "POST"});
+  return {
+    side: 640,
+    async restore(canvas, strength) {
+      const jpeg = await new Promise((done) => canvas.toBlob(done, "image/jpeg", 0.85));
+      const response = await request(`api/cameras/${camera.id}/frames?strength=${strength}`, {method: "POST", raw: jpeg});
+      const time = /dur=([\d.]+)/.exec(response.headers.get("server-timing") || "");
+      return {image: await createImageBitmap(await response.blob()), milliseconds: time ? Number(time[1]) : null};
+    },
+    close: () => json(`api/cameras/${camera.id}`, {method: "DELETE"}).catch(() => null),
+  };
+}
+
+async function image(address, signal) {
+  return createImageBitmap(await (await request(address, {signal})).blob());
+}
+
+async function json(address, options = {}) {
+  const response = await request(address, options);
+  return response.status === 204 ? null : response.json();
+}
+
+async function request(address, {method = "GET", body, raw, signal} = {}) {
+  const headers = body ? {"content-type": "application/json"} : raw ? {"content-type": "application/octet-stream"} : {};
+  const response = await fetch(address, {method, headers, signal, body: body ? JSON.stringify(body) : raw});
+  if (!response.ok) {
+    const answer = await response.json().catch(() => ({}));
+    throw Object.assign(new Error(sentence(answer.error || `The server answered ${response.status}.`)), {status: response.status});
+  }
+  return response;
+}
+
+const sleep = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
+const megabytes = (bytes) => bytes < 1e9 ? `${(bytes / 1e6).toFixed(0)} MB` : `${(bytes / 1e9).toFixed(1)} GB`;
+const lastFew = (known) => Object.fromEntries(Object.entries(known).slice(-20));
+
+function sentence(text) {
+  if (!text) return "";
+  const capital = text[0].toUpperCase() + text.slice(1);
+  return /[.!?]$/.test(capital) ? capital : `${capital}.`;
+}

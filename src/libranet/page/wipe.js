@@ -1,0 +1,33 @@
+// A divider over two layers. A range input lies invisibly above them, so mouse, touch, keyboard and screen readers work.
+
+export function attachWipe(element, {before = "Before", after = "After"} = {}) {
+  const divider = document.createElement("div");
+  divider.className = "divider";
+  const input = document.createElement("input");
+  Object.assign(input, {type: "range", min: 0, max: 100, step: 0.5, value: 50});
+  input.setAttribute("aria-label", `Divider between ${before} and ${after}`);
+  const tags = [["left", before], ["right", after]].map(([side, text]) => {
+    const tag = document.createElement("span");
+    tag.className = `tag ${side}`;
+    tag.textContent = text;
+    return tag;
+  });
+  const move = () => {
+    element.style.setProperty("--at", `${input.value}%`);
+    input.setAttribute("aria-valuetext", `${Math.round(input.value)} % ${before}`);
+    tags[0].hidden = input.value < 12;
+    tags[1].hidden = input.value > 88;
+  };
+  // A native range moves its thumb by half of its width at both ends; the pointer is followed exactly.
+  const follow = (event) => {
+    const box = element.getBoundingClientRect();
+    input.value = 100 * (event.clientX - box.left) / box.width;
+    move();
+  };
+  input.addEventListener("input", move);
+  input.addEventListener("pointerdown", (event) => { input.setPointerCapture(event.pointerId); follow(event); });
+  input.addEventListener("pointermove", (event) => { if (event.buttons) follow(event); });
+  element.append(input, divider, ...tags);
+  move();
+  return input;
+}

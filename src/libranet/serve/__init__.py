@@ -1,0 +1,1 @@
+"""`libranet serve`: the page and its HTTP interface. Media are decoded and restored in other processes."""

@@ -1,0 +1,116 @@
+"""The HTTP interface: `make_app` for one server. The page is one of its visitors."""
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import HTTPException, RequestValidationError
+from fastapi.responses import HTMLResponse, JSONResponse, Response
+
+import libranet
+from libranet.page import ASSETS, read_asset
+from libranet.serve.api_docs import describe_api
+from libranet.serve.camera_routes import camera_router
+from libranet.serve.dispatcher import Dispatcher
+from libranet.serve.guard import Guard, Refusal
+from libranet.serve.job_routes import job_router
+from libranet.serve.schemas import ServerFacts, server_facts
+from libranet.serve.settings import ServeSettings, make_folders
+
+logger = logging.getLogger(__name__)
+
+_DESCRIPTION = """Dehaze videos and images over HTTP.
+
+1. `POST /api/jobs` with name and size. 2. `PATCH /api/jobs/{id}/content?offset=0` with the bytes, in pieces; after a
+broken connection `GET /api/jobs/{id}` says how many have come. 3. `GET /api/jobs/{id}/preview` shows one frame.
+4. `POST /api/jobs/{id}/start`. 5. `GET /api/jobs/{id}/events` tells the progress. 6. `GET /api/jobs/{id}/result`.
+With a token, send `Authorization: Bearer TOKEN`. Errors are `{"error": "one sentence"}`.
+"""
+
+
+def make_app(settings: ServeSettings) -> Guard:
+    """Make the application of one server. Its processes begin and end with it.
+
+    Raises:
+        InputError: The folder cannot be used.
+    """
+    make_folders(settings)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        dispatcher = Dispatcher(settings)
+        await dispatcher.start()
+        app.state.dispatcher = dispatcher
+        try:
+            yield
+        finally:
+            await dispatcher.stop()
+
+    app = FastAPI(
+        title="LiBrA-Net",
+        version=libranet.__version__,
+        description=_DESCRIPTION,
+        openapi_url="/api/openapi.json",
+        docs_url=None,  # FastAPI's pages load scripts from another host
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    _add_page(app)
+    app.include_router(job_router())
+    app.include_router(camera_router())
+    _add_error_handlers(app)
+    return Guard(app, settings)
+
+
+def _add_page(app: FastAPI) -> None:
+    @app.get("/", include_in_schema=False)
+    async def page() -> Response:
+        return HTMLResponse(read_asset("index.html"))
+
+    @app.get("/engine.js", include_in_schema=False)
+    async def engine() -> Response:
+        """The page's engine is this server."""
+        return Response(read_asset("engine-server.js"), media_type="text/javascript")
+
+    @app.get("/api/docs", include_in_schema=False)
+    async def docs() -> Response:
+        return HTMLResponse(describe_api(app.openapi()))
+
+    @app.get("/api/server", tags=["server"])
+    async def server(request: Request) -> ServerFacts:
+        """What this server is, and what it accepts."""
+        known: Dispatcher = request.app.state.dispatcher
+        return server_facts(libranet.__version__, known.weights, list(known.devices.values()), known.limits)
+
+    @app.get("/{name}", include_in_schema=False)
+    async def asset(name: str) -> Response:
+        """The files of the page, by their names in a fixed table."""
+        if name not in ASSETS:
+            raise Refusal(404, "there is nothing here")
+        return Response(read_asset(name), media_type=ASSETS[name], headers={"cache-control": "no-cache"})
+
+
+def _add_error_handlers(app: FastAPI) -> None:
+    """Every error is one sentence, and none of them tells about the inside."""
+
+    async def refused(request: Request, error: Any) -> Response:
+        return JSONResponse({"error": error.sentence}, error.status)
+
+    async def http_error(request: Request, error: Any) -> Response:
+        return JSONResponse({"error": str(error.detail)}, error.status_code, headers=error.headers)
+
+    async def invalid(request: Request, error: Any) -> Response:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
+        return JSONResponse({"error": f"{place}: {first['msg']}"}, 422)
+
+    async def bug(request: Request, error: Exception) -> Response:
+        logger.error("an unexpected error", exc_info=error)
+        return JSONResponse({"error": "the server made a mistake, which is in its log"}, 500)
+
+    app.add_exception_handler(Refusal, refused)
+    app.add_exception_handler(HTTPException.__mro__[1], http_error)  # Starlette's, also of unknown paths
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(Exception, bug)

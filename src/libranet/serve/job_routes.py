@@ -1,0 +1,299 @@
+"""Jobs over HTTP: create, upload in pieces, look at a frame, start, follow, fetch, cancel, delete."""
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import quote
+
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi import Path as PathParameter
+from fastapi.responses import FileResponse, Response, StreamingResponse
+
+from libranet.page import EXAMPLE_NAME, example_path
+from libranet.serve.child import ChildDied
+from libranet.serve.dispatcher import Busy, Dispatcher
+from libranet.serve.guard import Refusal
+from libranet.serve.jobs import CAN_START, ID_PATTERN, UNDER_WAY, Job, State
+from libranet.serve.media import Media
+from libranet.serve.schemas import LARGEST_STRENGTH, ErrorBody, JobStatus, NewJob, RunSettings, View, job_status
+
+_MEDIA_TYPES = {
+    ".mp4": "video/mp4",
+    ".mov": "video/quicktime",
+    ".webm": "video/webm",
+    ".mkv": "video/x-matroska",
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".webp": "image/webp",
+    ".gif": "image/gif",
+    ".bmp": "image/bmp",
+    ".tif": "image/tiff",
+}
+_JPEG: dict[str, Any] = {"content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}}
+_BYTES: dict[str, Any] = {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
+
+
+def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Declare the errors of a route."""
+    return {status: {"model": ErrorBody} for status in (400, 401, 403, 408, 413, 422, *statuses)}
+
+
+async def get_dispatcher(request: Request) -> Dispatcher:
+    """The dispatcher of this server."""
+    return request.app.state.dispatcher
+
+
+async def find_job(
+    request: Request, id: Annotated[str, PathParameter(pattern=ID_PATTERN, description="Of the job.")]
+) -> Job:
+    """The job that a path names."""
+    job = request.app.state.dispatcher.store.get(id)
+    if job is None:
+        raise Refusal(404, "there is no such job: it may have been deleted")
+    return job
+
+
+Known = Annotated[Dispatcher, Depends(get_dispatcher)]
+Named = Annotated[Job, Depends(find_job)]
+
+
+def status_of(job: Job, known: Dispatcher) -> JobStatus:
+    """A job as visitors see it, now."""
+    received = job.size
+    if job.state == State.uploading:
+        received = known.store.folder(job).upload.stat().st_size
+    ahead = None
+    if job.state == State.queued:
+        mine = job.queued or 0.0
+        ahead = sum(1 for j in known.store.all() if j.state in UNDER_WAY and j.id != job.id and (j.queued or 0) < mine)
+    return job_status(job, received=received, progress=known.progress.get(job.id), ahead=ahead)
+
+
+def job_router() -> APIRouter:
+    """The routes of jobs."""
+    router = APIRouter(prefix="/api/jobs", tags=["jobs"])
+    uploading: set[str] = set()
+
+    @router.get("", responses=errors())
+    async def list_jobs(known: Known) -> list[JobStatus]:
+        """Every job of this server, the newest first."""
+        return [status_of(job, known) for job in reversed(known.store.all())]
+
+    @router.post("", status_code=201, responses=errors(429, 507))
+    async def create_job(body: NewJob, known: Known) -> JobStatus:
+        """Announce a file. Its bytes follow."""
+        return status_of(_new_job(known, body.name, body.size), known)
+
+    @router.post("/example", status_code=201, responses=errors(429, 507))
+    async def create_example(known: Known) -> JobStatus:
+        """Begin with the example that comes with the package."""
+        content = example_path().read_bytes()
+        job = _new_job(known, EXAMPLE_NAME, len(content))
+        known.store.folder(job).upload.write_bytes(content)
+        known.check(job)
+        return status_of(_again(known, job), known)
+
+    @router.get("/{id}", responses=errors(404))
+    async def get_job(job: Named, known: Known) -> JobStatus:
+        """How a job stands. During an upload, `received` is where to go on."""
+        return status_of(job, known)
+
+    @router.delete("/{id}", status_code=204, responses=errors(404))
+    async def delete_job(job: Named, known: Known) -> Response:
+        """Stop a job and delete all of its files."""
+        await known.delete(job)
+        return Response(status_code=204)
+
+    @router.patch(
+        "/{id}/content", responses=errors(404, 409), openapi_extra={"requestBody": {**_BYTES, "required": True}}
+    )
+    async def upload(
+        request: Request,
+        job: Named,
+        known: Known,
+        offset: Annotated[int, Query(ge=0, le=1 << 50, description="Of the first byte of this piece.")],
+    ) -> JobStatus:
+        """Send a piece of the file. What has come before a broken connection is kept."""
+        if job.state != State.uploading or job.id in uploading:
+            raise Refusal(409, "this job takes no bytes now")
+        path = known.store.folder(job).upload
+        if offset != path.stat().st_size:
+            raise Refusal(409, f"expected the piece at {path.stat().st_size}, got one at {offset}")
+        uploading.add(job.id)
+        try:
+            await _append(request, path, job.size)
+        finally:
+            uploading.discard(job.id)
+        current = known.store.get(job.id)
+        if current is None:
+            raise Refusal(404, "the job was deleted during the upload")
+        if path.stat().st_size == job.size:
+            known.check(current)
+        else:
+            known.store.update(current)
+        return status_of(_again(known, job), known)
+
+    @router.post("/{id}/start", responses=errors(404, 409))
+    async def start_job(body: RunSettings, job: Named, known: Known) -> JobStatus:
+        """Put a job into the queue. A finished one may be started again with other settings."""
+        if job.state not in CAN_START or job.media is None:
+            raise Refusal(409, f"a job that is {job.state} cannot be started")
+        return status_of(known.submit(job, body.model_dump()), known)
+
+    @router.post("/{id}/cancel", responses=errors(404, 409))
+    async def cancel_job(job: Named, known: Known) -> JobStatus:
+        """Stop a job that waits or runs. The upload is kept."""
+        if job.state not in UNDER_WAY:
+            raise Refusal(409, f"a job that is {job.state} cannot be cancelled")
+        await known.cancel(job)
+        return status_of(_again(known, job), known)
+
+    @router.get(
+        "/{id}/events",
+        response_class=StreamingResponse,
+        responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}, **errors(404)},
+    )
+    async def events(job: Named, known: Known) -> StreamingResponse:
+        """Server-sent events: the status of the job whenever it changes, until it is deleted."""
+        return StreamingResponse(_event_lines(job.id, known), media_type="text/event-stream")
+
+    @router.get("/{id}/frame", response_class=Response, responses={200: _JPEG, **errors(404, 409, 503)})
+    async def frame(job: Named, known: Known, at: Annotated[float, Query(ge=0.0, le=1e6)] = 0.0) -> Response:
+        """One frame of the upload, at most 1280 pixels wide or high, upright."""
+        return await _ask(known, job, {"op": "frame", "at": at})
+
+    @router.get("/{id}/preview", response_class=Response, responses={200: _JPEG, **errors(404, 409, 503)})
+    async def preview(
+        job: Named,
+        known: Known,
+        at: Annotated[float, Query(ge=0.0, le=1e6, description="Seconds.")] = 0.0,
+        strength: Annotated[float, Query(ge=0.0, le=LARGEST_STRENGTH)] = 1.0,
+        view: Annotated[View, Query()] = "result",
+        keep_exposure: Annotated[bool, Query()] = False,
+        protect_sky: Annotated[float, Query(ge=0.0, le=1.0)] = 0.0,
+        protect_shadows: Annotated[float, Query(ge=0.0, le=1.0)] = 0.0,
+        color: Annotated[float, Query(ge=0.0, le=1.5)] = 1.0,
+    ) -> Response:
+        """The same frame, restored."""
+        settings = RunSettings(
+            strength=strength,
+            view=view,
+            exposure="keep" if keep_exposure else "network",
+            protect_sky=protect_sky,
+            protect_shadows=protect_shadows,
+            color=color,
+        )
+        return await _ask(known, job, {"op": "preview", "at": at, "settings": settings.model_dump()})
+
+    ranges: dict[int | str, dict[str, Any]] = {200: _BYTES, 206: _BYTES, 416: {}, **errors(404, 409)}
+
+    @router.get("/{id}/source", response_class=FileResponse, responses=ranges)
+    async def source(job: Named, known: Known) -> Response:
+        """The upload itself, whole or in ranges."""
+        if job.media is None:
+            raise Refusal(409, "the file is not whole yet, or was refused")
+        return _file(known.store.folder(job).source(job.media), job.name, attachment=False)
+
+    @router.get("/{id}/result", response_class=FileResponse, responses=ranges)
+    async def result(
+        job: Named,
+        known: Known,
+        download: Annotated[bool, Query(description="Have browsers save it instead of showing it.")] = False,
+    ) -> Response:
+        """The result, whole or in ranges."""
+        if job.state != State.done:
+            raise Refusal(409, f"there is no result: the job is {job.state}")
+        path = known.store.folder(job).path / job.result
+        return _file(path, status_of(job, known).result_name, attachment=download)
+
+    return router
+
+
+def _new_job(known: Dispatcher, name: str, size: int) -> Job:
+    limits = known.limits
+    if size > limits.upload_bytes:
+        raise Refusal(413, f"the file has {size} bytes, at most {limits.upload_bytes} are accepted")
+    if len(known.store.all()) >= limits.jobs:
+        raise Refusal(429, f"there are {limits.jobs} jobs already: delete some first")
+    if known.bytes_used() + size > limits.quota_bytes:
+        raise Refusal(507, "the server has no room for this file: delete other jobs first")
+    return known.store.add(name, size)
+
+
+def _again(known: Dispatcher, job: Job) -> Job:
+    """The job as it is now."""
+    current = known.store.get(job.id)
+    if current is None:
+        raise Refusal(404, "the job was deleted")
+    return current
+
+
+async def _append(request: Request, path: Path, size: int) -> None:
+    received = path.stat().st_size
+    with path.open("ab") as file:
+        async for piece in request.stream():
+            received += len(piece)
+            if received > size:
+                file.truncate(0)
+                raise Refusal(413, f"more bytes came than the {size} that were announced: begin again at offset 0")
+            file.write(piece)
+            file.flush()
+
+
+async def _event_lines(id_: str, known: Dispatcher) -> AsyncIterator[str]:
+    async for job in known.follow(id_):
+        if job is None:
+            yield ": still here\n\n"
+        else:
+            yield f"event: status\ndata: {status_of(job, known).model_dump_json()}\n\n"
+            await asyncio.sleep(0.05)  # at most twenty a second
+    yield "event: deleted\ndata: {}\n\n"
+
+
+async def _ask(known: Dispatcher, job: Job, request: dict[str, Any]) -> Response:
+    if job.media is None:
+        raise Refusal(409, "the file is not whole yet, or was refused")
+    about = _about(known, job, job.media)
+    return image_response(await ask(known, {**about, **request}))
+
+
+def _about(known: Dispatcher, job: Job, media: Media) -> dict[str, Any]:
+    source = str(known.store.folder(job).source(media))
+    return {"source": source, "kind": media.kind, "name": job.name, "interlaced": media.interlaced}
+
+
+async def ask(known: Dispatcher, request: dict[str, Any]) -> dict[str, Any]:
+    """Have the previewer do something.
+
+    Raises:
+        Refusal: It cannot.
+    """
+    try:
+        answer = await known.ask_previewer(request)
+    except Busy:
+        raise Refusal(503, "too many previews wait already: try again in a moment") from None
+    except TimeoutError:
+        raise Refusal(503, "the frame took too long") from None
+    except ChildDied:
+        raise Refusal(422, "the frame cannot be decoded") from None
+    if "error" in answer:
+        raise Refusal(422, answer["error"])
+    return answer
+
+
+def image_response(answer: dict[str, Any]) -> Response:
+    """A restored frame, with the time that it took."""
+    headers = {"cache-control": "private, max-age=3600"}
+    if "milliseconds" in answer:
+        headers["server-timing"] = f"network;dur={answer['milliseconds']}"
+    return Response(base64.b64decode(answer["image"]), media_type="image/jpeg", headers=headers)
+
+
+def _file(path: Path, name: str, *, attachment: bool) -> FileResponse:
+    if not path.is_file():
+        raise Refusal(404, "the file is gone")
+    kind = _MEDIA_TYPES.get(path.suffix, "application/octet-stream")
+    how = f"{'attachment' if attachment else 'inline'}; filename*=UTF-8''{quote(name)}"
+    return FileResponse(path, media_type=kind, headers={"content-disposition": how, "cache-control": "private"})

@@ -1,0 +1,191 @@
+"""The jobs of a server: one row each in SQLite, one folder each on disk. A restart finds both."""
+
+import json
+import re
+import secrets
+import shutil
+import sqlite3
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, fields, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from libranet.serve.media import Media
+
+ID_PATTERN = r"^[A-Za-z0-9_-]{22}$"
+_LONGEST_NAME = 120
+
+
+class State(StrEnum):
+    """Where a job stands."""
+
+    uploading = "uploading"
+    checking = "checking"
+    """All bytes are here; another process decodes the first frame."""
+    ready = "ready"
+    queued = "queued"
+    running = "running"
+    done = "done"
+    failed = "failed"
+    cancelled = "cancelled"
+
+
+UNDER_WAY = (State.queued, State.running)
+CAN_START = (State.ready, State.done, State.failed, State.cancelled)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One file, from its upload to its result."""
+
+    id: str
+    name: str
+    """What the visitor calls the file. For display and as the name of the download, never as a path."""
+    size: int
+    """Bytes of the upload."""
+    state: State = State.uploading
+    created: float = 0.0
+    changed: float = 0.0
+    queued: float | None = None
+    attempts: int = 0
+    """How often a worker has begun it."""
+    media: Media | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    error: str = ""
+    """One sentence for the visitor."""
+    report: dict[str, Any] = field(default_factory=dict)
+    """How the run went."""
+    result: str = ""
+    """File name of the result."""
+
+
+class JobFolder:
+    """The files of one job. All names are our own."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def upload(self) -> Path:
+        """The bytes that have come so far."""
+        return self.path / "upload"
+
+    def source(self, media: Media) -> Path:
+        """The whole file, with the suffix of its content."""
+        return self.path / f"source{media.suffix}"
+
+    def result(self, suffix: str) -> Path:
+        """The file to write."""
+        return self.path / f"result{suffix}"
+
+    def bytes_used(self) -> int:
+        """What the job takes on disk."""
+        total = 0
+        for file in self.path.rglob("*"):
+            try:
+                total += file.stat().st_size if file.is_file() else 0
+            except OSError:  # it was deleted meanwhile
+                continue
+        return total
+
+    def remove_result(self) -> None:
+        """Delete the result and what an unfinished run left."""
+        for file in [*self.path.glob("result*"), *self.path.glob(".result*")]:
+            shutil.rmtree(file, ignore_errors=True) if file.is_dir() else file.unlink(missing_ok=True)
+
+    def remove(self) -> None:
+        """Delete everything."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+class JobStore:
+    """All jobs. It belongs to one thread, that of the server."""
+
+    def __init__(self, database: Path, folder: Path, on_change: Callable[[Job], None] | None = None) -> None:
+        """Open the list, or make it.
+
+        Args:
+            database: The SQLite file.
+            folder: Holds one folder per job.
+            on_change: Called with every job that changed.
+        """
+        self._folder, self._on_change = folder, on_change
+        self._db = sqlite3.connect(database, isolation_level=None)
+        self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.execute("CREATE TABLE IF NOT EXISTS jobs (id TEXT PRIMARY KEY, created REAL, job TEXT NOT NULL)")
+        rows = self._db.execute("SELECT job FROM jobs ORDER BY created").fetchall()
+        self._jobs = {job.id: job for job in (_from_json(text) for (text,) in rows)}
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    def add(self, name: str, size: int) -> Job:
+        """Begin a job. Its folder is there when this returns."""
+        now = time.time()
+        job = Job(secrets.token_urlsafe(16), clean_name(name), size, created=now, changed=now)
+        self.folder(job).path.mkdir(mode=0o700)
+        self.folder(job).upload.touch()
+        self._save(job)
+        return job
+
+    def get(self, id_: str) -> Job | None:
+        """Find a job."""
+        return self._jobs.get(id_)
+
+    def all(self) -> list[Job]:
+        """Every job, the oldest first."""
+        return list(self._jobs.values())
+
+    def update(self, job: Job, **changes: Any) -> Job:
+        """Change a job and write it down. Returns it as it is now."""
+        job = replace(self._jobs[job.id], **changes, changed=time.time())
+        self._save(job)
+        return job
+
+    def remove(self, job: Job) -> None:
+        """Forget a job and delete its files."""
+        self._jobs.pop(job.id, None)
+        self._db.execute("DELETE FROM jobs WHERE id = ?", (job.id,))
+        self.folder(job).remove()
+        if self._on_change is not None:
+            self._on_change(job)
+
+    def next_queued(self) -> Job | None:
+        """The job that has waited longest."""
+        waiting = [job for job in self._jobs.values() if job.state == State.queued]
+        return min(waiting, key=lambda job: job.queued or 0.0, default=None)
+
+    def folder(self, job: Job) -> JobFolder:
+        """Where its files are."""
+        return JobFolder(self._folder / job.id)
+
+    def remove_strays(self) -> None:
+        """Delete folders that belong to no job, as a crash may leave."""
+        for path in self._folder.iterdir():
+            if path.name not in self._jobs:
+                shutil.rmtree(path, ignore_errors=True)
+
+    def _save(self, job: Job) -> None:
+        self._jobs[job.id] = job
+        text = json.dumps(asdict(job))
+        self._db.execute("INSERT OR REPLACE INTO jobs VALUES (?, ?, ?)", (job.id, job.created, text))
+        if self._on_change is not None:
+            self._on_change(job)
+
+
+def clean_name(name: str) -> str:
+    """Make a visitor's file name harmless: its last part, without control characters and quotes."""
+    last = re.split(r"[/\\]", name)[-1]
+    kept = "".join(c for c in last if c.isprintable() and c not in '"<>|:*?;%').strip(" .")
+    return kept[-_LONGEST_NAME:] or "unnamed"
+
+
+def _from_json(text: str) -> Job:
+    values = json.loads(text)
+    known = {entry.name for entry in fields(Job)}
+    values = {key: value for key, value in values.items() if key in known}
+    media = values.get("media")
+    return Job(**{**values, "state": State(values["state"]), "media": Media(**media) if media else None})

@@ -1,0 +1,209 @@
+"""What an uploaded file is, found by decoding its first frame in a process of its own with little to lose.
+
+`python -m libranet.serve.media FILE` prints the facts as JSON. It imports no PyTorch, so that it starts fast and fits
+into a small address space. A file's name is never looked at.
+"""
+
+import json
+import math
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+import av
+import cv2
+
+from libranet.errors import InputError
+from libranet.image_headers import ImageHeader, read_header
+from libranet.images import read_image
+from libranet.serve.confine import limit_address_space, limit_processor_time, step_back
+from libranet.video.pyav import open_input
+
+Kind = Literal["image", "video"]
+
+DEMUXERS = (
+    "mov,mp4,m4a,3gp,3g2,mj2",
+    "matroska,webm",
+    "avi",
+    "mpegts",
+    "mpeg",
+    "flv",
+    "asf",
+    "ogg",
+    "gif",
+    "mxf",
+    "yuv4mpegpipe",
+)
+"""Containers that hold their own frames. Playlists and the like, which name other files, are not among them."""
+MIN_SIDE = 16
+_FRAMES_TO_CHECK = 3
+_ADDRESS_SPACE = 2 << 30
+"""Beside the libraries: a frame of the largest size as FFmpeg and OpenCV hold it, several times."""
+_SUFFIXES = {
+    "mov,mp4,m4a,3gp,3g2,mj2": ".mp4",
+    "avi": ".avi",
+    "mpegts": ".ts",
+    "mpeg": ".mpg",
+    "gif": ".gif",
+    "mxf": ".mxf",
+}
+
+
+@dataclass(frozen=True)
+class Media:
+    """What a file holds."""
+
+    kind: Kind
+    suffix: str
+    """That the file gets, by its content."""
+    result_suffix: str
+    """Of the result, unless the user chooses another."""
+    width: int
+    """As it is shown, after rotation."""
+    height: int
+    format: str
+    """Codec or image format."""
+    frames: int | None = 1
+    rate: float | None = None
+    seconds: float | None = None
+    sound: bool = False
+    interlaced: bool = False
+
+
+def inspect(path: Path, *, pixels: int, seconds: float) -> Media:
+    """Find out what a file is, by decoding.
+
+    Args:
+        path: The file.
+        pixels: The largest frame.
+        seconds: The longest video.
+
+    Raises:
+        InputError: It is neither an image nor a video, or larger or longer than allowed.
+    """
+    header = read_header(path)
+    if header is not None:
+        return _inspect_image(path, header, pixels)
+    return _inspect_video(path, pixels, seconds)
+
+
+def _inspect_image(path: Path, header: ImageHeader, pixels: int) -> Media:
+    suffix = _image_suffix(path)
+    _check_size(header.width, header.height, pixels)
+    if header.width * header.height * header.frames > 8 * pixels:
+        raise InputError(f"the animation has {header.frames} frames, which is more than fits into memory: use a video")
+    named = path.with_name(f"image{suffix}")
+    path.rename(named)  # the reader goes by the suffix
+    try:
+        image = read_image(named)
+    except cv2.error:
+        raise InputError("the image is damaged") from None
+    finally:
+        named.rename(path)
+    height, width = image.samples.shape[:2]
+    _check_size(width, height, pixels)
+    if image.orientation[0] % 2:
+        width, height = height, width
+    return Media("image", suffix, suffix, width, height, suffix.lstrip("."), header.frames)
+
+
+def _image_suffix(path: Path) -> str:
+    with path.open("rb") as file:
+        head = file.read(4)
+    signs = {b"\x89PNG": ".png", b"RIFF": ".webp", b"II*\0": ".tif", b"MM\0*": ".tif"}
+    return signs.get(head, ".bmp" if head.startswith(b"BM") else ".jpg")
+
+
+def _inspect_video(path: Path, pixels: int, longest: float) -> Media:
+    options = {"format_whitelist": ",".join(DEMUXERS), "protocol_whitelist": "file"}
+    try:
+        with open_input(f"file:{path}", options=options) as container:
+            if not container.streams.video:
+                raise InputError("the file has no video")
+            stream = container.streams.video[0]
+            context = stream.codec_context
+            if context is None:
+                raise InputError("the video has a codec that FFmpeg cannot decode: convert it to H.264 first")
+            _check_size(context.width, context.height, pixels)
+            context.options = {"max_pixels": str(pixels)}
+            length = _seconds(container, stream)
+            if length is not None and length > longest:
+                raise InputError(
+                    f"the video is {length:.0f} s long, at most {longest:.0f} s are accepted: cut it first"
+                )
+            frames = []
+            for frame in container.decode(stream):
+                frames.append(frame)
+                if len(frames) == _FRAMES_TO_CHECK:
+                    break
+            if not frames:
+                raise InputError("no frame of the video can be decoded")
+            first = frames[0]
+            _check_size(first.width, first.height, pixels)
+            turned = round(first.rotation / 90) % 2 == 1
+            rate = stream.average_rate or stream.guessed_rate
+            name = container.format.name
+            suffix = _video_suffix(path, name, dict(container.metadata))
+            return Media(
+                "video",
+                suffix,
+                suffix if suffix in _SUFFIXES.values() or suffix in (".mov", ".webm") else ".mkv",
+                first.height if turned else first.width,
+                first.width if turned else first.height,
+                context.codec.canonical_name,
+                stream.frames or (round(length * rate) if length and rate else None),
+                None if rate is None else float(rate),
+                length,
+                bool(container.streams.audio),
+                any(frame.interlaced_frame for frame in frames),
+            )
+    except (av.FFmpegError, OSError, ValueError, MemoryError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError("this is neither an image nor a video that FFmpeg can decode") from None
+
+
+def _seconds(container: av.container.InputContainer, stream: av.VideoStream) -> float | None:
+    lengths = [container.duration / av.time_base] if container.duration else []
+    if stream.duration and stream.time_base:
+        lengths.append(float(stream.duration * stream.time_base))
+    lengths = [length for length in lengths if math.isfinite(length) and length > 0]
+    return max(lengths) if lengths else None
+
+
+def _video_suffix(path: Path, demuxer: str, metadata: dict[str, str]) -> str:
+    if demuxer == "matroska,webm":
+        with path.open("rb") as file:
+            return ".webm" if b"webm" in file.read(64) else ".mkv"
+    if demuxer.startswith("mov,") and metadata.get("major_brand", "").strip() == "qt":
+        return ".mov"
+    return _SUFFIXES.get(demuxer, ".video")
+
+
+def _check_size(width: int, height: int, pixels: int) -> None:
+    if min(width, height) < MIN_SIDE:
+        raise InputError(f"the image is {width}x{height}: expected at least {MIN_SIDE}x{MIN_SIDE} pixels")
+    if width * height > pixels:
+        raise InputError(f"the image is {width}x{height}: at most {pixels / 1e6:.0f} million pixels are accepted")
+
+
+def main() -> None:
+    """Print the facts of a file, or why it is refused, as JSON."""
+    path, pixels, seconds, processor_seconds = sys.argv[1:]
+    step_back()
+    limit_address_space(_ADDRESS_SPACE)
+    limit_processor_time(float(processor_seconds))
+    cv2.setNumThreads(1)
+    av.logging.set_level(av.logging.PANIC)
+    try:
+        answer = asdict(inspect(Path(path), pixels=int(pixels), seconds=float(seconds)))
+    except InputError as error:
+        answer = {"refused": str(error).replace(path, "the file")}
+    except MemoryError:
+        answer = {"refused": "decoding the file takes too much memory"}
+    json.dump(answer, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

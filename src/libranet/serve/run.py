@@ -1,0 +1,83 @@
+"""Running a server until Ctrl-C."""
+
+import socket
+import sys
+import webbrowser
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+from libranet.device import pick_device
+from libranet.engine import load_network
+from libranet.errors import InputError, MissingDependencyError
+from libranet.serve.settings import ServeSettings, make_folders
+
+_MOST_CONNECTIONS = 512
+
+
+def run_server(settings: ServeSettings, *, open_browser: bool = False) -> None:
+    """Serve until Ctrl-C or SIGTERM.
+
+    Args:
+        settings: The server.
+        open_browser: Open the page once the server answers.
+
+    Raises:
+        InputError: The port or the folder is taken, or a device is not here.
+        CheckpointError: The model cannot be loaded.
+        MissingDependencyError: A package is not installed.
+    """
+    try:
+        import uvicorn
+
+        from libranet.serve.app import make_app
+    except ImportError as error:
+        raise MissingDependencyError(f"this needs the package {error.name}: pip install 'libranet[serve]'") from None
+    for device in settings.devices:  # whatever can be refused is refused before the first visitor
+        pick_device(device)
+    load_network(settings.model, device="cpu")
+    make_folders(settings)
+    with _lock(settings.folder), _listen(settings.host, settings.port) as listener:
+        port = listener.getsockname()[1]
+        host = f"[{settings.host}]" if ":" in settings.host else settings.host
+        query = "" if settings.token is None else f"?token={quote(settings.token)}"
+        address = f"http://{host}:{port}/{query}"
+        config = uvicorn.Config(
+            make_app(settings),
+            log_level="warning",
+            server_header=False,
+            timeout_graceful_shutdown=2,
+            limit_concurrency=_MOST_CONNECTIONS,
+        )
+        print(f"LiBrA-Net at {address} (Ctrl-C ends it)", file=sys.stderr, flush=True)
+        if open_browser:
+            webbrowser.open(address)
+        uvicorn.Server(config).run(sockets=[listener])
+
+
+@contextmanager
+def _listen(host: str, port: int) -> Iterator[socket.socket]:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listener = socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise InputError(f"cannot listen at {host}:{port} ({error.strerror}): choose another --port") from None
+    with listener:
+        yield listener
+
+
+@contextmanager
+def _lock(folder: Path) -> Iterator[None]:
+    """Keep two servers out of one folder."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    with (folder / "lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InputError(f"another server uses {folder}: end it, or choose another folder with --data") from None
+        yield

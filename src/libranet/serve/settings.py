@@ -1,0 +1,118 @@
+"""What a server may use, and where it keeps its files."""
+
+import ipaddress
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from libranet.errors import InputError
+
+GIB = 1 << 30
+MIN_TOKEN = 8
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a visitor may ask for."""
+
+    upload_bytes: int = 4 * GIB
+    """Size of one file."""
+    seconds: float = 1800.0
+    """Length of a video."""
+    pixels: int = 1 << 26
+    """Pixels of a frame: 67 million are twice 8K."""
+    chunk_bytes: int = 8 << 20
+    """Size of one piece of an upload."""
+    idle_seconds: float = 20.0
+    """The longest pause within one piece of an upload."""
+    jobs: int = 200
+    """Jobs that are kept at a time, finished ones included."""
+    quota_bytes: int = 20 * GIB
+    """Bytes of all files together. Unfinished uploads count whole."""
+    keep_seconds: float = 24 * 3600.0
+    """A job is deleted when nothing has happened to it for this long."""
+    memory_bytes: int = 8 * GIB
+    """Memory that a process may take for media, beside the network."""
+    inspect_seconds: float = 20.0
+    """Time to open a file and decode its first frame."""
+    preview_seconds: float = 60.0
+    """Time to restore one frame."""
+    stall_seconds: float = 300.0
+    """The longest time that a job may take for one frame."""
+    cameras: int = 8
+    """Cameras at a time."""
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not value > 0:
+                raise InputError(f"expected a limit above 0 for {name.replace('_', ' ')}, got {value:g}")
+
+
+@dataclass(frozen=True)
+class ServeSettings:
+    """One server."""
+
+    folder: Path
+    """Where uploads, results and the list of jobs are kept."""
+    host: str = "127.0.0.1"
+    port: int = 8000
+    token: str | None = None
+    """What visitors must know. Required unless the server listens on this machine alone."""
+    model: str | None = None
+    """As `libranet dehaze --model` takes it."""
+    devices: tuple[str, ...] = ("auto",)
+    """One worker for each."""
+    limits: Limits = field(default_factory=Limits)
+
+    def __post_init__(self) -> None:
+        if not self.devices:
+            raise InputError("expected at least one device")
+        if self.token is not None and (len(self.token) < MIN_TOKEN or not self.token.isascii()):
+            raise InputError(f"expected a token of at least {MIN_TOKEN} ASCII characters, got {len(self.token)}")
+        if self.token is None and not is_loopback(self.host):
+            raise InputError(
+                f"a server at {self.host} can be reached by others: set --token, or leave out --host to serve this "
+                "machine alone"
+            )
+        if not 0 <= self.port < 1 << 16:
+            raise InputError(f"expected a port from 0 to 65535, got {self.port}")
+
+    @property
+    def jobs_folder(self) -> Path:
+        """One folder per job."""
+        return self.folder / "jobs"
+
+    @property
+    def database(self) -> Path:
+        """The list of jobs."""
+        return self.folder / "jobs.sqlite"
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether an address is reachable from this machine alone."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def default_folder() -> Path:
+    """Where a server keeps its files unless the user names another folder."""
+    return Path.home() / ".cache" / "libranet" / "serve"
+
+
+def make_folders(settings: ServeSettings) -> None:
+    """Make the folders, readable by this user alone.
+
+    Raises:
+        InputError: They cannot be made or written.
+    """
+    try:
+        for folder in (settings.folder, settings.jobs_folder):
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise InputError(f"cannot make the folder {error.filename} ({error.strerror}): choose --data") from None
+    if not os.access(settings.jobs_folder, os.W_OK):
+        raise InputError(f"the folder {settings.folder} may not be written to: choose another with --data")

@@ -1,0 +1,124 @@
+"""The process that dehazes: one for each device, one job after another, by the same engine as `libranet dehaze`.
+
+`python -m libranet.serve.worker DEVICE MODEL MEMORY` takes jobs as lines of JSON. A job may be cancelled; a process
+that is killed leaves a run that the next one continues.
+"""
+
+import logging
+import sys
+import time
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from libranet.engine import DehazeOptions, DehazeReport, Progress, dehaze_video, load_network
+from libranet.engine.adjust import Adjustments
+from libranet.engine.image_files import dehaze_image
+from libranet.errors import InputError
+from libranet.models import Network
+from libranet.serve.confine import limit_address_space, step_back
+from libranet.serve.protocol import Channel, sentence_for_visitors
+
+_SECONDS_BETWEEN_REPORTS = 0.1
+_REPORTED = ("frames", "width", "height", "codec", "seconds", "fps", "partial", "weights_name", "weights_version")
+"""What visitors learn about a run."""
+
+
+class Cancelled(Exception):  # noqa: N818
+    """The visitor does not want this job any more."""
+
+
+@dataclass
+class Current:
+    """The job under way."""
+
+    id: str = ""
+    cancelled: bool = False
+
+    def cancel(self, message: dict[str, Any]) -> bool:
+        """Take notice of a cancellation. Returns whether the message was one."""
+        if message["op"] != "cancel":
+            return False
+        if message["id"] == self.id:
+            self.cancelled = True
+        return True
+
+
+def make_options(settings: dict[str, Any], *, interlaced: bool = False) -> DehazeOptions:
+    """Turn what a visitor chose into the options of the engine."""
+    view = settings.get("view", "result")
+    return DehazeOptions(
+        strength=settings.get("strength", 1.0),
+        steady=settings.get("steady", 1.0),
+        compare=view if view in ("split", "side") else None,
+        view=view if view in ("haze", "removed") else "result",
+        adjust=Adjustments(
+            exposure=settings.get("exposure", "network"),
+            protect_sky=settings.get("protect_sky", 0.0),
+            protect_shadows=settings.get("protect_shadows", 0.0),
+            color=settings.get("color", 1.0),
+        ),
+        deinterlace=interlaced,
+    )
+
+
+def run_job(job: dict[str, Any], network: Network, channel: Channel, current: Current) -> DehazeReport:
+    """Dehaze one file, and report progress.
+
+    Raises:
+        Cancelled: As asked.
+        LibraNetError: The file cannot be dehazed.
+    """
+    source, result = Path(job["source"]), Path(job["result"])
+    options = make_options(job["settings"], interlaced=job["interlaced"])
+    if job["kind"] == "image":
+        return dehaze_image(source, result, network, options=options, overwrite=True)
+    reported = 0.0
+
+    def report(progress: Progress) -> None:
+        nonlocal reported
+        if current.cancelled:
+            raise Cancelled
+        if progress.frames > job["most_frames"]:
+            raise InputError(f"{source} has more frames than its header and the server's limit allow")
+        if time.monotonic() - reported < _SECONDS_BETWEEN_REPORTS and progress.frames != progress.total:
+            return
+        reported = time.monotonic()
+        channel.send({"event": "progress", "id": job["id"], **vars(progress)})
+
+    return dehaze_video(source, result, model=network, options=options, overwrite=True, resume=True, progress=report)
+
+
+def main() -> None:
+    """Take jobs until the input ends."""
+    device, model, memory = sys.argv[1:]
+    logging.basicConfig(format="worker: %(message)s", level=logging.WARNING)
+    step_back()
+    current = Current()
+    channel = Channel(current.cancel)
+    network = load_network(model or None, device=device)
+    if network.device.type == "cpu":  # drivers of GPUs reserve more addresses than they use
+        limit_address_space(int(memory))
+    channel.send({"event": "ready", "device": str(network.device), **network.weights.as_json()})
+    for job in channel.requests():
+        current.id, current.cancelled = job["id"], False
+        channel.send({"event": "started", "id": job["id"]})
+        try:
+            report = run_job(job, network, channel, current)
+            facts = report.as_json()
+            warnings = [text.replace(job["source"], job["name"]) for text in report.warnings]
+            answer = {"event": "done", "report": {key: facts[key] for key in _REPORTED} | {"warnings": warnings}}
+        except Cancelled:
+            answer = {"event": "cancelled"}
+        except BaseException as error:
+            traceback.print_exc(file=sys.stderr)
+            answer = {"event": "failed", "error": sentence_for_visitors(error, job["source"], job["name"])}
+            if isinstance(error, KeyboardInterrupt | SystemExit):
+                raise
+        channel.send(answer | {"id": job["id"]})
+        current.id = ""
+
+
+if __name__ == "__main__":
+    main()
