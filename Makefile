@@ -35,17 +35,18 @@ $(VENV)/.docs: $(VENV)/.user
 demo: $(VENV)/.user
 	$(BIN)/python examples/demo.py
 
-# An encoder that shares no code with the FFmpeg inside PyAV, for tests/conformance. Without it they are skipped.
-.PHONY: ffmpeg
-ffmpeg:
-	@command -v ffmpeg >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
-		&& { apt-get install -y -qq ffmpeg >/dev/null 2>&1 || { apt-get update -qq && apt-get install -y -qq ffmpeg; } >/dev/null 2>&1; }; } \
-		|| echo "no ffmpeg here: the conformance tests will be skipped"
+# An encoder that shares no code with the FFmpeg inside PyAV, for tests/conformance, and a browser for tests/serve and
+# tests/web. Without them those tests are skipped.
+.PHONY: ffmpeg chromium
+ffmpeg chromium:
+	@command -v $@ >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
+		&& { apt-get install -y -qq $@ >/dev/null 2>&1 || { apt-get update -qq && apt-get install -y -qq $@; } >/dev/null 2>&1; }; } \
+		|| echo "no $@ here: the tests that need it will be skipped"
 
-test: $(VENV)/.dev ffmpeg lint
+test: $(VENV)/.dev ffmpeg chromium lint
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist loadfile --durations=10
 
-test-slow: $(VENV)/.dev ffmpeg
+test-slow: $(VENV)/.dev ffmpeg chromium
 	$(ONE_THREAD) $(BIN)/python -m pytest -m slow --durations=10
 
 docs: $(VENV)/.docs

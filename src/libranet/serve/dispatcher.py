@@ -173,6 +173,9 @@ class Dispatcher:
                     outcome = await self._follow(job, child)
                 except ChildDied:
                     outcome = {"event": "died"}
+                    if child is not None:
+                        await child.kill()
+                        child = None
                 finally:
                     self._running.pop(job.id, None)
                 self._finish(job, outcome)

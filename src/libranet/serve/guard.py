@@ -36,7 +36,8 @@ _LOGIN = """<!doctype html><html lang="en"><meta charset="utf-8"><title>LiBrA-Ne
 <meta name="viewport" content="width=device-width, initial-scale=1"><link rel="stylesheet" href="page.css">
 <main class="login"><h1>LiBrA-Net</h1><p>This server asks for its token.</p>
 <form method="get" action="/"><label>Token
-<input name="token" type="password" autocomplete="current-password" autofocus></label><button class="primary">Open</button></form></main></html>
+<input name="token" type="password" autocomplete="current-password" autofocus></label>
+<button class="primary">Open</button></form></main></html>
 """
 
 

@@ -114,6 +114,7 @@ class JobStore:
         self._folder, self._on_change = folder, on_change
         self._db = sqlite3.connect(database, isolation_level=None)
         self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.execute("PRAGMA synchronous=NORMAL")  # a killed server loses nothing, and no answer waits for the disk
         self._db.execute("CREATE TABLE IF NOT EXISTS jobs (id TEXT PRIMARY KEY, created REAL, job TEXT NOT NULL)")
         rows = self._db.execute("SELECT job FROM jobs ORDER BY created").fetchall()
         self._jobs = {job.id: job for job in (_from_json(text) for (text,) in rows)}

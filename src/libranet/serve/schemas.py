@@ -17,14 +17,14 @@ class RunSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    strength: float = Field(1.0, ge=0.0, le=LARGEST_STRENGTH, description="0 is the input, 1 the network's output.")
-    steady: float = Field(1.0, ge=0.0, le=2.0, description="Seconds over which colours are kept steady.")
-    view: View = Field("result", description="What the frames show.")
-    exposure: Literal["network", "keep"] = Field("network", description="keep: the mean brightness of the input.")
-    protect_sky: float = Field(0.0, ge=0.0, le=1.0)
-    protect_shadows: float = Field(0.0, ge=0.0, le=1.0)
-    color: float = Field(1.0, ge=0.0, le=1.5, description="Factor on the change of colour.")
-    container: Literal["same", "mp4", "mov", "mkv", "webm"] = Field("same", description="Of a video.")
+    strength: float = Field(default=1.0, ge=0.0, le=LARGEST_STRENGTH, description="0 is the input, 1 the network.")
+    steady: float = Field(default=1.0, ge=0.0, le=2.0, description="Seconds over which colours are kept steady.")
+    view: View = Field(default="result", description="What the frames show.")
+    exposure: Literal["network", "keep"] = Field(default="network", description="keep: the brightness of the input.")
+    protect_sky: float = Field(default=0.0, ge=0.0, le=1.0)
+    protect_shadows: float = Field(default=0.0, ge=0.0, le=1.0)
+    color: float = Field(default=1.0, ge=0.0, le=1.5, description="Factor on the change of colour.")
+    container: Literal["same", "mp4", "mov", "mkv", "webm"] = Field(default="same", description="Of a video.")
 
 
 class NewJob(BaseModel):
