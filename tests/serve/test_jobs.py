@@ -126,11 +126,11 @@ def worker_pids() -> list[int]:
 @pytest.mark.skipif(not os.path.isdir("/proc"), reason="finds the worker through /proc")
 def test_a_killed_worker_is_replaced_and_the_result_is_the_same(clean, tmp_path, tiny_checkpoint):
     fast = (("preset", "ultrafast"),)
-    source = write_clip(tmp_path / "in.mp4", Clip(frames=260, width=320, height=192, still=True, options=fast))
+    source = write_clip(tmp_path / "in.mp4", Clip(frames=200, width=160, height=96, still=True, options=fast))
     id_ = clean.upload(source)["id"]
     clean.client.post(f"/api/jobs/{id_}/start", json={})
     job = clean.wait(id_, ("running", "failed"))
-    while (job["progress"] or {}).get("frames", 0) < 130:
+    while (job["progress"] or {}).get("frames", 0) < 121:
         job = clean.client.get(f"/api/jobs/{id_}").json()
         assert job["state"] == "running", job["error"] or "over before it was killed"
         time.sleep(0.01)
