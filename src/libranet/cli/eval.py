@@ -87,7 +87,7 @@ def evaluate_command(
     from libranet.evaluation.runner import default_report_folder, smallest_size
     from libranet.evaluation.scores import prepare_scores
     from libranet.evaluation.summary import ReportContent, RunInfo, summarise_models, write_summaries
-    from libranet.evaluation.tables import choose_table, compare_with_paper
+    from libranet.evaluation.tables import TRUTH, choose_table, compare_with_paper
 
     where = pick_device(device)
     pick_dtype(precision, where)
@@ -100,13 +100,17 @@ def evaluate_command(
         if wanted != ["efficiency"]:
             raise InputError("expected a dataset to measure on; only --table efficiency does without one")
         restorers = open_restorers(model or _default_models(console), device=device, precision=precision)
-        print_table(console, _measure_efficiency(restorers, device, sizes), table_format)
+        for printed in _measure_efficiency(restorers, device, sizes):
+            print_table(console, printed, table_format)
         return
     found = open_dataset(dataset, split=split, stills=stills)[:clips]
     paired = _check_pairs(found)
     if metrics is None and paired:
         chosen = choose_metrics(PAIRED_GROUPS)
-    restorers = open_restorers(model or _default_models(console), device=device, precision=precision, steady=steady)
+    names = model or _default_models(console)
+    if paired and {"temporal", "downstream"} & set(wanted) and TRUTH not in names:
+        names = [TRUTH, *names]  # the reference of what these tables measure
+    restorers = open_restorers(names, device=device, precision=precision, steady=steady)
     scores = prepare_scores(
         chosen,
         paired=paired,
@@ -147,12 +151,16 @@ def evaluate_command(
         results=results,
     )
     models = summarise_models(content.clips)
-    tables = [
-        _measure_efficiency(restorers, device, sizes)
-        if name == "efficiency"
-        else compare_with_paper(name, models, dataset=dataset.name, not_measured=scores.not_measured)
-        for name in wanted
-    ]
+    tables: list[PrintedTable] = []
+    for name in wanted:
+        if name == "efficiency":
+            tables += _measure_efficiency(restorers, device, sizes)
+            continue
+        tables.append(
+            compare_with_paper(
+                name, models, dataset=dataset.name, not_measured=scores.not_measured, estimators=scores.estimators()
+            )
+        )
     write_summaries(content, store.folder)
     write_file(store.folder / "report.html", render_report(content, store, tables))
     _print_summary(console, content)
@@ -162,7 +170,7 @@ def evaluate_command(
     console.print(f"report: {store.folder / 'report.html'}", soft_wrap=True)
 
 
-def _measure_efficiency(restorers: list[Restorer], device: str, sizes: list[tuple[int, int]]) -> PrintedTable:
+def _measure_efficiency(restorers: list[Restorer], device: str, sizes: list[tuple[int, int]]) -> list[PrintedTable]:
     from libranet.evaluation.efficiency import Subject, measure_efficiency
     from libranet.evaluation.restorers import NetworkRestorer
     from libranet.evaluation.tables import compare_efficiency

@@ -1,5 +1,6 @@
 """The metrics of one run, prepared once: weights loaded, estimators chosen, reasons for what is not measured."""
 
+import functools
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -19,11 +20,13 @@ from libranet.flow import DisFlow, FlowEstimator, RaftFlow, RaftSmall, warp_tens
 from libranet.metrics.blind import FrameFacts, compare_with_input
 from libranet.metrics.fidelity import psnr, ssim
 from libranet.metrics.lpips import Lpips
-from libranet.metrics.no_reference import NIQE_LEAST, brisque, niqe
+from libranet.metrics.no_reference import MATLAB, NIQE_LEAST, SCIKIT_VIDEO, NiqeVariant, brisque, niqe
 from libranet.metrics.perception import measure_detections, measure_segmentation
 from libranet.metrics.temporal import warp_error
 from libranet.thirdparty import explain_absence, find_model, find_weights, load_weights
 
+NIQE_VARIANTS: dict[str, NiqeVariant] = {"niqe": MATLAB, "niqe_skvideo": SCIKIT_VIDEO}
+"""By metric."""
 FlowChoice = Literal["auto", "raft", "dis"]
 PSNR_OF_EQUAL_FRAMES = 100.0
 """Recorded in place of infinity, so that means stay numbers."""
@@ -54,7 +57,8 @@ class Scores:
     """Reason by metric name."""
     lpips: Lpips | None = None
     flow: FlowEstimator | None = None
-    niqe_parameters: dict[str, Tensor] | None = None
+    niqe_parameters: dict[str, dict[str, Tensor]] = field(default_factory=dict)
+    """By metric: each variant of NIQE has its own."""
     brisque_regression: dict[str, Tensor] | None = None
     detector: Detector | None = None
     segmenter: Segmenter | None = None
@@ -70,6 +74,8 @@ class Scores:
         named = {key: part.name for key, part in parts.items() if part is not None}
         if self.lpips is not None:
             named["lpips"] = f"LPIPS v0.1 ({self.lpips.backbone})"
+        if "niqe" in self.niqe_parameters:
+            named["niqe"] = "the authors' parameters and conventions (MATLAB)"
         return named
 
     def clear_features(self, clear: Tensor | None) -> list[Tensor] | None:
@@ -114,9 +120,8 @@ class Scores:
         if frame.previous is not None and frame.flow is not None:
             before, flow = frame.previous, frame.flow.to(restored.device)
             found["tof"] = self._timed("tof", lambda: warp_error(restored, *warp_tensor(before, flow)))
-        if self.niqe_parameters is not None and self.wants("niqe"):
-            parameters = self.niqe_parameters
-            found["niqe"] = self._timed("niqe", lambda: niqe(restored, parameters))
+        for name, parameters in self.niqe_parameters.items():
+            found[name] = self._timed(name, functools.partial(niqe, restored, parameters, NIQE_VARIANTS[name]))
         if self.brisque_regression is not None and self.wants("brisque"):
             regression = self.brisque_regression
             found["brisque"] = self._timed("brisque", lambda: brisque(restored, regression))
@@ -185,14 +190,17 @@ def prepare_scores(
             "this release has no MUSIQ network; its weights are at "
             "https://huggingface.co/chaofengc/IQA-PyTorch-Weights, file musiq_koniq_ckpt-e95806b9.pth"
         )
-    if scores.wants("niqe") and min(smallest) < NIQE_LEAST:
-        scores.not_measured["niqe"] = (
-            f"NIQE needs frames of at least {NIQE_LEAST}x{NIQE_LEAST}, the smallest clip is {smallest[0]}x{smallest[1]}"
-        )
+    for name in NIQE_VARIANTS:
+        if scores.wants(name) and min(smallest) < NIQE_LEAST:
+            scores.not_measured[name] = (
+                f"NIQE needs frames of at least {NIQE_LEAST}x{NIQE_LEAST}, "
+                f"the smallest clip is {smallest[0]}x{smallest[1]}"
+            )
     if scores.wants("lpips") and (state := _weights(scores, "lpips", cache)):
         scores.lpips = Lpips(state, device=device)
-    if scores.wants("niqe"):
-        scores.niqe_parameters = _weights(scores, "niqe", cache)
+    for name in NIQE_VARIANTS:
+        if scores.wants(name) and (parameters := _weights(scores, name, cache)):
+            scores.niqe_parameters[name] = parameters
     if scores.wants("brisque"):
         scores.brisque_regression = _weights(scores, "brisque", cache)
     if scores.wants("tof") or scores.wants("flicker"):

