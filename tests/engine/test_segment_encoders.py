@@ -32,7 +32,7 @@ def settings(width: int = 3840, height: int = 2160, **changes) -> EncoderSetting
 )
 def test_threads_depend_on_cores_alone(monkeypatch, cores, memory, encoders, threads):
     """Memory decides how many encoders run at once, which changes no bit; threads would."""
-    monkeypatch.setattr(segment_encoders, "_cores", lambda: cores)
+    monkeypatch.setattr(segment_encoders, "machine_cores", lambda: cores)
     monkeypatch.setattr(segment_encoders, "_memory", lambda: memory << 30)
     assert EncoderPlan.make(settings(), length=120) == EncoderPlan(encoders, threads)
 
@@ -85,7 +85,7 @@ def test_an_encoder_that_fails_ends_the_run(tmp_path, monkeypatch):
 
 
 def test_a_run_with_several_encoders_resumes_to_the_same_file(tmp_path, tiny_model, monkeypatch):
-    monkeypatch.setattr(segment_encoders, "_cores", lambda: 24)
+    monkeypatch.setattr(segment_encoders, "machine_cores", lambda: 24)
     source = write_clip(tmp_path / "in.mkv", Clip(codec="ffv1", frames=23, width=96, height=64, cut_at=11))
     options = DehazeOptions(segment_frames=5, codec="h264", steady=0.0)
     dehaze_video(source, tmp_path / "whole.mp4", model=tiny_model, options=options, device="cpu")

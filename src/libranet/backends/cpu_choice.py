@@ -71,13 +71,18 @@ def on_cpu(network: LiBrANet, name: str) -> LiBrANet:
     """
     check_backend(name)
     if name == "auto":
-        best = fastest(recall(network) or []) if can_accelerate(network) else None
-        name = "plain" if best is None else best.choice
+        name = chosen_backend(network)
     if name == "plain":
         return network
     if not can_accelerate(network):
         raise InputError(f"the backend {name} takes LiBrA-Net's full design in fp32: use --backend plain")
     return build(network, _choice(name))
+
+
+def chosen_backend(network: LiBrANet) -> str:
+    """What `auto` takes: the fastest that this machine remembers, and the plain network before any was measured."""
+    best = fastest(recall(network) or []) if can_accelerate(network) else None
+    return "plain" if best is None else best.choice
 
 
 def build(network: LiBrANet, choice: CpuChoice) -> CpuNetwork:

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 def dehaze(
     inputs: Annotated[
         list[str],
-        typer.Argument(help="Videos, images, frame_%04d.png, folders, rtsp://..., camera:0, or - for y4m."),
+        typer.Argument(
+            help="Videos, images, frame_%04d.png, folders, clips/*.mp4, a list of jobs (.csv, .jsonl), s3://..., "
+            "rtsp://..., camera:0, or - for y4m."
+        ),
     ],
     *,
     output: Annotated[str, typer.Option("--output", "-o", help="A file, a folder, {stem}-clear.mp4, or - for y4m.")],
@@ -85,6 +88,18 @@ def dehaze(
         bool, typer.Option("--dry-run", help="Print the plan, try encoder and container, stop.")
     ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing output.")] = False,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[ADDRESS]", help="Spread the jobs over a Ray cluster; without an address, over this machine."
+        ),
+    ] = None,
+    workers: Annotated[int | None, typer.Option(help="With --cluster: workers in all; default what fits.")] = None,
+    threads: Annotated[
+        int | None, typer.Option(help="With --cluster on CPUs: threads of each worker; default all cores of this one.")
+    ] = None,
+    report: Annotated[Path | None, typer.Option(help="With --cluster: write the results to this JSON file.")] = None,
+    shard: Annotated[str | None, typer.Option(help="Do only a share of the jobs: 3/8 is the third of eight.")] = None,
     segment_frames: Annotated[int, typer.Option(help="Frames per resumable segment.")] = 120,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
@@ -97,10 +112,12 @@ def dehaze(
     """
     from rich.console import Console
 
-    from libranet.cli.dehaze_jobs import plan_jobs
+    from libranet.cli.dehaze_cluster import ClusterChoices, run_on_cluster
+    from libranet.cli.dehaze_jobs import plan_jobs, select_shard
     from libranet.cli.dehaze_run import RunChoices, print_json, run_jobs
     from libranet.cli.signals import stop_on_sigterm
     from libranet.cli.units import parse_bitrate, parse_numbers, parse_pairs, parse_strength, parse_time
+    from libranet.cluster.dehazing import DehazeSetup
     from libranet.device import pick_device
     from libranet.engine import DehazeOptions, load_network
     from libranet.engine.adjust import Adjustments
@@ -138,11 +155,15 @@ def dehaze(
             segment_frames=segment_frames,
             scene_cuts=scene_cuts,
         )
-        pick_device(device)
-        jobs = [] if preview is not None else plan_jobs(inputs, output, live=live)
-        network = load_network(
-            model, weights=str(weights) if weights else None, device=device, precision=cast("Precision", precision)
-        )
+        where = None if cluster is None else ClusterChoices(cluster, workers, threads, report)
+        if where is None:
+            _check_cluster_options(workers=workers, threads=threads, report=report)
+            pick_device(device)
+        jobs = [] if preview is not None else plan_jobs(inputs, output, live=live, adjust=options.adjust)
+        jobs = jobs if shard is None else select_shard(jobs, shard)
+        checkpoint = str(weights) if weights else None
+        setup = DehazeSetup(model, checkpoint, device, cast("Precision", precision))
+        network = load_network(model, weights=checkpoint, device="cpu" if where else device, precision=setup.precision)
         if preview is not None:
             _preview(inputs, output, network, options, preview, overwrite=overwrite, as_json=as_json, quiet=quiet)
             return
@@ -160,9 +181,18 @@ def dehaze(
         quiet=quiet,
     )
     with stop_on_sigterm():
-        code = run_jobs(jobs, network, options, choices, console)
+        if where is None or dry_run:
+            code = run_jobs(jobs, network, options, choices, console)
+        else:
+            code = run_on_cluster(jobs, network, setup, options, choices, where, console)
     if code:
         raise typer.Exit(code)
+
+
+def _check_cluster_options(**given: object) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise InputError(f"--{name} is for runs on a cluster: add --cluster")
 
 
 def _preview(

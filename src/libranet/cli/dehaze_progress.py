@@ -58,7 +58,7 @@ class ProgressBar:
         total = max(step.total, step.frames) if step.total else None
         count = f"{step.frames}/{total} frames" if total else f"{step.frames} frames"
         now = time.monotonic()
-        rest = f", about {_duration((total - step.frames) / step.fps)} left" if total and step.fps else ""
+        rest = f", about {format_duration((total - step.frames) / step.fps)} left" if total and step.fps else ""
         if self._headline and self._shown and now - self._begin >= LONG_SECONDS:
             self._console.print(f"{self._headline}{rest}", markup=False)
             self._headline = ""
@@ -87,7 +87,8 @@ def _bound(step: Progress) -> str:
     return f"bound by {step.bound_by}" + (f": {step.remedy} would help" if step.remedy else "")
 
 
-def _duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
+    """Return a time in words."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

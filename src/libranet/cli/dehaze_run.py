@@ -13,15 +13,14 @@ import typer
 from libranet.cli import EXIT_BUG, EXIT_INTERRUPTED, EXIT_PARTIAL, EXIT_TERMINATED, EXIT_USER_ERROR
 from libranet.cli.bugs import bug_sentence
 from libranet.cli.signals import Terminated
-from libranet.errors import InputError, LibraNetError
+from libranet.errors import LibraNetError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from libranet.cli.dehaze_jobs import Job
     from libranet.cli.dehaze_progress import ProgressBar
     from libranet.engine import DehazeOptions, DehazeReport
-    from libranet.engine.plan import RunPlan
+    from libranet.engine.jobs import Job
     from libranet.models import Network
 
 
@@ -93,13 +92,30 @@ def print_json(value: dict[str, Any], *, to_stderr: bool = False) -> None:
 def _one(
     job: Job, network: Network, options: DehazeOptions, choices: RunChoices, bar: ProgressBar, console: Console
 ) -> dict[str, Any]:
+    from libranet.cluster.dehazing import WholeJob, run_anywhere
+    from libranet.cluster.storage import is_remote
+    from libranet.engine.jobs import run_job
+
     if _finished(job, choices):
         if choices.talkative:
             console.print(f"{job.output}: finished before, left as it is", markup=False)
         return {"source": job.source.name, "output": job.output, "skipped": True, "partial": ""}
     if choices.dry_run:
         return _plan(job, network, options, choices)
-    report = _run(job, network, options, choices, bar)
+    if is_remote(job.source.name) or is_remote(job.output):
+        report = run_anywhere(WholeJob(job, options, choices.overwrite, rate=choices.fps), network)
+        _print_report(report, console, choices)
+        return report.as_json()
+    report = run_job(
+        job,
+        network,
+        options,
+        overwrite=choices.overwrite,
+        resume=choices.resume,
+        rate=choices.fps,
+        progress=bar.update,
+        on_plan=lambda plan: bar.announce(plan.headline),
+    )
     _print_report(report, console, choices)
     return report.as_json()
 
@@ -107,7 +123,9 @@ def _one(
 def _finished(job: Job, choices: RunChoices) -> bool:
     if not (choices.skip_finished or choices.resume) or job.kind in ("stream", "sequence") or choices.overwrite:
         return False
-    return Path(job.output).is_file()
+    from libranet.cluster.storage import fingerprint
+
+    return fingerprint(job.output) is not None
 
 
 def _plan(job: Job, network: Network, options: DehazeOptions, choices: RunChoices) -> dict[str, Any]:
@@ -119,73 +137,16 @@ def _plan(job: Job, network: Network, options: DehazeOptions, choices: RunChoice
             print(line)
         return {"source": job.source.name, "output": job.output, "kind": job.kind}
     plan = plan_video(
-        job.source.name, job.output, network, options=options, rate=choices.fps, overwrite=choices.overwrite
+        job.source.name,
+        job.output,
+        network,
+        options=job.options(options),
+        rate=choices.fps,
+        overwrite=choices.overwrite,
     )
     if choices.talkative:
         print("\n  ".join(plan.lines()))
     return plan.as_json()
-
-
-def _run(job: Job, network: Network, options: DehazeOptions, choices: RunChoices, bar: ProgressBar) -> DehazeReport:
-    from libranet.engine import dehaze_video
-    from libranet.engine.image_files import dehaze_image, dehaze_sequence
-    from libranet.engine.stream import dehaze_stream
-    from libranet.video.source import numbered_name
-
-    def announce(plan: RunPlan) -> None:
-        bar.announce(plan.headline)
-
-    if job.kind == "stream":
-        if choices.resume:
-            raise InputError("a stream cannot be resumed: leave out --resume")
-        source = sys.stdin.buffer if job.source.is_standard_input else job.source
-        output = sys.stdout.buffer if job.output == "-" else job.output
-        return dehaze_stream(
-            source,
-            output,
-            network,
-            options=options,
-            overwrite=choices.overwrite,
-            progress=bar.update,
-            on_plan=announce,
-        )
-    if job.kind == "sequence":
-        sources = [path for _, path in job.source.files]
-        outputs = [numbered_name(job.output, number) for number, _ in job.source.files]
-        for folder in {path.parent for path in outputs}:
-            _make_folder(folder)
-        return dehaze_sequence(
-            sources,
-            outputs,
-            network,
-            options=options,
-            overwrite=choices.overwrite,
-            rate=choices.fps,
-            progress=bar.update,
-        )
-    if len(Path(job.output).parts) > 1 and not Path(job.output).parent.exists():
-        _make_folder(Path(job.output).parent)
-    if job.kind == "image":
-        assert job.source.path is not None
-        return dehaze_image(job.source.path, job.output, network, options=options, overwrite=choices.overwrite)
-    return dehaze_video(
-        job.source.name,
-        job.output,
-        model=network,
-        options=options,
-        overwrite=choices.overwrite,
-        resume=choices.resume,
-        rate=choices.fps,
-        progress=bar.update,
-        on_plan=announce,
-    )
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"cannot create the folder {folder} ({error.strerror}): choose another output") from None
 
 
 def _fail(outcome: Outcome, job: Job, sentence: str, console: Console) -> None:

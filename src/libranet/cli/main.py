@@ -1,11 +1,13 @@
 """The table of commands, and the one place where a user's mistake becomes a sentence and an exit code."""
 
 import logging
+import re
 import sys
 from collections.abc import Callable
 from typing import Annotated
 
 import typer
+from typer.core import TyperGroup
 
 import libranet
 from libranet.cli import EXIT_BUG, EXIT_INTERRUPTED, EXIT_USER_ERROR
@@ -46,6 +48,25 @@ COMMANDS: dict[str, Callable[..., None]] = {
 }
 
 
+_ADDRESS = re.compile(r"local|auto|(ray://)?[A-Za-z0-9._-]+:\d+")
+"""What `--cluster` takes. It may stand alone, and then the word after it is an argument of its own."""
+
+
+class _Commands(TyperGroup):
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+        return super().parse_args(ctx, with_addresses(args))
+
+
+def with_addresses(args: list[str]) -> list[str]:
+    """Write `local` behind every `--cluster` that has no address."""
+    filled = []
+    for position, word in enumerate(args):
+        following = args[position + 1] if position + 1 < len(args) else ""
+        bare = word == "--cluster" and not _ADDRESS.fullmatch(following)
+        filled.append("--cluster=local" if bare else word)
+    return filled
+
+
 def build_app() -> typer.Typer:
     """Turn the table into a typer application."""
     app = typer.Typer(
@@ -53,6 +74,7 @@ def build_app() -> typer.Typer:
         help="Real-time dehazing of 4K video.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
+        cls=_Commands,
     )
     for name, function in COMMANDS.items():
         app.command(name)(function)

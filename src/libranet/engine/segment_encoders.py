@@ -36,17 +36,18 @@ class EncoderPlan:
     """Of each encoder; 0 leaves it to a single one. It decides an encoder's bits, so it depends on the cores alone."""
 
     @classmethod
-    def make(cls, settings: EncoderSettings, *, length: int) -> "EncoderPlan":
+    def make(cls, settings: EncoderSettings, *, length: int, cores: int | None = None) -> "EncoderPlan":
         """Divide the cores, with frames of all segments under way in a share of the memory.
 
         Args:
             settings: Of the encoders.
             length: Frames of a segment.
+            cores: Write the bits of a machine with this many cores; None for this machine.
         """
-        cores = _cores()
+        here, cores = cores is None, cores or machine_cores()
         wanted = max(1, cores // CORES_PER_ENCODER)
         if wanted == 1 or is_hardware(settings.codec):
-            return cls(1, 0)
+            return cls(1, 0 if here else _own_choice(settings, cores))
         layout = layout_of(settings.pixel_format)
         samples = settings.width * settings.height * (1 + (layout.colour_planes - 1) / (layout.sub_x * layout.sub_y))
         segment_bytes = samples * layout.dtype.itemsize * length
@@ -205,7 +206,13 @@ def _store(worker: _Worker, packets: list[Any]) -> None:
         worker.log.add(packet, worker.durations.pop(packet.pts, 0))
 
 
-def _cores() -> int:
+def _own_choice(settings: EncoderSettings, cores: int) -> int:
+    """The threads that an encoder chooses by itself on a machine with so many cores; 0 where they change no bit."""
+    return cores if settings.encoder in ("libx264", "libx264rgb", "libx265", "libsvtav1") else 0
+
+
+def machine_cores() -> int:
+    """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -26,6 +26,14 @@ _MANIFEST = "manifest.json"
 RESUME_HINT = " and run it again with --resume"
 
 
+class OtherSettingsError(InputError):
+    """The unfinished run in the folder had other settings."""
+
+
+class BusyError(InputError):
+    """Another process writes the same output."""
+
+
 @dataclass(frozen=True)
 class Segment:
     """A finished segment."""
@@ -67,7 +75,9 @@ class RunFolder:
             resume: Continue the unfinished run, if there is one.
 
         Raises:
-            InputError: The unfinished run had other settings, or another process holds the folder.
+            OtherSettingsError: The unfinished run had other settings.
+            BusyError: Another process holds the folder.
+            InputError: The folder is damaged.
             OutputError: The folder cannot be written.
         """
         try:
@@ -133,7 +143,7 @@ class RunFolder:
             raise InputError(f"{path} is damaged: leave out --resume to start over") from None
         for key, value in json.loads(json.dumps(settings)).items():
             if old.get(key) != value:
-                raise InputError(
+                raise OtherSettingsError(
                     f"the unfinished run had {key} = {old.get(key)!r}, this one has {settings[key]!r}: "
                     "use the same settings, or leave out --resume to start over"
                 )
@@ -167,7 +177,7 @@ class RunFolder:
         except OSError:
             self._lock.close()
             self._lock = None
-            raise InputError(f"another run is writing the same output (it holds {self.path}): wait for it") from None
+            raise BusyError(f"another run is writing the same output (it holds {self.path}): wait for it") from None
 
 
 def _renamed(settings: dict[str, Any]) -> dict[str, Any]:

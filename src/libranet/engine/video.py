@@ -66,6 +66,7 @@ def dehaze_video(
     overwrite: bool = False,
     resume: bool = False,
     rate: float | None = None,
+    cores: int | None = None,
     progress: ProgressCallback | None = None,
     on_plan: Callable[[RunPlan], None] | None = None,
 ) -> DehazeReport:
@@ -88,6 +89,7 @@ def dehaze_video(
         overwrite: Replace an existing output.
         resume: Continue an unfinished run with the same settings.
         rate: Frames per second of an image sequence.
+        cores: Write the bits of a machine with this many cores, which encoders depend on; None for this machine.
         progress: Called after each frame.
         on_plan: Called with the plan before the first frame.
 
@@ -109,12 +111,19 @@ def dehaze_video(
             raise InputError(f"{origin.name} can be read only once and cannot be resumed: leave out --resume")
         return dehaze_stream(origin, output, network, options=options, overwrite=overwrite, progress=progress)
     with open_video(origin, deinterlace=options.deinterlace, rate=rate) as reader:
-        plan = make_plan(reader, output, network, options)
-        threads = EncoderPlan.make(plan.settings, length=options.segment_frames).threads
-        plan = dataclasses.replace(plan, settings=dataclasses.replace(plan.settings, threads=threads))
+        plan = plan_run(reader, output, network, options, cores=cores)
         if on_plan is not None:
             on_plan(plan)
         return _dehaze(reader, plan, origin, output, network, options, resume=resume, progress=progress)
+
+
+def plan_run(
+    reader: VideoReader, output: Path, network: Network, options: DehazeOptions, *, cores: int | None = None
+) -> RunPlan:
+    """Return the plan of a run with the threads of its encoders, which decide their bits."""
+    plan = make_plan(reader, output, network, options)
+    threads = EncoderPlan.make(plan.settings, length=options.segment_frames, cores=cores).threads
+    return dataclasses.replace(plan, settings=dataclasses.replace(plan.settings, threads=threads))
 
 
 def plan_video(

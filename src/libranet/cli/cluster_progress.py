@@ -1,0 +1,97 @@
+"""Progress of a run on a cluster: one line for all of it, one for each worker."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from libranet.cli.dehaze_progress import LINE_SECONDS, format_duration
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import TaskID
+
+    from libranet.cluster.runner import JobState, TaskResult
+
+
+class ClusterProgress:
+    """Lines on stderr that change; where stderr is no terminal, a new line every `LINE_SECONDS`."""
+
+    def __init__(self, console: Console, *, shown: bool, videos: int, what: str = "videos") -> None:
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        self._console, self._shown, self._what = console, shown, what
+        self._lines = shown and not console.is_terminal
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=28),
+            TextColumn("{task.fields[text]}"),
+            console=console,
+            disable=not shown or not console.is_terminal,
+            transient=True,
+        )
+        self._whole = self._bar.add_task(what, total=1.0, text=f"0/{videos}")
+        self._workers: dict[str, TaskID] = {}
+        self._last_line = time.monotonic()
+
+    def __enter__(self) -> ClusterProgress:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def update(self, state: JobState) -> None:
+        """Show the state of the run."""
+        left = state.seconds_left
+        rest = (
+            f", about {format_duration(left)} left" if left is not None and state.work_done < state.work_total else ""
+        )
+        failed = f", {state.failed} failed" if state.failed else ""
+        text = f"{state.done}/{state.tasks}{failed}, {state.frames} frames, {state.fps:.1f} fps{rest}"
+        now = time.monotonic()
+        if self._lines and now - self._last_line >= LINE_SECONDS:
+            self._last_line = now
+            self._console.print(f"{self._what}: {text}, {len(state.workers)} workers busy", markup=False)
+        self._bar.update(self._whole, completed=state.work_done, total=max(state.work_total, 1e-9), text=text)
+        for name in [name for name in self._workers if name not in state.workers]:
+            self._bar.remove_task(self._workers.pop(name))
+        for name, (key, step) in state.workers.items():
+            if name not in self._workers:
+                self._workers[name] = self._bar.add_task(name, total=None, text="")
+            count = f"{step.frames}/{step.total} frames" if step.total else ""
+            short = key if len(key) <= 40 else f"...{key[-37:]}"
+            self._bar.update(
+                self._workers[name],
+                description=f"  {name}",
+                completed=step.frames,
+                total=step.total,
+                text=f"{short} {count}".strip(),
+            )
+
+    def print_result(self, result: TaskResult) -> None:
+        """Say that a task has ended."""
+        from rich.markup import escape
+
+        if result.error:
+            self._console.print(f"[bold red]error:[/] {escape(result.key)}: {escape(result.error)}")
+        elif self._shown:
+            values = result.result
+            if values.get("partial"):
+                self._console.print(f"[bold yellow]partial:[/] {escape(result.key)}: {escape(str(values['partial']))}")
+            if values.get("skipped"):
+                self._console.print(f"{result.key}: finished before, left as it is", markup=False)
+            elif "frames" in values:
+                self._console.print(f"{result.key}: {values['frames']} frames ({result.worker})", markup=False)
+            else:
+                self._console.print(f"{result.key}: done ({result.worker})", markup=False)
+
+    def print_summary(self, report: dict[str, Any]) -> None:
+        """Say what the whole run did."""
+        deaths = f"; {report['worker_deaths']} workers died and were replaced" if report["worker_deaths"] else ""
+        before = f", {report['finished_before']} finished before" if report["finished_before"] else ""
+        self._console.print(
+            f"{report['done']} {self._what} done{before}, {report['failed']} failed, {report['new_frames']} frames in "
+            f"{report['seconds']:.1f} s ({report['fps']:.1f} fps){deaths}",
+            markup=False,
+        )

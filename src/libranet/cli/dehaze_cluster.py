@@ -1,0 +1,179 @@
+"""`libranet dehaze --cluster`: the same jobs, handed out to the workers of a Ray cluster."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from libranet.cli import EXIT_INTERRUPTED, EXIT_TERMINATED
+from libranet.cli.dehaze_run import Outcome, RunChoices, print_json
+from libranet.cli.signals import Terminated
+from libranet.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from libranet.cluster.dehazing import DehazeSetup
+    from libranet.cluster.runner import TaskResult
+    from libranet.cluster.tasks import Task
+    from libranet.engine import DehazeOptions
+    from libranet.engine.jobs import Job
+    from libranet.models import Network
+
+
+@dataclass(frozen=True)
+class ClusterChoices:
+    """Where and how to run."""
+
+    address: str
+    workers: int | None = None
+    """Workers in all; None for as many as the nodes have room for."""
+    threads: int | None = None
+    """Threads of each worker's network on a CPU; None for as many as a run on this machine has."""
+    report: Path | None = None
+    """A file for the results."""
+
+    def __post_init__(self) -> None:
+        if self.workers is not None and self.workers < 1:
+            raise InputError(f"expected at least one worker, got --workers {self.workers}")
+        if self.threads is not None and self.threads < 1:
+            raise InputError(f"expected at least one thread, got --threads {self.threads}")
+        if self.report is not None and not self.report.parent.is_dir():
+            raise InputError(f"there is no folder {self.report.parent} for --report: create it")
+
+
+def run_on_cluster(
+    jobs: list[Job],
+    network: Network,
+    setup: DehazeSetup,
+    options: DehazeOptions,
+    choices: RunChoices,
+    cluster: ClusterChoices,
+    console: Console,
+) -> int:
+    """Run all jobs on a cluster, print what happened, and return the exit code.
+
+    Args:
+        jobs: What to do.
+        network: The network, loaded here to be sure that it can be.
+        setup: How workers load it.
+        options: Of all jobs.
+        choices: How to run.
+        cluster: Where to run.
+        console: For people.
+    """
+    import torch
+
+    from libranet.cli.cluster_progress import ClusterProgress
+    from libranet.cluster.dehazing import DehazeWorkload
+    from libranet.cluster.metrics import JobMetrics
+    from libranet.cluster.ray_pool import Placement, RayPool, connect, pick_cluster_device
+    from libranet.cluster.runner import Runner
+    from libranet.engine.segment_encoders import machine_cores
+
+    for job in jobs:
+        if job.kind in ("stream", "sequence"):
+            raise InputError(f"a cluster takes videos and images as files, got the {job.kind} {job.source.name}")
+        job.options(options)  # raises what a worker would
+    threads = cluster.threads or torch.get_num_threads()
+    connect(cluster.address)
+    device = pick_cluster_device(setup.device)
+    if device == "cpu":
+        options = replace(options, backend=_backend(network, options, jobs))
+    setup = replace(setup, device=device, threads=threads if device == "cpu" else None, cores=machine_cores())
+    tasks = [_task(job, options, choices) for job in jobs]
+    outcome = Outcome()
+    with (
+        RayPool(
+            partial(DehazeWorkload, setup), Placement(gpus=device == "cuda", cores=threads, most=cluster.workers)
+        ) as pool,
+        ClusterProgress(console, shown=choices.talkative, videos=len(tasks)) as progress,
+    ):
+        metrics = JobMetrics()
+
+        def watch(state: Any) -> None:
+            progress.update(state)
+            metrics.update(state)
+
+        def finished(result: TaskResult) -> None:
+            progress.print_result(result)
+
+        runner = Runner(pool, on_result=finished, watch=watch)
+        try:
+            results = runner.run(tasks)
+        except KeyboardInterrupt as stop:
+            console.print("stopped: run the same command again to continue", markup=False)
+            raise typer.Exit(EXIT_TERMINATED if isinstance(stop, Terminated) else EXIT_INTERRUPTED) from None
+    for job, result in zip(jobs, results, strict=True):
+        outcome.results.append(_as_json(job, result))
+        outcome.failed += result.status == "failed"
+        outcome.bugs += result.trouble == "bug"
+    code = outcome.exit_code
+    report = {"results": outcome.results, "exit_code": code, **_summary(results, runner.state)}
+    if cluster.report is not None:
+        from libranet.atomic import write_atomically
+
+        write_atomically(cluster.report, json.dumps(report, indent=2).encode())
+    if choices.as_json:
+        print_json(report)
+    elif choices.talkative:
+        progress.print_summary(report)
+    return code
+
+
+def _task(job: Job, options: DehazeOptions, choices: RunChoices) -> Task:
+    from libranet.cluster.dehazing import WholeJob
+    from libranet.cluster.storage import fingerprint, size_of
+    from libranet.cluster.tasks import Task
+
+    replaces = fingerprint(job.output) if choices.overwrite else None
+    work = WholeJob(job, options, choices.overwrite, replaces, choices.fps)
+    return Task(job.output, work, cost=max(1.0, float(size_of(job.source.name))))
+
+
+def _backend(network: Network, options: DehazeOptions, jobs: list[Job]) -> str:
+    """The CPU backend that a run on this machine would take, so that all workers take the same."""
+    from libranet.backends.cpu_choice import chosen_backend, ensure_measured
+    from libranet.cluster.storage import size_of
+    from libranet.engine.video import is_long
+    from libranet.errors import LibraNetError
+    from libranet.models import LiBrANet
+    from libranet.video.reader import open_video
+
+    if options.backend != "auto" or not isinstance(network, LiBrANet):
+        return options.backend
+    videos = [job for job in jobs if job.kind == "video" and job.source.path is not None]
+    if videos:
+        longest = max(videos, key=lambda job: size_of(job.source.name))
+        try:
+            with open_video(longest.source, deinterlace=True) as reader:
+                if is_long(reader, options):
+                    ensure_measured(network)
+        except LibraNetError:
+            pass  # its worker will say so
+    return chosen_backend(network)
+
+
+def _as_json(job: Job, result: TaskResult) -> dict[str, Any]:
+    values = {"source": job.source.name, "output": job.output, **result.result}
+    if result.error:
+        values["error"] = result.error
+    return {**values, "attempts": result.attempts, "worker": result.worker, "node": result.node}
+
+
+def _summary(results: list[TaskResult], state: Any) -> dict[str, Any]:
+    skipped = sum(bool(result.result.get("skipped")) for result in results)
+    return {
+        "done": state.done - skipped,
+        "finished_before": skipped,
+        "failed": state.failed,
+        "new_frames": state.frames,
+        "seconds": round(state.seconds, 3),
+        "fps": round(state.fps, 3),
+        "worker_deaths": state.deaths,
+    }

@@ -1,0 +1,155 @@
+"""Lists of jobs as files: CSV with a header, or JSON lines, with a source, an output and options in each row."""
+
+import csv
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from libranet.cli.units import parse_bitrate, parse_strength, parse_time
+from libranet.engine.adjust import Adjustments
+from libranet.errors import InputError
+
+SUFFIXES = (".csv", ".jsonl", ".ndjson")
+
+
+def _flag(text: str) -> bool:
+    if text.lower() not in ("true", "false", "yes", "no", "1", "0"):
+        raise ValueError(text)
+    return text.lower() in ("true", "yes", "1")
+
+
+_OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "steady": ("steady", float),
+    "backend": ("backend", str),
+    "compare": ("compare", str),
+    "view": ("view", str),
+    "start": ("start", lambda text: parse_time(text, "start")),
+    "end": ("end", lambda text: parse_time(text, "end")),
+    "codec": ("codec", str),
+    "crf": ("crf", int),
+    "preset": ("preset", str),
+    "bitrate": ("bitrate", parse_bitrate),
+    "pix_fmt": ("pixel_format", str),
+    "audio": ("audio", str),
+    "deinterlace": ("deinterlace", _flag),
+    "shot_detection": ("shot_detection", _flag),
+}
+_ADJUSTMENTS: dict[str, Callable[[str], Any]] = {
+    "exposure": str,
+    "protect_sky": float,
+    "protect_shadows": float,
+    "color": float,
+    "mask": str,
+}
+NAMES = ("strength", *_OPTIONS, *_ADJUSTMENTS)
+"""Options that a row may have, as the command line names them."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a list."""
+
+    source: str
+    output: str = ""
+    """Empty where the output gets its name from the source."""
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of `DehazeOptions`."""
+
+
+def is_manifest(name: str) -> bool:
+    """Return whether an input is a list of jobs."""
+    return Path(name).suffix.lower() in SUFFIXES and Path(name).is_file()
+
+
+def read_manifest(path: Path, base: Adjustments) -> list[Row]:
+    """Read a list of jobs. Names in it are relative to the list's folder.
+
+    Args:
+        path: A CSV file with a header, or JSON lines: `source`, `output` and options, or `options` as an object.
+        base: Adjustments of the command line, on which those of a row come.
+
+    Raises:
+        InputError: A row cannot be used; the message names it.
+    """
+    rows: list[Row] = []
+    for number, values in _lines(path):
+        where = f"{path}, line {number}"
+        options = dict(values.pop("options", None) or {})
+        source = str(values.pop("source", "") or "").strip()
+        output = str(values.pop("output", "") or "").strip()
+        if not source:
+            raise InputError(f"{where} has no source: every row needs one")
+        options |= {key: value for key, value in values.items() if value not in (None, "")}
+        rows.append(Row(_beside(path, source), output, _changes(options, base, where)))
+    if not rows:
+        raise InputError(f"{path} has no rows: write a source and an output in each")
+    return rows
+
+
+def _lines(path: Path) -> list[tuple[int, dict[str, Any]]]:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read {path} ({error}): check the file") from None
+    if path.suffix.lower() == ".csv":
+        reader = csv.DictReader(text.splitlines())
+        if "source" not in (reader.fieldnames or ()):
+            raise InputError(f"{path} has no column source: its first line names the columns")
+        found = []
+        for row in reader:
+            if None in row:
+                raise InputError(f"{path}, line {reader.line_num} has more values than the header: quote commas")
+            found.append((reader.line_num, _with_object(dict(row), path, reader.line_num)))
+        return found
+    rows = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.strip():
+            rows.append((number, _object(line, f"{path}, line {number}")))
+    return rows
+
+
+def _with_object(row: dict[str, Any], path: Path, number: int) -> dict[str, Any]:
+    if row.get("options"):
+        row["options"] = _object(row["options"], f"{path}, line {number}, column options")
+    return row
+
+
+def _object(text: str, where: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise InputError(f"{where} is no JSON ({error}): write an object") from None
+    if not isinstance(value, dict):
+        raise InputError(f"{where} is no JSON object: write {{...}}")
+    return value
+
+
+def _changes(options: dict[str, Any], base: Adjustments, where: str) -> dict[str, Any]:
+    changes: dict[str, Any] = {}
+    adjust: dict[str, Any] = {}
+    for name, value in options.items():
+        key, text = name.strip().lower().replace("-", "_"), str(value).strip()
+        try:
+            if key == "strength":
+                changes["strength"], adjust["strength_keys"] = parse_strength(text)
+            elif key in _ADJUSTMENTS:
+                adjust[key] = _ADJUSTMENTS[key](text)
+            elif key in _OPTIONS:
+                field_name, parse = _OPTIONS[key]
+                changes[field_name] = parse(text)
+            else:
+                raise InputError(f"{where} has the unknown option {name!r}: use {', '.join(NAMES)}")
+        except ValueError as error:
+            reason = str(error) if isinstance(error, InputError) else f"{name} = {text!r} cannot be read"
+            raise InputError(reason if where in reason else f"{where}: {reason}") from None
+    if adjust:
+        changes["adjust"] = replace(base, **adjust)
+    return changes
+
+
+def _beside(path: Path, name: str) -> str:
+    if "://" in name or Path(name).is_absolute():
+        return name
+    return str(path.parent / name)

@@ -1,0 +1,142 @@
+"""Dehazing as a workload: whole jobs here, parts of long videos in `libranet.cluster.splitting`."""
+
+import hashlib
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from libranet.backends import load_network
+from libranet.cluster.storage import fetch, fingerprint, is_remote, local_name, scratch_folder, upload
+from libranet.cluster.tasks import Done, Outcome, Step, Task
+from libranet.device import Precision
+from libranet.engine.jobs import Job, run_job
+from libranet.engine.options import DehazeOptions, DehazeReport, Progress
+from libranet.engine.segments import OtherSettingsError, RunFolder
+from libranet.errors import InputError
+from libranet.models import Network
+from libranet.video.source import parse_source
+
+
+@dataclass(frozen=True)
+class DehazeSetup:
+    """What every worker needs to know. It decides the bits of the outputs, with the options of the jobs."""
+
+    model: str | None = None
+    weights: str | None = None
+    device: str = "cpu"
+    precision: Precision = "auto"
+    threads: int | None = None
+    """Of the network on a CPU, where they change the last bits of floating-point sums; None leaves them alone."""
+    cores: int | None = None
+    """As `dehaze_video` takes it."""
+
+
+@dataclass(frozen=True)
+class WholeJob:
+    """A job for one worker."""
+
+    job: Job
+    options: DehazeOptions
+    overwrite: bool = False
+    replaces: str | None = None
+    """Fingerprint of the output that was there before the run and will be replaced."""
+    rate: float | None = None
+
+
+class DehazeWorkload:
+    """A network and its compiled kernels, held for all jobs of a worker."""
+
+    def __init__(self, setup: DehazeSetup) -> None:
+        if setup.threads is not None:
+            torch.set_num_threads(setup.threads)
+        self.setup = setup
+        self.network: Network = load_network(
+            setup.model, weights=setup.weights, device=setup.device, precision=setup.precision
+        )
+
+    def run(self, task: Task, report: Callable[[Step], None]) -> Outcome:
+        """Do a task."""
+        work = task.work
+        assert isinstance(work, WholeJob)
+        if is_finished(work):
+            forget_leftovers(work.job)
+            return Done({"source": work.job.source.name, "output": work.job.output, "skipped": True, "partial": ""})
+        done = run_anywhere(work, self.network, cores=self.setup.cores, report=report)
+        return Done({**done.as_json(), "new_frames": done.frames - done.resumed_frames})
+
+
+def is_finished(work: WholeJob) -> bool:
+    """Return whether the output of this run is there: outputs appear only when they are complete."""
+    found = fingerprint(work.job.output)
+    return found is not None and not (work.overwrite and found == work.replaces)
+
+
+def forget_leftovers(job: Job) -> None:
+    """Delete the work folder of a finished output: its worker was killed before it could."""
+    if not is_remote(job.output):
+        shutil.rmtree(RunFolder(Path(local_name(job.output))).path, ignore_errors=True)
+
+
+def run_anywhere(
+    work: WholeJob, network: Network, *, cores: int | None = None, report: Callable[[Step], None] = lambda step: None
+) -> DehazeReport:
+    """Run a job whose source and output may be in an object store. It goes on where a killed worker stopped.
+
+    Args:
+        work: The job.
+        network: The network, on its device.
+        cores: As `dehaze_video` takes it.
+        report: Called after each frame.
+    """
+    job = work.job
+    if is_remote(job.output) and not work.overwrite and fingerprint(job.output) is not None:
+        raise InputError(f"{job.output} exists: add --overwrite to replace it, or choose another name")
+    folder = scratch_folder(job.output) if is_remote(job.output) or is_remote(job.source.name) else None
+    local = staged(job, folder)
+    progress = _Reporter(report)
+    values: dict[str, Any] = {
+        "overwrite": work.overwrite or is_remote(job.output),
+        "rate": work.rate,
+        "cores": cores,
+        "progress": progress,
+    }
+    try:
+        done = run_job(local, network, work.options, resume=local.kind == "video", **values)
+    except OtherSettingsError:
+        done = run_job(local, network, work.options, **values)
+    if is_remote(job.output):
+        upload(Path(local.output), job.output)
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
+    return replace(done, source=job.source.name, output=job.output)
+
+
+def staged(job: Job, folder: Path | None) -> Job:
+    """Return the job with files on this machine's disk in place of remote ones."""
+    name, output = job.source.name, job.output
+    if folder is not None and is_remote(name):
+        version = hashlib.sha256(str(fingerprint(name)).encode()).hexdigest()[:8]
+        target = folder / f"source-{version}-{Path(name).name}"
+        if not target.exists():
+            fetch(name, target)
+        name = str(target)
+    if folder is not None and is_remote(output):
+        output = str(folder / Path(output).name)
+    return replace(job, source=parse_source(local_name(name)), output=local_name(output))
+
+
+class _Reporter:
+    """Counts the frames of this attempt."""
+
+    def __init__(self, report: Callable[[Step], None]) -> None:
+        self._report = report
+        self._before: int | None = None
+
+    def __call__(self, progress: Progress) -> None:
+        if self._before is None:
+            self._before = max(0, progress.frames - 1)
+        self._report(Step(progress.frames, progress.total, progress.frames - self._before))

@@ -1,0 +1,44 @@
+"""A run's numbers as metrics of Ray: each node serves them to Prometheus, and Ray's dashboard shows them."""
+
+from typing import Any
+
+from libranet.cluster.runner import JobState
+
+
+class JobMetrics:
+    """Gauges of one run. Their names begin with `ray_libranet_` where Prometheus reads them."""
+
+    def __init__(self) -> None:
+        from ray.util.metrics import Gauge
+
+        self._gauges: dict[str, Any] = {
+            name: Gauge(f"libranet_{name}", description=text)
+            for name, text in (
+                ("tasks", "Videos or other tasks of the run."),
+                ("tasks_done", "Tasks that are done, now or before."),
+                ("tasks_failed", "Tasks that failed for good."),
+                ("frames", "Frames restored in this run."),
+                ("fps", "Frames per second of all workers together."),
+                ("seconds_left", "Seconds until the end at this pace."),
+                ("worker_deaths", "Workers that died in the middle of a task."),
+                ("workers_busy", "Workers with a task."),
+            )
+        }
+        self._worker = Gauge("libranet_worker_frames", description="Frames of a worker's task.", tag_keys=("worker",))
+
+    def update(self, state: JobState) -> None:
+        """Publish the state of the run."""
+        values = {
+            "tasks": state.tasks,
+            "tasks_done": state.done,
+            "tasks_failed": state.failed,
+            "frames": state.frames,
+            "fps": state.fps,
+            "seconds_left": state.seconds_left or 0.0,
+            "worker_deaths": state.deaths,
+            "workers_busy": len(state.workers),
+        }
+        for name, value in values.items():
+            self._gauges[name].set(float(value))
+        for name, (_, step) in state.workers.items():
+            self._worker.set(float(step.frames), tags={"worker": name})

@@ -1,0 +1,281 @@
+"""Workers as Ray actors: so many on each node, new ones for those that die, more when nodes join."""
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from libranet.cluster.tasks import Died, Finished, Step, Task, WorkerInfo, Workload
+from libranet.cluster.worker import Worker
+from libranet.errors import LibraNetError, MissingDependencyError
+
+LOCAL = "local"
+"""The address of a cluster on this machine alone."""
+START_SECONDS = 300.0
+"""How long a run waits for its first worker."""
+MOST_STARTS = 3
+"""Starts in a row that may fail on a node before it is left alone."""
+REFRESH_SECONDS = 2.0
+"""How often the nodes of the cluster are counted."""
+
+
+class ClusterError(LibraNetError):
+    """The cluster cannot be reached, or has no place for a worker."""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """How workers share a node."""
+
+    gpus: bool
+    """One worker for each GPU; nodes without a GPU have none. Otherwise workers share the cores."""
+    cores: int = 1
+    """Cores of a worker on a CPU."""
+    per_gpu: int = 1
+    """Workers that share one GPU."""
+    most: int | None = None
+    """The largest number of workers in all, or None. Where it is given, it may be more than the cores carry."""
+
+    def on(self, node: dict[str, Any]) -> int:
+        """How many workers a node has room for."""
+        resources = node["Resources"]
+        if self.gpus:
+            return int(resources.get("GPU", 0)) * self.per_gpu
+        return int(resources.get("CPU", 0)) // self.cores
+
+
+@dataclass
+class _Actor:
+    info: WorkerInfo
+    handle: Any
+    ref: Any
+    """What the driver waits for: that it is ready, or its answer."""
+    ready: bool = False
+    task: Task | None = None
+    step_ref: Any = None
+    step: Step = field(default_factory=Step)
+
+
+def connect(address: str, *, cores: int | None = None, dashboard: bool = False) -> None:
+    """Join a Ray cluster, or start one on this machine.
+
+    Args:
+        address: `local`, `auto` for the cluster that this machine belongs to, `host:port`, or `ray://host:port`.
+        cores: Of a local cluster; None for all.
+        dashboard: Start Ray's dashboard with a local cluster.
+
+    Raises:
+        MissingDependencyError: Ray is not installed.
+        ClusterError: There is no cluster at the address.
+    """
+    try:
+        import ray
+    except ImportError:
+        raise MissingDependencyError("--cluster needs Ray: pip install 'libranet[cluster]'") from None
+    if ray.is_initialized():
+        return
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    try:
+        if address == LOCAL:
+            # Ray's own default starves workers wherever anything else runs on the machine.
+            ray.init(num_cpus=cores, include_dashboard=dashboard, _system_config={"worker_niceness": 0}, **quiet)
+        else:
+            ray.init(address=address, **quiet)
+    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+        reason = str(error).split("\n")[0]
+        raise ClusterError(f"no Ray cluster at {address} ({reason}): check the address, or use --cluster") from None
+
+
+def pick_cluster_device(device: str) -> str:
+    """Return where the workers of the connected cluster compute: `cuda` or `cpu`.
+
+    Args:
+        device: `auto` takes GPUs where a node has one; `cuda` or `cpu`.
+
+    Raises:
+        ClusterError: No node has a GPU, or one GPU is named, which a cluster hands out itself.
+    """
+    import ray
+
+    if device not in ("auto", "cpu", "cuda"):
+        raise ClusterError(f"expected --device auto, cpu or cuda with --cluster, got {device}: Ray hands out the GPUs")
+    gpus = any(node["Alive"] and node["Resources"].get("GPU") for node in ray.nodes())
+    if device == "cuda" and not gpus:
+        raise ClusterError("no node of the cluster has a GPU: use --device cpu")
+    return "cuda" if gpus and device != "cpu" else "cpu"
+
+
+class RayPool:
+    """Actors on all nodes of the connected cluster."""
+
+    def __init__(self, make: Callable[[], Workload], placement: Placement) -> None:
+        """Begin to start workers.
+
+        Args:
+            make: Makes the workload in each worker. It travels there by pickle.
+            placement: How many workers a node gets.
+        """
+        import ray
+
+        self._ray, self._placement = ray, placement
+        self._make = ray.put(make)
+        self._class = ray.remote(Worker)
+        self._actors: dict[str, _Actor] = {}
+        self._failed_starts: dict[str, int] = {}
+        self._reason = ""
+        self._count = 0
+        self._counted = -REFRESH_SECONDS
+        self._begin = time.monotonic()
+        self._refresh()
+
+    def __enter__(self) -> "RayPool":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for actor in self._actors.values():
+            self._ray.kill(actor.handle, no_restart=True)
+
+    def idle(self) -> list[WorkerInfo]:
+        """Workers that wait for a task."""
+        return [actor.info for actor in self._actors.values() if actor.ready and actor.task is None]
+
+    def workers(self) -> list[WorkerInfo]:
+        """All workers that are ready."""
+        return [actor.info for actor in self._actors.values() if actor.ready]
+
+    def nodes(self) -> set[str]:
+        """Nodes with workers."""
+        return {actor.info.node for actor in self._actors.values()}
+
+    def clock(self) -> float:
+        """Seconds."""
+        return time.monotonic()
+
+    def start(self, worker: WorkerInfo, task: Task) -> None:
+        """Give a task to an idle worker."""
+        actor = self._actors[worker.name]
+        actor.task, actor.ref, actor.step = task, actor.handle.run.remote(task), Step()
+        actor.step_ref = None
+
+    def wait(self, seconds: float) -> list[Finished | Died]:
+        """Wait for an answer or a death, no longer than this.
+
+        Raises:
+            ClusterError: There is no worker, and none can be started.
+        """
+        self._refresh()
+        waiting = {actor.ref: actor for actor in self._actors.values() if not actor.ready or actor.task is not None}
+        if not waiting:
+            time.sleep(seconds)
+            self._check_hope()
+            return []
+        ready, _ = self._ray.wait(list(waiting), num_returns=1, timeout=seconds)
+        if ready:  # take all that are there
+            ready, _ = self._ray.wait(list(waiting), num_returns=len(waiting), timeout=0)
+        events = [event for ref in ready if (event := self._answer(waiting[ref])) is not None]
+        self._check_hope()
+        return events
+
+    def steps(self) -> dict[str, Step]:
+        """How far busy workers are. One that does not answer at once is asked again the next time."""
+        busy = [actor for actor in self._actors.values() if actor.ready and actor.task is not None]
+        for actor in busy:
+            if actor.step_ref is None:
+                actor.step_ref = actor.handle.step.remote()
+        refs = [actor.step_ref for actor in busy]
+        ready = set(self._ray.wait(refs, num_returns=len(refs), timeout=0.05)[0]) if refs else set()
+        for actor in busy:
+            if actor.step_ref in ready:
+                with suppress(self._ray.exceptions.RayError):  # its death is an event of its own
+                    actor.step = self._ray.get(actor.step_ref)
+                actor.step_ref = None
+        return {actor.info.name: actor.step for actor in busy}
+
+    def _answer(self, actor: _Actor) -> Finished | Died | None:
+        try:
+            value = self._ray.get(actor.ref)
+        except self._ray.exceptions.RayError as error:
+            del self._actors[actor.info.name]
+            self._counted = -REFRESH_SECONDS  # a new one at once
+            reason = _reason(error)
+            if not actor.ready:
+                node = actor.info.node
+                self._failed_starts[node] = self._failed_starts.get(node, 0) + 1
+                self._reason = reason
+            return Died(actor.info, reason) if actor.task is not None else None
+        if not actor.ready:
+            actor.ready, actor.info = True, WorkerInfo(actor.info.name, actor.info.node, value)
+            self._failed_starts.pop(actor.info.node, None)
+            return None
+        actor.task = None
+        return Finished(actor.info, value)
+
+    def _refresh(self) -> None:
+        """Start workers where nodes have room for more."""
+        if time.monotonic() - self._counted < REFRESH_SECONDS:
+            return
+        self._counted = time.monotonic()
+        alive = [node for node in self._ray.nodes() if node["Alive"]]
+        wanted = {node["NodeID"]: self._placement.on(node) for node in alive}
+        if self._placement.most is not None:
+            wanted = _limited(wanted, alive, self._placement)
+        here: dict[str, int] = {}
+        for actor in self._actors.values():
+            here[actor.info.node] = here.get(actor.info.node, 0) + 1
+        for node in alive:
+            name = node["NodeID"]
+            if self._failed_starts.get(name, 0) < MOST_STARTS:
+                for _ in range(wanted[name] - here.get(name, 0)):
+                    self._launch(node, wanted[name])
+
+    def _launch(self, node: dict[str, Any], shares: int) -> None:
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        cpus = node["Resources"].get("CPU", 1.0)
+        share = int(10 * cpus / shares) / 10
+        options: dict[str, Any] = {"num_cpus": share if self._placement.gpus else min(self._placement.cores, share)}
+        if self._placement.gpus:
+            options["num_gpus"] = 1 / self._placement.per_gpu
+        name = f"worker-{self._count}"
+        self._count += 1
+        handle = self._class.options(
+            **options,
+            max_concurrency=2,
+            max_restarts=0,
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False),
+        ).remote(self._make)
+        self._actors[name] = _Actor(WorkerInfo(name, node["NodeID"]), handle, handle.pid.remote())
+
+    def _check_hope(self) -> None:
+        if any(actor.ready for actor in self._actors.values()):
+            self._begin = time.monotonic()
+            return
+        reason = self._reason or "no node has a free place for one"
+        if not self._actors and (self._reason or not self._places()):
+            raise ClusterError(f"no worker can start ({reason}): check the nodes of the cluster")
+        if time.monotonic() - self._begin > START_SECONDS:
+            raise ClusterError(f"no worker was ready after {START_SECONDS:.0f} s ({reason}): check the cluster")
+
+    def _places(self) -> int:
+        return sum(self._placement.on(node) for node in self._ray.nodes() if node["Alive"])
+
+
+def _limited(wanted: dict[str, int], alive: list[dict[str, Any]], placement: Placement) -> dict[str, int]:
+    """Deal out a given number of workers, one after another to the node with the most room for each."""
+    room = {node["NodeID"]: placement.on(node) or (0 if placement.gpus else 1) for node in alive}
+    given = dict.fromkeys(wanted, 0)
+    for _ in range(placement.most or 0):
+        if not any(room.values()):
+            break
+        name = max(room, key=lambda n: room[n] / (1 + given[n]))
+        given[name] += 1
+    return given
+
+
+def _reason(error: Exception) -> str:
+    """One line out of Ray's long ones."""
+    cause = getattr(error, "cause", None) or error
+    lines = [line.strip() for line in str(cause).split("\n") if line.strip()]
+    known = [line for line in lines if line.startswith("libranet.")]
+    return (known or lines or [type(error).__name__])[-1 if known else 0][:300]

@@ -1,0 +1,290 @@
+"""Tasks to workers: who is idle takes the longest task that waits. What a dead worker had goes to another one.
+
+Workers pull, so a fast one does more than a slow one, and nobody has to know the speeds before. Where a task runs
+changes nothing about its result.
+"""
+
+import heapq
+import itertools
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from libranet.cluster.tasks import Died, Done, Failed, Finished, Pool, Split, Step, Task, WorkerInfo
+
+MOST_DEATHS = 6
+"""Workers that may die over one task before it is given up: it may be the task that kills them."""
+MOST_BUGS = 2
+MOST_WAITS = 60
+"""Times that a task finds its output in the hands of another process. They are `BUSY_SECONDS` apart."""
+BUSY_SECONDS = 2.0
+POLL_SECONDS = 0.5
+
+Status = Literal["done", "failed"]
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """How a task ended."""
+
+    key: str
+    status: Status
+    result: dict[str, Any] = field(default_factory=dict)
+    error: str = ""
+    trouble: str = ""
+    attempts: int = 1
+    worker: str = ""
+    node: str = ""
+
+
+@dataclass
+class JobState:
+    """A whole run at a moment, for progress and metrics."""
+
+    tasks: int = 0
+    done: int = 0
+    failed: int = 0
+    frames: int = 0
+    """Frames of finished tasks and of those under way, in this run."""
+    seconds: float = 0.0
+    work_done: float = 0.0
+    work_total: float = 0.0
+    deaths: int = 0
+    workers: dict[str, tuple[str, Step]] = field(default_factory=dict)
+    """By the workers' names: the task and how far it is."""
+
+    @property
+    def fps(self) -> float:
+        """Frames per second since the beginning, over all workers."""
+        return self.frames / self.seconds if self.seconds > 0 else 0.0
+
+    @property
+    def seconds_left(self) -> float | None:
+        """How long the rest takes at this pace; None before anything is known."""
+        if self.work_done <= 0 or self.seconds <= 0:
+            return None
+        return self.seconds * (self.work_total - self.work_done) / self.work_done
+
+
+@dataclass
+class _Entry:
+    """A task and what happened to it so far."""
+
+    task: Task
+    root: str
+    """The key of the task that the user gave: its own, or that of the video it is a part of."""
+    group: "_Group | None" = None
+    """The parts that it is one of."""
+    deaths: int = 0
+    bugs: int = 0
+    waits: int = 0
+    not_before: float = 0.0
+    avoid: set[str] = field(default_factory=set)
+    """Nodes that could not write its output."""
+    farthest: int = 0
+    """Frames it had reached when its workers died."""
+
+    @property
+    def attempts(self) -> int:
+        return 1 + self.deaths + self.bugs + self.waits + len(self.avoid)
+
+
+@dataclass
+class _Group:
+    """The parts of one video."""
+
+    last: Task
+    whole: Task
+    waiting: set[str]
+
+
+class Runner:
+    """Runs tasks on a pool of workers until all are done or have failed."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        *,
+        on_result: Callable[[TaskResult], None] | None = None,
+        watch: Callable[[JobState], None] | None = None,
+    ) -> None:
+        """Make a runner.
+
+        Args:
+            pool: The workers.
+            on_result: Called once for every task, in the order in which they end.
+            watch: Called with the state of the run, about twice a second.
+        """
+        self._pool, self._on_result, self._watch = pool, on_result, watch
+        self._queue: list[tuple[float, int, _Entry]] = []
+        self._order = itertools.count()
+        self._running: dict[str, _Entry] = {}
+        self._groups: dict[str, _Group] = {}
+        self._results: dict[str, TaskResult] = {}
+        self._deaths: dict[str, int] = {}
+        self._costs: dict[str, float] = {}
+        self._group_done: dict[str, float] = {}
+        self._frames = 0
+        self.state = JobState()
+
+    def run(self, tasks: Iterable[Task]) -> list[TaskResult]:
+        """Run all tasks.
+
+        Returns:
+            One result for each of them, in their order.
+        """
+        given = list(tasks)
+        self.state = JobState(tasks=len(given), work_total=sum(task.cost for task in given))
+        begin = self._pool.clock()
+        self._costs = {task.key: task.cost for task in given}
+        for task in given:
+            self._put(_Entry(task, task.key))
+        while self._queue or self._running:
+            self._hand_out()
+            for event in self._pool.wait(POLL_SECONDS):
+                entry = self._running.pop(event.worker.name)
+                if isinstance(event, Finished):
+                    self._finished(entry, event)
+                else:
+                    self._died(entry, event)
+            self._update(self._pool.clock() - begin)
+        return [self._results[task.key] for task in given]
+
+    def _put(self, entry: _Entry) -> None:
+        heapq.heappush(self._queue, (-entry.task.cost, next(self._order), entry))
+
+    def _hand_out(self) -> None:
+        now, nodes = self._pool.clock(), self._pool.nodes()
+        for worker in self._pool.idle():
+            held: list[tuple[float, int, _Entry]] = []
+            while self._queue:
+                item = heapq.heappop(self._queue)
+                entry = item[2]
+                if entry.not_before <= now and worker.node not in entry.avoid:
+                    self._running[worker.name] = entry
+                    self._pool.start(worker, entry.task)
+                    break
+                if entry.avoid and nodes and nodes <= entry.avoid:
+                    self._end(entry, worker, error="no other node can write it", trouble="output")
+                    continue
+                held.append(item)
+            for item in held:
+                heapq.heappush(self._queue, item)
+
+    def _finished(self, entry: _Entry, event: Finished) -> None:
+        outcome = event.outcome
+        if self._is_stale(entry):
+            return
+        if isinstance(outcome, Done):
+            self._done(entry, event.worker, outcome)
+        elif isinstance(outcome, Split):
+            group = _Group(outcome.last, outcome.whole, {part.key for part in outcome.parts})
+            self._groups[entry.root] = group
+            total = sum(part.cost for part in outcome.parts) or 1.0
+            for part in outcome.parts:
+                share = self._costs[entry.root] * part.cost / total
+                self._costs[part.key] = share
+                self._put(_Entry(Task(part.key, part.work, share), entry.root, group))
+        else:
+            self._failed(entry, event.worker, outcome)
+
+    def _done(self, entry: _Entry, worker: WorkerInfo, outcome: Done) -> None:
+        self._frames += int(outcome.result.get("new_frames", 0))
+        group = entry.group
+        if group is None:
+            self._end(entry, worker, result=outcome.result)
+            return
+        group.waiting.discard(entry.task.key)
+        self._group_done[entry.root] = self._group_done.get(entry.root, 0.0) + self._costs[entry.task.key]
+        if not group.waiting:
+            self._put(_Entry(group.last, entry.root))
+
+    def _failed(self, entry: _Entry, worker: WorkerInfo, failure: Failed) -> None:
+        retry = False
+        if failure.trouble == "whole" and entry.root in self._groups:
+            self._drop_parts(entry.root)
+            self._put(_Entry(self._groups.pop(entry.root).whole, entry.root))
+            return
+        if failure.trouble == "bug":
+            entry.bugs += 1
+            retry = entry.bugs < MOST_BUGS
+        elif failure.trouble == "busy":
+            entry.waits += 1
+            entry.not_before = self._pool.clock() + BUSY_SECONDS
+            retry = entry.waits < MOST_WAITS
+        elif failure.trouble == "output":
+            entry.avoid.add(worker.node)
+            retry = bool(self._pool.nodes() - entry.avoid)
+        if retry:
+            self._put(entry)
+        else:
+            self._end(entry, worker, error=failure.sentence, trouble=failure.trouble)
+
+    def _died(self, entry: _Entry, event: Died) -> None:
+        self.state.deaths += 1
+        if self._is_stale(entry):
+            return
+        step = self.state.workers.get(event.worker.name, ("", Step()))[1]
+        # A task that gets further each time is not what kills its workers.
+        entry.deaths = 1 if step.frames > entry.farthest else entry.deaths + 1
+        entry.farthest = max(entry.farthest, step.frames)
+        self._deaths[entry.root] = self._deaths.get(entry.root, 0) + 1
+        if entry.deaths < MOST_DEATHS:
+            self._put(entry)
+            return
+        sentence = f"{entry.deaths} workers died over it ({event.reason}): look for lack of memory on their nodes"
+        self._end(entry, event.worker, error=sentence, trouble="bug")
+
+    def _end(
+        self,
+        entry: _Entry,
+        worker: WorkerInfo,
+        *,
+        result: dict[str, Any] | None = None,
+        error: str = "",
+        trouble: str = "",
+    ) -> None:
+        root = entry.root
+        if error:
+            self._drop_parts(root)
+        self._results[root] = ended = TaskResult(
+            root,
+            "failed" if error else "done",
+            result or {},
+            error,
+            trouble,
+            max(entry.attempts, 1 + self._deaths.get(root, 0)),
+            worker.name,
+            worker.node,
+        )
+        self.state.done += not error
+        self.state.failed += bool(error)
+        if self._on_result is not None:
+            self._on_result(ended)
+
+    def _is_stale(self, entry: _Entry) -> bool:
+        """Whether it is a part of a video that has failed or is done whole now."""
+        return entry.root in self._results or (
+            entry.group is not None and self._groups.get(entry.root) is not entry.group
+        )
+
+    def _drop_parts(self, root: str) -> None:
+        self._queue = [item for item in self._queue if item[2].root != root]
+        heapq.heapify(self._queue)
+        self._group_done.pop(root, None)
+
+    def _update(self, seconds: float) -> None:
+        state, steps = self.state, self._pool.steps()
+        state.seconds = seconds
+        state.workers = {name: (entry.task.key, steps.get(name, Step())) for name, entry in self._running.items()}
+        ended = sum(self._costs[key] for key in self._results)
+        parts = sum(done for root, done in self._group_done.items() if root not in self._results)
+        under_way = sum(
+            self._costs.get(entry.task.key, 0.0) * min(1.0, step.frames / step.total)
+            for name, entry in self._running.items()
+            if (step := steps.get(name)) is not None and step.total
+        )
+        state.frames = self._frames + sum(step.new for step in steps.values())
+        state.work_done = ended + parts + under_way
+        if self._watch is not None:
+            self._watch(state)

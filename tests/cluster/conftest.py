@@ -1,0 +1,28 @@
+"""One Ray cluster with two cores for all tests that need one, and a tiny network in a file."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from libranet.models import LiBrANet, save_checkpoint
+from tiny_network import TINY, perturb
+
+
+@pytest.fixture(scope="session")
+def ray_cluster() -> Iterator[None]:
+    ray = pytest.importorskip("ray", reason="pip install 'libranet[cluster]'")
+    from libranet.cluster.ray_pool import LOCAL, connect
+
+    connect(LOCAL, cores=2)
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture(scope="session")
+def tiny_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.manual_seed(0)
+    path = tmp_path_factory.mktemp("weights") / "tiny.safetensors"
+    save_checkpoint(perturb(LiBrANet(TINY)), path, provenance={})
+    return path
