@@ -24,6 +24,7 @@ NOT_RUN = {
     "docs/evaluation.md": 3,
     "docs/index.md": 1,
     "docs/serve.md": 2,
+    "docs/scale.md": 1,
 }
 """How many blocks of each document no test can run."""
 FAST = {"docs/api/index.md"}

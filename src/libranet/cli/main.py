@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Annotated
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand
 
 import libranet
 from libranet.cli import EXIT_BUG, EXIT_INTERRUPTED, EXIT_USER_ERROR
@@ -52,7 +52,7 @@ _ADDRESS = re.compile(r"local|auto|(ray://)?[A-Za-z0-9._-]+:\d+")
 """What `--cluster` takes. It may stand alone, and then the word after it is an argument of its own."""
 
 
-class _Commands(TyperGroup):
+class _Command(TyperCommand):
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
         return super().parse_args(ctx, with_addresses(args))
 
@@ -74,10 +74,9 @@ def build_app() -> typer.Typer:
         help="Real-time dehazing of 4K video.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
-        cls=_Commands,
     )
     for name, function in COMMANDS.items():
-        app.command(name)(function)
+        app.command(name, cls=_Command)(function)
 
     @app.callback()
     def top(
