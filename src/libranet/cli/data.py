@@ -15,20 +15,30 @@ class Action(StrEnum):
     check = "check"
     show = "show"
     report = "report"
+    figures = "figures"
 
 
 def data(
-    action: Annotated[Action, typer.Argument(help="check the files, show the clips, or write report.html.")],
+    action: Annotated[Action, typer.Argument(help="check the files, show the clips, write report.html, or figures.")],
     folder: Annotated[Path, typer.Argument(help="A folder that `libranet synth` made.")],
     remeasure: Annotated[
         bool, typer.Option("--remeasure", help="With check: run the five checks again on the files.")
     ] = False,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="With figures: where they go; default: the set's folder.")
+    ] = None,
 ) -> None:
-    """Check, show or report on a dataset made by `libranet synth`."""
+    """Check, show or report on a dataset made by `libranet synth`.
+
+    `figures` draws the paper's composition figure (composition.svg and .png) and writes its comparison of data sets
+    with a row for this one (datasets.md, .csv and .tex). Of sets in other layouts it writes the table alone.
+    """
     if action is Action.check:
         _check(folder, remeasure)
     elif action is Action.show:
         _show(folder)
+    elif action is Action.figures:
+        _figures(folder, output or folder)
     else:
         from libranet.synth.report import write_report
 
@@ -66,6 +76,34 @@ def _check(folder: Path, remeasure: bool) -> None:
     if problems:
         raise InputError(f"{len(problems)} problems in {folder}; the first: {problems[0]}")
     console.print(f"{len(names)} clips whole, {len(names) - len(info.flagged)} accepted, {len(info.flagged)} flagged")
+
+
+def _figures(folder: Path, output: Path) -> None:
+    from libranet.data.dataset import DATASET_FILE
+    from libranet.errors import MissingDependencyError
+    from libranet.evaluation.dataset_table import compare_datasets
+    from libranet.evaluation.results import write_file
+    from libranet.evaluation.tables import format_table
+
+    table = compare_datasets(folder)
+    figure = None
+    if (folder / DATASET_FILE).is_file():
+        try:
+            from libranet.analysis.dataset_figure import composition_figure
+            from libranet.analysis.plotting import save_figure
+        except ImportError as error:
+            if error.name != "matplotlib":
+                raise
+            raise MissingDependencyError(
+                "figures need matplotlib; install it with: pip install libranet[analysis]"
+            ) from error
+        figure = composition_figure(folder)
+    write_file(output / "datasets.md", format_table(table, "md"))
+    write_file(output / "datasets.csv", format_table(table, "csv"))
+    write_file(output / "datasets.tex", format_table(table, "latex"))
+    if figure is not None:
+        save_figure(figure, output, "composition")
+    print(format_table(table, "md"), end="")
 
 
 def _show(folder: Path) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from libranet.data.dataset import DatasetInfo
     from libranet.flow import FlowEstimator
     from libranet.synth.depth_estimators import DepthEstimator, DepthQuantity
+    from libranet.synth.sources import ClipSource
     from libranet.synth.synthesize import Outcome
 
 
@@ -52,6 +53,16 @@ def synth(
         Literal["auto", "frames", "photos"], typer.Option(help="What a folder of images contains.")
     ] = "auto",
     licence: Annotated[str, typer.Option(help="Licence of the sources, for clip.json.")] = "not stated",
+    manifest: Annotated[
+        Path | None,
+        typer.Option(help="CSV with file, begin, regime, part, scene, region; the sources are then folders with them."),
+    ] = None,
+    draw_manifest: Annotated[
+        bool,
+        typer.Option(
+            "--draw-manifest", help="Make no clips: write that CSV for the videos in the sources to --output."
+        ),
+    ] = False,
     angstrom: Annotated[float, typer.Option(help="Wavelength dependence of scattering, 0 to 4.")] = 0.0,
     noise: Annotated[float, typer.Option(help="Sensor noise on hazy frames, standard deviation in 0..1.")] = 0.0,
     device: Annotated[str, typer.Option(help="Where scenes and models run: auto, cpu, cuda, cuda:1, mps.")] = "cpu",
@@ -60,10 +71,14 @@ def synth(
     from rich.console import Console
 
     from libranet.device import pick_device
+    from libranet.synth.manifest import locate, read_manifest
     from libranet.synth.report import write_report
     from libranet.synth.sources import find_sources
     from libranet.synth.synthesize import PRESETS, synthesize
 
+    if draw_manifest:
+        _draw_manifest(sources, output, seed, licence)
+        return
     device = str(pick_device(device))
     base = PRESETS[preset]
     config = replace(
@@ -81,7 +96,14 @@ def synth(
     flow = flow or ("raft" if preset == "uhv4k-paper" else "dis")
     cores = os.cpu_count() or 1
     workers = workers if workers is not None else min(cores, 2 if config.size[0] > 1920 else cores)
-    found = find_sources(sources, scenes=config.scenes, seed=seed, folders=folders, licence=licence, device=device)
+    found: list[ClipSource]
+    if manifest is None:
+        found = find_sources(sources, scenes=config.scenes, seed=seed, folders=folders, licence=licence, device=device)
+        choices = None
+    else:
+        rows = read_manifest(manifest)
+        found = [*locate(rows, [Path(source) for source in sources])]
+        choices = [(row.regime, row.part) for row in rows]
     console = Console(stderr=True, highlight=False)
     if depth == "prior" and any(source.depth_kind != "metres" for source in found):
         console.print(
@@ -97,11 +119,27 @@ def synth(
             depth=_choose_depth(depth, depth_output, device),
             flow=_choose_flow(flow, device),
             workers=workers,
+            choices=choices,
             progress=bars.step,
             finished=bars.finish,
         )
     page = write_report(output)
     _summary(console, info, output, page)
+
+
+def _draw_manifest(sources: list[str], manifest: Path, seed: int, licence: str) -> None:
+    from libranet.synth.manifest import draw_manifest, list_videos, write_manifest
+
+    if manifest.exists():
+        raise InputError(f"{manifest} exists already: choose another name, or delete it")
+    folders = [Path(source) for source in sources]
+    for folder in folders:
+        if not folder.is_dir():
+            raise InputError(f"expected folders of videos with --draw-manifest, got {folder}")
+    rows = draw_manifest(list_videos(folders), seed=seed, licence=licence)
+    write_manifest(rows, manifest)
+    test = sum(row.part == "test" for row in rows)
+    print(f"{manifest}: {len(rows)} videos, {len(rows) - test} train and {test} test")
 
 
 def _check_paper(sources: list[str], depth: str | None, flow: str | None) -> None:

@@ -93,22 +93,28 @@ class FileSource:
         return {"kind": self.kind, "name": self.path.name, "licence": self.licence}
 
 
+@dataclass(frozen=True)
 class VideoSource(FileSource):
     """A video file, sampled by its timestamps."""
 
+    begin: float = 0.0
+    """Seconds into the video."""
     kind = "video"
+
+    def describe(self) -> dict[str, Any]:
+        return super().describe() | ({"begin": self.begin} if self.begin else {})
 
     def frames(self, request: FrameRequest, start: int = 0) -> Iterator[SourceFrame]:
         count, shape, origin = 0, None, None
         for frame in decode_video(self.path):
             time = frame.time or 0.0
+            origin = time + self.begin if origin is None else origin
             if shape is not None and (frame.width, frame.height) != shape:
                 raise InputError(
                     f"expected one resolution in {self.path}, got {shape[0]}x{shape[1]} and then "
                     f"{frame.width}x{frame.height} at {time:.2f} s; cut the video there"
                 )
             shape = (frame.width, frame.height)
-            origin = time if origin is None else origin
             if time - origin < count / request.fps - 1e-6:
                 continue
             if count >= start:
@@ -116,7 +122,20 @@ class VideoSource(FileSource):
             count += 1
             if count == request.frames:
                 return
-        _require_frames(count, self.path, f" at {request.fps:g} fps")
+        start_text = f" from {self.begin:g} s on" if self.begin else ""
+        _require_frames(count, self.path, f" at {request.fps:g} fps{start_text}")
+
+
+@dataclass(frozen=True)
+class ListedVideo(VideoSource):
+    """A video of a manifest, with what the manifest says of it."""
+
+    scene: str = ""
+    region: str = ""
+
+    def describe(self) -> dict[str, Any]:
+        labels = {"scene": self.scene, "region": self.region}
+        return super().describe() | {key: value for key, value in labels.items() if value}
 
 
 class FolderSource(FileSource):

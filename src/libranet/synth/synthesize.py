@@ -89,6 +89,7 @@ def synthesize(
     depth: Callable[[int], DepthEstimator],
     flow: FlowEstimator,
     workers: int = 1,
+    choices: Sequence[tuple[str, str]] | None = None,
     progress: ProgressHook = lambda name, stage, done, total: None,
     finished: Callable[[Outcome], None] = lambda outcome: None,
 ) -> DatasetInfo:
@@ -103,6 +104,7 @@ def synthesize(
         depth: Returns the depth estimator for a clip's seed.
         flow: The flow estimator.
         workers: Clips made at the same time.
+        choices: Regime and part (train or test) of every source, as a manifest has them; drawn from the seed without.
         progress: Called after each step of a clip.
         finished: Called with each finished clip.
 
@@ -112,10 +114,18 @@ def synthesize(
     if workers < 1:
         raise InputError(f"expected at least one worker, got {workers}")
     folder = Path(folder)
-    tasks = plan(sources, config, depth, flow)
-    info = DatasetInfo(
-        generator=_generator(tasks, config, flow), regimes=tuple(map(dataclasses.asdict, REGIMES)), split={}
-    )
+    tasks = plan(sources, config, depth, flow, regimes=None if choices is None else [name for name, _ in choices])
+    if choices is None:
+        parts = split_clips({task.name: task.regime.name for task in tasks}, config.seed)
+    else:
+        parts = {
+            part: tuple(task.name for task, (_, chosen) in zip(tasks, choices, strict=True) if chosen == part)
+            for part in ("train", "test")
+        }
+    generator = _generator(tasks, config, flow)
+    if choices is not None:
+        generator["manifest"] = [list(choice) for choice in choices]
+    info = DatasetInfo(generator=generator, regimes=tuple(map(dataclasses.asdict, REGIMES)), split={})
     with _locked(folder):
         _begin(folder, info)
         outcomes = _run(tasks, folder, workers, progress, finished)
@@ -128,10 +138,7 @@ def synthesize(
         accepted = set(made) - set(flagged)
         info = dataclasses.replace(
             info,
-            split={
-                part: tuple(name for name in names if name in accepted)
-                for part, names in split_clips({task.name: task.regime.name for task in tasks}, config.seed).items()
-            },
+            split={part: tuple(name for name in names if name in accepted) for part, names in parts.items()},
             flagged=dict(sorted(flagged.items())),
             failures=dict(sorted((outcome.name, outcome.error) for outcome in outcomes if outcome.error)),
             complete=True,
@@ -141,14 +148,20 @@ def synthesize(
 
 
 def plan(
-    sources: Sequence[ClipSource], config: SynthConfig, depth: Callable[[int], DepthEstimator], flow: FlowEstimator
+    sources: Sequence[ClipSource],
+    config: SynthConfig,
+    depth: Callable[[int], DepthEstimator],
+    flow: FlowEstimator,
+    *,
+    regimes: Sequence[str] | None = None,
 ) -> list[ClipTask]:
-    """Fix name, regime and seed of every clip before the first is made."""
+    """Fix name, regime and seed of every clip before the first is made. Regimes are drawn unless they are given."""
     if not sources:
         raise InputError("expected at least one source, got none")
-    regimes = assign_regimes(len(sources), config.seed)
+    by_name = {regime.name: regime for regime in REGIMES}
+    drawn = assign_regimes(len(sources), config.seed) if regimes is None else [by_name[name] for name in regimes]
     tasks = []
-    for index, (source, regime) in enumerate(zip(sources, regimes, strict=True)):
+    for index, (source, regime) in enumerate(zip(sources, drawn, strict=True)):
         seed = config.seed * 1_000_003 + index
         slug = re.sub(r"[^a-z0-9]+", "-", Path(source.name).stem.lower()).strip("-")[:40]
         tasks.append(
