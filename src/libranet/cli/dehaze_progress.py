@@ -71,7 +71,7 @@ class ProgressBar:
             total=total,
             count=count,
             speed=f"{step.fps:.1f} fps" if step.fps else "",
-            bound="writing the file" if step.phase == "joining" else _bound(step),
+            bound=_bound(step),
         )
 
     def __enter__(self) -> ProgressBar:
@@ -84,6 +84,8 @@ class ProgressBar:
 
 def _bound(step: Progress) -> str:
     """The stage that the others wait for, and what would make it faster."""
+    if step.phase != "frames":
+        return {"joining": "writing the file"}.get(step.phase, f"encoding, {step.phase}")
     return f"bound by {step.bound_by}" + (f": {step.remedy} would help" if step.remedy else "")
 
 

@@ -28,6 +28,7 @@ from libranet.images import (
     write_images,
 )
 from libranet.models import GridFilter, Network
+from libranet.video.scale import scaled_size
 from libranet.video.shots import ShotDetector
 
 
@@ -198,4 +199,14 @@ def _finish(image: Image, restored: Restored, options: DehazeOptions) -> Image:
     if (alpha := image.samples[..., 3:]).size:
         alpha = np.concatenate([alpha, alpha], axis=1) if options.compare == "side" else alpha
         samples = np.concatenate([samples, alpha], axis=2)
-    return replace(image, samples=samples)
+    return replace(image, samples=_scaled(samples, options))
+
+
+def _scaled(samples: np.ndarray, options: DehazeOptions) -> np.ndarray:  # [H, W, C]
+    """Scale an image as `options.scale` says."""
+    height, width, channels = samples.shape
+    if options.scale is None:
+        return samples
+    size = scaled_size(options.scale, width, height, layout=RGB8)
+    method = cv2.INTER_AREA if size[0] <= width else cv2.INTER_LANCZOS4
+    return cv2.resize(samples, size, interpolation=method).reshape(size[1], size[0], channels)

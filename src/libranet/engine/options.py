@@ -19,10 +19,12 @@ from libranet.engine.adjust import Adjustments
 from libranet.errors import InputError, LibraNetError
 from libranet.models import GridFilter, WeightsInfo
 from libranet.video.encoder import CodecName, is_available
+from libranet.video.scale import check_scale
 from libranet.video.source import Source
 
 Compare = Literal["split", "side"]
 View = Literal["result", "haze", "removed"]
+Phase = Literal["frames", "first pass", "second pass", "joining"]
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +64,10 @@ class DehazeOptions:
     """Speed of the encoder, as the encoder names it."""
     bitrate: int | None = None
     """Bits per second instead of a quality."""
+    two_pass: bool = False
+    """With a bit rate: encode twice, so that bits go where the video needs them."""
+    scale: str | None = None
+    """Size of the output: 1280x720, 720p or 1/2. The network still sees the frames in their own size."""
     pixel_format: str | None = None
     """FFmpeg's name, where the output must have another pixel format than the input."""
     encoder_options: tuple[tuple[str, str], ...] = ()
@@ -75,6 +81,10 @@ class DehazeOptions:
     """No look-ahead: every frame is returned at once."""
     shot_detection: bool = True
     """Detect cuts, and reset the network's memory at each of them."""
+    segment_time: float | None = None
+    """Seconds after which a recording goes on in another file."""
+    reconnect: float = 0.0
+    """Seconds to try again when a network source is lost."""
     segment_frames: int = 120
     """Frames per segment: the most that a killed run loses, and the longest distance of key frames."""
     scene_cuts: InitVar[bool | None] = None
@@ -102,6 +112,14 @@ class DehazeOptions:
             raise InputError(f"expected an end after the start, got --start {self.start} --end {self.end}")
         if self.segment_frames < 2:  # H.264 forbids key frame after key frame with equal numbers
             raise InputError(f"expected segments of at least 2 frames, got {self.segment_frames}")
+        if self.scale is not None:
+            check_scale(self.scale)
+        if self.two_pass and self.bitrate is None:
+            raise InputError("--two-pass spreads a given number of bits over the video: add --bitrate, such as 8M")
+        if self.segment_time is not None and not self.segment_time >= 1:
+            raise InputError(f"expected --segment-time of at least 1 second, got {self.segment_time}")
+        if not 0 <= self.reconnect < math.inf:
+            raise InputError(f"expected --reconnect of at least 0 seconds, got {self.reconnect}")
         if self.compare not in (None, "split", "side"):
             raise InputError(f"unknown comparison {self.compare!r}: use split or side")
         if self.view not in ("result", "haze", "removed"):
@@ -120,7 +138,7 @@ class Progress:
     """Frames per second of this run."""
     bound_by: str
     """The slowest stage: decode, network or encode."""
-    phase: Literal["frames", "joining"] = "frames"
+    phase: Phase = "frames"
     remedy: str = ""
     """What would make that stage faster, or nothing."""
 

@@ -23,10 +23,11 @@ from libranet.video.encoder import (
     open_encoder,
     pick_pixel_format,
 )
-from libranet.video.encoder_options import encoder_options
+from libranet.video.encoder_options import TWO_PASS, encoder_options
 from libranet.video.lossless import check_lossless
 from libranet.video.pixels import layout_of, planar_name
 from libranet.video.reader import VideoReader
+from libranet.video.scale import scaled_size, scaled_tags
 from libranet.video.stream_plan import StreamPlan
 from libranet.video.streams import plan_streams
 
@@ -124,6 +125,8 @@ def make_plan(reader: VideoReader, output: Path, network: Network, options: Deha
         notes.append(f"{options.codec} does not work on this machine ({reason}): {software} is used")
     if settings.lossless:
         check_lossless(settings)
+    if options.two_pass and settings.codec not in TWO_PASS:
+        raise InputError(f"{settings.codec} cannot be encoded in two passes: use --codec {' or '.join(TWO_PASS)}")
     reopened = reader.source if reader.source is not None and reader.source.can_reopen else None
     streams = plan_streams(
         reopened,
@@ -179,13 +182,9 @@ def encoder_settings(
     """
     layout = layout_of(reader.pixel_format)
     wanted = layout if options.pixel_format is None else _named_layout(options.pixel_format)
-    width, height = reader.width, reader.height
-    if options.compare == "side":
-        width, height = side_size(wanted, width, height, reader.tags.quarter_turns)
+    size = output_size(reader, options, wanted)
     exact = options.crf == 0
-    choose = partial(
-        choose_codec, output, asked=options.codec, source_codec=reader.codec, size=(width, height), exact=exact
-    )
+    choose = partial(choose_codec, output, asked=options.codec, source_codec=reader.codec, size=size, exact=exact)
     try:
         codec = choose(layout=wanted)
     except InputError:
@@ -202,16 +201,16 @@ def encoder_settings(
     planar, name = chosen
     tags = target_tags(reader.tags, reader.pixel_format, planar, reader.height)
     target = layout_of(planar)
-    if options.compare == "side":
-        width, height = side_size(target, reader.width, reader.height, reader.tags.quarter_turns)
+    size = output_size(reader, options, target)
+    tags = scaled_tags(tags, drawn_size(reader, options, target), size)
     chosen_options = encoder_options(
         codec, crf=options.crf, preset=options.preset, layout=target, tags=tags, bitrate=options.bitrate, fast=fast
     )
     return EncoderSettings(
         codec=codec,
         pixel_format=planar,
-        width=width,
-        height=height,
+        width=size[0],
+        height=size[1],
         time_base=encoder_time_base(codec, output, reader),
         rate=reader.rate,
         tags=tags,
@@ -219,6 +218,21 @@ def encoder_settings(
         encoder_format="" if name == planar else name,
         lossless=lossless,
     )
+
+
+def drawn_size(reader: VideoReader, options: DehazeOptions, layout: PixelLayout) -> tuple[int, int]:
+    """Return width and height of finished frames before they are scaled."""
+    if options.compare == "side":
+        return side_size(layout, reader.width, reader.height, reader.tags.quarter_turns)
+    return reader.width, reader.height
+
+
+def output_size(reader: VideoReader, options: DehazeOptions, layout: PixelLayout) -> tuple[int, int]:
+    """Return width and height of the output."""
+    width, height = drawn_size(reader, options, layout)
+    if options.scale is None:
+        return width, height
+    return scaled_size(options.scale, width, height, layout=layout, turns=reader.tags.quarter_turns)
 
 
 def _named_layout(name: str) -> PixelLayout:

@@ -17,6 +17,7 @@ from libranet.engine.views import FrameView
 from libranet.frames import FrameFormat, Frames, PixelLayout
 from libranet.video.pixels import layout_of, plane_views, write_planes
 from libranet.video.reader import SourceFrame
+from libranet.video.scale import FrameScaler
 from libranet.video.tags import VideoTags
 
 OUTPUT_BUFFERS = 6
@@ -70,6 +71,7 @@ class FrameRestorer:
         rate: float = 25.0,
         time_base: Fraction = Fraction(1, 1000),
         first_time: Fraction = Fraction(0),
+        output_size: tuple[int, int] | None = None,
     ) -> None:
         """Prepare for frames of one format.
 
@@ -89,6 +91,7 @@ class FrameRestorer:
             rate: Frames per second.
             time_base: Of the frames' times.
             first_time: Where the source's clock begins, in seconds.
+            output_size: Width and height that finished frames are scaled to.
         """
         self._backend = backend
         self._format = FrameFormat(width, height, layout_of(pixel_format), tags.color_spec(pixel_format, height))
@@ -99,6 +102,7 @@ class FrameRestorer:
             self._format, target, compare=compare, view=view, turns=tags.quarter_turns, device=backend.device
         )
         self._target_tags = target_tags
+        self._scaler = None if output_size is None else FrameScaler(*output_size)
         self._time_base, self._first_time = time_base, float(first_time)
         self._adjuster: Adjuster | None = None
         if adjust is not None and not adjust.neutral:
@@ -183,7 +187,7 @@ class FrameRestorer:
         write_planes(image, planes)
         if image is not carrier:
             _copy_alpha(carrier, image)
-        return image
+        return image if self._scaler is None else self._scaler.scale(image)
 
 
 def output_image(carrier: av.VideoFrame, name: str, width: int, height: int, tags: VideoTags) -> av.VideoFrame:

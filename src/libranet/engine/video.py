@@ -4,8 +4,9 @@ import contextlib
 import dataclasses
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from libranet.engine.options import (
     what_lifts,
 )
 from libranet.engine.pipeline import STAGED_FRAMES, PipelineResult, run_pipeline
-from libranet.engine.plan import RunPlan, expected_frames, make_plan
+from libranet.engine.plan import RunPlan, drawn_size, expected_frames, make_plan
 from libranet.engine.restorer import FrameRestorer, output_image
 from libranet.engine.segment_encoders import EncoderPlan, SegmentSink
 from libranet.engine.segments import (
@@ -35,13 +36,15 @@ from libranet.engine.segments import (
     fingerprint_network,
     fingerprint_source,
 )
+from libranet.engine.two_pass import encode_twice, lossless_settings
 from libranet.errors import InputError
 from libranet.models import GridFilter, LiBrANet, Network
 from libranet.video.copied_stream import Excerpt
 from libranet.video.encoder import EncoderSettings
 from libranet.video.mux import JoinReport, join
-from libranet.video.pixels import plane_views
-from libranet.video.reader import VideoReader, frame_duration, open_video
+from libranet.video.pixels import layout_of, plane_views
+from libranet.video.reader import SourceFrame, VideoReader, frame_duration, open_video
+from libranet.video.scale import FrameScaler
 from libranet.video.source import Source, parse_source
 from libranet.video.verify import verify
 
@@ -107,6 +110,8 @@ def dehaze_video(
     if not origin.can_reopen:
         from libranet.engine.stream import dehaze_stream
 
+        if options.two_pass:
+            raise InputError(f"{origin.name} can be read only once: leave out --two-pass")
         if resume:
             raise InputError(f"{origin.name} can be read only once and cannot be resumed: leave out --resume")
         return dehaze_stream(origin, output, network, options=options, overwrite=overwrite, progress=progress)
@@ -189,6 +194,7 @@ def make_restorer(
         rate=float(reader.rate),
         time_base=reader.time_base,
         first_time=reader.first_time,
+        output_size=None if settings is None else (settings.width, settings.height),
     )
 
 
@@ -221,18 +227,23 @@ def _dehaze(
     try:
         result = PipelineResult()
         if folder.ended is None:
-            result = _encode_segments(reader, network, options, settings, folder, progress=progress)
+            stored = lossless_settings(settings) if options.two_pass else settings
+            result = _encode_segments(reader, network, options, stored, folder, progress=progress)
             folder.end(_facts(reader, options, folder, result))
         assert folder.ended is not None
         if not folder.segments:
             raise InputError(f"{reader.name} has no frame between --start and --end: choose another part")
+        segments = folder.segment_paths
+        if options.two_pass:
+            images = partial(_carriers, reader, options, settings)
+            segments = [encode_twice(folder, settings, images, progress=progress)]
         if progress is not None:
             progress(Progress(folder.frames, folder.frames, 0.0, "disk", "joining"))
-        joined, problems = _join(reader, source, output, plan, folder)
+        joined, problems = _join(reader, source, output, plan, folder, segments)
         folder.remove()
     finally:
         folder.release()
-    partial = "; ".join([text for text in (folder.ended["partial"],) if text] + problems)
+    missing = "; ".join([text for text in (folder.ended["partial"],) if text] + problems)
     return DehazeReport(
         source=source.name,
         output=str(output),
@@ -246,7 +257,7 @@ def _dehaze(
         stage_seconds=result.rounded_seconds(),
         cuts=result.cuts,
         copied_streams=plan.kept,
-        partial=partial,
+        partial=missing,
         warnings=(*folder.ended["warnings"], *plan.left_out, *plan.notes, *joined.notes),
         weights=network.weights,
     )
@@ -307,18 +318,27 @@ def _replay(
     record = next(kept, None)
     if record is None or reader.source is None:
         return 0
-    count, skip = 0, folder.frames
-    with open_video(reader.source, deinterlace=options.deinterlace, rate=float(reader.rate)) as again:
-        for frame in islice(again.frames(start=options.start, end=options.end), skip, None):
-            image = output_image(frame.image, settings.pixel_format, settings.width, settings.height, settings.tags)
-            if record[0] != frame.pts or not write_samples(plane_views(image), record[1]):
-                break
-            sink.write(dataclasses.replace(frame, image=image), replayed=True)
-            count += 1
-            record = next(kept, None)
-            if record is None:
-                break
+    count = 0
+    for frame in islice(_carriers(reader, options, settings), folder.frames, None):
+        if record[0] != frame.pts or not write_samples(plane_views(frame.image), record[1]):
+            break
+        sink.write(frame, replayed=True)
+        count += 1
+        record = next(kept, None)
+        if record is None:
+            break
     return count
+
+
+def _carriers(reader: VideoReader, options: DehazeOptions, settings: EncoderSettings) -> Iterator[SourceFrame]:
+    """Decode the source again. Yield its frames in the output's form, for restored samples to be written into."""
+    assert reader.source is not None
+    scaler = FrameScaler(settings.width, settings.height)
+    size = drawn_size(reader, options, layout_of(settings.pixel_format))
+    with open_video(reader.source, deinterlace=options.deinterlace, rate=float(reader.rate)) as again:
+        for frame in again.frames(start=options.start, end=options.end):
+            image = output_image(frame.image, settings.pixel_format, *size, settings.tags)
+            yield dataclasses.replace(frame, image=scaler.scale(image))
 
 
 def begins_at_zero(output: Path, options: DehazeOptions) -> bool:
@@ -343,7 +363,7 @@ def _facts(reader: VideoReader, options: DehazeOptions, folder: RunFolder, resul
 
 
 def _join(
-    reader: VideoReader, source: Source, output: Path, plan: RunPlan, folder: RunFolder
+    reader: VideoReader, source: Source, output: Path, plan: RunPlan, folder: RunFolder, segments: list[Path]
 ) -> tuple[JoinReport, list[str]]:
     """Write the output, read it back, and give it its name. Return what was written and what is missing."""
     assert folder.ended is not None
@@ -355,9 +375,7 @@ def _join(
     temporary = folder.path / f"joined{output.suffix}"
     original = source if reader.container is not None else None
     with translate_io_errors(output, RESUME_HINT):
-        joined = join(
-            temporary, plan.settings, folder.segment_paths, source=original, plans=plan.streams, excerpt=excerpt
-        )
+        joined = join(temporary, plan.settings, segments, source=original, plans=plan.streams, excerpt=excerpt)
         problems = verify(temporary, joined.written)
         with contextlib.suppress(OSError), temporary.open("rb") as file:
             os.fsync(file.fileno())

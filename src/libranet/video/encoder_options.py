@@ -1,17 +1,21 @@
 """Quality, speed and HDR tags in the options of each encoder."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 
 from libranet.errors import InputError
 from libranet.frames.format import PixelLayout
-from libranet.video.encoder import DEFAULT_CRF, MPEG_QUALITY, CodecName, is_hardware, joined
+from libranet.video.encoder import DEFAULT_CRF, MPEG_QUALITY, CodecName, EncoderSettings, is_hardware, joined
 from libranet.video.tags import MasteringDisplay, VideoTags
 
 DEFAULT_HARDWARE_QUALITY = {"h264": 20, "hevc": 22, "av1": 26}
 DEFAULT_PRESET: dict[CodecName, str] = {"h264": "medium", "hevc": "medium", "av1": "8", "vp9": "4"}
 FAST_PRESET: dict[CodecName, str] = {"h264": "veryfast", "hevc": "superfast"}
 """Where the network is so fast that the encoder bounds the run: docs/performance.md has the measurement."""
+TWO_PASS: tuple[CodecName, ...] = ("h264", "hevc")
+"""Codecs that can be encoded twice. PyAV gives libvpx no statistics, and FFmpeg's SVT-AV1 takes none."""
 _QP_TO_LAMBDA = 118
 """FFmpeg's FF_QP2LAMBDA."""
 _FIXED_QUALITY = ("ffv1", "prores", "dnxhd", "qtrle", "gif")
@@ -77,6 +81,22 @@ def encoder_options(
         return options | ({"svtav1-params": parameters} if parameters else {})
     rate = {"b": str(bitrate)} if bitrate else {"crf": str(quality), "b": "0"}
     return {**rate, "cpu-used": preset or "4", "row-mt": "1"} | ({"lossless": "1"} if lossless else {})
+
+
+def pass_options(settings: EncoderSettings, number: int, statistics: Path) -> EncoderSettings:
+    """Return the settings of pass 1 or 2.
+
+    Args:
+        settings: Those of a single pass.
+        number: Of the pass.
+        statistics: What the first pass writes and the second one reads.
+    """
+    options = dict(settings.options)
+    if settings.codec == "hevc":
+        options["x265-params"] = joined(options.get("x265-params"), f"pass={number}", f"stats={statistics}")
+    else:
+        options |= {"flags": f"+pass{number}", "passlogfile": str(statistics)}
+    return replace(settings, options=options, threads=0)
 
 
 def _fixed_options(codec: CodecName, layout: PixelLayout) -> dict[str, str]:
