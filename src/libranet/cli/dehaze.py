@@ -170,6 +170,8 @@ def dehaze(
             _check_cluster_options(workers=workers, threads=threads, report=report)
             pick_device(device)
         jobs = [] if preview is not None else plan_jobs(inputs, output, live=live, adjust=options.adjust)
+        if (segment_time is not None or options.reconnect) and any(job.kind != "stream" for job in jobs):
+            raise InputError("--segment-time and --reconnect are for recordings: add --live, or leave them out")
         jobs = jobs if shard is None else select_shard(jobs, shard)
         checkpoint = str(weights) if weights else None
         setup = DehazeSetup(model, checkpoint, device, cast("Precision", precision))

@@ -165,6 +165,8 @@ class DehazeReport:
     partial: str = ""
     """Why the output does not hold the whole input, or nothing."""
     warnings: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    """Of a recording in several files."""
     weights: WeightsInfo = field(default_factory=WeightsInfo)
     """Name and version of the network's weights."""
 

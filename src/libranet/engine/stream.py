@@ -2,102 +2,26 @@
 
 import contextlib
 import math
-import threading
 import time
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import IO
 
-import av
-
-from libranet.atomic import atomic_file
-from libranet.engine.options import DehazeOptions, DehazeReport, Progress, check_output, translate_io_errors
+from libranet.engine.options import DehazeOptions, DehazeReport, Progress
 from libranet.engine.pipeline import LateFrames, PipelineResult, run_pipeline
 from libranet.engine.plan import RunPlan, expected_frames, make_plan
-from libranet.engine.segments import OutputClock, prepare_for_encoder
+from libranet.engine.sinks import Recording, Y4mSink, check_recording
 from libranet.engine.video import describe_partial, make_restorer
-from libranet.engine.views import side_size
 from libranet.errors import InputError
 from libranet.models import Network
 from libranet.video.copied_stream import Excerpt
-from libranet.video.mux import JoinReport, OutputFile, copy_chapters
-from libranet.video.pixels import layout_of
-from libranet.video.reader import SourceFrame, VideoReader, frame_duration, open_video
+from libranet.video.reader import VideoReader, open_video
+from libranet.video.reconnect import reconnecting
 from libranet.video.source import Source, parse_source
-from libranet.video.verify import verify
-from libranet.video.y4m import write_y4m_frame, y4m_header
 
 LIVE_DELAY = 1.0
 """Seconds that a live recording may be behind its source before frames are left out."""
-
-
-class LiveSink:
-    """Encodes straight into a container. Packets of other streams may arrive from another thread."""
-
-    def __init__(self, path: Path, plan: RunPlan, reader: VideoReader, excerpt: Excerpt) -> None:
-        self._path, self._settings, self._excerpt = path, plan.settings, excerpt
-        suffix = Path(plan.output).suffix.lower()
-        self._output = OutputFile(path, suffix, plan.settings, reader.container, plan.streams, excerpt)
-        if reader.container is not None:
-            copy_chapters(reader.container, self._output.container, excerpt)
-        self._output.write_header()
-        self._lock = threading.Lock()
-        step = frame_duration(reader.rate, reader.time_base)
-        origin = round(excerpt.start / reader.time_base)
-        self._clock = OutputClock(reader.time_base, plan.settings.time_base, origin, step)
-
-    def write(self, frame: SourceFrame) -> None:
-        """Encode a frame."""
-        image = prepare_for_encoder(frame, self._settings, self._clock)
-        with translate_io_errors(self._path):
-            packets = self._output.video.encode(image)
-            with self._lock:
-                self._output.write(packets)
-
-    def copy(self, packet: av.Packet) -> None:
-        """Copy a packet of another stream."""
-        stream = self._output.copies.get(packet.stream.index)
-        if stream is None or packet.size == 0:
-            return
-        with translate_io_errors(self._path), self._lock:
-            self._output.write(stream.packets(packet, self._excerpt))
-
-    def finish(self) -> None:
-        """Drain the encoder and close the file."""
-        with translate_io_errors(self._path), self._lock:
-            self._output.write(self._output.video.encode(None))
-            for stream in self._output.copies.values():
-                self._output.write(stream.finish())
-            self._output.close()
-
-    def report(self) -> JoinReport:
-        """Return what was written."""
-        return self._output.report()
-
-
-class Y4mSink:
-    """Writes raw frames for another program."""
-
-    def __init__(self, file: IO[bytes], reader: VideoReader, options: DehazeOptions) -> None:
-        width, height = reader.width, reader.height
-        if options.compare == "side":
-            width, height = side_size(layout_of(reader.pixel_format), width, height, reader.tags.quarter_turns)
-        self._file = file
-        self._header: bytes | None = y4m_header(width, height, reader.rate, reader.pixel_format, reader.tags)
-
-    def write(self, frame: SourceFrame) -> None:
-        """Write a frame."""
-        with translate_io_errors("standard output"):
-            if self._header is not None:
-                self._file.write(self._header)
-                self._header = None
-            write_y4m_frame(self._file, frame.image)
-
-    def finish(self) -> None:
-        """Flush the file."""
-        with translate_io_errors("standard output"):
-            self._file.flush()
 
 
 def dehaze_stream(
@@ -130,12 +54,21 @@ def dehaze_stream(
     live = options.live and isinstance(source, Source) and source.kind in ("url", "camera")
     target = Path(output) if isinstance(output, str | Path) else None
     if target is not None:
-        check_output(source if isinstance(source, Source) else name, target, overwrite=overwrite)
+        origin = source if isinstance(source, Source) else name
+        check_recording(origin, target, parts=options.segment_time is not None, overwrite=overwrite)
+    elif options.segment_time is not None:
+        raise InputError("--segment-time makes files: give -o a name such as record.mkv")
+    if options.two_pass:
+        raise InputError(f"{name} is read only once: leave out --two-pass")
+    if options.reconnect and not (isinstance(source, Source) and source.kind == "url"):
+        raise InputError(f"--reconnect is for network sources, and {name} is none: leave it out")
     begin = time.perf_counter()
     with open_video(source, deinterlace=options.deinterlace) as reader:
         plan = make_plan(reader, target, network, options) if target is not None else None
         if plan is not None and on_plan is not None:
             on_plan(plan)
+        if options.reconnect:
+            reader.demuxed = reconnecting(reader, options.reconnect)
         result = PipelineResult()
 
         def report(now: PipelineResult) -> None:
@@ -146,10 +79,11 @@ def dehaze_stream(
                 progress(Progress(now.frames, expected_frames(reader, options), fps, now.slowest_stage))
 
         with contextlib.ExitStack() as stack:
-            sink: LiveSink | Y4mSink
+            sink: Recording | Y4mSink
             if plan is not None and target is not None:
-                temporary = stack.enter_context(atomic_file(target, suffix=target.suffix))
-                sink = LiveSink(temporary, plan, reader, _excerpt(reader, options, live=live))
+                excerpt = _excerpt(reader, options, live=live)
+                recording = Recording(target, plan, reader, excerpt, seconds=options.segment_time, overwrite=overwrite)
+                sink = stack.enter_context(recording)
                 reader.on_packet = sink.copy
             else:
                 assert not isinstance(output, str | Path)
@@ -158,7 +92,8 @@ def dehaze_stream(
             allowed = -math.inf if reader.container is None else LIVE_DELAY
             late = LateFrames(reader.time_base, allowed) if live else None
             frames = reader.frames(start=options.start, end=options.end)
-            restorer = make_restorer(reader, network, options, plan.settings if plan else None)
+            settings = plan.settings if plan else None
+            restorer = make_restorer(reader, network, options, settings, size=sink.size)
             try:
                 result = run_pipeline(
                     frames, restorer, sink, detect_shots=options.shot_detection, late=late, on_frame=report
@@ -169,17 +104,17 @@ def dehaze_stream(
                 sink.finish()  # Ctrl-C is how a live recording ends
             if result.frames == 0:
                 raise InputError(f"{name} has no frame between --start and --end: choose another part")
-            problems = verify(temporary, sink.report().written) if isinstance(sink, LiveSink) else []
+        problems = sink.problems if isinstance(sink, Recording) else []
         warnings = [f"{result.dropped} frames came faster than the network and were left out"] if result.dropped else []
-        if isinstance(sink, LiveSink) and plan is not None:
-            warnings += [*plan.left_out, *plan.notes, *sink.report().notes]
+        if isinstance(sink, Recording) and plan is not None:
+            warnings += [*plan.left_out, *dict.fromkeys((*plan.notes, *reader.notes)), *sink.notes]
         return DehazeReport(
             source=name,
             output=str(target or "-"),
             frames=result.frames,
             resumed_frames=0,
-            width=plan.settings.width if plan else reader.width,
-            height=plan.settings.height if plan else reader.height,
+            width=sink.size[0],
+            height=sink.size[1],
             codec=plan.settings.codec if plan else "y4m",
             pixel_format=plan.settings.pixel_format if plan else reader.pixel_format,
             seconds=time.perf_counter() - begin,
@@ -188,6 +123,7 @@ def dehaze_stream(
             copied_streams=plan.kept if plan else 0,
             partial="; ".join([text for text in (describe_partial(reader, result),) if text] + problems),
             warnings=tuple(warnings),
+            files=tuple(map(str, sink.files)) if isinstance(sink, Recording) and options.segment_time else (),
             weights=network.weights,
         )
 

@@ -115,6 +115,8 @@ def dehaze_video(
         if resume:
             raise InputError(f"{origin.name} can be read only once and cannot be resumed: leave out --resume")
         return dehaze_stream(origin, output, network, options=options, overwrite=overwrite, progress=progress)
+    if options.segment_time is not None or options.reconnect:
+        raise InputError(f"--segment-time and --reconnect are for recordings, and {origin.name} is a file: add --live")
     with open_video(origin, deinterlace=options.deinterlace, rate=rate) as reader:
         plan = plan_run(reader, output, network, options, cores=cores)
         if on_plan is not None:
@@ -164,9 +166,22 @@ def is_long(reader: VideoReader, options: DehazeOptions) -> bool:
 
 
 def make_restorer(
-    reader: VideoReader, network: Network, options: DehazeOptions, settings: EncoderSettings | None = None
+    reader: VideoReader,
+    network: Network,
+    options: DehazeOptions,
+    settings: EncoderSettings | None = None,
+    *,
+    size: tuple[int, int] | None = None,
 ) -> FrameRestorer:
-    """Build the restorer for this video's frames. On a CPU the first long video waits for a trial of its runtimes."""
+    """Build the restorer for this video's frames. On a CPU the first long video waits for a trial of its runtimes.
+
+    Args:
+        reader: The source.
+        network: What restores the frames.
+        options: How to restore them.
+        settings: Of the output's encoder; None keeps the source's pixel format.
+        size: Of the output where there are no settings.
+    """
     if isinstance(network, LiBrANet) and options.backend == "auto" and is_long(reader, options):
         ensure_measured(network)
     backend = make_backend(
@@ -194,7 +209,7 @@ def make_restorer(
         rate=float(reader.rate),
         time_base=reader.time_base,
         first_time=reader.first_time,
-        output_size=None if settings is None else (settings.width, settings.height),
+        output_size=size if settings is None else (settings.width, settings.height),
     )
 
 

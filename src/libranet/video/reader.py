@@ -87,6 +87,9 @@ class VideoReader:
     """The first frame has alpha, but nothing in it is transparent."""
     watch_alpha: bool = False
     """Alpha is dropped because it is opaque: count frames where it is not."""
+    further: list[av.container.InputContainer] = field(default_factory=list)
+    """The source opened again, after it was lost."""
+    closed: bool = False
     _reading: bool = False
 
     def frames(self, *, start: float = 0.0, end: float | None = None) -> Iterator[SourceFrame]:
@@ -121,8 +124,10 @@ class VideoReader:
 
     def close(self) -> None:
         """Release the file. One that another thread still waits for is left to the end of the process."""
+        self.closed = True
         if self.container is not None and not self._reading:
-            self.container.close()
+            for container in (self.container, *self.further):
+                container.close()
 
     def __enter__(self) -> "VideoReader":
         return self
@@ -161,7 +166,7 @@ class VideoReader:
         except av.FFmpegError:
             return self.demuxed
         packets = read_packets(self.container, self.damage)
-        return _decode(packets, self.stream, FrameDecoder(self.stream, self.damage), self.source, self.damage)
+        return decode_packets(packets, self.stream, FrameDecoder(self.stream, self.damage), self.source, self.damage)
 
     def _from_beginning(self, pts: int) -> Iterator[av.VideoFrame | av.Packet]:
         assert self.source is not None
@@ -170,7 +175,7 @@ class VideoReader:
             stream = container.streams[self.stream.index]
             assert isinstance(stream, av.VideoStream)
             packets = from_key_frame(read_packets(container, self.damage), stream.index, pts)
-            yield from _decode(packets, stream, FrameDecoder(stream, self.damage), self.source, self.damage)
+            yield from decode_packets(packets, stream, FrameDecoder(stream, self.damage), self.source, self.damage)
 
     def _presentation_time(self, image: av.VideoFrame, last_pts: int | None, step: int) -> int:
         pts = image.pts
@@ -312,7 +317,7 @@ def _prepare(
         raise InputError(f"{name} uses a video codec that this FFmpeg cannot decode: convert it to H.264 first")
     damage = Damage()
     decoder = FrameDecoder(stream, damage)
-    demuxed = _decode(read_packets(container, damage), stream, decoder, source, damage)
+    demuxed = decode_packets(read_packets(container, damage), stream, decoder, source, damage)
     head: list[av.VideoFrame | av.Packet] = []
     for item in demuxed:
         head.append(item)
@@ -354,7 +359,7 @@ def _prepare(
     )
 
 
-def _decode(
+def decode_packets(
     packets: Iterator[av.Packet], stream: av.VideoStream, decoder: FrameDecoder, source: Source | None, damage: Damage
 ) -> Iterator[av.VideoFrame | av.Packet]:
     """Yield the frames of `stream` and the packets of all other streams."""
