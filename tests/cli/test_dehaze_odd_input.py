@@ -1,5 +1,6 @@
 """Odd input that once gave a traceback or a wrong result, through the command line."""
 
+import io
 import json
 import os
 import struct
@@ -10,11 +11,14 @@ import av
 import cv2
 import numpy as np
 import pytest
+from rich.console import Console
 
 from clips import Clip, read_all, write_clip
+from libranet.cli import dehaze_progress
 from libranet.cli import main as cli
+from libranet.engine import Progress
 from libranet.images import Image, read_image, write_image
-from libranet.models import save_checkpoint
+from libranet.models import LiBrANet, save_checkpoint
 
 MS = Fraction(1, 1000)
 
@@ -211,3 +215,53 @@ def test_the_colour_profile_of_a_tiff_stays(run, tmp_path):
     assert run(source, "-o", tmp_path / "out.tif")[0] == 0
     assert read_header(tmp_path / "out.tif").profile == b"a colour profile of some bytes"
     assert read_image(tmp_path / "out.tif").samples.shape == (48, 64, 3)
+
+
+def test_images_for_printing_and_linear_light_are_refused(run, tmp_path):
+    _, data = cv2.imencode(".tif", np.full((48, 64, 3), 90, np.uint8))
+    tag = struct.pack("<HHIH", 262, 3, 1, 2)
+    assert data.tobytes().count(tag) == 1
+    (tmp_path / "in.tif").write_bytes(data.tobytes().replace(tag, struct.pack("<HHIH", 262, 3, 1, 5)))
+    code, _, err = run(tmp_path / "in.tif", "-o", tmp_path / "out.tif")
+    assert code == 2
+    assert "CMYK" in err
+    encoder = av.CodecContext.create("exr", "w")
+    encoder.width, encoder.height, encoder.pix_fmt, encoder.time_base = 64, 48, "gbrpf32le", MS
+    frame = av.VideoFrame(64, 48, "gbrpf32le")
+    frame.pts = 0
+    (tmp_path / "in.exr").write_bytes(b"".join(bytes(p) for p in encoder.encode(frame) + encoder.encode(None)))
+    code, _, err = run(tmp_path / "in.exr", "-o", tmp_path / "out.mkv")
+    assert code == 2
+    assert "linear light" in err
+
+
+def test_a_subtitle_that_spans_the_cut_begins_with_it(run, tmp_path):
+    source = write_clip(tmp_path / "in.mkv", Clip(frames=50, subtitles="subrip", time_base=MS))
+    with av.open(str(source)) as container:
+        given = [(p.pts, p.pts + p.duration) for p in container.demux(subtitles=0) if p.size]
+    start, end = given[0]
+    cut = (start + end) // 2
+    assert run(source, "-o", tmp_path / "out.mkv", "--start", str(cut / 1000))[0] == 0
+    with av.open(str(tmp_path / "out.mkv")) as container:
+        kept = [(p.pts, p.pts + p.duration) for p in container.demux(subtitles=0) if p.size]
+    assert len(kept) == len(given)
+    assert kept[0][0] == 0
+    assert abs(kept[0][1] - (end - cut)) <= 20  # the first frame after the cut becomes zero
+
+
+def test_progress_without_a_terminal_is_lines(monkeypatch):
+    console = Console(file=io.StringIO(), force_terminal=False)
+    monkeypatch.setattr(dehaze_progress, "LINE_SECONDS", 0.0)
+    with dehaze_progress.ProgressBar(console, shown=True) as bar:
+        bar.begin("fog.mp4")
+        bar.update(Progress(5, 20, 2.0, "network"))
+    assert console.file.getvalue() == "fog.mp4: 5/20 frames, 2.0 fps, about 8 s left\n"
+
+
+def test_a_preview_restores_only_what_it_shows(run, tmp_path, monkeypatch):
+    restored = []
+    forward = LiBrANet.forward
+    monkeypatch.setattr(LiBrANet, "forward", lambda self, *a, **k: restored.append(1) or forward(self, *a, **k))
+    source = write_clip(tmp_path / "in.mkv", Clip(frames=40))
+    assert run(source, "-o", tmp_path / "sheet.png", "--preview", "3")[0] == 0
+    assert len(restored) == 3

@@ -10,7 +10,7 @@ import av
 import pytest
 
 from clips import Clip, read_all, write_clip
-from libranet.engine import DehazeOptions
+from libranet.engine import DehazeOptions, dehaze_video
 from libranet.engine.stream import dehaze_stream
 from libranet.errors import InputError
 from libranet.video import reconnect
@@ -31,7 +31,7 @@ class Camera:
                     self.send_error(503)
                     return
                 self.send_response(200)
-                self.send_header("Content-Type", "video/mp2t")
+                self.send_header("Content-Length", str(len(answer)))
                 self.end_headers()
                 self.wfile.write(answer)
 
@@ -157,3 +157,15 @@ def test_refusals(tmp_path, tiny_model, source):
     with pytest.raises(InputError, match="leave out --two-pass"):
         dehaze_stream(source, tmp_path / "out.mkv", tiny_model, options=options)
     assert [path.name for path in tmp_path.iterdir()] == ["in.ts"]
+
+
+def test_chapters_and_clock_of_an_address(tmp_path, tiny_model, camera):
+    source = write_clip(tmp_path / "in.mkv", Clip(frames=20, first=25_600, chapters=2, audio=("aac",)))
+    address = camera(*[source.read_bytes()] * 3)
+    report = dehaze_video(address, tmp_path / "out.mkv", model=tiny_model, device="cpu")
+    assert (report.partial, report.copied_streams) == ("", 1)
+    assert read_all(tmp_path / "out.mkv")[0] == read_all(source)[0]
+    with av.open(str(source)) as before, av.open(str(tmp_path / "out.mkv")) as after:
+        facts = [[(c["start"] * c["time_base"], c["metadata"]) for c in f.chapters()] for f in (before, after)]
+    assert facts[0] == facts[1]
+    assert len(facts[0]) == 2

@@ -186,22 +186,22 @@ def test_ten_kills_with_every_codec(tmp_path, tiny_model, codec, suffix, monkeyp
     output = tmp_path / f"out.{suffix}"
     generator = random.Random(codec)
     kills = 0
-    for _ in range(40):
+    while kills < 10:
         child = os.fork()
         if child == 0:
             try:
                 dehaze_video(source, output, model=tiny_model, options=options, device="cpu", resume=True)
             finally:
                 os._exit(0)
-        time.sleep(length * generator.uniform(0.05, 0.6))
+        time.sleep(length * generator.uniform(0.02, 0.3))
         os.kill(child, signal.SIGKILL)
         kills += os.waitpid(child, 0)[1] == signal.SIGKILL
-        if kills == 10 or output.exists():
-            break
+        if output.exists():  # a lucky run: once more from the beginning
+            assert packets(output) == packets(tmp_path / f"whole.{suffix}")
+            output.unlink()
     if not output.exists():
         dehaze_video(source, output, model=tiny_model, options=options, device="cpu", resume=True)
     print(f"{codec}: {kills} kills")
-    assert kills >= 3
     assert packets(output) == packets(tmp_path / f"whole.{suffix}")
 
 

@@ -1,7 +1,8 @@
 """The chain of a file's parts: whole in every whole file, broken where something was lost."""
 
+import io
 import random
-import subprocess
+from fractions import Fraction
 from pathlib import Path
 
 import av
@@ -9,7 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clips import Clip, write_clip
+from clips import Clip, textured_frame, write_clip
+from libranet.video.reader import open_video
 from libranet.video.structure import find_breaks
 
 SOURCES = {
@@ -24,7 +26,7 @@ SOURCES = {
     "a.flv": Clip(audio=("aac",)),
     "a.avi": Clip(audio=("libmp3lame",)),
     "a.mxf": Clip(codec="mpeg2video", time_base=1 / Clip.rate),
-    "a.gif": Clip(codec="gif", pixel_format="rgb8"),
+    "a.gif": Clip(),
     "a.y4m": Clip(codec="rawvideo"),
     "deep.y4m": Clip(codec="rawvideo", pixel_format="yuv422p10le", width=66),
 }
@@ -37,11 +39,25 @@ def files(tmp_path_factory) -> dict[str, Path]:
 
 
 def _write(path: Path, clip: Clip) -> Path:
-    if path.suffix != ".gif" and "p10" not in clip.pixel_format:
-        return write_clip(path, clip)
-    command = ["-f", "lavfi", "-i", f"testsrc2=s={clip.width}x{clip.height}:d=0.3"]
-    command += [] if path.suffix == ".gif" else ["-strict", "-1", "-pix_fmt", clip.pixel_format]
-    subprocess.run(["ffmpeg", "-v", "error", "-y", *command, str(path)], check=True)
+    if path.suffix == ".gif":
+        return _encode(path, "gif", "rgb8", {})
+    if "p10" in clip.pixel_format:
+        return _encode(path, "rawvideo", clip.pixel_format, {"strict": "-1"}, width=clip.width)
+    return write_clip(path, clip)
+
+
+def _encode(path: Path, codec: str, pixel_format: str, options: dict[str, str], *, width: int = 64) -> Path:
+    """Write 50 frames with options of the container."""
+    name = "matroska" if path.suffix == ".mkv" else None
+    with av.open(str(path), "w", format=name, container_options=options) as container:
+        stream = container.add_stream(codec, rate=25)
+        stream.width, stream.height, stream.pix_fmt = width, 48, pixel_format
+        stream.codec_context.gop_size = 10
+        for index in range(50):
+            frame = textured_frame("gbrp", width, 48, index).reformat(format=pixel_format)
+            frame.pts, frame.time_base = index, Fraction(1, 25)
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
     return path
 
 
@@ -104,10 +120,7 @@ def test_packets_of_a_transport_stream_that_are_missing(tmp_path):
 
 
 def test_a_live_recording_without_sizes_is_whole(tmp_path):
-    command = "-v error -f lavfi -i testsrc2=s=64x48:d=3 -c:v libx264 -g 10 -f matroska -live 1 -cluster_time_limit 200"
-    path = tmp_path / "live.mkv"
-    with path.open("wb") as file:
-        subprocess.run(["ffmpeg", *command.split(), "pipe:1"], check=True, stdout=file)
+    path = _encode(tmp_path / "live.mkv", "libx264", "yuv420p", {"live": "1", "cluster_time_limit": "200"})
     assert sentence(path) == ""
     data = path.read_bytes()
     path.write_bytes(data[: len(data) // 2] + data[len(data) // 2 + 700 :])
@@ -129,3 +142,47 @@ def test_a_block_of_no_track(files, tmp_path):
     data[at] = 0x8E
     (tmp_path / "a.mkv").write_bytes(data)
     assert sentence(tmp_path / "a.mkv") == "1 packets of the file belong to no stream"
+
+
+def test_samples_of_an_index_that_gave_no_packet(tmp_path):
+    """One table of an mp4 file has fewer entries than the others."""
+    data = bytearray(write_clip(tmp_path / "a.mp4", Clip(frames=12, options=(("bf", "0"),))).read_bytes())
+    at = data.index(b"stsz") + 12
+    assert int.from_bytes(data[at : at + 4], "big") == 12
+    data[at : at + 4] = (5).to_bytes(4, "big")
+    (tmp_path / "b.mp4").write_bytes(data)
+    for name, damaged in (("a.mp4", False), ("b.mp4", True)):
+        with open_video(tmp_path / name) as reader:
+            frames = len(list(reader.frames()))
+            assert (frames < 12) == damaged
+            assert ("of the file's index" in reader.damage.broken) == damaged
+
+
+def test_an_edit_list_is_no_loss(tmp_path):
+    """Frames before the first shown one are in the file, but not in the video."""
+    source = write_clip(tmp_path / "a.mp4", Clip(frames=30, options=(("g", "10"),)))
+    with av.open(str(source)) as given, av.open(str(tmp_path / "b.mp4"), "w") as container:
+        stream = container.add_stream_from_template(given.streams.video[0])
+        for packet in given.demux(video=0):
+            if packet.size:
+                packet.pts, packet.dts = packet.pts - 12 * 512, packet.dts - 12 * 512
+                packet.stream = stream
+                container.mux(packet)
+    with open_video(tmp_path / "b.mp4") as reader:
+        assert len(list(reader.frames())) < 30
+        assert not reader.damage, reader.damage
+
+
+@pytest.mark.parametrize("time_base", [Fraction(1, 25), Fraction(1, 12800)])
+def test_a_whole_avi_with_any_time_base_raises_no_alarm(tmp_path, time_base):
+    with open_video(write_clip(tmp_path / "a.avi", Clip(frames=8, time_base=time_base))) as reader:
+        assert len(list(reader.frames())) == 8
+        assert not reader.damage, reader.damage
+
+
+def test_frames_of_another_program_that_break_off(tmp_path):
+    data = write_clip(tmp_path / "a.y4m", Clip(codec="rawvideo")).read_bytes()
+    for end, broken in ((len(data), False), (len(data) - 1000, True)):
+        with open_video(io.BytesIO(data[:end])) as reader:
+            assert len(list(reader.frames())) == 5 - broken
+            assert (reader.damage.broken == "the stream ends in the middle of a frame") == broken
