@@ -61,6 +61,9 @@ def evaluate_command(
         Path | None, typer.Option(help="yolov8n, yolov8s or fastestdet from the cache, or a file.")
     ] = None,
     segmenter: Annotated[Path | None, typer.Option(help="Folder of a transformers segmentation network.")] = None,
+    musiq: Annotated[
+        Path | None, typer.Option(help="Weights of MUSIQ: the published .pth of KonIQ, or .safetensors.")
+    ] = None,
     clips: Annotated[int | None, typer.Option(min=1, help="Only the first N clips.")] = None,
     frames: Annotated[int | None, typer.Option(min=1, help="Only the first N frames of each clip.")] = None,
     stills: Annotated[bool, typer.Option(help="Every image is a clip of its own.")] = False,
@@ -118,6 +121,7 @@ def evaluate_command(
         flow=flow,
         detector=detector,
         segmenter=segmenter,
+        musiq=musiq,
         cache=cache,
         device=device,
     )

@@ -20,10 +20,12 @@ from libranet.flow import DisFlow, FlowEstimator, RaftFlow, RaftSmall, warp_tens
 from libranet.metrics.blind import FrameFacts, compare_with_input
 from libranet.metrics.fidelity import psnr, ssim
 from libranet.metrics.lpips import Lpips
+from libranet.metrics.musiq import Musiq
 from libranet.metrics.no_reference import MATLAB, NIQE_LEAST, SCIKIT_VIDEO, NiqeVariant, brisque, niqe
 from libranet.metrics.perception import measure_detections, measure_segmentation
 from libranet.metrics.temporal import warp_error
 from libranet.thirdparty import explain_absence, find_model, find_weights, load_weights
+from libranet.thirdparty.musiq import MUSIQ_FILE, read_musiq_weights
 
 NIQE_VARIANTS: dict[str, NiqeVariant] = {"niqe": MATLAB, "niqe_skvideo": SCIKIT_VIDEO}
 """By metric."""
@@ -60,6 +62,7 @@ class Scores:
     niqe_parameters: dict[str, dict[str, Tensor]] = field(default_factory=dict)
     """By metric: each variant of NIQE has its own."""
     brisque_regression: dict[str, Tensor] | None = None
+    musiq: Musiq | None = None
     detector: Detector | None = None
     segmenter: Segmenter | None = None
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -70,7 +73,7 @@ class Scores:
 
     def estimators(self) -> dict[str, str]:
         """Name the networks behind the metrics, for the report."""
-        parts = {"tof": self.flow, "detection": self.detector, "segmentation": self.segmenter}
+        parts = {"tof": self.flow, "musiq": self.musiq, "detection": self.detector, "segmentation": self.segmenter}
         named = {key: part.name for key, part in parts.items() if part is not None}
         if self.lpips is not None:
             named["lpips"] = f"LPIPS v0.1 ({self.lpips.backbone})"
@@ -125,6 +128,9 @@ class Scores:
         if self.brisque_regression is not None and self.wants("brisque"):
             regression = self.brisque_regression
             found["brisque"] = self._timed("brisque", lambda: brisque(restored, regression))
+        if self.musiq is not None:
+            musiq = self.musiq
+            found["musiq"] = self._timed("musiq", lambda: musiq.score(restored))
         if self.detector is not None:
             found |= self._timed("detection", lambda: self._detect(restored))
         if self.segmenter is not None:
@@ -174,6 +180,7 @@ def prepare_scores(
     flow: FlowChoice = "auto",
     detector: Path | None = None,
     segmenter: Path | None = None,
+    musiq: Path | None = None,
     cache: Path | None = None,
     device: str = "cpu",
 ) -> Scores:
@@ -185,10 +192,12 @@ def prepare_scores(
     for metric in metrics:
         if metric.needs == "reference" and not paired:
             scores.not_measured[metric.name] = "the set has no ground truth"
-    if scores.wants("musiq"):
+    if scores.wants("musiq") and musiq is not None:
+        scores.musiq = Musiq(read_musiq_weights(musiq), source=musiq.name, device=device)
+    elif scores.wants("musiq"):
         scores.not_measured["musiq"] = (
-            "this release has no MUSIQ network; its weights are at "
-            "https://huggingface.co/chaofengc/IQA-PyTorch-Weights, file musiq_koniq_ckpt-e95806b9.pth"
+            "no weights given: use --musiq with a file; KonIQ's are at "
+            f"https://huggingface.co/chaofengc/IQA-PyTorch-Weights, file {MUSIQ_FILE}"
         )
     for name in NIQE_VARIANTS:
         if scores.wants(name) and min(smallest) < NIQE_LEAST:

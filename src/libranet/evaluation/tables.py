@@ -19,6 +19,7 @@ _PAPER_ESTIMATORS = {
     "tof": ("tOF", "RAFT"),
     "lpips": ("LPIPS", "LPIPS, network not stated"),
     "niqe": ("NIQE", "variant not stated"),
+    "musiq": ("MUSIQ", "training set not stated"),
     "detection": ("detection", "YOLOv8-X"),
     "segmentation": ("segmentation", "SegFormer-B5"),
 }
@@ -26,7 +27,7 @@ _PAPER_ESTIMATORS = {
 _ESTIMATORS_OF: dict[TableName, tuple[str, ...]] = {
     "main": ("lpips",),
     "temporal": ("tof",),
-    "downstream": ("niqe", "detection", "segmentation"),
+    "downstream": ("niqe", "musiq", "detection", "segmentation"),
     "efficiency": (),
 }
 
