@@ -96,3 +96,14 @@ def test_a_killed_worker_is_replaced_and_its_video_goes_on(clips, tmp_path, tiny
     assert result.result["resumed_frames"] >= 10
     assert (tmp_path / "out.mp4").read_bytes() == (tmp_path / "plain.mp4").read_bytes()
     assert not list(tmp_path.glob(".*libranet*"))
+
+
+def test_a_long_video_is_divided_over_workers_and_joined(clips, tmp_path, tiny_checkpoint):
+    write_clip(clips / "long.mp4", Clip(frames=90, audio=("aac",), options=(("g", "24"),)))
+    options = ("--model", tiny_checkpoint, "--segment-frames", 8, "--steady", 0.08)
+    dehaze(clips, "-o", tmp_path / "plain", *options)
+    code, found = dehaze(clips, "-o", tmp_path / "out", *options, "--cluster", "--workers", 2)
+    results = {Path(result["output"]).name: result for result in found["results"]}
+    assert (code, found["done"], results["long.mp4"]["frames"]) == (0, 4, 90)
+    assert results["long.mp4"]["parts"] > 1
+    assert contents(tmp_path / "out") == contents(tmp_path / "plain")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -86,14 +87,14 @@ def run_on_cluster(
     if device == "cpu":
         options = replace(options, backend=_backend(network, options, jobs))
     setup = replace(setup, device=device, threads=threads if device == "cpu" else None, cores=machine_cores())
-    tasks = [_task(job, options, choices) for job in jobs]
     outcome = Outcome()
     with (
         RayPool(
             partial(DehazeWorkload, setup), Placement(gpus=device == "cuda", cores=threads, most=cluster.workers)
         ) as pool,
-        ClusterProgress(console, shown=choices.talkative, videos=len(tasks)) as progress,
+        ClusterProgress(console, shown=choices.talkative, videos=len(jobs)) as progress,
     ):
+        tasks = _tasks(jobs, options, choices, workers=pool.places())
         metrics = JobMetrics()
 
         def watch(state: Any) -> None:
@@ -126,14 +127,25 @@ def run_on_cluster(
     return code
 
 
-def _task(job: Job, options: DehazeOptions, choices: RunChoices) -> Task:
+PARTS_PER_WORKER = 4
+"""A part of a long video is at most this share of what a worker has to do, so that none is left alone at the end."""
+
+
+def _tasks(jobs: list[Job], options: DehazeOptions, choices: RunChoices, *, workers: int) -> list[Task]:
+    """Tasks with their expected work, in bytes of the source. Videos that would hold up the others are divided."""
     from libranet.cluster.dehazing import WholeJob
     from libranet.cluster.storage import fingerprint, size_of
     from libranet.cluster.tasks import Task
 
-    replaces = fingerprint(job.output) if choices.overwrite else None
-    work = WholeJob(job, options, choices.overwrite, replaces, choices.fps)
-    return Task(job.output, work, cost=max(1.0, float(size_of(job.source.name))))
+    costs = [max(1.0, float(size_of(job.source.name))) for job in jobs]
+    piece = sum(costs) / (workers * PARTS_PER_WORKER)
+    tasks = []
+    for job, cost in zip(jobs, costs, strict=True):
+        replaces = fingerprint(job.output) if choices.overwrite else None
+        parts = math.ceil(cost / piece) if workers > 1 and cost > 2 * piece else 0
+        work = WholeJob(job, options, choices.overwrite, replaces, choices.fps, parts)
+        tasks.append(Task(job.output, work, cost))
+    return tasks
 
 
 def _backend(network: Network, options: DehazeOptions, jobs: list[Job]) -> str:

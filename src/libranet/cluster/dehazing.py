@@ -1,4 +1,4 @@
-"""Dehazing as a workload: whole jobs here, parts of long videos in `libranet.cluster.splitting`."""
+"""Dehazing as a workload: whole jobs, and parts of long videos that are joined at the end."""
 
 import hashlib
 import shutil
@@ -11,12 +11,14 @@ import torch
 
 from libranet.backends import load_network
 from libranet.cluster.storage import fetch, fingerprint, is_remote, local_name, scratch_folder, upload
-from libranet.cluster.tasks import Done, Outcome, Step, Task
+from libranet.cluster.tasks import Done, Outcome, Split, Step, Task
 from libranet.device import Precision
-from libranet.engine.jobs import Job, run_job
-from libranet.engine.options import DehazeOptions, DehazeReport, Progress
+from libranet.engine.jobs import Job, make_folder, run_job
+from libranet.engine.options import DehazeOptions, DehazeReport, Progress, check_output
+from libranet.engine.parts import Part, dehaze_part, forget_parts, join_parts, plan_parts
 from libranet.engine.segments import OtherSettingsError, RunFolder
 from libranet.errors import InputError
+from libranet.images import is_image_name
 from libranet.models import Network
 from libranet.video.source import parse_source
 
@@ -45,6 +47,24 @@ class WholeJob:
     replaces: str | None = None
     """Fingerprint of the output that was there before the run and will be replaced."""
     rate: float | None = None
+    parts: int = 0
+    """Into how many parts a long video is divided; 0 for none."""
+
+
+@dataclass(frozen=True)
+class PartJob:
+    """A part of a long video."""
+
+    whole: WholeJob
+    part: Part
+
+
+@dataclass(frozen=True)
+class JoinJob:
+    """The parts of a long video, all made."""
+
+    whole: WholeJob
+    parts: tuple[Part, ...]
 
 
 class DehazeWorkload:
@@ -61,12 +81,66 @@ class DehazeWorkload:
     def run(self, task: Task, report: Callable[[Step], None]) -> Outcome:
         """Do a task."""
         work = task.work
+        if isinstance(work, PartJob):
+            return self._make_part(work, report)
+        if isinstance(work, JoinJob):
+            return self._join(work)
         assert isinstance(work, WholeJob)
         if is_finished(work):
             forget_leftovers(work.job)
             return Done({"source": work.job.source.name, "output": work.job.output, "skipped": True, "partial": ""})
+        if parts := self._divide(work):
+            return Split(
+                tuple(Task(f"{task.key}#{part.number}", PartJob(work, part), part.frames) for part in parts),
+                Task(f"{task.key}#join", JoinJob(work, parts), task.cost / 100),
+                Task(task.key, replace(work, parts=0), task.cost),
+            )
         done = run_anywhere(work, self.network, cores=self.setup.cores, report=report)
+        if not is_remote(work.job.output):
+            forget_parts(Path(local_name(work.job.output)))  # of a video that could not be divided after all
         return Done({**done.as_json(), "new_frames": done.frames - done.resumed_frames})
+
+    def _divide(self, work: WholeJob) -> tuple[Part, ...]:
+        job = work.job
+        if work.parts < 2 or job.kind != "video" or is_remote(job.output) or is_remote(job.source.name):
+            return ()
+        source, output = parse_source(local_name(job.source.name)), Path(local_name(job.output))
+        if source.kind != "file" or is_image_name(job.source.name):
+            return ()
+        make_folder(output.parent)
+        check_output(source, output, overwrite=work.overwrite)
+        options = job.options(work.options)
+        return plan_parts(source, output, self.network, options, wanted=work.parts, cores=self.setup.cores)
+
+    def _make_part(self, work: PartJob, report: Callable[[Step], None]) -> Outcome:
+        job = work.whole.job
+        frames = dehaze_part(
+            parse_source(local_name(job.source.name)),
+            Path(local_name(job.output)),
+            work.part,
+            self.network,
+            job.options(work.whole.options),
+            cores=self.setup.cores,
+            progress=_Reporter(report),
+        )
+        return Done({"new_frames": frames})
+
+    def _join(self, work: JoinJob) -> Outcome:
+        job = work.whole.job
+        output = Path(local_name(job.output))
+        if is_finished(work.whole):  # the worker was killed between the join and its answer
+            forget_leftovers(job)
+            return Done({"output": job.output, "frames": sum(part.frames for part in work.parts), "partial": ""})
+        done = join_parts(
+            parse_source(local_name(job.source.name)),
+            output,
+            work.parts,
+            self.network,
+            job.options(work.whole.options),
+            cores=self.setup.cores,
+            overwrite=work.whole.overwrite,
+        )
+        return Done({**done.as_json(), "parts": len(work.parts), "resumed_frames": 0})
 
 
 def is_finished(work: WholeJob) -> bool:
@@ -79,6 +153,7 @@ def forget_leftovers(job: Job) -> None:
     """Delete the work folder of a finished output: its worker was killed before it could."""
     if not is_remote(job.output):
         shutil.rmtree(RunFolder(Path(local_name(job.output))).path, ignore_errors=True)
+        forget_parts(Path(local_name(job.output)))
 
 
 def run_anywhere(

@@ -217,9 +217,7 @@ class RayPool:
             return
         self._counted = time.monotonic()
         alive = [node for node in self._ray.nodes() if node["Alive"]]
-        wanted = {node["NodeID"]: self._placement.on(node) for node in alive}
-        if self._placement.most is not None:
-            wanted = _limited(wanted, alive, self._placement)
+        wanted = self._wanted(alive)
         here: dict[str, int] = {}
         for actor in self._actors.values():
             here[actor.info.node] = here.get(actor.info.node, 0) + 1
@@ -252,13 +250,18 @@ class RayPool:
             self._begin = time.monotonic()
             return
         reason = self._reason or "no node has a free place for one"
-        if not self._actors and (self._reason or not self._places()):
+        if not self._actors and (self._reason or not self.places()):
             raise ClusterError(f"no worker can start ({reason}): check the nodes of the cluster")
         if time.monotonic() - self._begin > START_SECONDS:
             raise ClusterError(f"no worker was ready after {START_SECONDS:.0f} s ({reason}): check the cluster")
 
-    def _places(self) -> int:
-        return sum(self._placement.on(node) for node in self._ray.nodes() if node["Alive"])
+    def places(self) -> int:
+        """How many workers the cluster has room for now."""
+        return sum(self._wanted([node for node in self._ray.nodes() if node["Alive"]]).values())
+
+    def _wanted(self, alive: list[dict[str, Any]]) -> dict[str, int]:
+        wanted = {node["NodeID"]: self._placement.on(node) for node in alive}
+        return wanted if self._placement.most is None else _limited(wanted, alive, self._placement)
 
 
 def _limited(wanted: dict[str, int], alive: list[dict[str, Any]], placement: Placement) -> dict[str, int]:

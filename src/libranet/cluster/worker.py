@@ -7,14 +7,11 @@ from collections.abc import Callable
 
 from libranet.cluster.tasks import Failed, Outcome, Step, Task, Workload
 from libranet.engine.options import OutputError
+from libranet.engine.parts import CannotSplitError
 from libranet.engine.segments import BusyError
 from libranet.errors import LibraNetError
 
 logger = logging.getLogger(__name__)
-
-
-class CannotSplitError(LibraNetError):
-    """A part of this video cannot be made exactly: it has to be done whole."""
 
 
 class Worker:

@@ -78,7 +78,14 @@ class SegmentSink:
     """
 
     def __init__(
-        self, folder: RunFolder, settings: EncoderSettings, clock: OutputClock, *, length: int, encoders: int = 1
+        self,
+        folder: RunFolder,
+        settings: EncoderSettings,
+        clock: OutputClock,
+        *,
+        length: int,
+        encoders: int = 1,
+        keep_frames: bool = True,
     ) -> None:
         """Write to a run's folder.
 
@@ -88,6 +95,7 @@ class SegmentSink:
             clock: Times of the output.
             length: Frames per segment.
             encoders: Segments that are encoded at once; frames of all of them are in memory.
+            keep_frames: Keep the frames of slow segments on disk until they are finished.
         """
         self._folder, self._settings, self._clock, self._length = folder, settings, clock, length
         self._encoders = encoders
@@ -95,7 +103,7 @@ class SegmentSink:
         self._workers: list[_Worker] = []  # oldest first
         self._open: _Worker | None = None
         self._stop = threading.Event()
-        self._journal = FrameJournal(folder.path, length=length)
+        self._journal = FrameJournal(folder.path, length=length) if keep_frames else None
 
     def write(self, frame: SourceFrame, *, replayed: bool = False) -> None:
         """Take a frame. It waits where all encoders are busy. One that is `replayed` is in the journal already."""
@@ -105,7 +113,7 @@ class SegmentSink:
                     self._record_oldest()
                 self._open = self._start(frame.pts)
             worker = self._open
-            if not replayed:
+            if self._journal is not None and not replayed:
                 self._journal.add(worker.number, frame)
             image = prepare_for_encoder(frame, self._settings, self._clock)
             self._put(worker, (image, self._clock.duration(frame)))
@@ -136,7 +144,8 @@ class SegmentSink:
             if worker.log is not None:
                 worker.log.discard()
         self._workers.clear()
-        self._journal.close()
+        if self._journal is not None:
+            self._journal.close()
 
     def _start(self, first_pts: int) -> _Worker:
         waiting = SHORT_QUEUE if self._encoders == 1 else self._length
@@ -166,7 +175,8 @@ class SegmentSink:
         self._workers.pop(0)
         name = self._folder.segment_file(worker.number).name
         self._folder.add(Segment(name, worker.count, worker.first_pts, worker.end_pts))
-        self._journal.clear(worker.number)
+        if self._journal is not None:
+            self._journal.clear(worker.number)
         return_free_memory()  # the next encoder's arrays may not fit where this one's were
 
     def _raise_failure(self) -> None:

@@ -218,6 +218,14 @@ def grid_filter_of(reader: VideoReader, options: DehazeOptions) -> GridFilter:
     return GridFilter(options.steady, float(reader.rate))
 
 
+def reach_back(reader: VideoReader, network: Network, options: DehazeOptions) -> int:
+    """How many frames back a restored frame depends on: those that the filter over time and the adjustments reach, and
+    the window of the oldest of them. Earlier frames change nothing.
+    """
+    reach = grid_filter_of(reader, options).reach + options.adjust.memory(float(reader.rate))
+    return network.config.window // 2 + reach
+
+
 def describe_partial(reader: VideoReader, result: PipelineResult) -> str:
     """Say why the output does not hold the whole input, or nothing."""
     damage = reader.damage
@@ -238,13 +246,13 @@ def _dehaze(
     begin = time.perf_counter()
     settings = plan.settings
     folder = RunFolder(output)
-    folder.open(_run_settings(source, network, options, settings), resume=resume)
+    folder.open(run_settings(source, network, options, settings), resume=resume)
     try:
         result = PipelineResult()
         if folder.ended is None:
             stored = lossless_settings(settings) if options.two_pass else settings
             result = _encode_segments(reader, network, options, stored, folder, progress=progress)
-            folder.end(_facts(reader, options, folder, result))
+            folder.end(run_facts(reader, options, folder, result))
         assert folder.ended is not None
         if not folder.segments:
             raise InputError(f"{reader.name} has no frame between --start and --end: choose another part")
@@ -299,10 +307,7 @@ def _encode_segments(
     begin = time.perf_counter()
     try:
         done = folder.frames + _replay(reader, options, settings, folder, sink)
-        # The filter of the next frame reaches this far back, and the window of the oldest grid; earlier frames change
-        # nothing.
-        reach = grid_filter_of(reader, options).reach + options.adjust.memory(float(reader.rate))
-        warm_up = min(done, network.config.window // 2 + reach)
+        warm_up = min(done, reach_back(reader, network, options))
 
         def report(result: PipelineResult) -> None:
             if progress is not None:
@@ -361,7 +366,7 @@ def begins_at_zero(output: Path, options: DehazeOptions) -> bool:
     return options.start > 0 or output.suffix.lower() in _ZERO_BASED
 
 
-def _facts(reader: VideoReader, options: DehazeOptions, folder: RunFolder, result: PipelineResult) -> dict[str, Any]:
+def run_facts(reader: VideoReader, options: DehazeOptions, folder: RunFolder, result: PipelineResult) -> dict[str, Any]:
     """Collect what joining needs to know, also after a crash between the last frame and the end."""
     at_zero = begins_at_zero(Path(folder.output_name), options)
     warnings = []
@@ -398,9 +403,7 @@ def _join(
     return joined, problems
 
 
-def _run_settings(
-    source: Source, network: Network, options: DehazeOptions, settings: EncoderSettings
-) -> dict[str, Any]:
+def run_settings(source: Source, network: Network, options: DehazeOptions, settings: EncoderSettings) -> dict[str, Any]:
     """Return everything that decides the bits of the segments. Sound and the container do not."""
     encoder = {k: str(v) for k, v in dataclasses.asdict(settings).items()}
     shaping = dataclasses.asdict(options)
