@@ -30,7 +30,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "analysis": {"evaluation", "models", "kernels", "data"},
     "ablation": {"training", "evaluation", "backends", "models", "losses", "synth"},
     "serve": {"engine", "models", "video"},
-    "cluster": {"engine", "backends", "models", "video"},
+    "cluster": {"engine", "backends", "models", "video", "data", "flow", "synth", "evaluation"},
 }
 EVERY_PACKAGE = set(MAY_IMPORT) | SHARED | {"cli", "weights"}
 MAY_IMPORT |= {module: SHARED - {module} for module in SHARED}

@@ -107,3 +107,27 @@ def test_a_long_video_is_divided_over_workers_and_joined(clips, tmp_path, tiny_c
     assert (code, found["done"], results["long.mp4"]["frames"]) == (0, 4, 90)
     assert results["long.mp4"]["parts"] > 1
     assert contents(tmp_path / "out") == contents(tmp_path / "plain")
+
+
+def files_below(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and ".work" not in path.parts
+    }
+
+
+def test_clips_are_made_and_measured_on_the_cluster_as_in_one_process(tmp_path):
+    synth = ("synth", "procedural", "--preset", "mini", "--scenes", "2", "--frames", "3", "--size", "96x64")
+    measure = ("--model", "identity", "--metrics", "fidelity", "--split", "all")
+    for name, more in (("one", ()), ("many", ("--cluster", "--workers", "1"))):
+        made = CliRunner().invoke(build_app(), [*synth, "-o", str(tmp_path / name / "set"), *more])
+        assert made.exit_code == 0, made.output
+        report = tmp_path / name / "report"
+        done = CliRunner().invoke(
+            build_app(), ["eval", str(tmp_path / name / "set"), *measure, "-o", str(report), *more]
+        )
+        assert done.exit_code == 0, done.output
+    assert files_below(tmp_path / "many" / "set") == files_below(tmp_path / "one" / "set")
+    summaries = [json.loads((tmp_path / name / "report" / "summary.json").read_text()) for name in ("one", "many")]
+    assert summaries[0]["models"] == summaries[1]["models"]

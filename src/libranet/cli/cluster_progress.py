@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from libranet.cli.dehaze_progress import LINE_SECONDS, format_duration
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class ClusterProgress:
     """Lines on stderr that change; where stderr is no terminal, a new line every `LINE_SECONDS`."""
 
-    def __init__(self, console: Console, *, shown: bool, videos: int, what: str = "videos") -> None:
+    def __init__(self, console: Console, *, shown: bool, count: int, what: str = "videos") -> None:
         from rich.progress import BarColumn, Progress, TextColumn
 
         self._console, self._shown, self._what = console, shown, what
@@ -30,7 +30,7 @@ class ClusterProgress:
             disable=not shown or not console.is_terminal,
             transient=True,
         )
-        self._whole = self._bar.add_task(what, total=1.0, text=f"0/{videos}")
+        self._whole = self._bar.add_task(what, total=1.0, text=f"0/{count}")
         self._workers: dict[str, TaskID] = {}
         self._last_line = time.monotonic()
 
@@ -86,12 +86,14 @@ class ClusterProgress:
             else:
                 self._console.print(f"{result.key}: done ({result.worker})", markup=False)
 
-    def print_summary(self, report: dict[str, Any]) -> None:
+    def print_summary(self, results: list[TaskResult], state: JobState) -> None:
         """Say what the whole run did."""
-        deaths = f"; {report['worker_deaths']} workers died and were replaced" if report["worker_deaths"] else ""
-        before = f", {report['finished_before']} finished before" if report["finished_before"] else ""
+        skipped = sum(bool(result.result.get("skipped")) for result in results)
+        before = f", {skipped} finished before" if skipped else ""
+        deaths = f"; {state.deaths} workers died and were replaced" if state.deaths else ""
+        frames = f", {state.frames} frames" if state.frames else ""
         self._console.print(
-            f"{report['done']} {self._what} done{before}, {report['failed']} failed, {report['new_frames']} frames in "
-            f"{report['seconds']:.1f} s ({report['fps']:.1f} fps){deaths}",
+            f"{state.done - skipped} {self._what} done{before}, {state.failed} failed{frames} in {state.seconds:.1f} s"
+            f"{f' ({state.fps:.1f} fps)' if frames else ''}{deaths}",
             markup=False,
         )

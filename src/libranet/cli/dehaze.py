@@ -118,7 +118,8 @@ def dehaze(
     """
     from rich.console import Console
 
-    from libranet.cli.dehaze_cluster import ClusterChoices, run_on_cluster
+    from libranet.cli.cluster_run import ClusterChoices
+    from libranet.cli.dehaze_cluster import run_on_cluster
     from libranet.cli.dehaze_jobs import plan_jobs, select_shard
     from libranet.cli.dehaze_run import RunChoices, print_json, run_jobs
     from libranet.cli.signals import stop_on_sigterm

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from libranet.cli import EXIT_INTERRUPTED, EXIT_TERMINATED
+from libranet.cli.cluster_run import ClusterChoices, run_tasks
 from libranet.cli.dehaze_run import Outcome, RunChoices, print_json
-from libranet.cli.signals import Terminated
 from libranet.errors import InputError
+from libranet.video.source import parse_source
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,27 +23,6 @@ if TYPE_CHECKING:
     from libranet.engine import DehazeOptions
     from libranet.engine.jobs import Job
     from libranet.models import Network
-
-
-@dataclass(frozen=True)
-class ClusterChoices:
-    """Where and how to run."""
-
-    address: str
-    workers: int | None = None
-    """Workers in all; None for as many as the nodes have room for."""
-    threads: int | None = None
-    """Threads of each worker's network on a CPU; None for as many as a run on this machine has."""
-    report: Path | None = None
-    """A file for the results."""
-
-    def __post_init__(self) -> None:
-        if self.workers is not None and self.workers < 1:
-            raise InputError(f"expected at least one worker, got --workers {self.workers}")
-        if self.threads is not None and self.threads < 1:
-            raise InputError(f"expected at least one thread, got --threads {self.threads}")
-        if self.report is not None and not self.report.parent.is_dir():
-            raise InputError(f"there is no folder {self.report.parent} for --report: create it")
 
 
 def run_on_cluster(
@@ -70,11 +47,8 @@ def run_on_cluster(
     """
     import torch
 
-    from libranet.cli.cluster_progress import ClusterProgress
     from libranet.cluster.dehazing import DehazeWorkload
-    from libranet.cluster.metrics import JobMetrics
-    from libranet.cluster.ray_pool import Placement, RayPool, connect, pick_cluster_device
-    from libranet.cluster.runner import Runner
+    from libranet.cluster.ray_pool import Placement, connect, pick_cluster_device
     from libranet.engine.segment_encoders import machine_cores
 
     for job in jobs:
@@ -86,44 +60,32 @@ def run_on_cluster(
     device = pick_cluster_device(setup.device)
     if device == "cpu":
         options = replace(options, backend=_backend(network, options, jobs))
+    if options.adjust.mask is not None:
+        mask = str(Path(options.adjust.mask).absolute())
+        options = replace(options, adjust=replace(options.adjust, mask=mask))
+    model, weights = (str(Path(p).absolute()) if p and Path(p).is_file() else p for p in (setup.model, setup.weights))
+    setup = replace(setup, model=model, weights=weights)
     setup = replace(setup, device=device, threads=threads if device == "cpu" else None, cores=machine_cores())
+    results, state = run_tasks(
+        partial(DehazeWorkload, setup),
+        lambda workers: _tasks(jobs, options, choices, workers=workers),
+        Placement(gpus=device == "cuda", cores=threads, most=cluster.workers),
+        console,
+        shown=choices.talkative,
+    )
     outcome = Outcome()
-    with (
-        RayPool(
-            partial(DehazeWorkload, setup), Placement(gpus=device == "cuda", cores=threads, most=cluster.workers)
-        ) as pool,
-        ClusterProgress(console, shown=choices.talkative, videos=len(jobs)) as progress,
-    ):
-        tasks = _tasks(jobs, options, choices, workers=pool.places())
-        metrics = JobMetrics()
-
-        def watch(state: Any) -> None:
-            progress.update(state)
-            metrics.update(state)
-
-        def finished(result: TaskResult) -> None:
-            progress.print_result(result)
-
-        runner = Runner(pool, on_result=finished, watch=watch)
-        try:
-            results = runner.run(tasks)
-        except KeyboardInterrupt as stop:
-            console.print("stopped: run the same command again to continue", markup=False)
-            raise typer.Exit(EXIT_TERMINATED if isinstance(stop, Terminated) else EXIT_INTERRUPTED) from None
     for job, result in zip(jobs, results, strict=True):
         outcome.results.append(_as_json(job, result))
         outcome.failed += result.status == "failed"
         outcome.bugs += result.trouble == "bug"
     code = outcome.exit_code
-    report = {"results": outcome.results, "exit_code": code, **_summary(results, runner.state)}
+    report = {"results": outcome.results, "exit_code": code, **_summary(results, state)}
     if cluster.report is not None:
         from libranet.atomic import write_atomically
 
         write_atomically(cluster.report, json.dumps(report, indent=2).encode())
     if choices.as_json:
         print_json(report)
-    elif choices.talkative:
-        progress.print_summary(report)
     return code
 
 
@@ -140,12 +102,23 @@ def _tasks(jobs: list[Job], options: DehazeOptions, choices: RunChoices, *, work
     costs = [max(1.0, float(size_of(job.source.name))) for job in jobs]
     piece = sum(costs) / (workers * PARTS_PER_WORKER)
     tasks = []
-    for job, cost in zip(jobs, costs, strict=True):
+    for job, cost in zip(map(_absolute, jobs), costs, strict=True):
         replaces = fingerprint(job.output) if choices.overwrite else None
         parts = math.ceil(cost / piece) if workers > 1 and cost > 2 * piece else 0
         work = WholeJob(job, options, choices.overwrite, replaces, choices.fps, parts)
         tasks.append(Task(job.output, work, cost))
     return tasks
+
+
+def _absolute(job: Job) -> Job:
+    """Return the job with names that mean the same in every process."""
+    source, output = job.source, job.output
+    if source.path is not None:
+        path = source.path.absolute()
+        source = replace(source, name=str(path), path=path)
+    elif source.kind == "sequence":
+        source = parse_source(Path(source.name).absolute())
+    return replace(job, source=source, output=output if "://" in output else str(Path(output).absolute()))
 
 
 def _backend(network: Network, options: DehazeOptions, jobs: list[Job]) -> str:

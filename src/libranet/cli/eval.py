@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -17,6 +19,8 @@ from libranet.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from libranet.cli.cluster_run import ClusterChoices
+    from libranet.cluster.evaluating import EvalWorkload
     from libranet.evaluation.clips import EvalClip
     from libranet.evaluation.restorers import Restorer
     from libranet.evaluation.results import ClipResult, ResultStore
@@ -76,10 +80,20 @@ def evaluate_command(
     ] = 1.0,
     cache: Annotated[Path | None, typer.Option(help="Cache folder of third-party weights.")] = None,
     fresh: Annotated[bool, typer.Option(help="Delete earlier results in the report's folder.")] = False,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[ADDRESS]", help="Spread the clips over a Ray cluster; without an address, over this machine."
+        ),
+    ] = None,
+    workers: Annotated[int | None, typer.Option(help="With --cluster: workers in all; default what fits.")] = None,
 ) -> None:
     """Measure models on a dataset: CSV files, summary.json and a self-contained HTML report. Run again to resume."""
+    import torch
     from rich.console import Console
 
+    from libranet.cli.cluster_run import ClusterChoices
+    from libranet.cluster.evaluating import EvalWorkload
     from libranet.device import describe_device, pick_device, pick_dtype
     from libranet.evaluation.clips import open_dataset
     from libranet.evaluation.efficiency import SIZES
@@ -106,15 +120,16 @@ def evaluate_command(
         for printed in _measure_efficiency(restorers, device, sizes):
             print_table(console, printed, table_format)
         return
-    found = open_dataset(dataset, split=split, stills=stills)[:clips]
+    found = open_dataset(dataset if cluster is None else dataset.resolve(), split=split, stills=stills)[:clips]
     paired = _check_pairs(found)
     if metrics is None and paired:
         chosen = choose_metrics(PAIRED_GROUPS)
     names = model or _default_models(console)
     if paired and {"temporal", "downstream"} & set(wanted) and TRUTH not in names:
         names = [TRUTH, *names]  # the reference of what these tables measure
-    restorers = open_restorers(names, device=device, precision=precision, steady=steady)
-    scores = prepare_scores(
+    load_restorers = partial(open_restorers, names, device=device, precision=precision, steady=steady)
+    load_scores = partial(
+        prepare_scores,
         chosen,
         paired=paired,
         smallest=smallest_size(found),
@@ -125,6 +140,7 @@ def evaluate_command(
         cache=cache,
         device=device,
     )
+    restorers, scores = load_restorers(), load_scores()
     store = _open_store(output or default_report_folder(dataset), fresh)
     store.begin(
         {
@@ -135,6 +151,20 @@ def evaluate_command(
         }
     )
     subject = _choose_subject(restorers)
+    if cluster is not None:
+        choices = ClusterChoices(cluster, workers)
+        workload = partial(
+            EvalWorkload,
+            store.folder.resolve(),
+            restorers=load_restorers,
+            scores=load_scores,
+            subject=subject,
+            frames=frames,
+            device="cuda" if where.type == "cuda" else device,
+            threads=torch.get_num_threads(),
+        )
+        _run_on_cluster(choices, workload, found, Console(stderr=True, highlight=False), gpus=where.type == "cuda")
+    # Results of the cluster are in the store by now.
     results = _run(console, found, restorers, scores, store, subject=subject, frames=frames, device=device)
 
     info = RunInfo(
@@ -172,6 +202,34 @@ def evaluate_command(
     for printed in tables:
         print_table(console, printed, table_format)
     console.print(f"report: {store.folder / 'report.html'}", soft_wrap=True)
+
+
+def _run_on_cluster(
+    choices: ClusterChoices,
+    workload: Callable[[], EvalWorkload],
+    clips: list[EvalClip],
+    console: Console,
+    *,
+    gpus: bool,
+) -> None:
+    """Evaluate the clips on a cluster, all workers into the same folder."""
+    import torch
+
+    from libranet.cli.cluster_run import run_tasks
+    from libranet.cluster.ray_pool import Placement, connect
+    from libranet.cluster.tasks import Task
+
+    connect(choices.address)
+    results, _ = run_tasks(
+        workload,
+        lambda workers: [Task(clip.name, clip, float(len(clip))) for clip in clips],
+        Placement(gpus=gpus, cores=torch.get_num_threads(), most=choices.workers),
+        console,
+        what="clips",
+    )
+    failed = [result for result in results if result.error]
+    if failed:
+        raise InputError(f"{len(failed)} of {len(results)} clips failed; the first, {failed[0].key}: {failed[0].error}")
 
 
 def _measure_efficiency(restorers: list[Restorer], device: str, sizes: list[tuple[int, int]]) -> list[PrintedTable]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from libranet.data.dataset import DatasetInfo
     from libranet.flow import FlowEstimator
     from libranet.synth.depth_estimators import DepthEstimator, DepthQuantity
+    from libranet.synth.make_clip import ClipTask
     from libranet.synth.sources import ClipSource
     from libranet.synth.synthesize import Outcome
 
@@ -66,6 +68,10 @@ def synth(
     angstrom: Annotated[float, typer.Option(help="Wavelength dependence of scattering, 0 to 4.")] = 0.0,
     noise: Annotated[float, typer.Option(help="Sensor noise on hazy frames, standard deviation in 0..1.")] = 0.0,
     device: Annotated[str, typer.Option(help="Where scenes and models run: auto, cpu, cuda, cuda:1, mps.")] = "cpu",
+    cluster: Annotated[
+        str | None,
+        typer.Option(metavar="[ADDRESS]", help="Make the clips on a Ray cluster; without an address, on this machine."),
+    ] = None,
 ) -> None:
     """Make hazy, clear, depth, transmission and flow for every clip, check them, and write a report."""
     from rich.console import Console
@@ -95,6 +101,7 @@ def synth(
     depth = depth or ("hf" if preset == "uhv4k-paper" else "prior")
     flow = flow or ("raft" if preset == "uhv4k-paper" else "dis")
     cores = os.cpu_count() or 1
+    cluster_workers = workers
     workers = workers if workers is not None else min(cores, 2 if config.size[0] > 1920 else cores)
     found: list[ClipSource]
     if manifest is None:
@@ -111,20 +118,63 @@ def synth(
             "follow the scene. --depth hf estimates it with Depth Anything V2.",
             soft_wrap=True,
         )
-    with _Bars(console, len(found)) as bars:
+    choose_depth, choose_flow = partial(_choose_depth, depth, depth_output, device), partial(_choose_flow, flow, device)
+    run = None
+    if cluster is not None:
+        run = partial(_run_on_cluster, cluster, cluster_workers, console, choose_depth, choose_flow, device)
+    with _Bars(console, len(found), shown=cluster is None) as bars:
         info = synthesize(
             found,
             output,
             config,
-            depth=_choose_depth(depth, depth_output, device),
-            flow=_choose_flow(flow, device),
+            depth=choose_depth(),
+            flow=choose_flow(),
             workers=workers,
+            run=run,
             choices=choices,
             progress=bars.step,
             finished=bars.finish,
         )
     page = write_report(output)
     _summary(console, info, output, page)
+
+
+def _run_on_cluster(
+    address: str,
+    workers: int | None,
+    console: Console,
+    choose_depth: Callable[[], Callable[[int], DepthEstimator]],
+    choose_flow: Callable[[], FlowEstimator],
+    device: str,
+    tasks: list[ClipTask],
+    folder: Path,
+) -> list[Outcome]:
+    """Make the clips on a cluster, all workers into the same folder."""
+    import torch
+
+    from libranet.cli.cluster_run import ClusterChoices, run_tasks
+    from libranet.cluster.ray_pool import Placement, connect
+    from libranet.cluster.synthesis import SynthWorkload, without_estimators
+    from libranet.cluster.tasks import Task
+    from libranet.data.dataset import CLIPS_FOLDER, ClipInfo
+    from libranet.synth.synthesize import Outcome
+
+    chosen = ClusterChoices(address, workers)
+    connect(chosen.address)
+    place = folder.resolve()
+    results, _ = run_tasks(
+        partial(SynthWorkload, place, depth=choose_depth, flow=choose_flow, threads=torch.get_num_threads()),
+        lambda workers: [Task(task.name, without_estimators(task)) for task in tasks],
+        Placement(gpus=device.startswith("cuda"), most=chosen.workers),
+        console,
+        what="clips",
+    )
+    return [
+        Outcome(result.key, None, result.error)
+        if result.error
+        else Outcome(result.key, ClipInfo.load(place / CLIPS_FOLDER / result.key))
+        for result in results
+    ]
 
 
 def _draw_manifest(sources: list[str], manifest: Path, seed: int, licence: str) -> None:
@@ -200,7 +250,7 @@ def _summary(console: Console, info: DatasetInfo, output: Path, page: Path) -> N
 class _Bars:
     """One progress bar for the dataset and one per clip in work."""
 
-    def __init__(self, console: Console, clips: int) -> None:
+    def __init__(self, console: Console, clips: int, *, shown: bool = True) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         self._progress = Progress(
@@ -209,6 +259,7 @@ class _Bars:
             MofNCompleteColumn(),
             TimeRemainingColumn(),
             console=console,
+            disable=not shown,
         )
         self._console = console
         self._whole = self._progress.add_task("clips", total=clips)

@@ -89,6 +89,7 @@ def synthesize(
     depth: Callable[[int], DepthEstimator],
     flow: FlowEstimator,
     workers: int = 1,
+    run: Callable[[list[ClipTask], Path], list[Outcome]] | None = None,
     choices: Sequence[tuple[str, str]] | None = None,
     progress: ProgressHook = lambda name, stage, done, total: None,
     finished: Callable[[Outcome], None] = lambda outcome: None,
@@ -104,6 +105,7 @@ def synthesize(
         depth: Returns the depth estimator for a clip's seed.
         flow: The flow estimator.
         workers: Clips made at the same time.
+        run: Makes the clips by `make_task` in another way than by so many threads, such as on a cluster.
         choices: Regime and part (train or test) of every source, as a manifest has them; drawn from the seed without.
         progress: Called after each step of a clip.
         finished: Called with each finished clip.
@@ -128,7 +130,7 @@ def synthesize(
     info = DatasetInfo(generator=generator, regimes=tuple(map(dataclasses.asdict, REGIMES)), split={})
     with _locked(folder):
         _begin(folder, info)
-        outcomes = _run(tasks, folder, workers, progress, finished)
+        outcomes = run(tasks, folder) if run else _run(tasks, folder, workers, progress, finished)
         made = {outcome.name: outcome.info for outcome in outcomes if outcome.info}
         flagged = {
             name: tuple(check.name for check in clip.checks if not check.passed)
@@ -185,6 +187,20 @@ def plan(
     return tasks
 
 
+def make_task(task: ClipTask, folder: Path, progress: ProgressHook = lambda name, stage, done, total: None) -> Outcome:
+    """Make one clip of the dataset in `folder`, or return the one that is there."""
+    final = folder / CLIPS_FOLDER / task.name
+    if (final / CLIP_FILE).is_file():
+        return Outcome(task.name, ClipInfo.load(final))
+    work = folder / WORK_FOLDER / task.name
+    try:
+        return Outcome(task.name, make_clip(task, work, final, lambda *step: progress(task.name, *step)))
+    except (LibraNetError, OSError) as error:
+        # Free the space of a failed source: on a full disk the other clips may need it.
+        shutil.rmtree(work, ignore_errors=True)
+        return Outcome(task.name, None, f"{task.source.name}: {error}")
+
+
 def _run(
     tasks: list[ClipTask],
     folder: Path,
@@ -193,22 +209,9 @@ def _run(
     finished: Callable[[Outcome], None],
 ) -> list[Outcome]:
     """Make the clips in threads: decoding, compression and tensor work all release the GIL."""
-
-    def make(task: ClipTask) -> Outcome:
-        final = folder / CLIPS_FOLDER / task.name
-        if (final / CLIP_FILE).is_file():
-            return Outcome(task.name, ClipInfo.load(final))
-        work = folder / WORK_FOLDER / task.name
-        try:
-            return Outcome(task.name, make_clip(task, work, final, lambda *step: progress(task.name, *step)))
-        except (LibraNetError, OSError) as error:
-            # Free the space of a failed source: on a full disk the other clips may need it.
-            shutil.rmtree(work, ignore_errors=True)
-            return Outcome(task.name, None, f"{task.source.name}: {error}")
-
     outcomes = []
     with ThreadPoolExecutor(workers) as pool:
-        futures = [pool.submit(make, task) for task in tasks]
+        futures = [pool.submit(make_task, task, folder, progress) for task in tasks]
         try:
             for future in as_completed(futures):
                 outcome = future.result()
