@@ -5,11 +5,11 @@ import cv2
 import torch
 
 from libranet import load_model
+from libranet.engine.views import haze_heat_map
 from libranet.frames import FrameFormat
 from libranet.frames.format import RGB8
 from libranet.models import start_stream, stream_restore
 from libranet.page import example_path
-from libranet.video.visualize import haze_heat_map
 
 with av.open(str(example_path())) as video:
     frame = next(video.decode(video=0)).to_ndarray(format="rgb24")

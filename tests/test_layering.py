@@ -21,7 +21,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "models": {"kernels"},
     "fused": {"models", "kernels"},
     "backends": {"models", "fused", "kernels", "baselines", "export"},
-    "engine": {"backends", "models", "video"},
+    "engine": {"backends", "models", "video", "kernels"},
     "export": {"models", "kernels", "scenes"},
     "losses": {"models", "kernels"},
     "synth": {"data", "video", "flow", "scenes"},

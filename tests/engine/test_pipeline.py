@@ -18,6 +18,8 @@ from libranet.video.reader import SourceFrame, open_video
 class Worker:
     """Stands for the network: hands every frame on, slowly, or fails."""
 
+    prepares_with_first_frame = False
+
     def __init__(self, delay: float = 0.0, fail_at: int | None = None) -> None:
         self.delay, self.fail_at, self.seen = delay, fail_at, 0
 
@@ -82,6 +84,19 @@ def test_stages_overlap(frames):
     assert sink.finished
     busy = sum(result.seconds.values())
     assert elapsed < 0.6 * busy
+
+
+def test_the_first_frame_of_a_gpu_counts_as_the_start(frames):
+    class Compiling(Worker):
+        prepares_with_first_frame = True
+
+        def push(self, frame, *, cut=False):
+            time.sleep(0.3 if self.seen == 0 else 0.0)
+            return super().push(frame)
+
+    result = run_pipeline(iter(frames), Compiling(), Sink(), detect_shots=False)
+    assert result.start_seconds >= 0.3
+    assert result.seconds["network"] < 0.3
 
 
 def test_a_slow_network_holds_the_decoder_back(frames):

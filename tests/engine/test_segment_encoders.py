@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -28,13 +29,21 @@ def settings(width: int = 3840, height: int = 2160, **changes) -> EncoderSetting
 
 @pytest.mark.parametrize(
     ("cores", "memory", "encoders", "threads"),
-    [(2, 8, 1, 0), (8, 64, 1, 0), (16, 128, 2, 8), (64, 512, 8, 8), (64, 16, 3, 8), (16, 2, 1, 8)],
+    [(2, 8, 1, 0), (8, 64, 1, 0), (16, 128, 2, 24), (64, 512, 8, 24), (64, 16, 3, 24), (16, 2, 1, 24)],
 )
 def test_threads_depend_on_cores_alone(monkeypatch, cores, memory, encoders, threads):
     """Memory decides how many encoders run at once, which changes no bit; threads would."""
     monkeypatch.setattr(segment_encoders, "machine_cores", lambda: cores)
     monkeypatch.setattr(segment_encoders, "_memory", lambda: memory << 30)
     assert EncoderPlan.make(settings(), length=120) == EncoderPlan(encoders, threads)
+
+
+def test_a_short_clip_has_all_cores(monkeypatch):
+    """It is one segment with one encoder, which must not be left with a share of the machine."""
+    monkeypatch.setattr(segment_encoders, "_cores", lambda: 16)
+    for codec in ("h264", "hevc", "av1"):
+        assert EncoderPlan.make(replace(settings(), codec=codec), length=120).threads >= 16
+    assert EncoderPlan.make(settings(640, 96), length=120).threads == 3  # x264 wants 32 rows for each
 
 
 def digest(folder: RunFolder) -> list[str]:

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from libranet.engine import transfer
 from libranet.engine.dehazer import Dehazer
 from libranet.engine.transfer import DEVICE_SLOTS, Download, Upload
 from libranet.frames import FrameFormat, PixelLayout
@@ -41,7 +40,6 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> torch.device:
     monkeypatch.setattr(torch.cuda, "Event", Event)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda *_: Stream())
     monkeypatch.setattr(torch.cuda, "stream", lambda *_: nullcontext())
-    monkeypatch.setattr(transfer, "_pinned_like", torch.empty_like)
     empty = FrameFormat.empty
     monkeypatch.setattr(FrameFormat, "empty", lambda self, count, **_: empty(self, count))
     return torch.device("cpu")
@@ -63,7 +61,7 @@ def test_frames_arrive_in_order(cuda: torch.device) -> None:
 
 
 def test_memory_is_used_again_once_it_is_free(cuda: torch.device) -> None:
-    download = Download(cuda)
+    download = Download(cuda, YUV10, ahead=2)
     source = planes_of(0)
     waiting, places = [], set()
     for value in range(10):

@@ -1,4 +1,4 @@
-"""Compiles every kernel of the fused step for GPUs that are not here, and prints what each needs as JSON.
+"""Compiles every kernel of the fused step and of views for GPUs that are not here, and prints what each needs as JSON.
 
 A script of its own, because the tests' process may have Triton in interpreter mode, which cannot compile.
 
@@ -18,6 +18,8 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 
+from libranet.engine import views
+from libranet.engine.views import FrameView
 from libranet.frames import ColorSpec, FrameFormat, PixelLayout
 from libranet.frames.format import RGB8
 from libranet.fused.step import FusedStep
@@ -50,7 +52,7 @@ class AbsentGpu:
 
 
 def launches() -> list[Launch]:
-    """What the step launches for the shipped network, in the cases above."""
+    """What the step launches for the shipped network, in the cases above, and what views launch."""
     found: list[Launch] = []
     network = LiBrANet().eval()
     for format_, settings in CASES:
@@ -58,7 +60,10 @@ def launches() -> list[Launch]:
         with collect_launches() as collected:
             step._work(0)
         found += collected
-    return found
+    with collect_launches() as collected:
+        for compare, view in ((None, "haze"), ("split", "result"), ("side", "removed")):
+            FrameView(CASES[0][0], CASES[0][0], compare=compare, view=view)  # draws an example
+    return found + collected
 
 
 def resources(cubin: bytes) -> dict[str, int]:
@@ -76,6 +81,7 @@ def main() -> None:
     gpu = AbsentGpu()
     driver.set_active(gpu)
     torch.set_num_threads(1)
+    views.has_kernels = lambda _: True
     collected = launches()
     found: dict[str, dict[str, Any]] = {}
     for capability in map(int, sys.argv[1:]):

@@ -49,7 +49,8 @@ def test_every_section_of_one_process_runs(
     for name in ("network stage of a file, 8 bit", "network stage of a file, 10 bit", "file to file, defaults"):
         assert rows[name]["product"] > 0
         assert rows[name]["ratio"] > 0
-    assert "peak of host memory, 12 frames (beside: 4)" in rows
+    assert "memory, host GB, 12 frames (beside: 4)" in rows
+    assert "until the first frame is taken, 10 bit" in rows
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ __all__ = [
     "MAX_STRENGTH",
     "Backend",
     "Restored",
+    "has_kernels",
     "load_network",
     "make_backend",
     "rgb_frames",
@@ -117,6 +118,11 @@ def make_backend(
         grid_filter=grid_filter,
         tune=network.device.type != "cpu" and why_not_device(network.device) is not None,
     )
+
+
+def has_kernels(device: torch.device) -> bool:
+    """Whether this device runs our kernels."""
+    return why_not_device(device) is None
 
 
 def why_not_fused_here(network: Network) -> str | None:

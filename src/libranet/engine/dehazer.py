@@ -185,7 +185,7 @@ class Dehazer:
         if given.device.type != "cpu" or self._backend.device.type != "cuda":
             return given, restored.after, None
         if self._download is None or self._download_format != restored.format:
-            self._download, self._download_format = Download(self._backend.device), restored.format
+            self._download, self._download_format = Download(self._backend.device, restored.format), restored.format
         planes, arrived = self._download.begin(restored.after)
         return given, tuple(planes), arrived
 

@@ -158,7 +158,9 @@ class DehazeReport:
     pixel_format: str
     seconds: float
     stage_seconds: dict[str, float] = field(default_factory=dict)
-    """Busy time of each stage."""
+    """Busy time of each stage, without the start."""
+    start_seconds: float = 0.0
+    """Until the network had taken the first frame: buffers, and on a GPU compiling and a first comparison."""
     cuts: int = 0
     """Cuts found by shot detection."""
     copied_streams: int = 0

@@ -50,7 +50,9 @@ class PipelineResult:
     dropped: int = 0
     """Frames of a live source that came too fast for the network."""
     seconds: dict[str, float] = field(default_factory=lambda: {"decode": 0.0, "network": 0.0, "encode": 0.0})
-    """Busy time of each stage."""
+    """Busy time of each stage, without the start."""
+    start_seconds: float = 0.0
+    """Until the network's stage had taken its first frame: buffers, compiling, a first comparison."""
     format_change: str = ""
     """Why reading ended early, or nothing."""
 
@@ -247,7 +249,7 @@ def _is_cut(detector: ShotDetector, frame: SourceFrame) -> bool:
 def _restore(
     decoded: _Channel, finished: _Channel, restorer: FrameRestorer, result: PipelineResult, warm_up: int
 ) -> None:
-    drop, returned = warm_up, time.perf_counter()
+    drop, returned, started = warm_up, time.perf_counter(), not restorer.prepares_with_first_frame
     while True:
         item = decoded.get()
         begin = time.perf_counter()
@@ -260,7 +262,12 @@ def _restore(
             staged, cut = item
             result.cuts += cut and drop == 0
             ready = restorer.push(staged, cut=cut)
-        result.seconds["network"] += time.perf_counter() - begin
+        spent = time.perf_counter() - begin
+        if started:
+            result.seconds["network"] += spent
+        else:  # backends prepare for a format when they see its first frame
+            result.start_seconds += spent
+            started = True
         for finished_frame in ready:
             if drop:
                 drop -= 1

@@ -25,6 +25,9 @@ OUTPUT_BUFFERS = 6
 encoder needs no more memory than a fast one.
 """
 
+ARRIVING_FRAMES = 12
+"""Frames between a GPU and the encoder, whose pinned memory is made ahead: it takes milliseconds a piece."""
+
 
 @dataclass(frozen=True)
 class StagedFrame:
@@ -115,7 +118,7 @@ class FrameRestorer:
         self._download: Download | None = None
         if backend.device.type == "cuda":
             self._upload = Upload(self._format, backend.device, slots=staged_frames + 1)
-            self._download = Download(backend.device)
+            self._download = Download(backend.device, self._view.output, ahead=ARRIVING_FRAMES)
 
     def stage(self, frame: SourceFrame) -> StagedFrame:
         """Prepare a frame for `push`, in the order of the frames. Any one thread may call it."""
@@ -153,6 +156,11 @@ class FrameRestorer:
         else:
             self._free.append(finished.planes)
         return replace(finished.source, image=image)
+
+    @property
+    def prepares_with_first_frame(self) -> bool:
+        """Whether the first frame costs far more than the next ones: kernels are compiled and compared then."""
+        return self._backend.device.type != "cpu"
 
     @property
     def output_layout(self) -> PixelLayout:

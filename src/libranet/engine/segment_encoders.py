@@ -20,6 +20,9 @@ from libranet.video.reader import SourceFrame
 
 CORES_PER_ENCODER = 8
 """An encoder of 4K frames keeps about this many cores busy; more cores get more encoders."""
+MOST_THREADS = 24
+"""Threads of one encoder: as many as x264 takes by itself on 16 cores. All encoders together have more threads than
+there are cores, so that the last segment, or the only one of a short clip, has the whole machine to itself."""
 SHARE_OF_MEMORY = 0.25
 """Of the machine's memory, for frames that wait for the other encoders."""
 SHORT_QUEUE = 2
@@ -46,13 +49,16 @@ class EncoderPlan:
         """
         here, cores = cores is None, cores or machine_cores()
         wanted = max(1, cores // CORES_PER_ENCODER)
+        threads = min(MOST_THREADS, cores)
+        if settings.codec == "h264":  # x264's own rule
+            threads = min(MOST_THREADS, cores * 3 // 2, max(1, settings.height // 32))
         if wanted == 1 or is_hardware(settings.codec):
             return cls(1, 0 if here else _own_choice(settings, cores))
         layout = layout_of(settings.pixel_format)
         samples = settings.width * settings.height * (1 + (layout.colour_planes - 1) / (layout.sub_x * layout.sub_y))
         segment_bytes = samples * layout.dtype.itemsize * length
         room = int(SHARE_OF_MEMORY * _memory() / segment_bytes)
-        return cls(max(1, min(wanted, 1 + room)), -(-cores // wanted))
+        return cls(max(1, min(wanted, 1 + room)), threads)
 
 
 @dataclass

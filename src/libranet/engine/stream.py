@@ -119,6 +119,7 @@ def dehaze_stream(
             pixel_format=plan.settings.pixel_format if plan else reader.pixel_format,
             seconds=time.perf_counter() - begin,
             stage_seconds=result.rounded_seconds(),
+            start_seconds=round(result.start_seconds, 3),
             cuts=result.cuts,
             copied_streams=plan.kept if plan else 0,
             partial="; ".join([text for text in (describe_partial(reader, result),) if text] + problems),

@@ -64,11 +64,18 @@ class Upload:
 class Download:
     """Frames from a GPU to pinned memory."""
 
-    def __init__(self, device: torch.device) -> None:
-        self._device, self._stream = device, torch.cuda.Stream(device)
-        self._arrays: list[tuple[Tensor, ...]] = []
+    def __init__(self, device: torch.device, format_: FrameFormat, *, ahead: int = 0) -> None:
+        """Make the buffers.
+
+        Args:
+            device: The GPU.
+            format_: Of the frames.
+            ahead: Frames to make pinned memory for now; more are made where they are needed.
+        """
+        self._device, self._stream, self._format = device, torch.cuda.Stream(device), format_
+        self._arrays = [_one(format_.empty(1, device=device)) for _ in range(DEVICE_SLOTS)]
         self._done = [torch.cuda.Event() for _ in range(DEVICE_SLOTS)]
-        self._free: deque[list[Tensor]] = deque()
+        self._free: deque[list[Tensor]] = deque(self._pinned() for _ in range(ahead))
         self._taken = 0
 
     def begin(self, planes: Sequence[Tensor]) -> tuple[list[Tensor], torch.cuda.Event]:
@@ -77,15 +84,13 @@ class Download:
         Returns:
             Where it will be in main memory, and the event after which it is there. Give the memory back by `free`.
         """
-        if not self._arrays:
-            self._arrays = [tuple(torch.empty_like(plane) for plane in planes) for _ in range(DEVICE_SLOTS)]
         place = self._taken % DEVICE_SLOTS
         self._taken += 1
         main = torch.cuda.current_stream(self._device)
         main.wait_event(self._done[place])  # the frame before has left
         for array, plane in zip(self._arrays[place], planes, strict=True):
             array.copy_(plane)
-        pinned = self._free.popleft() if self._free else [_pinned_like(plane) for plane in planes]
+        pinned = self._free.popleft() if self._free else self._pinned()
         arrived = torch.cuda.Event()
         self._stream.wait_stream(main)
         with torch.cuda.stream(self._stream):
@@ -99,6 +104,10 @@ class Download:
         """Take memory back. Any thread may call it."""
         self._free.append(pinned)
 
+    def _pinned(self) -> list[Tensor]:
+        return list(_one(self._format.empty(1, pinned=True)))
 
-def _pinned_like(plane: Tensor) -> Tensor:
-    return torch.empty(plane.shape, dtype=plane.dtype, pin_memory=True)
+
+def _one(planes: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """The planes of a batch of one frame, without the batch."""
+    return tuple(plane[0] for plane in planes)

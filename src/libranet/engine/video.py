@@ -278,6 +278,7 @@ def _dehaze(
         pixel_format=settings.pixel_format,
         seconds=time.perf_counter() - begin,
         stage_seconds=result.rounded_seconds(),
+        start_seconds=round(result.start_seconds, 3),
         cuts=result.cuts,
         copied_streams=plan.kept,
         partial=missing,
@@ -316,15 +317,20 @@ def _encode_segments(
                 remedy = what_lifts(stage, codec=settings.codec, device=network.device.type)
                 progress(Progress(done + result.frames, total, fps, stage, remedy=remedy))
 
-        return run_pipeline(
+        preparing = time.perf_counter()
+        restorer = make_restorer(reader, network, options, settings)
+        prepared = time.perf_counter() - preparing
+        result = run_pipeline(
             chain([first], frames),
-            make_restorer(reader, network, options, settings),
+            restorer,
             sink,
             skip=done - warm_up,
             warm_up=warm_up,
             detect_shots=options.shot_detection,
             on_frame=report,
         )
+        result.start_seconds += prepared
+        return result
     except BaseException:
         sink.discard()
         raise

@@ -58,6 +58,15 @@ def _to_channel(codes_ptr, ROW: tl.constexpr, a, b, c, MODEL: tl.constexpr):
 
 
 @triton.jit
+def to_rgb(codes_ptr, a, b, c, MODEL: tl.constexpr):
+    """RGB in [0, 1] from the code values of its components."""
+    red = _to_channel(codes_ptr, 0, a, b, c, MODEL)
+    green = _to_channel(codes_ptr, 1, a, b, c, MODEL)
+    blue = _to_channel(codes_ptr, 2, a, b, c, MODEL)
+    return red, green, blue
+
+
+@triton.jit
 def rgb_at(
     a_ptr, b_ptr, c_ptr,  # red, green, blue, or Y, Cb, Cr of one frame
     codes_ptr, y, x, height, width, mask,
@@ -76,10 +85,7 @@ def rgb_at(
         c = _chroma(c_ptr, y, x, rows, columns, mask, SUB_Y, SUB_X, PY, PX)
     else:
         b, c = a, a
-    red = _to_channel(codes_ptr, 0, a, b, c, MODEL)
-    green = _to_channel(codes_ptr, 1, a, b, c, MODEL)
-    blue = _to_channel(codes_ptr, 2, a, b, c, MODEL)
-    return red, green, blue
+    return to_rgb(codes_ptr, a, b, c, MODEL)
 
 
 @triton.jit
