@@ -7,10 +7,11 @@ have whole chains.
 """
 
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from pathlib import Path
 
 from libranet.video.structure.boxes import walk_boxes
-from libranet.video.structure.breaks import Breaks, FileBytes
+from libranet.video.structure.breaks import Breaks, FileBytes, TooManyPartsError
 from libranet.video.structure.matroska import walk_matroska
 from libranet.video.structure.mxf import walk_mxf
 from libranet.video.structure.ogg import walk_ogg
@@ -41,7 +42,7 @@ def find_breaks(path: Path, format_name: str, streams: Collection[int] = (), *, 
         joins: Jumps of the clock that were found: places where recordings were joined.
     """
     breaks = Breaks()
-    with FileBytes(path) as file:
+    with suppress(TooManyPartsError, OSError), FileBytes(path) as file:
         if format_name == "mpegts":
             walk_transport(file, breaks, streams, joins)
         elif format_name in _WALKS:

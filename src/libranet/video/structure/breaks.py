@@ -6,6 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _CHUNK = 1 << 20
+_MOST_READS = 5_000_000
+"""Half a day of frames and sound. A hostile file may have any number of empty parts."""
+
+
+class TooManyPartsError(Exception):
+    """The file has more parts than any video."""
 
 
 @dataclass
@@ -52,6 +58,7 @@ class FileBytes:
     def __init__(self, path: Path) -> None:
         self._file = path.open("rb", buffering=0)
         self.size = os.fstat(self._file.fileno()).st_size
+        self._reads = 0
 
     def __enter__(self) -> "FileBytes":
         return self
@@ -63,6 +70,9 @@ class FileBytes:
         """Return up to `size` bytes, fewer at the end."""
         if at >= self.size:
             return b""
+        self._reads += 1
+        if self._reads > _MOST_READS:
+            raise TooManyPartsError
         self._file.seek(at)
         data = self._file.read(size)
         while data and len(data) < size and (more := self._file.read(size - len(data))):
