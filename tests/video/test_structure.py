@@ -199,3 +199,29 @@ def test_frames_of_another_program_that_break_off(tmp_path):
         with open_video(io.BytesIO(data[:end])) as reader:
             assert len(list(reader.frames())) == 5 - broken
             assert (reader.damage.broken == "the stream ends in the middle of a frame") == broken
+
+
+def test_blocks_are_counted_against_packets(files, tmp_path):
+    for name in ("a.mkv", "a.webm", "subtitles.mkv", "variable.mkv"):
+        with av.open(str(files[name])) as container:
+            packets = [packet for packet in container.demux(video=0) if packet.size]
+        assert find_breaks(files[name], "matroska,webm").video_packets == len(packets)
+    # A wrong number in the header of the sound: FFmpeg gives up after some frames, and says nothing.
+    clip = Clip(frames=8, width=64, height=32, audio=("flac",), subtitles="subrip", chapters=2, attachment=True)
+    data = bytearray(write_clip(tmp_path / "a.mkv", clip).read_bytes())
+    at = data.index(b"\xe1\x91\x9f") + 3
+    data[at : at + 4] = b"\x80\0\0\0"
+    (tmp_path / "a.mkv").write_bytes(data)
+    with open_video(tmp_path / "a.mkv") as reader:
+        frames = len(list(reader.frames()))
+        assert frames < 8
+        assert reader.damage.broken == f"{8 - frames} packets of the video could not be read"
+
+
+def test_a_tag_of_flash_video_whose_second_size_is_wrong(files, tmp_path):
+    data = bytearray(files["a.flv"].read_bytes())
+    data[-3:] = b"\0\0\0"
+    (tmp_path / "a.flv").write_bytes(data)
+    assert sentence(tmp_path / "a.flv")
+    (tmp_path / "a.flv").write_bytes(data[:-4])
+    assert sentence(tmp_path / "a.flv") == "the file ends in the middle of a part"

@@ -163,7 +163,7 @@ class FrameDecoder:
     @property
     def missing(self) -> int:
         """Packets that gave no frame so far. After `drain`, they are lost."""
-        if self._codec not in _ONE_FRAME_A_PACKET:
+        if not has_frame_per_packet(self._codec):
             return 0
         frames = self._frames * 2 if self._interlaced and self._codec in _FIELD_CODECS else self._frames
         return max(0, self._packets - frames)
@@ -206,6 +206,11 @@ class FrameDecoder:
             self._slots.popleft()
         self._last = self._slots.popleft() if self._slots else self._last + 1
         return self._last
+
+
+def has_frame_per_packet(codec: str) -> bool:
+    """Return whether each packet of a codec holds one shown frame."""
+    return codec in _ONE_FRAME_A_PACKET
 
 
 def reason(error: BaseException) -> str:

@@ -14,7 +14,7 @@ from av.stream import Disposition
 from libranet.errors import InputError
 from libranet.images import MAX_PIXELS, count_images
 from libranet.video.clock import may_jump
-from libranet.video.decoding import Damage, FrameDecoder, from_key_frame, read_packets
+from libranet.video.decoding import Damage, FrameDecoder, from_key_frame, has_frame_per_packet, read_packets
 from libranet.video.opening import CountedFile, open_source, open_y4m
 from libranet.video.pixels import is_opaque, planar_name, to_planar
 from libranet.video.pyav import deinterlaced, open_input
@@ -221,6 +221,9 @@ class VideoReader:
         streams = [stream.id for stream in self.container.streams if stream.type in ("video", "audio")]
         breaks = find_breaks(self.source.path, name, streams, joins=self.damage.jumps)
         parts = [breaks.sentence()] if breaks else []
+        unread = (breaks.video_packets or 0) - self.damage.video_packets
+        if unread > 0 and has_frame_per_packet(self.codec):
+            parts.append(f"{unread} packets of the video could not be read")
         if name.startswith("mov") and (missing := self._unread_samples()):
             parts.append(f"{missing} frames of the file's index could not be read")
         self.damage.broken = "; ".join(parts)

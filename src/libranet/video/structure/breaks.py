@@ -29,6 +29,9 @@ class Breaks:
     gaps: int = 0
     """Jumps of the counters in a transport stream."""
 
+    video_packets: int | None = None
+    """Packets of the first video track that the file holds, where the container tells streams apart."""
+
     def add(self, size: int) -> None:
         """Count a place."""
         self.places += 1

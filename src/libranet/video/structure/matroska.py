@@ -8,7 +8,7 @@ from libranet.video.structure.breaks import Breaks, FileBytes
 _HEADER, _SEGMENT, _CLUSTER, _TRACKS = 0x1A45DFA3, 0x18538067, 0x1F43B675, 0x1654AE6B
 _VOID, _CRC = 0xEC, 0xBF
 _SIMPLE_BLOCK, _BLOCK_GROUP, _BLOCK = 0xA3, 0xA0, 0xA1
-_TRACK_ENTRY, _TRACK_NUMBER = 0xAE, 0xD7
+_TRACK_ENTRY, _TRACK_NUMBER, _TRACK_TYPE, _IS_VIDEO = 0xAE, 0xD7, 0x83, 1
 _TOP = {_CLUSTER, _TRACKS, 0x114D9B74, 0x1549A966, 0x1C53BB6B, 0x1941A469, 0x1043A770, 0x1254C367, _VOID, _CRC}
 """Children of a segment: cluster, tracks, seek head, info, cues, attachments, chapters, tags."""
 _IN_CLUSTER = {_SIMPLE_BLOCK, _BLOCK_GROUP, 0xE7, 0x5854, 0xA7, 0xAB, 0xAF, _VOID, _CRC}
@@ -36,6 +36,8 @@ class _Walk:
     def __init__(self, file: FileBytes, breaks: Breaks) -> None:
         self._file, self._breaks = file, breaks
         self._tracks: set[int] = set()
+        self._video: int | None = None
+        """Number of the first video track."""
 
     def run(self) -> None:
         at = 0
@@ -94,8 +96,8 @@ class _Walk:
         while at < end:
             found = self._element(at)
             if found is not None and found.ident in _IN_CLUSTER and found.end is not None and found.end <= end:
-                if self._tracks and found.ident in (_SIMPLE_BLOCK, _BLOCK_GROUP) and not self._is_known(found):
-                    self._breaks.strays += 1
+                if self._tracks and found.ident in (_SIMPLE_BLOCK, _BLOCK_GROUP):
+                    self._count(self._track_of(found))
                 at = found.end
             elif found is not None and cluster.end is None and found.ident in _TOP | {_HEADER, _SEGMENT}:
                 return at
@@ -116,11 +118,17 @@ class _Walk:
     def _read_tracks(self, tracks: _Element) -> None:
         assert tracks.end is not None
         for entry in self._children(tracks):
-            if entry.ident == _TRACK_ENTRY:
-                for child in self._children(entry):
-                    if child.ident == _TRACK_NUMBER and child.end is not None:
-                        data = self._file.read(child.content, child.end - child.content)
-                        self._tracks.add(int.from_bytes(data, "big"))
+            if entry.ident != _TRACK_ENTRY:
+                continue
+            values = {
+                child.ident: int.from_bytes(self._file.read(child.content, child.end - child.content), "big")
+                for child in self._children(entry)
+                if child.ident in (_TRACK_NUMBER, _TRACK_TYPE) and child.end is not None
+            }
+            number = values.get(_TRACK_NUMBER, 0)
+            self._tracks.add(number)
+            if values.get(_TRACK_TYPE) == _IS_VIDEO and self._video is None:
+                self._video, self._breaks.video_packets = number, 0
 
     def _children(self, parent: _Element) -> list[_Element]:
         found, at = [], parent.content
@@ -133,15 +141,20 @@ class _Walk:
             at = child.end
         return found
 
-    def _is_known(self, block: _Element) -> bool:
-        """Return whether a block belongs to a track of the file."""
+    def _count(self, track: int) -> None:
+        self._breaks.strays += track not in self._tracks
+        if track == self._video and self._breaks.video_packets is not None:
+            self._breaks.video_packets += 1
+
+    def _track_of(self, block: _Element) -> int:
+        """Return the number of a block's track, or -1."""
         if block.ident == _BLOCK_GROUP:
             inner = [child for child in self._children(block) if child.ident == _BLOCK]
             if not inner:
-                return False
+                return -1
             block = inner[0]
         head = self._file.read(block.content, 8)
         if not head or head[0] == 0:
-            return False
+            return -1
         digits = 9 - head[0].bit_length()
-        return int.from_bytes(head[:digits], "big") & ((1 << (7 * digits)) - 1) in self._tracks
+        return int.from_bytes(head[:digits], "big") & ((1 << (7 * digits)) - 1)

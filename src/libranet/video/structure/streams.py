@@ -16,21 +16,26 @@ def walk_flv(file: FileBytes, breaks: Breaks) -> None:
     at = struct.unpack(">I", file.read(5, 4).rjust(4, b"\0"))[0] + 4
     if not 13 <= at < file.size:
         at = 13
+    exact = 0
+    """Tags so far whose size stood behind them as well. Some programs write something else there, in every tag."""
     while at < file.size:
         head = file.read(at, 11)
         if len(head) < 11:
-            breaks.cut = True
+            breaks.cut |= not file.only_zeros(at)
             return
         size = int.from_bytes(head[1:4], "big")
-        if head[0] & 0x1F not in _FLV_TAGS or head[8:11] != b"\0\0\0":
+        again = file.read(at + 11 + size, 4) == struct.pack(">I", size + 11)
+        known = head[0] & 0x1F in _FLV_TAGS and head[8:11] == b"\0\0\0"
+        if known and at + 11 + size + (4 if exact else 0) > file.size:
+            breaks.cut = True
+            return
+        if not known or (exact > 2 and not again):
             further = _next_flv_tag(file, at + 1)
-            if not file.only_zeros(at):
+            if known or not file.only_zeros(at):
                 breaks.add(further - at)
             at = further
             continue
-        if at + 11 + size > file.size:
-            breaks.cut = True
-            return
+        exact += again
         at += 15 + size
 
 
