@@ -31,6 +31,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "ablation": {"training", "evaluation", "backends", "models", "losses", "synth"},
     "serve": {"engine", "models", "video"},
     "cluster": {"engine", "backends", "models", "video", "data", "flow", "synth", "evaluation"},
+    "web": {"export", "models", "thirdparty"},
+    "cluster": {"engine", "backends", "models", "video"},
 }
 EVERY_PACKAGE = set(MAY_IMPORT) | SHARED | {"cli", "weights"}
 MAY_IMPORT |= {module: SHARED - {module} for module in SHARED}

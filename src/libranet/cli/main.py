@@ -26,6 +26,7 @@ from libranet.cli.study import study
 from libranet.cli.synth import synth
 from libranet.cli.train import train
 from libranet.cli.warmup import warmup
+from libranet.cli.web import web
 from libranet.cli.weights import weights
 from libranet.errors import LibraNetError
 
@@ -41,6 +42,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "bench": bench,
     "export": export,
     "serve": serve,
+    "web": web,
     "weights": weights,
     "info": info,
     "doctor": doctor,

@@ -77,7 +77,7 @@ export function preview(media, settings, at, signal) {
 }
 
 export async function start(media, settings) {
-  const {model, ...rest} = settings;
+  const {model, size, ...rest} = settings;
   await json(`api/jobs/${media.id}/start`, {method: "POST", body: rest});
 }
 

@@ -19,6 +19,7 @@ setUpTheme();
 setUpTabs();
 setUpChoices("views", "view", engine.features.views);
 setUpChoices("models", "model", engine.features.models);
+setUpChoices("sizes", "size", engine.features.sizes || []);
 $("models-row").hidden = engine.features.models.length < 2;
 $("more").hidden = !engine.features.adjust;
 startCamera(engine, $);
@@ -97,6 +98,7 @@ function describeMedia() {
   }
   $("facts").textContent = [...parts, media.format].join(" · ");
   $("moment-row").hidden = !(media.kind === "video" && media.seconds);
+  $("sizes-row").hidden = !(media.kind === "video" && engine.features.sizes);
   $("moment").max = Math.max(0, (media.seconds || 0) - 1 / (media.rate || 25));
   $("moment").value = 0;
   showValues();
@@ -113,6 +115,7 @@ function settings() {
     protect_shadows: Number($("protect-shadows").value),
     color: Number($("color").value),
     model: checked("model"),
+    size: checked("size"),
   };
 }
 

@@ -274,6 +274,30 @@ TABLE: tuple[ThirdPartyModel, ...] = (
         convert.tensorflow_graph,
     ),
     ThirdPartyModel(
+        "onnxruntime-web",
+        "runs the network in a browser, for `libranet web`",
+        "MIT",
+        NpmPackage("onnxruntime-web", "1.30.0"),
+        (
+            PublishedFile(
+                "onnxruntime-web-1.30.0.tgz",
+                33_106_585,
+                "d2228df7e4616bc3348bf504ee888f3bec43789a273f0a63f3e68d203ce3bf71",
+            ),
+        ),
+    ),
+    ThirdPartyModel(
+        "mediabunny",
+        "reads and writes video files in a browser, for `libranet web`",
+        "MPL-2.0",
+        NpmPackage("mediabunny", "1.61.0"),
+        (
+            PublishedFile(
+                "mediabunny-1.61.0.tgz", 2_178_659, "2105c960b161cbfcba037c91527e73b89d5208e92d6fb64a14000e7addbe1a8f"
+            ),
+        ),
+    ),
+    ThirdPartyModel(
         "musiq",
         "MUSIQ, no-reference quality trained on KonIQ-10k",
         "Apache-2.0",

@@ -1,0 +1,199 @@
+// The page's engine where there is no server: this browser restores the frames. Nothing leaves it.
+
+import {openClip} from "./clip.js";
+
+const PREVIEW_SIDE = 960;
+const LARGEST_PHOTO = 24e6; // pixels
+const manifest = await (await fetch("manifest.json")).json();
+const prefer = new URLSearchParams(location.search).get("runtime") || "auto";
+const listeners = new Set();
+let worker = null, loaded = null, calls = 0;
+
+export const features = {
+  views: [["result", "Result"], ["split", "Split"]],
+  sizes: [["640", "640 px"], ["1280", "1280 px"], ["0", "Full size"]],
+  adjust: false,
+  history: false,
+  models: manifest.models.map(({name, bytes}) => [name, `${name} · ${megabytes(bytes)}`]),
+};
+
+export async function describe() {
+  const adapter = prefer !== "wasm" && navigator.gpu ? await navigator.gpu.requestAdapter().catch(() => null) : null;
+  const [network, runtime] = [manifest.models[0].bytes, manifest.runtimes[adapter ? "webgpu" : "wasm"]];
+  return {
+    promise: `Nothing is uploaded: your own browser computes${adapter ? ", on its GPU" : ""}. It downloads `
+      + `${megabytes(network + runtime)} once: network ${megabytes(network)}, runtime ${megabytes(runtime)}.`,
+    about: `LiBrA-Net ${manifest.version} · weights ${manifest.models.map((each) => each.weights).join(", ")}`,
+  };
+}
+
+export async function open(file, {report}) {
+  report("Opening");
+  const photo = await createImageBitmap(file).catch(() => null);
+  if (photo) {
+    if (photo.width * photo.height > LARGEST_PHOTO) throw new Error("This photo has more than 24 million pixels: make it smaller first.");
+    return {name: file.name, kind: "image", width: photo.width, height: photo.height, format: file.type.replace("image/", ""), photo, state: "ready"};
+  }
+  const clip = await openClip(file).catch((error) => {
+    throw new Error(/This|no video/.test(error.message) ? error.message : "This is neither an image nor a video that the browser can read.");
+  });
+  const {width, height, seconds, rate, format, sound} = clip;
+  return {name: file.name, kind: "video", width, height, seconds, rate, format, sound, clip, file, state: "ready"};
+}
+
+export async function example(how) {
+  const blob = await (await fetch("foggy.mp4")).blob();
+  return open(new File([blob], "foggy.mp4", {type: "video/mp4"}), how);
+}
+
+export async function frame(media, at) {
+  const size = within(media, PREVIEW_SIDE);
+  return createImageBitmap(media.photo || await media.clip.frame(at, size), {resizeWidth: size.width, resizeHeight: size.height});
+}
+
+export async function preview(media, settings, at) {
+  await ready(settings.model);
+  const original = await frame(media, at);
+  return drawn(original, settings, await restore(original, {strength: settings.strength}));
+}
+
+// One run at a time; `follow` hears of it.
+
+let run = null;
+
+export async function start(media, settings) {
+  const mine = run = {media, state: "running", progress: null, stopped: false};
+  work(mine, settings).catch((error) => {
+    mine.state = mine.stopped ? "cancelled" : "failed";
+    mine.error = error.message;
+    tell();
+  });
+}
+
+async function work(mine, settings) {
+  const {media} = mine;
+  await ready(settings.model);
+  const stem = media.name.replace(/\.[^.]*$/, "");
+  if (media.photo) {
+    const canvas = drawn(media.photo, settings, await restore(media.photo, {strength: settings.strength}));
+    mine.result = {blob: await canvas.convertToBlob({type: "image/png"}), name: `${stem}-clear.png`, before: media.photo};
+  } else {
+    const size = even(within(media, Number(settings.size) || 1e9));
+    const total = Math.round(media.seconds * media.rate), begin = performance.now();
+    const stream = `run ${++calls}`;
+    let frames = 0;
+    const {blob, suffix} = await media.clip.write(size, async (canvas) => {
+      if (mine.stopped) throw new Error("stopped");
+      const image = drawn(canvas, settings, await restore(canvas, {stream, strength: settings.strength}));
+      const fps = ++frames / (performance.now() - begin) * 1000;
+      mine.progress = {frames, total: Math.max(total, frames), fps, bound: "network", left: Math.max(0, total - frames) / fps};
+      tell();
+      return image;
+    });
+    call("forget", {stream});
+    mine.result = {blob, name: `${stem}-clear${suffix}`, before: media.file};
+  }
+  mine.state = mine.stopped ? "cancelled" : "done";
+  tell();
+}
+
+export function follow(media, callback) {
+  const listener = () => { if (run?.media === media) callback({state: run.state, error: run.error, progress: run.progress}); };
+  listeners.add(listener);
+  listener();
+  return () => listeners.delete(listener);
+}
+
+const tell = () => { for (const listener of [...listeners]) listener(); };
+
+export async function cancel() {
+  run.stopped = true;
+}
+
+export async function result() {
+  const {blob, name, before} = run.result;
+  const original = before instanceof Blob ? before : await pngOf(before);
+  const after = URL.createObjectURL(blob);
+  return {before: URL.createObjectURL(original), after, download: after, name};
+}
+
+export async function openCamera() {
+  const {runtime} = await ready();
+  const stream = `camera ${++calls}`;
+  return {
+    side: runtime === "webgpu" ? 640 : 320,
+    async restore(canvas, strength) {
+      const {canvas: image, milliseconds} = await restore(canvas, {stream, strength});
+      return {image, milliseconds};
+    },
+    close: () => call("forget", {stream}),
+  };
+}
+
+// The network
+
+function ready(name = document.querySelector('input[name="model"]:checked')?.value) {
+  if (loaded?.name !== name) loaded = {name, promise: call("load", {manifest, name, prefer})};
+  return loaded.promise.then((facts) => {
+    document.documentElement.dataset.runtime = facts.runtime;
+    return facts;
+  });
+}
+
+/** Restore an image. Frames of one stream share the memory that keeps colours steady. */
+export async function restore(image, {stream = "", reset = false, strength = 1} = {}) {
+  const {width, height} = image;
+  const canvas = new OffscreenCanvas(width, height);
+  const context = canvas.getContext("2d", {willReadFrequently: true});
+  context.drawImage(image, 0, 0);
+  const given = context.getImageData(0, 0, width, height).data;
+  const {rgba, milliseconds} = await call("restore", {rgba: given, width, height, stream, reset, strength}, [given.buffer]);
+  context.putImageData(new ImageData(rgba, width, height), 0, 0);
+  return {canvas, milliseconds};
+}
+
+function call(operation, values, transfer = []) {
+  if (!worker) {
+    worker = new Worker("network-worker.js", {type: "module"});
+    worker.waiting = new Map();
+    worker.onmessage = ({data}) => {
+      const {done, fail} = worker.waiting.get(data.id);
+      worker.waiting.delete(data.id);
+      if (data.error) fail(new Error(data.error)); else done(data.answer);
+    };
+    worker.onerror = () => { for (const {fail} of worker.waiting.values()) fail(new Error("The network could not be started.")); };
+  }
+  const id = ++calls;
+  return new Promise((done, fail) => {
+    worker.waiting.set(id, {done, fail});
+    worker.postMessage({id, operation, values}, transfer);
+  });
+}
+
+// Drawing
+
+function drawn(original, settings, {canvas}) {
+  if (settings.view !== "split") return canvas;
+  const context = canvas.getContext("2d"), half = Math.round(canvas.width / 2), line = Math.max(1, Math.round(canvas.width / 960));
+  context.drawImage(original, 0, 0, half, canvas.height, 0, 0, half, canvas.height);
+  context.fillStyle = "white";
+  context.fillRect(half - line, 0, 2 * line, canvas.height);
+  return canvas;
+}
+
+async function pngOf(bitmap) {
+  const canvas = new OffscreenCanvas(bitmap.width, bitmap.height);
+  canvas.getContext("2d").drawImage(bitmap, 0, 0);
+  return canvas.convertToBlob({type: "image/png"});
+}
+
+function within({width, height}, side) {
+  const scale = Math.min(1, side / Math.max(width, height));
+  return {width: Math.max(16, Math.round(width * scale)), height: Math.max(16, Math.round(height * scale))};
+}
+
+const even = ({width, height}) => ({width: width - width % 2, height: height - height % 2});
+
+function megabytes(bytes) {
+  return `${(bytes / 1e6).toFixed(1)} MB`;
+}

@@ -1,0 +1,195 @@
+"""Writing the static site: the page, the networks, and the libraries that run them in a browser."""
+
+import json
+import os
+import shutil
+import tarfile
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import libranet
+from libranet.errors import CheckpointError, InputError, LibraNetError
+from libranet.export.check import compare, open_onnx
+from libranet.export.exporter import make_metadata
+from libranet.export.graphs import StreamGraph, make_graph
+from libranet.export.onnx_file import write_onnx
+from libranet.export.options import ExportOptions
+from libranet.models import GridFilter, LiBrANet, load_model, packaged_weights
+from libranet.page import ASSETS, EXAMPLE_NAME, asset_path, read_asset
+from libranet.thirdparty import find_model, find_weights, pull_weights
+from libranet.web.small_weights import store_weights_small
+
+RATE = 25.0
+"""Frames per second for which the graphs keep colours steady."""
+CHECK_FRAMES = 4
+MOST_DIFFERENCE = 2.0
+"""Steps of 1/255 by which a stored network may differ from PyTorch in float32."""
+_LIBRARIES = {
+    "onnxruntime-web": (
+        "dist/ort.wasm.min.mjs",
+        "dist/ort-wasm-simd-threaded.mjs",
+        "dist/ort-wasm-simd-threaded.wasm",
+        "dist/ort.webgpu.min.mjs",
+        "dist/ort-wasm-simd-threaded.asyncify.mjs",
+        "dist/ort-wasm-simd-threaded.asyncify.wasm",
+    ),
+    "mediabunny": ("dist/bundles/mediabunny.min.mjs", "LICENSE"),
+}
+"""What the site takes out of each npm package."""
+_RUNTIMES = {"wasm": ("ort.wasm.min.mjs", "simd-threaded.mjs", "simd-threaded.wasm"), "webgpu": ("webgpu", "asyncify")}
+_CSP = (
+    "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self' blob: data:; "
+    "media-src 'self' blob:; connect-src 'self' blob:; worker-src 'self'; base-uri 'none'; form-action 'none'"
+)
+_PAGE_FILES = ("engine-browser.js", "network-worker.js", "clip.js")
+_NOTICE = """Files of others in this folder, unchanged:
+
+onnxruntime-web 1.30.0 (ort*), https://github.com/microsoft/onnxruntime, Copyright (c) Microsoft Corporation, MIT
+licence: Permission is hereby granted, free of charge, to any person obtaining a copy of this software and
+associated documentation files (the "Software"), to deal in the Software without restriction, including without
+limitation the rights to use, copy, modify, merge, publish, distribute, sublicense, and/or sell copies of the
+Software, and to permit persons to whom the Software is furnished to do so, subject to the following conditions: The
+above copyright notice and this permission notice shall be included in all copies or substantial portions of the
+Software. THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT NOT
+LIMITED TO THE WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT
+SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF
+CONTRACT, TORT OR OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN
+THE SOFTWARE.
+
+mediabunny 1.61.0, https://github.com/Vanilagy/mediabunny, MPL-2.0: see LICENSE.
+"""
+
+
+@dataclass(frozen=True)
+class SiteReport:
+    """What was written."""
+
+    folder: Path
+    models: dict[str, str]
+    """By name, how far each network is from PyTorch."""
+    downloads: dict[str, int] = field(default_factory=dict)
+    """Bytes that a visitor downloads, by network and runtime."""
+
+
+def default_models() -> list[str]:
+    """The networks of the package: the small one first, where it is there."""
+    found = [name for name in ("small", "base") if packaged_weights(name).is_file()]
+    if not found:
+        raise CheckpointError("the package has no weights: give --model the path of a checkpoint")
+    return found
+
+
+def write_site(
+    output: Path,
+    models: list[str],
+    *,
+    overwrite: bool = False,
+    registry: str | None = None,
+    cache: Path | None = None,
+) -> SiteReport:
+    """Write the static site. The folder appears only when it is complete.
+
+    Args:
+        output: The folder.
+        models: `base`, `small` or paths of checkpoints; the first is the default of the page.
+        overwrite: Replace an existing folder that holds such a site.
+        registry: The npm registry to download libraries from, where they are not in the cache.
+        cache: Folder of third-party files.
+
+    Raises:
+        InputError: The folder exists, or cannot be made.
+        CheckpointError: A network or a library cannot be had.
+        LibraNetError: A stored network does not compute what PyTorch computes.
+    """
+    _check_output(output, overwrite=overwrite)
+    networks = {Path(name).stem.removeprefix("libranet-"): load_model(name) for name in models}
+    archives = {name: _fetch(name, registry, cache) for name in _LIBRARIES}
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}.") as scratch:
+        folder = Path(scratch) / "site"
+        (folder / "vendor").mkdir(parents=True)
+        (folder / "models").mkdir()
+        for name, members in _LIBRARIES.items():
+            _unpack(archives[name], members, folder / "vendor")
+        (folder / "vendor" / "NOTICE.txt").write_text(_NOTICE)
+        _write_page(folder)
+        entries, differences = [], {}
+        for name, network in networks.items():
+            entry, differences[name] = _write_model(name, network, folder / "models")
+            entries.append(entry)
+        runtimes = {
+            runtime: sum(
+                file.stat().st_size
+                for file in (folder / "vendor").glob("ort*")
+                if any(part in file.name for part in parts)
+            )
+            for runtime, parts in _RUNTIMES.items()
+        }
+        manifest = {"version": libranet.__version__, "rate": RATE, "models": entries, "runtimes": runtimes}
+        (folder / "manifest.json").write_text(json.dumps(manifest, indent=1))
+        folder.chmod(0o755)
+        if output.exists():
+            shutil.rmtree(output)
+        os.replace(folder, output)
+    downloads = {
+        f"{e['name']} with {runtime}": e["bytes"] + size for e in entries for runtime, size in runtimes.items()
+    }
+    return SiteReport(output, differences, downloads)
+
+
+def _check_output(output: Path, *, overwrite: bool) -> None:
+    if not output.exists():
+        return
+    if not output.is_dir():
+        raise InputError(f"the output {output} is a file: give a folder")
+    if not any(output.iterdir()):
+        return
+    if not (output / "manifest.json").is_file() or not (output / "engine.js").is_file():
+        raise InputError(f"{output} holds other files: choose another folder")
+    if not overwrite:
+        raise InputError(f"{output} exists: add --overwrite to replace it")
+
+
+def _fetch(name: str, registry: str | None, cache: Path | None) -> Path:
+    model = find_model(name)
+    return find_weights(model, cache) or pull_weights(model, cache, index=registry)
+
+
+def _unpack(archive: Path, members: tuple[str, ...], folder: Path) -> None:
+    with tarfile.open(archive) as tar:
+        for member in members:
+            stream = tar.extractfile(f"package/{member}")
+            assert stream is not None  # the archive's hash is pinned
+            (folder / Path(member).name).write_bytes(stream.read())
+
+
+def _write_page(folder: Path) -> None:
+    policy = f'<meta http-equiv="Content-Security-Policy" content="{_CSP}">'
+    page = read_asset("index.html").replace('<meta charset="utf-8">', f'<meta charset="utf-8">\n  {policy}')
+    (folder / "index.html").write_text(page, encoding="utf-8")
+    for name in (*ASSETS, *_PAGE_FILES, EXAMPLE_NAME, "NOTICE.md"):
+        target = "engine.js" if name == "engine-browser.js" else name
+        shutil.copyfile(asset_path(name), folder / target)
+
+
+def _write_model(name: str, network: LiBrANet, folder: Path) -> tuple[dict[str, object], str]:
+    """One graph serves photos, clips and the camera: it needs no frame of the future."""
+    options = ExportOptions(form="streaming", lookahead=0, grid_filter=GridFilter(rate=RATE))
+    graph = make_graph(network, options.form, None, lookahead=0, grid_filter=options.grid_filter)
+    assert isinstance(graph, StreamGraph)
+    path = folder / f"{name}.onnx"
+    write_onnx(graph, graph.inputs(), graph.outputs(), path, metadata=make_metadata(network, graph, options))
+    store_weights_small(path)
+    runtime, run = open_onnx(path)
+    difference = compare(graph, network, run, runtime, frames=CHECK_FRAMES)
+    if difference.largest > MOST_DIFFERENCE:
+        raise LibraNetError(f"the stored network {name} is too far from PyTorch: {difference}; nothing was written")
+    entry: dict[str, object] = {
+        "name": name,
+        "file": f"models/{path.name}",
+        "bytes": path.stat().st_size,
+        "weights": str(network.weights),
+        "state": {f"state_{port.name}": port.shape for port in graph.state()},
+    }
+    return entry, str(difference)

@@ -1,0 +1,85 @@
+"""Debian's Chromium through Playwright, for the tests of the page."""
+
+import functools
+import http.server
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+ARGUMENTS = (
+    "--no-sandbox",  # the tests may run as root
+    "--use-fake-ui-for-media-stream",
+    "--use-fake-device-for-media-stream",
+    "--autoplay-policy=no-user-gesture-required",
+)
+SOFTWARE_GPU = ("--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader", "--enable-features=Vulkan")
+
+
+@contextmanager
+def open_browser(*arguments: str) -> Iterator:
+    """Start the browser, or skip the test where there is none."""
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    if program is None:
+        pytest.skip("no Chromium here: `make chromium` installs Debian's")
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=program, args=[*ARGUMENTS, *arguments])
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@contextmanager
+def new_page(browser, address: str, **options) -> Iterator:
+    """Open the page in a window of its own. Its errors, and requests to other hosts, fail the test."""
+    context = browser.new_context(viewport={"width": 1200, "height": 900}, **options)
+    page = context.new_page()
+    page.set_default_timeout(60_000)
+    problems: list[str] = []
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("console", lambda message: problems.append(message.text) if "Content Security" in message.text else None)
+    page.on("request", lambda request: None if _own(request.url, address) else problems.append(request.url))
+    page.goto(address)
+    page.wait_for_selector("html[data-ready]")
+    try:
+        yield page
+    finally:
+        context.close()
+    assert problems == []
+
+
+def _own(url: str, address: str) -> bool:
+    return url.startswith((address.partition("?")[0].rstrip("/"), "blob:", "data:"))
+
+
+@contextmanager
+def serve_folder(folder: Path) -> Iterator[str]:
+    """Serve files on a loopback port. Yields the address."""
+    handler = functools.partial(_Quiet, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def overflow(page) -> int:
+    """By how many pixels the page is wider than the window."""
+    return page.evaluate("document.documentElement.scrollWidth - innerWidth")
+
+
+UNNAMED = """() => [...document.querySelectorAll("button, input, a, video, canvas")].filter((element) => {
+  const shown = element.checkVisibility();
+  const labels = [...(element.labels || [])].map((label) => label.textContent.trim()).join("");
+  return shown && !(element.getAttribute("aria-label") || labels || element.textContent.trim() || element.title);
+}).map((element) => element.outerHTML)"""
+"""Controls that a screen reader has no name for."""

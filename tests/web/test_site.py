@@ -1,0 +1,153 @@
+"""The static site in a real browser: the network within 2/255 of PyTorch, for photos and clips."""
+
+import base64
+
+import av
+import cv2
+import numpy as np
+import pytest
+import torch
+
+from browser import SOFTWARE_GPU, UNNAMED, new_page, open_browser, overflow
+from libranet.models import GridFilter, load_model, start_stream, stream_step
+from libranet.page import example_path
+from libranet.web.site import RATE
+
+LIMIT = 2
+"""Steps of 8 bits."""
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with open_browser() as opened:
+        yield opened
+
+
+def misty(width: int, height: int, count: int) -> list[np.ndarray]:  # uint8 [H, W, 3], RGB
+    """Frames of the example, small."""
+    with av.open(str(example_path())) as video:
+        frames = [
+            frame.to_ndarray(format="rgb24") for frame, _ in zip(video.decode(video=0), range(count), strict=False)
+        ]
+    return [cv2.resize(frame, (width, height), interpolation=cv2.INTER_AREA) for frame in frames]
+
+
+def tensor(frame: np.ndarray) -> torch.Tensor:
+    return torch.from_numpy(frame).permute(2, 0, 1)[None].float() / 255
+
+
+def levels(image: torch.Tensor) -> np.ndarray:
+    return (image[0].permute(1, 2, 0) * 255).round().numpy().astype(int)
+
+
+def choose_model(page, name: str) -> None:
+    """Choose a network before the first preview."""
+    page.evaluate("document.getElementById('controls').hidden = false")
+    page.check(f"input[name=model][value={name}]", force=True)
+
+
+def restored_photo(page, frame: np.ndarray, model: str) -> np.ndarray:
+    """Let the page dehaze a photo, and download the result."""
+    png = cv2.imencode(".png", frame[..., ::-1])[1].tobytes()
+    choose_model(page, model)
+    page.set_input_files("#file", {"name": "mist.png", "mimeType": "image/png", "buffer": png})
+    page.wait_for_selector("canvas.after[data-strength='1']")
+    page.click("#start")
+    page.wait_for_selector("#download")
+    with page.expect_download() as download:
+        page.click("#download")
+    assert download.value.suggested_filename == "mist-clear.png"
+    return cv2.imread(str(download.value.path()))[..., ::-1].astype(int)
+
+
+def test_a_photo_by_wasm(site, browser):
+    (frame,) = misty(161, 97, 1)
+    with new_page(browser, f"{site}?runtime=wasm") as page:
+        assert "MB once" in page.inner_text("#promise")
+        found = restored_photo(page, frame, "base")
+        assert page.get_attribute("html", "data-runtime") == "wasm"
+        assert page.evaluate(UNNAMED) == []
+        page.set_viewport_size({"width": 400, "height": 800})
+        assert overflow(page) <= 0
+    with torch.no_grad():
+        expected = levels(load_model()(tensor(frame)[:, None], still=True))
+    assert np.abs(expected - frame).mean() > 5
+    assert np.abs(found - expected).max() <= LIMIT
+
+
+@pytest.mark.slow
+def test_a_photo_by_webgpu(site):
+    (frame,) = misty(96, 64, 1)
+    with open_browser(*SOFTWARE_GPU) as browser, new_page(browser, site) as page:
+        if not page.evaluate("navigator.gpu && navigator.gpu.requestAdapter().then((adapter) => Boolean(adapter))"):
+            pytest.skip("this Chromium has no adapter for WebGPU")
+        found = restored_photo(page, frame, "base")
+        assert page.get_attribute("html", "data-runtime") == "webgpu"
+    with torch.no_grad():
+        expected = levels(load_model()(tensor(frame)[:, None], still=True))
+    assert np.abs(found - expected).max() <= LIMIT
+
+
+STREAM = """async ([frames, width, height]) => {
+  const engine = await import("./engine.js");
+  await engine.openCamera();
+  const results = [];
+  for (const text of frames) {
+    const rgba = Uint8ClampedArray.from(atob(text), (c) => c.charCodeAt(0));
+    const image = await createImageBitmap(new ImageData(rgba, width, height));
+    const {canvas} = await engine.restore(image, {stream: "test"});
+    const data = canvas.getContext("2d").getImageData(0, 0, width, height).data;
+    results.push(btoa(Array.from(data, (c) => String.fromCharCode(c)).join("")));
+  }
+  return results;
+}"""
+
+
+def live_by_pytorch(network, frames: list[np.ndarray]) -> list[np.ndarray]:
+    state = start_stream(network, lookahead=0, grid_filter=GridFilter(rate=RATE))
+    results = []
+    with torch.no_grad():
+        for frame in frames:
+            image, state = stream_step(network, tensor(frame), state)
+            results.append(levels(image))
+    return results
+
+
+def test_frames_of_a_stream_by_wasm(site, browser, tiny_checkpoint):
+    frames = misty(120, 68, 6)
+    opaque = [np.dstack([frame, np.full(frame.shape[:2], 255, np.uint8)]) for frame in frames]
+    given = [base64.b64encode(frame.tobytes()).decode() for frame in opaque]
+    with new_page(browser, f"{site}?runtime=wasm") as page:
+        found = page.evaluate(STREAM, [given, 120, 68])
+    expected = live_by_pytorch(load_model(tiny_checkpoint), frames)
+    for text, wanted in zip(found, expected, strict=True):
+        image = np.frombuffer(base64.b64decode(text), np.uint8).reshape(68, 120, 4)[..., :3].astype(int)
+        assert np.abs(image - wanted).max() <= LIMIT
+
+
+def test_a_clip_by_wasm(site, browser, tmp_path):
+    frames = misty(240, 136, 4)
+    with av.open(str(tmp_path / "in.webm"), "w") as container:
+        stream = container.add_stream("libvpx-vp9", rate=25, options={"lossless": "1"})
+        stream.width, stream.height, stream.pix_fmt = 240, 136, "yuv420p"
+        for frame in frames:
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(frame, format="rgb24")))
+        container.mux(stream.encode(None))
+    with new_page(browser, f"{site}?runtime=wasm") as page:
+        choose_model(page, "base")
+        page.set_input_files("#file", tmp_path / "in.webm")
+        page.wait_for_selector("canvas.after[data-strength='1']")
+        page.click("#start")
+        page.wait_for_selector("#download")
+        page.wait_for_selector("video.after")
+        with page.expect_download() as download:
+            page.click("#download")
+        path = tmp_path / download.value.suggested_filename
+        download.value.save_as(path)
+    with av.open(str(path)) as container:
+        found = [frame.to_ndarray(format="rgb24").astype(int) for frame in container.decode(video=0)]
+    expected = live_by_pytorch(load_model(), frames)
+    assert len(found) == 4
+    for image, wanted, given in zip(found, expected, frames, strict=True):
+        # The codec and two conversions of colour lie between.
+        assert np.abs(image - wanted).mean() < 4 < np.abs(wanted - given).mean()
