@@ -4,6 +4,7 @@ import functools
 import http.server
 import shutil
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -70,6 +71,14 @@ def serve_folder(folder: Path) -> Iterator[str]:
 class _Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *_: object) -> None:
         pass
+
+
+def wait_until(page, expression: str, seconds: float = 60.0) -> None:
+    """Wait until an expression is true. Playwright's own way needs `unsafe-eval`, which the page forbids."""
+    end = time.monotonic() + seconds
+    while not page.evaluate(expression):
+        assert time.monotonic() < end, expression
+        page.wait_for_timeout(30)
 
 
 def overflow(page) -> int:

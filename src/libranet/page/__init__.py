@@ -1,5 +1,6 @@
 """The page and its look: shared by the server, the static site and the HTML reports. No build step, no other host."""
 
+from html import escape
 from importlib import resources
 from pathlib import Path
 
@@ -40,11 +41,9 @@ def make_page(title: str, body: str, *, links: str | None = None) -> str:
         links: Where page.css is, with a slash at the end; None puts everything into the page, which then needs no other
             file.
     """
-    from html import escape
-
     if links is None:
         head = f"<style>{read_asset('page.css')}</style>"
-        script = f"<script>{read_asset('report.js')}</script>"
+        script = f'<script type="module">{read_asset("wipe.js")}{read_asset("report.js")}</script>'
     else:
         head, script = f'<link rel="stylesheet" href="{links}page.css">', ""
     return (

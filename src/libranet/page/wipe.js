@@ -18,15 +18,7 @@ export function attachWipe(element, {before = "Before", after = "After"} = {}) {
     tags[0].hidden = input.value < 12;
     tags[1].hidden = input.value > 88;
   };
-  // A native range moves its thumb by half of its width at both ends; the pointer is followed exactly.
-  const follow = (event) => {
-    const box = element.getBoundingClientRect();
-    input.value = 100 * (event.clientX - box.left) / box.width;
-    move();
-  };
   input.addEventListener("input", move);
-  input.addEventListener("pointerdown", (event) => { input.setPointerCapture(event.pointerId); follow(event); });
-  input.addEventListener("pointermove", (event) => { if (event.buttons) follow(event); });
   element.append(input, divider, ...tags);
   move();
   return input;

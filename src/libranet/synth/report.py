@@ -11,40 +11,11 @@ from libranet.atomic import write_atomically
 from libranet.data.dataset import CLIPS_FOLDER, FRAME_MODALITIES, MODALITIES, CheckResult, Clip, ClipInfo, DatasetInfo
 from libranet.data.frames import RgbImage
 from libranet.data.maps import FlowField, Plane
+from libranet.page import make_page
 from libranet.synth.scattering import PAPER_HAZY_PSNR
 
 REPORT_FILE = "report.html"
 THUMBNAIL_WIDTH = 320
-
-_STYLE = """
-:root { color-scheme: light dark; --line: #8884; --soft: #8881; --good: #2a9d5c; --bad: #d1495b; --text2: #808080; }
-* { box-sizing: border-box; }
-body { font: 15px/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 1500px; padding: 2rem 1.5rem 4rem; }
-h1 { font-size: 1.6rem; margin: 0; }
-h2 { font-size: 1.1rem; margin: 0; display: inline; }
-.lead { color: var(--text2); margin: .2rem 0 1.5rem; }
-.facts { display: flex; flex-wrap: wrap; gap: .8rem; margin-bottom: 1.5rem; }
-.fact { border: 1px solid var(--line); border-radius: 8px; padding: .5rem 1rem; min-width: 8rem; }
-.fact b { display: block; font-size: 1.25rem; font-variant-numeric: tabular-nums; }
-.fact span { color: var(--text2); font-size: .85rem; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th { text-align: left; font-weight: 600; color: var(--text2); font-size: .85rem; }
-th, td { padding: .25rem .9rem .25rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
-td.n, th.n { text-align: right; }
-td:first-child { white-space: nowrap; }
-.swatch { display: inline-block; width: 1em; height: 1em; border-radius: 3px; vertical-align: -2px;
-  border: 1px solid var(--line); }
-article { border: 1px solid var(--line); border-radius: 10px; padding: 1rem 1.2rem; margin: 1.2rem 0; }
-.about { color: var(--text2); margin: .1rem 0 .7rem; font-size: .9rem; }
-.strip { display: grid; grid-template-columns: repeat(5, 1fr); gap: .6rem; margin-bottom: .8rem; }
-figure { margin: 0; }
-figure img { width: 100%; display: block; border-radius: 6px; background: var(--soft); }
-figcaption { font-size: .8rem; color: var(--text2); }
-.badge { border-radius: 99px; padding: .05rem .7rem; font-size: .8rem; color: #fff; margin-left: .6rem; }
-.good { background: var(--good); } .bad { background: var(--bad); }
-td.good, td.bad { background: none; font-weight: 600; } td.good { color: var(--good); } td.bad { color: var(--bad); }
-@media (max-width: 800px) { .strip { grid-template-columns: repeat(2, 1fr); } }
-"""
 
 
 def write_report(folder: str | Path) -> Path:
@@ -57,20 +28,17 @@ def write_report(folder: str | Path) -> Path:
     dataset = DatasetInfo.load(folder)
     names = dataset.names("all", flagged=True)
     clips = [Clip(folder / CLIPS_FOLDER / name) for name in names]
+    name = folder.resolve().name
     parts = [
-        "<!doctype html><html lang=en><meta charset=utf-8>",
-        "<meta name=viewport content='width=device-width, initial-scale=1'>",
-        f"<title>{html.escape(folder.resolve().name)}: dataset report</title><style>{_STYLE}</style>",
-        f"<h1>{html.escape(folder.resolve().name)}</h1>",
+        f"<h1>{html.escape(name)}</h1>",
         _lead(dataset),
         _facts(dataset, [clip.info for clip in clips]),
         _failures(dataset),
         _regimes(dataset, [clip.info for clip in clips]),
         *(_clip(clip, dataset) for clip in clips),
-        "</html>",
     ]
     path = folder / REPORT_FILE
-    write_atomically(path, "\n".join(parts).encode())
+    write_atomically(path, make_page(f"{name}: dataset report", "\n".join(parts)).encode())
     return path
 
 
@@ -79,7 +47,7 @@ def _lead(dataset: DatasetInfo) -> str:
     depth = ", ".join(made.get("depth", []))
     text = f"preset {made.get('preset')}, seed {made.get('seed')}; depth where not exact: {depth}; "
     text += f"flow where not exact: {made.get('flow')}"
-    return f"<p class=lead>{html.escape(text)}</p>"
+    return f"<p class=soft>{html.escape(text)}</p>"
 
 
 def _facts(dataset: DatasetInfo, clips: list[ClipInfo]) -> str:
@@ -95,14 +63,18 @@ def _facts(dataset: DatasetInfo, clips: list[ClipInfo]) -> str:
         (f"{psnr:.2f} dB", f"mean hazy PSNR (paper: {PAPER_HAZY_PSNR} dB)"),
     ]
     cells = "".join(f"<div class=fact><b>{html.escape(value)}</b><span>{label}</span></div>" for value, label in facts)
-    return f"<div class=facts>{cells}</div>"
+    return f"<div class=facts-row>{cells}</div>"
 
 
 def _failures(dataset: DatasetInfo) -> str:
     if not dataset.failures:
         return ""
-    rows = "".join(f"<tr><td>{html.escape(name)}<td>{html.escape(reason)}" for name, reason in dataset.failures.items())
-    return f"<article><h2>Sources that gave no clip</h2><table><tr><th>clip<th>reason{rows}</table></article>"
+    rows = "".join(
+        f"<tr><td>{html.escape(name)}<td class='text wrap'>{html.escape(reason)}"
+        for name, reason in dataset.failures.items()
+    )
+    table = f"<div class=wide><table><tr><th>clip<th class=text>reason{rows}</table></div>"
+    return f"<article><h2>Sources that gave no clip</h2>{table}</article>"
 
 
 def _regimes(dataset: DatasetInfo, clips: list[ClipInfo]) -> str:
@@ -112,12 +84,12 @@ def _regimes(dataset: DatasetInfo, clips: list[ClipInfo]) -> str:
         mean = f"{np.mean(mine):.2f}" if mine else ""
         light = regime["airlight"]
         rows.append(
-            f"<tr><td>{html.escape(regime['name'])}<td class=n>{regime['beta']:.2f}"
-            f"<td>{_swatch(light)} {', '.join(f'{value:.2f}' for value in light)}"
-            f"<td class=n>{len(mine)}<td class=n>{mean}"
+            f"<tr><td>{html.escape(regime['name'])}<td>{regime['beta']:.2f}"
+            f"<td class=text>{_swatch(light)}{', '.join(f'{value:.2f}' for value in light)}"
+            f"<td>{len(mine)}<td>{mean}"
         )
-    head = "<tr><th>regime<th class=n>beta<th>airlight<th class=n>clips<th class=n>mean hazy PSNR, dB"
-    return f"<article><h2>Regimes</h2><table>{head}{''.join(rows)}</table></article>"
+    head = "<tr><th>regime<th>beta<th class=text>airlight<th>clips<th>mean hazy PSNR, dB"
+    return f"<article><h2>Regimes</h2><div class=wide><table>{head}{''.join(rows)}</table></div></article>"
 
 
 def _clip(clip: Clip, dataset: DatasetInfo) -> str:
@@ -130,7 +102,7 @@ def _clip(clip: Clip, dataset: DatasetInfo) -> str:
         f"{info.width}x{info.height}, {info.frames} frames at {info.fps:g} fps · "
         f"{info.regime}: beta {beta}, airlight "
     )
-    light = f"{_swatch(info.airlight)} {', '.join(f'{value:.2f}' for value in info.airlight)}"
+    light = f"{_swatch(info.airlight)}{', '.join(f'{value:.2f}' for value in info.airlight)}"
     estimators = f" · depth: {info.depth['estimator']} · flow: {info.flow['estimator']} · PSNR {info.hazy_psnr:.2f} dB"
     index = min(info.frames // 2, max(info.flow_frames - 1, 0))
     figures = "".join(
@@ -138,20 +110,21 @@ def _clip(clip: Clip, dataset: DatasetInfo) -> str:
         f"alt='{modality}'><figcaption>{modality}</figcaption></figure>"
         for modality in MODALITIES
     )
-    head = "<tr><th>check<th class=n>value<th class=n>limit<th>result<th>description"
+    head = "<tr><th>check<th>value<th>limit<th class=text>result<th class=text>description"
     checks = "".join(_check(check) for check in info.checks)
     return (
         f"<article id='{html.escape(info.name)}'><h2>{html.escape(info.name)}</h2>{badge}"
-        f"<p class=about>{html.escape(about)}{light}{html.escape(estimators)}</p>"
-        f"<div class=strip>{figures}</div><table>{head}{checks}</table></article>"
+        f"<p class=soft>{html.escape(about)}{light}{html.escape(estimators)}</p>"
+        f"<div class='strip five' data-wipe=clear>{figures}</div>"
+        f"<div class=wide><table>{head}{checks}</table></div></article>"
     )
 
 
 def _check(check: CheckResult) -> str:
     state = ("good", "passed") if check.passed else ("bad", "FAILED")
     return (
-        f"<tr><td>{html.escape(check.name)}<td class=n>{check.value:.4f}<td class=n>{check.threshold:.4f}"
-        f"<td class={state[0]}>{state[1]}<td>{html.escape(check.what)}"
+        f"<tr><td>{html.escape(check.name)}<td>{check.value:.4f}<td>{check.threshold:.4f}"
+        f"<td class='text {state[0]}'>{state[1]}<td class='text wrap'>{html.escape(check.what)}"
     )
 
 
