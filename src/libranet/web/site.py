@@ -7,6 +7,7 @@ import tarfile
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import libranet
 from libranet.errors import CheckpointError, InputError, LibraNetError
@@ -173,7 +174,7 @@ def _write_page(folder: Path) -> None:
         shutil.copyfile(asset_path(name), folder / target)
 
 
-def _write_model(name: str, network: LiBrANet, folder: Path) -> tuple[dict[str, object], str]:
+def _write_model(name: str, network: LiBrANet, folder: Path) -> tuple[dict[str, Any], str]:
     """One graph serves photos, clips and the camera: it needs no frame of the future."""
     options = ExportOptions(form="streaming", lookahead=0, grid_filter=GridFilter(rate=RATE))
     graph = make_graph(network, options.form, None, lookahead=0, grid_filter=options.grid_filter)
@@ -185,7 +186,7 @@ def _write_model(name: str, network: LiBrANet, folder: Path) -> tuple[dict[str, 
     difference = compare(graph, network, run, runtime, frames=CHECK_FRAMES)
     if difference.largest > MOST_DIFFERENCE:
         raise LibraNetError(f"the stored network {name} is too far from PyTorch: {difference}; nothing was written")
-    entry: dict[str, object] = {
+    entry: dict[str, Any] = {
         "name": name,
         "file": f"models/{path.name}",
         "bytes": path.stat().st_size,
