@@ -32,7 +32,6 @@ MAY_IMPORT: dict[str, set[str]] = {
     "serve": {"engine", "models", "video"},
     "cluster": {"engine", "backends", "models", "video", "data", "flow", "synth", "evaluation"},
     "web": {"export", "models", "thirdparty"},
-    "cluster": {"engine", "backends", "models", "video"},
 }
 EVERY_PACKAGE = set(MAY_IMPORT) | SHARED | {"cli", "weights"}
 MAY_IMPORT |= {module: SHARED - {module} for module in SHARED}
