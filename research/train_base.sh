@@ -25,7 +25,7 @@ esac
 
 case $what in train | all)
     before= number=0
-    for stage in 1-stills 2-motion 3-finish; do
+    for stage in 1-small 2-motion 3-finish; do
         folder=$runs/$stage
         if [ ! -f "$folder/done" ]; then
             resume=

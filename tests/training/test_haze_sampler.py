@@ -75,6 +75,36 @@ def test_regimes_lie_over_the_plain_depth_and_nothing_else():
     assert len({regime.airlight for regime in fits}) > 1
 
 
+def test_pairs_have_thin_grey_haze_that_begins_before_the_nearest_point():
+    others = {
+        "density": {"bank_probability": 1.0, "patch_probability": 1.0},
+        "camera": {"dull_probability": 1.0, "noise_std": 0.0, "linear_light_probability": 1.0},
+        "sky": {"fog_probability": 1.0},
+        "footage": {"probability": 1.0},
+        "residual": {"probability": 1.0},
+    }
+    pairs = {"probability": 1.0, "optical_depth": (0.8, 0.8), "near": (0.5, 0.5), "airlight": (0.9, 0.9)}
+    drawn = draw(haze_config(**others, pairs=pairs, geometry=STILL), bank_of(coloured_blocks(1)), 8)
+    assert not drawn.camera.filmed.any()
+    assert (drawn.sky.fog == 0).all()
+    assert (drawn.airlight.colour == 0.9).all()
+    batch = make(bank_of(coloured_blocks(1)), haze_config(**others, pairs=pairs, geometry=STILL))
+    for pair in zip(batch.hazy[:, 0], batch.clear, strict=True):
+        assert _misfit(pair, (0.9, 0.9, 0.9)) < 0.02
+        sure = (pair[1] - 0.9).abs() > 0.2
+        through = ((pair[0] - 0.9) / (pair[1] - 0.9))[sure]
+        assert math.exp(-0.8) - 0.02 < through.min()
+        assert through.max() < math.exp(-0.4) + 0.02
+
+
+def test_a_regime_is_not_changed_by_the_pairs():
+    haze = {"regimes": {"probability": 1.0, "jitter": 0.0}, "camera": {"noise_std": 0.0}, "geometry": STILL}
+    drawn = draw(haze_config(**haze, pairs={"probability": 1.0}), bank_of(coloured_blocks(1)), 32)
+    betas = torch.tensor([regime.beta for regime in REGIMES])
+    assert ((drawn.scattering.beta[:, :1] - betas).abs().amin(1) < 1e-6).all()
+    assert (drawn.distance.near == 0).all()
+
+
 def _misfit(pair: tuple[Tensor, Tensor], light: tuple[float, ...]) -> float:
     """In I t + A (1 - t) the right airlight makes t equal in all channels: how unequal is it with this one?"""
     hazy, clear = pair

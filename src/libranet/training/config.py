@@ -138,6 +138,21 @@ class RegimeConfig(_HazeGroup):
 
 
 @dataclass(frozen=True)
+class PairsConfig(_HazeGroup):
+    """Samples with the haze of the common sets of still pairs (RESIDE): thin, grey, over photos as they are. It begins
+    well in front of the camera and is mixed into stored values, nothing else."""
+
+    probability: float = 0.0
+    """Samples with such haze, outside the regimes."""
+    optical_depth: Range = (0.2, 1.8)
+    """Of the farthest point, drawn log-uniformly."""
+    near: Range = (0.25, 0.65)
+    """Optical depth of the nearest point, as a share of the farthest's."""
+    airlight: Range = (0.75, 1.0)
+    """Brightness of the airlight, the same in all channels."""
+
+
+@dataclass(frozen=True)
 class ResidualHazeConfig(_HazeGroup):
     """Light haze that stays in the target, as distant views have it on a clear day."""
 
@@ -201,6 +216,7 @@ class HazeConfig:
     sky: SkyConfig = field(default_factory=SkyConfig)
     geometry: GeometryConfig = field(default_factory=GeometryConfig)
     regimes: RegimeConfig = field(default_factory=RegimeConfig)
+    pairs: PairsConfig = field(default_factory=PairsConfig)
     residual: ResidualHazeConfig = field(default_factory=ResidualHazeConfig)
     footage: FootageConfig = field(default_factory=FootageConfig)
     recording: RecordingConfig = field(default_factory=RecordingConfig)

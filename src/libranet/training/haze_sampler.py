@@ -13,7 +13,7 @@ from torch import Tensor
 
 from libranet.kernels.haze.reference import CELLS, Airlight, Camera, Distance, HazeParameters, Scattering, Sky, View
 from libranet.synth.scattering import REGIMES
-from libranet.training.config import GeometryConfig, HazeConfig
+from libranet.training.config import GeometryConfig, HazeConfig, PairsConfig
 from libranet.training.image_bank import ImageBank
 
 BLUE, WARM = 0.8, 0.1
@@ -182,19 +182,24 @@ def draw_haze(config: HazeConfig, view: View, sky: Sky, bank: ImageBank, generat
         strength = _cells(uniform(n, (0.0, camera.shading), generator))
         drawn = replace(drawn, camera=replace(drawn.camera, shading=strength * (grey * 2 + colour) / 3))
     in_regime = chance(n, config.regimes.probability, generator)
+    special = in_regime  # neither fog in the sky, nor haze in banks, nor a camera's own look
+    if config.pairs.probability > 0:
+        special = in_regime | chance(n, config.pairs.probability, generator)
     if config.sky.fog_probability > 0:
-        foggy = chance(n, config.sky.fog_probability, generator) & ~in_regime
+        foggy = chance(n, config.sky.fog_probability, generator) & ~special
         drawn = replace(drawn, sky=replace(drawn.sky, fog=foggy * uniform(n, (0.8, 1.0), generator)))
     if config.regimes.probability > 0:
         drawn = _with_regimes(drawn, config, in_regime, has_depth, generator)
+    if config.pairs.probability > 0:
+        drawn = _with_pairs(drawn, config.pairs, special & ~in_regime, generator)
     if camera.linear_light_probability > 0:
-        linear = chance(n, camera.linear_light_probability, generator) & ~in_regime
+        linear = chance(n, camera.linear_light_probability, generator) & ~special
         exponent = torch.where(linear, uniform(n, camera.tone_gamma, generator), drawn.airlight.gamma)
         drawn = replace(drawn, airlight=replace(drawn.airlight, gamma=exponent))
     if density.bank_probability > 0:
-        drawn = replace(drawn, scattering=_with_banks(drawn.scattering, config, in_regime, bank.density, generator))
+        drawn = replace(drawn, scattering=_with_banks(drawn.scattering, config, special, bank.density, generator))
     if config.footage.probability > 0:
-        filmed = chance(n, config.footage.probability, generator) & ~in_regime
+        filmed = chance(n, config.footage.probability, generator) & ~special
         drawn = _with_footage(drawn, config, filmed, generator)
     if camera.jitter_probability > 0:
         drawn = replace(drawn, camera=_with_colour_jitter(drawn.camera, config, generator))
@@ -206,13 +211,13 @@ def draw_haze(config: HazeConfig, view: View, sky: Sky, bank: ImageBank, generat
 def _with_banks(
     scattering: Scattering,
     config: HazeConfig,
-    in_regime: Tensor,  # [B] bool
+    special: Tensor,  # [B] bool, samples whose haze is given
     maps: Tensor,  # [M, h, w] in [0, 1], density maps; M may be 0
     generator: torch.Generator,
 ) -> Scattering:
     """Let the haze of some samples lie in banks: over the ground, or as in a part of a density map."""
-    n = len(in_regime)
-    chosen = chance(n, config.density.bank_probability, generator) & ~in_regime
+    n = len(special)
+    chosen = chance(n, config.density.bank_probability, generator) & ~special
     height = torch.linspace(0, 1, CELLS).view(1, CELLS, 1).expand(n, CELLS, CELLS)
     top, softness = uniform(n, (0.3, 0.8), generator), uniform(n, (0.05, 0.3), generator)
     unrest = torch.rand(n, CELLS, CELLS, generator=generator) * 0.3
@@ -305,6 +310,34 @@ def _with_regimes(
             ),
             camera,
         ),
+    )
+
+
+def _with_pairs(
+    drawn: HazeParameters,
+    config: PairsConfig,
+    chosen: Tensor,  # [B] bool
+    generator: torch.Generator,
+) -> HazeParameters:
+    """Give the chosen samples the thin grey haze of the common sets of pairs instead of the drawn one."""
+    n = len(drawn)
+    depth = log_uniform(n, config.optical_depth, generator)
+    near, level = uniform(n, config.near, generator), uniform(n, config.airlight, generator)
+    zeros, ones, camera = torch.zeros(n), torch.ones(n), drawn.camera
+    scattering = Scattering(
+        beta=depth[:, None].expand(n, 3),
+        residual_beta=torch.zeros(n, 3),
+        min_transmission=zeros,
+        darkening=ones,
+        patches=torch.zeros_like(drawn.scattering.patches),
+    )
+    light = Airlight(colour=level[:, None].expand(n, 3), slope=torch.zeros(n, 2), gamma=ones)
+    return replace(
+        drawn,
+        distance=_choose(chosen, replace(drawn.distance, near=near), drawn.distance),
+        scattering=_choose(chosen, scattering, drawn.scattering),
+        airlight=_choose(chosen, light, drawn.airlight),
+        camera=_choose(chosen, replace(camera, saturation=ones, black_level=zeros), camera),
     )
 
 
