@@ -36,6 +36,7 @@ YUV10 = PixelLayout("yuv420p10le", "yuv", 10, 2, 2, alpha=False)
 FILTER = GridFilter(1.0, 25.0)
 CUDA = torch.cuda.is_available()
 DEVICE = "cuda"
+COMPILE = True
 SHORT, MIDDLE, RESUMED = 60, 120, 400
 """Frames of the shorter file runs, and of the one that is killed."""
 
@@ -185,17 +186,21 @@ def api(table: Table, network: LiBrANet, facts: dict[str, Any]) -> None:
 
 
 def other_gpus(table: Table, network: LiBrANet, facts: dict[str, Any]) -> None:
-    """The plain network in half precision, as GPUs without the kernels run it, in both memory layouts."""
-    from libranet.backends.memory_layout import set_layout
+    """The plain network in half precision, as GPUs without the kernels run it: what is tried there, and the choice."""
+    from libranet.backends.gpu_choice import measure
     from libranet.backends.plain import PlainBackend
 
     frames = Frames(random_planes(RGB8, 1, (WIDTH, HEIGHT)), FrameFormat(WIDTH, HEIGHT, RGB8))
-    for layout in (torch.contiguous_format, torch.channels_last):
-        other = load_network(device=DEVICE)
-        set_layout(other, layout)
-        plain = PlainBackend(other, grid_filter=FILTER)
-        ms = time_calls(lambda _, p=plain: p.push(frames), 8, warm=4)
-        table.add(f"plain network, fp16, {str(layout)[6:]}", ms, facts.get("rgb24 latency"))
+    other = load_network(device=DEVICE)
+    image = frames.planes[0].permute(0, 3, 1, 2).float() / 255
+    begin = time.perf_counter()
+    found = measure(other, image, with_compile=COMPILE)
+    table.add("seconds to try the ways of the plain network", time.perf_counter() - begin, unit="s")
+    for way, ms in found.milliseconds.items():
+        table.add(f"plain network, {str(other.dtype)[6:]}, {way}", ms, facts.get("rgb24 latency"))
+    plain = PlainBackend(other, grid_filter=FILTER, tune=True)
+    ms = time_calls(lambda _: plain.push(frames), 8, warm=4)
+    table.add("plain backend, its choice without compiling", ms, facts.get("rgb24 latency"))
 
 
 def write_source(path: Path, layout: PixelLayout, frames: int, size: tuple[int, int]) -> Path:

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from libranet.backends import cpu_choice, cpu_parts
+from libranet.backends import cpu_choice, cpu_parts, gpu_choice
 from libranet.models import LiBrANet, LiBrANetConfig
 from libranet.thirdparty import find_model, find_weights, load_weights, pull_weights
 from tiny_network import TINY, perturb
@@ -35,6 +35,7 @@ def _own_cpu_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest
     monkeypatch.setattr(cpu_parts, "cache_folder", lambda: folder)
     monkeypatch.setattr(cpu_choice, "cache_folder", lambda: folder)
     monkeypatch.setattr(cpu_choice, "WORTH_IT", 10**12)
+    monkeypatch.setattr(gpu_choice, "cache_folder", lambda: tmp_path_factory.mktemp("gpu"))
 
 
 if not torch.cuda.is_available():

@@ -46,7 +46,7 @@ def pick_device(name: str = "auto") -> torch.device:
 
 
 def pick_dtype(precision: str, device: torch.device) -> torch.dtype:
-    """Turn a precision's name into a dtype; `auto` is fp16 on CUDA and fp32 elsewhere.
+    """Turn a precision's name into a dtype; `auto` is fp16 on GPUs and fp32 on CPUs.
 
     Raises:
         InputError: The name is unknown, or the device cannot compute in it.
@@ -56,7 +56,7 @@ def pick_dtype(precision: str, device: torch.device) -> torch.dtype:
     if precision == "fp16" and device.type == "cpu":
         raise InputError("fp16 needs a GPU: use --precision fp32 or bf16 on the CPU")
     if precision == "auto":
-        return torch.float16 if device.type == "cuda" else torch.float32
+        return torch.float32 if device.type == "cpu" else torch.float16
     return _DTYPES[precision]
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from libranet.backends import make_backend, memory_layout
+from libranet.backends import make_backend
 from libranet.backends.plain import PlainBackend
 from libranet.errors import InputError
 from libranet.frames import ColorConverter, ColorSpec, FrameFormat, Frames, PixelLayout
@@ -110,24 +110,3 @@ def test_planes_that_do_not_fit_their_format_are_refused() -> None:
     format_ = FrameFormat(32, 16, LAYOUTS[0])
     with pytest.raises(InputError, match="expected yuv420p planes"):
         Frames(tuple(torch.zeros(1, 16, 32, dtype=torch.uint8) for _ in range(3)), format_)
-
-
-@pytest.mark.parametrize("faster", ["planes", "channels last"])
-def test_the_faster_memory_layout_is_kept(tiny_model: LiBrANet, monkeypatch: pytest.MonkeyPatch, faster: str) -> None:
-    clock = {"now": 0.0}
-    real = memory_layout.stream_restore
-
-    def timed(network: LiBrANet, *arguments: object) -> object:
-        last = network.refiner.join.weight.is_contiguous(memory_format=torch.channels_last)
-        clock["now"] += 1.0 if last == (faster == "channels last") else 2.0
-        return real(network, *arguments)
-
-    monkeypatch.setattr(memory_layout, "stream_restore", timed)
-    monkeypatch.setattr(memory_layout.time, "perf_counter", lambda: clock["now"])
-    frames = random_frames(RGB8, 3)
-    plain, tuned = PlainBackend(tiny_model), PlainBackend(tiny_model, tune=True)
-    want = [r.after[0] for r in plain.push(frames) + plain.flush()]
-    got = [r.after[0] for r in tuned.push(frames) + tuned.flush()]
-    weight = tiny_model.refiner.join.weight
-    assert weight.is_contiguous(memory_format=torch.channels_last) == (faster == "channels last")
-    assert all((a.int() - b.int()).abs().max() <= 1 for a, b in zip(got, want, strict=True))

@@ -21,7 +21,7 @@ def benchmark(tiny_model: LiBrANet, monkeypatch: pytest.MonkeyPatch) -> ModuleTy
     pytest.importorskip("triton")
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     module = importlib.import_module("end_to_end")
-    sizes = {"WIDTH": 96, "HEIGHT": 64, "DEVICE": "cpu", "SHORT": 4, "MIDDLE": 8, "RESUMED": 60}
+    sizes = {"WIDTH": 96, "HEIGHT": 64, "DEVICE": "cpu", "COMPILE": False, "SHORT": 4, "MIDDLE": 8, "RESUMED": 60}
     for name, value in sizes.items():
         monkeypatch.setattr(module, name, value)
     monkeypatch.setattr(module, "load_network", lambda **_: tiny_model)

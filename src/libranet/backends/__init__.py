@@ -116,7 +116,8 @@ def make_backend(
         strength=strength,
         want_transmission=want_transmission,
         grid_filter=grid_filter,
-        tune=network.device.type != "cpu" and why_not_device(network.device) is not None,
+        tune=network.device.type != "cpu" and not has_kernels(network.device) and not want_transmission,
+        patient=batch > 1,
     )
 
 

@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from libranet.backends.memory_layout import choose_layout
+from libranet.backends.gpu_choice import choose_way
 from libranet.backends.rgb import RestoredImage, RgbBackend
 from libranet.models import NO_FILTER, GridFilter, LiBrANet, Restoration, start_stream, stream_restore
 
@@ -19,6 +19,7 @@ class PlainBackend(RgbBackend):
         want_transmission: bool = False,
         grid_filter: GridFilter = NO_FILTER,
         tune: bool = False,
+        patient: bool = False,
     ) -> None:
         """Begin a stream.
 
@@ -28,10 +29,11 @@ class PlainBackend(RgbBackend):
             strength: Factor on the correction.
             want_transmission: Also return the transmission.
             grid_filter: How the grids are averaged over time.
-            tune: With the first frame, find out which memory layout is faster here.
+            tune: With the first frame, find out which way of running the network is fastest here.
+            patient: For that, also try a way that takes a minute to prepare.
         """
         super().__init__(network.device)
-        self._tune = tune
+        self._tune, self._patient = tune, patient
         self.network, self.lookahead = network, lookahead
         self.strength, self.want_transmission = strength, want_transmission
         self.grid_filter = grid_filter
@@ -40,7 +42,7 @@ class PlainBackend(RgbBackend):
     def restore_image(self, rgb: Tensor) -> list[RestoredImage]:
         """One step of the stream."""
         if self._tune:
-            choose_layout(self.network, rgb)
+            self.network = choose_way(self.network, rgb, patient=self._patient)
             self._tune = False
         restoration, self._state = stream_restore(self.network, rgb, self._state, strength=self.strength)
         return self._images(restoration)

@@ -79,6 +79,7 @@ def dehaze(
     reconnect: Annotated[str, typer.Option(help="How long to try again when a network source is lost.")] = "0",
     live: Annotated[bool, typer.Option("--live", help="No look-ahead: for cameras and network sources.")] = False,
     deinterlace: Annotated[bool, typer.Option("--deinterlace", help="Deinterlace first.")] = False,
+    decoder: Annotated[str, typer.Option(help="cpu, or cuda: an NVIDIA GPU's own decoder, where it can.")] = "cpu",
     shot_detection: Annotated[bool, typer.Option(help="Detect cuts and reset the network's memory there.")] = True,
     scene_cuts: Annotated[bool | None, typer.Option(help="Old name of --shot-detection.", hidden=True)] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")] = "auto",
@@ -159,6 +160,7 @@ def dehaze(
             audio=audio,
             audio_tracks=None if audio_tracks is None else parse_numbers(audio_tracks, "--audio-tracks"),
             deinterlace=deinterlace,
+            decoder=decoder,  # type: ignore[arg-type]  # checked by the options
             segment_time=None if segment_time is None else parse_time(segment_time, "--segment-time"),
             reconnect=parse_time(reconnect, "--reconnect"),
             live=live,

@@ -65,7 +65,7 @@ def diagnose(model: Path | None = None, *, measure: bool = False) -> dict[str, s
         **checkpoint.weights.as_json(),
         "path": "plain" if reason else "fused",
         "why": reason or _fused_because(device, checkpoint.config.refiner_width),
-        **({} if reason else _expectation(device)),
+        **(_expectation(device) if not reason else _plain_on_gpu(file, device) if device.type != "cpu" else {}),
         **(_cpu_runtimes(file, measure=measure) if device.type == "cpu" else {}),
     }
 
@@ -95,6 +95,22 @@ def _fused_because(device: torch.device, width: int) -> str:
 
     kernels = "Hopper's kernels" if supports_weight_stationary(width, device) else "kernels for every GPU from 8.0 on"
     return f"an NVIDIA GPU and Triton: {kernels}, for every pixel format, in fp16"
+
+
+def _plain_on_gpu(file: Path, device: torch.device) -> dict[str, str]:
+    """How the plain network runs on a GPU without our kernels."""
+    from libranet.backends.gpu_choice import recall
+    from libranet.device import pick_dtype
+    from libranet.models import load_model
+
+    measured = recall(load_model(file, device=device, dtype=pick_dtype("auto", device)))
+    if measured is None:
+        text = (
+            "not measured yet: the first video tries both memory layouts and torch.compile, and remembers the fastest"
+        )
+        return {"plain network": text}
+    times = ", ".join(f"{way} {ms:.1f} ms" for way, ms in sorted(measured.milliseconds.items(), key=lambda x: x[1]))
+    return {"plain network": f"{measured.best}, by measurement ({times})"}
 
 
 def _expectation(device: torch.device) -> dict[str, str]:

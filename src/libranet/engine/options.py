@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import InitVar, asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import av
 
@@ -19,6 +19,7 @@ from libranet.engine.adjust import Adjustments
 from libranet.errors import InputError, LibraNetError
 from libranet.models import GridFilter, WeightsInfo
 from libranet.video.encoder import CodecName, is_available
+from libranet.video.reader import DecoderName
 from libranet.video.scale import check_scale
 from libranet.video.source import Source
 
@@ -77,6 +78,8 @@ class DehazeOptions:
     audio_tracks: tuple[int, ...] | None = None
     """Numbers of the sound tracks to keep, from 0; None keeps all."""
     deinterlace: bool = False
+    decoder: DecoderName = "cpu"
+    """`cuda` decodes files in an NVIDIA GPU where it can; samples are the same."""
     live: bool = False
     """No look-ahead: every frame is returned at once."""
     shot_detection: bool = True
@@ -122,6 +125,8 @@ class DehazeOptions:
             raise InputError(f"expected --reconnect of at least 0 seconds, got {self.reconnect}")
         if self.compare not in (None, "split", "side"):
             raise InputError(f"unknown comparison {self.compare!r}: use split or side")
+        if self.decoder not in get_args(DecoderName):
+            raise InputError(f"unknown decoder {self.decoder!r}: use {' or '.join(get_args(DecoderName))}")
         if self.view not in ("result", "haze", "removed"):
             raise InputError(f"unknown view {self.view!r}: use result, haze or removed")
 

@@ -117,7 +117,7 @@ def dehaze_video(
         return dehaze_stream(origin, output, network, options=options, overwrite=overwrite, progress=progress)
     if options.segment_time is not None or options.reconnect:
         raise InputError(f"--segment-time and --reconnect are for recordings, and {origin.name} is a file: add --live")
-    with open_video(origin, deinterlace=options.deinterlace, rate=rate) as reader:
+    with open_video(origin, deinterlace=options.deinterlace, rate=rate, decoder=options.decoder) as reader:
         plan = plan_run(reader, output, network, options, cores=cores)
         if on_plan is not None:
             on_plan(plan)
@@ -155,7 +155,7 @@ def plan_video(
     options = options or DehazeOptions()
     origin = parse_source(source)
     check_output(origin, Path(output), overwrite=overwrite)
-    with open_video(origin, deinterlace=options.deinterlace, rate=rate) as reader:
+    with open_video(origin, deinterlace=options.deinterlace, rate=rate, decoder=options.decoder) as reader:
         return make_plan(reader, Path(output), network, options)
 
 
@@ -415,7 +415,7 @@ def run_settings(source: Source, network: Network, options: DehazeOptions, setti
     shaping = dataclasses.asdict(options)
     if options.adjust.mask is not None:
         shaping["adjust"]["mask"] = fingerprint_source(Path(options.adjust.mask))
-    del shaping["audio"], shaping["audio_tracks"]
+    del shaping["audio"], shaping["audio_tracks"], shaping["decoder"]
     files = [path for _, path in source.files] or ([source.path] if source.path is not None else [])
     return {
         "source": [fingerprint_source(path) for path in files],

@@ -53,6 +53,20 @@ def open_source(source: Source) -> av.container.InputContainer:
         raise InputError(f"{name} is not a video that FFmpeg can read ({reason(error)}): check the file") from None
 
 
+def open_on_gpu(source: Source) -> tuple[av.container.InputContainer | None, str]:
+    """Open a file to be decoded in an NVIDIA GPU.
+
+    Returns:
+        The container, or None and the reason why the CPU has to decode it.
+    """
+    if source.kind != "file":
+        return None, "only files are decoded there"
+    try:
+        return open_input(source.location, on_gpu=True), ""
+    except (av.FFmpegError, OSError, ValueError, NotImplementedError) as error:
+        return None, reason(error)
+
+
 def open_y4m(file: CountedFile, name: str) -> av.container.InputContainer:
     """Open frames of another program.
 

@@ -8,6 +8,7 @@ from typing import IO, Any, get_args
 
 import av
 import av.filter
+from av.codec.hwaccel import HWAccel
 from av.packet import PacketSideData, PktSideDataT
 
 _METADATA_OPTIONS: dict[str, Any] = {"metadata_errors": "replace"} if int(av.__version__.split(".")[0]) < 19 else {}
@@ -24,6 +25,7 @@ def open_input(
     format_name: str | None = None,
     options: dict[str, str] | None = None,
     timeout: float | None = None,
+    on_gpu: bool = False,
 ) -> av.container.InputContainer:
     """Open a container for reading.
 
@@ -32,8 +34,12 @@ def open_input(
         format_name: FFmpeg's name of the container format; None detects it.
         options: Options of the container format.
         timeout: Seconds to wait for a network source.
+        on_gpu: Decode in an NVIDIA GPU, where it can. Frames come back to main memory.
     """
-    return av.open(source, "r", format=format_name, options=options, timeout=timeout, **_METADATA_OPTIONS)
+    hwaccel = HWAccel("cuda", allow_software_fallback=True) if on_gpu else None
+    return av.open(
+        source, "r", format=format_name, options=options, timeout=timeout, hwaccel=hwaccel, **_METADATA_OPTIONS
+    )
 
 
 def side_data(frame: av.VideoFrame, name: str) -> bytes | None:

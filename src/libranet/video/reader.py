@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import chain
 from pathlib import Path
-from typing import IO
+from typing import IO, Literal
 
 import av
 from av.stream import Disposition
@@ -15,13 +15,15 @@ from libranet.errors import InputError
 from libranet.images import MAX_PIXELS, count_images
 from libranet.video.clock import may_jump
 from libranet.video.decoding import Damage, FrameDecoder, from_key_frame, has_frame_per_packet, read_packets
-from libranet.video.opening import CountedFile, open_source, open_y4m
+from libranet.video.opening import CountedFile, open_on_gpu, open_source, open_y4m
 from libranet.video.pixels import is_opaque, planar_name, to_planar
 from libranet.video.pyav import deinterlaced, open_input
 from libranet.video.source import Source, parse_source
 from libranet.video.structure import find_breaks
 from libranet.video.tags import VideoTags, read_tags
 
+DecoderName = Literal["cpu", "cuda"]
+"""What decodes a file."""
 MIN_SIDE = 16
 Y4M_MARK = 86
 """Bytes that the mark of a frame in y4m has at most."""
@@ -263,7 +265,11 @@ def frame_duration(rate: Fraction, time_base: Fraction) -> int:
 
 
 def open_video(
-    source: Source | str | Path | IO[bytes], *, deinterlace: bool = False, rate: float | None = None
+    source: Source | str | Path | IO[bytes],
+    *,
+    deinterlace: bool = False,
+    rate: float | None = None,
+    decoder: DecoderName = "cpu",
 ) -> VideoReader:
     """Open a video and decode its first frame.
 
@@ -271,6 +277,7 @@ def open_video(
         source: A parsed source, or what `parse_source` takes, or an open file with y4m.
         deinterlace: Deinterlace the frames. Without it, interlaced video is an error.
         rate: Frames per second of an image sequence.
+        decoder: What decodes. Where an NVIDIA GPU (`cuda`) cannot, the CPU does, and `notes` says so.
 
     Raises:
         InputError: The source cannot be read, or holds no video.
@@ -289,18 +296,31 @@ def open_video(
 
             return open_images(source, images, rate=Fraction(rate or DEFAULT_RATE).limit_denominator(100000))
     name = source.name if isinstance(source, Source) else str(getattr(source, "name", "the stream"))
+    why = ""
     if isinstance(source, Source):
-        counted, container = None, open_source(source)
+        opened: av.container.InputContainer | None = None
+        if decoder == "cuda":
+            opened, why = open_on_gpu(source)
+        counted, container = None, opened or open_source(source)
     else:
         counted = CountedFile(source)
         container = open_y4m(counted, name)
     try:
         reader = _prepare(name, container, source if isinstance(source, Source) else None, deinterlace)
         reader.counted = counted
+        if decoder == "cuda" and not why and not decodes_on_gpu(reader.stream):
+            why = f"it does not take {reader.codec} as {reader.pixel_format}"
+        if why:
+            reader.notes.append(f"the GPU cannot decode {name} ({why}): the CPU does")
         return reader
     except BaseException:
         container.close()
         raise
+
+
+def decodes_on_gpu(stream: av.VideoStream | None) -> bool:
+    """Return whether a GPU decodes a stream. It is known after the first frame."""
+    return stream is not None and bool(stream.codec_context.is_hwaccel)
 
 
 def main_video_stream(container: av.container.InputContainer) -> av.VideoStream | None:

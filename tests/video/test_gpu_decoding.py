@@ -1,0 +1,85 @@
+"""Files decoded in a GPU, which is not here: what is asked of FFmpeg, and what is said where it cannot."""
+
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+import torch
+
+from clips import Clip, write_clip
+from libranet.engine import DehazeOptions, dehaze_video
+from libranet.errors import InputError
+from libranet.models import LiBrANet
+from libranet.video import pyav, reader
+from libranet.video.pixels import plane_views
+from libranet.video.reader import open_video
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return write_clip(tmp_path / "in.mp4", Clip(frames=4, width=64, height=48))
+
+
+def samples(path: Path, decoder: str) -> tuple[list[bytes], list[str]]:
+    with open_video(path, decoder=decoder) as video:
+        planes = [b"".join(view.tobytes() for view in plane_views(frame.image)) for frame in video.frames()]
+        return planes, video.notes
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is here")
+def test_without_a_gpu_the_cpu_decodes_and_says_so(source: Path, tmp_path: Path, tiny_model: LiBrANet) -> None:
+    want, nothing = samples(source, "cpu")
+    got, notes = samples(source, "cuda")
+    assert got == want
+    assert nothing == []
+    (note,) = notes
+    assert note.startswith(f"the GPU cannot decode {source} (")
+    assert note.endswith("): the CPU does")
+    report = dehaze_video(source, tmp_path / "out.mp4", model=tiny_model, options=DehazeOptions(decoder="cuda"))
+    assert note in report.warnings
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_a_codec_that_the_gpu_does_not_take_is_named(
+    source: Path, monkeypatch: pytest.MonkeyPatch, taken: bool
+) -> None:
+    asked = []
+
+    def accelerator(*arguments: str, **options: bool) -> None:
+        asked.append((arguments, options))
+
+    monkeypatch.setattr(pyav, "HWAccel", accelerator)  # FFmpeg then gets none, and decodes by itself
+    monkeypatch.setattr(reader, "decodes_on_gpu", lambda _: taken)
+    planes, notes = samples(source, "cuda")
+    assert len(planes) == 4
+    assert asked == [(("cuda",), {"allow_software_fallback": True})]
+    said = [] if taken else [f"the GPU cannot decode {source} (it does not take h264 as yuv420p): the CPU does"]
+    assert notes == said
+
+
+def test_the_formats_of_its_frames_hold_the_same_samples(source: Path) -> None:
+    """NVDEC gives interleaved chroma."""
+    from libranet.video.pixels import to_planar
+
+    with av.open(str(source)) as container:
+        frame = next(container.decode(video=0))
+    for name in ("nv12", "p010le"):
+        wide = frame.reformat(format="yuv420p10le") if name == "p010le" else frame
+        back = to_planar(wide.reformat(format=name))
+        assert all(np.array_equal(a, b) for a, b in zip(plane_views(back), plane_views(wide), strict=True))
+
+
+def test_an_unknown_decoder_is_refused() -> None:
+    with pytest.raises(InputError, match="unknown decoder 'fpga': use cpu or cuda"):
+        DehazeOptions(decoder="fpga")
+
+
+@pytest.mark.gpu
+def test_a_gpu_decodes_the_same_samples(tmp_path: Path) -> None:
+    source = write_clip(tmp_path / "in.mp4", Clip(frames=8, width=256, height=192))
+    want, _ = samples(source, "cpu")
+    got, notes = samples(source, "cuda")
+    assert got == want
+    if notes:
+        pytest.skip(notes[0])  # a machine without the decoder's driver
