@@ -67,6 +67,11 @@ def open_on_gpu(source: Source) -> tuple[av.container.InputContainer | None, str
         return None, reason(error)
 
 
+def decodes_on_gpu(stream: av.VideoStream | None) -> bool:
+    """Return whether a GPU decodes a stream. It is known after the first frame."""
+    return stream is not None and bool(stream.codec_context.is_hwaccel)
+
+
 def open_y4m(file: CountedFile, name: str) -> av.container.InputContainer:
     """Open frames of another program.
 

@@ -15,7 +15,7 @@ from libranet.errors import InputError
 from libranet.images import MAX_PIXELS, count_images
 from libranet.video.clock import may_jump
 from libranet.video.decoding import Damage, FrameDecoder, from_key_frame, has_frame_per_packet, read_packets
-from libranet.video.opening import CountedFile, open_on_gpu, open_source, open_y4m
+from libranet.video.opening import CountedFile, decodes_on_gpu, open_on_gpu, open_source, open_y4m
 from libranet.video.pixels import is_opaque, planar_name, to_planar
 from libranet.video.pyav import deinterlaced, open_input
 from libranet.video.source import Source, parse_source
@@ -298,9 +298,7 @@ def open_video(
     name = source.name if isinstance(source, Source) else str(getattr(source, "name", "the stream"))
     why = ""
     if isinstance(source, Source):
-        opened: av.container.InputContainer | None = None
-        if decoder == "cuda":
-            opened, why = open_on_gpu(source)
+        opened, why = open_on_gpu(source) if decoder == "cuda" else (None, "")
         counted, container = None, opened or open_source(source)
     else:
         counted = CountedFile(source)
@@ -316,11 +314,6 @@ def open_video(
     except BaseException:
         container.close()
         raise
-
-
-def decodes_on_gpu(stream: av.VideoStream | None) -> bool:
-    """Return whether a GPU decodes a stream. It is known after the first frame."""
-    return stream is not None and bool(stream.codec_context.is_hwaccel)
 
 
 def main_video_stream(container: av.container.InputContainer) -> av.VideoStream | None:
