@@ -4,10 +4,11 @@ A run is good when no file gives a traceback, a crash or a hang, and no run that
 
     python benchmarks/fuzz.py --files 10000 --seed 0 --jobs 2   # the whole thing
     python benchmarks/fuzz.py --files 50 --seed 7 --keep bad    # keeps what went wrong
-    python benchmarks/fuzz.py --files 1 --first 4711 --keep bad # one file again: each depends on seed and number alone
+    python benchmarks/fuzz.py --files 1 --first 4711 --keep bad # one file again: seed and number decide the mutation
 
-The originals are made on the spot. Python, PyTorch and a tiny network are loaded once; then every file gets a forked
-child with limits on memory and time, and its own folder.
+The originals are made on the spot; a few of their bytes, such as Matroska's random names, differ from run to run.
+Python, PyTorch and a tiny network are loaded once; then every file gets a forked child with limits on memory and time,
+and its own folder.
 """
 
 from __future__ import annotations

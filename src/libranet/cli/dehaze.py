@@ -60,7 +60,7 @@ def dehaze(
     ] = None,
     crf: Annotated[int | None, typer.Option(help="Quality: smaller is better and larger; 0 is lossless.")] = None,
     bitrate: Annotated[str | None, typer.Option(help="Bits per second instead of a quality, such as 8M.")] = None,
-    two_pass: Annotated[bool, typer.Option("--two-pass", help="With --bitrate: encode twice, for better use.")] = False,
+    two_pass: Annotated[bool, typer.Option("--two-pass", help="With --bitrate: encode the whole video twice.")] = False,
     scale: Annotated[str | None, typer.Option(help="Size of the output: 1280x720, 720p or 1/2.")] = None,
     preset: Annotated[str | None, typer.Option(help="Speed of the encoder, as the encoder names it.")] = None,
     pix_fmt: Annotated[str | None, typer.Option(help="Pixel format of the output, where it must be another.")] = None,

@@ -119,8 +119,7 @@ class Recording:
     def __exit__(self, *_: object) -> None:
         if not self._finished:
             self._file.abandon()
-            with suppress(Exception):
-                self._atomic.__exit__(RuntimeError, RuntimeError(), None)  # deletes the unfinished part
+            self._delete()
 
     def write(self, frame: SourceFrame) -> None:
         """Encode a frame."""
@@ -158,7 +157,16 @@ class Recording:
         self._atomic = atomic_file(path, suffix=path.suffix)
         self._temporary = self._atomic.__enter__()
         self._path = path
-        self._file = LiveFile(self._temporary, self._plan, self._reader, excerpt)
+        try:
+            self._file = LiveFile(self._temporary, self._plan, self._reader, excerpt)
+        except BaseException:
+            self._delete()
+            raise
+
+    def _delete(self) -> None:
+        """Delete the unfinished part."""
+        with suppress(Exception):
+            self._atomic.__exit__(RuntimeError, RuntimeError(), None)
 
     def _part(self) -> Path:
         self._number = _free_number(self._target, self._number + 1, overwrite=self._overwrite)
