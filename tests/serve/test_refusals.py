@@ -1,6 +1,7 @@
 """What a server does not do: other sites, no token, bad files, too much, too slowly."""
 
 import asyncio
+import fcntl
 import socket
 import struct
 import time
@@ -13,6 +14,7 @@ from clips import Clip, write_clip
 from libranet.errors import InputError
 from libranet.serve.guard import Guard
 from libranet.serve.jobs import clean_name
+from libranet.serve.run import run_server
 from libranet.serve.settings import Limits, ServeSettings
 
 
@@ -41,6 +43,15 @@ def test_without_a_token_only_this_machine_is_served(tmp_path):
         ServeSettings(folder=tmp_path, host=host)
     with pytest.raises(InputError, match="at least 8"):
         ServeSettings(folder=tmp_path, token="short")
+
+
+def test_a_taken_port_or_folder_is_refused(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(InputError, match="choose another --port"):
+        run_server(ServeSettings(folder=tmp_path, port=taken.getsockname()[1]))
+    with (tmp_path / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(InputError, match="another server uses"):
+            run_server(ServeSettings(folder=tmp_path, port=0))
 
 
 def test_names_that_lead_here_from_elsewhere_are_refused(tmp_path):

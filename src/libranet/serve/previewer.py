@@ -7,7 +7,6 @@ import base64
 import io
 import sys
 import time
-import traceback
 from collections import OrderedDict
 from pathlib import Path
 from typing import Any
@@ -127,7 +126,6 @@ def main() -> None:
         try:
             answer = previewer.answer(request)
         except Exception as error:
-            traceback.print_exc(file=sys.stderr)
             answer = {
                 "error": sentence_for_visitors(error, request.get("source", ""), request.get("name", "the frame"))
             }

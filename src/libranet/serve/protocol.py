@@ -4,6 +4,7 @@ import json
 import os
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterator
 from queue import Queue
 from typing import Any, TextIO
@@ -47,9 +48,10 @@ class Channel:
 
 
 def sentence_for_visitors(error: BaseException, path: str, name: str) -> str:
-    """Say what went wrong without saying where the server keeps its files."""
+    """Say what went wrong without saying where the server keeps its files. The log gets what nobody expected."""
     if isinstance(error, LibraNetError):
-        return str(error).replace(path, name)
+        return str(error).replace(path, name) if path else str(error)
+    traceback.print_exception(error, file=sys.stderr)
     if isinstance(error, MemoryError):
         return f"{name} takes more memory than the server gives to one file"
     return f"{name} could not be processed: the server's log says more"

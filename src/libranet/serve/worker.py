@@ -7,7 +7,6 @@ that is killed leaves a run that the next one continues.
 import logging
 import sys
 import time
-import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -112,7 +111,6 @@ def main() -> None:
         except Cancelled:
             answer = {"event": "cancelled"}
         except BaseException as error:
-            traceback.print_exc(file=sys.stderr)
             answer = {"event": "failed", "error": sentence_for_visitors(error, job["source"], job["name"])}
             if isinstance(error, KeyboardInterrupt | SystemExit):
                 raise
