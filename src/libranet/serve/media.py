@@ -6,6 +6,7 @@ into a small address space. A file's name is never looked at.
 
 import json
 import math
+import re
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -188,6 +189,11 @@ def _check_size(width: int, height: int, pixels: int) -> None:
         raise InputError(f"the image is {width}x{height}: at most {pixels / 1e6:.0f} million pixels are accepted")
 
 
+def without_paths(text: str, folder: Path, name: str) -> str:
+    """Put a name in the place of every path below a folder: visitors need not know where files are."""
+    return re.sub(re.escape(str(folder)) + r"[^\s:,;()'\"]*", lambda _: name, text)
+
+
 def main() -> None:
     """Print the facts of a file, or why it is refused, as JSON."""
     path, pixels, seconds, processor_seconds = sys.argv[1:]
@@ -199,7 +205,7 @@ def main() -> None:
     try:
         answer = asdict(inspect(Path(path), pixels=int(pixels), seconds=float(seconds)))
     except InputError as error:
-        answer = {"refused": str(error).replace(path, "the file")}
+        answer = {"refused": without_paths(str(error), Path(path).parent, "the file")}
     except MemoryError:
         answer = {"refused": "decoding the file takes too much memory"}
     json.dump(answer, sys.stdout)

@@ -6,10 +6,12 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from queue import Queue
 from typing import Any, TextIO
 
 from libranet.errors import LibraNetError
+from libranet.serve.media import without_paths
 
 
 class Channel:
@@ -50,7 +52,7 @@ class Channel:
 def sentence_for_visitors(error: BaseException, path: str, name: str) -> str:
     """Say what went wrong without saying where the server keeps its files. The log gets what nobody expected."""
     if isinstance(error, LibraNetError):
-        return str(error).replace(path, name) if path else str(error)
+        return without_paths(str(error), Path(path).parent, name) if path else str(error)
     traceback.print_exception(error, file=sys.stderr)
     if isinstance(error, MemoryError):
         return f"{name} takes more memory than the server gives to one file"

@@ -17,10 +17,11 @@ from libranet.engine.image_files import dehaze_image
 from libranet.errors import InputError
 from libranet.models import Network
 from libranet.serve.confine import limit_address_space, step_back
+from libranet.serve.media import without_paths
 from libranet.serve.protocol import Channel, sentence_for_visitors
 
 _SECONDS_BETWEEN_REPORTS = 0.1
-_REPORTED = ("frames", "width", "height", "codec", "seconds", "fps", "partial", "weights_name", "weights_version")
+_REPORTED = ("frames", "width", "height", "codec", "seconds", "fps", "partial", "warnings", "weights_name")
 """What visitors learn about a run."""
 
 
@@ -106,8 +107,10 @@ def main() -> None:
         try:
             report = run_job(job, network, channel, current)
             facts = report.as_json()
-            warnings = [text.replace(job["source"], job["name"]) for text in report.warnings]
-            answer = {"event": "done", "report": {key: facts[key] for key in _REPORTED} | {"warnings": warnings}}
+            folder = Path(job["source"]).parent
+            warnings = [without_paths(text, folder, job["name"]) for text in report.warnings]
+            facts |= {"partial": without_paths(report.partial, folder, job["name"]), "warnings": warnings}
+            answer = {"event": "done", "report": {key: facts[key] for key in _REPORTED}}
         except Cancelled:
             answer = {"event": "cancelled"}
         except BaseException as error:
