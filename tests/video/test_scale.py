@@ -1,5 +1,6 @@
 """`--scale`: sizes, shapes, and the samples of scaled frames."""
 
+from contextlib import suppress
 from fractions import Fraction
 
 import av
@@ -90,3 +91,10 @@ def test_another_shape_is_told_to_players():
     assert same.sample_aspect_ratio is None
     wide = scaled_tags(VideoTags(), (1440, 1080), (1920, 1080))
     assert wide.sample_aspect_ratio == Fraction(3, 4)
+
+
+@given(st.one_of(st.text(max_size=12), st.from_regex(r"[0-9x/p]{1,10}", fullmatch=True)))
+def test_any_text_is_a_size_or_one_sentence(text):
+    with suppress(InputError):
+        size = scaled_size(text, 640, 480, layout=YUV420)
+        assert all(16 <= side <= 16384 and side % 2 == 0 for side in size)
