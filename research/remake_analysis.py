@@ -3,7 +3,7 @@
 python research/remake_analysis.py [CHECKPOINT] [--work runs/analysis-docs] [--ablation runs/ablations]
 
 The set is rendered once (nine clips of five frames, 960x540, every haze regime: ten minutes on two cores) and kept.
-Numbers go between the markers in docs/analysis.md, figures to docs/images/analysis-*.png. What the page says about them
+Numbers go between the markers in docs/analysis.md, figures to docs/images/analysis-*. What the page says about them
 is for a person to write: the script prints the headline numbers.
 """
 
@@ -18,6 +18,7 @@ import cv2
 
 from libranet.analysis.headlines import headlines
 from libranet.analysis.run import analyze
+from libranet.atomic import write_atomically
 from libranet.evaluation.clips import open_dataset
 from libranet.flow import DisFlow
 from libranet.models import load_model
@@ -31,6 +32,7 @@ IMAGES = ROOT / "docs" / "images"
 SEED = 77
 """No training takes scenes from 770,000 on."""
 CLIP_FRAMES = 5
+LARGEST_PNG = 200_000
 WIDTH = 1400
 """Largest width of a figure on the page."""
 
@@ -61,7 +63,7 @@ def main() -> None:
     figures = copy_figures(result, options.images)
     text = options.page.read_text()
     text = fill(text, "numbers", numbers_table(content))
-    text = fill(text, "figures", "\n\n".join(f"![{figure}](images/analysis-{figure}.png)" for figure in figures))
+    text = fill(text, "figures", "\n\n".join(f"![{Path(name).stem}](images/{name})" for name in figures))
     if options.ablation is not None:
         study = (options.ablation / "ablation.md").read_text()
         text = fill(text, "ablation", study.partition("\n")[2].strip())
@@ -90,7 +92,7 @@ def numbers_table(content: dict[str, Any]) -> str:
 
 
 def copy_figures(folder: Path, images: Path) -> list[str]:
-    """Bring the figures to the page's size and return their names."""
+    """Bring the figures to the page's size and return their file names; those with photos in them become JPEG."""
     names = []
     for path in sorted(folder.glob("*.png")):
         image = cv2.imread(str(path))
@@ -98,8 +100,11 @@ def copy_figures(folder: Path, images: Path) -> list[str]:
         if image.shape[1] > WIDTH:
             size = (WIDTH, round(image.shape[0] * WIDTH / image.shape[1]))
             image = cv2.resize(image, size, interpolation=cv2.INTER_AREA)
-        cv2.imwrite(str(images / f"analysis-{path.stem}.png"), image, [cv2.IMWRITE_PNG_COMPRESSION, 9])
-        names.append(path.stem)
+        suffix, content = ".png", cv2.imencode(".png", image, [cv2.IMWRITE_PNG_COMPRESSION, 9])[1]
+        if len(content) > LARGEST_PNG:
+            suffix, content = ".jpg", cv2.imencode(".jpg", image, [cv2.IMWRITE_JPEG_QUALITY, 88])[1]
+        names.append(f"analysis-{path.stem}{suffix}")
+        write_atomically(images / names[-1], content.tobytes())
     return names
 
 

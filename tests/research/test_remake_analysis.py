@@ -3,6 +3,8 @@
 import importlib.util
 from pathlib import Path
 
+import cv2
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -38,3 +40,13 @@ def test_numbers_become_a_table():
     assert table.startswith("net 2 on a set (today):")
     assert "| heatmap | change per frame, hazy | 0.25 | – |" in table
     assert "| transmission | not measured: the set has no true transmission | – | – |" in table
+
+
+def test_figures_are_reduced_and_photos_become_jpeg(tmp_path):
+    rng = np.random.default_rng(0)
+    (tmp_path / "images").mkdir()
+    cv2.imwrite(str(tmp_path / "heatmap.png"), rng.integers(0, 255, (700, 2000, 3), np.uint8))
+    cv2.imwrite(str(tmp_path / "anatomy.png"), np.full((100, 300, 3), 255, np.uint8))
+    names = remake.copy_figures(tmp_path, tmp_path / "images")
+    assert names == ["analysis-anatomy.png", "analysis-heatmap.jpg"]
+    assert cv2.imread(str(tmp_path / "images" / names[1])).shape == (490, 1400, 3)
