@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("backends", "fused", "kernels")
-ALONE = ("engine/test_transfer.py",)
+ALONE = ("engine/test_transfer.py", "video/test_gpu_decoding.py")
 """Files of other folders that need no PyAV."""
 
 
