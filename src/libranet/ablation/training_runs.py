@@ -64,8 +64,8 @@ def train_variant(
         trainer = Trainer(replace(config, seed=seed, steps=steps), steps=steps, device=device)
         begin, losses = _now(device), []
         for step in range(steps):
-            batch = source.batch(step, Shard())
-            terms, _ = trainer.step(batch)
+            batches = [source.batch(step, part) for part in trainer.parts]
+            batch, (terms, _) = batches[0], trainer.step(*batches)
             if step >= steps - max(1, steps // 10):
                 losses.append(terms.pixel.detach().clone())
         spent = _now(device) - begin

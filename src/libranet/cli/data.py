@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -16,22 +16,27 @@ class Action(StrEnum):
     show = "show"
     report = "report"
     figures = "figures"
+    pack = "pack"
 
 
 def data(
-    action: Annotated[Action, typer.Argument(help="check the files, show the clips, write report.html, or figures.")],
+    action: Annotated[Action, typer.Argument(help="check, show, write report.html or figures, or pack into shards.")],
     folder: Annotated[Path, typer.Argument(help="A folder that `libranet synth` made.")],
     remeasure: Annotated[
         bool, typer.Option("--remeasure", help="With check: run the five checks again on the files.")
     ] = False,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="With figures: where they go; default: the set's folder.")
+        Path | None,
+        typer.Option("-o", "--output", help="With figures and pack: where they go; of figures, the set by default."),
     ] = None,
+    split: Annotated[Literal["train", "test", "all"], typer.Option(help="With pack: part of the set.")] = "train",
+    shard_size: Annotated[float, typer.Option(help="With pack: megabytes at which a new shard begins.")] = 1024,
 ) -> None:
     """Check, show or report on a dataset made by `libranet synth`.
 
     `figures` draws the paper's composition figure (composition.svg and .png) and writes its comparison of data sets
     with a row for this one (datasets.md, .csv and .tex). Of sets in other layouts it writes the table alone.
+    `pack` writes the pairs of a set in any layout as tar shards for training on many machines.
     """
     if action is Action.check:
         _check(folder, remeasure)
@@ -39,10 +44,29 @@ def data(
         _show(folder)
     elif action is Action.figures:
         _figures(folder, output or folder)
+    elif action is Action.pack:
+        _pack(folder, output, split, shard_size)
     else:
         from libranet.synth.report import write_report
 
         print(write_report(folder))
+
+
+def _pack(folder: Path, output: Path | None, split: Literal["train", "test", "all"], megabytes: float) -> None:
+    from libranet.data import open_pairs, pack_pairs, uhv4k_pairs
+    from libranet.data.dataset import DATASET_FILE
+
+    if output is None:
+        raise InputError("libranet data pack needs a folder for the shards: add -o FOLDER")
+    if not folder.is_dir():
+        raise InputError(f"no dataset at {folder}: check the path")
+    ours = (folder / DATASET_FILE).is_file()
+    clips = uhv4k_pairs(folder, split) if ours else open_pairs(folder, split)
+    if clips is None:
+        raise InputError(f"expected hazy and clear frames in {folder}, for example hazy/ and gt/, found neither")
+    shards = pack_pairs(clips, output, shard_bytes=max(1, round(megabytes * 1e6)))
+    frames = sum(len(clip) for clip in clips)
+    print(f"{len(clips)} clips, {frames} pairs in {shards} shard{'' if shards == 1 else 's'}: {output}")
 
 
 def _check(folder: Path, remeasure: bool) -> None:

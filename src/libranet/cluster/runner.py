@@ -125,6 +125,7 @@ class Runner:
         self._costs: dict[str, float] = {}
         self._group_done: dict[str, float] = {}
         self._frames = 0
+        self._ended = 0.0
         self.state = JobState()
 
     def run(self, tasks: Iterable[Task]) -> list[TaskResult]:
@@ -257,6 +258,7 @@ class Runner:
             worker.name,
             worker.node,
         )
+        self._ended += self._costs[root]
         self.state.done += not error
         self.state.failed += bool(error)
         if self._on_result is not None:
@@ -277,7 +279,6 @@ class Runner:
         state, steps = self.state, self._pool.steps()
         state.seconds = seconds
         state.workers = {name: (entry.task.key, steps.get(name, Step())) for name, entry in self._running.items()}
-        ended = sum(self._costs[key] for key in self._results)
         parts = sum(done for root, done in self._group_done.items() if root not in self._results)
         under_way = sum(
             self._costs.get(entry.task.key, 0.0) * min(1.0, step.frames / step.total)
@@ -285,6 +286,6 @@ class Runner:
             if (step := steps.get(name)) is not None and step.total
         )
         state.frames = self._frames + sum(step.new for step in steps.values())
-        state.work_done = ended + parts + under_way
+        state.work_done = self._ended + parts + under_way
         if self._watch is not None:
             self._watch(state)

@@ -89,7 +89,7 @@ class VideoFrames:
         start = keys[max(bisect.bisect_right(keys, stamps[index]) - 1, 0)]
         for frame in decode_video(self.path, seek=start):
             if (frame.pts or 0) >= stamps[index]:
-                return _crop(frame.to_ndarray(format="rgb24"), box, self.path)
+                return crop_image(frame.to_ndarray(format="rgb24"), box, self.path)
         raise InputError(f"expected {len(stamps)} frames in {self.path}, but frame {index} does not decode")
 
     def read_all(self) -> Iterator[RgbImage]:
@@ -136,14 +136,14 @@ def read_rgb(path: Path, box: Box | None = None) -> RgbImage:  # [H, W, 3] RGB
         if path.suffix.lower() == ".png":
             rows = read_png_rows(path, top=box.top, height=box.height) if box else read_png_rows(path)
             if rows is not None:
-                return _crop(rows, Box(0, box.left, box.height, box.width), path) if box else rows
+                return crop_image(rows, Box(0, box.left, box.height, box.width), path) if box else rows
         content = np.frombuffer(path.read_bytes(), np.uint8)
     except OSError as error:
         raise InputError(f"could not read the frame {path}: {error.strerror or error}") from error
     image = cv2.imdecode(content, cv2.IMREAD_COLOR) if content.size else None
     if image is None:
         raise InputError(f"expected a whole image, got a damaged or unknown file: {path}")
-    return np.ascontiguousarray(_crop(np.asarray(image, np.uint8), box, path)[..., ::-1])
+    return np.ascontiguousarray(crop_image(np.asarray(image, np.uint8), box, path)[..., ::-1])
 
 
 def write_png(path: Path, image: RgbImage) -> None:  # [H, W, 3] RGB
@@ -151,7 +151,8 @@ def write_png(path: Path, image: RgbImage) -> None:  # [H, W, 3] RGB
     write_atomically(path, encode_png(image))
 
 
-def _crop(image: RgbImage, box: Box | None, path: Path) -> RgbImage:
+def crop_image(image: RgbImage, box: Box | None, path: Path) -> RgbImage:
+    """Return the part of a frame inside `box`. `path` is for the message."""
     if box is None:
         return image
     height, width = image.shape[:2]

@@ -64,39 +64,50 @@ def read_png_rows(
 ) -> Bytes | None:  # [height, W, 3] RGB; None if the file is not in bands
     """Decode only the bands that contain the rows. The CRC of every chunk read is checked."""
     with path.open("rb") as file:
-        if file.read(8) != SIGNATURE:
-            return None
-        chunks = _read_chunks(file, path)
-        kind, _, header = next(chunks)
-        if kind != b"IHDR" or len(header) != 13:
-            raise InputError(f"expected a whole PNG, found a damaged header in {path}")
-        columns, rows, *style = struct.unpack(">IIBBBBB", header)
-        kind, _, mark = next(chunks)
-        if kind != MARK or style != [8, 2, 0, 0, 0]:
-            return None
-        band = struct.unpack(">I", mark)[0]
-        height = rows - top if height is None else height
-        if top < 0 or height < 1 or top + height > rows:
-            raise InputError(f"expected rows inside 0..{rows}, got {top}..{top + height} of {path}")
-        first, last = top // band, (top + height - 1) // band
-        stride = columns * 3 + 1
-        result = np.empty((height, columns, 3), np.uint8)
-        index = -1
-        for kind, size, _ in chunks:
-            if kind != b"IDAT":
-                continue
-            index += 1
-            if index < first:
-                continue
-            start = index * band
-            count = min(band, rows - start)
-            data = _read_body(file, kind, size, path)
-            plain = _inflate(data[2:] if index == 0 else data, count * stride, path)
-            pixels = _unfilter(plain.reshape(count, stride)).reshape(count, columns, 3)
-            low, high = max(top, start), min(top + height, start + count)
-            result[low - top : high - top] = pixels[low - start : high - start]
-            if index == last:
-                return result
+        return read_rows(file, path, top, height)
+
+
+def read_rows(
+    file: BinaryIO,
+    path: Path,
+    top: int = 0,
+    height: int | None = None,
+) -> Bytes | None:  # [height, W, 3] RGB; None if the file is not in bands
+    """`read_png_rows` of an open file, from where it stands. `path` is for messages."""
+    if file.read(8) != SIGNATURE:
+        return None
+    chunks = _read_chunks(file, path)
+    kind, _, header = next(chunks)
+    if kind != b"IHDR" or len(header) != 13:
+        raise InputError(f"expected a whole PNG, found a damaged header in {path}")
+    columns, rows, *style = struct.unpack(">IIBBBBB", header)
+    kind, _, mark = next(chunks)
+    if kind != MARK or style != [8, 2, 0, 0, 0]:
+        return None
+    band = struct.unpack(">I", mark)[0]
+    height = rows - top if height is None else height
+    if top < 0 or height < 1 or top + height > rows:
+        raise InputError(f"expected rows inside 0..{rows}, got {top}..{top + height} of {path}")
+    first, last = top // band, (top + height - 1) // band
+    stride = columns * 3 + 1
+    result = np.empty((height, columns, 3), np.uint8)
+    index = -1
+    for kind, size, _ in chunks:
+        if kind != b"IDAT":
+            continue
+        index += 1
+        if index < first:
+            continue
+        start = index * band
+        count = min(band, rows - start)
+        data = _read_body(file, kind, size, path)
+        plain = _inflate(data[2:] if index == 0 else data, count * stride, path)
+        pixels = _unfilter(plain.reshape(count, stride)).reshape(count, columns, 3)
+        low, high = max(top, start), min(top + height, start + count)
+        result[low - top : high - top] = pixels[low - start : high - start]
+        if index == last:
+            return result
+
     raise InputError(f"expected a whole PNG, got a truncated file: {path}")
 
 

@@ -247,8 +247,9 @@ class PairedSourceConfig:
 
     path: str = ""
     """Folder of the dataset."""
-    layout: Literal["uhv4k", "revide", "hazeworld", "folders"] = "uhv4k"
-    """Which layout the folder has; `folders` is any pair of sides, such as hazy/ and gt/ or input/ and target/."""
+    layout: Literal["uhv4k", "revide", "hazeworld", "folders", "packed"] = "uhv4k"
+    """Which layout the folder has; `folders` is any pair of sides, such as hazy/ and gt/ or input/ and target/, and
+    `packed` is what `libranet data pack` made."""
     workers: int = 4
     """Processes that read and decode."""
 
@@ -313,6 +314,9 @@ class TrainConfig:
     """Passes over a paired dataset, used when `steps` is 0."""
     batch: int = 16
     """Samples per step, over all processes."""
+    accumulate: int = 1
+    """Parts of the batch that are computed one after another and need less memory, over all processes; a power of two.
+    With 2 or more, the result does not depend on the number of processes that share them."""
     crops: tuple[tuple[int, int], ...] = ((512, 512),)
     """(height, width) of training crops; with several, each step takes the next one."""
     precision: Literal["fp32", "bf16", "fp16"] = "bf16"
@@ -361,7 +365,7 @@ class TrainConfig:
             )
         if not 0.0 <= self.teacher_share <= 1.0:
             raise InputError(f"expected teacher_share from 0 to 1, got {self.teacher_share}")
-        for name in ("batch", "log_every", "checkpoint_every", "validate_every", "max_bad_steps"):
+        for name in ("batch", "accumulate", "log_every", "checkpoint_every", "validate_every", "max_bad_steps"):
             if getattr(self, name) < 1:
                 raise InputError(f"expected {name} of at least 1, got {getattr(self, name)}")
         if not self.crops or any(len(crop) != 2 or min(crop) < 32 for crop in self.crops):

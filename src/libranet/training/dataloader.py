@@ -17,6 +17,7 @@ from libranet.data import (
     WindowConfig,
     hazeworld_pairs,
     open_pairs,
+    packed_pairs,
     revide_pairs,
     uhv4k_pairs,
 )
@@ -123,6 +124,8 @@ def open_training_clips(config: PairedSourceConfig) -> list[PairedClip]:
         if pairs is None:
             raise InputError(f"expected hazy and clear frames in {path}, for example hazy/ and gt/, found neither")
         return pairs
+    if config.layout == "packed":
+        return packed_pairs(path)
     reader = {"uhv4k": uhv4k_pairs, "revide": revide_pairs, "hazeworld": hazeworld_pairs}[config.layout]
     return list(reader(path, "train"))
 
@@ -146,14 +149,15 @@ class PairedSource:
         self.steps_per_epoch = len(self.windows) // batch
         if self.steps_per_epoch == 0:
             raise InputError(f"expected at least one batch of {batch} windows, the dataset has {len(self.windows)}")
-        self.running: tuple[int, Iterator[dict[str, Tensor]]] | None = None
+        self.running: dict[Shard, tuple[int, Iterator[dict[str, Tensor]]]] = {}
 
     def batch(self, step: int, shard: Shard) -> Batch:
         """Read this process's part of a step's batch. It depends on the seed and the step alone."""
-        if self.running is None or self.running[0] != step or step % self.steps_per_epoch == 0:
-            self.running = (step, self._rest_of_epoch(step, shard))
-        sample = next(self.running[1])
-        self.running = (step + 1, self.running[1])
+        next_step, samples = self.running.get(shard, (-1, iter(())))
+        if next_step != step or step % self.steps_per_epoch == 0:
+            samples = self._rest_of_epoch(step, shard)
+        sample = next(samples)
+        self.running[shard] = (step + 1, samples)
         hazy, clear = (sample[key].to(self.device, non_blocking=True) for key in ("hazy", "clear"))
         return Batch(hazy, clear)
 
@@ -188,14 +192,13 @@ class Prefetcher:
         self.source = source
         self.stream = torch.cuda.Stream()
         self.thread = ThreadPoolExecutor(1)
-        self.coming: tuple[int, Future[Batch]] | None = None
+        self.coming: dict[Shard, tuple[int, Future[Batch]]] = {}
 
     def batch(self, step: int, shard: Shard) -> Batch:
         """Return a step's batch and begin the next one."""
-        if self.coming is None or self.coming[0] != step:
+        if shard not in self.coming or self.coming[shard][0] != step:
             self._begin(step, shard)
-        assert self.coming is not None
-        ready = self.coming[1].result()
+        ready = self.coming[shard][1].result()
         current = torch.cuda.current_stream()
         current.wait_stream(self.stream)
         for tensor in (ready.hazy, ready.clear):
@@ -204,7 +207,7 @@ class Prefetcher:
         return ready
 
     def _begin(self, step: int, shard: Shard) -> None:
-        self.coming = (step, self.thread.submit(self._make, step, shard))
+        self.coming[shard] = (step, self.thread.submit(self._make, step, shard))
 
     def _make(self, step: int, shard: Shard) -> Batch:
         with torch.cuda.stream(self.stream):

@@ -34,6 +34,20 @@ class Shard:
             raise InputError(f"expected {what} {self.world} processes can share evenly, got a batch of {batch}")
 
 
+def own_device(device: torch.device) -> torch.device:
+    """The GPU of this process: torchrun gives each process of a machine a number, and without one it is the first."""
+    if device.type != "cuda" or device.index is not None or "LOCAL_RANK" not in os.environ:
+        return device
+    mine = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+    torch.cuda.set_device(mine)
+    return mine
+
+
+def was_restarted() -> bool:
+    """Whether torchrun has started the processes again because one of them died."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+
+
 def join_processes(device: torch.device) -> Shard:
     """Join the group that torchrun made, or be alone."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:

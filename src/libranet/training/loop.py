@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from libranet.atomic import write_atomically
 from libranet.device import describe_device
 from libranet.errors import InputError
 from libranet.losses.objective import LossTerms
@@ -31,6 +32,7 @@ from libranet.training.training_heads import fold_heads
 from libranet.training.validation import ValidationSet, validate
 
 BEST_FILE = "best.safetensors"
+LOG_FILE = "log.jsonl"
 LIFE_SAMPLES = 16
 """Samples of the last batch on which live units are counted."""
 
@@ -86,14 +88,14 @@ def run_training(
         pace = Pace(trainer.progress.step, end)
         while trainer.progress.step < end and time.perf_counter() - begin < seconds:
             waited = time.perf_counter()
-            batch = source.batch(trainer.progress.step, shard)
+            batches = [source.batch(trainer.progress.step, part) for part in trainer.parts]
             pace.waiting += time.perf_counter() - waited
-            terms, error = trainer.step(batch)
+            terms, error = trainer.step(*batches)
             step = trainer.progress.step
             if step % config.log_every == 0 or step == end:
                 _log_step(log, trainer, terms, -10 * math.log10(max(float(error), 1e-12)), pace)
             if step % config.validate_every == 0 or step == end:
-                _check_life(log, trainer, batch)
+                _check_life(log, trainer, batches[0])
             if pairs and (step % config.validate_every == 0 or step == end):
                 _validate(log, trainer, pairs, folder)
             if step % config.checkpoint_every == 0:
@@ -122,7 +124,7 @@ class RunLog:
         if folder is None:
             return
         folder.mkdir(parents=True, exist_ok=True)
-        self.lines = (folder / "log.jsonl").open("a")
+        self.lines = (folder / LOG_FILE).open("a")
         try:
             from torch.utils.tensorboard import SummaryWriter
 
@@ -204,6 +206,18 @@ def _prepare_folder(trainer: Trainer, folder: Path, resume: bool) -> None:
             logger.info("extended: steps %d to %d have a warm-up and a cosine of their own", p.begin, p.end)
     elif exists:
         raise InputError(f"{folder} already holds a run: add --resume to go on, or choose another folder")
+    if trainer.shard.rank == 0:
+        _forget_later_steps(folder / LOG_FILE, trainer.progress.step)
+
+
+def _forget_later_steps(log: Path, step: int) -> None:
+    """Drop records of steps that a killed run had done after its last state: they are done again."""
+    if not log.is_file():
+        return
+    lines = log.read_text().splitlines(keepends=True)
+    kept = [line for line in lines if line.endswith("\n") and json.loads(line)["step"] <= step]
+    if len(kept) < len(lines):
+        write_atomically(log, "".join(kept).encode())
 
 
 def _log_step(log: RunLog, trainer: Trainer, terms: LossTerms, batch_psnr: float, pace: Pace) -> None:

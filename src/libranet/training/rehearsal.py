@@ -39,17 +39,18 @@ def rehearse(config: TrainConfig, device: torch.device, *, steps: int = 3) -> Re
     """
     outputs = 2 if config.loss.consistency_weight > 0 else 1
     batch = config.batch if device.type == "cuda" else min(config.batch, CPU_SAMPLES)
-    trainer = Trainer(replace(config, batch=batch), steps=steps + 2, device=device)
+    parts = config.accumulate if batch % (config.accumulate * outputs) == 0 else 1
+    trainer = Trainer(replace(config, batch=batch, accumulate=parts), steps=steps + 2, device=device)
     still = config.photos is not None and config.photos.haze.geometry.still_probability == 1
     window = 1 if still else config.window
     height, width = max(config.crops, key=lambda crop: crop[0] * crop[1])
     before = _process_bytes()
-    hazy = torch.rand(batch // outputs, window + (outputs - 1), 3, height, width, device=device)
-    clear = torch.rand(batch, 3, height, width, device=device)
+    hazy = torch.rand(batch // parts // outputs, window + (outputs - 1), 3, height, width, device=device)
+    clear = torch.rand(batch // parts, 3, height, width, device=device)
     times = []
     for _ in range(steps + 2):
         begin = time.perf_counter()
-        trainer.step(Batch(hazy, clear, still=still))
+        trainer.step(*[Batch(hazy, clear, still=still)] * parts)
         if device.type == "cuda":
             torch.cuda.synchronize(device)
         times.append(time.perf_counter() - begin)

@@ -24,11 +24,11 @@ from libranet.training.dataloader import (
     Prefetcher,
     open_training_clips,
 )
-from libranet.training.distributed import join_processes, leave_processes
+from libranet.training.distributed import join_processes, leave_processes, own_device, was_restarted
 from libranet.training.image_bank import ImageBank, load_bank, read_density, read_photos, render_scenes
 from libranet.training.loop import Outcome, run_training
 from libranet.training.recipe import load_recipe
-from libranet.training.trainer import Trainer
+from libranet.training.trainer import STATE_FILE, Trainer
 from libranet.training.validation import HeldOutClip, ValidationSet, hold_out, load_pairs
 
 logger = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ def train(
         recipe: A TOML file.
         folder: Where the state, the checkpoints and the log go.
         overrides: `key=value` each, as `load_recipe` takes them.
-        resume: Go on from the state in the folder.
+        resume: Go on from the state in the folder. A process that torchrun has started again does so by itself.
         device: As `libranet.device.pick_device` takes it.
         seconds: Stop after this long.
 
@@ -58,8 +58,9 @@ def train(
         TrainingStoppedError: The loss stays not finite.
     """
     config = load_recipe(recipe, overrides)
-    place = pick_device(device)
+    place = own_device(pick_device(device))
     shard = join_processes(place)
+    resume = resume or (was_restarted() and (Path(folder) / STATE_FILE).is_file())
     if shard.rank == 0:
         logger.info("preparing the data of %s", recipe)
     try:

@@ -23,6 +23,7 @@ from libranet.models.network import Predicted
 from libranet.training.config import OptimiserConfig, TrainConfig
 from libranet.training.dataloader import Batch
 from libranet.training.distributed import Shard, agreed, average_gradients
+from libranet.training.micro_batches import PartSums, divide, seed_part, share_weights
 from libranet.training.muon import Muon
 from libranet.training.state import Progress, RunState
 from libranet.training.training_heads import fold_heads, prepare_heads, preserve_heads
@@ -44,12 +45,14 @@ class Trainer:
 
     def __init__(self, config: TrainConfig, *, steps: int, device: torch.device, shard: Shard | None = None) -> None:
         self.config, self.steps, self.device, self.shard = config, steps, device, shard or Shard()
-        self.shard.check(config.batch, outputs=2 if config.loss.consistency_weight > 0 else 1)
+        self.parts = divide(self.shard, config.accumulate)
+        """What this process computes in a step, one after another."""
+        self.parts[0].check(config.batch, outputs=2 if config.loss.consistency_weight > 0 else 1)
         torch.manual_seed(config.seed)
         self.model = _initial_model(config)
         ours = self.model if isinstance(self.model, LiBrANet) else None
         if ours is not None:
-            prepare_heads(ours, config.pivot)
+            prepare_heads(ours, config.pivot, over_processes=config.accumulate == 1)
         self.model.to(device)
         fused = config.fused and ours is not None and why_not_fused(config.model, device) is None
         if fused:
@@ -73,8 +76,11 @@ class Trainer:
         # From here on the processes draw different stochastic depth and dropout.
         torch.manual_seed(config.seed + 7919 * (1 + self.shard.rank))
 
-    def step(self, batch: Batch) -> tuple[LossTerms, Tensor]:
+    def step(self, *batches: Batch) -> tuple[LossTerms, Tensor]:
         """Do one optimiser step. A loss that is not finite changes nothing.
+
+        Args:
+            batches: One for each of `parts`.
 
         Returns:
             The loss, and the squared error of the batch.
@@ -84,13 +90,13 @@ class Trainer:
         """
         p = self.progress
         if p.step == 0 and self.config.init_from and isinstance(self.model, LiBrANet):
-            preserve_heads(self.model, batch.hazy, still=batch.still)
+            preserve_heads(self.model, batches[0].hazy, still=batches[0].still)
+            share_weights(self.model, self.shard)  # which the heads' norms take from each process's own frames
         rate = learning_rate(p.step - p.begin, self.steps - p.begin, self.config.optimiser)
         for group in self.optimiser.param_groups:
             group["lr"] = rate
         self.model.train()
-        terms, error = self.gradients(self._taught(batch))
-        average_gradients(self.model, self.shard)
+        terms, error = self._all_gradients(batches)
         self.scaler.unscale_(self.optimiser)
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.optimiser.clip)
         finite = torch.isfinite(terms.total.detach())
@@ -109,6 +115,20 @@ class Trainer:
                 "lower optimiser.lr, or use precision = 'bf16' or 'fp32'"
             )
         return terms, error
+
+    def _all_gradients(self, batches: tuple[Batch, ...]) -> tuple[LossTerms, Tensor]:
+        """Gradients of the whole step, over all parts and processes."""
+        if self.config.accumulate == 1:
+            if self.shard.world > 1:  # so that a run goes on exactly: the state holds the numbers of one process
+                seed_part(self.config.seed, self.progress.step, self.shard)
+            terms, error = self.gradients(self._taught(batches[0]))
+            average_gradients(self.model, self.shard)
+            return terms, error
+        sums = PartSums(self.model, self.shard)
+        for part, batch in zip(self.parts, batches, strict=True):
+            seed_part(self.config.seed, self.progress.step, part)
+            sums.add(*self.gradients(self._taught(batch)))
+        return sums.finish()
 
     def save(self, folder: Path, provenance: dict[str, Any]) -> None:
         """Write the state of the run, and the averaged network as a checkpoint of its own."""

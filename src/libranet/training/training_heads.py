@@ -26,7 +26,10 @@ from libranet.models.layers import COEFFICIENTS, GridHead
 
 
 class UnitNorm(nn.Module):
-    """Batch normalisation over the batch of all processes; outside training it uses running statistics."""
+    """Batch normalisation over the batch of all processes; outside training it uses running statistics.
+
+    In a step of several parts (`micro_batches`) each part has statistics of its own.
+    """
 
     MOMENTUM = 0.02
     EPSILON = 1e-5
@@ -40,6 +43,7 @@ class UnitNorm(nn.Module):
         self.bias = nn.Parameter(torch.zeros(units))
         self.register_buffer("mean", torch.zeros(units))
         self.register_buffer("variance", torch.ones(units))
+        self.over_processes = True
 
     def forward(
         self,
@@ -56,12 +60,11 @@ class UnitNorm(nn.Module):
         scale = self.weight * torch.rsqrt(variance + self.EPSILON)
         return x * scale[:, None, None] + (self.bias - mean * scale)[:, None, None]
 
-    @staticmethod
-    def measure(x: Tensor) -> tuple[Tensor, Tensor]:  # [units] float32 each
+    def measure(self, x: Tensor) -> tuple[Tensor, Tensor]:  # [units] float32 each
         """Mean and variance of every unit, over the batch of all processes."""
-        x = x.float()
-        mean = _mean_over_processes(x.mean(dim=(0, 2, 3)))
-        return mean, _mean_over_processes((x - mean[:, None, None]).square().mean(dim=(0, 2, 3)))
+        x, combine = x.float(), _mean_over_processes if self.over_processes else _alone
+        mean = combine(x.mean(dim=(0, 2, 3)))
+        return mean, combine((x - mean[:, None, None]).square().mean(dim=(0, 2, 3)))
 
     @torch.no_grad()
     def preserve(self, x: Tensor) -> None:
@@ -71,6 +74,10 @@ class UnitNorm(nn.Module):
         self.variance.copy_(variance)
         self.bias.copy_(mean)
         self.weight.copy_(torch.sqrt(variance + self.EPSILON))
+
+
+def _alone(values: Tensor) -> Tensor:
+    return values
 
 
 class TrainingHead(GridHead):
@@ -102,12 +109,21 @@ class TrainingHead(GridHead):
         return plain
 
 
-def prepare_heads(model: LiBrANet, pivot: float) -> None:
-    """Put training heads in the place of the network's heads. Outside training it computes the same."""
+def prepare_heads(model: LiBrANet, pivot: float, *, over_processes: bool = True) -> None:
+    """Put training heads in the place of the network's heads. Outside training it computes the same.
+
+    Args:
+        model: The network.
+        pivot: Grey level on which the heads are centred.
+        over_processes: Whether their norms use the batch of all processes, or that of each one alone.
+    """
     if model.chromatic is not None:
         model.chromatic.head = TrainingHead(model.chromatic.head, bins=model.chromatic.bins, pivot=pivot)
     if model.temporal is not None:
         model.temporal.head = TrainingHead(model.temporal.head, bins=1, pivot=pivot)
+    for module in model.modules():
+        if isinstance(module, UnitNorm):
+            module.over_processes = over_processes
 
 
 @torch.no_grad()

@@ -1,0 +1,136 @@
+"""Training in several processes: the same numbers as in one, whoever dies."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from libranet.errors import InputError
+from libranet.training.distributed import Shard
+from libranet.training.micro_batches import divide, mean_over_parts, tree_sum
+
+ROOT = Path(__file__).parents[2]
+RECIPE = """
+seed = 3
+steps = 12
+batch = 8
+accumulate = 4
+crops = [[32, 32]]
+precision = "fp32"
+ema = 0.9
+log_every = 1
+checkpoint_every = 4
+validate_every = 100
+
+[model]
+encoder_size = 32
+encoder_widths = [8, 8, 8, 16]
+encoder_blocks = 1
+head_hidden = 8
+attention_heads = 2
+refiner_width = 8
+drop_path = 0.2
+dropout = 0.2
+
+[loss]
+perceptual = "none"
+
+[photos]
+scenes = 1
+lines = 64
+"""
+
+
+def test_a_branch_of_the_tree_may_be_added_up_elsewhere():
+    torch.manual_seed(0)
+    values = list(torch.randn(8, 1000) * 10 ** torch.linspace(-3, 3, 8)[:, None])
+    assert torch.equal(tree_sum(values), tree_sum([tree_sum(values[:4]), tree_sum(values[4:])]))
+    assert torch.equal(mean_over_parts(values, Shard()), tree_sum(values) / 8)
+
+
+def test_processes_share_the_parts_of_a_step():
+    assert divide(Shard(), 1) == [Shard()]
+    parts = [divide(Shard(rank, 2), 4) for rank in range(2)]
+    assert [part for mine in parts for part in mine] == [Shard(rank, 4) for rank in range(4)]
+    for world, count in ((4, 2), (3, 4), (1, 6)):
+        with pytest.raises(InputError, match="accumulate as a power of two"):
+            divide(Shard(0, world), count)
+
+
+def run(folder: Path, recipe: Path, *more: str, processes: int = 1, restarts: int = 0) -> subprocess.Popen:
+    start = ["-m", "libranet.training.start", str(recipe), "-o", str(folder), "--device", "cpu", *more]
+    if processes > 1 or restarts:
+        options = (f"--nproc-per-node={processes}", f"--max-restarts={restarts}", "--standalone")
+        start = ["-m", "torch.distributed.run", *options, *start]
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        [sys.executable, *start],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+
+
+def finish(process: subprocess.Popen) -> None:
+    output = process.communicate(timeout=150)[0].decode()
+    assert process.returncode == 0, output
+
+
+def curve(folder: Path) -> list[tuple[int, float]]:
+    lines = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    return [(line["step"], line["total"]) for line in lines if line["group"] == "train"]
+
+
+def weights(folder: Path) -> bytes:
+    from safetensors.torch import load_file
+
+    tensors = load_file(folder / "model.safetensors")
+    return b"".join(tensors[name].numpy().tobytes() for name in sorted(tensors))
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Path:
+    (tmp_path / "recipe.toml").write_text(RECIPE)
+    return tmp_path / "recipe.toml"
+
+
+def test_two_processes_give_the_numbers_of_one_and_a_run_goes_on_in_another_number(recipe, tmp_path):
+    finish(run(tmp_path / "one", recipe, "--set", "steps=8"))
+    begun = run(tmp_path / "two", recipe, "--set", "steps=8", processes=2)
+    while not (tmp_path / "two" / "state.safetensors").is_file() and begun.poll() is None:
+        time.sleep(0.05)
+    os.killpg(begun.pid, signal.SIGKILL)
+    begun.communicate(timeout=60)
+    finish(run(tmp_path / "two", recipe, "--set", "steps=8", "--resume"))
+    assert curve(tmp_path / "two") == curve(tmp_path / "one")
+    assert weights(tmp_path / "two") == weights(tmp_path / "one")
+
+
+@pytest.mark.slow
+def test_a_killed_process_is_started_again_and_the_curve_is_that_of_an_undisturbed_run(recipe, tmp_path):
+    finish(run(tmp_path / "calm", recipe, processes=2))
+    process = run(tmp_path / "killed", recipe, processes=2, restarts=2)
+    while not (tmp_path / "killed" / "state.safetensors").is_file():
+        assert process.poll() is None
+        time.sleep(0.05)
+    victims = [pid for pid in children(process.pid) if "libranet.training.start" in command(pid)]
+    os.kill(victims[-1], signal.SIGKILL)
+    finish(process)
+    assert curve(tmp_path / "killed") == curve(tmp_path / "calm")
+    assert weights(tmp_path / "killed") == weights(tmp_path / "calm")
+
+
+def children(pid: int) -> list[int]:
+    found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(child) for child in found]
+
+
+def command(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
