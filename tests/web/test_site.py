@@ -76,15 +76,15 @@ def test_a_photo_by_wasm(site, browser):
 
 
 @pytest.mark.slow
-def test_a_photo_by_webgpu(site):
+def test_a_photo_by_webgpu(site, tiny_checkpoint):
     (frame,) = misty(96, 64, 1)
     with open_browser(*SOFTWARE_GPU) as browser, new_page(browser, site) as page:
         if not page.evaluate("navigator.gpu && navigator.gpu.requestAdapter().then((adapter) => Boolean(adapter))"):
             pytest.skip("this Chromium has no adapter for WebGPU")
-        found = restored_photo(page, frame, "base")
+        found = restored_photo(page, frame, "tiny")
         assert page.get_attribute("html", "data-runtime") == "webgpu"
     with torch.no_grad():
-        expected = levels(load_model()(tensor(frame)[:, None], still=True))
+        expected = levels(load_model(tiny_checkpoint)(tensor(frame)[:, None], still=True))
     assert np.abs(found - expected).max() <= LIMIT
 
 
