@@ -13,9 +13,10 @@ from typing import Any
 
 import cv2
 import numpy as np
+import torch
 
 from libranet.engine import Dehazer, load_network
-from libranet.engine.preview import PreviewFrames, read_image_frame, read_video_frames
+from libranet.engine.preview import LARGEST_SIDE, PreviewFrames, read_image_frame, read_video_frames
 from libranet.errors import InputError
 from libranet.image_headers import parse_header
 from libranet.models import Network
@@ -38,6 +39,11 @@ class Previewer:
         self._frames: OrderedDict[tuple[str, float], PreviewFrames] = OrderedDict()
         self._cameras: OrderedDict[str, tuple[float, tuple[int, ...], Dehazer]] = OrderedDict()
         self._most_cameras = cameras
+
+    def warm_up(self) -> None:
+        """Restore a black frame: the first one takes several times as long as the next."""
+        black = torch.zeros(1, 3, LARGEST_SIDE * 9 // 16, LARGEST_SIDE)
+        PreviewFrames((black,), 0.0, 0).restore(self._network, make_options({}))
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer one request.
@@ -121,6 +127,7 @@ def main() -> None:
     if network.device.type == "cpu":
         limit_address_space(int(memory))
     previewer = Previewer(network, int(cameras))
+    previewer.warm_up()
     channel.send({"event": "ready", "device": str(network.device), **network.weights.as_json()})
     for request in channel.requests():
         try:
