@@ -237,7 +237,7 @@ class RayPool:
             options["num_gpus"] = 1 / self._placement.per_gpu
         name = f"worker-{self._count}"
         self._count += 1
-        handle = self._class.options(
+        handle: Any = self._class.options(
             **options,
             max_concurrency=2,
             max_restarts=0,
