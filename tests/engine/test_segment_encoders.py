@@ -40,7 +40,7 @@ def test_threads_depend_on_cores_alone(monkeypatch, cores, memory, encoders, thr
 
 def test_a_short_clip_has_all_cores(monkeypatch):
     """It is one segment with one encoder, which must not be left with a share of the machine."""
-    monkeypatch.setattr(segment_encoders, "_cores", lambda: 16)
+    monkeypatch.setattr(segment_encoders, "machine_cores", lambda: 16)
     for codec in ("h264", "hevc", "av1"):
         assert EncoderPlan.make(replace(settings(), codec=codec), length=120).threads >= 16
     assert EncoderPlan.make(settings(640, 96), length=120).threads == 3  # x264 wants 32 rows for each

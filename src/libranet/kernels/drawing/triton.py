@@ -10,7 +10,6 @@ from libranet.kernels.drawing.reference import SHADES, UNKNOWN, HeatMap, Join, O
 from libranet.kernels.launch import launch
 from libranet.kernels.samples.reference import SampleCodes
 from libranet.kernels.samples.rgb import to_rgb
-from libranet.kernels.samples.triton import components, constants
 
 
 @triton.jit
@@ -181,8 +180,8 @@ def small_rgb_out(
 ) -> None:
     """RGB in [0, 1] at a fraction of the size: each pixel is the mean of a square."""
     launch(_small_kernel, (triton.cdiv(out.shape[2], 128), out.shape[1]))(
-        *components(planes, codes), codes.numbers, out, format_.height, format_.width,
-        **constants(codes), CELL=step, BLOCK=128, num_warps=4,
+        *codes.components(planes), codes.numbers, out, format_.height, format_.width,
+        **codes.constants(), CELL=step, BLOCK=128, num_warps=4,
     )  # fmt: skip
 
 

@@ -60,6 +60,23 @@ class SampleCodes:
             floating=layout.floating,
         )
 
+    def components(self, planes: tuple[Tensor, ...]) -> tuple[Tensor, Tensor, Tensor]:
+        """Where red, green and blue, or Y, Cb and Cr begin; gray three times."""
+        if self.pixel_step == 3:
+            flat = planes[0].view(-1)
+            return flat, flat[1:], flat[2:]
+        if self.model == MODELS["rgb"]:
+            green, blue, red = planes
+            return red, green, blue
+        return (planes[0], planes[1], planes[2]) if len(planes) == 3 else (planes[0], planes[0], planes[0])
+
+    def constants(self) -> dict[str, int]:
+        """What shapes the code of a kernel."""
+        return {
+            "MODEL": self.model, "STEP": self.pixel_step,
+            "SUB_Y": self.sub_y, "SUB_X": self.sub_x, "PY": self.phase_y, "PX": self.phase_x,
+        }  # fmt: skip
+
 
 def read_samples_out(
     planes: tuple[Tensor, ...],

@@ -315,8 +315,8 @@ def read_samples_out(
     b, _, down, across = low.shape
     for kernel, out, block in ((_low_kernel, low, 64), (_cells_kernel, cells, 32)):
         launch(kernel, (triton.cdiv(across, block), down, b))(
-            *components(planes, codes), codes.numbers, out, format_.height, format_.width, first, len(planes[0]),
-            **constants(codes), CELLS=block, num_warps=4,
+            *codes.components(planes), codes.numbers, out, format_.height, format_.width, first, len(planes[0]),
+            **codes.constants(), CELLS=block, num_warps=4,
         )  # fmt: skip
 
 
@@ -332,11 +332,11 @@ def reduce_samples_out(
     """Reduce B frames of a ring, from slot `first` on, to the square that the encoders see."""
     b, size = out.shape[:2]
     launch(_input_kernel, (triton.cdiv(size, BLOCK), triton.cdiv(size, BLOCK), b))(
-        *components(planes, codes), codes.numbers,
+        *codes.components(planes), codes.numbers,
         bands.first_line, bands.vertical, bands.first_column, bands.horizontal, out,
         format_.height, format_.width, size, first, len(planes[0]),
         LINE_STEPS=bands.vertical.shape[1], COLUMN_STEPS=bands.horizontal.shape[1],
-        **constants(codes), BLOCK=BLOCK, LINES=LINES, COLUMNS=COLUMNS, num_warps=4, num_stages=1,
+        **codes.constants(), BLOCK=BLOCK, LINES=LINES, COLUMNS=COLUMNS, num_warps=4, num_stages=1,
     )  # fmt: skip
 
 
@@ -354,25 +354,7 @@ def finish_samples_out(
     """Add the change of RGB, clamped to what RGB can hold, to the frames' own samples."""
     rows, columns = triton.cdiv(format_.height, codes.sub_y), triton.cdiv(format_.width, codes.sub_x)
     launch(_finish_kernel, (triton.cdiv(columns, 128), rows, len(residual)))(
-        *components(planes, codes), codes.numbers, residual, delta, strength, *components(out, codes),
+        *codes.components(planes), codes.numbers, residual, delta, strength, *codes.components(out),
         format_.height, format_.width, first, len(planes[0]),
-        **constants(codes), FLOATING=codes.floating, COLUMNS=128, num_warps=4,
+        **codes.constants(), FLOATING=codes.floating, COLUMNS=128, num_warps=4,
     )  # fmt: skip
-
-
-def components(planes: tuple[Tensor, ...], codes: SampleCodes) -> tuple[Tensor, Tensor, Tensor]:
-    """Where red, green and blue, or Y, Cb and Cr begin; gray three times."""
-    if codes.pixel_step == 3:
-        flat = planes[0].view(-1)
-        return flat, flat[1:], flat[2:]
-    if codes.model == 0:
-        green, blue, red = planes
-        return red, green, blue
-    return (planes[0], planes[1], planes[2]) if len(planes) == 3 else (planes[0], planes[0], planes[0])
-
-
-def constants(codes: SampleCodes) -> dict[str, int]:
-    return {
-        "MODEL": codes.model, "STEP": codes.pixel_step,
-        "SUB_Y": codes.sub_y, "SUB_X": codes.sub_x, "PY": codes.phase_y, "PX": codes.phase_x,
-    }  # fmt: skip
