@@ -44,7 +44,7 @@ ffmpeg chromium:
 		|| echo "no $@ here: the tests that need it will be skipped"
 
 test: $(VENV)/.dev ffmpeg chromium lint
-	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist loadfile --durations=10
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=10
 
 test-slow: $(VENV)/.dev ffmpeg chromium
 	$(ONE_THREAD) $(BIN)/python -m pytest -m slow --durations=10

@@ -38,10 +38,24 @@ def _own_cpu_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest
     monkeypatch.setattr(gpu_choice, "cache_folder", lambda: tmp_path_factory.mktemp("gpu"))
 
 
+THREADS = torch.get_num_threads()
+
+
+@pytest.fixture(autouse=True)
+def _same_threads() -> None:
+    """Every test begins with the same number of threads, which decides the last bits of a network on a CPU."""
+    if torch.get_num_threads() != THREADS:
+        torch.set_num_threads(THREADS)
+
+
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")  # read when Triton is first imported, which is later than here
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 """Kernel tests (`test_*_triton.py`) run on a GPU, or without one in Triton's interpreter."""
+
+
+LONG = ("test_compiles", "test_site", "test_on_ray", "test_install", "test_step_triton", "test_parts", "test_browser")
+"""Files whose tests take longest. They come first, or one process would wait for another at the end."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -51,6 +65,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.stem not in LONG)
     for item in items:
         if item.path.stem.endswith("_triton"):
             if util.find_spec("triton") is None:

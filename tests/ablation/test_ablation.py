@@ -112,6 +112,7 @@ def test_tables_have_our_rows_above_the_papers():
     assert r"$\Delta$PSNR" in format_table(table, "latex")
 
 
+@pytest.mark.slow
 def test_a_study_stops_in_time_goes_on_and_does_nothing_twice(tmp_path):
     options = AblationOptions(
         RECIPES,

@@ -70,6 +70,7 @@ def test_a_folder_over_two_workers_gives_the_bits_of_one_process_and_again_does_
     assert {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()} == times
 
 
+@pytest.mark.slow
 def test_a_killed_worker_is_replaced_and_its_video_goes_on(clips, tmp_path, tiny_checkpoint):
     from libranet.cluster.ray_pool import Placement, RayPool
     from libranet.cluster.runner import JobState, Runner
@@ -98,6 +99,7 @@ def test_a_killed_worker_is_replaced_and_its_video_goes_on(clips, tmp_path, tiny
     assert not list(tmp_path.glob(".*libranet*"))
 
 
+@pytest.mark.slow
 def test_a_long_video_is_divided_over_workers_and_joined(clips, tmp_path, tiny_checkpoint):
     write_clip(clips / "long.mp4", Clip(frames=90, audio=("aac",), options=(("g", "24"),)))
     options = ("--model", tiny_checkpoint, "--segment-frames", 8, "--steady", 0.08)
@@ -117,6 +119,7 @@ def files_below(folder: Path) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.slow
 def test_clips_are_made_and_measured_on_the_cluster_as_in_one_process(tmp_path):
     synth = ("synth", "procedural", "--preset", "mini", "--scenes", "2", "--frames", "3", "--size", "96x64")
     measure = ("--model", "identity", "--metrics", "fidelity", "--split", "all")

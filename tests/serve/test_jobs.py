@@ -123,6 +123,7 @@ def worker_pids() -> list[int]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.isdir("/proc"), reason="finds the worker through /proc")
 def test_a_killed_worker_is_replaced_and_the_result_is_the_same(clean, tmp_path, tiny_checkpoint):
     fast = (("preset", "ultrafast"),)

@@ -101,6 +101,7 @@ def recipe(tmp_path: Path) -> Path:
     return tmp_path / "recipe.toml"
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_numbers_of_one_and_a_run_goes_on_in_another_number(recipe, tmp_path):
     finish(run(tmp_path / "one", recipe, "--set", "steps=8"))
     begun = run(tmp_path / "two", recipe, "--set", "steps=8", processes=2)

@@ -125,6 +125,7 @@ def test_frames_of_a_stream_by_wasm(site, browser, tiny_checkpoint):
         assert np.abs(image - wanted).max() <= LIMIT
 
 
+@pytest.mark.slow
 def test_a_clip_by_wasm(site, browser, tmp_path):
     frames = misty(240, 136, 4)
     with av.open(str(tmp_path / "in.webm"), "w") as container:
