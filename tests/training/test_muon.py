@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from libranet.models import LiBrANet
-from libranet.training.muon import Muon, orthogonalise
+from libranet.training.muon import Muon, orthogonalise, orthogonalise_all
 from tiny_network import TINY
 
 
@@ -19,6 +19,18 @@ def test_singular_values_come_near_one_and_directions_stay(shape: tuple[int, int
     assert float(values.min()) > 0.3
     assert float(values.max()) < 1.4
     assert float((turned - torch.diag_embed(values)).abs().max()) < 0.02
+
+
+def test_padding_to_few_sizes_changes_nothing() -> None:
+    generator = torch.Generator().manual_seed(0)
+    shapes = [(6, 40), (40, 6), (16, 16), (70, 300), (200, 80), (6, 40)]
+    matrices = [torch.randn(shape, generator=generator) for shape in shapes]
+    alone = orthogonalise_all(matrices, few_calls=False)
+    padded = orthogonalise_all(matrices, few_calls=True)
+    for matrix, one, other in zip(matrices, alone, padded, strict=True):
+        assert one.shape == other.shape == matrix.shape
+        torch.testing.assert_close(one, orthogonalise(matrix[None])[0], atol=1e-5, rtol=1e-4)
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
 
 
 def model_with_gradients() -> LiBrANet:

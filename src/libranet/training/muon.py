@@ -17,6 +17,8 @@ ADAMW_STEP = 0.2
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 """Of an odd polynomial that brings every singular value in (0, 1] near 1 within five rounds."""
 ROUNDS = 5
+NARROW = 64
+"""Rows up to which matrices are padded to one size, and beyond which to another, where few calls count."""
 
 
 class Muon(torch.optim.Optimizer):
@@ -61,16 +63,11 @@ class Muon(torch.optim.Optimizer):
     def _orthogonal_steps(self, parameters: list[Tensor], gradients: list[Tensor]) -> list[Tensor]:
         momenta = self._states(parameters, "momentum")
         self._average(momenta, gradients, MOMENTUM)
-        by_shape: dict[tuple[int, ...], list[int]] = defaultdict(list)
-        for index, parameter in enumerate(parameters):
-            by_shape[tuple(parameter.flatten(1).shape)].append(index)
-        steps = list(gradients)
-        for shape, members in by_shape.items():
-            ahead = torch.stack([torch.lerp(gradients[i], momenta[i], MOMENTUM).flatten(1) for i in members])
-            found = orthogonalise(ahead) * (ADAMW_STEP * max(shape) ** 0.5)
-            for index, step in zip(members, found.unbind(), strict=True):
-                steps[index] = step.view(parameters[index].shape)
-        return steps
+        ahead = [step.flatten(1) for step in torch._foreach_lerp(gradients, momenta, MOMENTUM)]
+        # A GPU waits for launches of small kernels, not for their work; a CPU has no launches.
+        found = orthogonalise_all(ahead, few_calls=parameters[0].is_cuda)
+        torch._foreach_mul_(found, [ADAMW_STEP * max(step.shape) ** 0.5 for step in found])
+        return [step.reshape(parameter.shape) for step, parameter in zip(found, parameters, strict=True)]
 
     def _adam_steps(self, parameters: list[Tensor], gradients: list[Tensor]) -> list[Tensor]:
         means, squares = self._states(parameters, "mean"), self._states(parameters, "square")
@@ -96,6 +93,29 @@ class Muon(torch.optim.Optimizer):
         moves = torch._foreach_sub(values, averages)
         torch._foreach_mul_(moves, self._share(1 - decay))
         torch._foreach_add_(averages, moves)
+
+
+def orthogonalise_all(matrices: list[Tensor], *, few_calls: bool) -> list[Tensor]:
+    """Bring the singular values of matrices of any shapes near 1.
+
+    Args:
+        matrices: Each [rows, columns].
+        few_calls: Pad with zeros, which an orthogonalised matrix keeps, so that two calls do for all shapes.
+    """
+    groups: dict[tuple[int, ...] | bool, list[int]] = defaultdict(list)
+    for index, matrix in enumerate(matrices):
+        groups[min(matrix.shape) <= NARROW if few_calls else tuple(matrix.shape)].append(index)
+    found = list(matrices)
+    for members in groups.values():
+        wide = [m if m.shape[0] <= m.shape[1] else m.T for m in (matrices[i] for i in members)]
+        rows, columns = (max(m.shape[axis] for m in wide) for axis in (0, 1))
+        stacked = wide[0].new_zeros(len(wide), rows, columns)
+        for place, matrix in zip(stacked, wide, strict=True):
+            place[: matrix.shape[0], : matrix.shape[1]] = matrix
+        for index, matrix, result in zip(members, wide, orthogonalise(stacked), strict=True):
+            step = result[: matrix.shape[0], : matrix.shape[1]]
+            found[index] = step if matrices[index].shape == matrix.shape else step.T
+    return found
 
 
 def orthogonalise(
