@@ -142,7 +142,7 @@ def main() -> None:
     options = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     try:
-        train(
+        outcome = train(
             options.recipe,
             options.output,
             overrides=options.overrides,
@@ -152,6 +152,8 @@ def main() -> None:
         )
     except LibraNetError as error:
         parser.exit(2, f"error: {error}\n")
+    if outcome.interrupted:  # a script must not take a stopped run for a finished one
+        parser.exit(130)
 
 
 if __name__ == "__main__":
