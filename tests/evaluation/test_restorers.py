@@ -57,7 +57,7 @@ def test_without_the_filter_it_is_another_model(tmp_path: Path) -> None:
 
 
 def test_what_is_no_model(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="expected a model: truth, libranet, identity"):
+    with pytest.raises(InputError, match="expected a model: truth, libranet, base, small, identity"):
         open_restorer("dpc")
     (tmp_path / "model.safetensors").write_bytes(b"not a model at all")
     with pytest.raises(CheckpointError, match="damaged or not a safetensors file"):
@@ -67,3 +67,9 @@ def test_what_is_no_model(tmp_path: Path) -> None:
     checkpoint = write_checkpoint(tmp_path / "tiny.safetensors")
     with pytest.raises(InputError, match=r"letters, digits"):
         open_restorers([f"../up={checkpoint}"])
+
+
+def test_the_weights_of_the_package_have_names() -> None:
+    named, default = open_restorer("base"), open_restorer("libranet")
+    assert (named.name, default.name) == ("base", "libranet")
+    assert named.fingerprint == default.fingerprint

@@ -11,7 +11,8 @@ from libranet.backends import load_network, make_backend, rgb_frames, rgb_of
 from libranet.baselines.table import is_peer, peer_names
 from libranet.device import Precision
 from libranet.errors import InputError
-from libranet.models import GridFilter, LiBrANet, Network, packaged_weights
+from libranet.models import GridFilter, LiBrANet, Network
+from libranet.models.checkpoint import PACKAGED, find_checkpoint
 
 PACKAGED_NAME = "libranet"
 
@@ -101,7 +102,8 @@ def open_restorer(spec: str, *, device: str = "cpu", precision: Precision = "aut
     """Open a model by its name or by a checkpoint's path.
 
     Args:
-        spec: `truth`, `libranet` (the package's weights), the name of a peer, or a path; `NAME=` may stand before it.
+        spec: `truth`, `libranet` (the package's default weights), `base`, `small`, the name of a peer, or a path;
+            `NAME=` may stand before it.
         device: Where a network computes, as `libranet.device.pick_device` takes it.
         precision: What it computes in, as `libranet.device.pick_dtype` takes it.
         steady: Seconds over which our network's colours are kept steady; 0 restores every frame on its own.
@@ -115,13 +117,12 @@ def open_restorer(spec: str, *, device: str = "cpu", precision: Precision = "aut
         name, rest = "", spec
     if rest == "truth":
         return TruthRestorer()
-    named = rest == PACKAGED_NAME or is_peer(rest)
+    named = rest in (PACKAGED_NAME, *PACKAGED) or is_peer(rest)
     if not named and not Path(rest).exists():
-        raise InputError(
-            f"expected a model: truth, {PACKAGED_NAME}, {peer_names()} or the path of a checkpoint, got {rest!r}"
-        )
+        names = ", ".join((PACKAGED_NAME, *PACKAGED))
+        raise InputError(f"expected a model: truth, {names}, {peer_names()} or the path of a checkpoint, got {rest!r}")
     network = load_network(rest, device=device, precision=precision)
-    path = packaged_weights() if rest == PACKAGED_NAME else Path(rest)
+    path = Path(rest) if is_peer(rest) else find_checkpoint(None if rest == PACKAGED_NAME else rest)
     fingerprint = f"{rest} {network.weights.version}" if is_peer(rest) else _digest(path)
     if network.dtype != torch.float32:
         fingerprint += f" {network.dtype}"
