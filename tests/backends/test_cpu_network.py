@@ -1,14 +1,17 @@
 """The network in CPU runtimes: every choice restores a stream as the plain network does, within its rounding."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
-from libranet.backends import cpu_choice, cpu_parts, make_backend, rgb_frames, rgb_of
+from libranet.backends import Restored, cpu_choice, cpu_parts, make_backend, rgb_frames, rgb_of
 from libranet.backends.cpu_choice import Trial, ensure_measured, fastest, measure, on_cpu, recall
 from libranet.backends.cpu_network import CpuNetwork
 from libranet.backends.cpu_parts import CHOICES, CpuChoice, why_not
 from libranet.errors import InputError, MissingDependencyError
 from libranet.export.check import moving_clip
+from libranet.frames import ColorConverter, ColorSpec, FrameFormat, Frames, PixelLayout
 from libranet.models import GridFilter, LiBrANet
 from tiny_network import TINY, perturb
 
@@ -38,7 +41,12 @@ def restore(network: LiBrANet, clip: list[torch.Tensor], backend: str, **options
     return torch.stack(ready + [rgb_of(r).clone() for r in stream.flush()])
 
 
-@pytest.mark.parametrize("choice", CHOICES, ids=str)
+@pytest.mark.parametrize(
+    "choice",
+    # Our kernels take ten seconds to compile for floats; the test below has 8-bit video.
+    [pytest.param(choice, marks=[pytest.mark.slow] * (choice.runtime == "numba")) for choice in CHOICES],
+    ids=str,
+)
 def test_a_stream_is_restored_as_by_the_plain_network(calm_model, frames, choice):
     if reason := why_not(choice):
         pytest.skip(reason)
@@ -47,6 +55,57 @@ def test_a_stream_is_restored_as_by_the_plain_network(calm_model, frames, choice
     assert found.shape == expected.shape
     assert float((found - expected).abs().mean() * 255) < LIMITS[choice.precision]
     assert float((expected - torch.cat(frames)).abs().mean() * 255) > 4 * LIMITS["fp32"]
+
+
+def video_frames(count: int, width: int, height: int) -> Frames:
+    """8-bit YUV 4:2:0."""
+    layout = PixelLayout("yuv420p", "yuv", 8, 2, 2, alpha=False)
+    format_ = FrameFormat(width, height, layout, ColorSpec(full_range=False))
+    converter = ColorConverter(layout, format_.color)
+    planes = zip(*(converter.encode(frame) for frame in moving_clip(count, width, height)), strict=True)
+    return Frames(tuple(torch.stack(list(plane)) for plane in planes), format_)
+
+
+def test_our_kernels_restore_video_in_its_own_samples(calm_model):
+    pytest.importorskip("numba")
+    clip, cuts = video_frames(6, 47, 33), [False, False, False, True, False, False]
+
+    def run(backend: str, strength: float = 1.0) -> list[Restored]:
+        stream = make_backend(calm_model, backend=backend, grid_filter=GridFilter(0.2), strength=strength)
+        ready = []
+        for number in range(6):
+            one = Frames(tuple(plane[number : number + 1] for plane in clip.planes), clip.format)
+            ready += [_copy(restored) for restored in stream.push(one, cuts=cuts[number : number + 1])]
+        return ready + [_copy(restored) for restored in stream.flush()]
+
+    expected, found = run("plain"), run("numba-fp32")
+    assert len(found) == len(expected) == 6
+    for mine, theirs in zip(found, expected, strict=True):
+        for a, b in zip(mine.after, theirs.after, strict=True):
+            assert (a.float() - b.float()).abs().max() <= 1
+            assert (a != b).float().mean() < 0.01
+    for number, restored in enumerate(run("numba-fp32", strength=0.0)):
+        assert all(torch.equal(a, plane[number]) for a, plane in zip(restored.after, clip.planes, strict=True))
+        assert all(torch.equal(a, plane[number]) for a, plane in zip(restored.before, clip.planes, strict=True))
+
+
+@pytest.mark.slow
+def test_our_kernels_take_formats_in_turn(calm_model):
+    pytest.importorskip("numba")
+    stream = make_backend(calm_model, backend="numba-fp32", live=True)
+    tiny = rgb_frames(moving_clip(1, 20, 24)[0])  # smaller than the encoders' input: through torch
+    assert len(stream.push(tiny)) == 1
+    assert len(stream.push(video_frames(1, 47, 33))) == 1
+    assert len(stream.push(tiny)) == 1
+    broken = rgb_frames(torch.full((1, 3, 40, 40), float("nan")))
+    with pytest.raises(InputError, match="got NaN"):
+        stream.push(broken)
+    assert len(stream.push(rgb_frames(moving_clip(1, 40, 40)[0]))) == 1
+
+
+def _copy(restored: Restored) -> Restored:
+    before, after = (tuple(plane.clone() for plane in planes) for planes in (restored.before, restored.after))
+    return Restored(before, after, restored.format, restored.transmission)
 
 
 @pytest.mark.parametrize("compiled", [True, False])
@@ -104,8 +163,9 @@ def test_the_fastest_that_holds_is_taken():
 
 def test_trials_are_measured_once_and_remembered(calm_model, frames, monkeypatch):
     monkeypatch.setattr(cpu_choice, "WORTH_IT", 0)
-    monkeypatch.setattr(cpu_choice, "_COMPARED", CHOICES[:1])
-    monkeypatch.setattr(cpu_choice, "CHOICES", CHOICES[:1])
+    torch_alone = (CpuChoice("torch", "fp32"),)
+    monkeypatch.setattr(cpu_choice, "_COMPARED", torch_alone)
+    monkeypatch.setattr(cpu_choice, "CHOICES", torch_alone)
     assert on_cpu(calm_model, "auto") is calm_model
     trials = ensure_measured(calm_model)
     assert [trial.choice for trial in trials] == ["torch-fp32"]
@@ -132,8 +192,10 @@ def test_the_transmission_comes_from_the_plain_network(calm_model, frames):
 
 
 def test_what_cannot_work_is_one_sentence(calm_model, monkeypatch):
-    with pytest.raises(InputError, match="unknown backend 'tflite': use auto, plain, torch-fp32"):
+    with pytest.raises(InputError, match="unknown backend 'tflite': use auto, plain, numba-fp32, torch-fp32"):
         make_backend(calm_model, backend="tflite")
+    with pytest.raises(InputError, match="scale 4 and 1x1 mixes"):
+        make_backend(LiBrANet(replace(TINY, refiner_mix_kernel=3)), backend="numba-fp32")
     with pytest.raises(InputError, match="full design in fp32"):
         make_backend(LiBrANet(TINY).to(torch.bfloat16), backend="torch-bf16")
     monkeypatch.setattr(cpu_parts, "has_bfloat16", lambda: False)

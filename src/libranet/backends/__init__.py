@@ -2,7 +2,7 @@
 
 import torch
 
-from libranet.backends.cpu_choice import check_backend, on_cpu
+from libranet.backends.cpu_choice import check_backend, make_stream, on_cpu
 from libranet.backends.interface import MAX_STRENGTH, Backend, Restored, rgb_frames, rgb_of
 from libranet.backends.peers import PeerBackend
 from libranet.backends.plain import PlainBackend
@@ -110,6 +110,7 @@ def make_backend(
         )
     if network.device.type == "cpu" and not want_transmission:
         network = on_cpu(network, backend)
+        return make_stream(network, lookahead=lookahead, strength=strength, grid_filter=grid_filter)
     return PlainBackend(
         network,
         lookahead=lookahead,

@@ -58,6 +58,7 @@ class CpuNetwork(LiBrANet):
         nn.Module.__init__(self)  # not LiBrANet's: it would make weights
         c = source.config
         assert can_accelerate(source)
+        assert choice.runtime != "numba" or fits_kernels(source)
         self.source, self.choice = source, choice
         self.config, self.weights = c, source.weights
         self._layers = Layers(source, choice)
@@ -105,6 +106,11 @@ def _compiled_parts() -> tuple[Callable[..., tuple[Tensor, Tensor]], Callable[..
     from libranet.kernels.upsample_add import cpu as finish
 
     return field.apply_field, finish.upsample_add
+
+
+def fits_kernels(network: LiBrANet) -> bool:
+    """Whether our own CPU kernels cover this network."""
+    return can_accelerate(network) and network.config.scale == 4 and network.config.refiner_mix_kernel == 1
 
 
 def can_accelerate(network: LiBrANet) -> bool:

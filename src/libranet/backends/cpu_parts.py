@@ -1,4 +1,4 @@
-"""The network's layers in a CPU runtime: torch in bfloat16, OpenVINO, or onnxruntime.
+"""The network's layers in a CPU runtime: our own kernels by numba, torch in bfloat16, OpenVINO, or onnxruntime.
 
 A part takes and gives float32 tensors. Runtimes read ONNX files, which are kept on disk under the weights' hash.
 """
@@ -22,7 +22,7 @@ from libranet.models import LiBrANet
 
 Part = Callable[..., Tensor]
 """Tensors in, one tensor out, float32. The result is valid until the next call."""
-Runtime = Literal["torch", "openvino", "onnxruntime"]
+Runtime = Literal["numba", "torch", "openvino", "onnxruntime"]
 PartPrecision = Literal["fp32", "bf16", "int8"]
 
 
@@ -39,6 +39,7 @@ class CpuChoice(NamedTuple):
 CHOICES = tuple(
     CpuChoice(runtime, precision)  # type: ignore[arg-type]
     for runtime, precision in (
+        ("numba", "fp32"),
         ("torch", "fp32"),
         ("torch", "bf16"),
         ("openvino", "fp32"),
@@ -107,11 +108,21 @@ class Layers:
 
     def chromatic(self) -> Part:
         """[1, 3, 256, 256] -> [1, 24 bins, 16, 16]."""
+        if self.choice.runtime == "numba":
+            from libranet.backends.numba_layers import NumbaEncoder
+
+            assert self.network.chromatic is not None
+            field = self.network.chromatic
+            return NumbaEncoder(field.encoder, self.network.config.encoder_size, field.head)
         return self._build("chromatic", ChromaticHead(self.network), [self._square])
 
     def encoder(self) -> Part:
         """[1, 3, 256, 256] -> [1, C, 16, 16]."""
         assert self.network.temporal is not None
+        if self.choice.runtime == "numba":
+            from libranet.backends.numba_layers import NumbaEncoder
+
+            return NumbaEncoder(self.network.temporal.encoder, self.network.config.encoder_size)
         return self._build("encoder", self.network.temporal.encoder, [self._square])
 
     def mix(self) -> Part:
@@ -120,6 +131,11 @@ class Layers:
 
     def refiner(self, height: int, width: int) -> Part:
         """Cells [1, 48, h, w] and the small frame [1, 3, h, w] -> residual cells, for one size."""
+        if self.choice.runtime == "numba":
+            from libranet.backends.numba_layers import NumbaRefiner
+
+            assert self.network.refiner is not None
+            return NumbaRefiner(self.network.refiner, height, width).refine_cells
         cells = 3 * self.network.config.scale**2
         names = ("height", "width")
         ports = [Port("cells", (1, cells, *names)), Port("restored", (1, 3, *names))]
@@ -129,7 +145,7 @@ class Layers:
     def _build(
         self, name: str, module: nn.Module, inputs: Sequence[Port], sizes: Sequence[tuple[int, ...]] | None = None
     ) -> Part:
-        if self.choice.runtime == "torch":
+        if self.choice.runtime in ("numba", "torch"):
             return _in_torch(module, torch.bfloat16 if self.choice.precision == "bf16" else torch.float32)
         integers = self.choice.precision == "int8" and name == "refiner"
         path = self._file(name, module, inputs, integers=integers)
@@ -166,7 +182,7 @@ def why_not(choice: CpuChoice) -> str | None:
     if choice.precision == "bf16" and not has_bfloat16():
         return "this CPU has no bfloat16 (AVX512-BF16 or AMX): use fp32 or int8"
     if choice.runtime != "torch":
-        for package in (choice.runtime, "onnx", "onnxruntime"):
+        for package in (choice.runtime,) if choice.runtime == "numba" else (choice.runtime, "onnx", "onnxruntime"):
             if find_spec(package) is None:
                 return f"{choice.runtime} needs the package {package}: pip install 'libranet[cpu]'"
     return None

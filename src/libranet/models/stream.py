@@ -10,6 +10,7 @@ filtered in the same way, with those of the past: its GroupNorms see the whole f
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -25,7 +26,8 @@ NO_FILTER = GridFilter(seconds=0.0)
 class Waiting:
     """A frame that is encoded but not restored yet."""
 
-    frame: Tensor  # [B, 3, H, W]
+    frame: Any
+    """What the model's `restore` takes: [B, 3, H, W], unless the caller brought its encoder input."""
     chromatic: Tensor | None  # [B, 2, 12, bins, 16, 16]
     look: Tensor  # [B, 3, 16, 16] in [0, 1], the mean colours of the grid's cells
 
@@ -113,14 +115,23 @@ def stream_step(
 @torch.no_grad()
 def stream_restore(
     model: LiBrANet,
-    frame: Tensor | None,  # [B, 3, H, W] in [0, 1]
+    frame: Any,  # [B, 3, H, W] in [0, 1]
     state: StreamState | None = None,
     *,
     strength: float = 1.0,
+    small: Tensor | None = None,  # [B, 3, S, S] in [-1, 1]
 ) -> tuple[Restoration | None, StreamState]:
-    """`stream_step` with everything that the network predicted for the frame."""
+    """`stream_step` with everything that the network predicted for the frame.
+
+    Where the caller has the encoders' input already, it is `small`, and `frame` is what the model's `restore` takes.
+    """
     state = state or start_stream(model)
-    state = replace(state, ended=True) if frame is None else _take(model, frame, state)
+    if frame is None:
+        state = replace(state, ended=True)
+    elif small is not None:
+        state = _encode(model, frame, small, state)
+    else:
+        state = _take(model, frame, state)
     ready = state.waiting and (state.ended or len(state.waiting) > state.lookahead)
     if not ready:
         return None, state
@@ -172,13 +183,16 @@ def _take(model: LiBrANet, frame: Tensor, state: StreamState) -> StreamState:
     if state.shape not in (None, frame.shape):
         old, new = (f"{s[-1]}x{s[-2]} (batch {s[0]})" for s in (state.shape, frame.shape) if s is not None)
         raise InputError(f"expected every frame of a stream to have one size, got {new} after {old}")
-    small = model.encoder_input(frame)
+    return replace(_encode(model, frame, model.encoder_input(frame), state), shape=frame.shape)
+
+
+def _encode(model: LiBrANet, frame: Any, small: Tensor, state: StreamState) -> StreamState:
     chromatic = None if model.chromatic is None else model.chromatic(small)
     features = state.features
     if model.temporal is not None:
         features = (*features, model.temporal.encode(small))
     waiting = (*state.waiting, Waiting(frame, chromatic, cell_means(small, model.grid_side)))
-    return replace(state, features=features, waiting=waiting, shape=frame.shape)
+    return replace(state, features=features, waiting=waiting)
 
 
 def _temporal_plane(model: LiBrANet, state: StreamState) -> Tensor | None:
