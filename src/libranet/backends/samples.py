@@ -98,7 +98,7 @@ class SampleBackend:
     def push(self, frames: Frames, *, cuts: Sequence[bool] = ()) -> list[Restored]:
         """Take frames and return those that became ready."""
         check_size(frames.format)
-        numba.set_num_threads(min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS))
+        numba.set_num_threads(min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
         self._spare.extend(self._held)
         self._held.clear()
         ready = self._begin(frames.format)
