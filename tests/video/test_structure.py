@@ -159,6 +159,16 @@ def test_a_block_whose_name_became_that_of_a_number(files, tmp_path, ident):
     assert "belong to no" in sentence(tmp_path / "a.mkv") or "bytes" in sentence(tmp_path / "a.mkv")
 
 
+def test_an_avi_that_was_cut_between_two_chunks(files, tmp_path):
+    data = bytearray(files["a.avi"].read_bytes())
+    at = data.rindex(b"00dc", 0, data.rindex(b"idx1"))
+    (tmp_path / "a.avi").write_bytes(data[:at])
+    assert "ends in the middle" in sentence(tmp_path / "a.avi")
+    data[4:8] = bytes(4)  # a recorder that died never wrote its size
+    (tmp_path / "a.avi").write_bytes(data[:at])
+    assert sentence(tmp_path / "a.avi") == ""
+
+
 def test_a_block_of_no_track(files, tmp_path):
     data = bytearray(files["a.mkv"].read_bytes())
     with av.open(str(files["a.mkv"])) as container:
