@@ -234,7 +234,7 @@ def _media_below(folder: Path, output: Path | None) -> list[Source]:
 
 
 def _checked(jobs: list[Job]) -> list[Job]:
-    """Refuse jobs of which one would replace the output or the input of another."""
+    """Refuse a job that would replace the output or the input of another."""
     inputs = {os.path.realpath(job.source.path): job for job in jobs if job.source.path is not None}
     seen: dict[str, str] = {}
     for job in jobs:
