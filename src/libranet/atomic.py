@@ -11,6 +11,11 @@ from libranet.errors import InputError
 TEMPORARY_SUFFIX = ".part"
 
 
+def replaced_file(path: Path) -> Path:
+    """Return the file that an output takes the place of: what a symbolic link points to, or the path itself."""
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
+
+
 @contextmanager
 def atomic_file(path: Path, *, suffix: str = "") -> Iterator[Path]:
     """Yield a temporary file beside `path` to write to; it takes the name when the block ends without an error.
@@ -22,7 +27,7 @@ def atomic_file(path: Path, *, suffix: str = "") -> Iterator[Path]:
         path: The name that the file gets.
         suffix: How the temporary name ends, for writers that go by it.
     """
-    path = path.resolve() if path.is_symlink() else path
+    path = replaced_file(path)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=TEMPORARY_SUFFIX + suffix)
     os.close(handle)
     temporary = Path(name)

@@ -11,6 +11,9 @@ _MOST_PAGES = 100_000
 _TIFF_SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 7: 1, 13: 4, 16: 8}
 _WIDTH, _HEIGHT, _PHOTOMETRIC, _ORIENTATION, _PROFILE = 256, 257, 262, 274, 34675
 _CMYK = 5
+_TIFF_EXTRAS = {270: "description", 700: "XMP", 33723: "IPTC", 34665: "EXIF", 34853: "GPS"}
+_PNG_TEXT = (b"tEXt", b"zTXt", b"iTXt")
+_XMP_KEY = b"XML:com.adobe.xmp"
 _SOF_MARKERS = {0xC0, 0xC1, 0xC2, 0xC3, 0xC5, 0xC6, 0xC7, 0xC9, 0xCA, 0xCB, 0xCD, 0xCE, 0xCF}
 
 
@@ -25,6 +28,8 @@ class ImageHeader:
     cmyk: bool = False
     profile: bytes = b""
     """Colour profile of a TIFF file."""
+    extras: tuple[str, ...] = ()
+    """What else the file says about its image, and OpenCV does not read."""
 
 
 def read_header(path: str | Path) -> ImageHeader | None:
@@ -71,14 +76,15 @@ def exif_orientation(data: bytes) -> int:
 
 
 def _png(file: BinaryIO) -> ImageHeader:
-    size, frames = (0, 0), 1
+    size, frames, text = (0, 0), 1, False
     file.seek(8)
     for kind, data in _png_chunks(file):
         if kind == b"IHDR":
             size = struct.unpack(">II", data[:8])
         elif kind == b"acTL":
             frames = struct.unpack(">I", data[:4])[0]
-    return ImageHeader(*size, frames=max(1, frames))
+        text |= kind in _PNG_TEXT and not data.startswith(_XMP_KEY)
+    return ImageHeader(*size, frames=max(1, frames), extras=("text",) if text else ())
 
 
 def _png_chunks(file: BinaryIO) -> Iterator[tuple[bytes, bytes]]:
@@ -149,6 +155,7 @@ def _tiff(file: BinaryIO, order: str) -> ImageHeader | None:
         frames=len(seen),
         cmyk=numbers.get(_PHOTOMETRIC) == _CMYK,
         profile=first.get(_PROFILE, b""),
+        extras=tuple(name for tag, name in _TIFF_EXTRAS.items() if tag in first),
     )
 
 
@@ -165,7 +172,7 @@ def _tiff_directory(file: BinaryIO, order: str, at: int) -> tuple[dict[int, byte
         if tag == _PROFILE and 4 < size < 1 << 24:
             file.seek(struct.unpack(order + "I", value)[0])
             tags[tag] = file.read(size)
-        elif 0 < size <= 4:
+        elif 0 < size <= 4 or tag in _TIFF_EXTRAS:
             tags[tag] = value[:size]
     return tags, following
 
@@ -175,16 +182,19 @@ def _tiff_number(order: str, value: bytes) -> int:
 
 
 def with_tiff_profile(data: bytes, profile: bytes) -> bytes:
-    """Add a colour profile to a TIFF file with one page: a longer directory goes to its end."""
+    """Add a colour profile to all pages of a TIFF file: their directories, longer by one entry, go to its end."""
     order = "<" if data[:2] == b"II" else ">"
-    at = struct.unpack_from(order + "I", data, 4)[0]
-    count = struct.unpack_from(order + "H", data, at)[0]
-    raw = data[at + 2 : at + 2 + 12 * count]
-    body = data + bytes(len(data) % 2)
-    entry = struct.pack(order + "HHII", _PROFILE, 7, len(profile), len(body))
-    entries = sorted(
-        [raw[i : i + 12] for i in range(0, len(raw), 12)] + [entry], key=lambda e: _tiff_number(order, e[:2])
-    )
-    body += profile + bytes(len(profile) % 2)
-    directory = struct.pack(order + "H", len(entries)) + b"".join(entries) + bytes(4)
-    return body[:4] + struct.pack(order + "I", len(body)) + body[8:] + directory
+    start = len(data) + len(data) % 2
+    body = bytearray(data + bytes(len(data) % 2) + profile + bytes(len(profile) % 2))
+    entry = struct.pack(order + "HHII", _PROFILE, 7, len(profile), start)
+    at, link = struct.unpack_from(order + "I", data, 4)[0], 4
+    while at:
+        count = struct.unpack_from(order + "H", data, at)[0]
+        raw = data[at + 2 : at + 2 + 12 * count]
+        at = struct.unpack_from(order + "I", data, at + 2 + 12 * count)[0]
+        entries = [raw[i : i + 12] for i in range(0, len(raw), 12)] + [entry]
+        entries.sort(key=lambda e: _tiff_number(order, e[:2]))
+        struct.pack_into(order + "I", body, link, len(body))
+        body += struct.pack(order + "H", len(entries)) + b"".join(entries) + bytes(4)
+        link = len(body) - 4
+    return bytes(body)

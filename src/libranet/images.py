@@ -1,7 +1,8 @@
 """Image files: 8 and 16 bit, gray, colour and alpha, with their EXIF, XMP and colour profile, animations and pages."""
 
+import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import cv2
@@ -9,8 +10,10 @@ import numpy as np
 
 from libranet.atomic import atomic_file
 from libranet.errors import InputError
-from libranet.image_headers import exif_orientation, read_header, with_tiff_profile
+from libranet.image_headers import ImageHeader, exif_orientation, read_header, with_tiff_profile
 from libranet.image_structure import find_image_damage
+
+logger = logging.getLogger(__name__)
 
 MAX_PIXELS = 1 << 27
 """Larger images need more memory than the network can be given."""
@@ -20,6 +23,11 @@ ANIMATED_SUFFIXES = (".png", ".webp", ".tif", ".tiff")
 """Formats that hold more than one image."""
 _TIFF = (".tif", ".tiff")
 _METADATA_READERS = (".png", ".jpg", ".jpeg", ".webp")
+_ICC = getattr(cv2, "IMAGE_METADATA_ICCP", 3)
+_METADATA_NAMES = {
+    getattr(cv2, "IMAGE_METADATA_EXIF", 0): "EXIF",
+    getattr(cv2, "IMAGE_METADATA_XMP", 1): "XMP",
+}
 _TURNS = {1: 0, 2: 0, 3: 2, 4: 2, 5: 1, 6: 3, 7: 3, 8: 1}
 _MIRRORED = (2, 4, 5, 7)
 """EXIF orientations: quarter turns counter-clockwise, and those that are mirrored first."""
@@ -34,6 +42,8 @@ class Image:
     metadata: Sequence[np.ndarray] = field(default=())
     tiff_profile: bytes = b""
     """Colour profile of a TIFF file, which OpenCV does not read."""
+    extras: tuple[str, ...] = ()
+    """What its file says besides, and OpenCV does not read."""
 
     @property
     def rgb(self) -> np.ndarray:  # [H, W, 3]
@@ -47,6 +57,25 @@ class Image:
         exif = next((data for kind, data in found if kind == cv2.IMAGE_METADATA_EXIF), None)
         value = 1 if exif is None else exif_orientation(exif.tobytes())
         return _TURNS[value], value in _MIRRORED
+
+    @property
+    def profile(self) -> bytes:
+        """The colour profile, or nothing."""
+        found = zip(self.metadata_types, self.metadata, strict=True)
+        return self.tiff_profile or next((data.tobytes() for kind, data in found if kind == _ICC), b"")
+
+    def lost_in(self, suffix: str, *, several: bool = False) -> tuple[str, ...]:
+        """Return the names of what a file of another format cannot take over.
+
+        Args:
+            suffix: Of the file to write.
+            several: It will be an animation, or have pages.
+        """
+        held = suffix in _METADATA_READERS and not several
+        names = [_METADATA_NAMES.get(kind, "metadata") for kind in self.metadata_types if kind != _ICC and not held]
+        if self.profile and not held and suffix not in _TIFF:
+            names.append("colour profile")
+        return tuple(dict.fromkeys([*names, *self.extras]))
 
     @property
     def peak(self) -> int:
@@ -66,7 +95,7 @@ def read_image(path: str | Path) -> Image:
         InputError: The file is missing, empty, too large, or no 8 or 16 bit image.
     """
     path = Path(path)
-    profile = _check(path)
+    header = _check(path)
     data = np.fromfile(path, np.uint8)
     types: Sequence[int] = ()
     metadata: Sequence[np.ndarray] = ()
@@ -78,7 +107,7 @@ def read_image(path: str | Path) -> Image:
             array = cv2.imdecode(data, cv2.IMREAD_UNCHANGED)
     except cv2.error:
         array = None
-    return Image(_samples(path, array), tuple(int(kind) for kind in types), metadata, profile)
+    return Image(_samples(path, array), tuple(map(int, types)), metadata, header.profile, header.extras)
 
 
 def count_images(path: str | Path) -> int:
@@ -94,11 +123,12 @@ def read_images(path: str | Path) -> Iterator[tuple[Image, float]]:
         InputError: The file cannot be read.
     """
     path = Path(path)
-    profile = _check(path)
+    header = _check(path)
     if path.suffix.lower() in _TIFF:
         for index in range(count_images(path)):
             ok, pages = cv2.imreadmulti(str(path), start=index, count=1, flags=cv2.IMREAD_UNCHANGED)
-            yield Image(_samples(path, pages[0] if ok else None), tiff_profile=profile), 0.0
+            samples = _samples(path, pages[0] if ok else None)
+            yield Image(samples, tiff_profile=header.profile, extras=header.extras), 0.0
         return
     try:
         ok, animation = cv2.imreadanimation(str(path))
@@ -106,20 +136,40 @@ def read_images(path: str | Path) -> Iterator[tuple[Image, float]]:
         ok = False
     if not ok:
         raise InputError(f"{path} is an animation that OpenCV cannot read: convert it to a video first")
+    first = read_image(path)
     for frame, duration in zip(animation.frames, animation.durations, strict=True):
-        yield Image(_samples(path, frame)), duration / 1000
+        yield replace(first, samples=_samples(path, frame)), duration / 1000
 
 
-def write_images(path: str | Path, images: Sequence[Image], durations: Sequence[float]) -> None:
-    """Write an animation (.png, .webp) or the pages of a .tif file, without loss."""
+def read_loops(path: str | Path) -> int:
+    """Return how many times an animation is shown; 0 is endless."""
+    try:
+        ok, animation = cv2.imreadanimation(str(path), count=1)
+    except cv2.error:
+        ok = False
+    return int(animation.loop_count) if ok else 0
+
+
+def write_images(path: str | Path, images: Sequence[Image], durations: Sequence[float], *, loops: int = 0) -> None:
+    """Write an animation (.png, .webp) or the pages of a .tif file, without loss.
+
+    Args:
+        path: The file.
+        images: All of one size.
+        durations: In seconds, of each image of an animation.
+        loops: How many times an animation is shown; 0 is endless.
+    """
     path = Path(path)
     arrays = [np.ascontiguousarray(_swap_red_and_blue(image.samples)) for image in images]
     suffix = path.suffix.lower()
     with atomic_file(path, suffix=suffix) as temporary:
         if suffix in _TIFF:
             ok = cv2.imwritemulti(str(temporary), arrays)
+            if ok and images[0].profile:
+                temporary.write_bytes(with_tiff_profile(temporary.read_bytes(), images[0].profile))
         else:
             animation = cv2.Animation()
+            animation.loop_count = loops
             animation.frames = arrays
             animation.durations = [max(1, round(1000 * duration)) for duration in durations]
             ok = cv2.imwriteanimation(str(temporary), animation, [cv2.IMWRITE_WEBP_QUALITY, 101])
@@ -127,15 +177,15 @@ def write_images(path: str | Path, images: Sequence[Image], durations: Sequence[
             raise InputError(f"OpenCV cannot write an animation to {path}: choose .png, .webp or .tif")
 
 
-def _check(path: Path) -> bytes:
-    """Refuse what cannot work before decoding. Return the colour profile of a TIFF file."""
+def _check(path: Path) -> ImageHeader:
+    """Refuse what cannot work before decoding."""
     if not path.is_file():
         raise InputError(f"there is no file {path}: check the path")
     if path.stat().st_size == 0:
         raise InputError(f"{path} is empty (0 bytes): copy it again")
     header = read_header(path)
     if header is None:
-        return b""
+        return ImageHeader(0, 0)
     if header.width * header.height > MAX_PIXELS:
         raise InputError(
             f"{path} is {header.width}x{header.height}: images of more than {MAX_PIXELS >> 20} million pixels do not "
@@ -143,7 +193,7 @@ def _check(path: Path) -> bytes:
         )
     if header.cmyk:
         raise InputError(f"{path} is a CMYK image for printing: convert it to RGB first")
-    return header.profile
+    return header
 
 
 def _samples(path: Path, array: np.ndarray | None) -> np.ndarray:
@@ -154,6 +204,35 @@ def _samples(path: Path, array: np.ndarray | None) -> np.ndarray:
     return _swap_red_and_blue(array)
 
 
+def check_image_name(path: str | Path) -> None:
+    """Refuse to write an image to a file whose suffix is none of an image.
+
+    Raises:
+        InputError: The suffix is another.
+    """
+    if not is_image_name(path):
+        suffix, known = Path(path).suffix.lower(), ", ".join(IMAGE_SUFFIXES)
+        raise InputError(f"cannot write an image to a {suffix or 'nameless'} file: use one of {known}")
+
+
+def check_image_fits(path: str | Path, image: Image, *, several: bool = False) -> None:
+    """Refuse a format that cannot hold an image, before anything is computed.
+
+    Args:
+        path: The file to write.
+        image: What it has to hold.
+        several: It will be an animation, or have pages.
+
+    Raises:
+        InputError: The format is unknown or cannot hold this image.
+    """
+    check_image_name(path)
+    suffix = Path(path).suffix.lower()
+    if image.samples.dtype == np.uint16 and suffix not in (_TIFF if several else _DEEP):
+        other = ".tif" if several else ".png or .tif"
+        raise InputError(f"{suffix} holds 8 bit only and this image has 16: write to {other}")
+
+
 def write_image(path: str | Path, image: Image) -> None:
     """Write an image file. It appears under its name only when complete.
 
@@ -162,26 +241,25 @@ def write_image(path: str | Path, image: Image) -> None:
     """
     path = Path(path)
     suffix = path.suffix.lower()
-    if suffix not in IMAGE_SUFFIXES:
-        raise InputError(
-            f"cannot write an image to a {suffix or 'nameless'} file: use one of {', '.join(IMAGE_SUFFIXES)}"
-        )
+    check_image_fits(path, image)
     samples = image.samples
-    if samples.dtype == np.uint16 and suffix not in _DEEP:
-        raise InputError(f"{suffix} holds 8 bit only and this image has 16: write to .png or .tif")
     parameters = [cv2.IMWRITE_JPEG_QUALITY, 96] if suffix in (".jpg", ".jpeg") else []
     array = _swap_red_and_blue(samples)
-    if image.metadata_types and suffix in _METADATA_READERS:
-        ok, data = cv2.imencodeWithMetadata(
-            suffix, array, list(image.metadata_types), list(image.metadata), params=parameters
-        )
+    types, metadata = list(image.metadata_types), list(image.metadata)
+    if image.tiff_profile and hasattr(cv2, "imencodeWithMetadata"):
+        types, metadata = [*types, _ICC], [*metadata, np.frombuffer(image.tiff_profile, np.uint8)]
+    if types and suffix in _METADATA_READERS:
+        ok, data = cv2.imencodeWithMetadata(suffix, array, types, metadata, params=parameters)
+        if not ok:
+            logger.warning("%s is written without its metadata: OpenCV refuses its EXIF, XMP or colour profile", path)
+            ok, data = cv2.imencode(suffix, array, parameters)
     else:
         ok, data = cv2.imencode(suffix, array, parameters)
     if not ok:
         raise InputError(f"OpenCV cannot write {path}: choose .png")
     content = data.tobytes()
-    if image.tiff_profile and suffix in _TIFF:
-        content = with_tiff_profile(content, image.tiff_profile)
+    if image.profile and suffix in _TIFF:
+        content = with_tiff_profile(content, image.profile)
     with atomic_file(path) as temporary:
         temporary.write_bytes(content)
 

@@ -189,6 +189,21 @@ def test_interlaced_video_is_refused_or_deinterlaced(run, tmp_path):
     assert read_all(tmp_path / "out.mkv")[0] == read_all_times(source)
 
 
+def test_interlaced_frames_after_progressive_ones_end_the_output_there(run, tmp_path):
+    parts = [
+        write_clip(tmp_path / name, Clip(options=options, frames=6)).read_bytes()
+        for name, options in (("a.ts", ()), ("b.ts", (("x264-params", "interlaced=1:tff=1"),)))
+    ]
+    source = tmp_path / "in.ts"
+    source.write_bytes(b"".join(parts))
+    code, err = run(source, "-o", tmp_path / "out.mkv")
+    assert code == 3
+    assert "again with --deinterlace" in err
+    assert len(read_all(tmp_path / "out.mkv")[0]) == 6
+    assert run(source, "-o", tmp_path / "whole.mkv", "--deinterlace")[0] == 0
+    assert len(read_all(tmp_path / "whole.mkv")[0]) == 12
+
+
 def read_all_times(path: Path) -> list:
     with av.open(str(path)) as container:
         return [frame.pts * frame.time_base for frame in container.decode(video=0)]
@@ -214,6 +229,10 @@ def read_all_times(path: Path) -> list:
         (["--reconnect", "5"], "for recordings"),
         (["--precision", "fp16"], "needs a GPU"),
         (["--preview", "0"], "at least 1 pair"),
+        (["--encoder-option", "foo=1"], "no option foo"),
+        (["--strength", "0:0.2,5:nan"], "at all key frames"),
+        (["--mask", "nowhere.png"], "no file nowhere.png"),
+        (["--codec", "dnxhd", "--pix-fmt", "yuv422p"], "cannot hold dnxhd"),
     ],
 )
 def test_impossible_options(run, tmp_path, options, message):
@@ -246,7 +265,7 @@ def test_a_full_disk_stops_cleanly_and_resume_goes_on(tmp_path, tiny_model, run)
     save_checkpoint(tiny_model, tmp_path / "tiny.safetensors")
     source = write_clip(tmp_path / "in.mkv", Clip(codec="ffv1", frames=40, width=96, height=64))
     words = ["dehaze", source, "-o", tmp_path / "out.mkv", "--model", tmp_path / "tiny.safetensors"]
-    words += ["--device", "cpu", "--segment-frames", "2"]
+    words += ["--device", "cpu", "--segment-frames", "2", "-q"]
     done = subprocess.run(
         [sys.executable, "-c", FULL_DISK, *map(str, words)],
         capture_output=True,

@@ -31,6 +31,15 @@ def test_a_pattern_names_files(clips):
         plan_jobs([f"{clips}/*.webm"], "out", live=False)
 
 
+def test_no_job_replaces_the_input_or_the_output_of_another(clips):
+    (clips / "b-clear.mp4").write_bytes(b"x")
+    with pytest.raises(InputError, match="which is an input as well"):
+        plan_jobs([str(clips / "b.mp4"), str(clips / "b-clear.mp4")], f"{clips}/{{stem}}-clear.mp4", live=False)
+    (clips / "jobs.csv").write_text("source,output\na.mp4,x/one.mkv\nb.mp4,x/../x/one.mkv\n")
+    with pytest.raises(InputError, match="would both become"):
+        plan_jobs([str(clips / "jobs.csv")], str(clips / "out"), live=False)
+
+
 def test_a_list_as_csv_gives_every_row_its_own_options(clips):
     rows = [
         {"source": "a.mp4", "output": "one.mkv", "strength": "0.5", "start": "1:30", "codec": "hevc"},

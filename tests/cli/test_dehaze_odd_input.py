@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import struct
 import zlib
 from fractions import Fraction
@@ -16,6 +17,7 @@ from rich.console import Console
 from clips import Clip, read_all, write_clip
 from libranet.cli import dehaze_progress
 from libranet.cli import main as cli
+from libranet.cli.signals import Terminated
 from libranet.engine import Progress
 from libranet.images import Image, read_image, write_image
 from libranet.models import LiBrANet, save_checkpoint
@@ -130,6 +132,33 @@ def test_errors_are_json_where_asked(run, tmp_path):
     assert "not a video" in json.loads(out)["results"][0]["error"]
 
 
+@pytest.mark.parametrize(("error", "expected"), [(KeyboardInterrupt, 130), (Terminated, 143)])
+def test_a_stopped_run_is_json_where_asked(run, tmp_path, monkeypatch, error, expected):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    write_image(folder / "a.png", Image(np.full((48, 64, 3), 90, np.uint8)))
+    write_clip(folder / "b.mkv", Clip(frames=2))
+
+    def stop(*_, **__):
+        raise error
+
+    monkeypatch.setattr("libranet.engine.jobs.dehaze_video", stop)
+    code, out, err = run(folder, "-o", tmp_path / "out", "--json")
+    report = json.loads(out)
+    assert code == report["exit_code"] == expected
+    assert [result.get("error") for result in report["results"]] == [None, "stopped"]
+    assert "--resume" in err
+
+
+def test_a_bug_before_the_first_job_is_json_where_asked(run, tmp_path, monkeypatch):
+    source = write_clip(tmp_path / "in.mkv", Clip(frames=2))
+    monkeypatch.setattr("libranet.engine.load_network", lambda *_, **__: 1 // 0)
+    code, out, err = run(source, "-o", tmp_path / "out.mkv", "--json")
+    assert (code, json.loads(out)["exit_code"]) == (1, 1)
+    assert "ZeroDivisionError" in json.loads(out)["error"]
+    assert "Traceback" not in err
+
+
 def test_quiet_prints_no_notes(run, tmp_path):
     source = write_clip(tmp_path / "in.mkv", Clip(frames=3, audio=("flac",), time_base=MS))
     assert "note:" in run(source, "-o", tmp_path / "a.webm")[2]
@@ -177,6 +206,8 @@ def test_a_dry_run_writes_nothing(run, tmp_path):
     assert "vp9" in out
     code, out, _ = run(source, "-o", tmp_path / "out.webm", "--dry-run", "--json", "--audio", "opus")
     assert json.loads(out)["results"][0]["streams"][0]["action"] == "transcode"
+    assert sorted(os.listdir(tmp_path)) == before
+    assert run(source, "-o", tmp_path / "new" / "{stem}.mkv", "--dry-run")[0] == 0
     assert sorted(os.listdir(tmp_path)) == before
 
 
@@ -256,6 +287,17 @@ def test_progress_without_a_terminal_is_lines(monkeypatch):
         bar.begin("fog.mp4")
         bar.update(Progress(5, 20, 2.0, "network"))
     assert console.file.getvalue() == "fog.mp4: 5/20 frames, 2.0 fps, about 8 s left\n"
+
+
+def test_a_long_run_is_announced_before_it_starts(run, tmp_path, monkeypatch):
+    source = write_clip(tmp_path / "in.mkv", Clip(frames=4))
+    assert "about" not in run(source, "-o", tmp_path / "a.mkv")[2]
+    monkeypatch.setattr("libranet.engine.video.LONG_RUN", 1)
+    code, _, err = run(source, "-o", tmp_path / "b.mkv")
+    assert code == 0
+    assert re.match(r".*4 frames, 64x48 h264 yuv420p, on CPU, .*, about \d+ s$", err.split("\n")[0])
+    _, out, _ = run(source, "-o", tmp_path / "c.mkv", "--dry-run", "--json")
+    assert json.loads(out)["results"][0]["estimated_seconds"] >= 0
 
 
 def test_a_preview_restores_only_what_it_shows(run, tmp_path, monkeypatch):

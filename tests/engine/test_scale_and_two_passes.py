@@ -1,5 +1,7 @@
 """Scaled outputs and outputs encoded in two passes, whole and resumed."""
 
+from dataclasses import replace
+
 import av
 import cv2
 import numpy as np
@@ -9,6 +11,7 @@ from clips import Clip, read_all, write_clip
 from libranet.engine import DehazeOptions, dehaze_video
 from libranet.engine.image_files import dehaze_image
 from libranet.errors import InputError
+from libranet.video.encoder import configure
 
 CLIP = Clip(frames=40, width=128, height=96, variable=True, audio=("aac",), cut_at=17)
 
@@ -87,6 +90,29 @@ def test_two_passes_meet_the_bit_rate(tmp_path, tiny_model, codec, suffix):
     assert bits / seconds == pytest.approx(200_000, rel=0.35)  # a short clip
     assert sum(packet.is_keyframe for packet in packets) < 4  # one stream, not one per segment
     assert not list(tmp_path.glob(".*"))
+
+
+def test_the_header_of_two_passes_is_that_of_the_stream(tmp_path, tiny_model):
+    """x264 chooses other headers for a second pass than for a single one; a decoder would show garbage."""
+    source = write_clip(tmp_path / "in.mp4", Clip(frames=12))
+    options = DehazeOptions(
+        strength=0.0, bitrate=400_000, two_pass=True, encoder_options=(("x264-params", "aq-mode=2"),)
+    )
+    report = dehaze_video(source, tmp_path / "out.mp4", model=tiny_model, options=options, device="cpu")
+    assert report.partial == ""
+    for before, after in zip(read_all(source)[1], read_all(tmp_path / "out.mp4")[1], strict=True):
+        assert np.abs(before[0].astype(int) - after[0]).mean() < 12
+
+
+def test_a_header_that_is_not_that_of_the_stream_is_found(tmp_path, tiny_model, monkeypatch):
+    monkeypatch.setattr("libranet.video.mux.configure", _with_other_headers)
+    source = write_clip(tmp_path / "in.mp4", Clip(frames=12))
+    report = dehaze_video(source, tmp_path / "out.mp4", model=tiny_model, device="cpu")
+    assert "cannot be decoded" in report.partial
+
+
+def _with_other_headers(context, settings) -> None:
+    configure(context, replace(settings, options={**settings.options, "coder": "cavlc", "profile": "baseline"}))
 
 
 @pytest.mark.parametrize(("phase", "frames"), [("frames", 17), ("first pass", 9), ("second pass", 22)])

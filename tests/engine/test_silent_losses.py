@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from dataclasses import replace
 from fractions import Fraction
 
 import av
@@ -87,6 +88,19 @@ def test_colours_after_a_change_of_the_pixel_format(tmp_path, tiny_model, second
     report = dehaze(source, tmp_path / "out.mkv", tiny_model)
     assert f"from yuv420p to {second}" in report.partial
     assert same_frames(read_all(tmp_path / "out.mkv")[1], read_all(first)[1])
+
+
+@pytest.mark.parametrize("second", [{"pixel_format": "yuv422p"}, {"width": 96}])
+def test_the_rest_after_a_change_can_be_dehazed_as_the_sentence_says(tmp_path, tiny_model, second):
+    first = write_clip(tmp_path / "a.ts", Clip(options=Q0, frames=6))
+    other = write_clip(tmp_path / "b.ts", Clip(options=Q0, frames=6, **second))
+    source = tmp_path / "in.ts"
+    source.write_bytes(first.read_bytes() + other.read_bytes())
+    partial = dehaze(source, tmp_path / "out.mkv", tiny_model).partial
+    start = float(partial.rpartition("--start ")[2])
+    report = dehaze(source, tmp_path / "rest.mkv", tiny_model, replace(ZERO, start=start))
+    assert (report.frames, report.partial) == (6, "")
+    assert same_frames(read_all(tmp_path / "rest.mkv")[1], read_all(other)[1])
 
 
 @pytest.mark.parametrize(
@@ -216,6 +230,27 @@ def test_a_link_stays_a_link(tmp_path, tiny_model):
     dehaze(source, tmp_path / "link.mkv", tiny_model, DehazeOptions(), overwrite=True)
     assert (tmp_path / "link.mkv").is_symlink()
     assert (tmp_path / "real.mkv").stat().st_size > 0
+
+
+def test_unfinished_work_lies_beside_the_file_that_a_link_points_to(tmp_path, tiny_model):
+    """They may be on another file system than the link, and a finished file is moved within one."""
+    source = write_clip(tmp_path / "in.mkv", Clip())
+    (tmp_path / "store").mkdir()
+    (tmp_path / "link.mkv").symlink_to(tmp_path / "store" / "real.mkv")
+    seen = set()
+    dehaze(
+        source,
+        tmp_path / "link.mkv",
+        tiny_model,
+        progress=lambda _: seen.update(path.parent.name for path in tmp_path.glob("**/*.libranet")),
+    )
+    assert seen == {"store"}
+    assert (tmp_path / "link.mkv").is_symlink()
+    assert (tmp_path / "store" / "real.mkv").stat().st_size > 0
+    for name, target in (("dangling.mkv", tmp_path / "nowhere" / "x.mkv"), ("loop.mkv", tmp_path / "loop.mkv")):
+        (tmp_path / name).symlink_to(target)
+        with pytest.raises(InputError, match=r"no folder|leads to itself"):
+            dehaze(source, tmp_path / name, tiny_model)
 
 
 def _write_alpha(path, codec: str, pixel_format: str, *, opaque: bool = False) -> None:

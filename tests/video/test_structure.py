@@ -146,6 +146,29 @@ def test_a_file_of_endless_empty_parts_is_left_after_a_while(files, tmp_path, mo
     assert time.monotonic() - begin < 5
 
 
+@pytest.mark.parametrize("ident", [0xBF, 0xE7, 0xAF])
+def test_a_block_whose_name_became_that_of_a_number(files, tmp_path, ident):
+    """One byte makes a block a checksum, a timestamp or an encrypted block, which readers pass over."""
+    data = bytearray(files["a.mkv"].read_bytes())
+    with av.open(str(files["a.mkv"])) as container:
+        packet = [packet for packet in container.demux(video=0) if packet.size][3]
+    at = data.rindex(b"\xa3", 0, data.index(bytes(packet)))
+    assert data.index(bytes(packet)) - at < 12
+    data[at] = ident
+    (tmp_path / "a.mkv").write_bytes(data)
+    assert "belong to no" in sentence(tmp_path / "a.mkv") or "bytes" in sentence(tmp_path / "a.mkv")
+
+
+def test_an_avi_that_was_cut_between_two_chunks(files, tmp_path):
+    data = bytearray(files["a.avi"].read_bytes())
+    at = data.rindex(b"00dc", 0, data.rindex(b"idx1"))
+    (tmp_path / "a.avi").write_bytes(data[:at])
+    assert "ends in the middle" in sentence(tmp_path / "a.avi")
+    data[4:8] = bytes(4)  # a recorder that died never wrote its size
+    (tmp_path / "a.avi").write_bytes(data[:at])
+    assert sentence(tmp_path / "a.avi") == ""
+
+
 def test_a_block_of_no_track(files, tmp_path):
     data = bytearray(files["a.mkv"].read_bytes())
     with av.open(str(files["a.mkv"])) as container:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from libranet.cli.dehaze_progress import LINE_SECONDS, format_duration
+from libranet.cli.dehaze_progress import LINE_SECONDS
+from libranet.engine.estimate import format_duration
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 import libranet
-from libranet.cli import EXIT_USER_ERROR
+from libranet.cli import EXIT_BUG, EXIT_USER_ERROR
+from libranet.cli.bugs import bug_sentence
 from libranet.errors import InputError, LibraNetError
 
 if TYPE_CHECKING:
@@ -182,9 +183,11 @@ def dehaze(
         if preview is not None:
             _preview(inputs, output, network, options, preview, overwrite=overwrite, as_json=as_json, quiet=quiet)
             return
-    except LibraNetError as error:
+    except Exception as error:
         if as_json:
-            print_json({"results": [], "error": str(error), "exit_code": EXIT_USER_ERROR}, to_stderr=output == "-")
+            expected = isinstance(error, LibraNetError)
+            code, sentence = (EXIT_USER_ERROR, str(error)) if expected else (EXIT_BUG, bug_sentence(error))
+            print_json({"results": [], "error": sentence, "exit_code": code}, to_stderr=output == "-")
         raise
     choices = RunChoices(
         resume=resume,

@@ -234,12 +234,19 @@ def _media_below(folder: Path, output: Path | None) -> list[Source]:
 
 
 def _checked(jobs: list[Job]) -> list[Job]:
+    """Refuse a job that would replace the output or the input of another."""
+    inputs = {os.path.realpath(job.source.path): job for job in jobs if job.source.path is not None}
     seen: dict[str, str] = {}
     for job in jobs:
-        if job.output in seen:
+        target = job.output if is_remote(job.output) else os.path.realpath(job.output)
+        if target in seen:
             raise InputError(
-                f"{seen[job.output]} and {job.source.name} would both become {job.output}: "
+                f"{seen[target]} and {job.source.name} would both become {job.output}: "
                 "dehaze them into two folders, or use {name} in a template"
             )
-        seen[job.output] = job.source.name
+        if target in inputs and inputs[target] is not job:
+            raise InputError(
+                f"{job.source.name} would become {job.output}, which is an input as well: choose another output"
+            )
+        seen[target] = job.source.name
     return jobs

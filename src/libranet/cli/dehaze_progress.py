@@ -5,11 +5,14 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from libranet.engine.estimate import format_duration
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import TaskID
 
     from libranet.engine import Progress
+    from libranet.engine.plan import RunPlan
 
 LINE_SECONDS = 15.0
 """Seconds between two lines where there is no terminal."""
@@ -47,9 +50,12 @@ class ProgressBar:
         self._begin = self._last_line = time.monotonic()
         self._task = self._bar.add_task(name, total=None, count="", speed="", bound="")
 
-    def announce(self, headline: str) -> None:
-        """Show what is under way once the run turns out to be a long one, with the time it will take."""
-        self._headline = headline
+    def announce(self, plan: RunPlan) -> None:
+        """Say what is under way and where: at once where the plan knows how long it takes, else once it is long."""
+        if plan.seconds is not None and self._shown:
+            self._console.print(f"{plan.headline}, about {format_duration(plan.seconds)}", markup=False)
+        else:
+            self._headline = plan.headline
 
     def update(self, step: Progress) -> None:
         """Show the state of the run. The engine calls it after each frame."""
@@ -87,10 +93,3 @@ def _bound(step: Progress) -> str:
     if step.phase != "frames":
         return {"joining": "writing the file"}.get(step.phase, f"encoding, {step.phase}")
     return f"bound by {step.bound_by}" + (f": {step.remedy} would help" if step.remedy else "")
-
-
-def format_duration(seconds: float) -> str:
-    """Return a time in words."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -74,7 +74,11 @@ def run_jobs(jobs: list[Job], network: Network, options: DehazeOptions, choices:
                 _fail(outcome, job, str(error), console)
             except KeyboardInterrupt as stop:
                 _say_stopped(job, console)
-                raise typer.Exit(EXIT_TERMINATED if isinstance(stop, Terminated) else EXIT_INTERRUPTED) from None
+                code = EXIT_TERMINATED if isinstance(stop, Terminated) else EXIT_INTERRUPTED
+                outcome.results.append({"source": job.source.name, "output": job.output, "error": "stopped"})
+                if choices.as_json:
+                    print_json({"results": outcome.results, "exit_code": code}, to_stderr=job.output == "-")
+                raise typer.Exit(code) from None
             except Exception as error:  # the one boundary: a bug in one job must not take the others with it
                 outcome.bugs += 1
                 _fail(outcome, job, bug_sentence(error), console)
@@ -111,10 +115,10 @@ def _one(
         network,
         options,
         overwrite=choices.overwrite,
-        resume=choices.resume,
+        resume=choices.resume or (choices.skip_finished and job.kind == "sequence"),
         rate=choices.fps,
         progress=bar.update,
-        on_plan=lambda plan: bar.announce(plan.headline),
+        on_plan=bar.announce,
     )
     _print_report(report, console, choices)
     return report.as_json()
@@ -129,10 +133,13 @@ def _finished(job: Job, choices: RunChoices) -> bool:
 
 
 def _plan(job: Job, network: Network, options: DehazeOptions, choices: RunChoices) -> dict[str, Any]:
+    from libranet.device import describe_device
+    from libranet.engine.jobs import check_job
     from libranet.engine.video import plan_video
 
     if job.kind != "video":
-        line = f"{job.source.name} -> {job.output}: {job.kind}"
+        check_job(job, options, overwrite=choices.overwrite or choices.resume or choices.skip_finished)
+        line = f"{job.source.name} -> {job.output}: {job.kind}, on {describe_device(network.device)}"
         if choices.talkative:
             print(line)
         return {"source": job.source.name, "output": job.output, "kind": job.kind}
@@ -158,7 +165,7 @@ def _fail(outcome: Outcome, job: Job, sentence: str, console: Console) -> None:
 
 
 def _say_stopped(job: Job, console: Console) -> None:
-    if job.kind == "video":
+    if job.kind in ("video", "sequence"):
         console.print(f"stopped: run the same command with --resume to continue {job.output}", markup=False)
     else:
         console.print("stopped")

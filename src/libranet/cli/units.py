@@ -53,7 +53,7 @@ def parse_strength(text: str) -> tuple[float, tuple[tuple[float, float], ...]]:
     lines = text.split(",") if keyed else [text]
     if Path(text).suffix.lower() == ".csv":
         try:
-            lines, keyed = Path(text).read_text().replace(",", "=").split("\n"), True
+            lines, keyed = Path(text).read_text("utf-8-sig").replace(",", "=").split("\n"), True
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"cannot read the key frames in {text} ({error}): check the file") from None
         lines = [line for line in lines if line.strip()]

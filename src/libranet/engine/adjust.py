@@ -65,6 +65,15 @@ class Adjustments:
         if times != sorted(set(times)) or not all(math.isfinite(time) and time >= 0 for time in times):
             raise InputError(f"expected key frames of the strength at increasing times, got {self.strength_keys}")
 
+    def check_mask(self) -> None:
+        """Read the mask once, before anything is computed.
+
+        Raises:
+            InputError: It cannot be read.
+        """
+        if self.mask is not None:
+            read_image(self.mask)
+
     @property
     def neutral(self) -> bool:
         """Whether nothing is adjusted."""
@@ -87,6 +96,7 @@ class Adjuster:
         rate: float = 25.0,
         strength: float = 1.0,
         turns: int = 0,
+        mirrored: bool = False,
     ) -> None:
         """Prepare for frames of one format.
 
@@ -97,10 +107,11 @@ class Adjuster:
             rate: Frames per second.
             strength: That the frames were restored with: the largest of the key frames.
             turns: Quarter turns counter-clockwise by which a player rotates the frame. A mask is upright.
+            mirrored: The frame is mirrored before that.
         """
         self._adjustments, self._format, self._strength = adjustments, format_, strength
         self._converter = ColorConverter(format_.layout, format_.color, device=device)
-        self._mask = _read_mask(adjustments.mask, format_, turns, device) if adjustments.mask else None
+        self._mask = _read_mask(adjustments.mask, format_, turns, mirrored, device) if adjustments.mask else None
         self._gammas: deque[Tensor] = deque(maxlen=max(1, adjustments.memory(rate)))
 
     def apply(self, restored: Restored, seconds: float, *, cut: bool = False) -> Restored:
@@ -251,9 +262,12 @@ def _sized(values: Tensor, size: torch.Size, *, packed: bool) -> Tensor:  # [h, 
     return flat[..., None] if packed else flat
 
 
-def _read_mask(path: str, format_: FrameFormat, turns: int, device: torch.device | str) -> Tensor:  # [1, 1, H, W]
+def _read_mask(
+    path: str, format_: FrameFormat, turns: int, mirrored: bool, device: torch.device | str
+) -> Tensor:  # [1, 1, H, W]
     image = read_image(path)
     gray = image.rgb.astype("float32").mean(axis=2) / image.peak
-    upright = torch.rot90(torch.from_numpy(gray), -turns, (0, 1)) if turns % 4 else torch.from_numpy(gray)
-    array = cv2.resize(upright.numpy(), (format_.width, format_.height), interpolation=cv2.INTER_LINEAR)
+    turned = torch.rot90(torch.from_numpy(gray), -turns, (0, 1))
+    stored = turned.flip(1) if mirrored else turned
+    array = cv2.resize(stored.contiguous().numpy(), (format_.width, format_.height), interpolation=cv2.INTER_LINEAR)
     return torch.from_numpy(array)[None, None].to(device)

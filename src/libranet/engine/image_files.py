@@ -1,5 +1,6 @@
 """Single images, animations, and numbered sequences of images."""
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -21,13 +22,17 @@ from libranet.image_structure import find_image_damage
 from libranet.images import (
     ANIMATED_SUFFIXES,
     Image,
+    check_image_fits,
+    check_image_name,
     count_images,
     read_image,
     read_images,
+    read_loops,
     write_image,
     write_images,
 )
-from libranet.models import GridFilter, Network
+from libranet.models import Network
+from libranet.video.reader import DEFAULT_RATE
 from libranet.video.scale import scaled_size
 from libranet.video.shots import ShotDetector
 
@@ -56,12 +61,18 @@ def dehaze_image(
             f"{source} holds {count} images and {output.suffix} only one: write to {known}, or to a video such as .mkv"
         )
     begin = time.perf_counter()
+    options = options or DehazeOptions()
+    options.adjust.check_mask()
     given = list(read_images(source))
-    restored = [
-        image for image, _ in restore_images((image for image, _ in given), network, options or DehazeOptions())
-    ]
+    for image, _ in given:
+        check_image_fits(output, image, several=True)
+    timed, at = [], 0.0
+    for image, seconds in given:
+        timed.append((image, at))
+        at += seconds or 1 / DEFAULT_RATE
+    restored = [image for image, _ in restore_images(timed, network, options)]
     with translate_io_errors(output):
-        write_images(output, restored, [seconds for _, seconds in given])
+        write_images(output, restored, [seconds for _, seconds in given], loops=read_loops(source))
     height, width = restored[0].samples.shape[:2]
     return DehazeReport(
         source=str(source),
@@ -74,6 +85,7 @@ def dehaze_image(
         pixel_format="image",
         seconds=time.perf_counter() - begin,
         partial=_describe_damage([source], len(given) - count),
+        warnings=_lost_metadata(given[0][0], output, several=True),
         weights=network.weights,
     )
 
@@ -85,10 +97,13 @@ def dehaze_sequence(
     *,
     options: DehazeOptions | None = None,
     overwrite: bool = False,
-    rate: float = 25.0,
+    resume: bool = False,
+    rate: float = DEFAULT_RATE,
     progress: Callable[[Progress], None] | None = None,
 ) -> DehazeReport:
     """Dehaze image files that follow each other in time, each into a file of its own.
+
+    An image of a sequence that cannot be read is left out, and the report says so.
 
     Args:
         sources: The images in order.
@@ -96,37 +111,99 @@ def dehaze_sequence(
         network: The network, on its device.
         options: How to restore.
         overwrite: Replace existing outputs.
-        rate: Images per second, for `options.steady`.
+        resume: Leave existing outputs as they are, and write the others as an uninterrupted run would.
+        rate: Images per second.
         progress: Called after each image.
+
+    Raises:
+        InputError: No image can be read, or an output cannot be written.
     """
     options = options or DehazeOptions()
-    for source, output in zip(sources, outputs, strict=True):
-        check_output(source, output, overwrite=overwrite)
+    options.adjust.check_mask()
+    if not 0 < rate < math.inf:
+        raise InputError(f"expected --fps above 0, got {rate}")
+    alone = len(sources) == 1
+    everything = list(zip(sources, outputs, strict=True))
+    numbers = [n for n in range(len(everything)) if alone or _is_asked_for(n / rate, options)]
+    pairs = [everything[number] for number in numbers]
+    if not pairs:
+        raise InputError("there is no image between --start and --end: choose another part")
+    for source, output in pairs:
+        check_image_name(output)
+        check_output(source, output, overwrite=overwrite or resume)
+    missing = [index for index, (_, output) in enumerate(pairs) if not (resume and output.exists())]
+    # Images before the first missing one matter as far as the network remembers.
+    first = max(0, min(missing, default=len(pairs)) - options.reach(network.config.window, rate))
+    last = max(missing, default=-1) + network.config.window
     begin = time.perf_counter()
-    height = width = cuts = 0
-    restored = restore_images((read_image(path) for path in sources), network, options, rate=rate)
-    for index, (output, (image, cut)) in enumerate(zip(outputs, restored, strict=True)):
-        with translate_io_errors(output):
-            write_image(output, image)
+    height = width = cuts = written = 0
+    unread: list[str] = []
+    notes: dict[str, None] = {}
+
+    def given() -> Iterator[tuple[Image, float]]:
+        for index, (source, output) in enumerate(pairs):
+            if not first <= index < last:
+                continue
+            try:
+                image = read_image(source)
+            except InputError as error:
+                if alone:
+                    raise
+                unread.append(str(error))
+                continue
+            check_image_fits(output, image)
+            notes.update(dict.fromkeys(_lost_metadata(image, output)))
+            order.append(index)
+            yield image, numbers[index] / rate
+
+    order: deque[int] = deque()
+    wanted = set(missing)
+    for image, cut in restore_images(given(), network, options, rate=rate):
+        index = order.popleft()
+        if index not in wanted:
+            continue
+        with translate_io_errors(pairs[index][1]):
+            write_image(pairs[index][1], image)
         height, width = image.samples.shape[:2]
-        cuts += cut
+        cuts, written = cuts + cut, written + 1
         if progress is not None:
-            fps = (index + 1) / max(1e-9, time.perf_counter() - begin)
-            progress(Progress(index + 1, len(sources), fps, "network"))
+            fps = written / max(1e-9, time.perf_counter() - begin)
+            progress(Progress(len(pairs) - len(missing) + written, len(pairs), fps, "network"))
+    if missing and not written:
+        raise InputError(unread[0])
     return DehazeReport(
-        source=str(sources[0]),
-        output=str(outputs[0]),
-        frames=len(sources),
-        resumed_frames=0,
+        source=str(pairs[0][0]),
+        output=str(pairs[0][1]),
+        frames=len(pairs) - len(missing) + written,
+        resumed_frames=len(pairs) - len(missing),
         width=width,
         height=height,
         codec=outputs[0].suffix.lstrip("."),
         pixel_format="image",
         seconds=time.perf_counter() - begin,
         cuts=cuts,
-        partial=_describe_damage(sources),
+        partial="; ".join(text for text in (_first_few(unread), _describe_damage([s for s, _ in pairs])) if text),
+        warnings=tuple(notes),
         weights=network.weights,
     )
+
+
+def _is_asked_for(seconds: float, options: DehazeOptions) -> bool:
+    return seconds >= options.start and (options.end is None or seconds < options.end)
+
+
+def _lost_metadata(image: Image, output: Path, *, several: bool = False) -> tuple[str, ...]:
+    """Say what an image's file says about it and the output will not."""
+    names = image.lost_in(output.suffix.lower(), several=several)
+    if not names:
+        return ()
+    kind = "animations" if several and output.suffix.lower() in (".png", ".webp") else output.suffix
+    return (f"left out, because OpenCV cannot write it to {kind}: {', '.join(names)}",)
+
+
+def _first_few(sentences: list[str]) -> str:
+    rest = f"; and {len(sentences) - 3} more files" if len(sentences) > 3 else ""
+    return "; ".join(sentences[:3]) + rest
 
 
 def _describe_damage(sources: list[Path], more: int = 0) -> str:
@@ -134,45 +211,89 @@ def _describe_damage(sources: list[Path], more: int = 0) -> str:
     found = [f"{path.name}: {damage}" for path in sources if (damage := find_image_damage(path))]
     if more < 0 and not found:
         found.append(f"{sources[0].name}: {-more} images could not be read")
-    rest = f"; and {len(found) - 3} more files" if len(found) > 3 else ""
-    return "; ".join(found[:3]) + rest
+    return _first_few(found)
 
 
 def restore_images(
-    images: Iterable[Image], network: Network, options: DehazeOptions, *, rate: float = 25.0
+    images: Iterable[tuple[Image, float]], network: Network, options: DehazeOptions, *, rate: float = DEFAULT_RATE
 ) -> Iterator[tuple[Image, bool]]:
-    """Restore images in order. Yield each one, and whether a new shot begins with it."""
-    backend = make_backend(
-        network,
-        strength=options.strength,
-        live=options.live,
-        want_transmission=options.view == "haze",
-        grid_filter=GridFilter(options.steady, rate),
-        backend=options.backend,
-    )
-    waiting: deque[tuple[Image, bool]] = deque()
-    detector = ShotDetector()
+    """Restore images in order. Another size or depth begins a new shot.
 
-    def finish(results: list[Restored]) -> Iterator[tuple[Image, bool]]:
-        for restored in results:
-            image, cut = waiting.popleft()
-            yield _finish(image, _adjusted(restored, options, rate), options), cut
+    Args:
+        images: Each with its time in seconds.
+        network: The network, on its device.
+        options: How to restore.
+        rate: Images per second.
 
-    for image in images:
+    Yields:
+        Each image, and whether a new shot begins with it.
+    """
+    shot: _Shot | None = None
+    for image, seconds in images:
+        if shot is None or not shot.takes(image):
+            changed = shot is not None
+            if shot is not None:
+                yield from shot.finish()
+            shot = _Shot(image, network, options, rate=rate, cut=changed)
+        yield from shot.push(image, seconds)
+    if shot is not None:
+        yield from shot.finish()
+
+
+class _Shot:
+    """Images of one size and depth."""
+
+    def __init__(self, first: Image, network: Network, options: DehazeOptions, *, rate: float, cut: bool) -> None:
+        self._options, self._rate = options, rate
+        self._shape = (first.samples.shape, first.samples.dtype)
+        self._backend = make_backend(
+            network,
+            strength=options.strength,
+            live=options.live,
+            want_transmission=options.view == "haze",
+            grid_filter=options.grid_filter(rate),
+            backend=options.backend,
+        )
+        self._detector = ShotDetector()
+        self._begins = cut
+        self._waiting: deque[tuple[Image, float, bool]] = deque()
+        self._adjuster: tuple[tuple[int, bool], Adjuster] | None = None
+
+    def takes(self, image: Image) -> bool:
+        return (image.samples.shape, image.samples.dtype) == self._shape
+
+    def push(self, image: Image, seconds: float) -> Iterator[tuple[Image, bool]]:
         gray = cv2.cvtColor(np.ascontiguousarray(image.rgb), cv2.COLOR_RGB2GRAY)
-        cut = options.shot_detection and detector.is_cut(gray, image.peak)
-        waiting.append((image, cut))
-        yield from finish(backend.push(_as_frames(image), cuts=(cut,)))
-    yield from finish(backend.flush())
+        cut = (self._options.shot_detection and self._detector.is_cut(gray, image.peak)) or self._begins
+        self._begins = False
+        self._waiting.append((image, seconds, cut))
+        yield from self._finished(self._backend.push(_as_frames(image), cuts=(cut,)))
 
+    def finish(self) -> Iterator[tuple[Image, bool]]:
+        yield from self._finished(self._backend.flush())
 
-def _adjusted(restored: Restored, options: DehazeOptions, rate: float) -> Restored:
-    """Apply the controls. The exposure of each image is its own."""
-    if options.adjust.neutral:
-        return restored
-    device = restored.after[0].device
-    adjuster = Adjuster(options.adjust, restored.format, device=device, rate=rate, strength=options.strength)
-    return adjuster.apply(restored, 0.0)
+    def _finished(self, results: list[Restored]) -> Iterator[tuple[Image, bool]]:
+        for result in results:
+            image, seconds, cut = self._waiting.popleft()
+            neutral = self._options.adjust.neutral
+            restored = result if neutral else self._adjust(image, result).apply(result, seconds, cut=cut)
+            yield _finish(image, restored, self._options), cut
+
+    def _adjust(self, image: Image, restored: Restored) -> Adjuster:
+        """The controls, prepared for the way that this image is shown."""
+        if self._adjuster is None or self._adjuster[0] != image.orientation:
+            turns, mirrored = image.orientation
+            adjuster = Adjuster(
+                self._options.adjust,
+                restored.format,
+                device=restored.after[0].device,
+                rate=self._rate,
+                strength=self._options.strength,
+                turns=turns,
+                mirrored=mirrored,
+            )
+            self._adjuster = image.orientation, adjuster
+        return self._adjuster[1]
 
 
 def _as_frames(image: Image) -> Frames:

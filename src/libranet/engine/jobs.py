@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from libranet.engine.image_files import dehaze_image, dehaze_sequence
-from libranet.engine.options import DehazeOptions, DehazeReport, Progress
+from libranet.engine.options import DehazeOptions, DehazeReport, Progress, check_output
 from libranet.engine.plan import RunPlan
+from libranet.engine.sinks import check_recording
 from libranet.engine.stream import dehaze_stream
 from libranet.engine.video import dehaze_video
 from libranet.errors import InputError
+from libranet.images import check_image_name
 from libranet.models import Network
+from libranet.video.reader import DEFAULT_RATE
 from libranet.video.source import Source, numbered_name
 
 Kind = Literal["video", "image", "sequence", "stream"]
@@ -56,7 +59,7 @@ def run_job(
         network: The network, on its device.
         options: Of all jobs; the job's own changes come on top.
         overwrite: Replace an existing output.
-        resume: Continue an unfinished video.
+        resume: Continue an unfinished video or sequence.
         rate: Frames per second of an image sequence.
         cores: As `dehaze_video` takes it.
         progress: Called after each frame.
@@ -81,7 +84,14 @@ def run_job(
         for folder in {path.parent for path in outputs}:
             make_folder(folder)
         return dehaze_sequence(
-            sources, outputs, network, options=options, overwrite=overwrite, rate=rate or 25.0, progress=progress
+            sources,
+            outputs,
+            network,
+            options=options,
+            overwrite=overwrite,
+            resume=resume,
+            rate=DEFAULT_RATE if rate is None else rate,
+            progress=progress,
         )
     if not Path(job.output).parent.exists():
         make_folder(Path(job.output).parent)
@@ -100,6 +110,34 @@ def run_job(
         progress=progress,
         on_plan=on_plan,
     )
+
+
+def check_job(job: Job, options: DehazeOptions, *, overwrite: bool) -> None:
+    """Refuse images, sequences and recordings whose output cannot be written, without reading a frame.
+
+    Args:
+        job: What to do.
+        options: Of all jobs.
+        overwrite: Existing outputs may be replaced or stay.
+
+    Raises:
+        InputError: The output exists, or its name cannot be used.
+        OutputError: Its folder may not be written to.
+    """
+    job.options(options).adjust.check_mask()
+    if job.kind == "stream":
+        if job.output != "-":
+            parts = job.options(options).segment_time is not None
+            check_recording(job.source, Path(job.output), parts=parts, overwrite=overwrite)
+        return
+    pairs = [(job.source.path, Path(job.output))]
+    if job.kind == "sequence":
+        pairs = [(path, numbered_name(job.output, number)) for number, path in job.source.files]
+    for source, output in pairs:
+        assert source is not None
+        check_image_name(output)
+        if output.parent.exists():
+            check_output(source, output, overwrite=overwrite)
 
 
 def make_folder(folder: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 import av
 
 import libranet
+from libranet.atomic import replaced_file
 from libranet.backends import MAX_STRENGTH
 from libranet.backends.cpu_choice import check_backend
 from libranet.engine.adjust import Adjustments
@@ -106,7 +107,7 @@ class DehazeOptions:
         if self.adjust.strength_keys:
             values = [value for _, value in self.adjust.strength_keys]
             object.__setattr__(self, "strength", max(values))
-            if not 0.0 <= min(values) <= max(values) <= MAX_STRENGTH:
+            if not all(0.0 <= value <= MAX_STRENGTH for value in values):
                 raise InputError(f"expected strengths from 0 to {MAX_STRENGTH} at all key frames, got {values}")
         check_backend(self.backend)
         if not 0 <= self.start < math.inf:
@@ -129,6 +130,21 @@ class DehazeOptions:
             raise InputError(f"unknown decoder {self.decoder!r}: use {' or '.join(get_args(DecoderName))}")
         if self.view not in ("result", "haze", "removed"):
             raise InputError(f"unknown view {self.view!r}: use result, haze or removed")
+
+    def grid_filter(self, rate: float) -> GridFilter:
+        """The filter of the grids over time, at this frame rate."""
+        return GridFilter(self.steady, rate)
+
+    def reach(self, window: int, rate: float) -> int:
+        """Return how many frames back a restored frame depends on. Earlier frames change nothing.
+
+        Those are the frames that the filter over time and the adjustments reach, and the window of the oldest of them.
+
+        Args:
+            window: Frames that the network sees at once.
+            rate: Frames per second.
+        """
+        return window // 2 + self.grid_filter(rate).reach + self.adjust.memory(rate)
 
 
 @dataclass(frozen=True)
@@ -225,10 +241,13 @@ def check_output(source: Source | str | Path, output: Path, *, overwrite: bool) 
         raise InputError(f"{output} exists: add --overwrite to replace it, or choose another name")
     if output.exists() and not output.is_file():
         raise InputError(f"the output {output} is no ordinary file: choose another name, or write y4m with -o -")
-    if not output.parent.is_dir():
-        raise InputError(f"there is no folder {output.parent}: create it, or choose another place for the output")
-    if not os.access(output.parent, os.W_OK):
-        raise OutputError(f"the folder {output.parent} may not be written to: choose another place for the output")
+    if replaced_file(output).is_symlink():
+        raise InputError(f"the output {output} is a link that leads to itself: choose another name")
+    folder = replaced_file(output).parent
+    if not folder.is_dir():
+        raise InputError(f"there is no folder {folder}: create it, or choose another place for the output")
+    if not os.access(folder, os.W_OK):
+        raise OutputError(f"the folder {folder} may not be written to: choose another place for the output")
 
 
 @contextmanager

@@ -26,7 +26,6 @@ from libranet.engine.video import (
     dehaze_video,
     make_restorer,
     plan_run,
-    reach_back,
     run_facts,
     run_settings,
 )
@@ -124,7 +123,7 @@ def plan_parts(
     if wanted < 2 or not isinstance(network, LiBrANet) or options.live or options.two_pass or excerpt:
         return ()
     with open_video(source, deinterlace=options.deinterlace) as reader:
-        lead = reach_back(reader, network, options)
+        lead = options.reach(network.config.window, float(reader.rate))
         length = options.segment_frames
         shortest = max(2, -(-round(lead / SHARE_OF_LEAD) // length))  # in segments
         if (reader.frame_count or 0) and reader.frame_count < 2 * shortest * length:  # type: ignore[operator]
@@ -212,7 +211,7 @@ def dehaze_part(
                 folder, settings, clock, length=options.segment_frames, encoders=encoders, keep_frames=False
             )
             overlap = _Overlap(part)
-            lead = min(part.lead + done, reach_back(reader, network, options))
+            lead = min(part.lead + done, options.reach(network.config.window, float(reader.rate)))
             begin = time.perf_counter()
 
             def report(result: PipelineResult) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from libranet.device import describe_device
+from libranet.engine.estimate import format_duration
 from libranet.engine.options import DehazeOptions
 from libranet.engine.restorer import target_tags
 from libranet.engine.views import side_size
@@ -16,14 +17,16 @@ from libranet.models import Network
 from libranet.video.encoder import (
     CodecName,
     EncoderSettings,
+    check_options_used,
     choose_codec,
+    is_available,
     is_hardware,
     is_lossless,
     named_pixel_format,
     open_encoder,
     pick_pixel_format,
 )
-from libranet.video.encoder_options import TWO_PASS, encoder_options
+from libranet.video.encoder_options import TWO_PASS, encoder_options, with_user_options
 from libranet.video.lossless import check_lossless
 from libranet.video.pixels import layout_of, planar_name
 from libranet.video.reader import VideoReader
@@ -32,8 +35,6 @@ from libranet.video.stream_plan import StreamPlan
 from libranet.video.streams import plan_streams
 
 _GIF_BASE = Fraction(1, 100)
-_RICH = (".mp4", ".m4v", ".mov", ".mkv", ".webm")
-"""Containers with chapters, rotation and any tag."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,8 @@ class RunPlan:
     """Expected number of frames, or None where the source does not say."""
     device: str
     notes: tuple[str, ...] = ()
+    seconds: float | None = None
+    """Estimated time of the run; None where it is short or nothing is known."""
 
     @property
     def left_out(self) -> tuple[str, ...]:
@@ -73,8 +76,9 @@ class RunPlan:
     def lines(self) -> list[str]:
         """Return the plan in words, for `--dry-run`."""
         options = " ".join(f"{key}={value}" for key, value in self.settings.options.items())
+        estimate = "" if self.seconds is None else f", about {format_duration(self.seconds)}"
         return [
-            self.headline,
+            self.headline + estimate,
             f"encoder {self.settings.encoder}" + (f" with {options}" if options else ""),
             *(stream.sentence for stream in self.streams),
             *self.notes,
@@ -95,6 +99,7 @@ class RunPlan:
             "encoder": s.encoder,
             "encoder_options": dict(s.options),
             "device": self.device,
+            "estimated_seconds": None if self.seconds is None else round(self.seconds),
             "streams": [stream.as_json() for stream in self.streams],
             "notes": list(self.notes),
         }
@@ -106,29 +111,32 @@ def make_plan(reader: VideoReader, output: Path, network: Network, options: Deha
     Raises:
         InputError: The encoder or the container refuses.
     """
+    options.adjust.check_mask()
     fast = network.device.type == "cuda"
-    settings = encoder_settings(reader, output, options, fast=fast)
     notes = list(reader.notes)
+    if options.codec is not None and is_hardware(options.codec) and not is_available(options.codec):
+        options, note = _in_software(options, options.codec, "this FFmpeg has no such encoder")
+        notes.append(note)
+    settings = encoder_settings(reader, output, options, fast=fast)
     if layout_of(reader.pixel_format).alpha and not layout_of(settings.pixel_format).alpha:
         why = "it is opaque" if options.pixel_format is None else "as asked"
         notes.append(f"the alpha channel is left out: {why}")
         reader.watch_alpha = options.pixel_format is None
     try:
-        open_encoder(settings)
+        check_options_used(open_encoder(settings), dict(options.encoder_options))
     except InputError as error:
         if not is_hardware(settings.codec):
             raise
-        software = cast(CodecName, settings.codec.split("_")[0])
-        settings = encoder_settings(reader, output, replace(options, codec=software, preset=None), fast=fast)
+        options, note = _in_software(options, settings.codec, str(error).partition("(")[2].partition(")")[0])
+        settings = encoder_settings(reader, output, options, fast=fast)
         open_encoder(settings)
-        reason = str(error).partition("(")[2].partition(")")[0]
-        notes.append(f"{options.codec} does not work on this machine ({reason}): {software} is used")
+        notes.append(note)
     if settings.lossless:
         check_lossless(settings)
     if options.two_pass and settings.codec not in TWO_PASS:
         raise InputError(f"{settings.codec} cannot be encoded in two passes: use --codec {' or '.join(TWO_PASS)}")
     reopened = reader.source if reader.source is not None and reader.source.can_reopen else None
-    streams = plan_streams(
+    streams, losses = plan_streams(
         reopened,
         reader.container,
         reader.first_packets,
@@ -139,7 +147,7 @@ def make_plan(reader: VideoReader, output: Path, network: Network, options: Deha
     )
     if settings.codec == "gif":
         notes.append("GIF reduces every frame to 256 colours")
-    notes += _container_notes(reader, output.suffix.lower())
+    notes += losses
     bits = (layout_of(reader.pixel_format).bits, layout_of(settings.pixel_format).bits)
     if bits[1] < bits[0]:
         notes.append(f"{bits[0]} bits per sample become {bits[1]}")
@@ -154,19 +162,12 @@ def make_plan(reader: VideoReader, output: Path, network: Network, options: Deha
     )
 
 
-def _container_notes(reader: VideoReader, suffix: str) -> list[str]:
-    """Say what about the whole file, and not a stream of it, the container has no place for."""
-    notes: list[str] = []
-    if reader.container is None or suffix in _RICH:
-        return notes
-    if chapters := len(reader.container.chapters()):
-        notes.append(f"{chapters} chapters are left out: {suffix} has no place for them")
-    if reader.tags.quarter_turns:
-        notes.append(f"the rotation is left out: {suffix} has no place for it, and players will show the frames turned")
-    tags = [key for key in reader.container.metadata if key.lower() in ("title", "artist", "comment", "album", "date")]
-    if tags and suffix not in (".avi", ".mxf"):
-        notes.append(f"{', '.join(tags)} are left out: {suffix} has no place for them")
-    return notes
+def _in_software(options: DehazeOptions, codec: CodecName, reason: str) -> tuple[DehazeOptions, str]:
+    """Return the options with the software encoder of the same codec, and a sentence about it."""
+    software = cast(CodecName, codec.split("_")[0])
+    dropped = " without --preset and --encoder-option" if options.preset or options.encoder_options else ""
+    note = f"{codec} does not work on this machine ({reason}): {software} is used{dropped}"
+    return replace(options, codec=software, preset=None, encoder_options=()), note
 
 
 def encoder_settings(
@@ -214,7 +215,7 @@ def encoder_settings(
         time_base=encoder_time_base(codec, output, reader),
         rate=reader.rate,
         tags=tags,
-        options=chosen_options | dict(options.encoder_options),
+        options=with_user_options(chosen_options, options.encoder_options),
         encoder_format="" if name == planar else name,
         lossless=lossless,
     )

@@ -67,7 +67,7 @@ def read_video_frames(
     Raises:
         InputError: The video cannot be read.
     """
-    with open_video(source, deinterlace=options.deinterlace) as reader:
+    with open_video(source, deinterlace=options.deinterlace, start=moment) as reader:
         frames, at = _window(reader, network, options, moment)
         return PreviewFrames(tuple(frames), at, reader.tags.quarter_turns) if frames else None
 
@@ -166,7 +166,8 @@ def _window(
     spec = reader.tags.color_spec(reader.pixel_format, reader.height)
     converter = ColorConverter(layout_of(reader.pixel_format), spec)
     centre = frames[len(frames) // 2]
-    return [_smaller(converter.to_rgb(read_planes(frame.image))) for frame in frames], centre.time(reader.time_base)
+    seconds = centre.time(reader.time_base) - float(reader.first_time)
+    return [_smaller(converter.to_rgb(read_planes(frame.image))) for frame in frames], seconds
 
 
 def _restored(
@@ -215,7 +216,7 @@ def _smaller(image: Tensor) -> Tensor:
 
 def _image_pair(path: Path, network: Network, options: DehazeOptions) -> tuple[list[Pair], tuple[int, int]]:
     image = read_image(path)
-    restored, _ = next(restore_images([image], network, options))
+    restored, _ = next(restore_images([(image, 0.0)], network, options))
     scale = 255.0 / image.peak
     before, after = ((i.rgb * scale).round().astype(np.uint8) for i in (image, restored))
     return [(before, after, path.name)], (image.samples.shape[1], image.samples.shape[0])

@@ -13,7 +13,7 @@ from typing import IO, Any
 import av
 import torch
 
-from libranet.atomic import atomic_file
+from libranet.atomic import atomic_file, replaced_file
 from libranet.engine.journal import has_journal
 from libranet.engine.options import OutputError
 from libranet.errors import InputError
@@ -46,10 +46,15 @@ class Segment:
 
 
 class RunFolder:
-    """The hidden folder beside the output, deleted when the output is complete."""
+    """The hidden folder beside the output, deleted when the output is complete.
+
+    Where the output is a symbolic link, the folder is beside the file that it points to: the finished file is moved
+    from one to the other, which file systems do only within themselves.
+    """
 
     def __init__(self, output: Path) -> None:
-        self.path = output.with_name(f".{output.name}.libranet")
+        target = replaced_file(output)
+        self.path = target.with_name(f".{target.name}.libranet")
         self.output_name = output.name
         self.segments: list[Segment] = []
         self.ended: dict[str, Any] | None = None

@@ -13,9 +13,11 @@ from typing import Any
 
 import av
 
+from libranet.atomic import replaced_file
 from libranet.backends import load_network, make_backend
 from libranet.backends.cpu_choice import ensure_measured
 from libranet.device import Precision
+from libranet.engine.estimate import estimate_seconds
 from libranet.engine.journal import journalled_frames, write_samples
 from libranet.engine.options import (
     DehazeOptions,
@@ -38,7 +40,7 @@ from libranet.engine.segments import (
 )
 from libranet.engine.two_pass import encode_twice, lossless_settings
 from libranet.errors import InputError
-from libranet.models import GridFilter, LiBrANet, Network
+from libranet.models import LiBrANet, Network
 from libranet.video.copied_stream import Excerpt
 from libranet.video.encoder import EncoderSettings
 from libranet.video.mux import JoinReport, join
@@ -117,11 +119,18 @@ def dehaze_video(
         return dehaze_stream(origin, output, network, options=options, overwrite=overwrite, progress=progress)
     if options.segment_time is not None or options.reconnect:
         raise InputError(f"--segment-time and --reconnect are for recordings, and {origin.name} is a file: add --live")
-    with open_video(origin, deinterlace=options.deinterlace, rate=rate, decoder=options.decoder) as reader:
+    with open_for(origin, options, rate=rate) as reader:
         plan = plan_run(reader, output, network, options, cores=cores)
         if on_plan is not None:
-            on_plan(plan)
+            _choose_runtime(reader, network, options)
+            # A resumed run has less to do, and its own pace says how much.
+            on_plan(plan if resume else _with_estimate(plan, reader, network, options))
         return _dehaze(reader, plan, origin, output, network, options, resume=resume, progress=progress)
+
+
+def open_for(source: Source, options: DehazeOptions, *, rate: float | None) -> VideoReader:
+    """Open a video as the options say."""
+    return open_video(source, deinterlace=options.deinterlace, rate=rate, decoder=options.decoder, start=options.start)
 
 
 def plan_run(
@@ -154,15 +163,30 @@ def plan_video(
     """
     options = options or DehazeOptions()
     origin = parse_source(source)
-    check_output(origin, Path(output), overwrite=overwrite)
-    with open_video(origin, deinterlace=options.deinterlace, rate=rate, decoder=options.decoder) as reader:
-        return make_plan(reader, Path(output), network, options)
+    if Path(output).parent.is_dir():  # a batch makes its folders when it runs
+        check_output(origin, Path(output), overwrite=overwrite)
+    with open_for(origin, options, rate=rate) as reader:
+        return _with_estimate(make_plan(reader, Path(output), network, options), reader, network, options)
+
+
+def _with_estimate(plan: RunPlan, reader: VideoReader, network: Network, options: DehazeOptions) -> RunPlan:
+    """Return the plan of a long run with the time that it should take."""
+    if not is_long(reader, options):
+        return plan
+    seconds = estimate_seconds(network, options, frames=plan.frames, width=reader.width, height=reader.height)
+    return dataclasses.replace(plan, seconds=seconds)
 
 
 def is_long(reader: VideoReader, options: DehazeOptions) -> bool:
     """Whether a run is long enough to be worth a trial of the CPU's runtimes. Live sources cannot wait for one."""
     frames = expected_frames(reader, options)
     return not options.live and (frames is None or frames * reader.width * reader.height >= LONG_RUN)
+
+
+def _choose_runtime(reader: VideoReader, network: Network, options: DehazeOptions) -> None:
+    """Try the CPU's runtimes, once for this machine, where the run is long enough."""
+    if isinstance(network, LiBrANet) and options.backend == "auto" and is_long(reader, options):
+        ensure_measured(network)
 
 
 def make_restorer(
@@ -182,14 +206,13 @@ def make_restorer(
         settings: Of the output's encoder; None keeps the source's pixel format.
         size: Of the output where there are no settings.
     """
-    if isinstance(network, LiBrANet) and options.backend == "auto" and is_long(reader, options):
-        ensure_measured(network)
+    _choose_runtime(reader, network, options)
     backend = make_backend(
         network,
         strength=options.strength,
         live=options.live,
         want_transmission=options.view == "haze",
-        grid_filter=grid_filter_of(reader, options),
+        grid_filter=options.grid_filter(float(reader.rate)),
         batch=FRAMES_AT_ONCE,
         backend=options.backend,
     )
@@ -211,19 +234,6 @@ def make_restorer(
         first_time=reader.first_time,
         output_size=size if settings is None else (settings.width, settings.height),
     )
-
-
-def grid_filter_of(reader: VideoReader, options: DehazeOptions) -> GridFilter:
-    """The filter of the grids over time at this video's frame rate."""
-    return GridFilter(options.steady, float(reader.rate))
-
-
-def reach_back(reader: VideoReader, network: Network, options: DehazeOptions) -> int:
-    """How many frames back a restored frame depends on: those that the filter over time and the adjustments reach, and
-    the window of the oldest of them. Earlier frames change nothing.
-    """
-    reach = grid_filter_of(reader, options).reach + options.adjust.memory(float(reader.rate))
-    return network.config.window // 2 + reach
 
 
 def describe_partial(reader: VideoReader, result: PipelineResult) -> str:
@@ -308,7 +318,7 @@ def _encode_segments(
     begin = time.perf_counter()
     try:
         done = folder.frames + _replay(reader, options, settings, folder, sink)
-        warm_up = min(done, reach_back(reader, network, options))
+        warm_up = min(done, options.reach(network.config.window, float(reader.rate)))
 
         def report(result: PipelineResult) -> None:
             if progress is not None:
@@ -361,7 +371,7 @@ def _carriers(reader: VideoReader, options: DehazeOptions, settings: EncoderSett
     assert reader.source is not None
     scaler = FrameScaler(settings.width, settings.height)
     size = drawn_size(reader, options, layout_of(settings.pixel_format))
-    with open_video(reader.source, deinterlace=options.deinterlace, rate=float(reader.rate)) as again:
+    with open_for(reader.source, dataclasses.replace(options, decoder="cpu"), rate=float(reader.rate)) as again:
         for frame in again.frames(start=options.start, end=options.end):
             image = output_image(frame.image, settings.pixel_format, *size, settings.tags)
             yield dataclasses.replace(frame, image=scaler.scale(image))
@@ -397,7 +407,6 @@ def _join(
     excerpt = Excerpt(
         start=Fraction(start) * reader.time_base, end=None if end is None else Fraction(end) * reader.time_base
     )
-    final = output.resolve() if output.is_symlink() else output
     temporary = folder.path / f"joined{output.suffix}"
     original = source if reader.container is not None else None
     with translate_io_errors(output, RESUME_HINT):
@@ -405,7 +414,7 @@ def _join(
         problems = verify(temporary, joined.written)
         with contextlib.suppress(OSError), temporary.open("rb") as file:
             os.fsync(file.fileno())
-        os.replace(temporary, final)
+        os.replace(temporary, replaced_file(output))
     return joined, problems
 
 

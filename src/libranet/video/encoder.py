@@ -1,6 +1,7 @@
 """Codecs and encoders: which container holds which codec, the defaults, and opening an encoder."""
 
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -49,8 +50,9 @@ _H264_LIKE: tuple[CodecName, ...] = (
     "h264", "hevc", "h264_nvenc", "hevc_nvenc", "h264_qsv", "hevc_qsv", "h264_videotoolbox", "hevc_videotoolbox",
 )  # fmt: skip
 _AV1_LIKE: tuple[CodecName, ...] = ("av1", "av1_nvenc", "av1_qsv")
-_SMALLEST: dict[str, tuple[int, int]] = {"hevc": (64, 16), "av1": (32, 32)}
-"""Width and height. Below them x265 4.1 writes past its arrays and SVT-AV1 4.1 never ends, both without an error."""
+_SMALLEST: dict[str, tuple[int, int]] = {"hevc": (64, 16), "av1": (32, 32), "dnxhd": (256, 120)}
+"""Width and height. Below them x265 4.1 writes past its arrays and SVT-AV1 4.1 never ends, both without an error;
+DNxHR is not defined."""
 CONTAINERS: dict[str, tuple[CodecName, ...]] = {
     ".mp4": (*_H264_LIKE, *_AV1_LIKE, "vp9", "mpeg2", "mjpeg"),
     ".m4v": _H264_LIKE,
@@ -303,6 +305,17 @@ def open_encoder(settings: EncoderSettings) -> av.VideoCodecContext:
             f"with {settings.options} ({error}): change --codec, --preset or --crf"
         ) from None
     return context
+
+
+def check_options_used(context: av.VideoCodecContext, keys: Iterable[str]) -> None:
+    """Refuse options that an opened encoder did not take. FFmpeg says nothing about them.
+
+    Raises:
+        InputError: The encoder has no such option.
+    """
+    if unknown := [key for key in keys if key in context.options]:  # what is left over
+        name = context.codec.name
+        raise InputError(f"the {name} encoder has no option {' or '.join(unknown)}: see `ffmpeg -h encoder={name}`")
 
 
 def configure(context: av.VideoCodecContext, settings: EncoderSettings) -> None:

@@ -1,6 +1,6 @@
 """Quality, speed and HDR tags in the options of each encoder."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -57,6 +57,7 @@ def encoder_options(
             # With its macroblock tree, x264 gives other bits from run to run (measured: 34 results of 60 equal runs at
             # 192x128, on one thread too). A resumed run has to equal an uninterrupted one.
             "mbtree=0",
+            "stitchable=1",  # equal headers for all segments, and for both passes
             display and f"mastering-display={_display_integers(display)}",
             light and _light("cll", light),
         )
@@ -81,6 +82,16 @@ def encoder_options(
         return options | ({"svtav1-params": parameters} if parameters else {})
     rate = {"b": str(bitrate)} if bitrate else {"crf": str(quality), "b": "0"}
     return {**rate, "cpu-used": preset or "4", "row-mt": "1"} | ({"lossless": "1"} if lossless else {})
+
+
+def with_user_options(options: dict[str, str], given: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Add the user's options, which come last. Parameters of x264, x265 and SVT-AV1 are added to ours, which segments
+    need to be joined.
+    """
+    merged = dict(options)
+    for key, value in given:
+        merged[key] = joined(merged[key], value) if key.endswith("-params") and key in merged else value
+    return merged
 
 
 def pass_options(settings: EncoderSettings, number: int, statistics: Path) -> EncoderSettings:

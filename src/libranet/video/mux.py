@@ -30,7 +30,7 @@ FORMATS = {
     ".m2ts": "mpegts", ".mpg": "vob", ".mxf": "mxf", ".gif": "gif",
 }  # fmt: skip
 """FFmpeg's name of the format for each suffix."""
-_STALE_METADATA = (
+STALE_METADATA = (
     "major_brand", "minor_version", "compatible_brands", "encoder", "ENCODER", "DURATION", "alpha_mode", "ALPHA_MODE",
 )  # fmt: skip
 """Facts about the source file. The muxer writes its own."""
@@ -101,7 +101,7 @@ class OutputFile:
         self.written: dict[int, Written] = {}
         self._targets: dict[int, int] = {}
         self._last: dict[int, int] = {}
-        plain = source is None or set(source.metadata) <= _PLAIN_MP4_KEYS | set(_STALE_METADATA)
+        plain = source is None or set(source.metadata) <= _PLAIN_MP4_KEYS | set(STALE_METADATA)
         options = _options(suffix, settings, plain, trial=self._path is None)
         name = f"file:{target}" if isinstance(target, Path) else target
         self.container = av.open(name, "w", format=FORMATS[suffix], container_options=options)
@@ -118,7 +118,7 @@ class OutputFile:
         for plan in kept:
             if plan.index > main.index:
                 self._add(source.streams[plan.index], plan)
-        self.container.metadata.update({k: v for k, v in source.metadata.items() if k not in _STALE_METADATA})
+        self.container.metadata.update({k: v for k, v in source.metadata.items() if k not in STALE_METADATA})
         if excerpt is not None and excerpt.start:
             frames = round((excerpt.start - (main.start_time or 0) * (main.time_base or 0)) * settings.rate)
             for metadata in (self.container.metadata, self.video.metadata):
@@ -156,6 +156,11 @@ class OutputFile:
             if w.moved
         ]
         return JoinReport((video, *others), tuple(moved))
+
+    @property
+    def places(self) -> dict[int, int]:
+        """Where each stream of the source that was copied is in the file."""
+        return dict(self._targets)
 
     def sampled(self, index: int) -> bool:
         """Return whether any packet of the source's stream `index` was written."""
@@ -314,7 +319,7 @@ def _options(suffix: str, settings: EncoderSettings, plain_metadata: bool, *, tr
 
 
 def _copy_metadata(source: Any, target: Any) -> None:
-    target.metadata.update({k: v for k, v in source.metadata.items() if k not in _STALE_METADATA})
+    target.metadata.update({k: v for k, v in source.metadata.items() if k not in STALE_METADATA})
     target.disposition = source.disposition
 
 

@@ -1,6 +1,5 @@
 """Decoding: frames in order with exact timestamps, past damage where that is possible."""
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -14,13 +13,13 @@ from av.stream import Disposition
 from libranet.errors import InputError
 from libranet.images import MAX_PIXELS, count_images
 from libranet.video.clock import may_jump
-from libranet.video.decoding import Damage, FrameDecoder, from_key_frame, has_frame_per_packet, read_packets
+from libranet.video.decoding import Damage, FrameDecoder, from_key_frame, read_packets
 from libranet.video.opening import CountedFile, decodes_on_gpu, open_on_gpu, open_source, open_y4m
 from libranet.video.pixels import is_opaque, planar_name, to_planar
 from libranet.video.pyav import deinterlaced, open_input
 from libranet.video.source import Source, parse_source
-from libranet.video.structure import find_breaks
 from libranet.video.tags import VideoTags, read_tags
+from libranet.video.wholeness import describe_breaks, note_truncation, stream_duration
 
 DecoderName = Literal["cpu", "cuda"]
 """What decodes a file."""
@@ -47,7 +46,7 @@ class SourceFrame:
 
 
 class FormatChangeError(InputError):
-    """The frame size or the pixel format changes in the middle. The frames before are good."""
+    """The frame size, the pixel format or the interlacing changes in the middle. The frames before are good."""
 
 
 @dataclass
@@ -105,7 +104,7 @@ class VideoReader:
         step = frame_duration(self.rate, self.time_base)
         begin = float(self.first_time) + start
         seen_end, longest = 0.0, step
-        images = self._checked(self._images(begin if start > 0 else None))
+        images = self._checked(self.images(begin if start > 0 else None), begin if start > 0 else None)
         for image in deinterlaced(images, self.time_base) if self.deinterlace else images:
             pts, duration = self._presentation_time(image, last_pts, step), int(image.duration or 0)
             longest = longest if last_pts is None else max(longest, pts - last_pts)
@@ -120,9 +119,10 @@ class VideoReader:
                 if self.watch_alpha and not is_opaque(planar):
                     self.damage.transparent += 1
                 yield SourceFrame(planar, pts, duration)
-        self._note_truncation(seen_end, longest)
-        if start == 0:
-            self._note_breaks()
+        if self.container is not None and self.stream is not None:
+            note_truncation(self.container, self.stream, self.damage, seen_end=seen_end, step=longest)
+            if start == 0:
+                self._note_breaks(self.container, self.stream)
 
     def close(self) -> None:
         """Release the file. One that another thread still waits for is left to the end of the process."""
@@ -137,7 +137,8 @@ class VideoReader:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _images(self, begin: float | None) -> Iterator[av.VideoFrame]:
+    def images(self, begin: float | None) -> Iterator[av.VideoFrame]:
+        """Decode from shortly before a time of the source's clock, unchecked, or from the beginning."""
         for item in self._marked(self.demuxed if begin is None else self._seek(begin)):
             if isinstance(item, av.VideoFrame):
                 yield item
@@ -188,75 +189,47 @@ class VideoReader:
             self.damage.repaired_times += 1
         return pts
 
-    def _checked(self, images: Iterator[av.VideoFrame]) -> Iterator[av.VideoFrame]:
-        for image in images:
-            self._check(image)
+    def _checked(self, images: Iterator[av.VideoFrame], begin: float | None) -> Iterator[av.VideoFrame]:
+        """Check the frames. Those of another format before the time `begin` belong to a part that nobody asked for."""
+        for number, image in enumerate(images):
+            if begin is not None and not self.fits(image) and _seconds(image, self.time_base) < begin:
+                continue
+            self._check(image, first=number == 0)
             yield image
 
-    def _check(self, image: av.VideoFrame) -> None:
+    def fits(self, image: av.VideoFrame) -> bool:
+        """Return whether a frame has the size and the pixel format that the reader is prepared for."""
+        same_size = (image.width, image.height) == (self.width, self.height)
+        return same_size and planar_name(image.format.name) == self.pixel_format
+
+    def _check(self, image: av.VideoFrame, *, first: bool) -> None:
+        when = max(0.0, float((image.pts or 0) * self.time_base - self.first_time))
         changes = []
         if (image.width, image.height) != (self.width, self.height):
             changes.append(f"its frame size from {self.width}x{self.height} to {image.width}x{image.height}")
         if (name := planar_name(image.format.name)) != self.pixel_format:
             changes.append(f"its pixel format from {self.pixel_format} to {name}")
         if changes:
-            when = max(0.0, float((image.pts or 0) * self.time_base - self.first_time))
             raise FormatChangeError(
                 f"{self.name} changes {' and '.join(changes)} at {when:.3f} s: "
                 f"dehaze the rest on its own with --start {when:.3f}"
             )
         if image.interlaced_frame and not self.deinterlace:
+            if not first:
+                raise FormatChangeError(
+                    f"{self.name} is interlaced from {when:.3f} s on, which dehazing would smear: "
+                    "dehaze it again with --deinterlace"
+                )
             raise InputError(f"{self.name} is interlaced, which dehazing would smear: add --deinterlace")
 
-    def _note_breaks(self) -> None:
+    def _note_breaks(self, container: av.container.InputContainer, stream: av.VideoStream) -> None:
         """Look for parts that FFmpeg left out without an error."""
-        if self.container is None or self.stream is None:
-            return
-        name = self.container.format.name
         if self.source is None:  # y4m from another program
             rest = 0 if self.counted is None else self.counted.size - self.damage.read_bytes
-            if name == "yuv4mpegpipe" and rest > Y4M_MARK:
+            if container.format.name == "yuv4mpegpipe" and rest > Y4M_MARK:
                 self.damage.broken = "the stream ends in the middle of a frame"
-            return
-        if self.source.kind != "file" or self.source.path is None:
-            return
-        streams = [stream.id for stream in self.container.streams if stream.type in ("video", "audio")]
-        breaks = find_breaks(self.source.path, name, streams, joins=self.damage.jumps)
-        parts = [breaks.sentence()] if breaks else []
-        unread = (breaks.video_packets or 0) - self.damage.video_packets
-        if unread > 0 and has_frame_per_packet(self.codec):
-            parts.append(f"{unread} packets of the video could not be read")
-        if name.startswith("mov") and (missing := self._unread_samples()):
-            parts.append(f"{missing} frames of the file's index could not be read")
-        self.damage.broken = "; ".join(parts)
-
-    def _unread_samples(self) -> int:
-        """Count the samples of an mp4 file's tables that gave no packet. Those outside of an edit list do not count."""
-        assert self.source is not None
-        assert self.stream is not None
-        with open_input(self.source.location, options={"advanced_editlist": "0"}) as container:
-            stream = container.streams[self.stream.index]
-            assert isinstance(stream, av.VideoStream)
-            in_tables = stream.frames - len(stream.index_entries)
-        unread = len(self.stream.index_entries) - self.damage.video_packets
-        return max(0, unread) + (in_tables if in_tables > 1 else 0)  # some programs write one too many
-
-    def _note_truncation(self, seen_end: float, step: int) -> None:
-        if self.damage.truncated or self.stream is None or self.container is None:
-            return
-        stream_length = _stream_duration(self.stream)
-        if stream_length is not None:
-            start = float((self.stream.start_time or 0) * self.time_base)
-            missing = start + stream_length - seen_end
-            slack = max(1.6 * step * float(self.time_base), 0.02 * stream_length) + 0.005
-        elif self.container.duration:  # of the longest stream
-            length = self.container.duration / av.time_base
-            missing = (self.container.start_time or 0) / av.time_base + length - self.damage.read_to
-            slack = 0.5 + 0.02 * length
-        else:
-            return
-        if missing > slack:
-            self.damage.truncated = f"the video ends {missing:.2f} s before the end that its header gives"
+        elif self.source.kind == "file" and self.source.path is not None:
+            self.damage.broken = describe_breaks(self.source.path, container, stream, self.codec, self.damage)
 
 
 def frame_duration(rate: Fraction, time_base: Fraction) -> int:
@@ -270,6 +243,7 @@ def open_video(
     deinterlace: bool = False,
     rate: float | None = None,
     decoder: DecoderName = "cpu",
+    start: float = 0.0,
 ) -> VideoReader:
     """Open a video and decode its first frame.
 
@@ -278,6 +252,7 @@ def open_video(
         deinterlace: Deinterlace the frames. Without it, interlaced video is an error.
         rate: Frames per second of an image sequence.
         decoder: What decodes. Where an NVIDIA GPU (`cuda`) cannot, the CPU does, and `notes` says so.
+        start: Where reading will begin, in seconds: frame size and pixel format may differ from those of the beginning.
 
     Raises:
         InputError: The source cannot be read, or holds no video.
@@ -294,7 +269,10 @@ def open_video(
         if (images := _as_images(source)) is not None:
             from libranet.video.image_reader import open_images
 
-            return open_images(source, images, rate=Fraction(rate or DEFAULT_RATE).limit_denominator(100000))
+            rate = DEFAULT_RATE if rate is None else rate
+            if not 0.001 <= rate <= 100_000:
+                raise InputError(f"expected --fps from 0.001 to 100000, got {rate}")
+            return open_images(source, images, rate=Fraction(rate).limit_denominator(100000))
     name = source.name if isinstance(source, Source) else str(getattr(source, "name", "the stream"))
     why = ""
     if isinstance(source, Source):
@@ -310,6 +288,8 @@ def open_video(
             why = f"it does not take {reader.codec} as {reader.pixel_format}"
         if why:
             reader.notes.append(f"the GPU cannot decode {name} ({why}): the CPU does")
+        if start > 0 and reader.source is not None and reader.source.can_reopen:
+            _take_format_at(reader, reader.source, start)
         return reader
     except BaseException:
         container.close()
@@ -375,6 +355,25 @@ def _prepare(
     )
 
 
+def _take_format_at(reader: VideoReader, source: Source, start: float) -> None:
+    """Prepare for the frames from a time on, where they differ from the first ones."""
+    begin = float(reader.first_time) + start
+    with open_video(source) as again:
+        assert again.stream is not None
+        image = next((image for image in again.images(begin) if _seconds(image, again.time_base) >= begin), None)
+        if image is None or again.fits(image):
+            return
+        reader.width, reader.height = image.width, image.height
+        reader.pixel_format = to_planar(image).format.name
+        reader.tags = read_tags(image, again.stream)
+        reader.opaque = is_opaque(to_planar(image))
+
+
+def _seconds(image: av.VideoFrame, time_base: Fraction) -> float:
+    """Return the time of a frame; that of the end of time where it has none."""
+    return float("inf") if image.pts is None else float(image.pts * (image.time_base or time_base))
+
+
 def decode_packets(
     packets: Iterator[av.Packet], stream: av.VideoStream, decoder: FrameDecoder, source: Source | None, damage: Damage
 ) -> Iterator[av.VideoFrame | av.Packet]:
@@ -423,21 +422,10 @@ def _first_time(container: av.container.InputContainer, stream: av.VideoStream, 
 
 
 def _duration(container: av.container.InputContainer, stream: av.VideoStream) -> float | None:
-    length = _stream_duration(stream)
+    length = stream_duration(stream)
     if length is None and container.duration:
         return container.duration / av.time_base
     return length
-
-
-def _stream_duration(stream: av.VideoStream) -> float | None:
-    """Return the stream's own duration. Matroska and FLV have that of the longest stream, and Matroska a tag."""
-    match = re.fullmatch(r"(\d+):(\d+):(\d+(?:\.\d*)?)", stream.metadata.get("DURATION", "").strip())
-    if match:
-        start = float((stream.start_time or 0) * (stream.time_base or 0))
-        return int(match[1]) * 3600 + int(match[2]) * 60 + float(match[3]) - start
-    if stream.duration and stream.time_base and stream.container.format.name not in ("matroska,webm", "flv"):
-        return float(stream.duration * stream.time_base)
-    return None
 
 
 def _as_images(source: Source) -> int | None:

@@ -10,11 +10,12 @@ from av.stream import Disposition
 
 from libranet.errors import InputError
 from libranet.video.audio import AUDIO_ENCODERS, AudioCodec
+from libranet.video.container_losses import describe_losses, is_turn_lost
 from libranet.video.copied_stream import Excerpt, text_codec
 from libranet.video.decoding import Damage, read_packets
 from libranet.video.encoder import EncoderSettings
 from libranet.video.encoder_frames import encoder_frame
-from libranet.video.mux import OutputFile
+from libranet.video.mux import OutputFile, copy_chapters
 from libranet.video.pixels import plane_views
 from libranet.video.pyav import open_input
 from libranet.video.reader import main_video_stream
@@ -40,6 +41,8 @@ class _Trial:
     """Why the header could not be written, or nothing."""
     lost: frozenset[int]
     """Streams that cannot be read back as what they were."""
+    notes: tuple[str, ...] = ()
+    """What else cannot be read back: chapters, tags, rotation."""
 
 
 def plan_streams(
@@ -51,7 +54,7 @@ def plan_streams(
     *,
     audio: str = "copy",
     tracks: Sequence[int] | None = None,
-) -> tuple[StreamPlan, ...]:
+) -> tuple[tuple[StreamPlan, ...], tuple[str, ...]]:
     """Decide about every stream but the video: copy, repack, transcode or leave out.
 
     The container has the last word: a file with the first packets of all planned streams is written to memory and read
@@ -66,6 +69,9 @@ def plan_streams(
         audio: `copy`, `none`, or the codec that sound is transcoded to.
         tracks: Numbers of the sound tracks to keep, from 0; None keeps all.
 
+    Returns:
+        The decisions, and a sentence for each fact about the whole file that the container does not keep.
+
     Raises:
         InputError: The container refuses the video itself, or an option makes no sense.
     """
@@ -78,7 +84,7 @@ def plan_streams(
             "write to .mkv, or change --codec"
         )
     if container is None:
-        return ()
+        return (), ()
     plans = _proposals(container, suffix, audio, tracks)
     samples = _samples(source) if source is not None else _by_stream(first_packets)
     plans = tuple(
@@ -108,9 +114,9 @@ def _proposals(container: Any, suffix: str, audio: str, tracks: Sequence[int] | 
             plan = _audio_proposal(plan, audio, kept)
         elif stream.type == "subtitle" and (target := text_codec(name, suffix)):
             plan = replace(plan, action="repack", target=target)
+        elif stream.type == "data" and stream.metadata.get("handler_name") in _REWRITTEN_HANDLERS:
+            continue
         elif stream.type == "data" and suffix not in (".ts", ".m2ts"):
-            if stream.metadata.get("handler_name") in _REWRITTEN_HANDLERS:
-                continue
             plan = replace(plan, action="leave out", reason=f"{suffix} has no place for it")
         plans.append(plan)
     return tuple(plans)
@@ -136,10 +142,10 @@ def _tried(
     settings: EncoderSettings,
     plans: tuple[StreamPlan, ...],
     samples: dict[int, list[av.Packet]],
-) -> tuple[StreamPlan, ...]:
+) -> tuple[tuple[StreamPlan, ...], tuple[str, ...]]:
     trial = _try(container, suffix, settings, plans, samples)
     if not trial.refusal and not trial.lost:
-        return plans
+        return plans, trial.notes
     refused = dict.fromkeys(trial.lost, "it cannot be read back")
     if trial.refusal:
         for plan in plans:
@@ -152,7 +158,7 @@ def _tried(
                 "write to .mkv, or use --audio none"
             )
     changed = tuple(_instead(plan, refused[plan.index], suffix) if plan.index in refused else plan for plan in plans)
-    return changed if changed == plans else _tried(container, suffix, settings, changed, samples)
+    return (changed, ()) if changed == plans else _tried(container, suffix, settings, changed, samples)
 
 
 def _instead(plan: StreamPlan, why: str, suffix: str) -> StreamPlan:
@@ -177,6 +183,8 @@ def _try(
     except (ValueError, av.FFmpegError) as error:
         return _Trial(_words(error), frozenset())
     try:
+        if container is not None:
+            copy_chapters(container, output.container, Excerpt())
         output.write_header()
         output.write(output.video.encode(_gray_frame(settings)))
         for index, copy in output.copies.items():
@@ -187,22 +195,29 @@ def _try(
         output.container.close()
     except (ValueError, av.FFmpegError) as error:
         return _Trial(_words(error), frozenset())
-    return _Trial("", _unreadable(file, output, plans))
-
-
-def _unreadable(file: io.BytesIO, output: OutputFile, plans: tuple[StreamPlan, ...]) -> frozenset[int]:
-    """Return the streams that do not come back as the codec that went in."""
+    if container is None:
+        return _Trial("", frozenset())
     file.seek(0)
-    kept = [plan for plan in plans if plan.kept]
-    if not kept:
-        return frozenset()
     try:
         with open_input(file, format_name=None) as written:
-            found = [_identity(stream) for stream in written.streams]
+            lost = _unreadable(written, output, plans)
+            notes = describe_losses(container, written, output.places, suffix)
+            if is_turn_lost(written, settings.tags.display_matrix):
+                notes.append(
+                    f"the rotation is left out: {suffix} has no place for it, and players will show frames turned"
+                )
     except (av.FFmpegError, ValueError):
-        return frozenset(plan.index for plan in kept)
+        return _Trial("", frozenset(plan.index for plan in plans if plan.kept))
+    return _Trial("", lost, tuple(notes))
+
+
+def _unreadable(
+    written: av.container.InputContainer, output: OutputFile, plans: tuple[StreamPlan, ...]
+) -> frozenset[int]:
+    """Return the streams that do not come back as the codec that went in."""
+    found = [_identity(stream) for stream in written.streams]
     missing = set()
-    for plan in kept:
+    for plan in (plan for plan in plans if plan.kept):
         wanted = _wanted(plan)
         if wanted in found:
             found.remove(wanted)

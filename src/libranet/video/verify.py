@@ -10,9 +10,11 @@ from libranet.errors import InputError
 from libranet.video.decoding import Damage, read_packets
 from libranet.video.mux import Written
 from libranet.video.pyav import open_input
+from libranet.video.reader import main_video_stream
 
 _SLACK = Fraction(1, 2)
 """Seconds that the end of a stream may differ: containers round durations, and pad sound to whole blocks."""
+_TRIED_FRAMES = 3
 _TOGETHER = Fraction(1, 20)
 """Seconds that the beginning of a stream may move against the video."""
 
@@ -42,6 +44,8 @@ def verify(path: Path, written: tuple[Written, ...]) -> list[str]:
     except (av.FFmpegError, ValueError) as error:
         return [f"the finished file cannot be read back ({error})"]
     problems = [f"the finished file cannot be read to its end: {damage.truncated}"] if damage.truncated else []
+    if why := _undecodable(path):
+        problems.append(f"the video of the finished file cannot be decoded ({why})")
     rest = list(found.values())
     video = next((stream for stream in rest if stream.kind == "video"), None)
     for wanted in written:
@@ -55,6 +59,26 @@ def verify(path: Path, written: tuple[Written, ...]) -> list[str]:
         rest.remove(match)
         problems += _differences(wanted, match, written[0], video)
     return problems
+
+
+def _undecodable(path: Path) -> str:
+    """Say why the first frames of a finished file cannot be decoded, or nothing: headers that are not its stream's."""
+    count = 0
+    try:
+        with open_input(f"file:{path}") as container:
+            video = main_video_stream(container)
+            if video is None or video.codec_context is None:
+                return ""
+            video.codec_context.options = {"err_detect": "explode"}
+            for frame in container.decode(video):
+                count += 1
+                if frame.is_corrupt:
+                    return "its first frames are damaged"
+                if count == _TRIED_FRAMES:
+                    break
+    except (av.FFmpegError, ValueError) as error:
+        return str(getattr(error, "strerror", None) or error)
+    return "" if count else "it gives no frame"
 
 
 def _differences(wanted: Written, found: Written, video: Written, found_video: Written | None) -> list[str]:
@@ -72,6 +96,8 @@ def _differences(wanted: Written, found: Written, video: Written, found_video: W
     if found.packets == 0:
         return [f"the {wanted.kind} stream ({wanted.codec}) is empty in the finished file"]
     problems = []
+    if wanted.kind == "subtitle" and found.packets < wanted.packets:
+        problems.append(f"only {found.packets} of {wanted.packets} subtitles ({wanted.codec}) were written")
     if wanted.kind == "audio" and found.packets < wanted.packets and not found.codec.startswith("pcm"):
         problems.append(f"only {found.packets} of {wanted.packets} packets of the {wanted.codec} sound were written")
     if wanted.kind == "audio" and wanted.first is not None and found.first is not None:

@@ -11,8 +11,10 @@ _SIMPLE_BLOCK, _BLOCK_GROUP, _BLOCK = 0xA3, 0xA0, 0xA1
 _TRACK_ENTRY, _TRACK_NUMBER, _TRACK_TYPE, _IS_VIDEO = 0xAE, 0xD7, 0x83, 1
 _TOP = {_CLUSTER, _TRACKS, 0x114D9B74, 0x1549A966, 0x1C53BB6B, 0x1941A469, 0x1043A770, 0x1254C367, _VOID, _CRC}
 """Children of a segment: cluster, tracks, seek head, info, cues, attachments, chapters, tags."""
-_IN_CLUSTER = {_SIMPLE_BLOCK, _BLOCK_GROUP, 0xE7, 0x5854, 0xA7, 0xAB, 0xAF, _VOID, _CRC}
-"""Block, group, timestamp, silent tracks, position, size of the cluster before, encrypted block."""
+_NUMBERS = {0xE7, 0xA7, 0xAB, _CRC}
+"""Timestamp, position, size of the cluster before, checksum: at most eight bytes. A longer one was a block once."""
+_IN_CLUSTER = {_SIMPLE_BLOCK, _BLOCK_GROUP, 0x5854, _VOID, *_NUMBERS}
+"""Block, group, silent tracks, and the numbers."""
 _ANY_TOP = re.compile(
     b"|".join(re.escape(ident.to_bytes(4, "big")) for ident in sorted(_TOP | {_SEGMENT}) if ident > 0xFFFFFF)
 )
@@ -66,6 +68,8 @@ class _Walk:
         digits = 9 - head[length].bit_length()
         value = int.from_bytes(head[length : length + digits], "big") & ((1 << (7 * digits)) - 1)
         content = at + length + digits
+        if ident in _NUMBERS and value > 8:
+            return None
         return _Element(ident, content, None if value == (1 << (7 * digits)) - 1 else content + value)
 
     def _segment(self, at: int, end: int) -> int:

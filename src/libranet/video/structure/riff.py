@@ -8,6 +8,8 @@ from libranet.video.structure.breaks import Breaks, FileBytes
 _NAME = re.compile(rb"[0-9A-Za-z][0-9A-Za-z_ ]{3}")
 _CHUNK = re.compile(rb"(?:\d\d(?:dc|db|wb|pc|tx|sb)|ix\d\d|idx1|LIST|RIFF)")
 _HEAD = 8
+_UNKNOWN = (0, 0xFFFFFFFF)
+"""Sizes that programs write before they know them."""
 
 
 def walk_riff(file: FileBytes, breaks: Breaks) -> None:
@@ -21,7 +23,9 @@ def walk_riff(file: FileBytes, breaks: Breaks) -> None:
             return  # what other programs append
         size = struct.unpack("<I", head[4:8])[0]
         end = at + _HEAD + size + size % 2
-        if size == 0 or end > file.size:  # a recording that was not finished
+        if size in _UNKNOWN or end > file.size:
+            # Without a size, a recording was not finished. With one, it was, and the file was cut afterwards.
+            breaks.cut |= size not in _UNKNOWN and end > file.size + 1
             end = file.size
         at = _chunks(file, breaks, at + 12, end)
 

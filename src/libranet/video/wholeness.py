@@ -1,0 +1,84 @@
+"""Whether a file gave everything that it says it holds: lengths in headers, indices, the chain of its parts."""
+
+import re
+from pathlib import Path
+
+import av
+
+from libranet.video.decoding import Damage, has_frame_per_packet
+from libranet.video.pyav import open_input
+from libranet.video.structure import find_breaks
+
+
+def describe_breaks(
+    path: Path, container: av.container.InputContainer, stream: av.VideoStream, codec: str, damage: Damage
+) -> str:
+    """Say which parts of a file FFmpeg left out without an error, or nothing.
+
+    Args:
+        path: The file.
+        container: It, read to its end.
+        stream: Its video.
+        codec: FFmpeg's name of the video codec.
+        damage: What was counted while reading.
+    """
+    name = container.format.name
+    streams = [other.id for other in container.streams if other.type in ("video", "audio")]
+    breaks = find_breaks(path, name, streams, joins=damage.jumps)
+    parts = [breaks.sentence()] if breaks else []
+    unread = (breaks.video_packets or 0) - damage.video_packets
+    if unread > 0 and has_frame_per_packet(codec):
+        parts.append(f"{unread} packets of the video could not be read")
+    if name.startswith("mov") and (missing := _unread_samples(path, stream, damage.video_packets)):
+        parts.append(f"{missing} frames of the file's index could not be read")
+    return "; ".join(parts)
+
+
+def note_truncation(
+    container: av.container.InputContainer, stream: av.VideoStream, damage: Damage, *, seen_end: float, step: int
+) -> None:
+    """Note where a video ended before the end that its header gives.
+
+    Args:
+        container: The file, read to its end.
+        stream: Its video.
+        damage: Where it is noted.
+        seen_end: End of the last frame, in seconds.
+        step: Longest distance of two frames, in the stream's time base.
+    """
+    if damage.truncated:
+        return
+    length = stream_duration(stream)
+    if length is not None:
+        time_base = float(stream.time_base or 0)
+        missing = float((stream.start_time or 0) * time_base) + length - seen_end
+        slack = max(1.6 * step * time_base, 0.02 * length) + 0.005
+    elif container.duration:  # of the longest stream
+        length = container.duration / av.time_base
+        missing = (container.start_time or 0) / av.time_base + length - damage.read_to
+        slack = 0.5 + 0.02 * length
+    else:
+        return
+    if missing > slack:
+        damage.truncated = f"the video ends {missing:.2f} s before the end that its header gives"
+
+
+def stream_duration(stream: av.VideoStream) -> float | None:
+    """Return the stream's own duration. Matroska and FLV have that of the longest stream, and Matroska a tag."""
+    match = re.fullmatch(r"(\d+):(\d+):(\d+(?:\.\d*)?)", stream.metadata.get("DURATION", "").strip())
+    if match:
+        start = float((stream.start_time or 0) * (stream.time_base or 0))
+        return int(match[1]) * 3600 + int(match[2]) * 60 + float(match[3]) - start
+    if stream.duration and stream.time_base and stream.container.format.name not in ("matroska,webm", "flv"):
+        return float(stream.duration * stream.time_base)
+    return None
+
+
+def _unread_samples(path: Path, stream: av.VideoStream, read: int) -> int:
+    """Count the samples of an mp4 file's tables that gave no packet. Those outside of an edit list do not count."""
+    with open_input(f"file:{path}", options={"advanced_editlist": "0"}) as container:
+        again = container.streams[stream.index]
+        assert isinstance(again, av.VideoStream)
+        in_tables = again.frames - len(again.index_entries)
+    unread = len(stream.index_entries) - read
+    return max(0, unread) + (in_tables if in_tables > 1 else 0)  # some programs write one too many
