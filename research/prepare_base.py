@@ -25,6 +25,8 @@ from libranet.errors import InputError, LibraNetError
 PHOTO_LINES, DEPTH_LINES, DENSITY_LINES = 720, 180, 64
 PHOTO_QUALITY = 66
 ENDINGS = {".jpg", ".jpeg", ".png", ".webp"}
+INFERRED_LICENCE = "mw_"
+"""Photos of the data pack whose licence is only inferred from their names: new weights do not learn from them."""
 CHOOSES = 4
 """One pair in so many chooses checkpoints."""
 
@@ -61,6 +63,8 @@ def jobs(options: argparse.Namespace) -> Iterator[tuple[Path, Path, int, list[in
     names = set()
     for folder in taken:
         for path in images_in(folder):
+            if path.name.startswith(INFERRED_LICENCE):
+                continue
             names.add(f"{folder.name}__{path.stem}")
             yield path, out / folder.name / f"{path.stem}.webp", PHOTO_LINES, webp, False
     for path in images_in(options.depth):

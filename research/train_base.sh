@@ -24,19 +24,7 @@ case $what in prepare | all)
 esac
 
 case $what in train | all)
-    before= number=0
-    for stage in 1-small 2-motion 3-finish; do
-        folder=$runs/$stage
-        if [ ! -f "$folder/done" ]; then
-            resume=
-            [ -f "$folder/state.safetensors" ] && resume=--resume
-            # shellcheck disable=SC2086  # an empty word must not become an argument
-            "$python" -m libranet.training.start "recipes/libranet-base-$stage.toml" -o "$folder" $resume \
-                --set "seed=$((seed + number))" --set "init_from=$before"
-            touch "$folder/done"
-        fi
-        before=$folder/model.safetensors number=$((number + 1))
-    done
-    "$python" research/export_weights.py "$before" -o "$runs/libranet-base.safetensors" --version "$seed"
+    research/train_stages.sh libranet-base "$runs" "$seed" "1-small 2-motion 3-finish"
+    "$python" research/export_weights.py "$runs/3-finish/model.safetensors" -o "$runs/libranet-base.safetensors" --version "$seed"
     ;;
 esac

@@ -1,18 +1,16 @@
 #!/bin/sh
-# libranet-small from the weights and the data of the base network, on one GPU: one recipe, one checkpoint.
+# libranet-small from the data of the base network: three stages, one checkpoint.
 #
-#   research/train_small.sh [STEPS] [SEED]
+#   research/train_small.sh [SEED [SETTING ...]]
 #
-# Needs data/base (research/train_base.sh PACK prepare). A run that was stopped goes on where it was.
+# Needs data/base (research/train_base.sh PACK prepare). The recipes are made for one core of a CPU and an hour. On a GPU give
+# more, for example: research/train_small.sh 300 batch=128 precision=bf16 teacher=base
 set -eu
-steps=${1:-16000} seed=${2:-300}
+seed=${1:-300}
+[ $# -gt 0 ] && shift
 python=${PYTHON:-python3}
-folder=runs/libranet-small-$seed
-resume=
-[ -f "$folder/state.safetensors" ] && resume=--resume
-# shellcheck disable=SC2086  # an empty word must not become an argument
-"$python" -m libranet.training.start recipes/libranet-small.toml -o "$folder" $resume \
-    --set "seed=$seed" --set "steps=$steps"
-"$python" research/export_weights.py "$folder/model.safetensors" -o src/libranet/weights/libranet-small.safetensors \
-    --name libranet-small --version 1.0
+runs=runs/libranet-small-$seed
+research/train_stages.sh libranet-small "$runs" "$seed" "1-stills 2-motion 3-finish" "$@"
+"$python" research/export_weights.py "$runs/3-finish/model.safetensors" --name libranet-small --version 1.0 \
+    -o src/libranet/weights/libranet-small.safetensors
 "$python" -m libranet info --model small

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from libranet.backends import load_network
-from libranet.errors import CheckpointError, InputError
+from libranet.errors import InputError
 from libranet.fused.support import why_not_network
 from libranet.models import LiBrANet, packaged_weights, save_checkpoint
 from libranet.models.cost import measure_cost
@@ -28,17 +28,20 @@ def test_small_keeps_within_its_budget_and_has_fused_kernels():
     assert why_not_network(SMALL) is None
 
 
-def test_the_recipe_trains_small_from_base():
-    config = load_recipe(RECIPE)
-    free = {"drop_path": 0.0, "dropout": 0.0}
-    assert config.model == dataclasses.replace(SMALL, **free)
+@pytest.mark.parametrize("stage", ["1-stills", "2-motion", "3-finish"])
+def test_the_stages_train_small_and_may_have_a_teacher(stage: str):
+    config = load_recipe(RECIPE.with_name(f"libranet-small-{stage}.toml"), ["teacher=base"])
+    free = {"drop_path": 0.0, "dropout": 0.0, "encoder_size": SMALL.encoder_size}
+    assert dataclasses.replace(config.model, **free) == dataclasses.replace(SMALL, **free)
     assert config.teacher == "base"
 
 
-@pytest.mark.skipif(packaged_weights("small").is_file(), reason="the weights are here")
-def test_without_its_weights_small_is_refused_in_one_sentence():
-    with pytest.raises(CheckpointError, match=r"not trained yet: run research/train_small\.sh on a GPU"):
-        load_network("small", device="cpu")
+def test_the_weights_in_the_package_are_smalls():
+    assert packaged_weights("small").stat().st_size <= 2.6e6
+    network = load_network("small", device="cpu")
+    assert isinstance(network, LiBrANet)
+    assert network.config == SMALL
+    assert network.weights.name == "libranet-small"
 
 
 def test_the_truth_is_mixed_with_the_teachers_output(tiny_model, tmp_path):

@@ -86,23 +86,23 @@ def _list(cache: Path, as_json: bool) -> None:
 
 def _packaged_rows() -> list[dict[str, Any]]:
     from libranet.models import packaged_weights, read_checkpoint_info
+    from libranet.models.checkpoint import PACKAGED
 
-    path = packaged_weights()
-    if not path.is_file():
-        return []
-    weights = read_checkpoint_info(path).weights
-    return [
-        {
+    rows = []
+    for path in filter(Path.is_file, map(packaged_weights, PACKAGED)):
+        weights = read_checkpoint_info(path).weights
+        row = {
             "name": weights.name,
             "version": weights.version,
-            "purpose": "dehazing: the network of this package",
+            "purpose": "dehazing: a network of this package",
             "licence": "Apache-2.0",
             "sources": ["this package"],
             "bytes": path.stat().st_size,
             "sha256": {path.name: hashlib.sha256(path.read_bytes()).hexdigest()},
             "path": str(path),
         }
-    ]
+        rows.append(row)
+    return rows
 
 
 def _pull(names: list[str], local: Path | None, cache: Path, index: str | None) -> None:

@@ -67,10 +67,7 @@ def find_checkpoint(path: str | Path | None) -> Path:
     # The default has no argument, so that a test may put another file in its place.
     file = packaged_weights() if path in (None, PACKAGED[0]) else packaged_weights(str(path))
     if not file.is_file():
-        hint = "give the path of a checkpoint instead"
-        if str(path) == "small":
-            hint = "they are not trained yet: run research/train_small.sh on a GPU, or use --model base"
-        raise CheckpointError(f"the package has no weights at {file}: {hint}")
+        raise CheckpointError(f"the package has no weights at {file}: give the path of a checkpoint instead")
     return file
 
 
