@@ -1,7 +1,8 @@
 """What an uploaded file is, found by decoding its first frame in a process of its own with little to lose.
 
-`python -m libranet.serve.media FILE` prints the facts as JSON. It imports no PyTorch, so that it starts fast and fits
-into a small address space. A file's name is never looked at.
+`python -m libranet.serve.media PIXELS SECONDS PROCESSOR_SECONDS` loads its libraries, reads one path from standard
+input and prints the facts as JSON. It imports no PyTorch, so that it starts fast and fits into a small address space. A
+file's name is never looked at.
 """
 
 import json
@@ -18,7 +19,7 @@ import cv2
 from libranet.errors import InputError
 from libranet.image_headers import ImageHeader, read_header
 from libranet.images import read_image
-from libranet.serve.confine import limit_address_space, limit_processor_time, step_back
+from libranet.serve.confine import limit_address_space, limit_processor_time
 from libranet.video.pyav import open_input
 
 Kind = Literal["image", "video"]
@@ -95,13 +96,14 @@ def _inspect_image(path: Path, header: ImageHeader, pixels: int) -> Media:
     if header.width * header.height * header.frames > 8 * pixels:
         raise InputError(f"the animation has {header.frames} frames, which is more than fits into memory: use a video")
     named = path.with_name(f"image{suffix}")
-    path.rename(named)  # the reader goes by the suffix
+    named.unlink(missing_ok=True)
+    named.symlink_to(path.name)  # the reader goes by the suffix
     try:
         image = read_image(named)
     except cv2.error:
         raise InputError("the image is damaged") from None
     finally:
-        named.rename(path)
+        named.unlink(missing_ok=True)
     height, width = image.samples.shape[:2]
     _check_size(width, height, pixels)
     if image.orientation[0] % 2:
@@ -196,8 +198,10 @@ def without_paths(text: str, folder: Path, name: str) -> str:
 
 def main() -> None:
     """Print the facts of a file, or why it is refused, as JSON."""
-    path, pixels, seconds, processor_seconds = sys.argv[1:]
-    step_back()
+    pixels, seconds, processor_seconds = sys.argv[1:]
+    if not (line := sys.stdin.readline()):  # the server has gone
+        return
+    path = json.loads(line)["path"]
     limit_address_space(_ADDRESS_SPACE)
     limit_processor_time(float(processor_seconds))
     cv2.setNumThreads(1)
