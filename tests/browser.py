@@ -2,6 +2,7 @@
 
 import functools
 import http.server
+import re
 import shutil
 import threading
 import time
@@ -55,7 +56,7 @@ def new_page(browser, address: str, **options) -> Iterator:
 
 
 def _own(url: str, address: str) -> bool:
-    return url.startswith((address.partition("?")[0].rstrip("/"), "blob:", "data:"))
+    return url.startswith((re.split(r"[?#]", address)[0].rstrip("/"), "blob:", "data:"))
 
 
 @contextmanager

@@ -118,6 +118,9 @@ function seen(job) {
   }};
 }
 
+/** Whether the first frame has to wait for the network. */
+export const loading = () => !facts?.weights;
+
 /** Whether the server is there. */
 export async function answers() {
   const response = await fetch("api/server").catch(() => null);

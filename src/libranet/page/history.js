@@ -39,6 +39,8 @@ export function makeHistory(engine, $, {open, removed, complain}) {
     const row = document.createElement("li");
     const name = element("span", "name", job.name);
     name.title = job.name;
+    const why = element("small", "", "");
+    name.append(why);
     const badge = element("span", "badge", "");
     const look = element("button", "quiet", "Open");
     look.setAttribute("aria-label", `Open ${job.name}`);
@@ -61,8 +63,8 @@ export function makeHistory(engine, $, {open, removed, complain}) {
     return {row, update: (now) => {
       badge.textContent = describe(now);
       badge.className = `badge ${{done: "good", failed: "bad"}[now.state] || ""}`;
-      badge.title = now.error || "";
-      look.disabled = !now.media;
+      why.textContent = now.state === "uploading" ? "choose the same file again to go on" : now.error;
+      look.hidden = !now.media;
     }};
   }
 

@@ -12,6 +12,8 @@ import {attachWipe} from "./wipe.js";
 const $ = (id) => document.getElementById(id);
 const [before, after] = $("wipe").querySelectorAll("canvas");
 const player = makePlayer($("wipe"), $);
+const wipe = attachWipe($("wipe"));
+const RIGHT = {result: "After", split: "", haze: "Haze: bright is dense", removed: "Removed: bright is much"};
 let media = null;
 let opening = null;
 let looking = null;
@@ -60,6 +62,7 @@ async function show(open) {
     remember(media.id);
     describeMedia();
     applySettings(media.settings);
+    await describe(); // the network may have been loaded meanwhile
     await look();
     if (media === found && ["queued", "running", "done"].includes(media.state)) follow();
   } catch (error) {
@@ -204,7 +207,7 @@ async function look() {
   looking?.abort();
   const mine = looking = new AbortController();
   const chosen = settings(), at = Number($("moment").value);
-  busy("Restoring a frame");
+  busy(engine.loading() ? "Loading the network" : "Restoring a frame");
   try {
     const original = await engine.frame(media, at, mine.signal);
     if (mine.signal.aborted) return;
@@ -215,6 +218,7 @@ async function look() {
     const restored = await engine.preview(media, chosen, at, mine.signal);
     if (mine.signal.aborted) return;
     draw(after, restored);
+    wipe.name(RIGHT[chosen.view]);
     after.dataset.strength = String(chosen.strength);
     after.dataset.view = chosen.view;
     const same = original.width === restored.width && original.height === restored.height && chosen.strength > 0.04;
@@ -329,6 +333,7 @@ async function showResult() {
   const made = await engine.result(media);
   Object.assign($("download"), {href: made.download, download: made.name});
   offerDownload();
+  wipe.name(RIGHT[settings().view]);
   const notes = [status.report?.partial, ...(status.report?.warnings || [])].filter(Boolean);
   if (notes.length) complain(notes.join(" · "));
   try {
@@ -416,7 +421,6 @@ function setUpChoices(id, name, choices) {
 
 // Begin
 
-attachWipe($("wipe"));
 setUpTheme($);
 setUpTabs($);
 setUpChoices("views", "view", engine.features.views);

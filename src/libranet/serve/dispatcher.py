@@ -58,6 +58,7 @@ class Dispatcher:
         self._attempts: dict[str, Attempt] = {}
         self._numbers = count()
         self._cancelled: set[str] = set()
+        self._deleting: set[str] = set()
         self._inspectors = Inspectors(self.limits)
         self._room = asyncio.Lock()
 
@@ -153,7 +154,11 @@ class Dispatcher:
 
     async def delete(self, job: Job) -> None:
         """Stop a job and delete it with its files."""
-        await self.cancel(job)
+        self._deleting.add(job.id)
+        try:
+            await self.cancel(job)
+        finally:
+            self._deleting.discard(job.id)
         self.progress.pop(job.id, None)
         self.store.forget(job)
         await asyncio.to_thread(self.store.folder(job).remove)
@@ -283,6 +288,8 @@ class Dispatcher:
 
     async def _end(self, job: Job, state: State, *, error: str = "") -> None:
         """End a job without a result."""
+        if job.id in self._deleting:  # visitors hear of the deletion, not of a cancellation before it
+            return
         aside = self.store.folder(job).set_result_aside()
         self.store.update(job, state=state, error=error)
         if aside is not None:
