@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import socket
 import threading
 import time
@@ -49,7 +50,7 @@ def test_the_server_goes_first(clean, tmp_path):
             assert os.getsid(process) == os.getsid(0)
             assert os.getpgid(process) != os.getpgid(0)  # Ctrl-C is not for them
             steps[module.rpartition(".")[2]] = os.getpriority(os.PRIO_PROCESS, process) - own
-    assert steps == {"worker": 10, "previewer": 5, "media": 5}
+    assert steps == {"worker": 5, "previewer": 2, "media": 2}
 
 
 def image(path: Path) -> Path:
@@ -58,32 +59,40 @@ def image(path: Path) -> Path:
 
 
 def test_an_inspector_that_died_is_replaced(tmp_path):
-    async def inspect() -> tuple[object, object]:
+    async def inspect() -> Media | str:
         inspectors = Inspectors(Limits())
         await inspectors.prepare()
-        assert inspectors._spare is not None
-        await inspectors._spare.kill()
-        found = await inspectors.inspect(image(tmp_path / "upload.png"))
-        spare = inspectors._spare
+        child = inspectors._free.get_nowait()
+        assert child is not None
+        os.kill(child.pid, signal.SIGKILL)
+        inspectors._free.put_nowait(child)
+        found = await inspectors.inspect(str(image(tmp_path / "upload.png")))
         await inspectors.stop()
-        return found, spare
+        return found
 
-    found, spare = asyncio.run(inspect())
+    found = asyncio.run(inspect())
     assert isinstance(found, Media)
     assert (found.kind, found.width, found.height) == ("image", 48, 32)
-    assert isinstance(spare, Child)
     assert [path.name for path in tmp_path.iterdir()] == ["upload.png"]
 
 
-def test_a_file_that_takes_too_long_is_refused(tmp_path):
-    async def inspect() -> object:
-        inspectors = Inspectors(Limits(inspect_seconds=0.01))
-        try:
-            return await inspectors.inspect(image(tmp_path / "upload.png"))
-        finally:
-            await inspectors.stop()
+def test_a_file_that_takes_too_long_is_refused_and_harms_no_other(tmp_path):
+    path = tmp_path / "upload"
+    noise = np.random.default_rng(0).integers(0, 255, (2000, 2000, 3), np.uint8)
+    path.write_bytes(cv2.imencode(".png", noise, [cv2.IMWRITE_PNG_COMPRESSION, 1])[1].tobytes())
 
-    assert "too much time" in asyncio.run(inspect())
+    async def inspect() -> tuple[Media | str, bool]:
+        inspectors = Inspectors(Limits(inspect_seconds=0.001))
+        found = await inspectors.inspect(str(path))
+        child = inspectors._free.get_nowait()
+        alive = child is not None and child.alive
+        inspectors._free.put_nowait(child)
+        await inspectors.stop()
+        return found, alive
+
+    found, alive = asyncio.run(inspect())
+    assert "too much time" in str(found)
+    assert alive
 
 
 def test_visitors_who_go_away_take_their_previews_along(clean, tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 import math
 import os
+import signal
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +25,12 @@ def limit_processor_time(seconds: float) -> None:
         whole = math.ceil(time.process_time() + seconds)
         resource.setrlimit(resource.RLIMIT_CPU, (whole, whole))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def limit_time(seconds: float) -> None:
+    """End this process after so much time."""
+    with suppress(AttributeError, OSError):
+        signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
 def lower_priority(process: int, steps: int) -> None:

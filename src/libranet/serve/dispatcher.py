@@ -27,7 +27,7 @@ _FASTEST = 1000.0
 """Frames per second that a file may claim."""
 _LIBRARIES = 6 * GIB
 """Memory that a process may have in use for the network and its libraries, beside the media."""
-_NICE_PREVIEWS, _NICE_JOBS = 5, 10
+_NICE_PREVIEWS, _NICE_JOBS = 2, 5
 """A visitor waits for a preview: it goes before the jobs and after the server itself."""
 
 
@@ -100,7 +100,7 @@ class Dispatcher:
     async def _check(self, job: Job) -> None:
         folder = self.store.folder(job)
         try:
-            found = await self._inspectors.inspect(folder.upload)
+            found = await self._inspectors.inspect(str(folder.upload))
             if self.store.get(job.id) is None:
                 return
             if not isinstance(found, str):
