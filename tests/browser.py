@@ -2,6 +2,7 @@
 
 import functools
 import http.server
+import re
 import shutil
 import threading
 import time
@@ -40,7 +41,7 @@ def new_page(browser, address: str, **options) -> Iterator:
     """Open the page in a window of its own. Its errors, and requests to other hosts, fail the test."""
     context = browser.new_context(viewport={"width": 1200, "height": 900}, **options)
     page = context.new_page()
-    page.set_default_timeout(60_000)
+    page.set_default_timeout(180_000)
     problems: list[str] = []
     page.on("pageerror", lambda error: problems.append(str(error)))
     page.on("console", lambda message: problems.append(message.text) if "Content Security" in message.text else None)
@@ -55,7 +56,7 @@ def new_page(browser, address: str, **options) -> Iterator:
 
 
 def _own(url: str, address: str) -> bool:
-    return url.startswith((address.partition("?")[0].rstrip("/"), "blob:", "data:"))
+    return url.startswith((re.split(r"[?#]", address)[0].rstrip("/"), "blob:", "data:"))
 
 
 @contextmanager
@@ -73,7 +74,7 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
         pass
 
 
-def wait_until(page, expression: str, seconds: float = 60.0) -> None:
+def wait_until(page, expression: str, seconds: float = 180.0) -> None:
     """Wait until an expression is true. Playwright's own way needs `unsafe-eval`, which the page forbids."""
     end = time.monotonic() + seconds
     while not page.evaluate(expression):

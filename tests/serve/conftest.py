@@ -38,7 +38,7 @@ class Running:
             assert sent.status_code == 200, sent.text
         return self.wait(job["id"])
 
-    def wait(self, id_: str, states: tuple[str, ...] = END, seconds: float = 90.0) -> dict:
+    def wait(self, id_: str, states: tuple[str, ...] = END, seconds: float = 300.0) -> dict:
         """Wait until a job is in one of these states."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:

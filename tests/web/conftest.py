@@ -1,5 +1,6 @@
 """The static site with a tiny network and that of the package."""
 
+import json
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -9,10 +10,11 @@ import pytest
 import torch
 
 from browser import serve_folder
+from libranet.cli.web import web
 from libranet.errors import LibraNetError
-from libranet.models import LiBrANet, packaged_weights, save_checkpoint
+from libranet.models import LiBrANet, checkpoint, packaged_weights, save_checkpoint
 from libranet.thirdparty import find_model, find_weights, pull_weights
-from libranet.web.site import write_site
+from libranet.web import site as site_module
 from tiny_network import TINY, perturb
 
 
@@ -41,10 +43,23 @@ def tiny_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def site(libraries: None, tiny_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def package(tiny_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder of packaged weights: those of the package, and a tiny network as the small one."""
+    folder = tmp_path_factory.mktemp("package")
+    shutil.copyfile(tiny_checkpoint, folder / "libranet-small.safetensors")
+    (folder / "libranet-base.safetensors").symlink_to(packaged_weights("base"))
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (checkpoint, site_module):
+            patch.setattr(module, "packaged_weights", lambda name="base": folder / f"libranet-{name}.safetensors")
+        yield folder
+
+
+@pytest.fixture(scope="session")
+def site(libraries: None, package: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """What `libranet web` writes when no network is named."""
     folder = tmp_path_factory.mktemp("web") / "site"
-    models = [str(tiny_checkpoint), *(["base"] if packaged_weights("base").is_file() else [])]
-    report = write_site(folder, models)
-    assert {key.partition(" ")[0] for key in report.downloads} == {Path(name).stem for name in models}
+    web(output=folder)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert [model["name"] for model in manifest["models"]] == ["small", "base"]
     with serve_folder(folder) as address:
         yield address

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from libranet.errors import InputError
+from libranet.errors import CheckpointError, InputError
 from libranet.export.check import compare, open_onnx
 from libranet.export.graphs import make_graph
 from libranet.export.onnx_file import import_onnx, write_onnx
 from libranet.models import LiBrANet
 from libranet.page import ASSETS, read_asset
-from libranet.web.site import write_site
+from libranet.web import site
+from libranet.web.site import default_models, write_site
 from libranet.web.small_weights import store_weights_small
 from tiny_network import TINY, perturb
 
@@ -41,6 +42,17 @@ def test_other_folders_are_left_alone(tmp_path):
     with pytest.raises(InputError, match="is a file"):
         write_site(tmp_path / "notes.txt", ["base"])
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_small_is_the_default_where_the_package_has_it(package, monkeypatch):
+    assert default_models() == ["small", "base"]
+    monkeypatch.setattr(
+        site, "packaged_weights", lambda name: package / f"libranet-{name.replace('small', 'none')}.safetensors"
+    )
+    assert default_models() == ["base"]
+    monkeypatch.setattr(site, "packaged_weights", lambda name: package / name)
+    with pytest.raises(CheckpointError, match="--model"):
+        default_models()
 
 
 @pytest.mark.parametrize("name", ["index.html", "engine-server.js", "engine-browser.js", "network-worker.js", *ASSETS])

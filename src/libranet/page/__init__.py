@@ -10,6 +10,10 @@ ASSETS = {
     "wipe.js": "text/javascript",
     "player.js": "text/javascript",
     "camera.js": "text/javascript",
+    "confirm.js": "text/javascript",
+    "drop.js": "text/javascript",
+    "header.js": "text/javascript",
+    "history.js": "text/javascript",
     "icon.svg": "image/svg+xml",
 }
 """The files of the page beside index.html and its engine, and their types."""

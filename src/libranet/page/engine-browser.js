@@ -132,10 +132,14 @@ export async function openCamera() {
 
 // The network
 
+/** Whether the first frame has to wait for the network. */
+export const loading = () => !loaded?.done;
+
 function ready(name = document.querySelector('input[name="model"]:checked')?.value) {
   if (loaded?.name !== name) loaded = {name, promise: call("load", {manifest, name, prefer})};
   return loaded.promise.then((facts) => {
     document.documentElement.dataset.runtime = facts.runtime;
+    loaded.done = true;
     return facts;
   });
 }

@@ -23,9 +23,11 @@ export async function describe() {
 }
 
 export async function open(file, {report, signal}) {
+  facts ??= await json("api/server");
   if (file.size > facts.upload_bytes) {
     throw new Error(`This file has ${megabytes(file.size)}, and the server accepts ${megabytes(facts.upload_bytes)}.`);
   }
+  if (file.size === 0) throw new Error("This file is empty.");
   const key = `${file.name}|${file.size}|${file.lastModified}`;
   const known = JSON.parse(localStorage.getItem(MEMORY) || "{}");
   let job = known[key] && await json(`api/jobs/${known[key]}`).catch(() => null);
@@ -33,34 +35,39 @@ export async function open(file, {report, signal}) {
     job = await json("api/jobs", {method: "POST", body: {name: file.name, size: file.size}, signal});
     localStorage.setItem(MEMORY, JSON.stringify({...lastFew(known), [key]: job.id}));
   }
+  const first = job.received, begin = performance.now();
   for (let failures = 0; job.state === "uploading";) {
-    report(`Sending ${Math.floor(100 * job.received / file.size)} %`);
+    const left = (file.size - job.received) * (performance.now() - begin) / (job.received - first) / 1000;
+    const time = left > 2 && Number.isFinite(left) ? ` · ${minutes(left)} left` : "";
     try {
+      if (failures) job = await json(`api/jobs/${job.id}`, {signal}); // how much has come
+      report(`Sending ${Math.floor(100 * job.received / file.size)} %${time}`);
       const piece = file.slice(job.received, job.received + facts.chunk_bytes);
       job = await json(`api/jobs/${job.id}/content?offset=${job.received}`, {method: "PATCH", raw: piece, signal});
       failures = 0;
     } catch (error) {
-      if (signal.aborted || ++failures > RETRIES || (error.status >= 400 && error.status !== 408 && error.status !== 409)) throw error;
-      await sleep(300 * 2 ** failures);
-      job = await json(`api/jobs/${job.id}`);
+      const final = error.status >= 400 && ![408, 409, 503].includes(error.status);
+      if (signal.aborted || ++failures > RETRIES || final) throw error;
+      report(error.away ? "The server does not answer: waiting" : "Sending again");
+      await sleep(Math.min(4000, 300 * 2 ** failures));
     }
   }
-  return checked(job, report);
+  return checked(job, report, signal);
 }
 
-export async function example({report}) {
-  return checked(await json("api/jobs/example", {method: "POST"}), report);
+export async function example({report, signal}) {
+  return checked(await json("api/jobs/example", {method: "POST", signal}), report, signal);
 }
 
-export async function resume(id, {report}) {
-  return checked(await json(`api/jobs/${id}`), report);
+export async function resume(id, {report, signal}) {
+  return checked(await json(`api/jobs/${id}`, {signal}), report, signal);
 }
 
-async function checked(job, report) {
+async function checked(job, report, signal) {
   report("Looking at the file");
   while (job.state === "checking") {
-    await sleep(150);
-    job = await json(`api/jobs/${job.id}`);
+    await sleep(100);
+    job = await json(`api/jobs/${job.id}`, {signal});
   }
   if (!job.media) throw new Error(sentence(job.error || "The upload is not complete: choose the same file again."));
   return {id: job.id, name: job.name, state: job.state, settings: job.settings, ...job.media};
@@ -82,16 +89,42 @@ export async function start(media, settings) {
 }
 
 export function follow(media, callback) {
-  const source = new EventSource(`api/jobs/${media.id}/events`);
-  source.addEventListener("status", (event) => {
-    const job = JSON.parse(event.data);
-    callback({state: job.state, error: sentence(job.error), ahead: job.queue_position, progress: job.progress && {
-      frames: job.progress.frames, total: job.progress.total, fps: job.progress.fps, bound: job.progress.bound_by,
-      left: job.progress.remaining_seconds, joining: job.progress.phase === "joining",
-    }, report: job.report});
-  });
-  source.addEventListener("deleted", () => source.close());
-  return () => source.close();
+  let source = null, stopped = false;
+  const connect = () => {
+    if (stopped) return;
+    source = new EventSource(`api/jobs/${media.id}/events`);
+    source.addEventListener("status", (event) => callback(seen(JSON.parse(event.data))));
+    source.addEventListener("deleted", () => { source.close(); callback({state: "deleted"}); });
+    source.onerror = async () => {
+      source.close();
+      const error = await json(`api/jobs/${media.id}`).then(() => null, (reason) => reason);
+      if (stopped) return;
+      if (error?.status === 404) callback({state: "deleted"});
+      else {
+        if (error) callback({state: "away"});
+        setTimeout(connect, 1000);
+      }
+    };
+  };
+  connect();
+  return () => { stopped = true; source.close(); };
+}
+
+function seen(job) {
+  const {progress} = job;
+  return {state: job.state, error: sentence(job.error), ahead: job.queue_position, report: job.report, progress: progress && {
+    frames: progress.frames, total: progress.total, fps: progress.fps, bound: progress.bound_by,
+    left: progress.remaining_seconds, joining: progress.phase === "joining",
+  }};
+}
+
+/** Whether the first frame has to wait for the network. */
+export const loading = () => !facts?.weights;
+
+/** Whether the server is there. */
+export async function answers() {
+  const response = await fetch("api/server").catch(() => null);
+  return response !== null && response.status < 500;
 }
 
 export const cancel = (media) => json(`api/jobs/${media.id}/cancel`, {method: "POST"}).catch(() => null);
@@ -102,20 +135,22 @@ export async function result(media) {
   return {before: `api/jobs/${media.id}/source`, after: address, download: `${address}?download=true`, name: job.result_name};
 }
 
-export async function history() {
-  const jobs = await json("api/jobs");
-  return jobs.filter((job) => job.state !== "uploading").slice(0, 12);
-}
+export const history = () => json("api/jobs");
 
 export const remove = (id) => json(`api/jobs/${id}`, {method: "DELETE"});
 
 export async function openCamera() {
-  const camera = await json("api/cameras", {method: "POST"});
+  let camera = await json("api/cameras", {method: "POST"});
+  const send = (raw, strength) => request(`api/cameras/${camera.id}/frames?strength=${strength}`, {method: "POST", raw});
   return {
     side: 640,
     async restore(canvas, strength) {
       const jpeg = await new Promise((done) => canvas.toBlob(done, "image/jpeg", 0.85));
-      const response = await request(`api/cameras/${camera.id}/frames?strength=${strength}`, {method: "POST", raw: jpeg});
+      const response = await send(jpeg, strength).catch(async (error) => {
+        if (error.status !== 404) throw error;
+        camera = await json("api/cameras", {method: "POST"}); // the server forgets one that was silent for a minute
+        return send(jpeg, strength);
+      });
       const time = /dur=([\d.]+)/.exec(response.headers.get("server-timing") || "");
       return {image: await createImageBitmap(await response.blob()), milliseconds: time ? Number(time[1]) : null};
     },
@@ -134,7 +169,10 @@ async function json(address, options = {}) {
 
 async function request(address, {method = "GET", body, raw, signal} = {}) {
   const headers = body ? {"content-type": "application/json"} : raw ? {"content-type": "application/octet-stream"} : {};
-  const response = await fetch(address, {method, headers, signal, body: body ? JSON.stringify(body) : raw});
+  const response = await fetch(address, {method, headers, signal, body: body ? JSON.stringify(body) : raw}).catch((error) => {
+    if (signal?.aborted) throw error;
+    throw Object.assign(new Error("The server does not answer."), {away: true});
+  });
   if (!response.ok) {
     const answer = await response.json().catch(() => ({}));
     throw Object.assign(new Error(sentence(answer.error || `The server answered ${response.status}.`)), {status: response.status});
@@ -144,6 +182,7 @@ async function request(address, {method = "GET", body, raw, signal} = {}) {
 
 const sleep = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
 const megabytes = (bytes) => bytes < 1e9 ? `${(bytes / 1e6).toFixed(0)} MB` : `${(bytes / 1e9).toFixed(1)} GB`;
+const minutes = (seconds) => `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, "0")}`;
 const lastFew = (known) => Object.fromEntries(Object.entries(known).slice(-20));
 
 function sentence(text) {

@@ -2,32 +2,29 @@
 
 import * as engine from "./engine.js";
 import {startCamera} from "./camera.js";
+import {askTwice} from "./confirm.js";
+import {acceptFiles} from "./drop.js";
+import {setUpTabs, setUpTheme} from "./header.js";
+import {makeHistory} from "./history.js";
 import {makePlayer} from "./player.js";
 import {attachWipe} from "./wipe.js";
 
 const $ = (id) => document.getElementById(id);
 const [before, after] = $("wipe").querySelectorAll("canvas");
 const player = makePlayer($("wipe"), $);
+const wipe = attachWipe($("wipe"));
+const RIGHT = {result: "After", split: "", haze: "Haze: bright is dense", removed: "Removed: bright is much"};
 let media = null;
 let opening = null;
 let looking = null;
 let stopFollowing = () => {};
 let exact = null; // {before, after, strength}: samples of the frame that the engine restored last
-
-attachWipe($("wipe"));
-setUpTheme();
-setUpTabs();
-setUpChoices("views", "view", engine.features.views);
-setUpChoices("models", "model", engine.features.models);
-setUpChoices("sizes", "size", engine.features.sizes || []);
-$("models-row").hidden = engine.features.models.length < 2;
-$("more").hidden = !engine.features.adjust;
-startCamera(engine, $);
-describe();
-listHistory();
+let lookFailed = false;
+let finished = null; // {settings, status}: the result that the engine has
 
 async function describe() {
-  const facts = await engine.describe().catch((error) => ({promise: error.message, about: ""}));
+  const facts = await engine.describe().catch((error) => ({promise: "", about: "", error}));
+  if (facts.error) complain(facts.error);
   $("promise").textContent = facts.promise;
   $("about").textContent = facts.about;
   if (facts.link) {
@@ -43,15 +40,13 @@ $("choose").addEventListener("click", () => $("file").click());
 $("file").addEventListener("change", () => { if ($("file").files[0]) openFile($("file").files[0]); $("file").value = ""; });
 $("example").addEventListener("click", () => show((how) => engine.example(how)));
 $("other").addEventListener("click", reset);
-for (const kind of ["dragenter", "dragover"]) {
-  $("stage").addEventListener(kind, (event) => { event.preventDefault(); $("stage").classList.add("drop"); });
+$("stop").addEventListener("click", reset);
+
+function take(files) {
+  $("tab-file").click();
+  openFile(files[0]);
+  if (files.length > 1) complain(`One file at a time: this is ${files[0].name}, the first of ${files.length}.`);
 }
-for (const kind of ["dragleave", "drop"]) $("stage").addEventListener(kind, () => $("stage").classList.remove("drop"));
-$("stage").addEventListener("drop", (event) => {
-  event.preventDefault();
-  if (event.dataTransfer.files[0]) openFile(event.dataTransfer.files[0]);
-});
-addEventListener("paste", (event) => { if (event.clipboardData.files[0]) openFile(event.clipboardData.files[0]); });
 
 const openFile = (file) => show((how) => engine.open(file, how));
 
@@ -61,18 +56,22 @@ async function show(open) {
   busy("Opening");
   for (const id of ["choose", "example"]) $(id).disabled = true;
   try {
-    const found = await open({report: busy, signal: mine.signal});
+    const found = await open({report: (text) => { if (opening === mine) busy(text, "Stop"); }, signal: mine.signal});
     if (mine.signal.aborted) return;
     media = found;
+    remember(media.id);
     describeMedia();
     applySettings(media.settings);
+    await describe(); // the network may have been loaded meanwhile
     await look();
-    if (["queued", "running", "done"].includes(media.state)) follow();
+    if (media === found && ["queued", "running", "done"].includes(media.state)) follow();
   } catch (error) {
-    if (!mine.signal.aborted) complain(error.message);
+    if (!mine.signal.aborted) { remember(""); complain(error); }
   } finally {
-    for (const id of ["choose", "example"]) $(id).disabled = false;
-    if (opening === mine) busy("");
+    if (opening === mine) {
+      for (const id of ["choose", "example"]) $(id).disabled = false;
+      busy("");
+    }
   }
   listHistory();
 }
@@ -82,12 +81,27 @@ function reset() {
   looking?.abort();
   stopFollowing();
   player.clear();
-  media = exact = null;
+  media = exact = finished = opening = null;
+  remember("");
   complain("");
   busy("");
-  for (const id of ["controls", "wipe", "running", "download"]) $(id).hidden = true;
-  $("welcome").hidden = $("idle-actions").hidden = $("start").hidden = false;
+  running(false);
+  for (const id of ["choose", "example"]) $(id).disabled = false;
+  for (const id of ["controls", "wipe", "download", "fullscreen"]) $(id).hidden = true;
+  $("welcome").hidden = false;
   $("stage").classList.add("empty");
+  offerStart();
+}
+
+// The address names the file on the server: a reload, or a link, comes back to it.
+
+function remember(id) {
+  if (engine.features.history && (id || location.hash)) history.replaceState(null, "", id ? `#${id}` : location.pathname);
+}
+
+function reopen() {
+  const id = location.hash.slice(1);
+  if (engine.features.history && /^[\w-]{22}$/.test(id)) show((how) => engine.resume(id, how));
 }
 
 function describeMedia() {
@@ -97,11 +111,16 @@ function describeMedia() {
     if (media.rate) parts.push(`${Number(media.rate.toFixed(2))} fps`);
   }
   $("facts").textContent = [...parts, media.format].join(" · ");
-  $("moment-row").hidden = !(media.kind === "video" && media.seconds);
+  showMoment();
   $("sizes-row").hidden = !(media.kind === "video" && engine.features.sizes);
   $("moment").max = Math.max(0, (media.seconds || 0) - 1 / (media.rate || 25));
   $("moment").value = 0;
   showValues();
+}
+
+// The frame of the preview is chosen while there is no result that plays.
+function showMoment() {
+  $("moment-row").hidden = !(media?.kind === "video" && media.seconds && $("player").hidden);
 }
 
 // Settings
@@ -135,18 +154,42 @@ function showValues() {
   for (const output of document.querySelectorAll(".slider output")) {
     const input = $(output.htmlFor[0]);
     output.textContent = input.id === "moment" ? clock(input.value, true) : `${Math.round(100 * input.value)} %`;
+    input.setAttribute("aria-valuetext", output.textContent);
   }
 }
 
 document.addEventListener("input", (event) => {
   if (!media || !event.target.closest("#controls")) return;
   showValues();
+  if (finished && event.target !== $("moment") && JSON.stringify(settings()) === finished.settings) {
+    looking?.abort();
+    clearTimeout(timer);
+    busy("");
+    showResult();
+    return;
+  }
   player.clear();
-  $("download").hidden = true;
-  $("start").hidden = false;
+  showMoment();
+  offerStart();
   if (event.target === $("strength")) blend();
   later(look);
 });
+
+// Start is the main button until there is a result; then it is Download, as long as the settings are those of the result.
+
+function offerStart() {
+  $("start").hidden = false;
+  $("start").textContent = finished ? "Start again" : "Start";
+  $("download").textContent = finished ? "Download the last result" : "Download";
+  $("download").classList.remove("primary");
+}
+
+function offerDownload() {
+  $("start").hidden = true;
+  $("download").hidden = false;
+  $("download").textContent = "Download";
+  $("download").classList.add("primary");
+}
 
 // The preview: at once by mixing what is known, exactly as soon as the engine has restored the frame.
 
@@ -164,7 +207,7 @@ async function look() {
   looking?.abort();
   const mine = looking = new AbortController();
   const chosen = settings(), at = Number($("moment").value);
-  busy("Restoring a frame");
+  busy(engine.loading() ? "Loading the network" : "Restoring a frame");
   try {
     const original = await engine.frame(media, at, mine.signal);
     if (mine.signal.aborted) return;
@@ -175,13 +218,16 @@ async function look() {
     const restored = await engine.preview(media, chosen, at, mine.signal);
     if (mine.signal.aborted) return;
     draw(after, restored);
+    wipe.name(RIGHT[chosen.view]);
     after.dataset.strength = String(chosen.strength);
     after.dataset.view = chosen.view;
     const same = original.width === restored.width && original.height === restored.height && chosen.strength > 0.04;
     exact = same ? {before: samples(before), after: samples(after), strength: chosen.strength} : exact;
-    complain("");
+    announce("The preview is ready.");
+    if (lookFailed) complain("");
+    lookFailed = false;
   } catch (error) {
-    if (!mine.signal.aborted) complain(error.message);
+    if (!mine.signal.aborted) { lookFailed = true; complain(error); }
   } finally {
     if (looking === mine) busy("");
   }
@@ -190,6 +236,7 @@ async function look() {
 function reveal(ratio) {
   $("wipe").style.setProperty("--ratio", ratio);
   $("wipe").hidden = false;
+  $("fullscreen").hidden = !document.fullscreenEnabled;
   $("welcome").hidden = true;
   $("stage").classList.remove("empty");
 }
@@ -207,12 +254,16 @@ $("start").addEventListener("click", async () => {
   try {
     complain("");
     await engine.start(media, settings());
+    finished = null;
+    $("download").hidden = true;
+    offerStart();
     follow();
+    $("cancel").focus({preventScroll: true}); // the button that was pressed is gone
   } catch (error) {
-    complain(error.message);
+    complain(error);
   }
 });
-$("cancel").addEventListener("click", () => engine.cancel(media));
+const calmCancel = askTwice($("cancel"), "Really cancel?", () => engine.cancel(media));
 
 function follow() {
   stopFollowing();
@@ -221,16 +272,23 @@ function follow() {
   showProgress({state: "queued"});
   stopFollowing = engine.follow(media, async (status) => {
     if (media !== mine) return;
+    if (status.state === "away") return serverAway();
     if (["queued", "running"].includes(status.state)) return showProgress(status);
     stopFollowing();
+    const focus = $("running").contains(document.activeElement);
     running(false);
     if (status.state === "done") await finish(status);
+    if (focus && media === mine) $($("start").hidden ? "download" : "start").focus({preventScroll: true});
     if (status.state === "failed") complain(status.error);
+    if (status.state === "cancelled") announce("Cancelled.");
+    if (status.state === "deleted") { reset(); complain("The file was deleted."); }
     listHistory();
   });
 }
 
 function running(yes) {
+  calmCancel();
+  announced = 0;
   $("running").hidden = !yes;
   $("idle-actions").hidden = yes;
   for (const input of document.querySelectorAll("#controls input")) input.disabled = yes;
@@ -238,6 +296,7 @@ function running(yes) {
 
 function showProgress({state, ahead, progress}) {
   const bar = $("progress");
+  $("away").hidden = true;
   if (!progress) {
     bar.removeAttribute("value");
     const wait = ahead ? `${ahead} ${ahead === 1 ? "file is" : "files are"} before this one` : "Starting";
@@ -251,13 +310,30 @@ function showProgress({state, ahead, progress}) {
   $("fps").textContent = progress.fps ? `${progress.fps < 10 ? progress.fps.toFixed(1) : Math.round(progress.fps)} fps` : "–";
   $("left").textContent = progress.left == null ? "–" : clock(progress.left);
   $("bound").textContent = progress.bound || "–";
+  tellQuarters(progress);
+}
+
+// Screen readers hear every quarter, not every frame.
+let announced = 0;
+function tellQuarters({frames, total, left}) {
+  const quarter = total ? Math.floor(4 * frames / total) : 0;
+  if (quarter <= announced || quarter > 3) return;
+  announced = quarter;
+  announce(`${25 * quarter} % done${left == null ? "" : `, ${clock(left)} left`}.`);
 }
 
 async function finish(status) {
+  finished = {settings: JSON.stringify(settings()), status};
+  announce("Done. The result is ready to download.");
+  await showResult();
+}
+
+async function showResult() {
+  const {status} = finished;
   const made = await engine.result(media);
   Object.assign($("download"), {href: made.download, download: made.name});
-  $("download").hidden = false;
-  $("start").hidden = true;
+  offerDownload();
+  wipe.name(RIGHT[settings().view]);
   const notes = [status.report?.partial, ...(status.report?.warnings || [])].filter(Boolean);
   if (notes.length) complain(notes.join(" · "));
   try {
@@ -266,6 +342,7 @@ async function finish(status) {
   } catch {
     complain(`This browser cannot show ${made.name || "the result"} here: download it to see it.`);
   }
+  showMoment();
 }
 
 async function showPhotos(made) {
@@ -275,42 +352,49 @@ async function showPhotos(made) {
   draw(after, images[1]);
 }
 
-// Earlier files
+// When the server is away: say so, and go on when it is back.
 
-async function listHistory() {
-  if (!engine.features.history) return;
-  const jobs = await engine.history().catch(() => []);
-  $("history").hidden = jobs.length === 0;
-  $("jobs").replaceChildren(...jobs.map((job) => {
-    const item = document.createElement("li");
-    const name = Object.assign(document.createElement("span"), {className: "name", textContent: job.name, title: job.name});
-    const badge = Object.assign(document.createElement("span"), {className: `badge ${{done: "good", failed: "bad"}[job.state] || ""}`, textContent: job.state});
-    const look = Object.assign(document.createElement("button"), {className: "quiet", textContent: "Open", disabled: !job.media});
-    look.setAttribute("aria-label", `Open ${job.name}`);
-    look.addEventListener("click", () => { show((how) => engine.resume(job.id, how)); scrollTo({top: 0, behavior: "smooth"}); });
-    const bin = Object.assign(document.createElement("button"), {className: "quiet", textContent: "Delete"});
-    bin.setAttribute("aria-label", `Delete ${job.name}`);
-    bin.addEventListener("click", async () => {
-      if (media?.id === job.id) reset();
-      await engine.remove(job.id).catch((error) => complain(error.message));
-      listHistory();
-    });
-    item.append(name, badge, look, bin);
-    return item;
-  }));
+let waiting = false;
+async function serverAway() {
+  $("away").textContent = "The server does not answer. This page goes on when it is back.";
+  $("away").hidden = false;
+  if (waiting) return;
+  waiting = true;
+  while (!await engine.answers()) await new Promise((done) => setTimeout(done, 1500));
+  waiting = false;
+  $("away").hidden = true;
+  await describe();
+  listHistory();
+  if (media && $("running").hidden && !opening?.signal.aborted && $("player").hidden) look();
 }
 
 // Small things
 
-function busy(text) {
+function busy(text, stop = "") {
   $("busy").hidden = !text;
   $("busy-text").textContent = text;
+  $("stop").hidden = !stop;
 }
 
-function complain(text) {
+function complain(problem) {
+  if (problem?.away) return serverAway();
+  const text = problem?.message ?? problem;
   $("alert").hidden = !text;
   $("alert").textContent = text;
 }
+
+function announce(text) {
+  $("announce").textContent = text;
+}
+
+$("fullscreen").addEventListener("click", () => {
+  if (document.fullscreenElement) document.exitFullscreen(); else $("stage").requestFullscreen();
+});
+addEventListener("keydown", (event) => {
+  const typing = event.target.closest?.("input:not([type=range]), select, textarea");
+  const plain = !(event.ctrlKey || event.metaKey || event.altKey);
+  if (event.key.toLowerCase() === "f" && plain && !typing && !$("fullscreen").hidden) $("fullscreen").click();
+});
 
 const checked = (name) => document.querySelector(`input[name="${name}"]:checked`)?.value;
 
@@ -335,39 +419,22 @@ function setUpChoices(id, name, choices) {
   }));
 }
 
-function setUpTabs() {
-  const tabs = [$("tab-file"), $("tab-camera")];
-  const choose = (tab) => {
-    for (const each of tabs) {
-      each.setAttribute("aria-selected", each === tab);
-      each.tabIndex = each === tab ? 0 : -1;
-      $(each.getAttribute("aria-controls")).hidden = each !== tab;
-    }
-    if (tab !== tabs[1]) $("camera-stop").click();
-  };
-  for (const tab of tabs) {
-    tab.addEventListener("click", () => choose(tab));
-    tab.addEventListener("keydown", (event) => {
-      if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
-      const other = tabs[1 - tabs.indexOf(tab)];
-      choose(other);
-      other.focus();
-    });
-  }
-}
+// Begin
 
-function setUpTheme() {
-  const names = {auto: ["◐", "as the system"], light: ["☀", "light"], dark: ["☾", "dark"]};
-  const order = Object.keys(names);
-  const apply = (name) => {
-    document.documentElement.dataset.theme = name;
-    $("theme").textContent = names[name][0];
-    $("theme").setAttribute("aria-label", `Theme: ${names[name][1]}`);
-  };
-  $("theme").addEventListener("click", () => {
-    const next = order[(order.indexOf(document.documentElement.dataset.theme) + 1) % order.length];
-    localStorage.setItem("libranet-theme", next);
-    apply(next);
-  });
-  apply(localStorage.getItem("libranet-theme") || "auto");
-}
+setUpTheme($);
+setUpTabs($);
+setUpChoices("views", "view", engine.features.views);
+setUpChoices("models", "model", engine.features.models);
+setUpChoices("sizes", "size", engine.features.sizes || []);
+$("models-row").hidden = engine.features.models.length < 2;
+$("more").hidden = !engine.features.adjust;
+const listHistory = makeHistory(engine, $, {
+  open: (id) => show((how) => engine.resume(id, how)),
+  removed: (id) => { if (media?.id === id) reset(); },
+  complain,
+});
+acceptFiles(take);
+startCamera(engine, $);
+describe();
+listHistory();
+reopen();

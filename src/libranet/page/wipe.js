@@ -21,5 +21,11 @@ export function attachWipe(element, {before = "Before", after = "After"} = {}) {
   input.addEventListener("input", move);
   element.append(input, divider, ...tags);
   move();
-  return input;
+  return {
+    /** Say what is right of the divider. Without a name the frame itself shows both sides, and needs no divider. */
+    name(text) {
+      element.classList.toggle("whole", !text);
+      if (text) tags[1].textContent = text;
+    },
+  };
 }

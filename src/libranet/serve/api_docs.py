@@ -1,5 +1,6 @@
 """The HTTP interface as a page, from its own OpenAPI description, without scripts of other hosts."""
 
+import re
 from html import escape
 from typing import Any
 
@@ -9,7 +10,7 @@ from libranet.page import make_page
 def describe_api(schema: dict[str, Any]) -> str:
     """Render an OpenAPI description as HTML."""
     parts = [f"<h1>{escape(schema['info']['title'])}: HTTP interface</h1>"]
-    parts += [f"<p>{escape(text)}</p>" for text in schema["info"]["description"].split("\n\n")]
+    parts += [f"<p>{_text(text)}</p>" for text in schema["info"]["description"].split("\n\n")]
     parts.append('<p>The same for programs: <a href="openapi.json">openapi.json</a></p>')
     for path, operations in schema["paths"].items():
         for method, operation in operations.items():
@@ -17,6 +18,11 @@ def describe_api(schema: dict[str, Any]) -> str:
     parts.append("<h2>Bodies</h2>")
     parts += [_model(name, model) for name, model in schema["components"]["schemas"].items()]
     return make_page("LiBrA-Net: HTTP interface", "".join(parts), links="../")
+
+
+def _text(text: str) -> str:
+    """A paragraph; what is between backticks is code."""
+    return re.sub(r"`([^`]*)`", r"<code>\1</code>", escape(text))
 
 
 def _operation(path: str, method: str, operation: dict[str, Any]) -> str:
@@ -28,7 +34,7 @@ def _operation(path: str, method: str, operation: dict[str, Any]) -> str:
     table = f'<div class="wide"><table><tr><th>name<th>in<th>type<th>{rows}</table></div>' if rows else ""
     body = operation.get("requestBody", {}).get("content", {})
     sent = "".join(f"<p>Body: {escape(kind)} {escape(_kind(c.get('schema', {})))}</p>" for kind, c in body.items())
-    answers, about = ", ".join(operation["responses"]), escape(operation.get("description", ""))
+    answers, about = ", ".join(operation["responses"]), _text(operation.get("description", ""))
     return (
         f"<article><h3><code>{method.upper()} {escape(path)}</code></h3><p>{about}</p>"
         f'{table}{sent}<p class="soft">Answers: {escape(answers)}</p></article>'
@@ -42,7 +48,7 @@ def _model(name: str, model: dict[str, Any]) -> str:
         f"<tr><td><code>{escape(key)}</code><td>{escape(_kind(value))}<td>{escape(value.get('description', ''))}"
         for key, value in model.get("properties", {}).items()
     )
-    about = escape(model.get("description", ""))
+    about = _text(model.get("description", ""))
     table = f'<div class="wide"><table><tr><th>name<th>type<th>{rows}</table></div>'
     return f"<article><h3>{escape(name)}</h3><p>{about}</p>{table}</article>"
 

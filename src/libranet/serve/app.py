@@ -23,9 +23,19 @@ logger = logging.getLogger(__name__)
 
 _DESCRIPTION = """Dehaze videos and images over HTTP.
 
-1. `POST /api/jobs` with name and size. 2. `PATCH /api/jobs/{id}/content?offset=0` with the bytes, in pieces; after a
-broken connection `GET /api/jobs/{id}` says how many have come. 3. `GET /api/jobs/{id}/preview` shows one frame.
-4. `POST /api/jobs/{id}/start`. 5. `GET /api/jobs/{id}/events` tells the progress. 6. `GET /api/jobs/{id}/result`.
+1. `POST /api/jobs` with name and size of a file.
+
+2. `PATCH /api/jobs/{id}/content?offset=0` with its bytes, in pieces; after a broken connection, `GET /api/jobs/{id}`
+says how many have come.
+
+3. `GET /api/jobs/{id}/preview` shows one frame.
+
+4. `POST /api/jobs/{id}/start` puts the job into the queue.
+
+5. `GET /api/jobs/{id}/events` tells the progress.
+
+6. `GET /api/jobs/{id}/result` has the result.
+
 With a token, send `Authorization: Bearer TOKEN`. Errors are `{"error": "one sentence"}`.
 """
 

@@ -54,7 +54,7 @@ def camera_router() -> APIRouter:
         seen[id] = time.monotonic()
         body = await request.body()
         image = base64.b64encode(body).decode("ascii")
-        answer = await ask(known, {"op": "camera", "camera": id, "strength": strength, "image": image})
+        answer = await ask(known, {"op": "camera", "camera": id, "strength": strength, "image": image}, request)
         response = image_response(answer)
         response.headers["cache-control"] = "no-store"
         return response

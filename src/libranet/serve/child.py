@@ -4,9 +4,10 @@ import asyncio
 import json
 import logging
 import sys
-from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any
+
+from libranet.serve.confine import lower_priority
 
 logger = logging.getLogger(__name__)
 
@@ -25,8 +26,16 @@ class Child:
         self._process = process
 
     @classmethod
-    async def start(cls, module: str, *arguments: str) -> "Child":
-        """Run `python -m module` with arguments."""
+    async def start(cls, module: str, *arguments: str, nice: int, quiet: bool = False) -> "Child":
+        """Run `python -m module` with arguments.
+
+        Args:
+            module: What to run.
+            arguments: Its arguments.
+            nice: By how many steps its priority is below the server's, from its first instruction on: loading
+                libraries is most of what a short process does.
+            quiet: Throw away what it writes to standard error.
+        """
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
@@ -34,9 +43,11 @@ class Child:
             *arguments,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL if quiet else None,
             limit=_LINE_LIMIT,
-            start_new_session=True,  # Ctrl-C is for the server, which ends it in order
+            process_group=0,  # Ctrl-C is for the server, which ends it in order
         )
+        lower_priority(process.pid, nice)
         return cls(process)
 
     @property
@@ -78,12 +89,6 @@ class Child:
             logger.warning("a worker wrote something else than JSON, and is ended")
             await self.stop()
             raise ChildDied from None
-
-    async def messages(self) -> AsyncIterator[dict[str, Any]]:
-        """Every line until it ends."""
-        with suppress(ChildDied):
-            while True:
-                yield await self.receive()
 
     async def stop(self) -> None:
         """End it: by closing its input, then by force."""

@@ -1,7 +1,9 @@
-"""Limits that a process sets to itself. Where the system has none (Windows), the server's own watch remains."""
+"""Limits and priorities of our processes. Where the system has none (Windows), the server's own watch remains."""
 
 import math
 import os
+import signal
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,19 +18,28 @@ def limit_address_space(extra: int) -> None:
 
 
 def limit_processor_time(seconds: float) -> None:
-    """End this process after so much processor time, and leave no core file."""
+    """End this process after so much more processor time, and leave no core file."""
     with suppress(ImportError, OSError, ValueError):
         import resource
 
-        whole = math.ceil(seconds)
+        whole = math.ceil(time.process_time() + seconds)
         resource.setrlimit(resource.RLIMIT_CPU, (whole, whole))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def step_back() -> None:
-    """Let the server's own process go first: its answers take little time and should not wait."""
+def limit_time(seconds: float) -> None:
+    """End this process after so much time."""
     with suppress(AttributeError, OSError):
-        os.nice(10)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
+def lower_priority(process: int, steps: int) -> None:
+    """Let others go before a process that has just begun: the server's own answers take little time and must not wait.
+
+    The system counts priorities within a session, so the process has to be in the session of the server.
+    """
+    with suppress(AttributeError, OSError):
+        os.setpriority(os.PRIO_PROCESS, process, os.getpriority(os.PRIO_PROCESS, 0) + steps)
 
 
 def resident_bytes(process: int) -> int | None:

@@ -4,6 +4,7 @@ import asyncio
 import hmac
 import json
 import re
+import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
@@ -127,15 +128,17 @@ class Guard:
         return CAMERA_BODY if scope["path"].endswith("/frames") else SMALL_BODY
 
     def _bounded(self, receive: Receive, limit: int) -> Receive:
-        """Bodies come whole within the limit, and without long pauses."""
-        received, complete = 0, False
+        """Bodies come whole within the limit, without long pauses, and not in drops."""
+        received, complete, limits = 0, False, self._settings.limits
+        begin = time.monotonic()
 
         async def bounded() -> MutableMapping[str, Any]:
             nonlocal received, complete
             if complete:
                 return await receive()
             try:
-                message = await asyncio.wait_for(receive(), self._settings.limits.idle_seconds)
+                left = limits.idle_seconds + received / limits.slowest_bytes - (time.monotonic() - begin)
+                message = await asyncio.wait_for(receive(), max(0.0, min(left, limits.idle_seconds)))
             except TimeoutError:
                 raise Refusal(408, "the body came too slowly: send the rest again") from None
             received += len(message.get("body", b""))

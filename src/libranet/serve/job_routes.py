@@ -2,7 +2,10 @@
 
 import asyncio
 import base64
+import os
+import shutil
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -13,10 +16,11 @@ from fastapi.responses import FileResponse, Response, StreamingResponse
 
 from libranet.page import EXAMPLE_NAME, example_path
 from libranet.serve.child import ChildDied
-from libranet.serve.dispatcher import Busy, Dispatcher
+from libranet.serve.dispatcher import Dispatcher
 from libranet.serve.guard import Refusal
 from libranet.serve.jobs import CAN_START, ID_PATTERN, UNDER_WAY, Job, State
 from libranet.serve.media import Media
+from libranet.serve.previews import Busy, Gone
 from libranet.serve.schemas import LARGEST_STRENGTH, ErrorBody, JobStatus, NewJob, RunSettings, View, job_status
 
 _MEDIA_TYPES = {
@@ -33,6 +37,8 @@ _MEDIA_TYPES = {
 }
 _JPEG: dict[str, Any] = {"content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}}
 _BYTES: dict[str, Any] = {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
+
+_WRITE_BYTES = 1 << 20
 
 
 def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -59,15 +65,20 @@ Known = Annotated[Dispatcher, Depends(get_dispatcher)]
 Named = Annotated[Job, Depends(find_job)]
 
 
-def status_of(job: Job, known: Dispatcher) -> JobStatus:
-    """A job as visitors see it, now."""
+def status_of(job: Job, known: Dispatcher, positions: dict[str, int] | None = None) -> JobStatus:
+    """A job as visitors see it, now.
+
+    Args:
+        job: The job.
+        known: Its dispatcher.
+        positions: Of the queue, where many jobs are asked for at once.
+    """
     received = job.size
     if job.state == State.uploading:
         received = known.store.folder(job).upload.stat().st_size
     ahead = None
     if job.state == State.queued:
-        mine = job.queued or 0.0
-        ahead = sum(1 for j in known.store.all() if j.state in UNDER_WAY and j.id != job.id and (j.queued or 0) < mine)
+        ahead = (known.store.queue_positions() if positions is None else positions)[job.id]
     return job_status(job, received=received, progress=known.progress.get(job.id), ahead=ahead)
 
 
@@ -79,21 +90,21 @@ def job_router() -> APIRouter:
     @router.get("", responses=errors())
     async def list_jobs(known: Known) -> list[JobStatus]:
         """Every job of this server, the newest first."""
-        return [status_of(job, known) for job in reversed(known.store.all())]
+        positions = known.store.queue_positions()
+        return [status_of(job, known, positions) for job in reversed(known.store.all())]
 
     @router.post("", status_code=201, responses=errors(429, 507))
     async def create_job(body: NewJob, known: Known) -> JobStatus:
         """Announce a file. Its bytes follow."""
-        return status_of(_new_job(known, body.name, body.size), known)
+        return status_of(await _new_job(known, body.name, body.size), known)
 
     @router.post("/example", status_code=201, responses=errors(429, 507))
     async def create_example(known: Known) -> JobStatus:
         """Begin with the example that comes with the package."""
-        content = example_path().read_bytes()
-        job = _new_job(known, EXAMPLE_NAME, len(content))
-        known.store.folder(job).upload.write_bytes(content)
-        known.check(job)
-        return status_of(_again(known, job), known)
+        job = await _new_job(known, EXAMPLE_NAME, example_path().stat().st_size)
+        await asyncio.to_thread(shutil.copyfile, example_path(), known.store.folder(job).upload)
+        known.check(_again(known, job))
+        return await _written(known, job)
 
     @router.get("/{id}", responses=errors(404))
     async def get_job(job: Named, known: Known) -> JobStatus:
@@ -104,6 +115,7 @@ def job_router() -> APIRouter:
     async def delete_job(job: Named, known: Known) -> Response:
         """Stop a job and delete all of its files."""
         await known.delete(job)
+        await known.store.written()
         return Response(status_code=204)
 
     @router.patch(
@@ -133,14 +145,15 @@ def job_router() -> APIRouter:
             known.check(current)
         else:
             known.store.update(current)
-        return status_of(_again(known, job), known)
+        return await _written(known, job)
 
     @router.post("/{id}/start", responses=errors(404, 409))
     async def start_job(body: RunSettings, job: Named, known: Known) -> JobStatus:
         """Put a job into the queue. A finished one may be started again with other settings."""
         if job.state not in CAN_START or job.media is None:
             raise Refusal(409, f"a job that is {job.state} cannot be started")
-        return status_of(known.submit(job, body.model_dump()), known)
+        await known.submit(job, body.model_dump())
+        return await _written(known, job)
 
     @router.post("/{id}/cancel", responses=errors(404, 409))
     async def cancel_job(job: Named, known: Known) -> JobStatus:
@@ -148,7 +161,7 @@ def job_router() -> APIRouter:
         if job.state not in UNDER_WAY:
             raise Refusal(409, f"a job that is {job.state} cannot be cancelled")
         await known.cancel(job)
-        return status_of(_again(known, job), known)
+        return await _written(known, job)
 
     @router.get(
         "/{id}/events",
@@ -160,12 +173,15 @@ def job_router() -> APIRouter:
         return StreamingResponse(_event_lines(job.id, known), media_type="text/event-stream")
 
     @router.get("/{id}/frame", response_class=Response, responses={200: _JPEG, **errors(404, 409, 503)})
-    async def frame(job: Named, known: Known, at: Annotated[float, Query(ge=0.0, le=1e6)] = 0.0) -> Response:
+    async def frame(
+        request: Request, job: Named, known: Known, at: Annotated[float, Query(ge=0.0, le=1e6)] = 0.0
+    ) -> Response:
         """One frame of the upload, at most 1280 pixels wide or high, upright."""
-        return await _ask(known, job, {"op": "frame", "at": at})
+        return await _ask(request, known, job, {"op": "frame", "at": at})
 
     @router.get("/{id}/preview", response_class=Response, responses={200: _JPEG, **errors(404, 409, 503)})
     async def preview(
+        request: Request,
         job: Named,
         known: Known,
         at: Annotated[float, Query(ge=0.0, le=1e6, description="Seconds.")] = 0.0,
@@ -185,7 +201,7 @@ def job_router() -> APIRouter:
             protect_shadows=protect_shadows,
             color=color,
         )
-        return await _ask(known, job, {"op": "preview", "at": at, "settings": settings.model_dump()})
+        return await _ask(request, known, job, {"op": "preview", "at": at, "settings": settings.model_dump()})
 
     ranges: dict[int | str, dict[str, Any]] = {200: _BYTES, 206: _BYTES, 416: {}, **errors(404, 409)}
 
@@ -211,15 +227,17 @@ def job_router() -> APIRouter:
     return router
 
 
-def _new_job(known: Dispatcher, name: str, size: int) -> Job:
+async def _new_job(known: Dispatcher, name: str, size: int) -> Job:
     limits = known.limits
     if size > limits.upload_bytes:
         raise Refusal(413, f"the file has {size} bytes, at most {limits.upload_bytes} are accepted")
     if len(known.store.all()) >= limits.jobs:
         raise Refusal(429, f"there are {limits.jobs} jobs already: delete some first")
-    if known.bytes_used() + size > limits.quota_bytes:
+    job = await known.create(name, size)
+    if job is None:
         raise Refusal(507, "the server has no room for this file: delete other jobs first")
-    return known.store.add(name, size)
+    await known.store.written()
+    return job
 
 
 def _again(known: Dispatcher, job: Job) -> Job:
@@ -230,16 +248,36 @@ def _again(known: Dispatcher, job: Job) -> Job:
     return current
 
 
+async def _written(known: Dispatcher, job: Job) -> JobStatus:
+    """The status of a job that has changed, once the change would survive a kill of the server."""
+    await known.store.written()
+    return status_of(_again(known, job), known)
+
+
 async def _append(request: Request, path: Path, size: int) -> None:
+    """Write what comes to the end of a file, on another thread: a busy disk makes nobody else wait."""
     received = path.stat().st_size
-    with path.open("ab") as file:
+    waiting = bytearray()
+
+    def write() -> None:
+        with path.open("ab") as file:
+            file.write(waiting)
+        waiting.clear()
+
+    try:
         async for piece in request.stream():
             received += len(piece)
             if received > size:
-                file.truncate(0)
+                waiting.clear()
+                os.truncate(path, 0)
                 raise Refusal(413, f"more bytes came than the {size} that were announced: begin again at offset 0")
-            file.write(piece)
-            file.flush()
+            waiting += piece
+            if len(waiting) >= _WRITE_BYTES:
+                await asyncio.to_thread(write)
+    finally:  # what has come before a broken connection is kept
+        if waiting:
+            with suppress(FileNotFoundError):  # the job was deleted
+                await asyncio.to_thread(write)
 
 
 async def _event_lines(id_: str, known: Dispatcher) -> AsyncIterator[str]:
@@ -252,11 +290,11 @@ async def _event_lines(id_: str, known: Dispatcher) -> AsyncIterator[str]:
     yield "event: deleted\ndata: {}\n\n"
 
 
-async def _ask(known: Dispatcher, job: Job, request: dict[str, Any]) -> Response:
+async def _ask(request: Request, known: Dispatcher, job: Job, wish: dict[str, Any]) -> Response:
     if job.media is None:
         raise Refusal(409, "the file is not whole yet, or was refused")
     about = _about(known, job, job.media)
-    return image_response(await ask(known, {**about, **request}))
+    return image_response(await ask(known, {**about, **wish}, request))
 
 
 def _about(known: Dispatcher, job: Job, media: Media) -> dict[str, Any]:
@@ -264,14 +302,21 @@ def _about(known: Dispatcher, job: Job, media: Media) -> dict[str, Any]:
     return {"source": source, "kind": media.kind, "name": job.name, "interlaced": media.interlaced}
 
 
-async def ask(known: Dispatcher, request: dict[str, Any]) -> dict[str, Any]:
-    """Have the previewer do something.
+async def ask(known: Dispatcher, wish: dict[str, Any], request: Request) -> dict[str, Any]:
+    """Have the previewer do something, as long as the visitor waits for it.
 
     Raises:
         Refusal: It cannot.
     """
+
+    async def still_wanted() -> bool:
+        return not await request.is_disconnected()
+
+    await request.body()  # what comes after it is the end of the connection
     try:
-        answer = await known.ask_previewer(request)
+        answer = await known.previews.ask(wish, still_wanted)
+    except Gone:
+        raise Refusal(503, "nobody waits for this frame any more") from None
     except Busy:
         raise Refusal(503, "too many previews wait already: try again in a moment") from None
     except TimeoutError:

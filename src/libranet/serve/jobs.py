@@ -1,12 +1,15 @@
 """The jobs of a server: one row each in SQLite, one folder each on disk. A restart finds both."""
 
+import asyncio
 import json
+import logging
 import re
 import secrets
 import shutil
 import sqlite3
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
 from pathlib import Path
@@ -14,8 +17,11 @@ from typing import Any
 
 from libranet.serve.media import Media
 
+logger = logging.getLogger(__name__)
+
 ID_PATTERN = r"^[A-Za-z0-9_-]{22}$"
 _LONGEST_NAME = 120
+_ASIDE = "gone-"
 
 
 class State(StrEnum):
@@ -90,10 +96,21 @@ class JobFolder:
                 continue
         return total
 
-    def remove_result(self) -> None:
-        """Delete the result and what an unfinished run left."""
-        for file in [*self.path.glob("result*"), *self.path.glob(".result*")]:
-            shutil.rmtree(file, ignore_errors=True) if file.is_dir() else file.unlink(missing_ok=True)
+    def set_result_aside(self) -> Path | None:
+        """Move the result and what an unfinished run left out of the way, at once. Returns what is to be deleted."""
+        files = [*self.path.glob("result*"), *self.path.glob(".result*")]
+        if not files:
+            return None
+        aside = self.path / f"{_ASIDE}{secrets.token_hex(8)}"
+        aside.mkdir()
+        for file in files:
+            file.rename(aside / file.name)
+        return aside
+
+    def empty(self) -> None:
+        """Delete the files of a refused upload, also those that its inspection may have left."""
+        for file in self.path.iterdir():
+            file.unlink(missing_ok=True)
 
     def remove(self) -> None:
         """Delete everything."""
@@ -101,7 +118,10 @@ class JobFolder:
 
 
 class JobStore:
-    """All jobs. It belongs to one thread, that of the server."""
+    """All jobs, in memory and in SQLite. It belongs to the server's thread, which never waits for the disk.
+
+    A thread of its own writes the rows, in order. `written` waits until it has caught up.
+    """
 
     def __init__(self, database: Path, folder: Path, on_change: Callable[[Job], None] | None = None) -> None:
         """Open the list, or make it.
@@ -112,16 +132,18 @@ class JobStore:
             on_change: Called with every job that changed.
         """
         self._folder, self._on_change = folder, on_change
-        self._db = sqlite3.connect(database, isolation_level=None)
-        self._db.execute("PRAGMA journal_mode=WAL")
-        self._db.execute("PRAGMA synchronous=NORMAL")  # a killed server loses nothing, and no answer waits for the disk
-        self._db.execute("CREATE TABLE IF NOT EXISTS jobs (id TEXT PRIMARY KEY, created REAL, job TEXT NOT NULL)")
-        rows = self._db.execute("SELECT job FROM jobs ORDER BY created").fetchall()
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="jobs")
+        self._db, rows = self._writer.submit(_open, database).result()
         self._jobs = {job.id: job for job in (_from_json(text) for (text,) in rows)}
 
     def close(self) -> None:
-        """Close the file."""
-        self._db.close()
+        """Write the last changes and close the file."""
+        self._writer.submit(self._db.close)
+        self._writer.shutdown()
+
+    async def written(self) -> None:
+        """Wait until every change is in the file: what a visitor was promised survives a kill of the server."""
+        await asyncio.wrap_future(self._writer.submit(lambda: None))
 
     def add(self, name: str, size: int) -> Job:
         """Begin a job. Its folder is there when this returns."""
@@ -146,11 +168,10 @@ class JobStore:
         self._save(job)
         return job
 
-    def remove(self, job: Job) -> None:
-        """Forget a job and delete its files."""
+    def forget(self, job: Job) -> None:
+        """Strike a job from the list. Its files are the caller's."""
         self._jobs.pop(job.id, None)
-        self._db.execute("DELETE FROM jobs WHERE id = ?", (job.id,))
-        self.folder(job).remove()
+        self._write("DELETE FROM jobs WHERE id = ?", (job.id,))
         if self._on_change is not None:
             self._on_change(job)
 
@@ -159,22 +180,48 @@ class JobStore:
         waiting = [job for job in self._jobs.values() if job.state == State.queued]
         return min(waiting, key=lambda job: job.queued or 0.0, default=None)
 
+    def queue_positions(self) -> dict[str, int]:
+        """How many jobs are before each one that waits."""
+        under_way = [job for job in self._jobs.values() if job.state in UNDER_WAY]
+        order = sorted(under_way, key=lambda job: (job.state == State.queued, job.queued or 0.0))
+        return {job.id: before for before, job in enumerate(order) if job.state == State.queued}
+
     def folder(self, job: Job) -> JobFolder:
         """Where its files are."""
         return JobFolder(self._folder / job.id)
 
     def remove_strays(self) -> None:
-        """Delete folders that belong to no job, as a crash may leave."""
+        """Delete what belongs to no job, as a crash may leave."""
         for path in self._folder.iterdir():
             if path.name not in self._jobs:
                 shutil.rmtree(path, ignore_errors=True)
+        for path in self._folder.glob(f"*/{_ASIDE}*"):
+            shutil.rmtree(path, ignore_errors=True)
 
     def _save(self, job: Job) -> None:
         self._jobs[job.id] = job
         text = json.dumps(asdict(job))
-        self._db.execute("INSERT OR REPLACE INTO jobs VALUES (?, ?, ?)", (job.id, job.created, text))
+        self._write("INSERT OR REPLACE INTO jobs VALUES (?, ?, ?)", (job.id, job.created, text))
         if self._on_change is not None:
             self._on_change(job)
+
+    def _write(self, statement: str, values: tuple[Any, ...]) -> None:
+        def execute() -> None:
+            try:
+                self._db.execute(statement, values)
+            except sqlite3.Error as error:
+                logger.error("the list of jobs could not be written: %s", error)
+
+        self._writer.submit(execute)
+
+
+def _open(database: Path) -> tuple[sqlite3.Connection, list[tuple[str]]]:
+    """Open the file on the thread that will write it. Returns every row, the oldest first."""
+    db = sqlite3.connect(database, isolation_level=None)
+    db.execute("PRAGMA journal_mode=WAL")
+    db.execute("PRAGMA synchronous=NORMAL")  # a killed server loses nothing, and no answer waits for the disk
+    db.execute("CREATE TABLE IF NOT EXISTS jobs (id TEXT PRIMARY KEY, created REAL, job TEXT NOT NULL)")
+    return db, db.execute("SELECT job FROM jobs ORDER BY created").fetchall()
 
 
 def clean_name(name: str) -> str:

@@ -1,16 +1,18 @@
 """What an uploaded file is, found by decoding its first frame in a process of its own with little to lose.
 
-`python -m libranet.serve.media FILE` prints the facts as JSON. It imports no PyTorch, so that it starts fast and fits
-into a small address space. A file's name is never looked at.
+`python -m libranet.serve.media PIXELS SECONDS PROCESSOR_SECONDS` loads its libraries, reads paths from standard input
+and answers each with the facts as JSON, from a copy of itself that ends with the file. It imports no PyTorch, so that
+it starts fast and fits into a small address space. A file's name is never looked at.
 """
 
 import json
 import math
+import os
 import re
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import av
 import cv2
@@ -18,7 +20,7 @@ import cv2
 from libranet.errors import InputError
 from libranet.image_headers import ImageHeader, read_header
 from libranet.images import read_image
-from libranet.serve.confine import limit_address_space, limit_processor_time, step_back
+from libranet.serve.confine import limit_address_space, limit_processor_time, limit_time
 from libranet.video.pyav import open_input
 
 Kind = Literal["image", "video"]
@@ -95,13 +97,14 @@ def _inspect_image(path: Path, header: ImageHeader, pixels: int) -> Media:
     if header.width * header.height * header.frames > 8 * pixels:
         raise InputError(f"the animation has {header.frames} frames, which is more than fits into memory: use a video")
     named = path.with_name(f"image{suffix}")
-    path.rename(named)  # the reader goes by the suffix
+    named.unlink(missing_ok=True)
+    named.symlink_to(path.name)  # the reader goes by the suffix
     try:
         image = read_image(named)
     except cv2.error:
         raise InputError("the image is damaged") from None
     finally:
-        named.rename(path)
+        named.unlink(missing_ok=True)
     height, width = image.samples.shape[:2]
     _check_size(width, height, pixels)
     if image.orientation[0] % 2:
@@ -195,20 +198,39 @@ def without_paths(text: str, folder: Path, name: str) -> str:
 
 
 def main() -> None:
-    """Print the facts of a file, or why it is refused, as JSON."""
-    path, pixels, seconds, processor_seconds = sys.argv[1:]
-    step_back()
-    limit_address_space(_ADDRESS_SPACE)
-    limit_processor_time(float(processor_seconds))
+    """Answer every path with the facts of its file, or why it is refused, as lines of JSON."""
+    pixels, seconds, processor_seconds = sys.argv[1:]
     cv2.setNumThreads(1)
     av.logging.set_level(av.logging.PANIC)
+    for line in sys.stdin:
+        path = Path(json.loads(line)["path"])
+        if not hasattr(os, "fork"):  # Windows: the server replaces a process that dies
+            _answer(path, int(pixels), float(seconds), float(processor_seconds))
+            continue
+        copy = os.fork()
+        if copy == 0:
+            _answer(path, int(pixels), float(seconds), float(processor_seconds))
+            os._exit(0)
+        if os.waitpid(copy, 0)[1] != 0:
+            _print({"refused": "the file takes too much time or memory to decode, or makes the decoder fail"})
+
+
+def _answer(path: Path, pixels: int, seconds: float, processor_seconds: float) -> None:
+    """Inspect one file within limits that end this process."""
+    limit_address_space(_ADDRESS_SPACE)
+    limit_processor_time(processor_seconds)
+    limit_time(2 * processor_seconds)  # others may go first
     try:
-        answer = asdict(inspect(Path(path), pixels=int(pixels), seconds=float(seconds)))
+        answer = asdict(inspect(path, pixels=pixels, seconds=seconds))
     except InputError as error:
-        answer = {"refused": without_paths(str(error), Path(path).parent, "the file")}
+        answer = {"refused": without_paths(str(error), path.parent, "the file")}
     except MemoryError:
         answer = {"refused": "decoding the file takes too much memory"}
-    json.dump(answer, sys.stdout)
+    _print(answer)
+
+
+def _print(answer: dict[str, Any]) -> None:
+    os.write(1, json.dumps(answer).encode() + b"\n")
 
 
 if __name__ == "__main__":

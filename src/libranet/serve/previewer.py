@@ -20,7 +20,7 @@ from libranet.engine.preview import LARGEST_SIDE, PreviewFrames, read_image_fram
 from libranet.errors import InputError
 from libranet.image_headers import parse_header
 from libranet.models import Network
-from libranet.serve.confine import limit_address_space, step_back
+from libranet.serve.confine import limit_address_space
 from libranet.serve.protocol import Channel, sentence_for_visitors
 from libranet.serve.worker import make_options
 
@@ -121,7 +121,6 @@ def encode(image: np.ndarray, *, quality: int = _QUALITY) -> str:  # uint8 [H, W
 def main() -> None:
     """Answer requests until the input ends."""
     device, model, memory, cameras = sys.argv[1:]
-    step_back()
     channel = Channel()
     network = load_network(model or None, device=device)
     if network.device.type == "cpu":

@@ -1,5 +1,6 @@
 """Running a server until Ctrl-C."""
 
+import gc
 import socket
 import sys
 import webbrowser
@@ -32,6 +33,7 @@ def run_server(settings: ServeSettings, *, open_browser: bool = False) -> None:
         import uvicorn
 
         from libranet.serve.app import make_app
+        from libranet.serve.connections import PromptProtocol
     except ImportError as error:
         raise MissingDependencyError(f"this needs the package {error.name}: pip install 'libranet[serve]'") from None
     for device in settings.devices:  # whatever can be refused is refused before the first visitor
@@ -49,7 +51,10 @@ def run_server(settings: ServeSettings, *, open_browser: bool = False) -> None:
             server_header=False,
             timeout_graceful_shutdown=2,
             limit_concurrency=_MOST_CONNECTIONS,
+            http=PromptProtocol,
         )
+        gc.collect()
+        gc.freeze()  # what PyTorch has brought stays; looking through it again would delay answers
         print(f"LiBrA-Net at {address} (Ctrl-C ends it)", file=sys.stderr, flush=True)
         if open_browser:
             webbrowser.open(address)

@@ -25,6 +25,10 @@ class Limits:
     """Size of one piece of an upload."""
     idle_seconds: float = 20.0
     """The longest pause within one piece of an upload."""
+    slowest_bytes: float = 4096.0
+    """Bytes per second, on average, that a piece of an upload must reach after that pause."""
+    abandoned_seconds: float = 3600.0
+    """An upload is deleted when no piece has come for this long."""
     jobs: int = 200
     """Jobs that are kept at a time, finished ones included."""
     quota_bytes: int = 20 * GIB

@@ -7,7 +7,6 @@ that is killed leaves a run that the next one continues.
 import logging
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from libranet.engine.adjust import Adjustments
 from libranet.engine.image_files import dehaze_image
 from libranet.errors import InputError
 from libranet.models import Network
-from libranet.serve.confine import limit_address_space, step_back
+from libranet.serve.confine import limit_address_space
 from libranet.serve.media import without_paths
 from libranet.serve.protocol import Channel, sentence_for_visitors
 
@@ -29,20 +28,23 @@ class Cancelled(Exception):  # noqa: N818
     """The visitor does not want this job any more."""
 
 
-@dataclass
-class Current:
-    """The job under way."""
+class Cancellations:
+    """Runs that the visitor does not want any more. A run may be cancelled before this process has begun it."""
 
-    id: str = ""
-    cancelled: bool = False
+    def __init__(self) -> None:
+        self._numbers: set[int] = set()
 
-    def cancel(self, message: dict[str, Any]) -> bool:
+    def take(self, message: dict[str, Any]) -> bool:
         """Take notice of a cancellation. Returns whether the message was one."""
         if message["op"] != "cancel":
             return False
-        if message["id"] == self.id:
-            self.cancelled = True
+        self._numbers.add(message["run"])
         return True
+
+    def check(self, run: int) -> None:
+        """Raise `Cancelled` if this run was."""
+        if run in self._numbers:
+            raise Cancelled
 
 
 def make_options(settings: dict[str, Any], *, interlaced: bool = False) -> DehazeOptions:
@@ -63,13 +65,14 @@ def make_options(settings: dict[str, Any], *, interlaced: bool = False) -> Dehaz
     )
 
 
-def run_job(job: dict[str, Any], network: Network, channel: Channel, current: Current) -> DehazeReport:
+def run_job(job: dict[str, Any], network: Network, channel: Channel, cancelled: Cancellations) -> DehazeReport:
     """Dehaze one file, and report progress.
 
     Raises:
         Cancelled: As asked.
         LibraNetError: The file cannot be dehazed.
     """
+    cancelled.check(job["run"])
     source, result = Path(job["source"]), Path(job["result"])
     options = make_options(job["settings"], interlaced=job["interlaced"])
     if job["kind"] == "image":
@@ -78,14 +81,13 @@ def run_job(job: dict[str, Any], network: Network, channel: Channel, current: Cu
 
     def report(progress: Progress) -> None:
         nonlocal reported
-        if current.cancelled:
-            raise Cancelled
+        cancelled.check(job["run"])
         if progress.frames > job["most_frames"]:
             raise InputError(f"{source} has more frames than its header and the server's limit allow")
         if time.monotonic() - reported < _SECONDS_BETWEEN_REPORTS and progress.frames != progress.total:
             return
         reported = time.monotonic()
-        channel.send({"event": "progress", "id": job["id"], **vars(progress)})
+        channel.send({"event": "progress", **vars(progress)})
 
     return dehaze_video(source, result, model=network, options=options, overwrite=True, resume=True, progress=report)
 
@@ -94,18 +96,16 @@ def main() -> None:
     """Take jobs until the input ends."""
     device, model, memory = sys.argv[1:]
     logging.basicConfig(format="worker: %(message)s", level=logging.WARNING)
-    step_back()
-    current = Current()
-    channel = Channel(current.cancel)
+    cancelled = Cancellations()
+    channel = Channel(cancelled.take)
     network = load_network(model or None, device=device)
     if network.device.type == "cpu":  # drivers of GPUs reserve more addresses than they use
         limit_address_space(int(memory))
     channel.send({"event": "ready", "device": str(network.device), **network.weights.as_json()})
     for job in channel.requests():
-        current.id, current.cancelled = job["id"], False
-        channel.send({"event": "started", "id": job["id"]})
+        channel.send({"event": "started"})
         try:
-            report = run_job(job, network, channel, current)
+            report = run_job(job, network, channel, cancelled)
             facts = report.as_json()
             folder = Path(job["source"]).parent
             warnings = [without_paths(text, folder, job["name"]) for text in report.warnings]
@@ -117,8 +117,7 @@ def main() -> None:
             answer = {"event": "failed", "error": sentence_for_visitors(error, job["source"], job["name"])}
             if isinstance(error, KeyboardInterrupt | SystemExit):
                 raise
-        channel.send(answer | {"id": job["id"]})
-        current.id = ""
+        channel.send(answer)
 
 
 if __name__ == "__main__":
