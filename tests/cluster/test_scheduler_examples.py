@@ -23,6 +23,7 @@ CONTAINER = {
         "name": {"type": "string"},
         "image": {"type": "string"},
         "command": {"type": "array", "items": {"type": "string"}},
+        "env": {"type": "array", "items": {"type": "object", "required": ["name", "value"]}},
         "resources": {
             "type": "object",
             "additionalProperties": False,

@@ -82,6 +82,8 @@ def run(
         options = (f"--nproc-per-node={processes}", f"--max-restarts={restarts}", *place)
         start = ["-m", "torch.distributed.run", *options, *start]
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
+    if meeting is not None:  # PyTorch 2.13 tells a machine that joins the wrong port otherwise, and all of them wait
+        environment["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
     return subprocess.Popen(
         [sys.executable, *start],
         env=environment,

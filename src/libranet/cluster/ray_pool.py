@@ -258,7 +258,6 @@ class RayPool:
         self._count += 1
         handle: Any = self._class.options(
             **options,
-            name=name,
             max_concurrency=2,
             max_restarts=0,
             scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False),
