@@ -146,7 +146,7 @@ def test_a_killed_process_is_started_again_and_the_curve_is_that_of_an_undisturb
 @pytest.mark.slow
 def test_a_machine_joins_and_is_lost_and_the_curve_is_that_of_one_process(recipe, tmp_path):
     """Torchrun counts no restart when a machine joins: the processes go on because of --auto-resume."""
-    more = ("--auto-resume", "--set", "steps=60")
+    more = ("--auto-resume", "--set", "steps=200")
     finish(run(tmp_path / "alone", recipe, *more))
     folder = tmp_path / "together"
     with socket.socket() as free:

@@ -81,7 +81,8 @@ def connect(address: str, *, cores: int | None = None, dashboard: bool = False) 
         if address == LOCAL:
             # Ray's own default starves workers wherever anything else runs on the machine.
             shown = None if dashboard else False  # None: a dashboard that does not start is no failure
-            context = ray.init(num_cpus=cores, include_dashboard=shown, _system_config={"worker_niceness": 0}, **quiet)
+            settings = {"worker_niceness": 0}
+            context = ray.init(LOCAL, num_cpus=cores, include_dashboard=shown, _system_config=settings, **quiet)
         else:
             context = ray.init(address=address, **quiet)
     except Exception as error:  # Ray raises all kinds
