@@ -83,10 +83,8 @@ class _Entry:
     """Nodes that could not write its output."""
     farthest: int = 0
     """Frames it had reached when its workers died."""
-
-    @property
-    def attempts(self) -> int:
-        return 1 + self.deaths + self.bugs + self.waits + len(self.avoid)
+    starts: int = 0
+    """How often a worker began it."""
 
 
 @dataclass
@@ -170,6 +168,7 @@ class Runner:
                     continue
                 if entry.not_before <= now and worker.node not in entry.avoid:
                     self._running[worker.name] = entry
+                    entry.starts += 1
                     self._pool.start(worker, entry.task)
                     break
                 if entry.avoid and nodes and nodes <= entry.avoid:
@@ -261,7 +260,7 @@ class Runner:
             result or {},
             error,
             trouble,
-            max(entry.attempts, 1 + self._deaths.get(root, 0)),
+            1 + self._deaths.get(root, 0) if root in self._groups else entry.starts,
             worker.name,
             worker.node,
         )
