@@ -1,13 +1,13 @@
-"""`dehaze --cluster` measured: ten kills, 1 and 2 workers, the overhead of one clip, and a simulation of many workers.
+"""`dehaze --cluster` measured: ten kills, 1 to 8 workers, the overhead of one clip, and a simulation of many workers.
 
 python benchmarks/cluster.py kills            # 24 clips and a long one on two simulated nodes, workers killed
-python benchmarks/cluster.py scaling          # the same jobs with 1 and 2 workers of one thread each
+python benchmarks/cluster.py scaling          # the same jobs with 1 to 8 workers, beside the simulation
 python benchmarks/cluster.py overhead         # one clip with and without a cluster, after start-up
-python benchmarks/cluster.py simulate --seconds-per-frame 0.02   # 1 to 1,000 workers, from measured times
+python benchmarks/cluster.py stages           # core-seconds of a 4K frame, file to file
+python benchmarks/cluster.py simulate --seconds-per-frame 0.0243   # 1 to 1,000 workers, from measured times
 """
 
 import argparse
-import heapq
 import json
 import os
 import random
@@ -15,8 +15,9 @@ import signal
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))  # the clips and the tiny network of the tests
@@ -52,27 +53,36 @@ def tiny_weights(folder: Path) -> str:
     return str(folder / "tiny.safetensors")
 
 
-def jobs_for(clips: list[Path], output: Path, *, parts: int):
-    """Tasks for these clips; the long one in parts."""
+def jobs_for(clips: list[Path], output: Path, *, parts: int, options=None):
+    """Tasks for these clips; the long one in parts. A clip that is given twice has two outputs."""
     from libranet.cluster.dehazing import WholeJob
     from libranet.cluster.tasks import Task
     from libranet.engine import DehazeOptions
     from libranet.engine.jobs import Job
     from libranet.video.source import parse_source
 
-    options = DehazeOptions(segment_frames=8, steady=0.08)
+    options = options or DehazeOptions(segment_frames=8, steady=0.08)
+    names = [clip.name if clip not in clips[:place] else f"{place}-{clip.name}" for place, clip in enumerate(clips)]
     return options, [
         Task(
-            clip.name,
-            WholeJob(Job("video", parse_source(clip), str(output / clip.name)), options, parts=parts),
+            name,
+            WholeJob(Job("video", parse_source(clip), str(output / name)), options, parts=parts),
             float(clip.stat().st_size),
         )
-        for clip in clips
+        for name, clip in zip(names, clips, strict=True)
     ]
 
 
-def kills(folder: Path, seed: int, count: int) -> dict:
-    """Kill a random busy worker so many times, at random moments; compare with one process; call it again."""
+def kills(folder: Path, seed: int, count: int, *, short: int = 24, lose_node: bool = False) -> dict:
+    """Kill a random busy worker so many times, at random moments; compare with one process; call it again.
+
+    Args:
+        folder: For everything.
+        seed: Of the moments and the victims.
+        count: Workers to kill.
+        short: Short clips, beside the long one.
+        lose_node: Take a third node away in the middle of its first task.
+    """
     import ray
     from ray.cluster_utils import Cluster
 
@@ -82,17 +92,19 @@ def kills(folder: Path, seed: int, count: int) -> dict:
     from libranet.engine import dehaze_video, load_network
 
     weights = tiny_weights(folder)
-    clips = make_clips(folder / "in", short=24, frames=12, long_frames=240, size=(64, 48))
+    clips = make_clips(folder / "in", short=short, frames=12, long_frames=240, size=(64, 48))
     options, tasks = jobs_for(clips, folder / "out", parts=4)
     network = load_network(weights, device="cpu")
     (folder / "plain").mkdir()
     for clip in clips:
         dehaze_video(clip, folder / "plain" / clip.name, model=network, options=options)
-    nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     nodes.add_node(num_cpus=1)
+    third = nodes.add_node(num_cpus=1) if lose_node else None
     ray.init(address=nodes.address, log_to_driver=False, logging_level="ERROR")
     rng = random.Random(seed)
     killed: list[int] = []
+    lost: list[str] = []
     due = [time.monotonic() + rng.uniform(3, 6)]
     make = partial(DehazeWorkload, DehazeSetup(model=weights, threads=1))
     with RayPool(make, Placement(gpus=False)) as pool:
@@ -103,6 +115,10 @@ def kills(folder: Path, seed: int, count: int) -> dict:
                 killed.append(rng.choice(busy).pid)
                 os.kill(killed[-1], signal.SIGKILL)
                 due[0] = time.monotonic() + rng.uniform(1, 4)
+            there = [worker.node for worker in busy if third is not None and worker.node == third.node_id]
+            if there and not lost:
+                lost.append(there[0])
+                nodes.remove_node(third, allow_graceful=False)
 
         runner = Runner(pool, watch=watch)
         results = runner.run(tasks)
@@ -115,6 +131,7 @@ def kills(folder: Path, seed: int, count: int) -> dict:
     return {
         "videos": len(clips),
         "kills": len(killed),
+        "nodes_lost": len(lost),
         "deaths_in_a_task": runner.state.deaths,
         "done": sum(result.status == "done" for result in results),
         "identical": len(same),
@@ -129,41 +146,37 @@ def _same(a: Path, b: Path) -> bool:
     return a.is_file() and a.read_bytes() == b.read_bytes()
 
 
-def timed(folder: Path, name: str, clips: list[Path], weights: str, workers: int) -> tuple[float, float]:
-    """Seconds of work on so many workers, after they were ready, and the CPU seconds the machine spent meanwhile."""
-    from libranet.cluster.dehazing import DehazeSetup, DehazeWorkload
-    from libranet.cluster.ray_pool import Placement, RayPool
-    from libranet.cluster.runner import Runner
-
-    _, tasks = jobs_for(clips, folder / name, parts=0)
-    make = partial(DehazeWorkload, DehazeSetup(model=weights, threads=1))
-    with RayPool(make, Placement(gpus=False, most=workers)) as pool:
-        while len(pool.workers()) < workers:
-            pool.wait(0.2)
-        begin, used = time.perf_counter(), _machine_seconds()
-        Runner(pool).run(tasks)
-        return time.perf_counter() - begin, _machine_seconds() - used
-
-
-def _machine_seconds() -> float:
-    fields = Path("/proc/stat").read_text().splitlines()[0].split()[1:]
-    return sum(map(int, fields[:3])) / os.sysconf("SC_CLK_TCK")
-
-
-def scaling(folder: Path) -> dict:
-    """The same twelve clips with 1 and 2 workers, one after the other, twice."""
+def scaling(folder: Path, rounds: int, *, pin_too: bool) -> dict:
+    """The same twelve clips with 1, 2, 4 and 8 workers, beside the prediction; and 1 and 2 workers with a core each."""
+    from cluster_scaling import as_row, measure_costs, measure_driver, measure_run
     from libranet.cluster.ray_pool import LOCAL, connect
+    from libranet.engine import DehazeOptions
 
-    weights = tiny_weights(folder)
-    clips = make_clips(folder / "in", short=12, frames=24, long_frames=0, size=(640, 368))
+    options = DehazeOptions(segment_frames=24, steady=0.08, backend="plain")
+    weights, count, frames = tiny_weights(folder), 12, 24
+    clips = make_clips(folder / "in", short=count, frames=frames, long_frames=3 * frames, size=(640, 368))
+    load = os.getloadavg()[0]
+    costs = measure_costs((clips[0], clips[-1]), (frames, 3 * frames), folder, weights, options)
+    print(costs, file=sys.stderr, flush=True)
     connect(LOCAL, cores=2)
-    runs = {n: [timed(folder, f"out{n}-{round_}", clips, weights, n) for round_ in range(2)] for n in (1, 2)}
-    best = {n: min(seconds for seconds, _ in values) for n, values in runs.items()}
+    costs = replace(costs, driver=1 / (driver := measure_driver(2, 300))["tasks_per_second"])
+    lengths, free, pinned = [frames] * count, {}, {}
+    for round_ in range(rounds):
+        for workers in (1, 2, 4, 8):
+            for pin, found in ((False, free), (True, pinned)):
+                if pin and (workers > 2 or not pin_too):
+                    continue
+                _, first = jobs_for(clips[:1] * workers, folder / f"w{workers}{pin}{round_}", parts=0, options=options)
+                _, tasks = jobs_for(clips[:-1], folder / f"o{workers}{pin}{round_}", parts=0, options=options)
+                run = measure_run(tasks, first, weights, workers, pin=pin)
+                found[workers] = min(found.get(workers, run), run, key=lambda r: r.seconds)
+                print(f"{'one core each, ' if pin else ''}{run}", file=sys.stderr, flush=True)
     return {
-        "seconds": best,
-        "ratio": round(best[1] / best[2], 3),
-        "efficiency": round(best[1] / best[2] / 2, 3),
-        "load_before": os.getloadavg()[0],
+        "costs": asdict(costs),
+        "driver": driver,
+        "workers": [as_row(run, lengths, costs, free[1]) for run in free.values()],
+        "one_core_each": [as_row(run, lengths, costs, pinned[1], pin=True) for run in pinned.values()],
+        "load_before": load,
     }
 
 
@@ -171,6 +184,7 @@ def overhead(folder: Path) -> dict:
     """One clip by a plain call and on one worker, both after start-up, in turn."""
     import torch
 
+    from cluster_scaling import measure_run
     from libranet.cluster.ray_pool import LOCAL, connect
     from libranet.engine import dehaze_video, load_network
 
@@ -179,106 +193,121 @@ def overhead(folder: Path) -> dict:
     clips = make_clips(folder / "in", short=1, frames=120, long_frames=0, size=(640, 368))
     connect(LOCAL, cores=2)
     network = load_network(weights, device="cpu")
-    options, _ = jobs_for(clips, folder / "out", parts=0)
+    options, first = jobs_for(clips, folder / "warm", parts=0)
+    dehaze_video(clips[0], folder / "warm.mp4", model=network, options=options)
     plain, cluster = [], []
     for round_ in range(3):
-        begin = time.perf_counter()
+        begin, used = time.perf_counter(), time.process_time()
         dehaze_video(clips[0], folder / f"plain{round_}.mp4", model=network, options=options)
-        plain.append(time.perf_counter() - begin)
-        cluster.append(timed(folder, f"out{round_}", clips, weights, 1)[0])
+        plain.append((time.perf_counter() - begin, time.process_time() - used))
+        _, tasks = jobs_for(clips, folder / f"out{round_}", parts=0)
+        run = measure_run(tasks, first, weights, 1)
+        cluster.append((run.seconds, run.worker_seconds + run.driver_seconds + run.ray_seconds))
+    best = {name: tuple(map(min, zip(*runs, strict=True))) for name, runs in (("plain", plain), ("cluster", cluster))}
     return {
-        "plain": min(plain),
-        "cluster": min(cluster),
-        "overhead": round(min(cluster) / min(plain) - 1, 3),
+        "plain": best["plain"][0],
+        "cluster": best["cluster"][0],
+        "overhead": round(best["cluster"][0] / best["plain"][0] - 1, 3),
+        "core_seconds": {name: round(values[1], 3) for name, values in best.items()},
+        "overhead_in_core_seconds": round(best["cluster"][1] / best["plain"][1] - 1, 3),
         "load": os.getloadavg()[0],
     }
 
 
-@dataclass
-class SimulatedPool:
-    """Workers in simulated time, under the real runner. A task takes its cost divided by the worker's speed."""
+def stages(folder: Path, source: Path | None, frames: int, preset: str | None, backend: str) -> dict:
+    """Core-seconds of decoding, the network and encoding per frame, file to file with the package's weights."""
+    from libranet.engine import DehazeOptions, dehaze_video, load_network
+    from libranet.video.reader import open_video
+    from libranet.video.source import parse_source
 
-    count: int
-    stage_in: float
-    """Seconds that each task spends on fetching and storing files."""
-    limit: float
-    """Workers that the shared storage serves at full speed; more of them share it."""
-    now: float = 0.0
-    busy: list = field(default_factory=list)
-    names: set = field(default_factory=set)
-
-    def __post_init__(self) -> None:
-        from libranet.cluster.tasks import WorkerInfo
-
-        self.all = [WorkerInfo(f"w{i}", f"n{i}") for i in range(self.count)]
-        self.free = list(self.all)
-
-    def idle(self):
-        return list(self.free)
-
-    def nodes(self):
-        return {"n0"}
-
-    def start(self, worker, task) -> None:
-        self.free.remove(worker)
-        slow = max(1.0, self.count / self.limit)
-        heapq.heappush(self.busy, (self.now + task.cost + self.stage_in * slow, worker.name, worker))
-
-    def wait(self, seconds):
-        from libranet.cluster.tasks import Done, Finished
-
-        self.now, _, worker = heapq.heappop(self.busy)
-        self.free.append(worker)
-        return [Finished(worker, Done())]
-
-    def steps(self):
-        return {}
-
-    def clock(self):
-        return self.now
+    network = load_network(None, device="cpu")
+    if source is None:
+        source = make_clips(folder / "in", short=1, frames=frames, long_frames=0, size=(3840, 2160))[0]
+    begin, wall = time.process_time(), time.perf_counter()
+    with open_video(parse_source(source)) as reader:
+        size, count = (reader.width, reader.height), sum(1 for _ in islice(reader.frames(), frames))
+        end = count / float(reader.rate)
+    decode, decode_wall = time.process_time() - begin, time.perf_counter() - wall
+    rows = []
+    for round_ in range(2):  # the first one warms up and chooses a runtime
+        options = DehazeOptions(preset=preset, end=end, backend=backend)
+        begin, wall = time.process_time(), time.perf_counter()
+        report = dehaze_video(source, folder / f"out{round_}.mp4", model=network, options=options)
+        rows.append((time.process_time() - begin, time.perf_counter() - wall, report))
+    cpu, wall, report = rows[-1]
+    written = (folder / "out1.mp4").stat().st_size
+    return {
+        "size": size,
+        "backend": backend,
+        "frames": report.frames,
+        "core_seconds_per_frame": round(cpu / report.frames, 4),
+        "decode_core_seconds_per_frame": round(decode / count, 4),
+        "decode_fps": round(count / decode_wall, 2),
+        "seconds_per_frame": round(wall / report.frames, 4),
+        "stage_seconds_per_frame": {name: round(s / report.frames, 4) for name, s in report.stage_seconds.items()},
+        "start_seconds": report.start_seconds,
+        "core_hours_per_hour_at_25_fps": round(25 * cpu / report.frames, 1),
+        "written_mbit_per_second_of_video": round(written * 8 * 25 / report.frames / 1e6, 1),
+        "load": os.getloadavg()[0],
+    }
 
 
-def simulate(*, videos: int, frames: int, seconds_per_frame: float, stage: float, limit: float) -> dict:
-    """Time and efficiency of 1 to 1,000 workers. Lengths of the videos are spread like those of an archive."""
-    from libranet.cluster.runner import Runner
-    from libranet.cluster.tasks import Task
+def simulation(args: argparse.Namespace) -> dict:
+    """1 to 1,000 machines with one worker each, with and without the division of long videos."""
+    from cluster_simulation import Costs, archive, table
 
-    rng = random.Random(0)
-    costs = [seconds_per_frame * frames * rng.lognormvariate(0, 0.8) for _ in range(videos)]
-    table = {}
-    for workers in (1, 2, 4, 8, 16, 64, 256, 1000):
-        pool = SimulatedPool(workers, stage, limit)
-        Runner(pool).run([Task(str(i), None, cost) for i, cost in enumerate(costs)])
-        ideal = (sum(costs) + videos * stage) / workers
-        table[workers] = {"hours": round(pool.now / 3600, 3), "efficiency": round(ideal / pool.now, 3)}
-    return table
+    costs = Costs(
+        wall=args.seconds_per_frame,
+        cpu=args.core_seconds_per_frame,
+        start=args.start,
+        storage=args.frame_bytes,
+        driver=args.driver,
+    )
+    frames = archive(args.videos, args.frames)
+    return {
+        "costs": asdict(costs),
+        "videos": {"count": len(frames), "frames": sum(frames), "longest": max(frames)},
+        "divided": table(frames, costs, cores=args.cores, store=args.store),
+        "whole": table(frames, costs, cores=args.cores, store=args.store, divide=False),
+    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["kills", "scaling", "overhead", "simulate"])
+    parser.add_argument("what", choices=["kills", "scaling", "overhead", "stages", "simulate"])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kills", type=int, default=10)
-    parser.add_argument("--videos", type=int, default=10000)
-    parser.add_argument("--frames", type=int, default=1800, help="of a video, on average")
-    parser.add_argument("--seconds-per-frame", type=float, default=0.02)
-    parser.add_argument("--stage", type=float, default=2.0, help="seconds per video for copying files")
-    parser.add_argument("--limit", type=float, default=200.0, help="workers that the storage serves at full speed")
+    parser.add_argument("--short", type=int, default=24, help="kills: short clips, beside the long one")
+    parser.add_argument("--lose-node", action="store_true", help="kills: take a node away, too")
+    parser.add_argument("--rounds", type=int, default=2, help="scaling: runs of each kind, of which the best counts")
+    parser.add_argument("--pin", action="store_true", help="scaling: also 1 and 2 workers with a core each")
+    parser.add_argument("--source", type=Path, help="stages: a video instead of a made one")
+    parser.add_argument("--preset", help="stages: of the encoder")
+    parser.add_argument("--backend", default="openvino-int8", help="stages: of the network")
+    parser.add_argument("--videos", type=int, default=4000)
+    parser.add_argument("--frames", type=int, default=1800, help="of the middle video")
+    parser.add_argument("--clip-frames", type=int, default=8, help="stages: frames of the clip")
+    parser.add_argument("--seconds-per-frame", type=float, default=0.0243)
+    parser.add_argument("--core-seconds-per-frame", type=float, default=0.39)
+    parser.add_argument("--cores", type=float, default=16, help="of a machine")
+    parser.add_argument("--start", type=float, default=2.0, help="core-seconds of a task besides its frames")
+    parser.add_argument("--frame-bytes", type=float, default=5e5, help="read and written per frame")
+    parser.add_argument("--store", type=float, default=1.25e10, help="bytes per second of the store")
+    parser.add_argument("--driver", type=float, default=0.005, help="seconds of the driver per task")
     parser.add_argument("-o", "--output", type=Path, help="write the result as JSON")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
         if args.what == "kills":
-            result = kills(Path(name), args.seed, args.kills)
+            result = kills(folder, args.seed, args.kills, short=args.short, lose_node=args.lose_node)
         elif args.what == "simulate":
-            result = simulate(
-                videos=args.videos,
-                frames=args.frames,
-                seconds_per_frame=args.seconds_per_frame,
-                stage=args.stage,
-                limit=args.limit,
-            )
+            result = simulation(args)
+        elif args.what == "scaling":
+            result = scaling(folder, args.rounds, pin_too=args.pin)
+        elif args.what == "stages":
+            result = stages(folder, args.source, args.clip_frames, args.preset, args.backend)
         else:
-            result = {"scaling": scaling, "overhead": overhead}[args.what](Path(name))
+            result = overhead(folder)
     report = {"what": args.what, "result": result, "machine": describe_machine()}
     print(json.dumps(report, indent=2))
     if args.output:

@@ -19,6 +19,8 @@ class ScriptedPool:
     now: float = 0.0
     busy: dict[str, tuple[float, Task]] = field(default_factory=dict)
     started: list[tuple[str, str]] = field(default_factory=list)
+    speeds: dict[str, float] = field(default_factory=dict)
+    """Of workers that are not of the ordinary speed."""
 
     def idle(self) -> list[WorkerInfo]:
         return [worker for worker in self.workers if worker.name not in self.busy]
@@ -29,7 +31,7 @@ class ScriptedPool:
     def start(self, worker: WorkerInfo, task: Task) -> None:
         assert worker.name not in self.busy
         self.started.append((worker.name, task.key))
-        self.busy[worker.name] = (self.now + task.cost, task)
+        self.busy[worker.name] = (self.now + task.cost / self.speeds.get(worker.name, 1.0), task)
 
     def wait(self, seconds: float) -> list[Finished | Died]:
         if not self.busy:
@@ -67,13 +69,22 @@ def test_every_task_ends_once_and_the_longest_begin_first():
     assert workers.now == 6.0  # 5 + 1 beside 3 + 2
 
 
+def test_a_worker_that_is_faster_does_more():
+    workers = pool(count=3)
+    workers.speeds = {"w1": 3.0}
+    Runner(workers).run(tasks(*[1.0] * 50))
+    done = [[name for name, _ in workers.started].count(f"w{i}") for i in range(3)]
+    assert done == [10, 30, 10]
+    assert workers.now == 10.0
+
+
 def test_a_task_goes_on_after_deaths_and_is_given_up_when_they_do_not_end():
     script = {"t0": ["killed", "killed"], "t1": ["killed"] * 99}
     runner = Runner(pool(script))
     results = runner.run(tasks(1, 1, 1))
     assert [result.status for result in results] == ["done", "failed", "done"]
     assert results[0].attempts == 3
-    assert results[1].attempts == 1 + MOST_DEATHS
+    assert results[1].attempts == MOST_DEATHS
     assert "killed" in results[1].error
     assert runner.state.deaths == 2 + MOST_DEATHS
 
@@ -101,7 +112,7 @@ def test_a_full_disk_sends_the_task_to_another_node_and_fails_where_there_is_non
     assert Runner(workers).run(tasks(1))[0].status == "done"
     assert len({name for name, _ in workers.started}) == 2
     alone = Runner(pool({"t0": [full] * 9})).run(tasks(1))[0]
-    assert (alone.status, alone.error) == ("failed", "the disk is full")
+    assert (alone.status, alone.error, alone.attempts) == ("failed", "the disk is full", 1)
 
 
 def test_a_busy_output_is_asked_for_again_later():
@@ -139,6 +150,27 @@ def test_a_failed_part_fails_its_video_and_nothing_else():
     results = Runner(workers).run(tasks(6, 1, 1))
     assert [result.status for result in results] == ["failed", "done", "done"]
     assert "join" not in [key for _, key in workers.started]
+
+
+def test_parts_that_no_node_can_write_fail_their_video_once():
+    full = Failed("output", "the disk is full")
+    ended: list[str] = []
+    workers = pool({"t0": [split(6)], **{f"p{i}": [full] * 9 for i in range(6)}}, count=4, nodes=2)
+    runner = Runner(workers, on_result=lambda result: ended.append(result.key))
+    assert [result.status for result in runner.run(tasks(6, 1))] == ["failed", "done"]
+    assert sorted(ended) == ["t0", "t1"]
+    assert (runner.state.done, runner.state.failed) == (1, 1)
+
+
+def test_a_worker_gets_its_next_task_before_the_others_are_asked_how_far_they_are():
+    workers = pool()
+    idle_while_asked: list[int] = []
+    runner = Runner(workers)
+    steps = workers.steps
+    workers.steps = lambda: idle_while_asked.append(len(workers.idle()) if runner._queue else 0) or steps()
+    runner.run(tasks(*range(1, 9)))
+    assert idle_while_asked
+    assert set(idle_while_asked) == {0}
 
 
 @settings(max_examples=60, deadline=None)

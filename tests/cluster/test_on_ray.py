@@ -3,9 +3,14 @@
 import json
 import os
 import signal
+import subprocess
+import sys
+import time
+import urllib.request
 from functools import partial
 from pathlib import Path
 
+import av
 import pytest
 import torch
 from typer.testing import CliRunner
@@ -97,6 +102,67 @@ def test_a_killed_worker_is_replaced_and_its_video_goes_on(clips, tmp_path, tiny
     assert result.result["resumed_frames"] >= 10
     assert (tmp_path / "out.mp4").read_bytes() == (tmp_path / "plain.mp4").read_bytes()
     assert not list(tmp_path.glob(".*libranet*"))
+
+
+@pytest.mark.slow
+def test_a_lost_node_and_killed_workers_lose_nothing_and_do_nothing_twice(tmp_path):
+    """In a process of its own: this one has a cluster already."""
+    found = tmp_path / "found.json"
+    script = Path(__file__).parents[2] / "benchmarks" / "cluster.py"
+    command = [sys.executable, str(script), "kills", "--short", "6", "--kills", "2", "--lose-node", "-o", str(found)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(found.read_text())["result"]
+    assert (result["videos"], result["done"], result["identical"]) == (7, 7, 7)
+    assert (result["kills"], result["nodes_lost"], result["leftovers"]) == (2, 1, 0)
+    assert result["deaths_in_a_task"] >= 1
+    assert (result["second_call_new"], result["second_call_wrote"]) == (0, 0)
+
+
+@pytest.mark.slow
+def test_prometheus_reads_the_numbers_of_a_run(tmp_path):
+    import ray
+
+    from libranet.cluster.metrics import JobMetrics
+    from libranet.cluster.runner import JobState
+    from libranet.cluster.tasks import Step
+
+    metrics = JobMetrics()
+    metrics.update(JobState(tasks=7, done=3, frames=41, seconds=2.0, workers={"worker-5": ("a", Step(9, 20, 9, 4.5))}))
+    port = next(node["MetricsExportPort"] for node in ray.nodes() if node["Alive"])
+    until = time.monotonic() + 60
+    while "ray_libranet_worker_fps" not in (text := served(port)):
+        assert time.monotonic() < until, text[:500]
+        time.sleep(1)
+    values = {line.split("{")[0]: float(line.split()[-1]) for line in text.splitlines() if "ray_libranet" in line[:12]}
+    assert (values["ray_libranet_tasks"], values["ray_libranet_tasks_done"]) == (7, 3)
+    assert (values["ray_libranet_frames"], values["ray_libranet_fps"]) == (41, 20.5)
+    assert (values["ray_libranet_worker_frames"], values["ray_libranet_worker_fps"]) == (9, 4.5)
+
+
+def served(port: int) -> str:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+            return answer.read().decode()
+    except OSError:
+        return ""
+
+
+def test_a_list_with_options_gives_the_bits_of_single_calls(clips, tmp_path, tiny_checkpoint):
+    rows = [
+        {"source": "clip0.mp4", "output": "a.mp4", "strength": 0.4},
+        {"source": "clip1.mp4", "output": "b.mkv", "codec": "ffv1"},
+        {"source": "none.mp4"},
+    ]
+    (clips / "jobs.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    model = ("--model", tiny_checkpoint)
+    code, found = dehaze(clips / "jobs.jsonl", "-o", tmp_path / "out", *model, "--cluster", "--workers", 2)
+    assert (code, found["done"], found["failed"]) == (3, 2, 1)
+    assert "none.mp4" in found["results"][2]["error"]
+    dehaze(clips / "clip0.mp4", "-o", tmp_path / "a.mp4", *model, "--strength", 0.4)
+    assert (tmp_path / "out" / "a.mp4").read_bytes() == (tmp_path / "a.mp4").read_bytes()
+    with av.open(str(tmp_path / "out" / "b.mkv")) as container:
+        assert container.streams.video[0].codec_context.name == "ffv1"
 
 
 @pytest.mark.slow

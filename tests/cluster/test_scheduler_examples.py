@@ -23,6 +23,7 @@ CONTAINER = {
         "name": {"type": "string"},
         "image": {"type": "string"},
         "command": {"type": "array", "items": {"type": "string"}},
+        "env": {"type": "array", "items": {"type": "object", "required": ["name", "value"]}},
         "resources": {
             "type": "object",
             "additionalProperties": False,
@@ -139,6 +140,9 @@ def test_the_training_jobs_set_what_a_recipe_has(tmp_path):
     job = yaml.safe_load((EXAMPLES / "pytorchjob-train.yaml").read_text())
     words = job["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["command"]
     assert load_recipe(EXAMPLES.parents[1] / "recipes" / "smoke.toml", [words[-1]]).accumulate == 8
+    # Without it a pod that comes back would refuse the folder, which holds a run.
+    assert "--auto-resume" in words
+    assert "--auto-resume" in (EXAMPLES / "train.sbatch").read_text()
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.sbatch")), ids=lambda path: path.name)

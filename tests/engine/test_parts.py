@@ -6,11 +6,13 @@ from pathlib import Path
 import av
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from clips import Clip, write_clip
 from libranet.engine import DehazeOptions, dehaze_video
 from libranet.engine.adjust import Adjustments
-from libranet.engine.parts import CannotSplitError, dehaze_part, join_parts, part_folder, plan_parts
+from libranet.engine.parts import CannotSplitError, dehaze_part, join_parts, part_folder, part_starts, plan_parts
 from libranet.video.source import parse_source
 
 SHORT = DehazeOptions(segment_frames=8, steady=0.08)
@@ -100,6 +102,21 @@ def test_short_videos_and_those_without_exact_seeking_stay_whole(tmp_path, tiny_
     assert split(path, output, tiny_model, replace(SHORT, start=1.0)) == ()
     assert split(path, tmp_path / "out.gif", tiny_model) == ()
     assert split(path, output, tiny_model, wanted=1) == ()
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(1, 300_000), st.integers(0, 100), st.integers(1, 200), st.integers(1, 64))
+def test_parts_are_as_even_as_segments_allow_and_never_too_short(frames, lead, length, wanted):
+    starts = part_starts(frames, lead=lead, length=length, wanted=wanted)
+    segments = -(-frames // length)
+    shortest = max(2, -(-10 * lead // length))
+    assert len(starts) == (count if (count := min(wanted, segments // shortest)) > 1 else 0)
+    if starts:
+        sizes = np.diff([*(start // length for start in starts), segments])
+        assert starts[0] == 0
+        assert all(start % length == 0 for start in starts)
+        assert sizes.min() >= shortest
+        assert sizes.max() - sizes.min() <= 1
 
 
 def test_frames_that_differ_after_seeking_are_noticed(tmp_path, tiny_model):

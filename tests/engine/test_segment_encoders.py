@@ -38,6 +38,23 @@ def test_threads_depend_on_cores_alone(monkeypatch, cores, memory, encoders, thr
     assert EncoderPlan.make(settings(), length=120) == EncoderPlan(encoders, threads)
 
 
+def test_workers_that_share_a_machine_have_fewer_encoders_of_the_same_bits(monkeypatch):
+    monkeypatch.setattr(segment_encoders, "machine_cores", lambda: 64)
+    monkeypatch.setattr(segment_encoders, "_memory", lambda: 512 << 30)
+    assert EncoderPlan.make(settings(), length=120, most=2) == EncoderPlan(2, 24)
+
+
+@pytest.mark.parametrize("codec", ["h264", "hevc", "av1"])
+def test_the_bits_of_a_machine_can_be_asked_for_on_another(tmp_path, tiny_model, codec):
+    """A cluster's workers write the bits of the machine that a run by itself would have had."""
+    source = write_clip(tmp_path / "in.mp4", Clip(frames=6, width=256, height=192))
+    options = DehazeOptions(codec=codec, preset="12" if codec == "av1" else "ultrafast")
+    here = segment_encoders.machine_cores()
+    for name, cores in (("own", None), ("asked", here)):
+        dehaze_video(source, tmp_path / f"{name}.mp4", model=tiny_model, options=options, cores=cores)
+    assert (tmp_path / "own.mp4").read_bytes() == (tmp_path / "asked.mp4").read_bytes()
+
+
 def test_a_short_clip_has_all_cores(monkeypatch):
     """It is one segment with one encoder, which must not be left with a share of the machine."""
     monkeypatch.setattr(segment_encoders, "machine_cores", lambda: 16)

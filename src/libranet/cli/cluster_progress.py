@@ -60,7 +60,8 @@ class ClusterProgress:
         for name, (key, step) in state.workers.items():
             if name not in self._workers:
                 self._workers[name] = self._bar.add_task(name, total=None, text="")
-            count = f"{step.frames}/{step.total} frames" if step.total else ""
+            speed = f", {step.fps:.1f} fps" if step.fps else ""
+            count = f"{step.frames}/{step.total} frames{speed}" if step.total else ""
             short = key if len(key) <= 40 else f"...{key[-37:]}"
             self._bar.update(
                 self._workers[name],

@@ -11,6 +11,7 @@ import typer
 
 from libranet.cli import EXIT_INTERRUPTED, EXIT_TERMINATED
 from libranet.cli.signals import Terminated
+from libranet.cluster.storage import is_remote, local_name
 from libranet.errors import InputError
 
 if TYPE_CHECKING:
@@ -30,16 +31,20 @@ class ClusterChoices:
     """Workers in all; None for as many as the nodes have room for."""
     threads: int | None = None
     """Threads of each worker's network on a CPU; None for as many as a run on this machine has."""
-    report: Path | None = None
-    """A file for the results."""
+    report: str | None = None
+    """A file for the results, also in an object store."""
+    dashboard: bool = False
+    """Start Ray's dashboard with a cluster on this machine."""
 
     def __post_init__(self) -> None:
         if self.workers is not None and self.workers < 1:
             raise InputError(f"expected at least one worker, got --workers {self.workers}")
         if self.threads is not None and self.threads < 1:
             raise InputError(f"expected at least one thread, got --threads {self.threads}")
-        if self.report is not None and not self.report.parent.is_dir():
-            raise InputError(f"there is no folder {self.report.parent} for --report: create it")
+        if self.report is not None and not is_remote(self.report):
+            folder = Path(local_name(self.report)).parent
+            if not folder.is_dir():
+                raise InputError(f"there is no folder {folder} for --report: create it")
 
 
 def run_tasks(

@@ -106,7 +106,12 @@ def dehaze(
     threads: Annotated[
         int | None, typer.Option(help="With --cluster on CPUs: threads of each worker; default all cores of this one.")
     ] = None,
-    report: Annotated[Path | None, typer.Option(help="With --cluster: write the results to this JSON file.")] = None,
+    report: Annotated[
+        str | None, typer.Option(help="With --cluster: write the results to this JSON file, also in an object store.")
+    ] = None,
+    dashboard: Annotated[
+        bool, typer.Option("--dashboard", help="With --cluster on this machine: start Ray's dashboard.")
+    ] = False,
     shard: Annotated[str | None, typer.Option(help="Do only a share of the jobs: 3/8 is the third of eight.")] = None,
     segment_frames: Annotated[int, typer.Option(help="Frames per resumable segment.")] = 120,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
@@ -169,9 +174,9 @@ def dehaze(
             segment_frames=segment_frames,
             scene_cuts=scene_cuts,
         )
-        where = None if cluster is None else ClusterChoices(cluster, workers, threads, report)
+        where = None if cluster is None else ClusterChoices(cluster, workers, threads, report, dashboard)
         if where is None:
-            _check_cluster_options(workers=workers, threads=threads, report=report)
+            _check_cluster_options(workers=workers, threads=threads, report=report, dashboard=dashboard or None)
             pick_device(device)
         jobs = [] if preview is not None else plan_jobs(inputs, output, live=live, adjust=options.adjust)
         if (segment_time is not None or options.reconnect) and any(job.kind != "stream" for job in jobs):

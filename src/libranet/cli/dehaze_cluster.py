@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from libranet.cluster.dehazing import DehazeSetup
-    from libranet.cluster.runner import TaskResult
+    from libranet.cluster.runner import JobState, TaskResult
     from libranet.cluster.tasks import Task
     from libranet.engine import DehazeOptions
     from libranet.engine.jobs import Job
@@ -48,15 +47,20 @@ def run_on_cluster(
     import torch
 
     from libranet.cluster.dehazing import DehazeWorkload
-    from libranet.cluster.ray_pool import Placement, connect, pick_cluster_device
-    from libranet.engine.segment_encoders import machine_cores
+    from libranet.cluster.ray_pool import LOCAL, Placement, connect, pick_cluster_device, smallest_node
+    from libranet.cluster.storage import fingerprint
+    from libranet.engine.segment_encoders import CORES_PER_ENCODER, machine_cores
 
     for job in jobs:
         if job.kind in ("stream", "sequence"):
             raise InputError(f"a cluster takes videos and images as files, got the {job.kind} {job.source.name}")
         job.options(options)  # raises what a worker would
+    if not choices.overwrite and all(fingerprint(job.output) is not None for job in jobs):
+        return _say_finished(jobs, choices, cluster, console)
     threads = cluster.threads or torch.get_num_threads()
-    connect(cluster.address)
+    dashboard = connect(cluster.address, dashboard=cluster.dashboard)
+    if choices.talkative and dashboard:
+        console.print(f"dashboard: {dashboard}", markup=False)
     device = pick_cluster_device(setup.device)
     if device == "cpu":
         options = replace(options, backend=_backend(network, options, jobs))
@@ -65,14 +69,41 @@ def run_on_cluster(
         options = replace(options, adjust=replace(options.adjust, mask=mask))
     model, weights = (str(Path(p).absolute()) if p and Path(p).is_file() else p for p in (setup.model, setup.weights))
     setup = replace(setup, model=model, weights=weights)
-    setup = replace(setup, device=device, threads=threads if device == "cpu" else None, cores=machine_cores())
+    placement = Placement(gpus=device == "cuda", cores=threads, most=cluster.workers)
+    cores = machine_cores() if cluster.address == LOCAL else smallest_node(placement) or machine_cores()
+    setup = replace(setup, device=device, cores=cores)
+    if device == "cpu":  # several workers share a machine and its memory
+        setup = replace(setup, threads=threads, encoders=max(1, threads // CORES_PER_ENCODER))
     results, state = run_tasks(
         partial(DehazeWorkload, setup),
         lambda workers: _tasks(jobs, options, choices, workers=workers),
-        Placement(gpus=device == "cuda", cores=threads, most=cluster.workers),
+        placement,
         console,
         shown=choices.talkative,
     )
+    return _report(jobs, results, state, choices, cluster)
+
+
+def _say_finished(jobs: list[Job], choices: RunChoices, cluster: ClusterChoices, console: Console) -> int:
+    """All outputs are there: report that, without a cluster."""
+    from libranet.cluster.dehazing import forget_leftovers
+    from libranet.cluster.runner import JobState, TaskResult
+
+    results = []
+    for job in map(_absolute, jobs):
+        forget_leftovers(job)
+        results.append(TaskResult(job.output, "done", {"skipped": True, "partial": ""}))
+        if choices.talkative:
+            console.print(f"{job.output}: finished before, left as it is", markup=False)
+    return _report(jobs, results, JobState(tasks=len(jobs), done=len(jobs)), choices, cluster)
+
+
+def _report(
+    jobs: list[Job], results: list[TaskResult], state: JobState, choices: RunChoices, cluster: ClusterChoices
+) -> int:
+    """Print and write what happened to every job, and return the exit code."""
+    from libranet.cluster.storage import write_text
+
     outcome = Outcome()
     for job, result in zip(jobs, results, strict=True):
         outcome.results.append(_as_json(job, result))
@@ -81,30 +112,23 @@ def run_on_cluster(
     code = outcome.exit_code
     report = {"results": outcome.results, "exit_code": code, **_summary(results, state)}
     if cluster.report is not None:
-        from libranet.atomic import write_atomically
-
-        write_atomically(cluster.report, json.dumps(report, indent=2).encode())
+        write_text(cluster.report, json.dumps(report, indent=2))
     if choices.as_json:
         print_json(report)
     return code
 
 
-PARTS_PER_WORKER = 4
-"""A part of a long video is at most this share of what a worker has to do, so that none is left alone at the end."""
-
-
 def _tasks(jobs: list[Job], options: DehazeOptions, choices: RunChoices, *, workers: int) -> list[Task]:
     """Tasks with their expected work, in bytes of the source. Videos that would hold up the others are divided."""
-    from libranet.cluster.dehazing import WholeJob
+    from libranet.cluster.dehazing import WholeJob, part_counts
     from libranet.cluster.storage import fingerprint, size_of
     from libranet.cluster.tasks import Task
 
     costs = [max(1.0, float(size_of(job.source.name))) for job in jobs]
-    piece = sum(costs) / (workers * PARTS_PER_WORKER)
+    shares = part_counts(costs, workers)
     tasks = []
-    for job, cost in zip(map(_absolute, jobs), costs, strict=True):
+    for job, cost, parts in zip(map(_absolute, jobs), costs, shares, strict=True):
         replaces = fingerprint(job.output) if choices.overwrite else None
-        parts = math.ceil(cost / piece) if workers > 1 and cost > 2 * piece else 0
         work = WholeJob(job, options, choices.overwrite, replaces, choices.fps, parts)
         tasks.append(Task(job.output, work, cost))
     return tasks
@@ -118,7 +142,11 @@ def _absolute(job: Job) -> Job:
         source = replace(source, name=str(path), path=path)
     elif source.kind == "sequence":
         source = parse_source(Path(source.name).absolute())
-    return replace(job, source=source, output=output if "://" in output else str(Path(output).absolute()))
+    changes = dict(job.changes)
+    if "adjust" in changes and changes["adjust"].mask is not None:
+        changes["adjust"] = replace(changes["adjust"], mask=str(Path(changes["adjust"].mask).absolute()))
+    output = output if "://" in output else str(Path(output).absolute())
+    return replace(job, source=source, output=output, changes=changes)
 
 
 def _backend(network: Network, options: DehazeOptions, jobs: list[Job]) -> str:
@@ -151,7 +179,7 @@ def _as_json(job: Job, result: TaskResult) -> dict[str, Any]:
     return {**values, "attempts": result.attempts, "worker": result.worker, "node": result.node}
 
 
-def _summary(results: list[TaskResult], state: Any) -> dict[str, Any]:
+def _summary(results: list[TaskResult], state: JobState) -> dict[str, Any]:
     skipped = sum(bool(result.result.get("skipped")) for result in results)
     return {
         "done": state.done - skipped,

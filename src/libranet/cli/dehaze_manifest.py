@@ -82,6 +82,8 @@ def read_manifest(path: Path, base: Adjustments) -> list[Row]:
         if not source:
             raise InputError(f"{where} has no source: every row needs one")
         options |= {key: value for key, value in values.items() if value not in (None, "")}
+        if options.get("mask"):
+            options["mask"] = _beside(path, str(options["mask"]).strip())
         rows.append(Row(_beside(path, source), output, _changes(options, base, where)))
     if not rows:
         raise InputError(f"{path} has no rows: write a source and an output in each")

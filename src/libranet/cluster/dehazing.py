@@ -1,8 +1,9 @@
 """Dehazing as a workload: whole jobs, and parts of long videos that are joined at the end."""
 
 import hashlib
+import math
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,8 @@ class DehazeSetup:
     threads: int | None = None
     """Of the network on a CPU, where they change the last bits of floating-point sums; None leaves them alone."""
     cores: int | None = None
+    """As `dehaze_video` takes it."""
+    encoders: int | None = None
     """As `dehaze_video` takes it."""
 
 
@@ -67,6 +70,21 @@ class JoinJob:
     parts: tuple[Part, ...]
 
 
+PARTS_PER_WORKER = 4
+"""A part of a long video is at most this share of what a worker has to do, so that none is left alone at the end."""
+
+
+def part_counts(costs: Sequence[float], workers: int) -> list[int]:
+    """Into how many parts each video is divided: those that would hold up the others; 0 for none.
+
+    Args:
+        costs: How long each takes in comparison with the others.
+        workers: That share the work.
+    """
+    piece = sum(costs) / (workers * PARTS_PER_WORKER)
+    return [math.ceil(cost / piece) if workers > 1 and cost > 2 * piece else 0 for cost in costs]
+
+
 class DehazeWorkload:
     """A network and its compiled kernels, held for all jobs of a worker."""
 
@@ -95,7 +113,8 @@ class DehazeWorkload:
                 Task(f"{task.key}#join", JoinJob(work, parts), task.cost / 100),
                 Task(task.key, replace(work, parts=0), task.cost),
             )
-        done = run_anywhere(work, self.network, cores=self.setup.cores, report=report)
+        setup = self.setup
+        done = run_anywhere(work, self.network, cores=setup.cores, encoders=setup.encoders, report=report)
         if not is_remote(work.job.output):
             forget_parts(Path(local_name(work.job.output)))  # of a video that could not be divided after all
         return Done({**done.as_json(), "new_frames": done.frames - done.resumed_frames})
@@ -121,6 +140,7 @@ class DehazeWorkload:
             self.network,
             job.options(work.whole.options),
             cores=self.setup.cores,
+            encoders=self.setup.encoders,
             progress=_Reporter(report),
         )
         return Done({"new_frames": frames})
@@ -157,7 +177,12 @@ def forget_leftovers(job: Job) -> None:
 
 
 def run_anywhere(
-    work: WholeJob, network: Network, *, cores: int | None = None, report: Callable[[Step], None] = lambda step: None
+    work: WholeJob,
+    network: Network,
+    *,
+    cores: int | None = None,
+    encoders: int | None = None,
+    report: Callable[[Step], None] = lambda step: None,
 ) -> DehazeReport:
     """Run a job whose source and output may be in an object store. It goes on where a killed worker stopped.
 
@@ -165,6 +190,7 @@ def run_anywhere(
         work: The job.
         network: The network, on its device.
         cores: As `dehaze_video` takes it.
+        encoders: As `dehaze_video` takes it.
         report: Called after each frame.
     """
     job = work.job
@@ -177,6 +203,7 @@ def run_anywhere(
         "overwrite": work.overwrite or is_remote(job.output),
         "rate": work.rate,
         "cores": cores,
+        "encoders": encoders,
         "progress": progress,
     }
     try:
@@ -214,4 +241,4 @@ class _Reporter:
     def __call__(self, progress: Progress) -> None:
         if self._before is None:
             self._before = max(0, progress.frames - 1)
-        self._report(Step(progress.frames, progress.total, progress.frames - self._before))
+        self._report(Step(progress.frames, progress.total, progress.frames - self._before, progress.fps))

@@ -3,6 +3,7 @@
 from typing import Any
 
 from libranet.cluster.runner import JobState
+from libranet.cluster.tasks import Step
 
 
 class JobMetrics:
@@ -24,7 +25,14 @@ class JobMetrics:
                 ("workers_busy", "Workers with a task."),
             )
         }
-        self._worker = Gauge("libranet_worker_frames", description="Frames of a worker's task.", tag_keys=("worker",))
+        self._workers: dict[str, Any] = {
+            name: Gauge(f"libranet_worker_{name}", description=text, tag_keys=("worker",))
+            for name, text in (
+                ("frames", "Frames of a worker's task so far; 0 for a worker without one."),
+                ("fps", "Frames per second of a worker's task."),
+            )
+        }
+        self._seen: set[str] = set()
 
     def update(self, state: JobState) -> None:
         """Publish the state of the run."""
@@ -40,5 +48,8 @@ class JobMetrics:
         }
         for name, value in values.items():
             self._gauges[name].set(float(value))
-        for name, (_, step) in state.workers.items():
-            self._worker.set(float(step.frames), tags={"worker": name})
+        self._seen |= state.workers.keys()
+        for name in self._seen:  # a gauge keeps its value until it gets another one
+            _, step = state.workers.get(name, ("", Step()))
+            self._workers["frames"].set(float(step.frames), tags={"worker": name})
+            self._workers["fps"].set(step.fps, tags={"worker": name})

@@ -32,8 +32,6 @@ class Placement:
     """One worker for each GPU; nodes without a GPU have none. Otherwise workers share the cores."""
     cores: int = 1
     """Cores of a worker on a CPU."""
-    per_gpu: int = 1
-    """Workers that share one GPU."""
     most: int | None = None
     """The largest number of workers in all, or None. Where it is given, it may be more than the cores carry."""
 
@@ -41,7 +39,7 @@ class Placement:
         """How many workers a node has room for."""
         resources = node["Resources"]
         if self.gpus:
-            return int(resources.get("GPU", 0)) * self.per_gpu
+            return int(resources.get("GPU", 0))
         return int(resources.get("CPU", 0)) // self.cores
 
 
@@ -57,13 +55,16 @@ class _Actor:
     step: Step = field(default_factory=Step)
 
 
-def connect(address: str, *, cores: int | None = None, dashboard: bool = False) -> None:
+def connect(address: str, *, cores: int | None = None, dashboard: bool = False) -> str:
     """Join a Ray cluster, or start one on this machine.
 
     Args:
         address: `local`, `auto` for the cluster that this machine belongs to, `host:port`, or `ray://host:port`.
         cores: Of a local cluster; None for all.
         dashboard: Start Ray's dashboard with a local cluster.
+
+    Returns:
+        Where the dashboard is; nothing where there is none.
 
     Raises:
         MissingDependencyError: Ray is not installed.
@@ -74,17 +75,23 @@ def connect(address: str, *, cores: int | None = None, dashboard: bool = False) 
     except ImportError:
         raise MissingDependencyError("--cluster needs Ray: pip install 'libranet[cluster]'") from None
     if ray.is_initialized():
-        return
+        return ""
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     try:
         if address == LOCAL:
             # Ray's own default starves workers wherever anything else runs on the machine.
-            ray.init(num_cpus=cores, include_dashboard=dashboard, _system_config={"worker_niceness": 0}, **quiet)
+            shown = None if dashboard else False  # None: a dashboard that does not start is no failure
+            settings = {"worker_niceness": 0}
+            context = ray.init(LOCAL, num_cpus=cores, include_dashboard=shown, _system_config=settings, **quiet)
         else:
-            ray.init(address=address, **quiet)
-    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+            context = ray.init(address=address, **quiet)
+    except Exception as error:  # Ray raises all kinds
         reason = str(error).split("\n")[0]
+        if address == LOCAL:
+            raise ClusterError(f"Ray did not start on this machine ({reason}): is it too busy? Try again") from None
         raise ClusterError(f"no Ray cluster at {address} ({reason}): check the address, or use --cluster") from None
+    url = context.dashboard_url
+    return f"http://{url}" if url else ""
 
 
 def pick_cluster_device(device: str) -> str:
@@ -104,6 +111,18 @@ def pick_cluster_device(device: str) -> str:
     if device == "cuda" and not gpus:
         raise ClusterError("no node of the cluster has a GPU: use --device cpu")
     return "cuda" if gpus and device != "cpu" else "cpu"
+
+
+def smallest_node(placement: Placement) -> int:
+    """Cores of the smallest node of the connected cluster that has room for a worker; 0 where none has.
+
+    Encoders have as many threads as on that node, wherever they run: their number decides the bits of an output. The
+    machine that starts a job may be smaller than all of them, such as the head of a cluster.
+    """
+    import ray
+
+    nodes = [node for node in ray.nodes() if node["Alive"] and placement.on(node)]
+    return min((int(node["Resources"].get("CPU", 0)) for node in nodes), default=0)
 
 
 class RayPool:
@@ -155,7 +174,8 @@ class RayPool:
     def start(self, worker: WorkerInfo, task: Task) -> None:
         """Give a task to an idle worker."""
         actor = self._actors[worker.name]
-        actor.task, actor.ref, actor.step = task, actor.handle.run.remote(task), Step()
+        # The name is what Ray's dashboard shows.
+        actor.task, actor.ref, actor.step = task, actor.handle.run.options(name=task.key).remote(task), Step()
         actor.step_ref = None
 
     def wait(self, seconds: float) -> list[Finished | Died]:
@@ -234,7 +254,7 @@ class RayPool:
         share = int(10 * cpus / shares) / 10
         options: dict[str, Any] = {"num_cpus": share if self._placement.gpus else min(self._placement.cores, share)}
         if self._placement.gpus:
-            options["num_gpus"] = 1 / self._placement.per_gpu
+            options["num_gpus"] = 1
         name = f"worker-{self._count}"
         self._count += 1
         handle: Any = self._class.options(

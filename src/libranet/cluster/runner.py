@@ -83,10 +83,8 @@ class _Entry:
     """Nodes that could not write its output."""
     farthest: int = 0
     """Frames it had reached when its workers died."""
-
-    @property
-    def attempts(self) -> int:
-        return 1 + self.deaths + self.bugs + self.waits + len(self.avoid)
+    starts: int = 0
+    """How often a worker began it."""
 
 
 @dataclass
@@ -136,19 +134,24 @@ class Runner:
         """
         given = list(tasks)
         self.state = JobState(tasks=len(given), work_total=sum(task.cost for task in given))
-        begin = self._pool.clock()
+        begin = looked = self._pool.clock()
         self._costs = {task.key: task.cost for task in given}
         for task in given:
             self._put(_Entry(task, task.key))
         while self._queue or self._running:
             self._hand_out()
-            for event in self._pool.wait(POLL_SECONDS):
+            events = self._pool.wait(POLL_SECONDS)
+            for event in events:
                 entry = self._running.pop(event.worker.name)
                 if isinstance(event, Finished):
                     self._finished(entry, event)
                 else:
                     self._died(entry, event)
-            self._update(self._pool.clock() - begin)
+            if not events or self._pool.clock() - looked >= POLL_SECONDS:
+                self._hand_out()  # asking every worker how far it is takes a moment, in which nobody should wait
+                self._update(self._pool.clock() - begin)
+                looked = self._pool.clock()
+        self._update(self._pool.clock() - begin)
         return [self._results[task.key] for task in given]
 
     def _put(self, entry: _Entry) -> None:
@@ -161,8 +164,11 @@ class Runner:
             while self._queue:
                 item = heapq.heappop(self._queue)
                 entry = item[2]
+                if self._is_stale(entry):
+                    continue
                 if entry.not_before <= now and worker.node not in entry.avoid:
                     self._running[worker.name] = entry
+                    entry.starts += 1
                     self._pool.start(worker, entry.task)
                     break
                 if entry.avoid and nodes and nodes <= entry.avoid:
@@ -254,7 +260,7 @@ class Runner:
             result or {},
             error,
             trouble,
-            max(entry.attempts, 1 + self._deaths.get(root, 0)),
+            1 + self._deaths.get(root, 0) if root in self._groups else entry.starts,
             worker.name,
             worker.node,
         )

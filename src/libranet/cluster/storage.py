@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote
 
+from libranet.atomic import write_atomically
 from libranet.engine.options import OutputError
 from libranet.errors import InputError, MissingDependencyError
 
@@ -101,6 +102,24 @@ def upload(source: Path, address: str) -> None:
         store.put_file(str(source), path)
     except Exception as error:  # every store has errors of its own
         raise OutputError(f"cannot write {address} ({_one_line(error)}): check the address and your rights") from None
+
+
+def write_text(address: str, text: str) -> None:
+    """Write a small file to a store or to this machine. It gets its name when it is whole.
+
+    Raises:
+        OutputError: It cannot be written.
+    """
+    if not is_remote(address):
+        try:
+            write_atomically(Path(local_name(address)), text.encode())
+        except OSError as error:
+            raise OutputError(f"cannot write {address} ({error.strerror}): choose another place") from None
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "text"
+        path.write_text(text)
+        upload(path, address)
 
 
 def remove_folder(address: str) -> None:

@@ -58,6 +58,8 @@ class Step:
     total: int | None = None
     new: int = 0
     """Frames of this attempt: without those that an earlier one had finished."""
+    fps: float = 0.0
+    """Frames per second of this attempt."""
 
 
 class Workload(Protocol):

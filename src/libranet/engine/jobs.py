@@ -49,6 +49,7 @@ def run_job(
     resume: bool = False,
     rate: float | None = None,
     cores: int | None = None,
+    encoders: int | None = None,
     progress: Callable[[Progress], None] | None = None,
     on_plan: Callable[[RunPlan], None] | None = None,
 ) -> DehazeReport:
@@ -62,6 +63,7 @@ def run_job(
         resume: Continue an unfinished video or sequence.
         rate: Frames per second of an image sequence.
         cores: As `dehaze_video` takes it.
+        encoders: As `dehaze_video` takes it.
         progress: Called after each frame.
         on_plan: Called with a video's plan before its first frame.
 
@@ -107,6 +109,7 @@ def run_job(
         resume=resume,
         rate=rate,
         cores=cores,
+        encoders=encoders,
         progress=progress,
         on_plan=on_plan,
     )

@@ -106,6 +106,21 @@ def index_frames(reader: VideoReader) -> FrameIndex | None:
     return FrameIndex(tuple(ordered), tuple(sorted(keys)))
 
 
+def part_starts(frames: int, *, lead: int, length: int, wanted: int) -> list[int]:
+    """The first frames of the parts of a video, as even as segments allow; nothing where it is better done whole.
+
+    Args:
+        frames: Of the video.
+        lead: Frames before a part that are restored, too.
+        length: Frames of a segment.
+        wanted: Number of parts; fewer where they would be too short.
+    """
+    segments = -(-frames // length)
+    shortest = max(2, -(-round(lead / SHARE_OF_LEAD) // length))  # in segments
+    count = min(wanted, segments // shortest)
+    return [segments * number // count * length for number in range(count)] if count > 1 else []
+
+
 def plan_parts(
     source: Source, output: Path, network: Network, options: DehazeOptions, *, wanted: int, cores: int | None = None
 ) -> tuple[Part, ...]:
@@ -125,20 +140,14 @@ def plan_parts(
     with open_video(source, deinterlace=options.deinterlace) as reader:
         lead = options.reach(network.config.window, float(reader.rate))
         length = options.segment_frames
-        shortest = max(2, -(-round(lead / SHARE_OF_LEAD) // length))  # in segments
-        if (reader.frame_count or 0) and reader.frame_count < 2 * shortest * length:  # type: ignore[operator]
+        if reader.frame_count and not part_starts(reader.frame_count, lead=lead, length=length, wanted=wanted):
             return ()
         plan = plan_run(reader, output, network, options, cores=cores)
         index = index_frames(reader)
         first = next(reader.frames(), None)
         if index is None or plan.settings.time_base != reader.time_base or first is None or first.pts != index.times[0]:
             return ()
-    segments = -(-len(index.times) // length)
-    size = max(shortest, -(-segments // wanted))  # in segments
-    if segments < 2 * size:
-        return ()
-    edges = [*range(0, segments - size + 1, size)]  # a short rest belongs to the last part
-    starts = [edge * length for edge in edges]
+    starts = part_starts(len(index.times), lead=lead, length=length, wanted=wanted)
     ahead = network.config.window // 2
     parts = []
     for number, begin in enumerate(starts):
@@ -169,6 +178,7 @@ def dehaze_part(
     options: DehazeOptions,
     *,
     cores: int | None = None,
+    encoders: int | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> int:
     """Make the segments of one part. It goes on after the last finished segment of a killed process.
@@ -180,6 +190,7 @@ def dehaze_part(
         network: The network, on its device.
         options: How to restore and encode.
         cores: As `dehaze_video` takes it.
+        encoders: As `dehaze_video` takes it.
         progress: Called after each frame.
 
     Returns:
@@ -206,9 +217,9 @@ def dehaze_part(
             clock = OutputClock(
                 reader.time_base, settings.time_base, origin, frame_duration(reader.rate, reader.time_base)
             )
-            encoders = EncoderPlan.make(settings, length=options.segment_frames, cores=cores).encoders
+            count = EncoderPlan.make(settings, length=options.segment_frames, most=encoders).encoders
             sink = SegmentSink(
-                folder, settings, clock, length=options.segment_frames, encoders=encoders, keep_frames=False
+                folder, settings, clock, length=options.segment_frames, encoders=count, keep_frames=False
             )
             overlap = _Overlap(part)
             lead = min(part.lead + done, options.reach(network.config.window, float(reader.rate)))

@@ -39,13 +39,16 @@ class EncoderPlan:
     """Of each encoder; 0 leaves it to a single one. It decides an encoder's bits, so it depends on the cores alone."""
 
     @classmethod
-    def make(cls, settings: EncoderSettings, *, length: int, cores: int | None = None) -> "EncoderPlan":
+    def make(
+        cls, settings: EncoderSettings, *, length: int, cores: int | None = None, most: int | None = None
+    ) -> "EncoderPlan":
         """Divide the cores, with frames of all segments under way in a share of the memory.
 
         Args:
             settings: Of the encoders.
             length: Frames of a segment.
             cores: Write the bits of a machine with this many cores; None for this machine.
+            most: The largest number of encoders, where other processes share this machine; None for as many as fit.
         """
         here, cores = cores is None, cores or machine_cores()
         wanted = max(1, cores // CORES_PER_ENCODER)
@@ -53,12 +56,13 @@ class EncoderPlan:
         if settings.codec == "h264":  # x264's own rule
             threads = min(MOST_THREADS, cores * 3 // 2, max(1, settings.height // 32))
         if wanted == 1 or is_hardware(settings.codec):
+            here = here and settings.encoder != "libx265"  # whose own choice no number can ask for again
             return cls(1, 0 if here else _own_choice(settings, cores))
         layout = layout_of(settings.pixel_format)
         samples = settings.width * settings.height * (1 + (layout.colour_planes - 1) / (layout.sub_x * layout.sub_y))
         segment_bytes = samples * layout.dtype.itemsize * length
         room = int(SHARE_OF_MEMORY * _memory() / segment_bytes)
-        return cls(max(1, min(wanted, 1 + room)), threads)
+        return cls(max(1, min(wanted, 1 + room, most or wanted)), threads)
 
 
 @dataclass

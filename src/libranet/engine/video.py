@@ -72,6 +72,7 @@ def dehaze_video(
     resume: bool = False,
     rate: float | None = None,
     cores: int | None = None,
+    encoders: int | None = None,
     progress: ProgressCallback | None = None,
     on_plan: Callable[[RunPlan], None] | None = None,
 ) -> DehazeReport:
@@ -95,6 +96,7 @@ def dehaze_video(
         resume: Continue an unfinished run with the same settings.
         rate: Frames per second of an image sequence.
         cores: Write the bits of a machine with this many cores, which encoders depend on; None for this machine.
+        encoders: The most encoders at once, which changes no bit; None for as many as this machine carries.
         progress: Called after each frame.
         on_plan: Called with the plan before the first frame.
 
@@ -125,7 +127,9 @@ def dehaze_video(
             _choose_runtime(reader, network, options)
             # A resumed run has less to do, and its own pace says how much.
             on_plan(plan if resume else _with_estimate(plan, reader, network, options))
-        return _dehaze(reader, plan, origin, output, network, options, resume=resume, progress=progress)
+        return _dehaze(
+            reader, plan, origin, output, network, options, resume=resume, encoders=encoders, progress=progress
+        )
 
 
 def open_for(source: Source, options: DehazeOptions, *, rate: float | None) -> VideoReader:
@@ -251,6 +255,7 @@ def _dehaze(
     options: DehazeOptions,
     *,
     resume: bool,
+    encoders: int | None,
     progress: ProgressCallback | None,
 ) -> DehazeReport:
     begin = time.perf_counter()
@@ -261,7 +266,7 @@ def _dehaze(
         result = PipelineResult()
         if folder.ended is None:
             stored = lossless_settings(settings) if options.two_pass else settings
-            result = _encode_segments(reader, network, options, stored, folder, progress=progress)
+            result = _encode_segments(reader, network, options, stored, folder, most=encoders, progress=progress)
             folder.end(run_facts(reader, options, folder, result))
         assert folder.ended is not None
         if not folder.segments:
@@ -304,6 +309,7 @@ def _encode_segments(
     settings: EncoderSettings,
     folder: RunFolder,
     *,
+    most: int | None,
     progress: ProgressCallback | None,
 ) -> PipelineResult:
     step = frame_duration(reader.rate, reader.time_base)
@@ -313,7 +319,7 @@ def _encode_segments(
         return PipelineResult()
     origin = first.pts if begins_at_zero(Path(folder.output_name), options) else 0
     clock = OutputClock(reader.time_base, settings.time_base, origin, step)
-    encoders = EncoderPlan.make(settings, length=options.segment_frames).encoders
+    encoders = EncoderPlan.make(settings, length=options.segment_frames, most=most).encoders
     sink = SegmentSink(folder, settings, clock, length=options.segment_frames, encoders=encoders)
     begin = time.perf_counter()
     try:

@@ -48,6 +48,15 @@ def was_restarted() -> bool:
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
 
 
+def any_process(
+    condition: bool,
+    shard: Shard,
+    device: torch.device,
+) -> bool:
+    """Whether something is true in at least one process: they must all take the same way."""
+    return not bool(agreed(torch.tensor(not condition, device=device), shard))
+
+
 def join_processes(device: torch.device) -> Shard:
     """Join the group that torchrun made, or be alone."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:

@@ -5,6 +5,9 @@ its number. Data: a part has the samples that a process of that rank would have 
 norms use those of their part, and running ones move by the mean of the parts. Rounding: gradients are added up
 pairwise, in a tree over the parts. A process has consecutive parts, a whole branch of the tree, so the sums of its
 branch and those above it are the same numbers wherever they are computed.
+
+Branches are powers of two. Where the number of processes is not, such as after one of eight machines was lost, the
+processes beyond the largest power of two compute what others compute, and nobody adds it up.
 """
 
 import dataclasses
@@ -27,16 +30,23 @@ def divide(shard: Shard, parts: int) -> list[Shard]:
         parts: Of the whole batch, over all processes; 1 for one part per process.
 
     Raises:
-        InputError: The processes cannot share the parts.
+        InputError: The number is no power of two, or there are more processes than parts.
     """
     if parts == 1:
         return [shard]
-    if parts % shard.world or parts & (parts - 1):
+    if parts < shard.world or parts & (parts - 1):
         raise InputError(
-            f"expected accumulate as a power of two that {shard.world} processes can share, got accumulate={parts}"
+            f"expected accumulate as a power of two of at least {shard.world}, the number of processes, "
+            f"got accumulate={parts}"
         )
-    mine = parts // shard.world
-    return [Shard(shard.rank * mine + number, parts) for number in range(mine)]
+    branches = branch_count(shard.world)
+    mine = parts // branches
+    return [Shard(shard.rank % branches * mine + number, parts) for number in range(mine)]
+
+
+def branch_count(world: int) -> int:
+    """Processes whose parts are added up: the largest power of two that is not above their number."""
+    return 1 << (world.bit_length() - 1)
 
 
 def seed_part(seed: int, step: int, part: Shard) -> None:
@@ -57,11 +67,11 @@ def mean_over_parts(
 ) -> Tensor:
     """The mean over all parts of all processes."""
     branch = tree_sum(values)
-    count = len(values) * shard.world
+    count = len(values) * branch_count(shard.world)
     if shard.world > 1:
         branches = [torch.empty_like(branch) for _ in range(shard.world)]
         dist.all_gather(branches, branch)
-        branch = tree_sum(branches)
+        branch = tree_sum(branches[: branch_count(shard.world)])
     return branch / count
 
 

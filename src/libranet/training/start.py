@@ -24,7 +24,7 @@ from libranet.training.dataloader import (
     Prefetcher,
     open_training_clips,
 )
-from libranet.training.distributed import join_processes, leave_processes, own_device, was_restarted
+from libranet.training.distributed import any_process, join_processes, leave_processes, own_device, was_restarted
 from libranet.training.image_bank import ImageBank, load_bank, read_density, read_photos, render_scenes
 from libranet.training.loop import Outcome, run_training
 from libranet.training.recipe import load_recipe
@@ -33,6 +33,9 @@ from libranet.training.validation import HeldOutClip, ValidationSet, hold_out, l
 
 logger = logging.getLogger(__name__)
 
+INTERRUPTED = 130
+"""Exit code after a signal, as of `libranet train`."""
+
 
 def train(
     recipe: str | Path,
@@ -40,6 +43,7 @@ def train(
     *,
     overrides: Sequence[str] = (),
     resume: bool = False,
+    auto_resume: bool = False,
     device: str = "auto",
     seconds: float = math.inf,
 ) -> Outcome:
@@ -49,7 +53,10 @@ def train(
         recipe: A TOML file.
         folder: Where the state, the checkpoints and the log go.
         overrides: `key=value` each, as `load_recipe` takes them.
-        resume: Go on from the state in the folder. A process that torchrun has started again does so by itself.
+        resume: Go on from the state in the folder. Processes that torchrun starts again because one died do so by
+            themselves.
+        auto_resume: Go on if there is a state, and begin if there is none: for schedulers that start jobs again, and
+            for machines that join a run.
         device: As `libranet.device.pick_device` takes it.
         seconds: Stop after this long.
 
@@ -60,7 +67,8 @@ def train(
     config = load_recipe(recipe, overrides)
     place = own_device(pick_device(device))
     shard = join_processes(place)
-    resume = resume or (was_restarted() and (Path(folder) / STATE_FILE).is_file())
+    if any_process(auto_resume or was_restarted(), shard, place):
+        resume = any_process((Path(folder) / STATE_FILE).is_file(), shard, place) or resume
     if shard.rank == 0:
         logger.info("preparing the data of %s", recipe)
     try:
@@ -137,6 +145,7 @@ def main() -> None:
     parser.add_argument("-o", "--output", required=True)
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides")
     parser.add_argument("--resume", action="store_true")
+    parser.add_argument("--auto-resume", action="store_true", help="go on if the folder has a state, begin if not")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--seconds", type=float, default=math.inf, help="stop after this long")
     options = parser.parse_args()
@@ -147,13 +156,14 @@ def main() -> None:
             options.output,
             overrides=options.overrides,
             resume=options.resume,
+            auto_resume=options.auto_resume,
             device=options.device,
             seconds=options.seconds,
         )
     except LibraNetError as error:
         parser.exit(2, f"error: {error}\n")
-    if outcome.interrupted:  # a script must not take a stopped run for a finished one
-        parser.exit(130)
+    if outcome.interrupted:  # a script, and torchrun, must not take a stopped run for a finished one
+        parser.exit(INTERRUPTED)
 
 
 if __name__ == "__main__":
