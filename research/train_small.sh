@@ -11,6 +11,6 @@ seed=${1:-300}
 python=${PYTHON:-python3}
 runs=runs/libranet-small-$seed
 research/train_stages.sh libranet-small "$runs" "$seed" "1-stills 2-motion 3-finish" "$@"
-"$python" research/export_weights.py "$runs/3-finish/model.safetensors" --name libranet-small --version 1.0 \
+"$python" research/export_weights.py "$runs/3-finish/model.safetensors" --name libranet-small --version 0.1 \
     -o src/libranet/weights/libranet-small.safetensors
 "$python" -m libranet info --model small
