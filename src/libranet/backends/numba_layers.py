@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from libranet.kernels.conv3x3.cpu import Weights, convolve, convolve_patches, make_map, pack_patches, pack_winograd
+from libranet.kernels.conv3x3.panels import Weights, convolve, convolve_patches, make_map, pack_patches, pack_winograd
 from libranet.kernels.conv3x3.reference import GROUPS
-from libranet.kernels.norm_mix.cpu import fold_sums, normalise, normalise_mix
+from libranet.kernels.norm_mix.panels import fold_sums, normalise, normalise_mix
 from libranet.models.layers import Encoder, EncoderBlock, GridHead, Refiner, RefinerBlock
 
 Size = tuple[int, int]

@@ -17,7 +17,7 @@ from libranet.errors import InputError
 from libranet.frames import FrameFormat, Frames
 from libranet.kernels.color_field.cpu import apply_field
 from libranet.kernels.resample.reference import upsample
-from libranet.kernels.samples.cpu import SampleFormat, cell_means
+from libranet.kernels.samples.panels import SampleFormat, cell_means
 from libranet.models import NO_FILTER, GridFilter, LiBrANet, Restoration, start_stream, stream_restore
 from libranet.models.libranet import Grids
 

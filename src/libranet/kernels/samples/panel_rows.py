@@ -1,5 +1,5 @@
 # mypy: disable-error-code="no-untyped-def"
-"""The loops of `cpu.py`, compiled by numba: a band of a frame's rows, read or written."""
+"""The loops of `panels.py`, compiled by numba: a band of a frame's rows, read or written."""
 
 import numpy as np
 from numba import njit, prange

@@ -4,7 +4,7 @@
 import numpy as np
 from numba import get_num_threads, get_thread_id, njit, prange
 
-from libranet.kernels.conv3x3.cpu import _ROWS, _WIDE, PANEL, Weights
+from libranet.kernels.conv3x3.panels import _ROWS, _WIDE, PANEL, Weights
 from libranet.kernels.vector_code import LANES, make_block, make_multiply
 
 _BLOCK = 4 * _ROWS
@@ -12,7 +12,7 @@ _BLOCK = 4 * _ROWS
 
 
 def fold_sums(
-    sums: np.ndarray,  # [parts, 2, C], from `conv3x3.cpu.convolve`
+    sums: np.ndarray,  # [parts, 2, C], from `conv3x3.panels.convolve`
     weight: np.ndarray,  # [C]
     bias: np.ndarray,  # [C]
     *,

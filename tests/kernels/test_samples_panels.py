@@ -8,9 +8,9 @@ pytest.importorskip("numba")
 
 from libranet.frames import ColorConverter, ColorSpec, FrameFormat, PixelLayout
 from libranet.frames.format import PLANAR_RGB_FLOAT, RGB8, RGB16, RGB_FLOAT
-from libranet.kernels.conv3x3.cpu import make_map
+from libranet.kernels.conv3x3.panels import make_map
 from libranet.kernels.resample.reference import downsample, pad_to_multiple, upsample
-from libranet.kernels.samples.cpu import SampleFormat, cell_means
+from libranet.kernels.samples.panels import SampleFormat, cell_means
 
 SIDE = 16
 

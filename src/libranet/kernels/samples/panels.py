@@ -1,6 +1,6 @@
 """Frames in their own samples on a CPU, by numba: one pass that reads a frame, one that writes its change.
 
-`reference.py` says what they compute; here maps have borders and float32 values (`conv3x3.cpu.make_map`). A row is
+`reference.py` says what they compute; here maps have borders and float32 values (`conv3x3.panels.make_map`). A row is
 turned into RGB in a buffer that stays in the cache, so no RGB frame is ever stored.
 """
 
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from libranet.frames import ColorConverter, FrameFormat
 from libranet.kernels.bands import resize_matrix
-from libranet.kernels.samples.cpu_rows import BAND, CELL, PACKED, finish_band, read_band, write_cell_means
+from libranet.kernels.samples.panel_rows import BAND, CELL, PACKED, finish_band, read_band, write_cell_means
 from libranet.kernels.samples.reference import MODELS, SampleCodes
 
 
