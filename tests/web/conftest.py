@@ -43,22 +43,16 @@ def tiny_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def package(tiny_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder of packaged weights: those of the package, and a tiny network as the small one."""
-    folder = tmp_path_factory.mktemp("package")
-    shutil.copyfile(tiny_checkpoint, folder / "libranet-small.safetensors")
-    (folder / "libranet-base.safetensors").symlink_to(packaged_weights("base"))
-    with pytest.MonkeyPatch.context() as patch:
-        for module in (checkpoint, site_module):
-            patch.setattr(module, "packaged_weights", lambda name="base": folder / f"libranet-{name}.safetensors")
-        yield folder
-
-
-@pytest.fixture(scope="session")
-def site(libraries: None, package: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """What `libranet web` writes when no network is named."""
+def site(libraries: None, tiny_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """What `libranet web` writes when no network is named, with a tiny network as the small one: it is quick."""
+    package = tmp_path_factory.mktemp("package")
+    shutil.copyfile(tiny_checkpoint, package / "libranet-small.safetensors")
+    (package / "libranet-base.safetensors").symlink_to(packaged_weights("base"))
     folder = tmp_path_factory.mktemp("web") / "site"
-    web(output=folder)
+    with pytest.MonkeyPatch.context() as patch:  # for the writing alone: other tests want the package's own
+        for module in (checkpoint, site_module):
+            patch.setattr(module, "packaged_weights", lambda name="base": package / f"libranet-{name}.safetensors")
+        web(output=folder)
     manifest = json.loads((folder / "manifest.json").read_text())
     assert [model["name"] for model in manifest["models"]] == ["small", "base"]
     with serve_folder(folder) as address:

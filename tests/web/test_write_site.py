@@ -44,13 +44,12 @@ def test_other_folders_are_left_alone(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
-def test_small_is_the_default_where_the_package_has_it(package, monkeypatch):
+def test_small_is_the_default_where_the_package_has_it(tmp_path, monkeypatch):
     assert default_models() == ["small", "base"]
-    monkeypatch.setattr(
-        site, "packaged_weights", lambda name: package / f"libranet-{name.replace('small', 'none')}.safetensors"
-    )
+    monkeypatch.setattr(site, "packaged_weights", lambda name: tmp_path / name)
+    (tmp_path / "base").touch()
     assert default_models() == ["base"]
-    monkeypatch.setattr(site, "packaged_weights", lambda name: package / name)
+    (tmp_path / "base").unlink()
     with pytest.raises(CheckpointError, match="--model"):
         default_models()
 
