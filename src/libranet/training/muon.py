@@ -74,8 +74,9 @@ class Muon(torch.optim.Optimizer):
         counts = self._states(parameters, "step", scalar=True)
         self._average(means, gradients, BETAS[0])
         self._average(squares, torch._foreach_mul(gradients, gradients), BETAS[1])
-        torch._foreach_add_(counts, self._share(1.0))
-        corrections = [1 - beta ** counts[0] for beta in BETAS]  # all began together
+        torch._foreach_add_(counts, [torch.as_tensor(self._share(1.0), device=counts[0].device)] * len(counts))
+        count = counts[0].clamp_min(1)  # all began together; 0 is a first step that must change nothing
+        corrections = [1 - beta**count for beta in BETAS]
         scales = torch._foreach_sqrt(torch._foreach_div(squares, corrections[1]))
         torch._foreach_add_(scales, EPSILON)
         return list(torch._foreach_div(torch._foreach_div(means, corrections[0]), scales))

@@ -1,11 +1,10 @@
-"""A training step: the network, its optimiser and schedule, its averaged weights, and the CUDA graph of a step."""
+"""A training step: the network, its optimiser and schedule, and its averaged weights."""
 
 import copy
 import dataclasses
 import functools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from libranet.models.network import Predicted
 from libranet.training.config import OptimiserConfig, TrainConfig
 from libranet.training.dataloader import Batch
 from libranet.training.distributed import Shard, agreed, average_gradients
+from libranet.training.graphed_step import Graphed, LateAnswer
 from libranet.training.micro_batches import PartSums, divide, seed_part, share_weights
 from libranet.training.muon import Muon
 from libranet.training.state import Progress, RunState
@@ -56,9 +56,7 @@ class Trainer:
         self.model.to(device)
         fused = config.fused and ours is not None and why_not_fused(config.model, device) is None
         if fused:
-            for parameter in self.model.parameters():
-                if parameter.dim() == 4:  # the temporal position has five axes and no such layout
-                    parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
+            _use_channels_last(self.model)
         self.ema = Ema(self.model, config.ema)
         self.optimiser = build_optimiser(self.model, config.optimiser)
         self.scaler = torch.amp.GradScaler(device.type, enabled=config.precision == "fp16")
@@ -67,12 +65,23 @@ class Trainer:
         self.progress = Progress(end=steps)
         self.state = RunState(config, self.model, self.ema.model, self.optimiser, self.scaler)
         self.predict: Callable[..., Predicted] = self.model.predict
+        self.teach: Callable[..., Predicted] | None = self.teacher.predict if self.teacher is not None else None
         self.gradients: Gradients = self._compute_gradients
+        self.whole_step: Graphed | None = None
+        """The whole step as a CUDA graph, where nothing has to happen between its parts."""
         if fused and ours is not None:
             from libranet.fused import training  # needs Triton
 
             self.predict = functools.partial(training.predict, ours)
-            self.gradients = GraphedGradients(self._compute_gradients, self.model)
+            if self.teacher is not None and why_not_fused(self.teacher.config, device) is None:
+                _use_channels_last(self.teacher)
+                self.teach = functools.partial(training.predict, self.teacher)
+            if self.shard.world == 1 and config.accumulate == 1 and not self.scaler.is_enabled():
+                self.whole_step = Graphed(self._compute_step, self.model, rehearse=self._rehearse_step)
+            else:
+                self.gradients = Graphed(self._compute_gradients, self.model)
+            self.rate, self.ema_share, self.finite, self.held = (torch.zeros((), device=device) for _ in range(4))
+            self.answer = LateAnswer()
         # From here on the processes draw different stochastic depth and dropout.
         torch.manual_seed(config.seed + 7919 * (1 + self.shard.rank))
 
@@ -93,9 +102,11 @@ class Trainer:
             preserve_heads(self.model, batches[0].hazy, still=batches[0].still)
             share_weights(self.model, self.shard)  # which the heads' norms take from each process's own frames
         rate = learning_rate(p.step - p.begin, self.steps - p.begin, self.config.optimiser)
+        self.model.train()
+        if self.whole_step is not None:
+            return self._graphed_step(self.whole_step, batches[0], rate)
         for group in self.optimiser.param_groups:
             group["lr"] = rate
-        self.model.train()
         terms, error = self._all_gradients(batches)
         self.scaler.unscale_(self.optimiser)
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.optimiser.clip)
@@ -103,35 +114,59 @@ class Trainer:
         if not self.scaler.is_enabled():  # the scaler looks after gradients that overflow
             finite &= torch.isfinite(norm)
         p.step += 1
-        if self._finish(agreed(finite, self.shard)):
-            p.bad_in_a_row = 0
-        else:
-            p.bad_steps += 1
-            p.bad_in_a_row += 1
+        self._count(self._finish(agreed(finite, self.shard)))
         self.scaler.update()
+        return terms, error
+
+    def _graphed_step(self, step: Graphed, batch: Batch, rate: float) -> tuple[LossTerms, Tensor]:
+        """Do the whole step as one CUDA graph, and count the step before: nobody waits for the GPU."""
+        for group in self.optimiser.param_groups:
+            group["lr"] = self.rate
+        self.progress.step += 1
+        self.rate.fill_(rate)
+        self.ema_share.fill_(self.ema.share(self.progress.step))
+        result = step(batch)
+        before = self.answer.take()
+        self.answer.ask(self.finite)
+        if before is not None:
+            self._count(before)
+        return result
+
+    def settle(self) -> None:
+        """Wait for the last step, and count it."""
+        if self.whole_step is not None and (last := self.answer.take()) is not None:
+            self._count(last)
+
+    def _count(self, finite: bool) -> None:
+        p = self.progress
+        if finite:
+            p.bad_in_a_row = 0
+            return
+        p.bad_steps += 1
+        p.bad_in_a_row += 1
         if p.bad_in_a_row >= self.config.max_bad_steps:
             raise TrainingStoppedError(
                 f"the loss was not finite in {p.bad_in_a_row} steps in a row (step {p.step}): "
                 "lower optimiser.lr, or use precision = 'bf16' or 'fp32'"
             )
-        return terms, error
 
     def _all_gradients(self, batches: tuple[Batch, ...]) -> tuple[LossTerms, Tensor]:
         """Gradients of the whole step, over all parts and processes."""
         if self.config.accumulate == 1:
             if self.shard.world > 1:  # so that a run goes on exactly: the state holds the numbers of one process
                 seed_part(self.config.seed, self.progress.step, self.shard)
-            terms, error = self.gradients(self._taught(batches[0]))
+            terms, error = self.gradients(batches[0])
             average_gradients(self.model, self.shard)
             return terms, error
         sums = PartSums(self.model, self.shard)
         for part, batch in zip(self.parts, batches, strict=True):
             seed_part(self.config.seed, self.progress.step, part)
-            sums.add(*self.gradients(self._taught(batch)))
+            sums.add(*self.gradients(batch))
         return sums.finish()
 
     def save(self, folder: Path, provenance: dict[str, Any]) -> None:
         """Write the state of the run, and the averaged network as a checkpoint of its own."""
+        self.settle()
         if self.shard.rank:
             return
         folder.mkdir(parents=True, exist_ok=True)
@@ -163,33 +198,51 @@ class Trainer:
         if self.device.type != "cuda" or self.scaler.is_enabled():
             if finite:
                 self.scaler.step(self.optimiser)
-                self.ema.update(self.model, self.progress.step)
+                self.ema.update(self.model, self.ema.share(self.progress.step))
             return bool(finite)
         # The optimiser skips the step itself, so that all work is queued before anyone waits for the answer.
         self.optimiser.found_inf = (~finite).float()  # type: ignore[attr-defined]
         self.optimiser.step()
-        self.ema.update(self.model, self.progress.step, factor=finite)
+        self.ema.update(self.model, self.ema.share(self.progress.step) * finite)
         return bool(finite)
 
     @torch.no_grad()
     def _taught(self, batch: Batch) -> Batch:
         """Mix the teacher's output into the truth."""
-        if self.teacher is None:
+        if self.teach is None:
             return batch
         amp = AMP_DTYPES.get(self.config.precision)
         with torch.autocast(self.device.type, dtype=amp, enabled=amp is not None):
-            restored = self.teacher.predict(batch.hazy, still=batch.still).image
+            restored = self.teach(batch.hazy, still=batch.still).image
         clear = torch.lerp(batch.clear, restored.to(batch.clear.dtype), self.config.teacher_share)
         return dataclasses.replace(batch, clear=clear)
 
     def _compute_gradients(self, batch: Batch) -> tuple[LossTerms, Tensor]:
         self.optimiser.zero_grad(set_to_none=True)
+        batch = self._taught(batch)
         amp = AMP_DTYPES.get(self.config.precision)
         with torch.autocast(self.device.type, dtype=amp, enabled=amp is not None):
             prediction = self.predict(batch.hazy, still=batch.still)
             terms = self.objective(prediction, batch.clear)
         self.scaler.scale(terms.total).backward()
         return terms, F.mse_loss(prediction.image.detach().float(), batch.clear)
+
+    def _compute_step(self, batch: Batch) -> tuple[LossTerms, Tensor]:
+        """Gradients, clipping, optimiser and averaged weights; `finite` tells whether anything changed."""
+        terms, error = self._compute_gradients(batch)
+        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.optimiser.clip)
+        finite = torch.isfinite(terms.total.detach()) & torch.isfinite(norm)
+        self.finite.copy_(finite * (1 - self.held))
+        self.optimiser.found_inf = 1 - self.finite  # type: ignore[attr-defined]
+        self.optimiser.step()
+        self.ema.update(self.model, self.ema_share * self.finite)
+        return terms, error
+
+    def _rehearse_step(self, batch: Batch) -> None:
+        """Do everything that a step does, and change nothing."""
+        self.held.fill_(1.0)
+        self._compute_step(batch)
+        self.held.fill_(0.0)
 
 
 def gradient_norms(model: nn.Module) -> dict[str, float]:
@@ -209,7 +262,8 @@ def build_optimiser(model: nn.Module, config: OptimiserConfig) -> torch.optim.Op
     others = [p for name, p in model.named_parameters() if p.dim() <= 1 or name.endswith("position")]
     groups = [{"params": decayed, "weight_decay": config.weight_decay}, {"params": others, "weight_decay": 0.0}]
     on_gpu = all(p.is_cuda for p in model.parameters())
-    return torch.optim.AdamW(groups, lr=config.lr, fused=on_gpu or None)  # None is the default for a CPU
+    # A recorded step needs `capturable`; None is the default for a CPU.
+    return torch.optim.AdamW(groups, lr=config.lr, fused=on_gpu or None, capturable=on_gpu)
 
 
 def learning_rate(step: int, steps: int, config: OptimiserConfig) -> float:
@@ -229,71 +283,26 @@ class Ema:
         self.decay = decay
         self.model = copy.deepcopy(model).eval().requires_grad_(False)
 
+    def share(self, step: int) -> float:
+        """How far the average moves in a step, as a share of its distance from the weights."""
+        return 1 - min(self.decay, (1 + step) / (10 + step))
+
     @torch.no_grad()
-    def update(self, model: Network, step: int, *, factor: Tensor | float = 1.0) -> None:
-        """Move towards a network's weights; `factor` scales the move, and 0 keeps the average as it is."""
-        decay = min(self.decay, (1 + step) / (10 + step))
+    def update(self, model: Network, share: Tensor | float) -> None:
+        """Move by this share towards a network's weights; 0 keeps the average as it is."""
         # Running statistics are averaged, too; counters of batches are not.
         ours, theirs = (
             [t.detach() for t in (*m.parameters(), *m.buffers()) if t.is_floating_point()] for m in (self.model, model)
         )
         move = torch._foreach_sub(theirs, ours)
-        torch._foreach_mul_(move, (1 - decay) * factor)
+        torch._foreach_mul_(move, share)
         torch._foreach_add_(ours, move)
 
 
-@dataclass(frozen=True)
-class _Recording:
-    graph: torch.cuda.CUDAGraph
-    batch: Batch
-    gradients: list[Tensor | None]
-    result: tuple[LossTerms, Tensor]
-
-
-class GraphedGradients:
-    """Computes gradients as one CUDA graph instead of a thousand small kernels.
-
-    Each shape of batch is recorded when it is first seen and replayed from then on. The next call overwrites the
-    gradients and the result.
-    """
-
-    def __init__(self, compute: Gradients, model: nn.Module) -> None:
-        self.compute = compute
-        self.parameters, self.buffers = list(model.parameters()), list(model.buffers())
-        self.pool = torch.cuda.graph_pool_handle()
-        self.stream = torch.cuda.Stream()  # one for all, or gradients would be handed from stream to stream
-        self.recordings: dict[torch.Size, _Recording] = {}
-
-    def __call__(self, batch: Batch) -> tuple[LossTerms, Tensor]:
-        recording = self.recordings.get(batch.hazy.shape) or self._record(batch)
-        recording.batch.hazy.copy_(batch.hazy)
-        recording.batch.clear.copy_(batch.clear)
-        recording.graph.replay()
-        for parameter, gradient in zip(self.parameters, recording.gradients, strict=True):
-            parameter.grad = gradient
-        return recording.result
-
-    def _record(self, batch: Batch) -> _Recording:
-        fixed = Batch(batch.hazy.clone(), batch.clear.clone(), still=batch.still)
-        random_state = torch.cuda.get_rng_state()
-        statistics = [buffer.clone() for buffer in self.buffers]
-        self.stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(self.stream):
-            for _ in range(2):  # compiles kernels and chooses convolution algorithms, which a recording cannot
-                self.compute(fixed)
-        torch.cuda.current_stream().wait_stream(self.stream)
-        for parameter in self.parameters:
-            parameter.grad = None  # so that the recording writes gradients instead of adding to them
-        for buffer, before in zip(self.buffers, statistics, strict=True):
-            buffer.copy_(before)
-        torch.cuda.set_rng_state(random_state)
-        graph = torch.cuda.CUDAGraph()
-        # Another thread makes the next batch meanwhile, which must not count as part of the recording.
-        with torch.cuda.graph(graph, pool=self.pool, stream=self.stream, capture_error_mode="thread_local"):
-            result = self.compute(fixed)
-        recording = _Recording(graph, fixed, [p.grad for p in self.parameters], result)
-        self.recordings[batch.hazy.shape] = recording
-        return recording
+def _use_channels_last(model: nn.Module) -> None:
+    for parameter in model.parameters():
+        if parameter.dim() == 4:  # the temporal position has five axes and no such layout
+            parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
 
 
 def _initial_model(config: TrainConfig) -> Network:
