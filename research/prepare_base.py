@@ -1,12 +1,14 @@
 """Brings the data of recipes/libranet-base.toml to the size that training uses, in one folder.
 
-python research/prepare_base.py --photos DIR [DIR ...] --rooms DIR --depth MAPS [--density DIR] [--pairs DIR] -o OUT
+python research/prepare_base.py --photos DIR [DIR ...] --rooms DIR --depth MAPS [--density DIR] [--pairs DIR]
+    [--vgg FILE] -o OUT
 
 --photos    folders of folders of clear photos; every folder whose name begins with train_ is taken
 --rooms     rendered rooms (research/render_images.py)
 --depth     depth maps of both (research/photo_depth.py, research/render_images.py)
 --density   grey density maps of haze
---pairs     hazy/NAME and clear/NAME: the first of every four chooses checkpoints; nothing is trained on it
+--pairs     hazy/NAME and clear/NAME: the first of every four is looked at during training; nothing is trained on it
+--vgg       VGG-16 (libranet weights pull lpips-vgg16), of which the perceptual term needs three blocks
 
 Files that are there already are kept.
 """
@@ -18,6 +20,7 @@ from pathlib import Path
 
 import cv2
 import numpy as np
+import safetensors.torch
 
 from libranet.atomic import write_atomically
 from libranet.errors import InputError, LibraNetError
@@ -27,8 +30,10 @@ PHOTO_QUALITY = 66
 ENDINGS = {".jpg", ".jpeg", ".png", ".webp"}
 INFERRED_LICENCE = "mw_"
 """Photos of the data pack whose licence is only inferred from their names: new weights do not learn from them."""
-CHOOSES = 4
-"""One pair in so many chooses checkpoints."""
+LOOKED_AT = 4
+"""One pair in so many is looked at during training."""
+VGG_LAYERS = (0, 2, 5, 7, 10, 12, 14)
+"""Convolutions of VGG-16's first three blocks."""
 
 
 def images_in(folder: Path) -> list[Path]:
@@ -72,15 +77,26 @@ def jobs(options: argparse.Namespace) -> Iterator[tuple[Path, Path, int, list[in
             yield path, out / "depth" / path.name, DEPTH_LINES, png, True
     for path in images_in(options.density) if options.density else []:
         yield path, out / "density" / f"{path.stem}.png", DENSITY_LINES, png, True
+
+
+def copy_others(options: argparse.Namespace) -> None:
+    """Copy pairs as they are, and the part of VGG-16 that is used, in half precision."""
     for kind in ("hazy", "clear") if options.pairs else ():
-        for path in images_in(options.pairs / kind)[::CHOOSES]:
-            yield path, out / "dev" / kind / f"{path.stem}.png", 10_000, png, False
+        for path in images_in(options.pairs / kind)[::LOOKED_AT]:
+            target = options.out / "dev" / kind / path.name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(target, path.read_bytes())
+    if options.vgg:
+        weights = safetensors.torch.load_file(options.vgg)
+        names = [f"features.{layer}.{part}" for layer in VGG_LAYERS for part in ("weight", "bias")]
+        kept = {name: weights[name].half().contiguous() for name in names}
+        write_atomically(options.out / "vgg16.safetensors", safetensors.torch.save(kept))
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--photos", type=Path, nargs="+", required=True)
-    for name in ("rooms", "density", "pairs"):
+    for name in ("rooms", "density", "pairs", "vgg"):
         parser.add_argument(f"--{name}", type=Path)
     parser.add_argument("--depth", type=Path, required=True)
     parser.add_argument("-o", "--out", type=Path, required=True)
@@ -92,6 +108,7 @@ def main(arguments: list[str] | None = None) -> int:
                 shrink(source, target, lines, how, grey=grey)
                 made += 1
                 print(f"\r{made} images ", end="", file=sys.stderr, flush=True)
+        copy_others(options)
     except (LibraNetError, OSError) as error:
         print(f"prepare_base: {error}", file=sys.stderr)
         return 2

@@ -56,10 +56,7 @@ def test_a_field_that_is_cut_off_is_named(tiny_model: LiBrANet) -> None:
     assert "of the parameters have a gradient" in (why_dead(untrained) or "")
 
 
-DEAD = pytest.mark.xfail(strict=True, reason="base 1.0 has a dead temporal field; new weights take this mark away")
-
-
-@pytest.mark.parametrize("name", [pytest.param("base", marks=DEAD), "small"])
+@pytest.mark.parametrize("name", ["base", "small"])
 def test_the_packaged_weights_are_alive_and_look_at_all_frames(name: str) -> None:
     network = load_model(name)
     windows = probe_windows(network)
