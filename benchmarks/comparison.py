@@ -249,14 +249,14 @@ def choose_references(options: argparse.Namespace) -> list[str]:
     return found
 
 
-def do_part(rows: list[str], records: Records, options: argparse.Namespace, clock: Clock) -> bool:
-    """Train and measure rows one after another. Return if all are done."""
+def do_part(rows: list[str], records: Records, options: argparse.Namespace, clock: Clock) -> None:
+    """Train and measure rows one after another, as far as time allows."""
     missing = [name for name in rows if (run := records.find(name)) is None or not run.done]
     if not missing:
-        return True
+        return
     device = torch.device(options.device)
     if not clock.allows(0) or not write_clips(options, clock, part=options.part):
-        return False
+        return
     bank = load_images(training_config(OURS, options), device)
     scores = prepare_scores(choose_metrics(METRICS), paired=True, cache=options.cache, device=options.device)
     for metric, reason in scores.not_measured.items():
@@ -267,21 +267,24 @@ def do_part(rows: list[str], records: Records, options: argparse.Namespace, cloc
             if run is None:
                 run = train(name, bank, options, device, records.weights(name), clock)
                 if run is None:
-                    return False
+                    return
                 records.save(run)
                 _free(device)
             # The clips of other parts are there by now, unless such a part does not run.
             if not clock.allows(clock.measuring) or not write_clips(options, clock):
-                return False
+                return
             begin = time.monotonic()
             run = measure(run, open_row(name, records, options), scores, options)
             clock.measuring = max(clock.measuring, time.monotonic() - begin)
         except (torch.OutOfMemoryError, TrainingStoppedError) as error:
+            if isinstance(error, torch.OutOfMemoryError) and options.part[1] > 1:  # says nothing about the network
+                print(f"{name}: out of memory beside other processes, left for another call", flush=True)
+                _free(device)
+                continue
             run = replace(run or Run(name), failure=str(error).splitlines()[0])
         records.save(run)
         _free(device)
         print(f"{name}: {run.samples} samples, {run.seconds} s, {run.failure or format_set(run, CLIPS)}", flush=True)
-    return True
 
 
 def format_set(run: Run, where: str) -> str:
@@ -390,12 +393,8 @@ def main() -> None:
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
     records, references = Records(options.output, options), choose_references(options)
     number, parts = options.part
-    do_part(
-        [*(references if number == 1 else ()), *models[number - 1 :: parts]],
-        records,
-        options,
-        Clock(options.stop_after),
-    )
+    rows = [*models[number - 1 :: parts], *(references if number == 1 else ())]
+    do_part(rows, records, options, Clock(options.stop_after))
     found = [records.find(name) for name in (*references, *models)]
     print(write_table([run for run in found if run is not None], options))
     complete = all(run is not None and run.done for run in found)
