@@ -5,6 +5,7 @@ official count. Not settled by counts, and chosen here: the phase of the memory 
 first frame of a stream is its own past. Layers that the official network has and does not use are kept as `unused`.
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -62,11 +63,12 @@ class Memory(nn.Module):
         past: Tensor,  # [B, 512, h, w]
         past_phase: Tensor,  # [B, 80, h, w]
     ) -> Tensor:  # [B, 512, h, w]
+        queries = (_tokens(self.query(frame)), _tokens(self.phase_query(phase)))
+        keys = (_tokens(self.key(past)), _tokens(self.phase_key(past_phase)))
         value = _tokens(self.past_value(past))
         found = torch.zeros_like(value)
-        for query in (_tokens(self.query(frame)), _tokens(self.phase_query(phase))):
-            for key in (_tokens(self.key(past)), _tokens(self.phase_key(past_phase))):
-                found = found + F.scaled_dot_product_attention(query, key, value)
+        for query, key in itertools.product(queries, keys):
+            found = found + F.scaled_dot_product_attention(query, key, value)
         read = found[:, 0].transpose(1, 2).unflatten(2, frame.shape[-2:])
         return frame + self.join(torch.cat([read, self.own_value(frame)], dim=1))
 
