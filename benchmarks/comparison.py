@@ -59,6 +59,8 @@ SETTINGS = (
 )
 """Options that rows must share to be comparable."""
 METRICS = "psnr,ssim,lpips,tof,sigma_psnr"
+OVER_TIME = ("tof", "sigma_psnr")
+"""Of clips alone: a still has no frame before it."""
 LARGEST_OVERRUN = 1.2
 """A run that takes this much longer than its budget, because other work slowed it down, is stopped."""
 
@@ -297,13 +299,13 @@ def write_table(runs: list[Run], options: argparse.Namespace) -> str:
     folder, names = options.output, METRICS.split(",")
     sets = list(dict.fromkeys(where for run in runs for where in run.sets))
     speed = read_bench(options.bench, options.clip_size) if options.bench else []
-    head = ["model", "samples", *(f"{metric}, {where}" for where in sets for metric in names), "FPS", "memory (GiB)"]
+    columns = [(where, m) for where in sets for m in names if where == CLIPS or m not in OVER_TIME]
+    head = ["model", "samples", *(f"{metric}, {where}" for where, metric in columns), "FPS", "memory (GiB)"]
     lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
     for run in runs:
         fast = next((row for row in speed if row.model == run.model.removesuffix("-shipped")), None)
         cells = [run.model, f"{run.samples:,}" if run.samples else "-"]
-        for where in sets:
-            cells += [_format(run.sets.get(where, {}).get(metric)) for metric in names]
+        cells += [_format(run.sets.get(where, {}).get(metric)) for where, metric in columns]
         cells.append("-" if fast is None else f"{fast.fps:.2f}" if fast.fps is not None else fast.failure)
         cells.append("-" if fast is None or fast.peak_bytes is None else f"{fast.peak_bytes / 2**30:.2f}")
         lines.append(f"| {' | '.join(cells)} |")
