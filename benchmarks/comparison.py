@@ -1,11 +1,15 @@
-"""Train LiBrA-Net and its peers alike for a short time each, and measure them on held-back moving clips and on pairs.
+"""Train LiBrA-Net and its peers alike, and measure them on held-back moving clips and on pairs.
 
-python benchmarks/comparison.py OUT [--models all] [--seconds 100] [--stop-after 540] [--pairs FOLDER] [--cache FOLDER]
+python benchmarks/comparison.py OUT [--models all] [--samples 8000] [--seconds 100] [--part 1/4] [--stop-after 540]
+                                    [--pairs FOLDER] [--cache FOLDER] [--bench bench.json]
 
-Every network gets the same optimiser, schedule, loss (LiBrA-Net also its Lie term), data, crops and wall-clock time on
-one device. A budget of 90 to 120 seconds on an H200 ranks networks; it does not train them to their end. The script
-goes on where it stopped: run the same command again until it says that all is done. It needs
-no network and no video packages.
+Every network gets the same optimiser, schedule, loss (LiBrA-Net also its Lie term), data, crops and budget on one
+device: a number of samples, and a wall-clock time that none may exceed. A budget of 90 to 120 seconds on an H200 ranks
+networks; it does not train them to their end.
+
+Processes may share one GPU and one folder: each does its --part of the networks. Their times then say nothing, and
+samples are the budget. The script goes on where it stopped: run the same command again until it says that all is done.
+OUT/runs is all that it needs for that on another machine. It needs no network and no video packages.
 """
 
 import argparse
@@ -13,21 +17,23 @@ import gc
 import json
 import math
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 import torch
 
+from libranet.ablation.ablate import parse_part
 from libranet.baselines import PEERS
 from libranet.errors import InputError
-from libranet.evaluation.bench import run_bench
+from libranet.evaluation.bench_report import quality_plot
 from libranet.evaluation.clips import EvalClip, open_dataset
+from libranet.evaluation.efficiency import Efficiency
 from libranet.evaluation.metric_table import choose_metrics
-from libranet.evaluation.restorers import NetworkRestorer, Restorer, open_restorer
-from libranet.evaluation.results import ClipResult, ResultStore, write_file
+from libranet.evaluation.restorers import Restorer, open_restorer
+from libranet.evaluation.results import ResultStore, write_file
 from libranet.evaluation.runner import evaluate
-from libranet.evaluation.scores import prepare_scores
+from libranet.evaluation.scores import Scores, prepare_scores
 from libranet.evaluation.summary import Estimate, summarise_clip, summarise_models
 from libranet.losses.objective import LossConfig
 from libranet.synth.held_back import write_held_back_clips
@@ -42,24 +48,79 @@ from machine import describe_machine
 OURS = "libranet"
 OURS_PLAIN = "libranet-plain"
 """LiBrA-Net trained in plain PyTorch, as the peers are, without our kernels."""
-REFERENCES = ("identity", "clahe", "dcp", "maxim-outdoor")
+SHIPPED = "libranet-shipped"
+"""LiBrA-Net with the weights of the package."""
+REFERENCES = ("identity", "clahe", "dcp", "maxim-outdoor", SHIPPED)
 """Rows that nothing is trained for."""
+CLIPS, PAIRS = "4K clips", "pairs"
+SETTINGS = (
+    *("seconds", "samples", "precision", "batch", "crop", "lr"),
+    *("seed", "lines", "clips", "frames", "clip_size"),
+)
+"""Options that rows must share to be comparable."""
 METRICS = "psnr,ssim,lpips,tof,sigma_psnr"
+OVER_TIME = ("tof", "sigma_psnr")
+"""Of clips alone: a still has no frame before it."""
 LARGEST_OVERRUN = 1.2
 """A run that takes this much longer than its budget, because other work slowed it down, is stopped."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """How one network's training went."""
+    """One row: how the network's training went and what was measured."""
 
     model: str
-    steps: int
-    samples: int
-    seconds: float
-    loss: float | None
+    steps: int = 0
+    samples: int = 0
+    seconds: float = 0.0
+    """Of training; shared with other processes where the study is done in parts."""
+    loss: float | None = None
     """Pixel loss, mean over the last tenth of the steps; None where it did not come that far."""
+    sets: dict[str, dict[str, Estimate]] = field(default_factory=dict)
+    """By set and metric."""
     failure: str = ""
+    """Why there are no results."""
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is left to do."""
+        return bool(self.sets or self.failure)
+
+
+class Records:
+    """The folder of a comparison: a small file per row, and weights until they are measured."""
+
+    def __init__(self, folder: Path, options: argparse.Namespace) -> None:
+        self.folder = folder
+        self.settings = {name: getattr(options, name) for name in SETTINGS}
+
+    def find(self, model: str) -> Run | None:
+        """An earlier run; None where there is none, or its weights are gone unmeasured.
+
+        Raises:
+            InputError: It was made with other settings.
+        """
+        path = self._path(model)
+        if not path.is_file():
+            return None
+        content = json.loads(path.read_text())
+        if content["settings"] != json.loads(json.dumps(self.settings)):
+            raise InputError(f"{path} is of another budget or data ({content['settings']}): choose another folder")
+        run = Run(**content["run"])
+        sets = {where: {k: Estimate(**e) for k, e in found.items()} for where, found in run.sets.items()}
+        return replace(run, sets=sets) if run.done or self.weights(model).is_file() else None
+
+    def save(self, run: Run) -> None:
+        """Write one row."""
+        content = {"settings": self.settings, "machine": describe_machine(), "run": asdict(run)}
+        write_file(self._path(run.model), json.dumps(content, indent=2) + "\n")
+
+    def weights(self, model: str) -> Path:
+        """Where the weights of a trained network are."""
+        return self.folder / "models" / f"{model}.safetensors"
+
+    def _path(self, model: str) -> Path:
+        return self.folder / "runs" / f"{model}.json"
 
 
 class Clock:
@@ -67,6 +128,8 @@ class Clock:
 
     def __init__(self, seconds: float) -> None:
         self.end = time.monotonic() + seconds
+        self.measuring = 20.0
+        """Seconds to measure one network; the slowest so far."""
 
     def allows(self, seconds: float) -> bool:
         """Whether so much time is left."""
@@ -98,8 +161,10 @@ def training_config(model: str, options: argparse.Namespace) -> TrainConfig:
     )
 
 
-def train(model: str, bank: ImageBank, options: argparse.Namespace, device: torch.device, path: Path) -> Run:
-    """Train one network for its time, and write its averaged weights."""
+def train(
+    model: str, bank: ImageBank, options: argparse.Namespace, device: torch.device, path: Path, clock: Clock
+) -> Run | None:
+    """Train one network for its budget, and write its averaged weights; None where no time is left for it."""
     config = training_config(model, options)
     batches = haze_source(config, bank)
     shard = Shard()
@@ -113,6 +178,8 @@ def train(model: str, bank: ImageBank, options: argparse.Namespace, device: torc
     steps = max(2, int(options.seconds / one))
     if options.samples:
         steps = min(steps, max(2, options.samples // config.batch))
+    if not clock.allows(steps * one * 1.1 + clock.measuring):
+        return None
     trainer = Trainer(replace(config, steps=steps), steps=steps, device=device)
     del trial
     losses: list[float] = []
@@ -130,107 +197,147 @@ def train(model: str, bank: ImageBank, options: argparse.Namespace, device: torc
     return run
 
 
-def write_clips(options: argparse.Namespace, folder: Path, device: torch.device, clock: Clock) -> bool:
-    """Render the held-back clips. Return if all are there."""
+def write_clips(options: argparse.Namespace, clock: Clock, *, part: tuple[int, int] = (1, 1)) -> bool:
+    """Render the held-back clips of a part, or of all. Return if they are there."""
 
     def may_begin(name: str) -> bool:
         if allowed := clock.allows(30):
             print(f"rendering {name}", flush=True)
         return allowed
 
-    width, height = (int(part) for part in options.clip_size.split("x"))
+    width, height = (int(side) for side in options.clip_size.split("x"))
     return write_held_back_clips(
-        folder,
+        options.output / "clips",
         clips=options.clips,
         frames=options.frames,
         size=(width, height),
-        fps=options.fps,
-        seed=options.seed,
-        device=device,
+        device=torch.device(options.device),
+        part=part,
         may_begin=may_begin,
     )
 
 
-def measure(
-    clips: list[EvalClip],
-    restorers: list[Restorer],
-    folder: Path,
-    options: argparse.Namespace,
-    clock: Clock,
-    device: torch.device,
-) -> tuple[list[ClipResult], bool]:
-    """Measure networks on clips; return the results so far, and whether all are there."""
-    scores = prepare_scores(choose_metrics(METRICS), paired=True, cache=options.cache, device=str(device))
-    store = ResultStore(folder)
-    store.begin({"metrics": METRICS, "estimators": scores.estimators()})
-    results: list[ClipResult] = []
-    for clip in clips:
-        missing = [r for r in restorers if store.find(r.name, r.fingerprint, clip.name) is None]
-        if missing and not clock.allows(20):
-            return results, False
-        results += evaluate([clip], restorers, scores, store, subject=restorers[-1].name, device=str(device))
-        if missing:
-            print(f"{folder.name}: {clip.name} measured", flush=True)
-    return results, True
+def measure(run: Run, row: Restorer, scores: Scores, options: argparse.Namespace) -> Run:
+    """Measure one network on all sets."""
+    clips: dict[str, list[EvalClip]] = {CLIPS: open_dataset(options.output / "clips")}
+    if options.pairs:
+        clips[PAIRS] = open_dataset(options.pairs, stills=True)
+    sets = {}
+    for where, parts in clips.items():
+        store = ResultStore(options.output / f"on-{where.split()[-1]}")
+        store.begin({"metrics": METRICS, "estimators": scores.estimators()})
+        found = evaluate(parts, [row], scores, store, subject=row.name, device=options.device, panels=False)
+        sets[where] = summarise_models([summarise_clip(result) for result in found])[row.name]
+    return replace(run, sets=sets)
 
 
-def open_rows(models: list[str], folder: Path, options: argparse.Namespace) -> list[Restorer]:
-    """The references, the shipped weights, and what was trained here."""
-    rows: list[Restorer] = []
-    for name in (*REFERENCES, OURS):
-        entry = next((entry for entry in PEERS if entry.name == name), None)
-        if entry is not None and entry.published and find_weights(find_model(name)) is None:
-            print(f"{name} is left out: it is not in the cache", flush=True)
-            continue
-        if name == OURS and options.no_shipped:
-            continue
-        row = open_restorer(name, device=options.device, precision="auto" if name == OURS else "fp32")
-        row.name = "libranet-shipped" if name == OURS else name
-        rows.append(row)
-    for model in models:
-        path = folder / f"{model}.safetensors"
-        if path.is_file():
-            precision = "auto" if model == OURS else "fp32"
-            rows.append(open_restorer(f"{model}={path}", device=options.device, precision=precision))
-    return rows
+def open_row(name: str, records: Records, options: argparse.Namespace) -> Restorer:
+    """A reference, the shipped weights, or what was trained here. Peers compute in float32."""
+    if name == SHIPPED:
+        return open_restorer(f"{SHIPPED}={OURS}", device=options.device)
+    if name in REFERENCES:
+        return open_restorer(name, device=options.device, precision="fp32")
+    precision = "auto" if name == OURS else "fp32"
+    return open_restorer(f"{name}={records.weights(name)}", device=options.device, precision=precision)
 
 
-def write_table(
-    folder: Path,
-    runs: dict[str, Run],
-    sets: dict[str, dict[str, dict[str, Estimate]]],
-    speed: dict[str, dict[str, float | None]],
-    options: argparse.Namespace,
-) -> str:
-    """Write results.json and table.md; return the latter."""
-    models = list(dict.fromkeys(model for found in sets.values() for model in found))
-    names = METRICS.split(",")
-    head = ["model", "samples", *(f"{metric}, {where}" for where in sets for metric in names), "FPS", "memory (GiB)"]
+def choose_references(options: argparse.Namespace) -> list[str]:
+    """The rows that nothing is trained for, without those whose weights are not here."""
+    found = [name for name in REFERENCES if name != SHIPPED or not options.no_shipped]
+    for entry in PEERS:
+        if entry.name in found and entry.published and find_weights(find_model(entry.name)) is None:
+            print(f"{entry.name} is left out: it is not in the cache", flush=True)
+            found.remove(entry.name)
+    return found
+
+
+def do_part(rows: list[str], records: Records, options: argparse.Namespace, clock: Clock) -> None:
+    """Train and measure rows one after another, as far as time allows."""
+    missing = [name for name in rows if (run := records.find(name)) is None or not run.done]
+    if not missing:
+        return
+    device = torch.device(options.device)
+    if not clock.allows(0) or not write_clips(options, clock, part=options.part):
+        return
+    bank = load_images(training_config(OURS, options), device)
+    scores = prepare_scores(choose_metrics(METRICS), paired=True, cache=options.cache, device=options.device)
+    for metric, reason in scores.not_measured.items():
+        print(f"{metric} is not measured: {reason}", flush=True)
+    for name in missing:
+        run = records.find(name) or (Run(name) if name in REFERENCES else None)
+        try:
+            if run is None:
+                run = train(name, bank, options, device, records.weights(name), clock)
+                if run is None:
+                    return
+                records.save(run)
+                _free(device)
+            # The clips of other parts are there by now, unless such a part does not run.
+            if not clock.allows(clock.measuring) or not write_clips(options, clock):
+                return
+            begin = time.monotonic()
+            run = measure(run, open_row(name, records, options), scores, options)
+            clock.measuring = max(clock.measuring, time.monotonic() - begin)
+        except (torch.OutOfMemoryError, TrainingStoppedError) as error:
+            if isinstance(error, torch.OutOfMemoryError) and options.part[1] > 1:  # says nothing about the network
+                print(f"{name}: out of memory beside other processes, left for another call", flush=True)
+                _free(device)
+                continue
+            run = replace(run or Run(name), failure=str(error).splitlines()[0])
+        records.save(run)
+        _free(device)
+        print(f"{name}: {run.samples} samples, {run.seconds} s, {run.failure or format_set(run, CLIPS)}", flush=True)
+
+
+def format_set(run: Run, where: str) -> str:
+    """The measured values of a row on one set, for the log."""
+    return ", ".join(f"{metric} {_format(value)}" for metric, value in run.sets.get(where, {}).items())
+
+
+def write_table(runs: list[Run], options: argparse.Namespace) -> str:
+    """Write results.json, table.md and, with a benchmark, the plot of quality against speed; return the table."""
+    folder, names = options.output, METRICS.split(",")
+    sets = list(dict.fromkeys(where for run in runs for where in run.sets))
+    speed = read_bench(options.bench, options.clip_size) if options.bench else []
+    columns = [(where, m) for where in sets for m in names if where == CLIPS or m not in OVER_TIME]
+    head = ["model", "samples", *(f"{metric}, {where}" for where, metric in columns), "FPS", "memory (GiB)"]
     lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
-    for model in models:
-        run, fast = runs.get(model), speed.get(model.replace("-shipped", ""), {})
-        cells = [model, f"{run.samples:,}" if run else "-"]
-        for found in sets.values():
-            cells += [_format(found.get(model, {}).get(metric)) for metric in names]
-        fps, memory = fast.get("fps"), fast.get("memory")
-        cells += ["-" if fps is None else f"{fps:.2f}", "-" if memory is None else f"{memory / 2**30:.2f}"]
+    for run in runs:
+        fast = next((row for row in speed if row.model == run.model.removesuffix("-shipped")), None)
+        cells = [run.model, f"{run.samples:,}" if run.samples else "-"]
+        cells += [_format(run.sets.get(where, {}).get(metric)) for where, metric in columns]
+        cells.append("-" if fast is None else f"{fast.fps:.2f}" if fast.fps is not None else fast.failure)
+        cells.append("-" if fast is None or fast.peak_bytes is None else f"{fast.peak_bytes / 2**30:.2f}")
         lines.append(f"| {' | '.join(cells)} |")
-    lines += [f"\n{run.model}: {run.failure}" for run in runs.values() if run.failure]
-    first = next(iter(sets), None)
+    lines += [f"\n{run.model}: {run.failure}" for run in runs if run.failure]
+    psnr = {run.model: run.sets[CLIPS]["psnr"].mean for run in runs if "psnr" in run.sets.get(CLIPS, {})}
     content = {
         "machine": describe_machine(),
         "options": {key: str(value) for key, value in vars(options).items()},
-        "runs": {model: asdict(run) for model, run in runs.items()},
-        "psnr": {m: v["psnr"].mean for m, v in sets[first].items() if "psnr" in v} if first else {},
-        "sets": {
-            where: {m: {k: asdict(e) for k, e in v.items()} for m, v in found.items()} for where, found in sets.items()
-        },
-        "speed": speed,
+        "psnr": psnr,
+        "runs": [asdict(run) for run in runs],
     }
     write_file(folder / "results.json", json.dumps(content, indent=2) + "\n")
+    if speed:
+        write_file(folder / "quality-by-fps.svg", quality_plot(speed, psnr))
     text = "\n".join(lines) + "\n"
     write_file(folder / "table.md", text)
     return text
+
+
+def read_bench(path: Path, size: str) -> list[Efficiency]:
+    """Rows of one size from the bench.json of `libranet bench`."""
+    width, height = (int(side) for side in size.split("x"))
+    rows = json.loads(path.read_text())["rows"]
+    keys = [key for key in Efficiency.__dataclass_fields__ if key != "size"]
+    found = [
+        Efficiency(size=(width, height), **{key: row[key] for key in keys})
+        for row in rows
+        if tuple(row["size"]) == (width, height)
+    ]
+    if not found:
+        raise InputError(f"expected rows of {size} in {path}: run libranet bench with --sizes {size}")
+    return found
 
 
 def _format(value: Estimate | None) -> str:
@@ -252,35 +359,14 @@ def _free(device: torch.device) -> None:
         torch.cuda.empty_cache()
 
 
-def train_all(models: list[str], options: argparse.Namespace, device: torch.device, clock: Clock) -> dict[str, Run]:
-    """Train what is not trained yet and return all runs so far."""
-    folder: Path = options.output
-    path = folder / "runs.json"
-    runs = {m: Run(**r) for m, r in json.loads(path.read_text()).items()} if path.is_file() else {}
-    missing = [model for model in models if model not in runs]
-    if not missing or not clock.allows(options.seconds * 1.3):
-        return runs
-    bank = load_images(training_config(OURS, options), device)
-    for model in missing:
-        if not clock.allows(options.seconds * 1.3):
-            break
-        try:
-            runs[model] = train(model, bank, options, device, folder / "models" / f"{model}.safetensors")
-        except (torch.OutOfMemoryError, TrainingStoppedError) as error:
-            runs[model] = Run(model, 0, 0, 0.0, None, str(error).splitlines()[0])
-        _free(device)
-        write_file(path, json.dumps({m: asdict(r) for m, r in runs.items()}, indent=2) + "\n")
-        print(runs[model], flush=True)
-    return runs
-
-
 def main() -> None:
     """Do as much as the time allows."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("output", type=Path)
     parser.add_argument("--models", default="all")
-    parser.add_argument("--seconds", type=float, default=100.0, help="training time of each network")
+    parser.add_argument("--seconds", type=float, default=100.0, help="largest training time of each network")
     parser.add_argument("--samples", type=int, default=0, help="most samples of each network; 0: only the time counts")
+    parser.add_argument("--part", default="1/1", help="2/4: the second of every four networks alone")
     parser.add_argument("--stop-after", type=float, default=math.inf, help="begin nothing new after so many seconds")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--precision", choices=("fp32", "bf16"), default="bf16", help="of the training")
@@ -294,65 +380,27 @@ def main() -> None:
     parser.add_argument("--lines", type=int, default=540, help="height of the training images")
     parser.add_argument("--trial-steps", type=int, default=6, help="steps that find out how long a step takes")
     parser.add_argument("--clips", type=int, default=9, help="held-back clips; nine have every regime once")
-    parser.add_argument("--frames", type=int, default=6, help="frames of each")
-    parser.add_argument("--fps", type=float, default=10.0, help="frame rate of their camera paths")
+    parser.add_argument("--frames", type=int, default=5, help="frames of each")
     parser.add_argument("--clip-size", default="3840x2160")
     parser.add_argument("--pairs", type=Path, help="a folder with hazy/ and clear/ images as a second opinion")
     parser.add_argument("--cache", type=Path, help="cache folder of LPIPS and RAFT weights")
     parser.add_argument("--no-shipped", action="store_true", help="leave out the weights of the package")
-    parser.add_argument("--bench-seconds", type=float, default=2.0)
+    parser.add_argument("--bench", type=Path, help="bench.json of `libranet bench` at the size of the clips")
     options = parser.parse_args()
+    options.part = parse_part(options.part)
     known = [OURS, OURS_PLAIN, *(entry.name for entry in PEERS if entry.trainable)]
     models = known if options.models == "all" else options.models.split(",")
     if unknown := [model for model in models if model not in known]:
         raise InputError(f"cannot train {unknown[0]!r}: expected names of {', '.join(known)}")
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
-    device, clock, folder = torch.device(options.device), Clock(options.stop_after), options.output
-
-    runs = train_all(models, options, device, clock)
-    complete = all(model in runs for model in models)
-    sets: dict[str, dict[str, dict[str, Estimate]]] = {}
-    if complete and write_clips(options, folder / "clips", device, clock):
-        rows = open_rows(models, folder / "models", options)
-        places = {"4K clips": (open_dataset(folder / "clips"), folder / "on-clips")}
-        if options.pairs:
-            places["pairs"] = (open_dataset(options.pairs, stills=True), folder / "on-pairs")
-        for where, (clips, place) in places.items():
-            results, finished = measure(clips, rows, place, options, clock, device)
-            complete &= finished
-            sets[where] = summarise_models([summarise_clip(result) for result in results])
-        for row in rows:
-            if isinstance(row, NetworkRestorer):
-                row.network.to("cpu")
-        del rows
-        _free(device)
-    else:
-        complete = False
-    complete &= (speed := measure_speed(models, options, device, clock)) is not None
-    print(write_table(folder, runs, sets, speed or {}, options))
+    records, references = Records(options.output, options), choose_references(options)
+    number, parts = options.part
+    rows = [*models[number - 1 :: parts], *(references if number == 1 else ())]
+    do_part(rows, records, options, Clock(options.stop_after))
+    found = [records.find(name) for name in (*references, *models)]
+    print(write_table([run for run in found if run is not None], options))
+    complete = all(run is not None and run.done for run in found)
     print("all is done" if complete else "not done yet: run the same command again", flush=True)
-
-
-def measure_speed(
-    models: list[str], options: argparse.Namespace, device: torch.device, clock: Clock
-) -> dict[str, dict[str, float | None]] | None:
-    """Frames per second and memory at the size of the clips, in one run; None where no time is left for it."""
-    path: Path = options.output / "speed.json"
-    if path.is_file():
-        return json.loads(path.read_text())
-    if not clock.allows(120 if device.type == "cuda" else 5):
-        return None
-    width, height = (int(part) for part in options.clip_size.split("x"))
-    rows, _ = run_bench(
-        [*models, "clahe", "dcp"],
-        sizes=[(width, height)],
-        device=str(device),
-        seconds=options.bench_seconds,
-        report=lambda line: print(line, flush=True),
-    )
-    speed = {row.model: {"fps": row.fps, "memory": row.peak_bytes} for row in rows}
-    write_file(path, json.dumps(speed, indent=2) + "\n")
-    return speed
 
 
 if __name__ == "__main__":

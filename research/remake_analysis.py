@@ -2,7 +2,8 @@
 
 python research/remake_analysis.py [CHECKPOINT] [--work runs/analysis-docs] [--ablation runs/ablations]
 
-The set is rendered once (nine clips of five frames, 960x540, every haze regime: ten minutes on two cores) and kept.
+The set is rendered once and kept: nine clips of five frames, 960x540, every haze regime, and one clip of three frames,
+3840x2160, for the probe of resolution (seven minutes on two cores that do nothing else). The probes take five more.
 Numbers go between the markers in docs/analysis.md, figures to docs/images/analysis-*. What the page says about them
 is for a person to write: the script prints the headline numbers.
 """
@@ -32,6 +33,8 @@ IMAGES = ROOT / "docs" / "images"
 SEED = 77
 """No training takes scenes from 770,000 on."""
 CLIP_FRAMES = 5
+LARGE_FRAMES = 3
+"""Of the clip of 3840x2160."""
 LARGEST_PNG = 200_000
 WIDTH = 1400
 """Largest width of a figure on the page."""
@@ -46,19 +49,27 @@ def main() -> None:
     parser.add_argument("--frames", type=int, default=3, help="of each clip")
     parser.add_argument("--page", type=Path, default=PAGE)
     parser.add_argument("--images", type=Path, default=IMAGES)
-    parser.add_argument("--clips", type=int, default=9)
+    parser.add_argument("--clips", type=int, default=9, help="of 960x540")
+    parser.add_argument("--large", type=int, default=1, help="clips of 3840x2160")
     options = parser.parse_args()
 
-    config = replace(PRESETS["mini"], frames=CLIP_FRAMES)
-    sources = find_sources(["procedural"], scenes=options.clips, seed=SEED)
-    print(f"rendering {options.clips} clips, or taking those that are there", flush=True)
-    synthesize(sources, options.work / "set", config, depth=LayoutPrior, flow=DisFlow())
-    clips = open_dataset(options.work / "set", split="all")
+    clips = []
+    for folder, count, seed, config in (
+        ("set", options.clips, SEED, replace(PRESETS["mini"], frames=CLIP_FRAMES)),
+        ("large", options.large, SEED + 1, replace(PRESETS["uhv4k"], frames=LARGE_FRAMES)),
+    ):
+        if count:
+            print(f"rendering {count} clips of {config.size[0]}x{config.size[1]}, or taking those there", flush=True)
+            sources = find_sources(["procedural"], scenes=count, seed=seed)
+            synthesize(sources, options.work / folder, config, depth=LayoutPrior, flow=DisFlow())
+            clips += open_dataset(options.work / folder, split="all")
     result = options.work / "result"
     shutil.rmtree(result, ignore_errors=True)
     result.mkdir(parents=True)
     model = load_model(options.checkpoint)
-    name = f"{options.clips} procedural clips, 960x540, {options.frames} frames each"
+    name = (
+        f"procedural clips, {options.clips} of 960x540 and {options.large} of 3840x2160, {options.frames} frames each"
+    )
     content = analyze(model, clips, result, frames=options.frames, dataset=name, report=show)
     figures = copy_figures(result, options.images)
     text = options.page.read_text()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from libranet.ablation.ablate import AblationOptions, ablate, plan_study
+from libranet.ablation.ablate import AblationOptions, ablate, parse_part, plan_study
 from libranet.ablation.ablation_tables import Study, ablation_tables
 from libranet.ablation.records import Run
 from libranet.ablation.variants import PAPER_ROWS, Variant, load_variants
@@ -188,3 +188,40 @@ def test_a_run_that_diverges_is_a_result(tmp_path):
 def test_mistakes_are_found_before_anything_is_trained(tmp_path, changes, message):
     with pytest.raises(InputError, match=message):
         plan_study(AblationOptions(**({"recipes": RECIPES, "output": tmp_path, "overrides": TINY} | changes)))
+
+
+def test_parts_share_a_study_and_the_last_one_writes_all_tables(tmp_path):
+    options = AblationOptions(
+        RECIPES,
+        tmp_path / "out",
+        seeds=1,
+        steps=2,
+        only=("no-temporal-field", "no-lie-temporal"),
+        overrides=TINY,
+        clips=2,
+        frames=1,
+        size=(64, 48),
+        device="cpu",
+    )
+    parts = [AblationOptions(**(options.__dict__ | {"part": (number, 2)})) for number in (1, 2)]
+    plans = [plan_study(part) for part in parts]
+    assert [[variant.name for variant, _ in plan.missing] for plan in plans] == [
+        ["full", "no-lie-temporal"],
+        ["no-temporal-field"],
+    ]
+    found, complete = ablate(plans[1])
+    assert complete, "its own part is"
+    assert not found.runs["full"]
+    found, complete = ablate(plans[0])
+    assert complete
+    assert all(len(runs) == 1 for runs in found.runs.values())
+    assert plan_study(options).missing == []
+    assert "w/o Temporal Field" in (tmp_path / "out" / "ablation.md").read_text()
+
+
+@pytest.mark.parametrize("text", ["2", "0/3", "4/3", "a/b", "1/"])
+def test_a_part_is_counted_from_one(tmp_path, text):
+    with pytest.raises(InputError, match="expected a part such as 2/5"):
+        AblationOptions(RECIPES, tmp_path, part=parse_part(text))
+    with pytest.raises(InputError, match="expected steps as the budget"):
+        AblationOptions(RECIPES, tmp_path, part=(1, 2), seconds=3.0)

@@ -19,8 +19,8 @@ def slow_for(*slow: str) -> list[object]:
     return [pytest.param(name, marks=pytest.mark.slow) if name in slow else name for name in NAMES]
 
 
-LARGE_IS_SLOW = slow_for("dehazexl")
-"""125 million parameters take their time."""
+LARGE_IS_SLOW = slow_for("dehazexl", "pm-net")
+"""125 and 151 million parameters take their time."""
 
 PARTS: dict[str, dict[str, int]] = {
     "ffa-net": {"embed": 1_792, "groups": 3 * 1_471_067, "fusion": 1_732, "pixels": 529, "tail": 38_659},
@@ -51,6 +51,15 @@ PARTS: dict[str, dict[str, int]] = {
         "priors": 11_393 + 3 * 66_881,
         "scenes": 116_978 + 114_834 + 168_682 + 130_618,
         "upsampler": 93_347,
+    },
+    "pm-net": {
+        "pair": 165,
+        "image": 15_363_815,
+        "past_image": 15_363_815,
+        "phase": 475_739,
+        "past_phase": 475_739,
+        "memory": 12_167_680,
+        "head": 107_350_790,
     },
     "uhdformer": {
         "embed": 448,
@@ -106,6 +115,7 @@ GFLOPS_256 = {
     "dehazeformer-s": 26.2,
     "dehazeformer-b": 51.5,
     "map-net": 16.5 - 0.21,  # the official forward pass includes the auxiliary heads
+    "pm-net": 324.7,
     "uhdformer": 6.05,
     "dehazexl": 46.9,
     "uhddip": 4.31 - 0.53,  # likewise
@@ -113,6 +123,7 @@ GFLOPS_256 = {
 """What torch's counter finds in the official networks for 256x256 pixels."""
 
 UNUSED = {"4kdehazing": ("unused",), "map-net": ("airlight", "auxiliary", "transmission"), "dvd": ("show",)}
+UNUSED |= {"pm-net": ("unused",)}
 UNUSED |= {"uhddip": ("auxiliary", "gradient."), "uhdformer": ("second_norm", "feed_forward.enter")}
 """Parts without a gradient: they serve losses of the makers' own, are fixed, or only choose channels (UHDformer)."""
 
@@ -168,7 +179,7 @@ def test_odd_sizes_come_back_as_they_are(name: str, small_squares: None) -> None
 @pytest.mark.parametrize("name", LARGE_IS_SLOW)
 def test_gradients_are_finite_and_reach_every_part(name: str, small_squares: None) -> None:
     peer = build_peer(name).train()
-    hazy, clear = hazy_clip(window_of(peer), 32, 32)
+    hazy, clear = hazy_clip(window_of(peer), *((128, 64) if name == "pm-net" else (32, 32)))  # a memory of two cells
     hazy, clear = hazy.repeat(2, 1, 1, 1, 1), clear.repeat(2, 1, 1, 1)  # batch norms need two samples
     with torch.no_grad():  # zero-initialised layers would hide what comes before them
         for parameter in peer.parameters():
@@ -184,7 +195,7 @@ def test_gradients_are_finite_and_reach_every_part(name: str, small_squares: Non
 
 
 # Older CPUs have no instructions for bfloat16 and take a hundred times as long.
-@pytest.mark.parametrize("name", slow_for("dehazexl", "4kdehazing", "ffa-net", "dvd", "msbdn-dff"))
+@pytest.mark.parametrize("name", slow_for("dehazexl", "pm-net", "4kdehazing", "ffa-net", "dvd", "msbdn-dff"))
 def test_sixteen_bits_work_for_weights_and_for_training(name: str, small_squares: None) -> None:
     peer = build_peer(name).eval()
     hazy, _ = hazy_clip(window_of(peer), 24, 32)

@@ -116,6 +116,9 @@ def test_a_set_with_parts_is_opened_from_its_root(tmp_path: Path) -> None:
     assert [pair.name for pair in open_pairs(tmp_path, "test")] == ["test"]
     assert [pair.name for pair in open_pairs(tmp_path / "Train", "test")] == ["train"]
     assert [pair.name for pair in open_pairs(tmp_path, "all")] == ["test", "train"]
+    for side in ("hazy", "gt"):
+        put(tmp_path / "Test" / side / "train" / "0.jpg", 1)
+    assert [pair.name for pair in open_pairs(tmp_path, "all")] == ["Test/test", "Test/train", "Train/train"]
     (tmp_path / "Test" / "gt").rename(tmp_path / "Test" / "other")
     with pytest.raises(InputError, match=r"expected a part 'test' in .*, found Train"):
         open_pairs(tmp_path, "test")

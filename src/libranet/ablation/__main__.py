@@ -5,7 +5,7 @@ import math
 import sys
 from pathlib import Path
 
-from libranet.ablation.ablate import AblationOptions, ablate, estimate_study, plan_study
+from libranet.ablation.ablate import AblationOptions, ablate, estimate_study, parse_part, plan_study
 from libranet.ablation.ablation_tables import ablation_tables
 from libranet.errors import LibraNetError
 from libranet.evaluation.tables import format_table
@@ -31,6 +31,7 @@ def main() -> None:
     parser.add_argument("--cache", type=Path)
     parser.add_argument("--stop-after", type=float, default=math.inf)
     parser.add_argument("--keep-weights", action="store_true")
+    parser.add_argument("--part", default="1/1")
     parser.add_argument("--dry-run", action="store_true")
     given = parser.parse_args()
     try:
@@ -51,6 +52,7 @@ def main() -> None:
             cache=given.cache,
             stop_after=given.stop_after,
             keep_weights=given.keep_weights,
+            part=parse_part(given.part),
         )
         plan = plan_study(options)
         print("\n".join(plan.lines()), flush=True)

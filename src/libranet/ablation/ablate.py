@@ -71,8 +71,15 @@ class AblationOptions:
     """Begin nothing that would not end within so many seconds."""
     keep_weights: bool = False
     """Keep the weights of every run, not only until they are measured."""
+    part: tuple[int, int] = (1, 1)
+    """(2, 5) does the second of every five variants alone: processes on one GPU, or on several, share a folder."""
 
     def __post_init__(self) -> None:
+        number, parts = self.part
+        if not 1 <= number <= parts:
+            raise InputError(f"expected a part such as 2/5, counted from 1, got {number}/{parts}")
+        if parts > 1 and self.seconds is not None:
+            raise InputError("expected steps as the budget of a study in parts: each would measure its own number")
         for name in ("seeds", "frames"):
             if getattr(self, name) < 1:
                 raise InputError(f"expected {name} of at least 1, got {getattr(self, name)}")
@@ -82,6 +89,18 @@ class AblationOptions:
             raise InputError("expected steps or seconds as the budget of a run, got both")
         if (self.steps is not None and self.steps < 2) or (self.seconds is not None and self.seconds <= 0):
             raise InputError(f"expected a budget of at least 2 steps, got steps={self.steps}, seconds={self.seconds}")
+
+
+def parse_part(text: str) -> tuple[int, int]:
+    """Read a part of a study such as `2/5`.
+
+    Raises:
+        InputError: It is none.
+    """
+    number, slash, parts = text.partition("/")
+    if not (slash and number.isdecimal() and parts.isdecimal()):
+        raise InputError(f"expected a part such as 2/5, got {text!r}")
+    return int(number), int(parts)
 
 
 @dataclass
@@ -109,7 +128,9 @@ class Plan:
     sets: dict[str, Path]
     device: torch.device
     missing: list[tuple[Variant, int]] = field(default_factory=list)
-    """Runs that are not done yet."""
+    """Runs of this part that are not done yet."""
+    total: int = 0
+    """Runs of this part, done or not."""
 
     def lines(self) -> list[str]:
         """The plan in words: variants, what is left to do, and what is measured."""
@@ -121,8 +142,10 @@ class Plan:
             if variant.not_run:
                 changed += f"; NOT RUN: {variant.not_run}"
             text.append(f"  {variant.name}: {changed or 'the full recipe'}")
-        total = self.options.seeds * sum(variant.trained for variant in self.variants)
-        text.append(f"{total} runs with {self.options.seeds} seeds, {total - len(self.missing)} of them done")
+        number, parts = self.options.part
+        whose = "" if parts == 1 else f" in part {number} of {parts}"
+        done = self.total - len(self.missing)
+        text.append(f"{self.total} runs{whose} with {self.options.seeds} seeds, {done} of them done")
         text.append("measured on " + ", ".join(f"{name} ({path})" for name, path in self.sets.items()))
         return text
 
@@ -140,17 +163,18 @@ def plan_study(options: AblationOptions) -> Plan:
         if not Path(folder).is_dir():
             raise InputError(f"no photos at {folder}: check [photos] folders of {options.recipes / f'{FULL}.toml'}")
     sets = _name_sets(options)
+    for name, path in sets.items():
+        if name != HELD_BACK:
+            _open_set(name, path)
     if variants[0].config.steps < 2 and options.steps is None and options.seconds is None:
         raise InputError("expected a budget: the full recipe counts epochs, so give --steps or --seconds")
     records = Records(options.output)
     records.begin(_settings(options, variants[0].config))
-    missing = [
-        (variant, seed)
-        for seed in range(options.seeds)
-        for variant in variants
-        if variant.trained and not _is_done(records, variant, seed)
-    ]
-    return Plan(options, variants, sets, device, missing)
+    number, parts = options.part
+    own = [variant for variant in variants if variant.trained][number - 1 :: parts]
+    runs = [(variant, seed) for seed in range(options.seeds) for variant in own]
+    missing = [(variant, seed) for variant, seed in runs if not _is_done(records, variant, seed)]
+    return Plan(options, variants, sets, device, missing, len(runs))
 
 
 def estimate_study(plan: Plan) -> str:
@@ -188,10 +212,9 @@ def ablate(plan: Plan, report: Report = lambda line: None) -> tuple[Study, bool]
         scores = prepare_scores(choose_metrics(METRICS), paired=True, cache=options.cache, device=str(device))
         for metric, reason in scores.not_measured.items():
             report(f"{metric} is not measured: {reason}")
-        clips = _open_sets(plan, clock, report)
-        if clips is not None:
+        if _render_clips(plan, clock, report, part=options.part):
             for seed in range(options.seeds):
-                if not _do_seed(plan, seed, settings["steps"], sources, clips, scores, records, clock, report):
+                if not _do_seed(plan, seed, settings["steps"], sources, scores, records, clock, report):
                     break
     study = collect(plan, settings["steps"])
     write_study(study, options.output)
@@ -225,7 +248,6 @@ def _do_seed(
     seed: int,
     steps: int,
     sources: Sources,
-    clips: dict[str, list[EvalClip]],
     scores: Scores,
     records: Records,
     clock: Clock,
@@ -258,9 +280,10 @@ def _do_seed(
             )
         if not run.done:
             waiting.append(run)
-    if waiting and clock.allows(runs=0, waiting=len(waiting)):
+    # The clips of other parts are there by now, unless such a part does not run.
+    if waiting and _render_clips(plan, clock, report) and clock.allows(runs=0, waiting=len(waiting)):
         begin = time.monotonic()
-        _measure(plan, seed, waiting, clips, scores, records, report)
+        _measure(plan, seed, waiting, scores, records, report)
         clock.measure = (time.monotonic() - begin) / len(waiting)
     elif waiting:
         in_time = False
@@ -271,7 +294,6 @@ def _measure(
     plan: Plan,
     seed: int,
     waiting: list[Run],
-    clips: dict[str, list[EvalClip]],
     scores: Scores,
     records: Records,
     report: Report,
@@ -279,16 +301,17 @@ def _measure(
     """Measure trained networks side by side on all sets, and write their results."""
     device = str(plan.device)
     restorers: list[Restorer] = []
-    if records.find(REFERENCE, 0, {}) is None:
+    if plan.options.part[0] == 1 and records.find(REFERENCE, 0, {}) is None:
         restorers.append(open_restorer(REFERENCE, device=device))
     for run in waiting:
         network = load_network(str(records.weights(run.variant, seed)), device=device, precision="fp32")
         restorers.append(NetworkRestorer(network, run.variant, f"{seed} {run.loss} {run.seconds}", steady=0.0))
     found: dict[str, dict[str, dict[str, float]]] = {restorer.name: {} for restorer in restorers}
-    for name, parts in clips.items():
+    for name, path in plan.sets.items():
+        clips = _open_set(name, path)
         store = ResultStore(records.folder / "measured" / f"{_file_name(name)}-seed-{seed}")
         store.begin({"metrics": METRICS, "estimators": scores.estimators(), "frames": plan.options.frames})
-        for number, clip in enumerate(parts, start=1):
+        for number, clip in enumerate(clips, start=1):
             evaluate(
                 [clip],
                 restorers,
@@ -299,8 +322,8 @@ def _measure(
                 device=device,
                 panels=False,
             )
-            report(f"seed {seed}: {len(restorers)} networks measured on {name} {number}/{len(parts)}")
-        results = [store.find(r.name, r.fingerprint, clip.name) for clip in parts for r in restorers]
+            report(f"seed {seed}: {len(restorers)} networks measured on {name} {number}/{len(clips)}")
+        results = [store.find(r.name, r.fingerprint, clip.name) for clip in clips for r in restorers]
         summary = summarise_models([summarise_clip(result) for result in results if result is not None])
         for model, values in summary.items():
             found[model][name] = {metric: value.mean for metric, value in values.items()}
@@ -314,8 +337,8 @@ def _measure(
     _free(plan.device)
 
 
-def _open_sets(plan: Plan, clock: Clock, report: Report) -> dict[str, list[EvalClip]] | None:
-    """Open the sets; None where there was no time to render them."""
+def _render_clips(plan: Plan, clock: Clock, report: Report, *, part: tuple[int, int] = (1, 1)) -> bool:
+    """Render the clips of a part, or of all, that are not there yet. False means that time has run out."""
     options = plan.options
 
     def may_begin(name: str) -> bool:
@@ -323,20 +346,22 @@ def _open_sets(plan: Plan, clock: Clock, report: Report) -> dict[str, list[EvalC
             report(f"rendering {name}")
         return allowed
 
-    if options.clips and not write_held_back_clips(
+    return not options.clips or write_held_back_clips(
         plan.sets[HELD_BACK],
         clips=options.clips,
         frames=options.frames,
         size=options.size,
         device=plan.device,
+        part=part,
         may_begin=may_begin,
-    ):
-        return None
-    found = {name: open_dataset(path) for name, path in plan.sets.items()}
-    for name, clips in found.items():
-        if any(clip.clear is None for clip in clips):
-            raise InputError(f"expected a set with ground truth, and {name} ({plan.sets[name]}) has none")
-    return found
+    )
+
+
+def _open_set(name: str, path: Path) -> list[EvalClip]:
+    clips = open_dataset(path)
+    if any(clip.clear is None for clip in clips):
+        raise InputError(f"expected a set with ground truth, and {name} ({path}) has none")
+    return clips
 
 
 def _name_sets(options: AblationOptions) -> dict[str, Path]:

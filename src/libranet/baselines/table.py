@@ -16,6 +16,7 @@ from libranet.baselines.interface import Peer
 from libranet.baselines.map_net import MapNet
 from libranet.baselines.maxim import Maxim
 from libranet.baselines.msbdn_dff import MsbdnDff
+from libranet.baselines.pm_net import PmNet
 from libranet.baselines.simple import Clahe, DarkChannelPrior, Identity
 from libranet.baselines.uhddip import UhdDip
 from libranet.baselines.uhdformer import UhdFormer
@@ -88,6 +89,14 @@ PEERS: tuple[PeerEntry, ...] = (
         "MAP-Net",
         "causal; the memory of haze priors is limited to 32 frames; auxiliary heads are unused without its own losses",
     ),
+    PeerEntry(
+        "pm-net",
+        "PM-Net, ACM MM 2022",
+        PmNet,
+        151_197_743,
+        "PM-Net",
+        "built from counts that add up; that the phase of the memory is that of the past hazy frame is our choice",
+    ),
     PeerEntry("uhdformer", "UHDformer, AAAI 2024", UhdFormer, 339_323, "UHDformer"),
     PeerEntry(
         "dvd",
@@ -121,7 +130,6 @@ ABSENT: dict[str, str] = {
     "dcl": "its makers released no code, and how it finds airlight and scattering is not published",
     "dehamer": "the facts at hand outline it and leave its multi-scale blocks and the split of its parameters open",
     "viws-net": "the facts at hand outline it and leave its second network of 15 million parameters open",
-    "pm-net": "the facts at hand outline it and leave its phase encoders and the widths of its head open",
     "astp-net": "the facts at hand outline it and leave the parts of its temporal blocks open",
     "ds-tfn": "the facts at hand outline it, and the code of that name is not stated to be the paper's",
 }

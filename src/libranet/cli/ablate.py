@@ -44,6 +44,10 @@ def ablate(
         float | None, typer.Option(help="Begin nothing that would not end within so many seconds; run again to go on.")
     ] = None,
     keep_weights: Annotated[bool, typer.Option("--keep-weights", help="Keep the weights of every run.")] = False,
+    part: Annotated[
+        str,
+        typer.Option(metavar="I/N", help="Only the I-th of every N variants, for N processes or GPUs with one folder."),
+    ] = "1/1",
     table_format: Annotated[
         Literal["text", "md", "csv", "latex"], typer.Option("--format", help="How tables are printed.")
     ] = "text",
@@ -52,7 +56,7 @@ def ablate(
     """Train variants of one recipe under one budget, measure them, and print the paper's ablation tables."""
     import math
 
-    from libranet.ablation.ablate import AblationOptions
+    from libranet.ablation.ablate import AblationOptions, parse_part
 
     options = AblationOptions(
         recipes=recipes,
@@ -70,6 +74,7 @@ def ablate(
         cache=cache,
         stop_after=math.inf if stop_after is None else stop_after,
         keep_weights=keep_weights,
+        part=parse_part(part),
     )
     _run(options, table_format, dry_run=dry_run)
 

@@ -59,7 +59,7 @@ def _score(files: list[Path], output: Path) -> None:
     from libranet.evaluation.tables import format_estimate
 
     rows = score_study(output / KEY_FILE, files)
-    title = f"Perceptual study, {len(files)} raters: mean ± 95 % interval"
+    title = f"Perceptual study, {len(files)} rater{'' if len(files) == 1 else 's'}: mean ± 95 % interval"
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
     for heading in ("data set", "source", "realism", "fidelity", "diversity", "overall"):
         table.add_column(heading)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -109,7 +109,10 @@ def open_pairs(folder: str | Path, split: Split = "train") -> list[PairedClip] |
     chosen = [path for path in parts if split in ("all", path.name.lower())]
     if not chosen:
         raise InputError(f"expected a part {split!r} in {folder}, found {', '.join(path.name for path in parts)}")
-    return [pair for part in chosen for pair in open_pairs(part) or []]
+    found = [(part, pair) for part in chosen for pair in open_pairs(part) or []]
+    if len({pair.name for _, pair in found}) < len(found):  # both parts number their clips from one
+        return [replace(pair, name=f"{part.name}/{pair.name}") for part, pair in found]
+    return [pair for _, pair in found]
 
 
 def find_sides(folder: Path) -> tuple[Path, Path] | None:

@@ -141,7 +141,8 @@ class TransformersDepth:
         except (OSError, ValueError) as error:
             reason = str(error).splitlines()[0]
             raise InputError(
-                f"expected a depth model as folder or hub id, could not load {model!r}: {reason}"
+                f"expected a depth model as folder or hub id, could not load {model!r}: {reason.rstrip('.')}; without"
+                " a network, download its repository elsewhere and give the folder as --depth hf:FOLDER"
             ) from error
         self._model = loaded.to(device).eval()
         self._device = torch.device(device)

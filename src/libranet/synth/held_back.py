@@ -26,6 +26,7 @@ def write_held_back_clips(
     fps: float = 10.0,
     seed: int = 0,
     device: torch.device | None = None,
+    part: tuple[int, int] = (1, 1),
     may_begin: Callable[[str], bool] = lambda name: True,
 ) -> bool:
     """Write paired clips as folders of PNG files, `hazy/CLIP` beside `clear/CLIP`. What is there already is kept.
@@ -38,13 +39,16 @@ def write_held_back_clips(
         fps: Frame rate of the camera paths.
         seed: Decides which clip has which regime.
         device: Where scenes are rendered.
+        part: (2, 5) renders the second of every five clips alone: processes share the work.
         may_begin: Asked with a clip's name before it is rendered; False ends the work.
 
     Returns:
-        Whether all clips are there.
+        Whether all clips of the part are there.
     """
     for index, regime in enumerate(assign_regimes(clips, seed=seed)):
         name = f"{index:02d}-{regime.name}"
+        if index % part[1] != part[0] - 1:
+            continue
         if (folder / "clear" / name / f"{frames - 1:03d}.png").is_file():
             continue
         if not may_begin(name):
