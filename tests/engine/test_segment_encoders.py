@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import threading
 from dataclasses import replace
 from fractions import Fraction
 
@@ -15,6 +16,7 @@ from libranet.engine.segment_encoders import EncoderPlan, SegmentSink
 from libranet.engine.segments import OutputClock, RunFolder
 from libranet.video.encoder import EncoderSettings
 from libranet.video.encoder_options import encoder_options
+from libranet.video.packets import PacketLog
 from libranet.video.pixels import layout_of
 from libranet.video.reader import open_video
 from libranet.video.tags import VideoTags
@@ -97,6 +99,44 @@ def test_stopping_keeps_the_segments_that_have_all_their_frames(tmp_path, encode
     folder = encode(tmp_path, source, "out.mp4", encoders=encoders, frames=17)
     assert [segment.frames for segment in folder.segments] == [5, 5, 5]
     assert [name for name in os.listdir(folder.path) if name.endswith(".part")] == []
+
+
+def test_a_slow_disk_does_not_hold_the_next_encoder(tmp_path, monkeypatch):
+    """A finished segment may take seconds to reach the disk; its encoder is free at once."""
+    source = write_clip(tmp_path / "in.mkv", Clip(codec="ffv1", frames=23, width=96, height=64))
+    opened, on_disk = [], []
+    finish, open_encoder = PacketLog.finish, segment_encoders.open_encoder
+    third = threading.Event()
+
+    def wait_for_the_third(log):
+        if not on_disk:
+            assert third.wait(30), "the third encoder waits for the first segment's file"
+        finish(log)
+        on_disk.append(log.path.name)
+
+    def count(options):
+        opened.append(len(on_disk))
+        if len(opened) == 3:
+            third.set()
+        return open_encoder(options)
+
+    monkeypatch.setattr(PacketLog, "finish", wait_for_the_third)
+    monkeypatch.setattr(segment_encoders, "open_encoder", count)
+    slow = encode(tmp_path, source, "slow.mp4", encoders=1)
+    monkeypatch.undo()
+    assert opened[:3] == [0, 0, 0]
+    assert digest(slow) == digest(encode(tmp_path, source, "plain.mp4", encoders=1))
+
+
+def test_a_file_that_does_not_reach_the_disk_ends_the_run(tmp_path, monkeypatch):
+    source = write_clip(tmp_path / "in.mkv", Clip(codec="ffv1", frames=23, width=96, height=64))
+
+    def fail(_log):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(PacketLog, "finish", fail)
+    with pytest.raises(Exception, match="the disk is full"):
+        encode(tmp_path, source, "out.mp4", encoders=2)
 
 
 def test_an_encoder_that_fails_ends_the_run(tmp_path, monkeypatch):

@@ -49,8 +49,9 @@ def planes_of(value: int) -> list[torch.Tensor]:
     return [torch.full(shape[1:], value, dtype=torch.int32).to(torch.uint16) for shape in YUV10.plane_shapes(1)]
 
 
-def test_frames_arrive_in_order(cuda: torch.device) -> None:
-    upload = Upload(YUV10, cuda, slots=3)
+@pytest.mark.parametrize("one_thread", [False, True])
+def test_frames_arrive_in_order(cuda: torch.device, one_thread: bool) -> None:
+    upload = Upload(YUV10, cuda, slots=3, one_thread=one_thread)
     for start in range(0, 12, 2):  # two are staged before the first is sent
         slots = [upload.fill(planes_of(start + ahead)) for ahead in range(2)]
         for ahead, slot in enumerate(slots):

@@ -39,6 +39,14 @@ def test_deep_video_is_compared_in_its_own_range():
     assert cuts(scene(0, 5, "yuv420p10le") + scene(7, 5, "yuv420p10le"), 1023) == [5]
 
 
+def test_large_frames_are_sampled_and_decided_alike():
+    """A 4K frame is not averaged pixel by pixel."""
+    frames = [np.repeat(np.repeat(frame, 12, axis=0), 12, axis=1) for frame in scene(0, 3) + scene(7, 3)]
+    assert frames[0].shape == (2304, 3840)
+    noise = np.random.default_rng(0).integers(-12, 13, frames[0].shape)
+    assert cuts([np.clip(frame + noise, 0, 255).astype(np.uint8) for frame in frames]) == [3]
+
+
 def test_motion_is_no_cut():
     base = scene(0, 1)[0]
     assert cuts([np.roll(base, 6 * index, axis=1) for index in range(20)]) == []

@@ -48,12 +48,17 @@ class FrameJournal:
         self._judge()
         if not self._needed:
             return
-        data = b"".join(view.tobytes() for view in plane_views(frame.image))
+        planes = [np.ascontiguousarray(view) for view in plane_views(frame.image)]  # copies only where rows are padded
+        checksum = 0
+        for plane in planes:
+            checksum = zlib.crc32(plane, checksum)
         try:
             if self._file is None or self._segment != segment:
                 self.close()
                 self._file, self._segment = _path(self._folder, segment).open("ab", buffering=0), segment
-            self._file.write(_HEADER.pack(frame.pts, len(data), zlib.crc32(data)) + data)
+            self._file.write(_HEADER.pack(frame.pts, sum(plane.nbytes for plane in planes), checksum))
+            for plane in planes:
+                _write_all(self._file, plane)
         except OSError:
             self._give_up()
 
@@ -88,6 +93,13 @@ class FrameJournal:
             self._needed = pace * self._length > KEEP_SECONDS
             if not self._needed:
                 self._give_up()
+
+
+def _write_all(file: IO[bytes], plane: np.ndarray) -> None:
+    """Write samples to an unbuffered file, which may take a part at a time."""
+    rest = memoryview(plane).cast("B")
+    while rest:
+        rest = rest[file.write(rest) :]
 
 
 def has_journal(folder: Path) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Protocol
 
-from libranet.engine.allocator import keep_large_arrays, return_free_memory
+from libranet.engine.allocator import RETURN_SECONDS, keep_large_arrays, return_free_memory
 from libranet.engine.restorer import FrameRestorer
 from libranet.video.pixels import plane_views
 from libranet.video.reader import FormatChangeError, SourceFrame
@@ -21,10 +21,6 @@ STAGED_FRAMES = QUEUE_FRAMES + 2
 """Frames between the decoder's and the network's stage: those that wait, and one in the hands of each."""
 BLOCKED_SECONDS = 2.0
 """How long a stopped run waits for the decoder."""
-RETURN_SECONDS = 30.0
-"""Seconds between two calls of `return_free_memory`. The heap settles at a size that is partly chance; this lets it
-settle again. Getting the pages back takes 0.1 s at 1080p.
-"""
 
 
 class FrameSink(Protocol):

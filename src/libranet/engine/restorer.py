@@ -117,7 +117,7 @@ class FrameRestorer:
         self._upload: Upload | None = None
         self._download: Download | None = None
         if backend.device.type == "cuda":
-            self._upload = Upload(self._format, backend.device, slots=staged_frames + 1)
+            self._upload = Upload(self._format, backend.device, slots=staged_frames + 1, one_thread=True)
             self._download = Download(backend.device, self._view.output, ahead=ARRIVING_FRAMES)
 
     def stage(self, frame: SourceFrame) -> StagedFrame:

@@ -4,12 +4,13 @@ import contextlib
 import os
 import queue
 import threading
+import time
 from dataclasses import dataclass, field
 from typing import Any
 
 import av
 
-from libranet.engine.allocator import return_free_memory
+from libranet.engine.allocator import RETURN_SECONDS, return_free_memory
 from libranet.engine.journal import FrameJournal
 from libranet.engine.options import translate_io_errors
 from libranet.engine.segments import RESUME_HINT, OutputClock, RunFolder, Segment, prepare_for_encoder
@@ -78,6 +79,8 @@ class _Worker:
     thread: threading.Thread | None = None
     log: PacketLog | None = None
     durations: dict[int, int] = field(default_factory=dict)
+    encoded: threading.Event = field(default_factory=threading.Event)
+    """Its encoder is done, well or not. The file may still be on its way to the disk."""
 
 
 class SegmentSink:
@@ -114,13 +117,13 @@ class SegmentSink:
         self._open: _Worker | None = None
         self._stop = threading.Event()
         self._journal = FrameJournal(folder.path, length=length) if keep_frames else None
+        self._returned = time.monotonic()
 
     def write(self, frame: SourceFrame, *, replayed: bool = False) -> None:
         """Take a frame. It waits where all encoders are busy. One that is `replayed` is in the journal already."""
         with translate_io_errors(self._folder.path, RESUME_HINT):
             if self._open is None:
-                while len(self._workers) >= self._encoders:
-                    self._record_oldest()
+                self._wait_for_encoder()
                 self._open = self._start(frame.pts)
             worker = self._open
             if self._journal is not None and not replayed:
@@ -174,11 +177,19 @@ class SegmentSink:
             except queue.Full:
                 continue
 
+    def _wait_for_encoder(self) -> None:
+        """Wait until fewer encoders than there may be are at work. Record what is on disk meanwhile."""
+        while len(busy := [worker for worker in self._workers if not worker.encoded.is_set()]) >= self._encoders:
+            busy[0].encoded.wait(0.1)
+            self._raise_failure()
+        while self._workers and not _is_running(self._workers[0]):
+            self._record_oldest()
+
     def _record_oldest(self) -> None:
         """Wait for the oldest segment and record it."""
         worker = self._workers[0]
-        assert worker.thread is not None
-        while worker.thread.is_alive():
+        while _is_running(worker):
+            assert worker.thread is not None
             worker.thread.join(0.1)
             self._raise_failure()
         self._raise_failure()
@@ -187,7 +198,9 @@ class SegmentSink:
         self._folder.add(Segment(name, worker.count, worker.first_pts, worker.end_pts))
         if self._journal is not None:
             self._journal.clear(worker.number)
-        return_free_memory()  # the next encoder's arrays may not fit where this one's were
+        if time.monotonic() - self._returned > RETURN_SECONDS:
+            return_free_memory()  # the next encoder's arrays may not fit where this one's were
+            self._returned = time.monotonic()
 
     def _raise_failure(self) -> None:
         for worker in self._workers:
@@ -195,29 +208,42 @@ class SegmentSink:
                 raise worker.error
 
     def _run(self, worker: _Worker) -> None:
-        """Encode one segment, on a thread of its own."""
+        """Write one segment, on a thread of its own."""
         try:
-            encoder = open_encoder(self._settings)
-            worker.log = PacketLog(self._folder.segment_file(worker.number))
-            while True:
-                try:
-                    item = worker.frames.get(timeout=0.1)
-                except queue.Empty:
-                    if self._stop.is_set():
-                        return
-                    continue
-                if item is None:
-                    break
-                image, duration = item
-                worker.durations[image.pts or 0] = duration
-                _store(worker, encoder.encode(image))
-                if self._stop.is_set():
-                    return
-            _store(worker, encoder.encode(None))
-            worker.log.finish()
-            worker.log = None
+            complete = self._encode(worker)
+            worker.encoded.set()  # the next encoder begins while this segment goes to the disk
+            if complete and worker.log is not None:
+                worker.log.finish()
+                worker.log = None
         except BaseException as error:
             worker.error = error
+        finally:
+            worker.encoded.set()
+
+    def _encode(self, worker: _Worker) -> bool:
+        """Encode one segment. Return whether it has all its frames."""
+        encoder = open_encoder(self._settings)
+        worker.log = PacketLog(self._folder.segment_file(worker.number))
+        while True:
+            try:
+                item = worker.frames.get(timeout=0.1)
+            except queue.Empty:
+                if self._stop.is_set():
+                    return False
+                continue
+            if item is None:
+                break
+            image, duration = item
+            worker.durations[image.pts or 0] = duration
+            _store(worker, encoder.encode(image))
+            if self._stop.is_set():
+                return False
+        _store(worker, encoder.encode(None))
+        return True
+
+
+def _is_running(worker: _Worker) -> bool:
+    return worker.thread is not None and worker.thread.is_alive()
 
 
 def _store(worker: _Worker, packets: list[Any]) -> None:

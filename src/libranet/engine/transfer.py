@@ -7,6 +7,7 @@ in turn, and back the same way, so that copies of one frame run while another is
 from collections import deque
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,14 +20,16 @@ DEVICE_SLOTS = 4
 class Upload:
     """Frames of one format from main memory to a GPU."""
 
-    def __init__(self, format_: FrameFormat, device: torch.device, *, slots: int) -> None:
+    def __init__(self, format_: FrameFormat, device: torch.device, *, slots: int, one_thread: bool = False) -> None:
         """Make the buffers.
 
         Args:
             format_: Of the frames.
             device: The GPU.
             slots: Frames that may be in pinned memory: more than can be between `fill` and `send`.
+            one_thread: Copy by the calling thread alone. Torch's threads would wait for cores that a codec has.
         """
+        self._one_thread = one_thread
         self._device, self._stream = device, torch.cuda.Stream(device)
         self._pinned = [format_.empty(1, pinned=True) for _ in range(slots)]
         self._arrays = [format_.empty(1, device=device) for _ in range(DEVICE_SLOTS)]
@@ -41,7 +44,10 @@ class Upload:
         self._filled += 1
         self._sent[slot].synchronize()  # the frame before has left
         for mine, given in zip(self._pinned[slot], planes, strict=True):
-            mine[0].copy_(given)
+            if self._one_thread:
+                np.copyto(mine[0].numpy(), given.numpy())
+            else:
+                mine[0].copy_(given)
         return slot
 
     def send(self, slot: int) -> tuple[Tensor, ...]:  # each [1, h, w], or one [1, h, w, 3], on the device

@@ -113,7 +113,7 @@ def write_planes(
 ) -> None:
     """Overwrite the planes of a planar frame; planes beyond those given (alpha) keep their samples."""
     for view, plane in zip(plane_views(frame), planes, strict=False):
-        torch.from_numpy(view).copy_(plane)  # on several threads, which NumPy does not do
+        np.copyto(view, plane.numpy())  # by this thread alone: torch's threads would wait for cores that encoders have
 
 
 def plane_views(frame: av.VideoFrame) -> list[np.ndarray]:

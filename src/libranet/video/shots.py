@@ -5,6 +5,8 @@ import numpy as np
 
 SMALL = (64, 36)
 """Width and height at which luma is compared."""
+SAMPLES = 10
+"""Pixels that are averaged along each side of those, at most: all of a 4K frame would cost as much as decoding it."""
 NEIGHBOURHOOD = 9
 """Pixels over which the local brightness is averaged and subtracted. Foggy landscapes all have a bright top and a dark
 bottom; only the structure on top of that differs between them."""
@@ -31,7 +33,9 @@ class ShotDetector:
         peak: int,
     ) -> bool:
         """Return whether this frame begins a new shot. The very first frame does not."""
-        small = cv2.resize(luma, SMALL, interpolation=cv2.INTER_AREA).astype(np.float32) / peak
+        step = max(1, min(luma.shape[0] // SMALL[1], luma.shape[1] // SMALL[0]) // SAMPLES)
+        sampled = np.ascontiguousarray(luma[::step, ::step])
+        small = cv2.resize(sampled, SMALL, interpolation=cv2.INTER_AREA).astype(np.float32) / peak
         last, self._last = self._last, small
         if last is None or float(np.abs(small - last).mean()) <= MIN_BRIGHTNESS_CHANGE:
             return False
