@@ -2,6 +2,7 @@
 
 python benchmarks/cluster.py kills            # 24 clips and a long one on two simulated nodes, workers killed
 python benchmarks/cluster.py scaling          # the same jobs with 1 to 8 workers, beside the simulation
+python benchmarks/cluster.py efficiency       # 1 worker against 2, with a core each, in turn
 python benchmarks/cluster.py overhead         # one clip with and without a cluster, after start-up
 python benchmarks/cluster.py stages           # core-seconds of a 4K frame, file to file
 python benchmarks/cluster.py simulate --seconds-per-frame 0.0243   # 1 to 1,000 workers, from measured times
@@ -23,6 +24,16 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))  # the clips and the tiny network of the tests
 
 from machine import describe_machine  # isort: skip
+
+
+SMALL = (640, 368)
+
+
+def scaling_options():
+    """The same work however many workers there are: one backend, and no measuring of others."""
+    from libranet.engine import DehazeOptions
+
+    return DehazeOptions(segment_frames=24, steady=0.08, backend="plain")
 
 
 def make_clips(folder: Path, *, short: int, frames: int, long_frames: int, size: tuple[int, int]) -> list[Path]:
@@ -146,38 +157,49 @@ def _same(a: Path, b: Path) -> bool:
     return a.is_file() and a.read_bytes() == b.read_bytes()
 
 
-def scaling(folder: Path, rounds: int, *, pin_too: bool) -> dict:
-    """The same twelve clips with 1, 2, 4 and 8 workers, beside the prediction; and 1 and 2 workers with a core each."""
+def scaling(folder: Path, rounds: int) -> dict:
+    """The same twelve clips with 1, 2, 4 and 8 workers, beside the prediction."""
     from cluster_scaling import as_row, measure_costs, measure_driver, measure_run
     from libranet.cluster.ray_pool import LOCAL, connect
-    from libranet.engine import DehazeOptions
 
-    options = DehazeOptions(segment_frames=24, steady=0.08, backend="plain")
-    weights, count, frames = tiny_weights(folder), 12, 24
-    clips = make_clips(folder / "in", short=count, frames=frames, long_frames=3 * frames, size=(640, 368))
+    weights, frames = tiny_weights(folder), 24
+    clips = make_clips(folder / "in", short=12, frames=frames, long_frames=3 * frames, size=SMALL)
     load = os.getloadavg()[0]
-    costs = measure_costs((clips[0], clips[-1]), (frames, 3 * frames), folder, weights, options)
+    costs = measure_costs((clips[0], clips[-1]), (frames, 3 * frames), folder, weights, scaling_options())
     print(costs, file=sys.stderr, flush=True)
     connect(LOCAL, cores=2)
     costs = replace(costs, driver=1 / (driver := measure_driver(2, 300))["tasks_per_second"])
-    lengths, free, pinned = [frames] * count, {}, {}
+    best: dict = {}
     for round_ in range(rounds):
         for workers in (1, 2, 4, 8):
-            for pin, found in ((False, free), (True, pinned)):
-                if pin and (workers > 2 or not pin_too):
-                    continue
-                _, first = jobs_for(clips[:1] * workers, folder / f"w{workers}{pin}{round_}", parts=0, options=options)
-                _, tasks = jobs_for(clips[:-1], folder / f"o{workers}{pin}{round_}", parts=0, options=options)
-                run = measure_run(tasks, first, weights, workers, pin=pin)
-                found[workers] = min(found.get(workers, run), run, key=lambda r: r.seconds)
-                print(f"{'one core each, ' if pin else ''}{run}", file=sys.stderr, flush=True)
-    return {
-        "costs": asdict(costs),
-        "driver": driver,
-        "workers": [as_row(run, lengths, costs, free[1]) for run in free.values()],
-        "one_core_each": [as_row(run, lengths, costs, pinned[1], pin=True) for run in pinned.values()],
-        "load_before": load,
-    }
+            first, tasks = (
+                jobs_for(some, folder / f"{name}{workers}-{round_}", parts=0, options=scaling_options())[1]
+                for name, some in (("first", clips[:1] * workers), ("out", clips[:-1]))
+            )
+            run = measure_run(tasks, first, weights, workers)
+            best[workers] = min(best.get(workers, run), run, key=lambda r: r.seconds)
+            print(run, file=sys.stderr, flush=True)
+    lengths = [frames] * len(clips[:-1])
+    rows = [as_row(run, lengths, costs, best[1]) for run in best.values()]
+    return {"costs": asdict(costs), "driver": driver, "workers": rows, "load_before": load}
+
+
+def efficiency(folder: Path, repeats: int) -> dict:
+    """One worker against two, with a core each; by Ray and by plain processes."""
+    from cluster_efficiency import measure_efficiency
+    from libranet.cluster.ray_pool import LOCAL, connect
+
+    weights = tiny_weights(folder)
+    clips = make_clips(folder / "in", short=12, frames=24, long_frames=0, size=SMALL)
+    connect(LOCAL, cores=2)
+
+    def tasks_for(name: str) -> list:
+        return jobs_for(clips, folder / name, parts=0, options=scaling_options())[1]
+
+    def show(repeat: dict) -> None:
+        print(json.dumps(repeat), file=sys.stderr, flush=True)
+
+    return measure_efficiency(tasks_for, weights, repeats, show)
 
 
 def overhead(folder: Path) -> dict:
@@ -190,7 +212,7 @@ def overhead(folder: Path) -> dict:
 
     torch.set_num_threads(1)
     weights = tiny_weights(folder)
-    clips = make_clips(folder / "in", short=1, frames=120, long_frames=0, size=(640, 368))
+    clips = make_clips(folder / "in", short=1, frames=120, long_frames=0, size=SMALL)
     connect(LOCAL, cores=2)
     network = load_network(weights, device="cpu")
     options, first = jobs_for(clips, folder / "warm", parts=0)
@@ -274,13 +296,13 @@ def simulation(args: argparse.Namespace) -> dict:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["kills", "scaling", "overhead", "stages", "simulate"])
+    parser.add_argument("what", choices=["kills", "scaling", "efficiency", "overhead", "stages", "simulate"])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--short", type=int, default=24, help="kills: short clips, beside the long one")
     parser.add_argument("--lose-node", action="store_true", help="kills: take a node away, too")
     parser.add_argument("--rounds", type=int, default=2, help="scaling: runs of each kind, of which the best counts")
-    parser.add_argument("--pin", action="store_true", help="scaling: also 1 and 2 workers with a core each")
+    parser.add_argument("--repeats", type=int, default=5, help="efficiency: of each kind")
     parser.add_argument("--source", type=Path, help="stages: a video instead of a made one")
     parser.add_argument("--preset", help="stages: of the encoder")
     parser.add_argument("--backend", default="openvino-int8", help="stages: of the network")
@@ -303,7 +325,9 @@ def main() -> None:
         elif args.what == "simulate":
             result = simulation(args)
         elif args.what == "scaling":
-            result = scaling(folder, args.rounds, pin_too=args.pin)
+            result = scaling(folder, args.rounds)
+        elif args.what == "efficiency":
+            result = efficiency(folder, args.repeats)
         elif args.what == "stages":
             result = stages(folder, args.source, args.clip_frames, args.preset, args.backend)
         else:

@@ -7,19 +7,17 @@ before, and those cores.
 
 import os
 import time
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
+from cluster_efficiency import Usage
 from cluster_simulation import Costs, Machines, simulate
 from libranet.cluster.dehazing import DehazeSetup, DehazeWorkload
 from libranet.cluster.ray_pool import Placement, RayPool
 from libranet.cluster.runner import Runner
 from libranet.cluster.tasks import Done, Task
 from libranet.engine import dehaze_video, load_network
-
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def measure_costs(clips: tuple[Path, Path], frames: tuple[int, int], folder: Path, weights: str, options) -> Costs:
@@ -60,7 +58,7 @@ class Run:
     """Cores that the workers had or could have had: used by them, or idle."""
 
 
-def measure_run(tasks: list[Task], warm_up: list[Task], weights: str, workers: int, *, pin: bool = False) -> Run:
+def measure_run(tasks: list[Task], warm_up: list[Task], weights: str, workers: int) -> Run:
     """Run tasks on so many workers of one thread, after each had a first one.
 
     Args:
@@ -68,38 +66,32 @@ def measure_run(tasks: list[Task], warm_up: list[Task], weights: str, workers: i
         warm_up: One task for each worker.
         weights: Of the network.
         workers: How many.
-        pin: Give each worker a core of its own.
     """
     make = partial(DehazeWorkload, DehazeSetup(model=weights, threads=1, cores=_cores()))
     with RayPool(make, Placement(gpus=False, most=workers)) as pool:
         while len(pool.workers()) < workers:
             pool.wait(0.2)
         pids = [worker.pid for worker in pool.workers()]
-        if pin:
-            for number, pid in enumerate(pids):
-                _pin(pid, number % _cores())
         Runner(pool).run(warm_up)
-        before = _spent(pids)
+        before = Usage.now(pids)
         begin = time.perf_counter()
         results = Runner(pool).run(tasks)
         seconds = time.perf_counter() - begin
-        used, driver, ray, idle = (b - a for a, b in zip(before, _spent(pids), strict=True))
+        usage = Usage.now(pids).since(before)
     assert all(result.status == "done" for result in results), results
-    return Run(workers, seconds, used, driver, ray, (used + idle) / seconds)
+    cores = (usage.workers + usage.idle) / seconds
+    return Run(workers, seconds, usage.workers, usage.driver, usage.ray, cores)
 
 
-def predict(run: Run, frames: list[int], costs: Costs, *, pin: bool = False) -> float:
+def predict(run: Run, frames: list[int], costs: Costs) -> float:
     """Seconds of the same run in the simulation."""
-    if pin:  # every worker is a machine with one core, or the part of it that nobody else had
-        machines = Machines(run.workers, cores=min(1.0, run.cores / run.workers))
-    else:
-        machines = Machines(run.workers, per_machine=run.workers, cores=run.cores)
+    machines = Machines(run.workers, per_machine=run.workers, cores=run.cores)
     return simulate(frames, costs, machines, divide=False).now
 
 
-def as_row(run: Run, frames: list[int], costs: Costs, first: Run, *, pin: bool = False) -> dict:
+def as_row(run: Run, frames: list[int], costs: Costs, first: Run) -> dict:
     """A line of the table."""
-    predicted = predict(run, frames, costs, pin=pin)
+    predicted = predict(run, frames, costs)
     return {
         **{name: round(value, 3) for name, value in asdict(run).items()},
         "predicted_seconds": round(predicted, 3),
@@ -133,30 +125,3 @@ def measure_driver(workers: int, tasks: int) -> dict:
 
 def _cores() -> int:
     return len(os.sched_getaffinity(0))
-
-
-def _pin(pid: int, core: int) -> None:
-    for thread in Path(f"/proc/{pid}/task").iterdir():
-        with suppress(ProcessLookupError):
-            os.sched_setaffinity(int(thread.name), {core})
-
-
-def _spent(pids: list[int]) -> tuple[float, float, float, float]:
-    """Core-seconds so far: of the workers, of this process, of all others it started, and idle ones."""
-    parents, used = {}, {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            fields = path.read_text().rpartition(")")[2].split()
-            parents[int(path.parent.name)] = int(fields[1])
-            used[int(path.parent.name)] = (int(fields[11]) + int(fields[12])) / TICKS
-    me = os.getpid()
-    below = [pid for pid in used if _is_below(pid, me, parents) and pid not in pids]
-    idle = int(Path("/proc/stat").read_text().splitlines()[0].split()[4]) / TICKS
-    return sum(used[pid] for pid in pids), used[me], sum(used[pid] for pid in below), idle
-
-
-def _is_below(pid: int, root: int, parents: dict[int, int]) -> bool:
-    while (pid := parents.get(pid, 0)) > 1:
-        if pid == root:
-            return True
-    return False

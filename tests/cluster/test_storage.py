@@ -77,10 +77,15 @@ def test_a_bucket_becomes_another_with_the_bits_of_local_files(bucket, tmp_path,
 
 
 def test_what_is_missing_or_forbidden_is_one_sentence(bucket, tmp_path, tiny_checkpoint):
-    _, name = bucket
+    store, name = bucket
     code, found = dehaze(f"s3://{name}/none.mp4", "-o", tmp_path / "x.mp4", "--model", tiny_checkpoint)
     assert code == 2
     assert f"there is no file s3://{name}/none.mp4" in found["results"][0]["error"]
+    store.pipe_file(f"{name}/broken.mp4", b"no video at all")
+    code, found = dehaze(f"s3://{name}/broken.mp4", "-o", f"s3://{name}/x.mp4", "--model", tiny_checkpoint)
+    assert code == 2
+    assert found["results"][0]["error"].startswith(f"s3://{name}/broken.mp4 is not a video")
+    assert [path for path in (tmp_path / "scratch").rglob("*") if path.is_file()] == []  # no copy of it is kept
     with pytest.raises(OutputError, match="cannot write s3://no-such-bucket"):
         storage.upload(write_clip(tmp_path / "a.mp4", Clip(frames=2)), "s3://no-such-bucket-here/a.mp4")
 

@@ -3,7 +3,8 @@
 import hashlib
 import math
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from libranet.device import Precision
 from libranet.engine.jobs import Job, make_folder, run_job
 from libranet.engine.options import DehazeOptions, DehazeReport, Progress, check_output
 from libranet.engine.parts import Part, dehaze_part, forget_parts, join_parts, plan_parts
-from libranet.engine.segments import OtherSettingsError, RunFolder
+from libranet.engine.segments import BusyError, OtherSettingsError, RunFolder
 from libranet.errors import InputError
 from libranet.images import is_image_name
 from libranet.models import Network
@@ -206,10 +207,11 @@ def run_anywhere(
         "encoders": encoders,
         "progress": progress,
     }
-    try:
-        done = run_job(local, network, work.options, resume=local.kind == "video", **values)
-    except OtherSettingsError:
-        done = run_job(local, network, work.options, **values)
+    with _named_by_address(job, local, folder):
+        try:
+            done = run_job(local, network, work.options, resume=local.kind == "video", **values)
+        except OtherSettingsError:
+            done = run_job(local, network, work.options, **values)
     if is_remote(job.output):
         upload(Path(local.output), job.output)
     if folder is not None:
@@ -229,6 +231,20 @@ def staged(job: Job, folder: Path | None) -> Job:
     if folder is not None and is_remote(output):
         output = str(folder / Path(output).name)
     return replace(job, source=parse_source(local_name(name)), output=local_name(output))
+
+
+@contextmanager
+def _named_by_address(job: Job, local: Job, folder: Path | None) -> Iterator[None]:
+    """Name a source that cannot be used by its address, and keep no copy of it: nobody will try it again."""
+    try:
+        yield
+    except BusyError:
+        raise
+    except InputError as error:
+        if folder is None:
+            raise
+        shutil.rmtree(folder, ignore_errors=True)
+        raise InputError(str(error).replace(local.source.name, job.source.name)) from None
 
 
 class _Reporter:

@@ -14,6 +14,7 @@ import av
 from libranet.errors import InputError
 from libranet.frames.format import PixelLayout
 from libranet.video.pixels import layout_of, planar_name
+from libranet.video.priority import kept_priority
 from libranet.video.tags import VideoTags
 
 CodecName = Literal[
@@ -298,7 +299,8 @@ def open_encoder(settings: EncoderSettings) -> av.VideoCodecContext:
     assert isinstance(context, av.VideoCodecContext)
     configure(context, settings)
     try:
-        context.open()
+        with kept_priority():
+            context.open()
     except (av.FFmpegError, ValueError) as error:
         raise InputError(
             f"the {settings.encoder} encoder refuses {settings.width}x{settings.height} {settings.pixel_format} "

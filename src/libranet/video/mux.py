@@ -18,6 +18,7 @@ from libranet.video.copied_stream import CopiedStream, Excerpt, PacketLengths
 from libranet.video.decoding import Damage, read_packets
 from libranet.video.encoder import EncoderSettings, configure
 from libranet.video.packets import decode_times, read_segment, read_times, reorder_delay
+from libranet.video.priority import kept_priority
 from libranet.video.pyav import open_input, set_side_data
 from libranet.video.reader import frame_duration, main_video_stream
 from libranet.video.source import Source
@@ -127,7 +128,8 @@ class OutputFile:
 
     def write_header(self) -> None:
         """Write the header. Streams that the container refuses only fail here."""
-        self.container.start_encoding()
+        with kept_priority():
+            self.container.start_encoding()
 
     def write(self, packets: Iterable[av.Packet]) -> None:
         """Write packets and count them. Times of a stream that go back get the next free one."""
