@@ -9,6 +9,8 @@ _CUT = "the file ends before its image does"
 _DAMAGED = "a part of the file is damaged"
 _STRIPS, _STRIP_SIZES, _TILES, _TILE_SIZES = 273, 279, 324, 325
 _TIFF_SIZES = {1: 1, 3: 2, 4: 4, 16: 8}
+_WEBP_ANIMATED = 2
+_WEBP_IMAGES = (b"VP8 ", b"VP8L", b"ALPH")
 _MOST_PAGES = 100_000
 
 
@@ -67,12 +69,17 @@ def _webp(data: bytes) -> str:
     if size + 8 > len(data) + 1:
         return _CUT
     at, end = 12, size + 8
+    frames, animated = 0, data[12:16] == b"VP8X" and bool(data[20] & _WEBP_ANIMATED)
     while at + 8 <= end:
         kind, length = struct.unpack_from("<4sI", data, at)
         if not kind.replace(b" ", b"").isalnum() or at + 8 + length > end:
             return _DAMAGED
+        # Readers pass over chunks that they do not know, also over a frame whose name is damaged.
+        if kind != b"ANMF" and data[at + 24 : at + 28] in _WEBP_IMAGES and at + 28 <= at + 8 + length:
+            return _DAMAGED
+        frames += kind == b"ANMF"
         at += 8 + length + length % 2
-    return ""
+    return _DAMAGED if frames and not animated else ""
 
 
 def _bmp(data: bytes) -> str:

@@ -126,7 +126,10 @@ def read_images(path: str | Path) -> Iterator[tuple[Image, float]]:
     header = _check(path)
     if path.suffix.lower() in _TIFF:
         for index in range(count_images(path)):
-            ok, pages = cv2.imreadmulti(str(path), start=index, count=1, flags=cv2.IMREAD_UNCHANGED)
+            try:
+                ok, pages = cv2.imreadmulti(str(path), start=index, count=1, flags=cv2.IMREAD_UNCHANGED)
+            except cv2.error:
+                ok, pages = False, ()
             samples = _samples(path, pages[0] if ok else None)
             yield Image(samples, tiff_profile=header.profile, extras=header.extras), 0.0
         return

@@ -89,6 +89,9 @@ def read_packets(
         except (av.FFmpegError, OSError) as error:
             damage.truncated = f"the file cannot be read beyond this point ({reason(error)})"
             return
+        except IndexError:  # PyAV knows only the streams that were there when it opened the file
+            damage.truncated = "a stream that begins in the middle of the file was left out"
+            return
         if packet is None:
             return
         if packet.size == 0 and packet.dts is None and packet.pts is None:

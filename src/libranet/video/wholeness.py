@@ -24,7 +24,9 @@ def describe_breaks(
     """
     name = container.format.name
     streams = [other.id for other in container.streams if other.type in ("video", "audio")]
-    breaks = find_breaks(path, name, streams, joins=damage.jumps)
+    # FFmpeg makes one packet of two fields in MPEG-2, each of which may have its time.
+    video = stream.id if codec not in ("mpeg1video", "mpeg2video") else None
+    breaks = find_breaks(path, name, streams, joins=damage.jumps, video=video)
     parts = [breaks.sentence()] if breaks else []
     unread = (breaks.video_packets or 0) - damage.video_packets
     if unread > 0 and has_frame_per_packet(codec):
@@ -49,13 +51,14 @@ def note_truncation(
     if damage.truncated:
         return
     length = stream_duration(stream)
+    from_zero = container.format.name == "nut"  # its header gives the last time, not a duration
     if length is not None:
         time_base = float(stream.time_base or 0)
-        missing = float((stream.start_time or 0) * time_base) + length - seen_end
+        missing = float((stream.start_time or 0) * time_base * (not from_zero)) + length - seen_end
         slack = max(1.6 * step * time_base, 0.02 * length) + 0.005
     elif container.duration:  # of the longest stream
         length = container.duration / av.time_base
-        missing = (container.start_time or 0) / av.time_base + length - damage.read_to
+        missing = (container.start_time or 0) * (not from_zero) / av.time_base + length - damage.read_to
         slack = 0.5 + 0.02 * length
     else:
         return

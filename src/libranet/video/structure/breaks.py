@@ -28,6 +28,8 @@ class Breaks:
     """Parts that belong to no stream."""
     gaps: int = 0
     """Jumps of the counters in a transport stream."""
+    contradictions: int = 0
+    """Tables of an index that contradict each other, or are not there."""
 
     video_packets: int | None = None
     """Packets of the first video track that the file holds, where the container tells streams apart."""
@@ -38,7 +40,7 @@ class Breaks:
         self.bytes += size
 
     def __bool__(self) -> bool:
-        return bool(self.places or self.cut or self.strays or self.gaps)
+        return bool(self.places or self.cut or self.strays or self.gaps or self.contradictions)
 
     def sentence(self) -> str:
         """What is broken, in words for the user, or nothing."""
@@ -50,6 +52,8 @@ class Breaks:
             parts.append(f"pieces of the transport stream are missing in {self.gaps} places")
         if self.strays:
             parts.append(f"{self.strays} packets of the file belong to no stream")
+        if self.contradictions:
+            parts.append("tables of the file's index are missing or contradict each other")
         if self.cut:
             parts.append("the file ends in the middle of a part")
         return "; ".join(parts)

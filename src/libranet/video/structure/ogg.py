@@ -4,10 +4,13 @@ import re
 import struct
 
 from libranet.video.structure.breaks import Breaks, FileBytes
+from libranet.video.structure.checksum import is_sound
 
 _PAGE = re.compile(rb"OggS")
 _HEAD = struct.Struct("<4sBBqIIIB")
 _CONTINUED, _FIRST = 1, 2
+_CHECKSUM = 22
+"""Where the checksum of a page stands. It counts as zero in its own sum."""
 
 
 def walk_ogg(file: FileBytes, breaks: Breaks) -> None:
@@ -29,5 +32,11 @@ def walk_ogg(file: FileBytes, breaks: Breaks) -> None:
         if serial in last and not flags & _FIRST and number != last[serial] + 1:
             breaks.gaps += 1
         last[serial] = number
-        at += _HEAD.size + pieces + sum(head[_HEAD.size : _HEAD.size + pieces])
+        size = _HEAD.size + pieces + sum(head[_HEAD.size : _HEAD.size + pieces])
+        page = file.read(at, size)
+        if len(page) == size and not is_sound(
+            page[:_CHECKSUM] + bytes(4) + page[_HEAD.size - 1 :] + head[_CHECKSUM : _CHECKSUM + 4][::-1]
+        ):
+            breaks.add(size)  # readers pass over such a page
+        at += size
     breaks.cut |= at > file.size

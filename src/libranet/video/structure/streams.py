@@ -1,4 +1,4 @@
-"""Containers that are one frame after another: FLV, GIF, YUV4MPEG2."""
+"""Containers that are one frame after another: FLV, YUV4MPEG2."""
 
 import re
 import struct
@@ -7,6 +7,9 @@ from libranet.video.structure.breaks import Breaks, FileBytes
 
 _FLV_TAGS = (8, 9, 18)
 """Sound, video, script."""
+_FLV_VIDEO, _FLV_COMMAND = 9, 5
+_FLV_PACKETS = {7: (1, 5), 12: (1, 5)}
+"""H.264 and HEVC: what the second byte of a frame is, and the size of its header."""
 _Y4M_HEAD = 256
 _Y4M_CHROMA = {"420": (2, 2), "422": (2, 1), "444": (1, 1), "411": (4, 1)}
 
@@ -16,6 +19,7 @@ def walk_flv(file: FileBytes, breaks: Breaks) -> None:
     at = struct.unpack(">I", file.read(5, 4).rjust(4, b"\0"))[0] + 4
     if not 13 <= at < file.size:
         at = 13
+    codec: int | bytes | None = None
     exact = 0
     """Tags so far whose size stood behind them as well. Some programs write something else there, in every tag."""
     while at < file.size:
@@ -35,8 +39,26 @@ def walk_flv(file: FileBytes, breaks: Breaks) -> None:
                 breaks.add(further - at)
             at = further
             continue
+        if head[0] == _FLV_VIDEO and size:
+            codec = _count_flv_video(file.read(at + 11, 5), size, codec, breaks)
         exact += again
         at += 15 + size
+
+
+def _count_flv_video(head: bytes, size: int, codec: int | bytes | None, breaks: Breaks) -> int | bytes | None:
+    """Count a tag of the video, which has one codec from its beginning to its end. Return that codec."""
+    kind, named = head[0] >> 4 & 7, bool(head[0] & 0x80)
+    if kind == _FLV_COMMAND:
+        return codec
+    own: int | bytes = head[1:5] if named else head[0] & 0x0F
+    if codec is None:
+        codec, breaks.video_packets = own, 0
+    if own != codec:
+        breaks.strays += 1
+    elif not named:
+        packet, header = _FLV_PACKETS.get(head[0] & 0x0F, (head[1] if len(head) > 1 else 0, 1))
+        breaks.video_packets = (breaks.video_packets or 0) + (size > header and head[1] == packet)
+    return codec
 
 
 def _next_flv_tag(file: FileBytes, at: int) -> int:
@@ -48,31 +70,6 @@ def _next_flv_tag(file: FileBytes, at: int) -> int:
             return found
         at = found + 1
     return file.size
-
-
-def walk_gif(file: FileBytes, breaks: Breaks) -> None:
-    """Follow the blocks up to the last one."""
-    head = file.read(0, 13)
-    at = 13 + _color_table(head[10]) if len(head) == 13 else file.size
-    while at < file.size:
-        kind = file.read(at, 10)
-        if kind[0] == 0x3B:
-            return
-        if kind[0] == 0x21:
-            at += 2
-        elif kind[0] == 0x2C and len(kind) == 10:
-            at += 11 + _color_table(kind[9])
-        else:
-            breaks.add(file.size - at)
-            return
-        while (size := file.read(at, 1)) and size[0]:
-            at += 1 + size[0]
-        at += 1
-    breaks.cut = True
-
-
-def _color_table(flags: int) -> int:
-    return 3 << (1 + (flags & 7)) if flags & 0x80 else 0
 
 
 def walk_y4m(file: FileBytes, breaks: Breaks) -> None:

@@ -16,8 +16,10 @@ _ROWS = 20_000
 _WINDOW = 1 << 16
 
 
-def walk_transport(file: FileBytes, breaks: Breaks, streams: Collection[int], joins: int) -> None:
-    """Follow packets and counters.
+def walk_transport(
+    file: FileBytes, breaks: Breaks, streams: Collection[int], joins: int, video: int | None = None
+) -> None:
+    """Follow packets and counters, and count the times of frames.
 
     A counter may start anew where a recording was joined to another: there the clock jumps, or the table of programs
     comes first, with a counter that starts anew as well.
@@ -27,15 +29,17 @@ def walk_transport(file: FileBytes, breaks: Breaks, streams: Collection[int], jo
         breaks: What is found.
         streams: Numbers of the streams that count.
         joins: Jumps of the clock.
+        video: Number of the video. A time in it means that a frame begins there.
     """
     size, at = _layout(file, 0)
     if size == 0:
         return
-    counters = _Counters(streams)
+    counters = _Counters(streams, video)
     while at + _LEAST <= file.size:
         data = np.frombuffer(file.read(at, _ROWS * size).ljust(size, b"\0"), np.uint8)
         rows = data[: len(data) // size * size].reshape(-1, size)
         if len(data) % size >= _LEAST:  # the last one has no end of its own
+            breaks.cut |= len(data) % size > _LEAST and not file.only_zeros(at + len(rows) * size + _LEAST)
             rows = np.concatenate([rows, np.pad(data[len(rows) * size :], (0, size - len(data) % size))[None]])
         bad = np.flatnonzero(rows[:, 0] != _SYNC)
         good = rows[: bad[0]] if bad.size else rows
@@ -50,6 +54,7 @@ def walk_transport(file: FileBytes, breaks: Breaks, streams: Collection[int], jo
     breaks.cut |= 0 < file.size - at < _LEAST and not file.only_zeros(at)
     gaps = max((count for count in counters.gaps.values()), default=0)
     breaks.gaps += gaps if gaps > joins else 0
+    breaks.video_packets = None if video is None else counters.times
 
 
 def _layout(file: FileBytes, at: int, sizes: tuple[int, ...] = _SIZES) -> tuple[int, int]:
@@ -69,8 +74,11 @@ def _layout(file: FileBytes, at: int, sizes: tuple[int, ...] = _SIZES) -> tuple[
 class _Counters:
     """The counter of each stream."""
 
-    def __init__(self, streams: Collection[int]) -> None:
+    def __init__(self, streams: Collection[int], video: int | None) -> None:
         self.gaps = dict.fromkeys(streams, 0)
+        self.times = 0
+        """Times of presentation in the video, each counted once."""
+        self._video, self._time = video, b""
         self._last: dict[int, tuple[int, int]] = {}
         """Counter and place of each stream's last packet."""
         self._restart = -1
@@ -89,6 +97,16 @@ class _Counters:
                 self.gaps[stream] += not inside
         self._restart = restarts[-1] if restarts else self._restart
         self._rows += len(rows)
+        begins = (rows[:, 1] & 0x40 != 0) & filled
+        for row in rows[begins & (number == self._video)] if self._video is not None else ():
+            self._count_time(row.tobytes())
+
+    def _count_time(self, packet: bytes) -> None:
+        """Count the time in the header of a frame. Packets that are sent twice, and parts of a frame, repeat it."""
+        at = 5 + packet[4] if packet[3] & 0x20 else 4
+        head = packet[at : at + 14]
+        if len(head) == 14 and head[:3] == b"\0\0\1" and head[7] & 0x80 and head[9:14] != self._time:
+            self.times, self._time = self.times + 1, head[9:14]
 
     def _jumps(
         self, stream: int, rows: np.ndarray, number: np.ndarray, filled: np.ndarray, told: np.ndarray
