@@ -1,6 +1,5 @@
 """The examples for other runtimes run as they stand, without LiBrA-Net, on files that `export` wrote."""
 
-import runpy
 import shutil
 import subprocess
 import sys
@@ -13,7 +12,9 @@ import pytest
 import torch
 
 from clips import Clip, write_clip
+from libranet.export.check import moving_clip, restore_by_network
 from libranet.export.exporter import export_network
+from libranet.export.graphs import make_graph
 from libranet.export.options import ExportOptions
 from libranet.models import GridFilter, start_stream, stream_step
 
@@ -64,59 +65,92 @@ def test_openvino_restores_an_image(tiny_model, tmp_path):
     assert np.abs(cv2.imread(str(tmp_path / "clear.png")).astype(float) - expected).max() <= 1.0
 
 
-@pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler")
-def test_a_cpp_program_restores_frames(tiny_model, tmp_path):
-    """The example is compiled with the header beside this test, and linked to the library of the Python package."""
+def compile_example(name: str, folder: Path) -> Path:
+    """Compile an example with the header beside this test, and link it to the library of the Python package."""
     import onnxruntime
 
+    if shutil.which("g++") is None:
+        pytest.skip("no C++ compiler")
     libraries = sorted((Path(onnxruntime.__file__).parent / "capi").glob("libonnxruntime.so*"))
     if not libraries:
         pytest.skip("this build of onnxruntime has no library of its own")
-    program = tmp_path / "dehaze"
-    command = ["g++", "-std=c++17", "-Wall", "-Werror", str(EXAMPLES / "onnxruntime_frames.cpp")]
+    program = folder / "dehaze"
+    command = ["g++", "-std=c++17", "-Wall", "-Werror", str(EXAMPLES / name)]
     command += ["-I", str(Path(__file__).with_name("cpp")), str(libraries[0]), "-o", str(program)]
-    subprocess.run([*command, f"-Wl,-rpath,{tmp_path}"], check=True, timeout=120)
-    (tmp_path / "libonnxruntime.so.1").symlink_to(libraries[0])  # the name that programs ask for
+    subprocess.run([*command, f"-Wl,-rpath,{folder}"], check=True, timeout=120)
+    (folder / "libonnxruntime.so.1").symlink_to(libraries[0])  # the name that programs ask for
+    return program
+
+
+def run_program(command: list[str], clip: torch.Tensor) -> torch.Tensor:  # [n, 3, h, w], twice
+    done = subprocess.run(command, input=clip.numpy().tobytes(), capture_output=True, check=True, timeout=120)
+    return torch.from_numpy(np.frombuffer(done.stdout, np.float32).reshape(clip.shape).copy())
+
+
+def test_a_cpp_program_restores_frames(tiny_model, tmp_path):
+    program = compile_example("onnxruntime_frames.cpp", tmp_path)
     export_network(tiny_model, tmp_path / "net.onnx", ExportOptions(size=(47, 33)))
     clip = torch.rand(12, 3, 33, 47, generator=torch.Generator().manual_seed(0))
-    done = subprocess.run(
-        [str(program), str(tmp_path / "net.onnx"), "47", "33"],
-        input=clip.numpy().tobytes(),
-        capture_output=True,
-        check=True,
-        timeout=120,
-    )
-    clear = torch.from_numpy(np.frombuffer(done.stdout, np.float32).reshape(12, 3, 33, 47).copy())
+    clear = run_program([str(program), str(tmp_path / "net.onnx"), "47", "33"], clip)
     with torch.no_grad():
         expected = tiny_model(clip[:, None], still=True)
     assert (clear - expected).abs().max() <= 1 / 255
     assert (clear - clip).abs().mean() > 2 / 255
 
 
+@pytest.mark.parametrize(("precision", "limit"), [("fp32", 1 / 255), ("fp16", 2 / 255)])
+def test_a_cpp_program_restores_a_stream(tiny_model, tmp_path, precision, limit):
+    program = compile_example("onnxruntime_stream.cpp", tmp_path)
+    filter_ = GridFilter(0.2)
+    options = ExportOptions(size=(47, 33), form="streaming", precision=precision, grid_filter=filter_)
+    export_network(tiny_model, tmp_path / "net.onnx", options)
+    clip = torch.cat(moving_clip(12, 47, 33))
+    clear = run_program([str(program), str(tmp_path / "net.onnx")], clip)
+    state, expected = start_stream(tiny_model, grid_filter=filter_), []
+    for frame in [*clip.split(1), None, None]:
+        image, state = stream_step(tiny_model, frame, state)
+        expected += [] if image is None else [image]
+    assert (clear - torch.cat(expected)).abs().max() <= limit
+    assert (clear - clip).abs().mean() > 2 / 255
+
+
+def find_newer_python() -> str | None:
+    """A Python from 3.12 on, which VapourSynth needs: this one, on the path, or of pyenv."""
+    names = [sys.executable, *(shutil.which(f"python3.{minor}") or "" for minor in (12, 13, 14))]
+    names += [str(path) for path in sorted(Path.home().glob(".pyenv/versions/3.1[2-4]*/bin/python"))]
+    test = "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 12))"
+    for name in filter(None, names):
+        if subprocess.run([name, "-c", test], capture_output=True, check=False).returncode == 0:
+            return name
+    return None
+
+
+@pytest.fixture(scope="session")
+def vapoursynth_python(tmp_path_factory) -> str:
+    """An environment with VapourSynth and its runner for ONNX files, from the package index."""
+    python = find_newer_python()
+    if python is None:
+        pytest.skip("VapourSynth needs Python 3.12, and none was found")
+    folder = tmp_path_factory.mktemp("vapoursynth")
+    subprocess.run([python, "-m", "venv", str(folder)], check=True, timeout=300)
+    install = [str(folder / "bin" / "pip"), "install", "-q", "vapoursynth", "vapoursynth-mlrt-ort", "numpy"]
+    done = subprocess.run(install, capture_output=True, text=True, check=False, timeout=900)
+    if done.returncode:
+        pytest.skip(f"VapourSynth could not be installed: {done.stderr.strip().splitlines()[-1]}")
+    return str(folder / "bin" / "python")
+
+
 @pytest.mark.slow
-def test_vapoursynth_restores_a_clip(tiny_model, tmp_path):
-    """Needs Python 3.12 or later with vapoursynth and vapoursynth-mlrt-ort; the interpreter that runs this, or none."""
-    pytest.importorskip("vapoursynth")
-    import vapoursynth as vs
-
-    if not hasattr(vs.core, "ort"):
-        pytest.skip("vapoursynth-mlrt-ort is not installed")
-    from libranet.export.check import moving_clip, restore_by_network
-    from libranet.export.graphs import make_graph
-
-    export_network(tiny_model, tmp_path / "net.onnx", ExportOptions(form="window"))
+@pytest.mark.parametrize(("precision", "limit"), [("fp32", 1 / 255), ("fp16", 2 / 255)])
+def test_vapoursynth_restores_a_clip(tiny_model, tmp_path, vapoursynth_python, precision, limit):
+    export_network(tiny_model, tmp_path / "net.onnx", ExportOptions(form="window", precision=precision))
     clip = moving_clip(12, 47, 33)
-    blank = vs.core.std.BlankClip(width=47, height=33, format=vs.RGBS, length=12)
-
-    def fill(n: int, f: "vs.VideoFrame") -> "vs.VideoFrame":
-        frame = f.copy()
-        for plane in range(3):
-            np.asarray(frame[plane])[:] = clip[n][0, plane].numpy()
-        return frame
-
-    dehaze = runpy.run_path(str(EXAMPLES / "vapoursynth_clip.py"))["dehaze"]
-    clear = dehaze(vs.core.std.ModifyFrame(blank, blank, fill), str(tmp_path / "net.onnx"))
-    found = [np.stack([np.asarray(frame[plane]) for plane in range(3)]) for frame in clear.frames()]
-    expected = restore_by_network(make_graph(tiny_model, "window", None), tiny_model, clip)
-    for ours, wanted in zip(found, expected, strict=True):
-        assert np.abs(ours - wanted[0].numpy()).max() <= 1 / 255
+    np.save(tmp_path / "hazy.npy", torch.cat(clip).numpy())
+    script = [str(Path(__file__).with_name("run_vapoursynth.py")), str(EXAMPLES / "vapoursynth_clip.py")]
+    files = [str(tmp_path / name) for name in ("net.onnx", "hazy.npy", "clear.npy")]
+    subprocess.run([vapoursynth_python, *script, *files], check=True, timeout=300)
+    found = torch.from_numpy(np.load(tmp_path / "clear.npy"))
+    expected = torch.cat(list(restore_by_network(make_graph(tiny_model, "window", None), tiny_model, clip)))
+    assert found.shape == expected.shape == (12, 3, 33, 47)
+    assert (found - expected).abs().max() <= limit
+    assert (found - torch.cat(clip)).abs().mean() > 2 / 255

@@ -4,6 +4,7 @@ import json
 import logging
 import platform
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
@@ -13,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+import libranet
 from libranet.atomic import write_atomically
 from libranet.backends.cpu_network import CpuNetwork, can_accelerate, fits_kernels
 from libranet.backends.cpu_parts import CHOICES, CpuChoice, cache_folder, weights_digest, why_not
@@ -120,30 +122,41 @@ def fastest(trials: list[Trial]) -> Trial | None:
     return min((trial for trial in trials if trial.holds), key=lambda trial: trial.milliseconds, default=None)
 
 
-def ensure_measured(network: LiBrANet) -> list[Trial]:
-    """Return the trials of this machine, measured now if they are not known; none for networks that need none."""
+def ensure_measured(network: LiBrANet, *, thorough: bool = True) -> list[Trial]:
+    """Return the trials of this machine, measured now if they are not known; none for networks that need none.
+
+    Args:
+        network: On the CPU.
+        thorough: Compare all runtimes, which takes about a minute. Otherwise our own kernels alone, the fastest on
+            every CPU so far: a few seconds, and half a minute where they are not compiled yet.
+    """
     if not can_accelerate(network) or sum(p.numel() for p in network.parameters()) < WORTH_IT:
         return []
-    known = recall(network)
+    known = recall(network, thorough=thorough)
     if known is None:
         logger.info("measuring the CPU's runtimes, once for this machine and these weights")
-        known = measure(network)
-        _remember(network, known)
+        known = measure(network) if thorough else _measure_own(network)
+        _remember(network, known, thorough=thorough)
     return known
 
 
 @torch.no_grad()
-def measure(network: LiBrANet) -> list[Trial]:
-    """Restore a few frames by each runtime that is here, and compare time and result with the plain network."""
-    here = [choice for choice in _COMPARED if why_not(choice) is None]
-    here = [choice for choice in here if choice.runtime != "numba" or fits_kernels(network)]
-    if all(choice.runtime == "torch" for choice in here):
-        here += [choice for choice in CHOICES if choice.runtime == "onnxruntime" and why_not(choice) is None]
+def measure(network: LiBrANet, choices: Sequence[CpuChoice] | None = None) -> list[Trial]:
+    """Restore a few frames by runtimes, and compare time and result with the plain network.
+
+    Args:
+        network: On the CPU.
+        choices: The runtimes; None takes all that are here.
+    """
+    if choices is None:
+        choices = [choice for choice in _COMPARED if _takes(network, choice)]
+        if all(choice.runtime == "torch" for choice in choices):
+            choices += [choice for choice in CHOICES if choice.runtime == "onnxruntime" and _takes(network, choice)]
     width, height = TRIAL_SIZE
     frames = [F.interpolate(frame, size=(height, width), mode="bicubic").clamp(0, 1) for frame in rendered_frames()][:2]
     expected = [network(frame[:, None], still=True) for frame in frames]
     trials = []
-    for choice in here:
+    for choice in choices:
         candidate = build(network, choice)
         seconds = _time(candidate, frames)
         found = [candidate(frame[:, None], still=True) for frame in frames]
@@ -153,24 +166,54 @@ def measure(network: LiBrANet) -> list[Trial]:
     return trials
 
 
-def recall(network: LiBrANet) -> list[Trial] | None:
-    """The trials that this machine remembers, or None."""
+def _measure_own(network: LiBrANet) -> list[Trial]:
+    """Try our own kernels: in bfloat16 where the CPU has it, and in float32 where it has not or the quality fails."""
+    trials: list[Trial] = []
+    for precision in ("bf16", "fp32"):
+        choice = _choice(f"numba-{precision}")
+        if not any(trial.holds for trial in trials) and _takes(network, choice):
+            trials += measure(network, [choice])
+    return trials
+
+
+def _takes(network: LiBrANet, choice: CpuChoice) -> bool:
+    return why_not(choice) is None and (choice.runtime != "numba" or fits_kernels(network))
+
+
+def is_compiled() -> bool:
+    """Whether this machine has compiled our kernels before; numba keeps them on disk."""
     try:
-        stored = json.loads(_file(network).read_text())
-        return [Trial(**trial) for trial in stored["trials"]] if stored["machine"] == _machine() else None
+        return bool(json.loads(_compiled_file().read_text()) == _machine())
+    except (OSError, ValueError):
+        return False
+
+
+def recall(network: LiBrANet, *, thorough: bool = False) -> list[Trial] | None:
+    """The trials that this machine remembers, or None; with `thorough`, only those of all runtimes."""
+    try:
+        known = json.loads(_file(network).read_text())
+        if known["machine"] != _machine() or (thorough and not known["thorough"]):
+            return None
+        return [Trial(**trial) for trial in known["trials"]]
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def _remember(network: LiBrANet, trials: list[Trial]) -> None:
-    path = _file(network)
+def _remember(network: LiBrANet, trials: list[Trial], *, thorough: bool) -> None:
+    path, machine = _file(network), _machine()
     path.parent.mkdir(parents=True, exist_ok=True)
-    content = {"machine": _machine(), "trials": [asdict(trial) for trial in trials]}
+    content = {"machine": machine, "thorough": thorough, "trials": [asdict(trial) for trial in trials]}
     write_atomically(path, json.dumps(content, indent=2).encode())
+    if any(trial.choice.startswith("numba") for trial in trials):
+        write_atomically(_compiled_file(), json.dumps(machine, indent=2).encode())
 
 
 def _file(network: LiBrANet) -> Path:
     return cache_folder() / weights_digest(network) / "trials.json"
+
+
+def _compiled_file() -> Path:
+    return cache_folder() / "compiled.json"
 
 
 def _machine() -> dict[str, str]:
@@ -181,8 +224,8 @@ def _machine() -> dict[str, str]:
             versions[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             versions[package] = "not installed"
-    compared = " ".join(map(str, _COMPARED))
-    return {"cpu": cpu_name(), "threads": str(torch.get_num_threads()), "compared": compared, **versions}
+    facts = {"cpu": cpu_name(), "threads": str(torch.get_num_threads()), "libranet": libranet.__version__}
+    return facts | {"compared": " ".join(map(str, _COMPARED)), **versions}
 
 
 def cpu_name() -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -35,11 +36,17 @@ class CpuChoice(NamedTuple):
     def __str__(self) -> str:
         return f"{self.runtime}-{self.precision}"
 
+    @property
+    def kind(self) -> type[np.generic]:
+        """How our own kernels store maps: float32, or bfloat16 in uint16."""
+        return np.uint16 if self.precision == "bf16" else np.float32
+
 
 CHOICES = tuple(
     CpuChoice(runtime, precision)  # type: ignore[arg-type]
     for runtime, precision in (
         ("numba", "fp32"),
+        ("numba", "bf16"),
         ("torch", "fp32"),
         ("torch", "bf16"),
         ("openvino", "fp32"),
@@ -113,7 +120,7 @@ class Layers:
 
             assert self.network.chromatic is not None
             field = self.network.chromatic
-            return NumbaEncoder(field.encoder, self.network.config.encoder_size, field.head)
+            return NumbaEncoder(field.encoder, self.network.config.encoder_size, field.head, kind=self.choice.kind)
         return self._build("chromatic", ChromaticHead(self.network), [self._square])
 
     def encoder(self) -> Part:
@@ -122,7 +129,7 @@ class Layers:
         if self.choice.runtime == "numba":
             from libranet.backends.numba_layers import NumbaEncoder
 
-            return NumbaEncoder(self.network.temporal.encoder, self.network.config.encoder_size)
+            return NumbaEncoder(self.network.temporal.encoder, self.network.config.encoder_size, kind=self.choice.kind)
         return self._build("encoder", self.network.temporal.encoder, [self._square])
 
     def mix(self) -> Part:
@@ -135,7 +142,7 @@ class Layers:
             from libranet.backends.numba_layers import NumbaRefiner
 
             assert self.network.refiner is not None
-            return NumbaRefiner(self.network.refiner, height, width).refine_cells
+            return NumbaRefiner(self.network.refiner, height, width, self.choice.kind).refine_cells
         cells = 3 * self.network.config.scale**2
         names = ("height", "width")
         ports = [Port("cells", (1, cells, *names)), Port("restored", (1, 3, *names))]
@@ -185,6 +192,11 @@ def why_not(choice: CpuChoice) -> str | None:
         for package in (choice.runtime,) if choice.runtime == "numba" else (choice.runtime, "onnx", "onnxruntime"):
             if find_spec(package) is None:
                 return f"{choice.runtime} needs the package {package}: pip install 'libranet[cpu]'"
+    if choice == CpuChoice("numba", "bf16"):
+        from libranet.kernels.vector_code import HAS_BFLOAT16  # needs numba
+
+        if not HAS_BFLOAT16:
+            return "this CPU has no AVX512-BF16, which our own kernels in bf16 need: use numba-fp32"
     return None
 
 

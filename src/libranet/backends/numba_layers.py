@@ -1,4 +1,7 @@
-"""The network's layers by our own CPU kernels, compiled by numba: float32, channels last, norms without own passes."""
+"""The network's layers by our own CPU kernels, compiled by numba: channels last, norms without own passes.
+
+Maps and products are in float32, or in bfloat16 with sums in float32.
+"""
 
 from collections.abc import Callable, Sequence
 
@@ -6,12 +9,23 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from libranet.kernels.conv3x3.panels import Weights, convolve, convolve_patches, make_map, pack_patches, pack_winograd
+from libranet.kernels.conv3x3.panels import (
+    Weights,
+    convolve,
+    convolve_patches,
+    make_map,
+    pack_patches,
+    pack_winograd,
+    whole_panels,
+)
 from libranet.kernels.conv3x3.reference import GROUPS
 from libranet.kernels.norm_mix.panels import fold_sums, normalise, normalise_mix
+from libranet.kernels.vector_code import stored
 from libranet.models.layers import Encoder, EncoderBlock, GridHead, Refiner, RefinerBlock
 
 Size = tuple[int, int]
+Kind = type[np.generic]
+"""How maps are stored: np.float32, or np.uint16 for bfloat16."""
 
 
 class _Norm:
@@ -22,16 +36,16 @@ class _Norm:
         self.weight, self.bias = (p.detach().float().numpy() for p in (norm.weight, norm.bias))
         self.eps = norm.eps
 
-    def fold(self, sums: np.ndarray, size: Size) -> np.ndarray:  # [parts, 2, C] -> [2, C]
+    def fold(self, sums: np.ndarray, size: Size) -> np.ndarray:  # [parts, 2, C] -> [2, C']
         return fold_sums(sums, self.weight, self.bias, count=size[0] * size[1], groups=GROUPS, eps=self.eps)
 
 
 class _Block:
     """A residual block of the refiner."""
 
-    def __init__(self, block: RefinerBlock) -> None:
-        self.conv, self.norm = pack_winograd(block.conv.weight), _Norm(block.norm)
-        self.mix = pack_patches(block.mix.weight, block.mix.bias)
+    def __init__(self, block: RefinerBlock, kind: Kind) -> None:
+        self.conv, self.norm = pack_winograd(block.conv.weight, dtype=kind), _Norm(block.norm)
+        self.mix = pack_patches(block.mix.weight, block.mix.bias, kind)
 
 
 class NumbaRefiner:
@@ -40,34 +54,35 @@ class NumbaRefiner:
     border = 1
     """Pixels of zeros around maps."""
 
-    def __init__(self, refiner: Refiner, height: int, width: int) -> None:
+    def __init__(self, refiner: Refiner, height: int, width: int, kind: Kind = np.float32) -> None:
         """Pack the weights and make the maps.
 
         Args:
             refiner: Its 1x1 mixes and its scale of 4 are what the kernels cover.
             height: Of the maps.
             width: Of the maps.
+            kind: How maps and weights are stored.
         """
-        self.size = height, width
-        self._stem = pack_winograd(_order_cells(_conv(refiner.detail[0]).weight, 1))
+        self.size, self._kind = (height, width), kind
+        self._stem = pack_winograd(_order_cells(_conv(refiner.detail[0]).weight, 1), dtype=kind)
         self._detail_norm, self._structure_norm = _Norm(refiner.detail[1]), _Norm(refiner.structure[1])
         self._structure = pack_patches(_conv(refiner.structure[0]).weight)
-        self._detail_blocks, self._structure_blocks = _blocks(refiner.detail), _blocks(refiner.structure)
-        self._join = pack_winograd(refiner.join.weight, refiner.join.bias)
-        self._fusion = _blocks(refiner.fusion)
+        self._detail_blocks, self._structure_blocks = _blocks(refiner.detail, kind), _blocks(refiner.structure, kind)
+        self.channels = whole_panels(refiner.join.out_channels)
+        self._join = pack_winograd(_spread_halves(refiner.join.weight, self.channels), refiner.join.bias, kind)
+        self._fusion = _blocks(refiner.fusion, kind)
         assert refiner.project.bias is not None
-        last = (_order_cells(part, 0) for part in (refiner.project.weight, refiner.project.bias))
-        self._project = pack_winograd(*last)
-        self.channels = self._join.outputs
-        self._raw, self._x = (make_map(height, width, self.channels) for _ in range(2))
-        self._joined = make_map(height, width, 2 * self.channels)
+        weight, bias = (_order_cells(part, 0) for part in (refiner.project.weight, refiner.project.bias))
+        self._project = pack_winograd(weight, bias, kind)
+        self._raw, self._x = (make_map(height, width, self.channels, kind) for _ in range(2))
+        self._joined = make_map(height, width, 2 * self.channels, kind)
         self._small = make_map(height, width, 3)
         self.residual = make_map(height, width, self._project.outputs)
-        """The result of the last call, channels as the cells'."""
+        """The result of the last call in float32, channels as the cells'."""
 
     def make_cells(self) -> np.ndarray:  # [H', W', 48]
         """A map for the cells of a frame."""
-        return make_map(*self.size, self._stem.inputs)
+        return make_map(*self.size, self._stem.inputs, self._kind)
 
     def __call__(
         self,
@@ -91,7 +106,7 @@ class NumbaRefiner:
         """What `Refiner.refine_cells` computes, with PixelUnshuffle's order of channels."""
         h, w = self.size
         given = self.make_cells()
-        given[1 : h + 1, 1 : w + 1] = _order_cells(cells[0], 0).permute(1, 2, 0).numpy()
+        given[1 : h + 1, 1 : w + 1] = stored(_order_cells(cells[0], 0).permute(1, 2, 0), self._kind)
         found = torch.from_numpy(self(given, small)[1 : h + 1, 1 : w + 1]).permute(2, 0, 1)
         return found.unflatten(0, (4, 3, 4)).transpose(0, 1).flatten(0, 2)[None].contiguous()
 
@@ -108,8 +123,8 @@ class NumbaRefiner:
 class NumbaEncoder:
     """An encoder, and a head behind it where one is given."""
 
-    def __init__(self, encoder: Encoder, side: int, head: GridHead | None = None) -> None:
-        self.side = side
+    def __init__(self, encoder: Encoder, side: int, head: GridHead | None = None, *, kind: Kind = np.float32) -> None:
+        self.side, self._kind = side, kind
         self._steps: list[Callable[[np.ndarray], np.ndarray]] = []
         layers = list(encoder.layers)
         while layers:
@@ -117,14 +132,17 @@ class NumbaEncoder:
             if isinstance(layer, nn.Conv2d):
                 side //= 2
                 norm, _ = layers.pop(0), layers.pop(0)
-                self._steps.append(self._reduce(pack_patches(layer.weight), _Norm(norm), (side, side)))
+                # The frame itself stays in float32.
+                weights = pack_patches(layer.weight, dtype=kind if self._steps else np.float32)
+                self._steps.append(self._reduce(weights, _Norm(norm), (side, side)))
             else:
                 assert isinstance(layer, EncoderBlock)
                 self._steps.append(self._block(layer.branch, (side, side)))
         self._size = side, side
         self._input = make_map(self.side, self.side, 3)
         if head is not None:
-            self._steps.append(_head(head, self._size))
+            self._steps.append(_head(head, self._size, kind))
+        self._outputs = encoder.width if head is None else head.project.out_channels
 
     def __call__(self, small: Tensor) -> Tensor:  # [1, 3, 256, 256] -> [1, C, 16, 16]
         self._input[1:-1, 1:-1] = small[0].permute(1, 2, 0).numpy()
@@ -132,11 +150,13 @@ class NumbaEncoder:
         for step in self._steps:
             x = step(x)
         h, w = self._size
-        return torch.from_numpy(x[1 : h + 1, 1 : w + 1].transpose(2, 0, 1)[None].copy())
+        found = x[1 : h + 1, 1 : w + 1, : self._outputs].transpose(2, 0, 1)[None].copy()
+        if found.dtype == np.uint16:
+            return torch.from_numpy(found.view(np.int16)).view(torch.bfloat16).float()
+        return torch.from_numpy(found)
 
-    @staticmethod
-    def _reduce(weights: Weights, norm: _Norm, size: Size) -> Callable[[np.ndarray], np.ndarray]:
-        out = make_map(*size, weights.outputs)
+    def _reduce(self, weights: Weights, norm: _Norm, size: Size) -> Callable[[np.ndarray], np.ndarray]:
+        out = make_map(*size, whole_panels(weights.outputs), self._kind)
 
         def run(x: np.ndarray) -> np.ndarray:
             normalise(out, norm.fold(convolve_patches(x, weights, out, size, stride=2), size), out, size)
@@ -144,11 +164,10 @@ class NumbaEncoder:
 
         return run
 
-    @staticmethod
-    def _block(branch: nn.Sequential, size: Size) -> Callable[[np.ndarray], np.ndarray]:
-        first, second = (pack_winograd(_conv(branch[index]).weight) for index in (0, 3))
+    def _block(self, branch: nn.Sequential, size: Size) -> Callable[[np.ndarray], np.ndarray]:
+        first, second = (pack_winograd(_conv(branch[index]).weight, dtype=self._kind) for index in (0, 3))
         before, after = _Norm(branch[1]), _Norm(branch[4])
-        raw, inner = (make_map(*size, first.outputs) for _ in range(2))
+        raw, inner = (make_map(*size, first.inputs, self._kind) for _ in range(2))
 
         def run(x: np.ndarray) -> np.ndarray:
             normalise(raw, before.fold(convolve(x, first, raw, size), size), inner, size)
@@ -158,17 +177,19 @@ class NumbaEncoder:
         return run
 
 
-def _head(head: GridHead, size: Size) -> Callable[[np.ndarray], np.ndarray]:
-    expand = pack_winograd(head.expand.weight, head.expand.bias)
-    project = pack_winograd(head.project.weight, head.project.bias)
-    hidden, out = make_map(*size, expand.outputs), make_map(*size, -(-project.outputs // 8) * 8)
-    as_it_is = np.stack([np.ones(expand.outputs), np.zeros(expand.outputs)]).astype(np.float32)
+def _head(head: GridHead, size: Size, kind: Kind) -> Callable[[np.ndarray], np.ndarray]:
+    expand = pack_winograd(head.expand.weight, head.expand.bias, kind)
+    project = pack_winograd(head.project.weight, head.project.bias, kind)
+    hidden = make_map(*size, project.inputs, kind)
+    out = make_map(*size, whole_panels(project.outputs))  # in float32: small errors here move the colour of a frame
+    as_it_is = np.zeros((2, project.inputs), np.float32)
+    as_it_is[0] = 1.0
 
     def run(x: np.ndarray) -> np.ndarray:
         convolve(x, expand, hidden, size)
         normalise(hidden, as_it_is, hidden, size)
         convolve(hidden, project, out, size)
-        return out[:, :, : project.outputs]
+        return out
 
     return run
 
@@ -178,8 +199,15 @@ def _order_cells(values: Tensor, axis: int) -> Tensor:
     return values.unflatten(axis, (3, 4, 4)).transpose(axis, axis + 1).flatten(axis, axis + 2)
 
 
-def _blocks(stream: nn.Sequential) -> list[_Block]:
-    return [_Block(layer) for layer in stream if isinstance(layer, RefinerBlock)]
+def _spread_halves(weight: Tensor, channels: int) -> Tensor:  # [Cout, 2 C, 3, 3] -> [Cout, 2 channels, 3, 3]
+    """Zeros behind each half of the inputs: the streams that are joined have whole panels."""
+    spread = weight.new_zeros(len(weight), 2, channels, 3, 3)
+    spread[:, :, : weight.shape[1] // 2] = weight.detach().unflatten(1, (2, -1))
+    return spread.flatten(1, 2)
+
+
+def _blocks(stream: nn.Sequential, kind: Kind) -> list[_Block]:
+    return [_Block(layer, kind) for layer in stream if isinstance(layer, RefinerBlock)]
 
 
 def _conv(layer: nn.Module) -> nn.Conv2d:

@@ -28,7 +28,7 @@ class _Slot:
 
     planes: tuple[Tensor, ...]
     after: tuple[Tensor, ...]
-    cells: np.ndarray  # [H', W', 48]
+    cells: np.ndarray  # [H', W', 48], float32 or bfloat16
     low: Tensor  # [1, 3, h, w]
 
 
@@ -40,7 +40,8 @@ class _SampleNetwork(LiBrANet):
         assert network.source.refiner is not None
         self.config, self.weights = network.config, network.weights
         self.chromatic, self.temporal = network.chromatic, network.temporal
-        self.format, self.refiner_by_kernels = format_, NumbaRefiner(network.source.refiner, *format_.cells)
+        self.format = format_
+        self.refiner_by_kernels = NumbaRefiner(network.source.refiner, *format_.cells, network.choice.kind)
 
     def restore(  # type: ignore[override]
         self,

@@ -151,9 +151,9 @@ def _absolute(job: Job) -> Job:
 
 def _backend(network: Network, options: DehazeOptions, jobs: list[Job]) -> str:
     """The CPU backend that a run on this machine would take, so that all workers take the same."""
-    from libranet.backends.cpu_choice import chosen_backend, ensure_measured
+    from libranet.backends.cpu_choice import chosen_backend
     from libranet.cluster.storage import size_of
-    from libranet.engine.video import is_long
+    from libranet.engine.video import choose_runtime
     from libranet.errors import LibraNetError
     from libranet.models import LiBrANet
     from libranet.video.reader import open_video
@@ -165,8 +165,7 @@ def _backend(network: Network, options: DehazeOptions, jobs: list[Job]) -> str:
         longest = max(videos, key=lambda job: size_of(job.source.name))
         try:
             with open_video(longest.source, deinterlace=True) as reader:
-                if is_long(reader, options):
-                    ensure_measured(network)
+                choose_runtime(reader, network, options)
         except LibraNetError:
             pass  # its worker will say so
     return chosen_backend(network)

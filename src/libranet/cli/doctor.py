@@ -72,7 +72,7 @@ def diagnose(model: Path | None = None, *, measure: bool = False) -> dict[str, s
 
 def _cpu_runtimes(file: Path, *, measure: bool) -> dict[str, str]:
     """What the CPU's runtimes reached on this machine, and which of them `auto` takes."""
-    from libranet.backends.cpu_choice import cpu_name, ensure_measured, fastest, recall
+    from libranet.backends.cpu_choice import TRIAL_SIZE, cpu_name, ensure_measured, fastest, recall
     from libranet.backends.cpu_parts import CHOICES, why_not
     from libranet.models import load_model
 
@@ -87,7 +87,14 @@ def _cpu_runtimes(file: Path, *, measure: bool) -> dict[str, str]:
         verdict = "" if trial.holds else ", too far from the plain network"
         facts[trial.choice] = f"{trial.milliseconds:.0f} ms for 640x368, {trial.rms:.2f}/255 rms{verdict}"
     best = fastest(trials)
-    return facts | {"backend": best.choice if best else "plain"}
+    if best is None:
+        return facts | {"backend": "plain: no other is close enough to it"}
+    why = "the fastest that is close enough to the plain network"
+    if recall(network, thorough=True) is None:
+        why = "our own kernels, tried alone; `libranet doctor --measure` compares all runtimes"
+    width, height = TRIAL_SIZE
+    rate = f"about {1e3 / best.milliseconds * width * height / (1920 * 1080):.1f} frames a second at 1920x1080"
+    return facts | {"backend": f"{best.choice}: {why}; {rate}"}
 
 
 def _fused_because(device: torch.device, width: int) -> str:

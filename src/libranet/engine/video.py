@@ -15,7 +15,7 @@ import av
 
 from libranet.atomic import replaced_file
 from libranet.backends import load_network, make_backend
-from libranet.backends.cpu_choice import ensure_measured
+from libranet.backends.cpu_choice import ensure_measured, is_compiled
 from libranet.device import Precision
 from libranet.engine.estimate import estimate_seconds
 from libranet.engine.journal import journalled_frames, write_samples
@@ -58,6 +58,10 @@ FRAMES_AT_ONCE = 4
 
 LONG_RUN = 300_000_000
 """Pixels in all frames from which on a CPU's runtimes are tried first, once: five seconds of 1080p."""
+WORTH_COMPILING = 100_000_000
+"""Pixels from which on compiling our kernels for the CPU takes less time than they save: two seconds of 1080p."""
+WORTH_ALL = 5_000_000_000
+"""Pixels from which on the other runtimes are tried, too, where our kernels run: a minute that may save a quarter."""
 
 
 def dehaze_video(
@@ -124,7 +128,7 @@ def dehaze_video(
     with open_for(origin, options, rate=rate) as reader:
         plan = plan_run(reader, output, network, options, cores=cores)
         if on_plan is not None:
-            _choose_runtime(reader, network, options)
+            choose_runtime(reader, network, options)
             # A resumed run has less to do, and its own pace says how much.
             on_plan(plan if resume else _with_estimate(plan, reader, network, options))
         return _dehaze(
@@ -183,14 +187,25 @@ def _with_estimate(plan: RunPlan, reader: VideoReader, network: Network, options
 
 def is_long(reader: VideoReader, options: DehazeOptions) -> bool:
     """Whether a run is long enough to be worth a trial of the CPU's runtimes. Live sources cannot wait for one."""
-    frames = expected_frames(reader, options)
-    return not options.live and (frames is None or frames * reader.width * reader.height >= LONG_RUN)
+    pixels = _pixels(reader, options)
+    return not options.live and (pixels is None or pixels >= LONG_RUN)
 
 
-def _choose_runtime(reader: VideoReader, network: Network, options: DehazeOptions) -> None:
-    """Try the CPU's runtimes, once for this machine, where the run is long enough."""
-    if isinstance(network, LiBrANet) and options.backend == "auto" and is_long(reader, options):
+def choose_runtime(reader: VideoReader, network: Network, options: DehazeOptions) -> None:
+    """Try the CPU's runtimes, once for this machine, as far as it pays: our own kernels, in very long runs all."""
+    if not isinstance(network, LiBrANet) or options.backend != "auto" or options.live:
+        return
+    pixels = _pixels(reader, options)
+    trials = []
+    if pixels is None or pixels >= WORTH_COMPILING or is_compiled():
+        trials = ensure_measured(network, thorough=False)
+    if is_long(reader, options) and (not trials or (pixels or 0) >= WORTH_ALL):
         ensure_measured(network)
+
+
+def _pixels(reader: VideoReader, options: DehazeOptions) -> int | None:
+    frames = expected_frames(reader, options)
+    return None if frames is None else frames * reader.width * reader.height
 
 
 def make_restorer(
@@ -210,7 +225,7 @@ def make_restorer(
         settings: Of the output's encoder; None keeps the source's pixel format.
         size: Of the output where there are no settings.
     """
-    _choose_runtime(reader, network, options)
+    choose_runtime(reader, network, options)
     backend = make_backend(
         network,
         strength=options.strength,

@@ -1,4 +1,4 @@
-// The part of ONNX Runtime's C++ interface that our example uses, over the C functions of the library in the Python package,
+// The part of ONNX Runtime's C++ interface that our examples use, over the C functions of the library in the Python package,
 // which comes without headers. A function is found by its place in the table of the C interface, which never changes.
 #pragma once
 #include <cstdint>
@@ -55,9 +55,42 @@ struct Value : Handle {
         return static_cast<const T*>(data);
     }
 };
+struct AllocatorWithDefaultOptions : Handle {
+    AllocatorWithDefaultOptions() { call(78, &pointer); }
+};
+struct AllocatedName {
+    char* name = nullptr;
+    const char* get() const { return name; }
+};
+struct TensorTypeAndShapeInfo {
+    const void* pointer = nullptr;
+    std::vector<int64_t> GetShape() const {
+        size_t axes;
+        call(61, pointer, &axes);
+        std::vector<int64_t> shape(axes);
+        call(62, pointer, shape.data(), axes);
+        return shape;
+    }
+};
+struct TypeInfo : Handle {
+    TensorTypeAndShapeInfo GetTensorTypeAndShapeInfo() const {
+        TensorTypeAndShapeInfo info;
+        call(55, static_cast<const void*>(pointer), &info.pointer);
+        return info;
+    }
+};
 struct Session : Handle {
     Session(const Env& environment, const char* path, const SessionOptions& options) {
         call(7, environment.pointer, path, options.pointer, &pointer);
+    }
+    size_t GetInputCount() const { return count(30); }
+    size_t GetOutputCount() const { return count(31); }
+    AllocatedName GetInputNameAllocated(size_t index, const Handle& allocator) const { return name(36, index, allocator); }
+    AllocatedName GetOutputNameAllocated(size_t index, const Handle& allocator) const { return name(37, index, allocator); }
+    TypeInfo GetInputTypeInfo(size_t index) const {
+        TypeInfo info;
+        call(33, pointer, index, &info.pointer);
+        return info;
     }
     std::vector<Value> Run(const RunOptions&, const char* const* inputs, const Value* values, size_t count,
                            const char* const* outputs, size_t output_count) {
@@ -68,6 +101,18 @@ struct Session : Handle {
         std::vector<Value> results(output_count);
         for (size_t index = 0; index < output_count; ++index) results[index].pointer = made[index];
         return results;
+    }
+
+   private:
+    size_t count(int place) const {
+        size_t found;
+        call(place, pointer, &found);
+        return found;
+    }
+    AllocatedName name(int place, size_t index, const Handle& allocator) const {
+        AllocatedName found;
+        call(place, pointer, index, allocator.pointer, &found.name);
+        return found;
     }
 };
 }  // namespace Ort

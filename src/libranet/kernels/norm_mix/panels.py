@@ -4,10 +4,10 @@
 import numpy as np
 from numba import get_num_threads, get_thread_id, njit, prange
 
-from libranet.kernels.conv3x3.panels import _ROWS, _WIDE, PANEL, Weights
-from libranet.kernels.vector_code import LANES, make_block, make_multiply
+from libranet.kernels.conv3x3.panels import PANELS, ROWS, Weights
+from libranet.kernels.vector_code import LANES, PANEL, make_block, make_multiply
 
-_BLOCK = 4 * _ROWS
+_BLOCK = 4 * ROWS
 """Pixels that are activated and then mixed, while they are in the cache."""
 
 
@@ -19,13 +19,15 @@ def fold_sums(
     count: int,
     groups: int,
     eps: float,
-) -> np.ndarray:  # [2, C], factor and summand
+) -> np.ndarray:  # [2, C'], factor and summand, zeros up to whole panels
     """GroupNorm as y = factor * x + summand. `count` is the number of pixels."""
     total = sums.astype(np.float64).sum(axis=0).reshape(2, groups, -1).sum(axis=2) / (count * (len(weight) // groups))
     rstd = 1.0 / np.sqrt(np.maximum(total[1] - total[0] ** 2, 0.0) + eps)
     repeat = len(weight) // groups
     factor = np.repeat(rstd, repeat) * weight
-    return np.stack([factor, bias - np.repeat(total[0], repeat) * factor]).astype(np.float32)
+    folded = np.zeros((2, -(-len(weight) // PANEL) * PANEL), np.float32)
+    folded[:, : len(weight)] = factor, bias - np.repeat(total[0], repeat) * factor
+    return folded
 
 
 def normalise(
@@ -55,11 +57,13 @@ def normalise_mix(
     first: int = 0,
 ) -> None:
     """skip + mix(GELU(factor * raw + summand))."""
-    channels, padded = raw.shape[2], len(mix.bias)
-    scratch = np.zeros((get_num_threads(), _BLOCK * (channels + padded)), np.float32)
+    channels = raw.shape[2]
+    assert len(mix.bias) == channels
+    active = np.zeros((get_num_threads(), _BLOCK * channels), mix.values.dtype)
+    mixed = np.zeros((get_num_threads(), ROWS * channels), np.float32)
     _normalise_mix(
         raw.ravel(), folded.ravel(), skip.ravel(), mix.values, mix.bias, out.ravel(), out.shape[2], first,
-        raw.shape[1], channels, *size, scratch,
+        raw.shape[1], channels, *size, active, mixed,
     )  # fmt: skip
 
 
@@ -81,9 +85,18 @@ def _write_add(code, bases, places):
     code.store(code.builder.fadd(value, code.load(code.at(skip, at))), code.at(out, at))
 
 
+def _write_sum(code, bases, places):
+    mixed, skip, out = bases
+    at, skip_at, to = places
+    code.store(code.builder.fadd(code.load(code.at(mixed, at)), code.load(code.at(skip, skip_at))), code.at(out, to))
+
+
 _activate = make_block(_write_activate, 3, 4)
 _add = make_block(_write_add, 4, 3)
-_multiply_skip = make_multiply(_ROWS, PANEL // (16 if _WIDE else 8), 16 if _WIDE else 8, bias=True, skip=True)
+_sum = make_block(_write_sum, 3, 3)
+_multiply_skip = make_multiply(ROWS, PANELS, bias=True, skip=True)
+_multiply_skip_last = make_multiply(ROWS, 1, bias=True, skip=True)
+_multiply_bias = make_multiply(ROWS, 1, bias=True)
 
 
 @njit(parallel=True, cache=True)
@@ -105,11 +118,11 @@ def _normalise_skip(raw, folded, out, width, channels, h, w, skip):
 
 
 @njit(parallel=True, cache=True)
-def _normalise_mix(raw, folded, skip, mix, bias, out, out_channels, first, width, channels, h, w, scratch):
-    padded, panels = len(bias), len(bias) // PANEL
+def _normalise_mix(raw, folded, skip, mix, bias, out, out_channels, first, width, channels, h, w, active, mixed):
+    panels = channels // PANEL
+    paired = panels // PANELS * PANELS
     for y in prange(h):
-        mine = scratch[get_thread_id()]
-        after = _BLOCK * channels
+        mine, rest = active[get_thread_id()], mixed[get_thread_id()]
         for begin in range(0, w, _BLOCK):
             count = min(_BLOCK, w - begin)
             at = ((y + 1) * width + begin + 1) * channels
@@ -117,29 +130,34 @@ def _normalise_mix(raw, folded, skip, mix, bias, out, out_channels, first, width
             for x in range(count):
                 for c in range(0, channels, LANES):
                     _activate((raw, folded, mine), (at + x * channels + c, c, channels + c, x * channels + c))
-            whole = count // _ROWS * _ROWS if padded == channels else 0
-            for panel in range(panels):
-                column = panel * PANEL
-                for x in range(0, whole, _ROWS):
+            whole = count // ROWS * ROWS
+            for x in range(0, whole, ROWS):
+                for panel in range(0, paired, PANELS):
+                    column = panel * PANEL
                     _multiply_skip(
-                        mine, x * channels, channels, mix, panel * channels * PANEL, PANEL,
+                        mine, x * channels, channels, 0, mix, column * channels, PANEL * channels,
+                        out, to + x * out_channels + column, out_channels, channels,
+                        bias, column, skip, at + x * channels + column, channels,
+                    )  # fmt: skip
+                for panel in range(paired, panels):
+                    column = panel * PANEL
+                    _multiply_skip_last(
+                        mine, x * channels, channels, 0, mix, column * channels, 0,
                         out, to + x * out_channels + column, out_channels, channels,
                         bias, column, skip, at + x * channels + column, channels,
                     )  # fmt: skip
             if whole == count:
                 continue
             # The rest by way of a buffer: a whole block would reach into other pixels.
-            spare = np.zeros(_ROWS * padded, np.float32)
-            for x in range(whole, count, _ROWS):
-                for row in range(min(_ROWS, count - x)):
-                    for c in range(channels):
-                        spare[row * padded + c] = skip[at + (x + row) * channels + c]
-                for panel in range(panels):
-                    column = panel * PANEL
-                    _multiply_skip(
-                        mine, x * channels, channels, mix, panel * channels * PANEL, PANEL,
-                        mine, after + column, padded, channels, bias, column, spare, column, padded,
-                    )  # fmt: skip
-                for row in range(min(_ROWS, count - x)):
-                    for c in range(channels):
-                        out[to + (x + row) * out_channels + c] = mine[after + row * padded + c]
+            for panel in range(panels):
+                column = panel * PANEL
+                _multiply_bias(
+                    mine, whole * channels, channels, 0, mix, column * channels, 0,
+                    rest, column, channels, channels, bias, column, bias, 0, 0,
+                )  # fmt: skip
+            for x in range(whole, count):
+                for c in range(0, channels, LANES):
+                    _sum(
+                        (rest, skip, out),
+                        ((x - whole) * channels + c, at + x * channels + c, to + x * out_channels + c),
+                    )

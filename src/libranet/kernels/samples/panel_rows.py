@@ -5,6 +5,7 @@ import numpy as np
 from numba import njit, prange
 
 from libranet.kernels.samples.reference import MODELS
+from libranet.kernels.vector_code import make_block
 
 CELL = 4
 BAND = 64
@@ -115,6 +116,19 @@ def _reduce(rgb, sums, y, begin, end, at, first, pair, start, taps, parts):
     return at + ready
 
 
+def _write_colours(code, bases, places):
+    """A row of a cell: four pixels of each colour side by side."""
+    rgb, cells = bases
+    at, width, to = places
+    b = code.builder
+    for colour in range(3):
+        four = code.load(code.at(rgb, b.add(at, b.mul(width, code.integer(colour)))))
+        code.store(four, code.at(cells, b.add(to, code.integer(CELL * colour))))
+
+
+_write_cell = make_block(_write_colours, 2, 3, lanes=CELL)
+
+
 @njit(fastmath=_FAST, cache=True, nogil=True)
 def read_band(
     band, first, second, third, n, model, step, weights, pairs, between, cells, height, width,
@@ -125,6 +139,7 @@ def read_band(
     chroma, wide = np.zeros((2, second.shape[1] + 2), np.float32), np.zeros((2, width + 8), np.float32)
     low, small = np.zeros((6, width), np.float32), np.zeros((6, width), np.float32)
     begin, end = band * BAND, min((band + 1) * BAND, height)
+    values, flat, row_step = rgb.ravel(), cells.ravel(), 48 * cells.shape[1]
     low_at, small_at = low_first[begin], small_first[begin]
     for y in range(begin, end):
         row = y if y < h else 2 * h - 2 - y
@@ -136,11 +151,9 @@ def read_band(
         small_at = _reduce(
             rgb, small, y, begin, end, small_at, small_first, small_pair, small_start, small_taps, small_parts[band]
         )
-        line, place = cells[y // CELL + 1], 12 * (y % CELL)
+        at = (y // CELL + 1) * row_step + 48 + 12 * (y % CELL)
         for x in range(width // CELL):
-            for colour in range(3):
-                for k in range(CELL):
-                    line[x + 1, place + CELL * colour + k] = rgb[colour, CELL * x + k]
+            _write_cell((values, flat), (CELL * x, width, at + 48 * x))
 
 
 @njit(fastmath=_FAST, cache=True)
