@@ -51,7 +51,7 @@ class FrameJournal:
         planes = [np.ascontiguousarray(view) for view in plane_views(frame.image)]  # copies only where rows are padded
         checksum = 0
         for plane in planes:
-            checksum = zlib.crc32(plane, checksum)
+            checksum = zlib.crc32(plane.data, checksum)
         try:
             if self._file is None or self._segment != segment:
                 self.close()
@@ -97,7 +97,7 @@ class FrameJournal:
 
 def _write_all(file: IO[bytes], plane: np.ndarray) -> None:
     """Write samples to an unbuffered file, which may take a part at a time."""
-    rest = memoryview(plane).cast("B")
+    rest = plane.data.cast("B")
     while rest:
         rest = rest[file.write(rest) :]
 
