@@ -18,6 +18,7 @@ from libranet.frames import PixelLayout
 from libranet.models import LiBrANet
 from libranet.video.encoder_options import FAST_PRESET
 from libranet.video.pixels import plane_views
+from libranet.video.reader import open_video
 
 DISTINCT = 60
 """Frames that are encoded: the motion of a whole turn. A longer clip repeats their packets."""
@@ -185,6 +186,16 @@ def files(table: Table, network: LiBrANet, setting: Setting) -> None:
     table.add("  cores busy", facts["run defaults"]["cores busy"], alone.cores, unit="")
 
 
+def _decode_on_gpu(table: Table, source: Path, *, frames: int) -> None:
+    """NVDEC, through the product's own reader. Where it is not there, the reader says so and the CPU decodes."""
+    with open_video(source, decoder="cuda") as reader:
+        table.facts["--decoder cuda"] = reader.notes
+        begin = time.perf_counter()
+        count = sum(1 for _ in reader.frames(end=frames / RATE))
+        where = "the CPU instead" if reader.notes else "NVDEC"
+        table.add(f"decoding alone, --decoder cuda ({where})", count / (time.perf_counter() - begin), unit="fps")
+
+
 def codec(table: Table, network: LiBrANet, setting: Setting) -> None:
     """What bounds a file run: decoding alone, several encoders at once without us, and a clip of much noise."""
     source = setting.folder / "8.mp4"
@@ -202,3 +213,5 @@ def codec(table: Table, network: LiBrANet, setting: Setting) -> None:
     alone = transcode(noisy, setting.folder / "x.mp4", preset="ultrafast", frames=setting.middle)
     table.add("file to file, ultrafast, noisy clip", fps, alone.fps, unit="fps", limit="ratio >= 0.9")
     table.add("  cores busy", table.facts["run noisy"]["cores busy"], alone.cores, unit="")
+    if setting.device == "cuda":
+        _decode_on_gpu(table, source, frames=setting.middle)
