@@ -47,6 +47,7 @@ def mp4(tmp_path_factory) -> bytes:
         (b"elst", 12, 1024 + 155),  # the edit begins inside of the first frame and ends behind the last
         (b"elst", 8, 400),  # it shows a third, which the track's header denies
         (b"stsz", 8, 12),
+        (b"stsz", 12 + 4 * 20, 0xDC000000),  # a sample that is longer than the file
     ],
 )
 def test_tables_of_an_mp4_file_that_contradict_each_other(mp4, tmp_path, name, offset, value):
@@ -165,6 +166,30 @@ def test_a_frame_of_a_transport_stream_that_lost_its_start_code(tmp_path):
     assert "1 packets of the video could not be read" in said
 
 
+def test_a_frame_of_a_transport_stream_that_is_shorter_than_it_says(tmp_path):
+    """Here frames have their sizes. One packet in the middle becomes a filling one."""
+    path = tmp_path / "a.ts"
+    with av.open(str(path), "w", container_options={"omit_video_pes_length": "0"}) as container:
+        source = write_clip(tmp_path / "a.mp4", Clip(frames=8, options=(("bf", "0"),)))
+        with av.open(str(source)) as given:
+            copied = container.add_stream_from_template(given.streams.video[0])
+            for packet in given.demux(video=0):
+                if packet.dts is not None:
+                    packet.stream = copied
+                    container.mux(packet)
+    data = bytearray(path.read_bytes())
+    assert read(path) == (8, "")
+    heads = [at for at in range(0, len(data), 188) if data[at + 1] & 0x40 and data[at + 2] == 0]
+    at = data.index(b"\0\0\1\xe0", heads[len(heads) // 2])
+    size = int.from_bytes(data[at + 4 : at + 6], "big")
+    assert size > 0
+    data[at + 4 : at + 6] = (size + 50).to_bytes(2, "big")
+    path.write_bytes(data)
+    assert "pieces of 1 packets of the video are missing" in read(path)[1]
+    path.write_bytes(data[: len(data) - 188 * 2])  # a recorder stops between two packets
+    assert "pieces of 1 packets" in read(path)[1]
+
+
 def test_a_byte_too_many_in_packets_with_a_clock(tmp_path):
     """Each packet of a Blu-ray or camcorder has four bytes before it: the first one of them is a cut."""
     path = write_clip(tmp_path / "a.m2ts", Clip(frames=8))
@@ -224,6 +249,9 @@ def test_an_image_of_a_gif_file_that_swallows_the_next(tmp_path):
                 lost += 1
                 assert reader.damage, size
     assert lost > 5
+    loops = data.index(b"NETSCAPE2.0") + 11
+    path.write_bytes(data[:loops] + b"\xff" + data[loops + 1 :])
+    assert find_breaks(path, "gif")
     times = data.index(b"\x21\xf9\4")
     path.write_bytes(data[: times + 2] + b"\7" + data[times + 3 :])
     assert find_breaks(path, "gif")

@@ -39,6 +39,8 @@ class Damage:
     """Where the file's own structure shows that parts of it are lost, or nothing."""
     video_packets: int = 0
     """Packets of the video so far."""
+    corrupt: int = 0
+    """Those of them, but for the last one, that the container's reader marked: pieces of them are missing."""
     read_bytes: int = 0
     """Bytes of the file up to the end of the last packet."""
     jumps: int = 0

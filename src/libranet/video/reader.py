@@ -379,11 +379,13 @@ def decode_packets(
 ) -> Iterator[av.VideoFrame | av.Packet]:
     """Yield the frames of `stream` and the packets of all other streams."""
     last: int | None = None
+    corrupt = False  # the packet before: a recording may end in the middle of the last one
     for packet in packets:
         if packet.stream.index != stream.index:
             yield packet
             continue
         damage.video_packets += packet.size > 0
+        damage.corrupt, corrupt = damage.corrupt + corrupt, packet.is_corrupt
         for frame in decoder.decode(packet):
             last = frame.pts
             yield frame

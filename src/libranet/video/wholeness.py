@@ -31,6 +31,8 @@ def describe_breaks(
     unread = (breaks.video_packets or 0) - damage.video_packets
     if unread > 0 and has_frame_per_packet(codec):
         parts.append(f"{unread} packets of the video could not be read")
+    if name == "mpegts" and damage.corrupt > damage.jumps:  # the last packet before a join may be cut off
+        parts.append(f"pieces of {damage.corrupt} packets of the video are missing")
     if name.startswith("mov") and (missing := _unread_samples(path, stream, damage.video_packets)):
         parts.append(f"{missing} frames of the file's index could not be read")
     return "; ".join(parts)

@@ -54,12 +54,12 @@ def walk_boxes(file: FileBytes, breaks: Breaks) -> None:
             breaks.add(file.size - at)
             return
         if head[4:8] in (b"moov", b"moof") and at + size <= file.size and size <= _MOST:
-            _walk_index(file.read(at + begin, size - begin), head[4:8], breaks)
+            _walk_index(file.read(at + begin, size - begin), head[4:8], file.size, breaks)
         at += size
     breaks.cut |= at > file.size
 
 
-def _walk_index(data: bytes, name: bytes, breaks: Breaks) -> None:
+def _walk_index(data: bytes, name: bytes, file_size: int, breaks: Breaks) -> None:
     """Follow the boxes inside of an index, and compare the tables of each track."""
     movie = Box(name, 0, len(data))
     boxes = _children(data, movie, breaks)
@@ -68,7 +68,7 @@ def _walk_index(data: bytes, name: bytes, breaks: Breaks) -> None:
         found: dict[bytes, bytes] = {}
         _collect(data, box, found, breaks)
         if box.name == b"trak":
-            breaks.contradictions += not check_track(found, header)
+            breaks.contradictions += not check_track(found, header, file_size)
 
 
 def _collect(data: bytes, parent: Box, found: dict[bytes, bytes], breaks: Breaks) -> None:

@@ -6,6 +6,9 @@ _EXTENSION, _IMAGE, _END = 0x21, 0x2C, 0x3B
 _FIRST_PIECES = {0xF9: 4, 0xFF: 11, 0x01: 12}
 """Sizes of the first piece: times of a frame, extensions of programs, text."""
 _TIMES = 0xF9
+_LOOPS = (b"NETSCAPE2.0", b"ANIMEXTS1.0")
+"""Names of the extension that says how often an animation is shown, in pieces of three or five bytes."""
+_LONGEST_LOOPS = 5
 _MOST_CODES = 4096
 
 
@@ -20,7 +23,10 @@ def walk_gif(file: FileBytes, breaks: Breaks) -> None:
         if kind[0] == _EXTENSION and len(kind) > 1:
             begin, at, sizes = at, *_pieces(file, at + 2)
             first = _FIRST_PIECES.get(kind[1])
-            if (first and sizes[:1] != [first]) or (kind[1] == _TIMES and len(sizes) != 1):
+            wrong = first is not None and sizes[:1] != [first]
+            wrong |= kind[1] == _TIMES and len(sizes) != 1
+            wrong |= file.read(begin + 3, 11) in _LOOPS and max(sizes[1:], default=0) > _LONGEST_LOOPS
+            if wrong:
                 breaks.add(at - begin)
         elif kind[0] == _IMAGE and len(kind) == 10:
             start = at + 10 + _color_table(kind[9])

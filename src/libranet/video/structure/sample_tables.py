@@ -27,17 +27,18 @@ class _Edit:
     end: float
 
 
-def check_track(boxes: dict[bytes, bytes], movie_header: bytes) -> bool:
-    """Return whether the tables of a video track agree with each other.
+def check_track(boxes: dict[bytes, bytes], movie_header: bytes, file_size: int) -> bool:
+    """Return whether the tables of a video track agree with each other and with the size of the file.
 
     Args:
         boxes: Contents of the track's boxes by name.
         movie_header: Content of the movie's header.
+        file_size: In bytes.
     """
     if boxes.get(b"hdlr", b"")[8:12] != _FOR_VIDEO or b"stts" not in boxes:
         return True
     try:
-        return _agree(boxes, movie_header)
+        return _samples_size(boxes) <= file_size and _agree(boxes, movie_header)
     except (struct.error, ValueError, KeyError):
         return False  # a table that is longer than its box, or is not there
 
@@ -123,6 +124,15 @@ def _sized(boxes: dict[bytes, bytes]) -> int:
     """Return how many samples have a size."""
     table = boxes.get(b"stsz") or boxes.get(b"stz2")
     return 0 if table is None else int(struct.unpack_from(">I", table, 8)[0])
+
+
+def _samples_size(boxes: dict[bytes, bytes]) -> int:
+    """Return how many bytes all samples have, where a table says it in four bytes for each."""
+    table = boxes.get(b"stsz", b"")
+    if len(table) < 12:
+        return 0
+    size, count = struct.unpack_from(">II", table, 4)
+    return size * count if size else int(np.frombuffer(table, ">u4", offset=12)[:count].sum(dtype=np.int64))
 
 
 def _placed(boxes: dict[bytes, bytes], samples: int) -> int:
