@@ -6,7 +6,8 @@
 Every method restores 8-bit RGB frames in a process of its own, frame by frame as a live video, the network with its
 filter over time. A process restores one frame to warm up, then `--frames`; the rounds go over all methods again, the
 best of all counts, because other programs only ever make a method slower. Columns: seconds of CPU time and of wall time
-for a frame, dark channel's wall time over the method's own, and the process's peak memory.
+for a frame, dark channel's wall time over the method's own, and the process's peak memory up to there: give the
+sizes in rising order.
 
 `dark channel, OpenCV` works at full size, by erosion and box filters; `dark channel, product` is `--model dcp`, which
 estimates at 540 lines. libranet-small without its weights is timed with random ones: the time does not depend on them.
@@ -80,33 +81,38 @@ def _drop(_: object) -> None:
     return None
 
 
-def measure(method: str, width: int, height: int, frames: int, threads: int) -> dict[str, float]:
-    """Time a method in this process."""
+def measure(method: str, sizes: list[str], frames: int, threads: int) -> dict[str, dict[str, float]]:
+    """Time a method in this process, at each size in turn."""
     torch.set_num_threads(threads)
     cv2.setNumThreads(threads)
-    clip = [(frame[0].permute(1, 2, 0).numpy() * 255).astype(np.uint8) for frame in moving_clip(2, width, height)]
-    clip = [cv2.GaussianBlur(frame, (0, 0), 1.0) for frame in clip]
-    run = restorer(method, width, height)
-    run(clip[0])
-    cpu, wall = [], []
-    for index in range(frames):
-        begin, used = time.perf_counter(), time.process_time()
-        run(clip[index % 2])
-        cpu.append(time.process_time() - used)
-        wall.append(time.perf_counter() - begin)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"cpu": min(cpu), "wall": min(wall), "megabytes": peak}
+    results = {}
+    for size in sizes:
+        width, height = map(int, size.split("x"))
+        clip = [(frame[0].permute(1, 2, 0).numpy() * 255).astype(np.uint8) for frame in moving_clip(2, width, height)]
+        clip = [cv2.GaussianBlur(frame, (0, 0), 1.0) for frame in clip]
+        run = restorer(method, width, height)
+        run(clip[0])
+        cpu, wall = [], []
+        for index in range(frames):
+            begin, used = time.perf_counter(), time.process_time()
+            run(clip[index % 2])
+            cpu.append(time.process_time() - used)
+            wall.append(time.perf_counter() - begin)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        results[size] = {"cpu": min(cpu), "wall": min(wall), "megabytes": peak}
+        del run
+    return results
 
 
-def measure_apart(method: str, size: str, arguments: argparse.Namespace) -> dict[str, float] | None:
-    """Time a method in a process of its own."""
-    command = [sys.executable, __file__, "--one", method, "--sizes", size]
+def measure_apart(method: str, arguments: argparse.Namespace) -> dict[str, dict[str, float]]:
+    """Time a method in a process of its own; nothing where that fails."""
+    command = [sys.executable, __file__, "--one", method, "--sizes", arguments.sizes]
     command += ["--threads", str(arguments.threads), "--frames", str(arguments.frames)]
     environment = os.environ | {"OMP_NUM_THREADS": str(arguments.threads), "NUMBA_NUM_THREADS": str(arguments.threads)}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     if done.returncode:
-        print(f"{method} at {size} failed: {done.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
-        return None
+        print(f"{method} failed: {done.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
+        return {}
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -130,24 +136,23 @@ def main() -> None:
     arguments = parser.parse_args()
     sizes = arguments.sizes.split(",")
     if arguments.one:
-        width, height = map(int, sizes[0].split("x"))
-        print(json.dumps(measure(arguments.one, width, height, arguments.frames, arguments.threads)))
+        print(json.dumps(measure(arguments.one, sizes, arguments.frames, arguments.threads)))
         return
     facts = describe_machine() | {"threads": str(arguments.threads), "load": f"{os.getloadavg()[0]:.1f} before"}
-    results: dict[str, dict[str, dict[str, float]]] = {}
+    results: dict[str, dict[str, dict[str, float]]] = {size: {} for size in sizes}
+    chosen = methods(arguments.networks.split(","), [b for b in arguments.backends.split(",") if b])
+    for _ in range(arguments.rounds):
+        for method in chosen:
+            for size, found in measure_apart(method, arguments).items():
+                best = results[size].setdefault(method, found)
+                results[size][method] = {
+                    "cpu": min(best["cpu"], found["cpu"]),
+                    "wall": min(best["wall"], found["wall"]),
+                    "megabytes": max(best["megabytes"], found["megabytes"]),
+                }
+            print(f"{method}: done, load {os.getloadavg()[0]:.1f}", file=sys.stderr, flush=True)
     for size in sizes:
-        rows = results.setdefault(size, {})
-        for _ in range(arguments.rounds):
-            for method in methods(arguments.networks.split(","), [b for b in arguments.backends.split(",") if b]):
-                found = measure_apart(method, size, arguments)
-                if found is not None:
-                    best = rows.setdefault(method, found)
-                    rows[method] = {
-                        "cpu": min(best["cpu"], found["cpu"]),
-                        "wall": min(best["wall"], found["wall"]),
-                        "megabytes": max(best["megabytes"], found["megabytes"]),
-                    }
-        print_table(size, rows)
+        print_table(size, results[size])
     facts["load"] += f", {os.getloadavg()[0]:.1f} after"
     print(", ".join(f"{key} {value}" for key, value in facts.items()))
     if arguments.json:
