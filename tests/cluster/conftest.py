@@ -1,4 +1,4 @@
-"""One Ray cluster with two cores for all tests that need one, and a tiny network in a file."""
+"""A Ray cluster with two cores, and a tiny network in a file."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +10,9 @@ from libranet.models import LiBrANet, save_checkpoint
 from tiny_network import TINY, perturb
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def ray_cluster() -> Iterator[None]:
+    """Stopped after the last test of a file: Ray's processes are busy even where nobody has work for them."""
     ray = pytest.importorskip("ray", reason="pip install 'libranet[cluster]'")
     from libranet.cluster.ray_pool import LOCAL, connect
 

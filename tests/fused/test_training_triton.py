@@ -11,7 +11,15 @@ from tiny_network import SMALLEST, perturb
 
 
 @pytest.mark.usefixtures("exact_convolutions")
-@pytest.mark.parametrize(("still", "count"), [(False, 3), (True, 1), (False, 4), (True, 2)])
+@pytest.mark.parametrize(
+    ("still", "count"),
+    [
+        pytest.param(False, 3, marks=pytest.mark.slow),
+        pytest.param(True, 1, marks=pytest.mark.slow),
+        (False, 4),  # two windows
+        (True, 2),
+    ],
+)
 def test_same_output_and_gradients(device: str, still: bool, count: int) -> None:
     from libranet.fused.training import predict
 

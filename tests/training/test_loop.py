@@ -109,7 +109,7 @@ def test_a_loss_that_stays_not_finite_stops_the_run(tmp_path):
         run(tmp_path, config=config, source=Poisoned(set(range(2, 20))))
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_signals_leave_a_whole_state(tmp_path, number):
     source, inner = small_source(), small_source()
 

@@ -1,5 +1,6 @@
 """Workers as Ray actors: so many on each node, new ones for those that die, more when nodes join."""
 
+import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -10,12 +11,17 @@ from libranet.cluster.tasks import Died, Finished, Step, Task, WorkerInfo, Workl
 from libranet.cluster.worker import Worker
 from libranet.errors import LibraNetError, MissingDependencyError
 
+logger = logging.getLogger(__name__)
+
 LOCAL = "local"
 """The address of a cluster on this machine alone."""
+MOST_LOCAL_STARTS = 3
+"""How often a local cluster is started. Ray waits 30 s for its own processes, which a busy machine may not manage."""
 START_SECONDS = 300.0
 """How long a run waits for its first worker."""
 MOST_STARTS = 3
 """Starts in a row that may fail on a node before it is left alone."""
+QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
 REFRESH_SECONDS = 2.0
 """How often the nodes of the cluster are counted."""
 
@@ -76,22 +82,29 @@ def connect(address: str, *, cores: int | None = None, dashboard: bool = False) 
         raise MissingDependencyError("--cluster needs Ray: pip install 'libranet[cluster]'") from None
     if ray.is_initialized():
         return ""
-    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
-    try:
-        if address == LOCAL:
-            # Ray's own default starves workers wherever anything else runs on the machine.
-            shown = None if dashboard else False  # None: a dashboard that does not start is no failure
-            settings = {"worker_niceness": 0}
-            context = ray.init(LOCAL, num_cpus=cores, include_dashboard=shown, _system_config=settings, **quiet)
-        else:
-            context = ray.init(address=address, **quiet)
-    except Exception as error:  # Ray raises all kinds
-        reason = str(error).split("\n")[0]
-        if address == LOCAL:
-            raise ClusterError(f"Ray did not start on this machine ({reason}): is it too busy? Try again") from None
-        raise ClusterError(f"no Ray cluster at {address} ({reason}): check the address, or use --cluster") from None
+    if address == LOCAL:
+        context = _start_local(ray, cores, dashboard=dashboard)
+    else:
+        try:
+            context = ray.init(address=address, **QUIET)
+        except Exception as error:  # Ray raises all kinds
+            reason = str(error).split("\n")[0]
+            raise ClusterError(f"no Ray cluster at {address} ({reason}): check the address, or use --cluster") from None
     url = context.dashboard_url
     return f"http://{url}" if url else ""
+
+
+def _start_local(ray: Any, cores: int | None, *, dashboard: bool) -> Any:
+    """Start Ray on this machine, and once more where the machine was too busy for it."""
+    shown = None if dashboard else False  # None: a dashboard that does not start is no failure
+    settings = {"worker_niceness": 0}  # Ray's own default starves workers wherever anything else runs on the machine
+    for attempt in range(1, MOST_LOCAL_STARTS + 1):
+        try:
+            return ray.init(LOCAL, num_cpus=cores, include_dashboard=shown, _system_config=settings, **QUIET)
+        except Exception as error:  # Ray raises all kinds
+            reason = str(error).split("\n")[0]
+            logger.info("Ray did not start (%s), attempt %d", reason, attempt)
+    raise ClusterError(f"Ray did not start on this machine ({reason}): is it too busy? Try again")
 
 
 def pick_cluster_device(device: str) -> str:
