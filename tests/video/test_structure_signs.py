@@ -186,8 +186,8 @@ def test_a_frame_of_a_transport_stream_that_is_shorter_than_it_says(tmp_path):
     data[at + 4 : at + 6] = (size + 50).to_bytes(2, "big")
     path.write_bytes(data)
     assert "pieces of 1 packets of the video are missing" in read(path)[1]
-    path.write_bytes(data[: len(data) - 188 * 2])  # a recorder stops between two packets
-    assert "pieces of 1 packets" in read(path)[1]
+    path.write_bytes(data[: len(data) - 188 * 2])  # the last frame, too, lacks its end
+    assert "pieces of 2 packets" in read(path)[1]
 
 
 def test_a_byte_too_many_in_packets_with_a_clock(tmp_path):
