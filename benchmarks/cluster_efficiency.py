@@ -139,7 +139,7 @@ class PlainWorkers:
         context = multiprocessing.get_context("spawn")
         pipes = [context.Pipe() for _ in range(cores)]
         self._pipes = [pipe for pipe, _ in pipes]
-        self._processes = [context.Process(target=_serve, args=(setup, end)) for _, end in pipes]
+        self._processes = [context.Process(target=_serve, args=(setup, end), daemon=True) for _, end in pipes]
         for process in self._processes:
             process.start()
         for pipe in self._pipes:
