@@ -8,6 +8,7 @@ import av
 import numpy as np
 
 from libranet.video.pixels import layout_of, plane_views, read_planes
+from libranet.video.priority import kept_priority
 from libranet.video.reader import open_video
 
 
@@ -75,6 +76,7 @@ def times(clip: Clip) -> list[int]:
     return [clip.first + sum(gaps[:index]) for index in range(clip.frames)]
 
 
+@kept_priority()  # which SVT-AV1 changes as root
 def write_clip(path: Path, clip: Clip) -> Path:
     """Make the file."""
     container = av.open(str(path), "w", container_options=_container_options(path, clip))

@@ -280,7 +280,7 @@ def test_haze_can_be_mixed_into_the_light_but_not_in_the_regimes():
 
 
 def test_a_seed_keeps_its_samples_from_version_to_version():
-    recipe = load_recipe(Path(__file__).parents[2] / "research" / "stages" / "libranet-base-stage5.toml")
+    recipe = load_recipe(Path(__file__).with_name("seed_70.toml"))
     bank = bank_of(sky_over_ground(sky=(40, 80, 200)), coloured_blocks(1), coloured_blocks(2, depth=False))
     generator = torch.Generator().manual_seed(70)
     index = choose_images(len(bank), 4, generator)

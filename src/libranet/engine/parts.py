@@ -20,14 +20,13 @@ from pathlib import Path
 from libranet.engine.options import DehazeOptions, DehazeReport, Progress, translate_io_errors
 from libranet.engine.pipeline import PipelineResult, run_pipeline
 from libranet.engine.segment_encoders import EncoderPlan, SegmentSink
-from libranet.engine.segments import RESUME_HINT, OtherSettingsError, OutputClock, RunFolder, Segment
+from libranet.engine.segments import RESUME_HINT, OtherSettingsError, OutputClock, RunFolder, Segment, run_settings
 from libranet.engine.video import (
     begins_at_zero,
     dehaze_video,
     make_restorer,
     plan_run,
     run_facts,
-    run_settings,
 )
 from libranet.errors import LibraNetError
 from libranet.models import LiBrANet, Network

@@ -15,12 +15,13 @@ import torch
 
 from libranet.atomic import atomic_file, replaced_file
 from libranet.engine.journal import has_journal
-from libranet.engine.options import OutputError
+from libranet.engine.options import DehazeOptions, OutputError
 from libranet.errors import InputError
 from libranet.models import Network
 from libranet.video.encoder import EncoderSettings
 from libranet.video.encoder_frames import encoder_frame
 from libranet.video.reader import SourceFrame
+from libranet.video.source import Source
 
 _MANIFEST = "manifest.json"
 RESUME_HINT = " and run it again with --resume"
@@ -248,3 +249,20 @@ def fingerprint_network(network: Network) -> str:
         digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
     digest.update(f"{network.dtype} {network.device.type}".encode())
     return digest.hexdigest()[:16]
+
+
+def run_settings(source: Source, network: Network, options: DehazeOptions, settings: EncoderSettings) -> dict[str, Any]:
+    """Return everything that decides the bits of the segments. Sound and the container do not."""
+    encoder = {k: str(v) for k, v in asdict(settings).items()}
+    shaping = asdict(options)
+    if options.adjust.mask is not None:
+        shaping["adjust"]["mask"] = fingerprint_source(Path(options.adjust.mask))
+    del shaping["audio"], shaping["audio_tracks"], shaping["decoder"]
+    files = [path for _, path in source.files] or ([source.path] if source.path is not None else [])
+    return {
+        "source": [fingerprint_source(path) for path in files],
+        "network": fingerprint_network(network),
+        **shaping,
+        "encoder": encoder,
+        "libraries": f"PyAV {av.__version__}",
+    }

@@ -11,8 +11,6 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-import av
-
 from libranet.atomic import replaced_file
 from libranet.backends import load_network, make_backend
 from libranet.backends.cpu_choice import ensure_measured, is_compiled
@@ -35,8 +33,7 @@ from libranet.engine.segments import (
     RESUME_HINT,
     OutputClock,
     RunFolder,
-    fingerprint_network,
-    fingerprint_source,
+    run_settings,
 )
 from libranet.engine.two_pass import encode_twice, lossless_settings
 from libranet.errors import InputError
@@ -437,20 +434,3 @@ def _join(
             os.fsync(file.fileno())
         os.replace(temporary, replaced_file(output))
     return joined, problems
-
-
-def run_settings(source: Source, network: Network, options: DehazeOptions, settings: EncoderSettings) -> dict[str, Any]:
-    """Return everything that decides the bits of the segments. Sound and the container do not."""
-    encoder = {k: str(v) for k, v in dataclasses.asdict(settings).items()}
-    shaping = dataclasses.asdict(options)
-    if options.adjust.mask is not None:
-        shaping["adjust"]["mask"] = fingerprint_source(Path(options.adjust.mask))
-    del shaping["audio"], shaping["audio_tracks"], shaping["decoder"]
-    files = [path for _, path in source.files] or ([source.path] if source.path is not None else [])
-    return {
-        "source": [fingerprint_source(path) for path in files],
-        "network": fingerprint_network(network),
-        **shaping,
-        "encoder": encoder,
-        "libraries": f"PyAV {av.__version__}",
-    }

@@ -24,7 +24,7 @@ def describe_breaks(
     """
     name = container.format.name
     streams = [other.id for other in container.streams if other.type in ("video", "audio")]
-    # FFmpeg makes one packet of two fields in MPEG-2, each of which may have its time.
+    # FFmpeg makes one packet of two fields in MPEG-2, and each field may have a time.
     video = stream.id if codec not in ("mpeg1video", "mpeg2video") else None
     breaks = find_breaks(path, name, streams, joins=damage.jumps, video=video)
     parts = [breaks.sentence()] if breaks else []
