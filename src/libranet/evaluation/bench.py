@@ -81,7 +81,7 @@ def run_bench(
     precision: Precision = "auto",
     seconds: float = 4.0,
     report: Callable[[str], None] = lambda _: None,
-    keep: Callable[[list[Efficiency], dict[str, str]], None] = lambda rows, missing: None,
+    keep: Callable[[list[Efficiency], dict[str, str]], object] = lambda rows, missing: None,
 ) -> tuple[list[Efficiency], dict[str, str]]:
     """Measure networks in one run.
 
