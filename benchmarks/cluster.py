@@ -11,13 +11,10 @@ python benchmarks/cluster.py simulate --seconds-per-frame 0.0243   # 1 to 1,000 
 import argparse
 import json
 import os
-import random
-import signal
 import sys
 import tempfile
 import time
 from dataclasses import asdict, replace
-from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -85,76 +82,15 @@ def jobs_for(clips: list[Path], output: Path, *, parts: int, options=None):
 
 
 def kills(folder: Path, seed: int, count: int, *, short: int = 24, lose_node: bool = False) -> dict:
-    """Kill a random busy worker so many times, at random moments; compare with one process; call it again.
+    """Short clips and a long one in four parts on two nodes, or three with one that is lost; workers are killed."""
+    from cluster_kills import measure_kills
 
-    Args:
-        folder: For everything.
-        seed: Of the moments and the victims.
-        count: Workers to kill.
-        short: Short clips, beside the long one.
-        lose_node: Take a third node away in the middle of its first task.
-    """
-    import ray
-    from ray.cluster_utils import Cluster
-
-    from libranet.cluster.dehazing import DehazeSetup, DehazeWorkload
-    from libranet.cluster.ray_pool import Placement, RayPool
-    from libranet.cluster.runner import Runner
-    from libranet.engine import dehaze_video, load_network
-
-    weights = tiny_weights(folder)
+    weights, parts = tiny_weights(folder), 4
     clips = make_clips(folder / "in", short=short, frames=12, long_frames=240, size=(64, 48))
-    options, tasks = jobs_for(clips, folder / "out", parts=4)
-    network = load_network(weights, device="cpu")
-    (folder / "plain").mkdir()
-    for clip in clips:
-        dehaze_video(clip, folder / "plain" / clip.name, model=network, options=options)
-    nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-    nodes.add_node(num_cpus=1)
-    third = nodes.add_node(num_cpus=1) if lose_node else None
-    ray.init(address=nodes.address, log_to_driver=False, logging_level="ERROR")
-    rng = random.Random(seed)
-    killed: list[int] = []
-    lost: list[str] = []
-    due = [time.monotonic() + rng.uniform(3, 6)]
-    make = partial(DehazeWorkload, DehazeSetup(model=weights, threads=1))
-    with RayPool(make, Placement(gpus=False)) as pool:
-
-        def watch(state) -> None:
-            busy = [worker for worker in pool.workers() if worker.name in state.workers]
-            if busy and len(killed) < count and time.monotonic() > due[0]:
-                killed.append(rng.choice(busy).pid)
-                os.kill(killed[-1], signal.SIGKILL)
-                due[0] = time.monotonic() + rng.uniform(1, 4)
-            there = [worker.node for worker in busy if third is not None and worker.node == third.node_id]
-            if there and not lost:
-                lost.append(there[0])
-                nodes.remove_node(third, allow_graceful=False)
-
-        runner = Runner(pool, watch=watch)
-        results = runner.run(tasks)
-        written = {path.name: path.stat().st_mtime_ns for path in (folder / "out").glob("*.mp4")}
-        again = Runner(pool).run(tasks)
-    same = [clip.name for clip in clips if _same(folder / "out" / clip.name, folder / "plain" / clip.name)]
-    after = {path.name: path.stat().st_mtime_ns for path in (folder / "out").glob("*.mp4")}
-    ray.shutdown()
-    nodes.shutdown()
-    return {
-        "videos": len(clips),
-        "kills": len(killed),
-        "nodes_lost": len(lost),
-        "deaths_in_a_task": runner.state.deaths,
-        "done": sum(result.status == "done" for result in results),
-        "identical": len(same),
-        "leftovers": len(list((folder / "out").glob(".*"))),
-        "attempts": sum(result.attempts for result in results),
-        "second_call_new": sum(not result.result.get("skipped") for result in again),
-        "second_call_wrote": sum(written[name] != after[name] for name in written),
-    }
-
-
-def _same(a: Path, b: Path) -> bool:
-    return a.is_file() and a.read_bytes() == b.read_bytes()
+    options, tasks = jobs_for(clips, folder / "out", parts=parts)
+    return measure_kills(
+        clips, tasks, options, weights, folder, parts=parts, count=count, seed=seed, lose_node=lose_node
+    )
 
 
 def scaling(folder: Path, rounds: int) -> dict:

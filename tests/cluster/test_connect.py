@@ -1,5 +1,6 @@
 """Starting a local cluster on a machine that is too busy at first."""
 
+import socket
 from types import SimpleNamespace
 
 import pytest
@@ -41,6 +42,17 @@ def test_after_some_starts_the_reason_is_one_line(starts):
 
 def test_another_address_is_tried_once(starts):
     starts[1] = 100
-    with pytest.raises(ClusterError, match=r"no Ray cluster at ray://head:1 "):
-        connect("ray://head:1")
+    with socket.create_server(("127.0.0.1", 0)) as head:
+        address = f"ray://127.0.0.1:{head.getsockname()[1]}"
+        with pytest.raises(ClusterError, match=rf"no Ray cluster at {address} \(The current node timed out"):
+            connect(address)
     assert starts[0] == 1
+
+
+@pytest.mark.parametrize("scheme", ["", "ray://"])
+def test_an_address_where_nobody_answers_is_said_at_once(starts, scheme):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"{scheme}127.0.0.1:{taken.getsockname()[1]}"
+    with pytest.raises(ClusterError, match=rf"no Ray cluster at {address} \(Connection refused\): check the address"):
+        connect(address)
+    assert starts[0] == 0

@@ -105,7 +105,7 @@ def _report(
     from libranet.cluster.storage import write_text
 
     outcome = Outcome()
-    for job, result in zip(jobs, results, strict=True):
+    for job, result in zip(map(_absolute, jobs), results, strict=True):
         outcome.results.append(_as_json(job, result))
         outcome.failed += result.status == "failed"
         outcome.bugs += result.trouble == "bug"

@@ -1,6 +1,7 @@
 """Workers as Ray actors: so many on each node, new ones for those that die, more when nodes join."""
 
 import logging
+import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,6 +18,8 @@ LOCAL = "local"
 """The address of a cluster on this machine alone."""
 MOST_LOCAL_STARTS = 3
 """How often a local cluster is started. Ray waits 30 s for its own processes, which a busy machine may not manage."""
+REACH_SECONDS = 10.0
+"""How long the head of a cluster may take to answer."""
 START_SECONDS = 300.0
 """How long a run waits for its first worker."""
 MOST_STARTS = 3
@@ -85,6 +88,7 @@ def connect(address: str, *, cores: int | None = None, dashboard: bool = False) 
     if address == LOCAL:
         context = _start_local(ray, cores, dashboard=dashboard)
     else:
+        _check_reachable(address)
         try:
             context = ray.init(address=address, **QUIET)
         except Exception as error:  # Ray raises all kinds
@@ -92,6 +96,18 @@ def connect(address: str, *, cores: int | None = None, dashboard: bool = False) 
             raise ClusterError(f"no Ray cluster at {address} ({reason}): check the address, or use --cluster") from None
     url = context.dashboard_url
     return f"http://{url}" if url else ""
+
+
+def _check_reachable(address: str) -> None:
+    """Raise an error where nobody answers at `host:port`: Ray would try for ten minutes, with a warning every 5 s."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if not port.isdigit():
+        return  # auto, or an address of another kind, such as one of Ray's own plug-ins
+    try:
+        socket.create_connection((host, int(port)), timeout=REACH_SECONDS).close()
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ClusterError(f"no Ray cluster at {address} ({reason}): check the address, or use --cluster") from None
 
 
 def _start_local(ray: Any, cores: int | None, *, dashboard: bool) -> Any:
