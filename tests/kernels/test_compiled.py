@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("numba")
 
+from numba.core import event
 from numba.core.codegen import get_host_cpu_features
 
 from libranet.kernels import compiled
@@ -24,11 +25,11 @@ def double(x):
 """
 
 
-def load_kernel(folder: Path) -> Any:
+def load_kernel(folder: Path, name: str = "kernel") -> Any:
     """Import the module anew, as another process would, and call its function."""
     path = folder / "kernel.py"
     path.write_text(KERNEL)
-    spec = importlib.util.spec_from_file_location("kernel", path)
+    spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     assert module.double(21) == 42
@@ -48,6 +49,21 @@ def test_without_a_folder_to_write_to_it_is_compiled_all_the_same(tmp_path, monk
 
     monkeypatch.setattr(CacheImpl, "_locator_classes", [])
     assert not load_kernel(tmp_path).stats.cache_hits
+
+
+def test_the_user_is_told_once_before_our_kernels_are_compiled(tmp_path, caplog):
+    caplog.set_level("INFO", "libranet")
+    listener = compiled._Announcement()
+    with event.install_listener("numba:compile", listener):
+        load_kernel(tmp_path, "somebody_elses")
+        assert not caplog.messages
+        for name in ("first", "second"):
+            (tmp_path / name).mkdir()
+            load_kernel(tmp_path / name, f"libranet.kernels.{name}")
+    assert caplog.messages == ["compiling the kernels for this CPU and kind of frame, once: up to half a minute"]
+    with event.install_listener("numba:compile", compiled._Announcement()):
+        load_kernel(tmp_path / "first", "libranet.kernels.first")  # from disk: there is nothing to wait for
+    assert len(caplog.messages) == 1
 
 
 def test_every_file_of_the_cpu_kernels_counts(tmp_path):

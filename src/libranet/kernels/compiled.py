@@ -1,12 +1,16 @@
 """`compiled`: numba for the CPU kernels; code on disk counts while all of their sources are the same."""
 
 import hashlib
+import logging
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from numba import njit
+from numba.core import event
+
+logger = logging.getLogger(__name__)
 
 
 def compiled(
@@ -43,3 +47,23 @@ def digest_sources(folder: Path) -> str:
         if path.name not in ("triton.py", "gluon.py"):
             digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
+
+
+@cache
+def announce_compiling() -> None:
+    """Log one line, once in a process, before the first of our kernels is compiled: others are loaded from disk."""
+    event.register("numba:compile", _Announcement())
+
+
+class _Announcement(event.Listener):
+    def __init__(self) -> None:
+        self._said = False
+
+    def on_start(self, event: event.Event) -> None:
+        ours = str(event.data["dispatcher"].py_func.__module__).startswith("libranet.")
+        if ours and not self._said:
+            self._said = True
+            logger.info("compiling the kernels for this CPU and kind of frame, once: up to half a minute")
+
+    def on_end(self, event: event.Event) -> None:
+        """The frames that follow show that it is done."""
