@@ -5,11 +5,13 @@ A script of its own, because the tests' process may have Triton in interpreter m
     python tests/fused/compile_for_gpus.py 80 86
 """
 
+import contextlib
 import json
 import re
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +24,9 @@ from libranet.engine import views
 from libranet.engine.views import FrameView
 from libranet.frames import ColorSpec, FrameFormat, PixelLayout
 from libranet.frames.format import RGB8
+from libranet.fused.compile import compile_ahead
 from libranet.fused.step import FusedStep
-from libranet.kernels.launch import Launch, collect_launches
+from libranet.kernels.launch import Launch, collect_launches, launch
 from libranet.models import GridFilter, LiBrANet
 
 YUV10 = PixelLayout("yuv420p10le", "yuv", 10, 2, 2, alpha=False)
@@ -36,10 +39,13 @@ CUOBJDUMP = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuob
 
 
 class AbsentGpu:
-    """Triton's driver for a GPU that is not here: enough to compile."""
+    """Triton's driver for a GPU that is not here: enough to compile, and to remember what would be loaded."""
 
     def __init__(self) -> None:
         self.capability = 80
+        self.utils = self
+        self.loaded: list[dict[str, Any]] = []
+        self.here = threading.local()  # a kernel's launcher is made before it is loaded, by the same thread
 
     def get_current_device(self) -> int:
         return self.capability  # Triton keeps one cache per device
@@ -49,6 +55,17 @@ class AbsentGpu:
 
     def get_current_target(self) -> GPUTarget:
         return GPUTarget("cuda", self.capability, 32)
+
+    def launcher_cls(self, source: Any, metadata: Any) -> Any:
+        self.here.kernel = {"name": metadata.name, "shared": metadata.shared, "warps": metadata.num_warps}
+        return print
+
+    def get_device_properties(self, device: int) -> dict[str, int]:
+        return {"max_shared_mem": sys.maxsize}  # the test knows each card's
+
+    def load_binary(self, name: str, cubin: bytes, shared: int, device: int) -> tuple[Any, ...]:
+        self.loaded.append(self.here.kernel | resources(cubin))
+        return object(), object(), 0, 0, 1024
 
 
 def launches() -> list[Launch]:
@@ -82,22 +99,19 @@ def main() -> None:
     driver.set_active(gpu)
     torch.set_num_threads(1)
     views.has_kernels = lambda _: True
+    torch.cuda.current_device = gpu.get_current_device
+    torch.cuda.device = contextlib.nullcontext
     collected = launches()
     found: dict[str, dict[str, Any]] = {}
-    for capability in map(int, sys.argv[1:]):
-        gpu.capability = capability
-        kernels: dict[int, Any] = {}
+
+    def work() -> None:
         for one in collected:
-            kernel = one.compile()
-            kernels[id(kernel)] = kernel
-        found[str(capability)] = {
-            f"{kernel.metadata.name} {index}": {
-                "shared": kernel.metadata.shared,
-                "warps": kernel.metadata.num_warps,
-                **resources(kernel.asm["cubin"]),
-            }
-            for index, kernel in enumerate(kernels.values())
-        }
+            launch(one.kernel, one.grid)(*one.arguments, **one.options)
+
+    for capability in map(int, sys.argv[1:]):
+        gpu.capability, gpu.loaded = capability, []
+        compile_ahead(work)
+        found[str(capability)] = {f"{one['name']} {index}": one for index, one in enumerate(gpu.loaded)}
     print(json.dumps(found))
 
 

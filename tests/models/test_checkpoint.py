@@ -149,3 +149,10 @@ def test_mismatches_are_named(saved):
     saved.write_bytes(original)
     rewrite(saved, metadata={"config": json.dumps({"window": 4})})
     refused(saved, "unusable configuration: expected an odd window length")
+
+
+def test_loading_draws_no_random_numbers() -> None:
+    torch.manual_seed(3)
+    before = torch.get_rng_state()
+    load_model()
+    assert torch.equal(torch.get_rng_state(), before)

@@ -126,7 +126,8 @@ def load_model(
     """
     path = find_checkpoint(path)
     info = read_checkpoint_info(path)
-    with torch.device("meta"):
+    # Not on the meta device: random numbers there make torch import its compiler, which takes seconds.
+    with torch.random.fork_rng(devices=[]):
         model = LiBrANet(info.config)
     assign_weights(model, path, dtype=dtype)
     model.weights = info.weights
