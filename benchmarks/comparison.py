@@ -7,34 +7,36 @@ Every network gets the same optimiser, schedule, loss (LiBrA-Net also its Lie te
 device: a number of samples, and a wall-clock time that none may exceed. A budget of 90 to 120 seconds on an H200 ranks
 networks; it does not train them to their end.
 
-Processes may share one GPU and one folder: each does its --part of the networks. Their times then say nothing, and
-samples are the budget. The script goes on where it stopped: run the same command again until it says that all is done.
-OUT/runs is all that it needs for that on another machine. It needs no network and no video packages.
+Processes may share one GPU and one folder: each renders its --part of the clips, then takes the next network that no
+other has begun, the longest first. Their times then say nothing, and samples are the budget. The script goes on where
+it stopped: run the same command again until it says that all is done. OUT/runs is all that it needs for that on
+another machine. It needs no network and no video packages.
 """
 
 import argparse
 import gc
-import json
 import math
 import time
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
+from torch import Tensor
 
+from comparison_rows import CLIPS, METRICS, PAIRS, Records, Run, format_set, write_table
 from libranet.ablation.ablate import parse_part
 from libranet.baselines import PEERS
+from libranet.data.frames import FrameSequence
 from libranet.errors import InputError
-from libranet.evaluation.bench_report import quality_plot
 from libranet.evaluation.clips import EvalClip, open_dataset
-from libranet.evaluation.efficiency import Efficiency
 from libranet.evaluation.metric_table import choose_metrics
 from libranet.evaluation.restorers import Restorer, open_restorer
-from libranet.evaluation.results import ResultStore, write_file
+from libranet.evaluation.results import ResultStore
 from libranet.evaluation.runner import evaluate
 from libranet.evaluation.scores import Scores, prepare_scores
-from libranet.evaluation.summary import Estimate, summarise_clip, summarise_models
+from libranet.evaluation.summary import summarise_clip, summarise_models
 from libranet.losses.objective import LossConfig
 from libranet.synth.held_back import write_held_back_clips
 from libranet.thirdparty import find_model, find_weights
@@ -52,75 +54,58 @@ SHIPPED = "libranet-shipped"
 """LiBrA-Net with the weights of the package."""
 REFERENCES = ("identity", "clahe", "dcp", "maxim-outdoor", SHIPPED)
 """Rows that nothing is trained for."""
-CLIPS, PAIRS = "4K clips", "pairs"
-SETTINGS = (
-    *("seconds", "samples", "precision", "batch", "crop", "lr"),
-    *("seed", "lines", "clips", "frames", "clip_size"),
+ONLY_PAIRS = ("maxim-outdoor",)
+"""Not measured on the clips: 54 TFLOPs in float32 for each of their frames."""
+LONGEST_FIRST = (
+    *("ffa-net", "dvd", "map-net", "pm-net", "4kdehazing", "dehazeformer-b", OURS),
+    *("uhdformer", "dehazexl", "uhddip", "msbdn-dff", OURS_PLAIN, "dehazeformer-s", "dehazeformer-t"),
 )
-"""Options that rows must share to be comparable."""
-METRICS = "psnr,ssim,lpips,tof,sigma_psnr"
-OVER_TIME = ("tof", "sigma_psnr")
-"""Of clips alone: a still has no frame before it."""
+"""The order in which networks are begun, so that no long one is left when the other processes are done."""
 LARGEST_OVERRUN = 1.2
 """A run that takes this much longer than its budget, because other work slowed it down, is stopped."""
 
 
 @dataclass(frozen=True)
-class Run:
-    """One row: how the network's training went and what was measured."""
+class FramesInMemory:
+    """The frames of a clip, read once for all rows."""
 
-    model: str
-    steps: int = 0
-    samples: int = 0
-    seconds: float = 0.0
-    """Of training; shared with other processes where the study is done in parts."""
-    loss: float | None = None
-    """Pixel loss, mean over the last tenth of the steps; None where it did not come that far."""
-    sets: dict[str, dict[str, Estimate]] = field(default_factory=dict)
-    """By set and metric."""
-    failure: str = ""
-    """Why there are no results."""
+    images: tuple[np.ndarray, ...]  # [H, W, 3] 8 bit each
 
     @property
-    def done(self) -> bool:
-        """Whether nothing is left to do."""
-        return bool(self.sets or self.failure)
+    def size(self) -> tuple[int, int]:
+        """Width and height."""
+        return self.images[0].shape[1], self.images[0].shape[0]
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def read(self, index: int) -> np.ndarray:
+        """One frame."""
+        return self.images[index]
 
 
-class Records:
-    """The folder of a comparison: a small file per row, and weights until they are measured."""
+class AsTrained:
+    """A restorer that computes in the precision of the training, by autocast."""
 
-    def __init__(self, folder: Path, options: argparse.Namespace) -> None:
-        self.folder = folder
-        self.settings = {name: getattr(options, name) for name in SETTINGS}
+    sees: Literal["hazy", "clear"] = "hazy"
 
-    def find(self, model: str) -> Run | None:
-        """An earlier run; None where there is none, or its weights are gone unmeasured.
+    def __init__(self, restorer: Restorer, device: torch.device) -> None:
+        self.restorer, self.device = restorer, device
+        self.name, self.fingerprint = restorer.name, f"{restorer.fingerprint} autocast"
 
-        Raises:
-            InputError: It was made with other settings.
-        """
-        path = self._path(model)
-        if not path.is_file():
-            return None
-        content = json.loads(path.read_text())
-        if content["settings"] != json.loads(json.dumps(self.settings)):
-            raise InputError(f"{path} is of another budget or data ({content['settings']}): choose another folder")
-        run = Run(**content["run"])
-        sets = {where: {k: Estimate(**e) for k, e in found.items()} for where, found in run.sets.items()}
-        return replace(run, sets=sets) if run.done or self.weights(model).is_file() else None
+    def begin(self, rate: float | None) -> None:
+        """Get ready for a clip."""
+        self.restorer.begin(rate)
 
-    def save(self, run: Run) -> None:
-        """Write one row."""
-        content = {"settings": self.settings, "machine": describe_machine(), "run": asdict(run)}
-        write_file(self._path(run.model), json.dumps(content, indent=2) + "\n")
+    def push(self, frame: Tensor) -> list[Tensor]:
+        """Take the next frame."""
+        with torch.autocast(self.device.type, dtype=torch.bfloat16):
+            return self.restorer.push(frame)
 
-    def weights(self, model: str) -> Path:
-        """Where the weights of a trained network are."""
-        return self.folder / "models" / f"{model}.safetensors"
-
-    def _path(self, model: str) -> Path:
-        return self.folder / "runs" / f"{model}.json"
+    def flush(self) -> list[Tensor]:
+        """Return the frames that wait."""
+        with torch.autocast(self.device.type, dtype=torch.bfloat16):
+            return self.restorer.flush()
 
 
 class Clock:
@@ -217,13 +202,27 @@ def write_clips(options: argparse.Namespace, clock: Clock, *, part: tuple[int, i
     )
 
 
-def measure(run: Run, row: Restorer, scores: Scores, options: argparse.Namespace) -> Run:
-    """Measure one network on all sets."""
-    clips: dict[str, list[EvalClip]] = {CLIPS: open_dataset(options.output / "clips")}
+def open_sets(options: argparse.Namespace) -> dict[str, list[EvalClip]]:
+    """The held-back clips, in memory, and the pairs."""
+
+    def read(frames: FrameSequence) -> FramesInMemory:
+        return FramesInMemory(tuple(frames.read(index) for index in range(len(frames))))
+
+    clips = open_dataset(options.output / "clips")
+    sets = {CLIPS: [replace(c, hazy=read(c.hazy), clear=c.clear and read(c.clear)) for c in clips]}
     if options.pairs:
-        clips[PAIRS] = open_dataset(options.pairs, stills=True)
+        sets[PAIRS] = open_dataset(options.pairs, stills=True)
+    return sets
+
+
+def measure(
+    run: Run, row: Restorer, clips: dict[str, list[EvalClip]], scores: Scores, options: argparse.Namespace
+) -> Run:
+    """Measure one network on all sets."""
     sets = {}
     for where, parts in clips.items():
+        if where == CLIPS and row.name in ONLY_PAIRS:
+            continue
         store = ResultStore(options.output / f"on-{where.split()[-1]}")
         store.begin({"metrics": METRICS, "estimators": scores.estimators()})
         found = evaluate(parts, [row], scores, store, subject=row.name, device=options.device, panels=False)
@@ -232,18 +231,23 @@ def measure(run: Run, row: Restorer, scores: Scores, options: argparse.Namespace
 
 
 def open_row(name: str, records: Records, options: argparse.Namespace) -> Restorer:
-    """A reference, the shipped weights, or what was trained here. Peers compute in float32."""
+    """A reference, the shipped weights, or what was trained here, which computes as it did while training."""
     if name == SHIPPED:
         return open_restorer(f"{SHIPPED}={OURS}", device=options.device)
     if name in REFERENCES:
         return open_restorer(name, device=options.device, precision="fp32")
-    precision = "auto" if name == OURS else "fp32"
-    return open_restorer(f"{name}={records.weights(name)}", device=options.device, precision=precision)
+    spec = f"{name}={records.weights(name)}"
+    if name == OURS:  # the product's kernels
+        return open_restorer(spec, device=options.device)
+    row = open_restorer(spec, device=options.device, precision="fp32")
+    return AsTrained(row, torch.device(options.device)) if options.precision == "bf16" else row
 
 
 def choose_references(options: argparse.Namespace) -> list[str]:
     """The rows that nothing is trained for, without those whose weights are not here."""
     found = [name for name in REFERENCES if name != SHIPPED or not options.no_shipped]
+    if not options.pairs:
+        found = [name for name in found if name not in ONLY_PAIRS]
     for entry in PEERS:
         if entry.name in found and entry.published and find_weights(find_model(entry.name)) is None:
             print(f"{entry.name} is left out: it is not in the cache", flush=True)
@@ -251,100 +255,75 @@ def choose_references(options: argparse.Namespace) -> list[str]:
     return found
 
 
-def do_part(rows: list[str], records: Records, options: argparse.Namespace, clock: Clock) -> None:
-    """Train and measure rows one after another, as far as time allows."""
-    missing = [name for name in rows if (run := records.find(name)) is None or not run.done]
-    if not missing:
+def do_rows(rows: list[str], records: Records, options: argparse.Namespace, clock: Clock) -> None:
+    """Train and measure rows that no other process has, one after another, as far as time allows."""
+    waiting = [name for name in rows if (run := records.find(name)) is None or not run.done]
+    if not waiting or not clock.allows(0) or not write_clips(options, clock, part=options.part):
         return
-    device = torch.device(options.device)
-    if not clock.allows(0) or not write_clips(options, clock, part=options.part):
-        return
-    bank = load_images(training_config(OURS, options), device)
-    scores = prepare_scores(choose_metrics(METRICS), paired=True, cache=options.cache, device=options.device)
-    for metric, reason in scores.not_measured.items():
-        print(f"{metric} is not measured: {reason}", flush=True)
-    for name in missing:
-        run = records.find(name) or (Run(name) if name in REFERENCES else None)
+    work = Work(records, options, clock)
+    again: list[str] = []
+    for name in waiting:
+        with records.claim(name) as ours:
+            if ours and not work.do(name):
+                again.append(name)
+    for name in again:  # other processes had the memory
+        with records.claim(name) as ours:
+            if ours:
+                work.do(name)
+
+
+class Work:
+    """What one process needs to train and measure rows."""
+
+    def __init__(self, records: Records, options: argparse.Namespace, clock: Clock) -> None:
+        self.records, self.options, self.clock = records, options, clock
+        self.device = torch.device(options.device)
+        self.bank = load_images(training_config(OURS, options), self.device)
+        self.scores = prepare_scores(choose_metrics(METRICS), paired=True, cache=options.cache, device=options.device)
+        self.sets: dict[str, list[EvalClip]] = {}
+        for metric, reason in self.scores.not_measured.items():
+            print(f"{metric} is not measured: {reason}", flush=True)
+
+    def do(self, name: str) -> bool:
+        """Do one row as far as time allows; False where memory was missing that other processes may give back."""
+        run = self.records.find(name) or (Run(name) if name in REFERENCES else None)
+        if run is not None and run.done:
+            return True
         try:
             if run is None:
-                run = train(name, bank, options, device, records.weights(name), clock)
+                run = train(name, self.bank, self.options, self.device, self.records.weights(name), self.clock)
                 if run is None:
-                    return
-                records.save(run)
-                _free(device)
-            # The clips of other parts are there by now, unless such a part does not run.
-            if not clock.allows(clock.measuring) or not write_clips(options, clock):
-                return
-            begin = time.monotonic()
-            run = measure(run, open_row(name, records, options), scores, options)
-            clock.measuring = max(clock.measuring, time.monotonic() - begin)
+                    print(f"{name}: no time is left to train it", flush=True)
+                    return True
+                self.records.save(run)
+                print(f"{name}: {run.samples} samples in {run.seconds} s", flush=True)
+                _free(self.device)
+            run = self._measure(run)
+            if run is None:
+                return True
         except (torch.OutOfMemoryError, TrainingStoppedError) as error:
-            if isinstance(error, torch.OutOfMemoryError) and options.part[1] > 1:  # says nothing about the network
-                print(f"{name}: out of memory beside other processes, left for another call", flush=True)
-                _free(device)
-                continue
-            run = replace(run or Run(name), failure=str(error).splitlines()[0])
-        records.save(run)
-        _free(device)
+            if isinstance(error, torch.OutOfMemoryError) and self.options.part[1] > 1:  # says nothing about the network
+                print(f"{name}: out of memory beside other processes", flush=True)
+                run = None
+            else:
+                run = replace(run or Run(name), failure=str(error).splitlines()[0])
+        _free(self.device)
+        if run is None:
+            return False
+        self.records.save(run)
         print(f"{name}: {run.samples} samples, {run.seconds} s, {run.failure or format_set(run, CLIPS)}", flush=True)
+        return True
 
-
-def format_set(run: Run, where: str) -> str:
-    """The measured values of a row on one set, for the log."""
-    return ", ".join(f"{metric} {_format(value)}" for metric, value in run.sets.get(where, {}).items())
-
-
-def write_table(runs: list[Run], options: argparse.Namespace) -> str:
-    """Write results.json, table.md and, with a benchmark, the plot of quality against speed; return the table."""
-    folder, names = options.output, METRICS.split(",")
-    sets = list(dict.fromkeys(where for run in runs for where in run.sets))
-    speed = read_bench(options.bench, options.clip_size) if options.bench else []
-    columns = [(where, m) for where in sets for m in names if where == CLIPS or m not in OVER_TIME]
-    head = ["model", "samples", *(f"{metric}, {where}" for where, metric in columns), "FPS", "memory (GiB)"]
-    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
-    for run in runs:
-        fast = next((row for row in speed if row.model == run.model.removesuffix("-shipped")), None)
-        cells = [run.model, f"{run.samples:,}" if run.samples else "-"]
-        cells += [_format(run.sets.get(where, {}).get(metric)) for where, metric in columns]
-        cells.append("-" if fast is None else f"{fast.fps:.2f}" if fast.fps is not None else fast.failure)
-        cells.append("-" if fast is None or fast.peak_bytes is None else f"{fast.peak_bytes / 2**30:.2f}")
-        lines.append(f"| {' | '.join(cells)} |")
-    lines += [f"\n{run.model}: {run.failure}" for run in runs if run.failure]
-    psnr = {run.model: run.sets[CLIPS]["psnr"].mean for run in runs if "psnr" in run.sets.get(CLIPS, {})}
-    content = {
-        "machine": describe_machine(),
-        "options": {key: str(value) for key, value in vars(options).items()},
-        "psnr": psnr,
-        "runs": [asdict(run) for run in runs],
-    }
-    write_file(folder / "results.json", json.dumps(content, indent=2) + "\n")
-    if speed:
-        write_file(folder / "quality-by-fps.svg", quality_plot(speed, psnr))
-    text = "\n".join(lines) + "\n"
-    write_file(folder / "table.md", text)
-    return text
-
-
-def read_bench(path: Path, size: str) -> list[Efficiency]:
-    """Rows of one size from the bench.json of `libranet bench`."""
-    width, height = (int(side) for side in size.split("x"))
-    rows = json.loads(path.read_text())["rows"]
-    keys = [key for key in Efficiency.__dataclass_fields__ if key != "size"]
-    found = [
-        Efficiency(size=(width, height), **{key: row[key] for key in keys})
-        for row in rows
-        if tuple(row["size"]) == (width, height)
-    ]
-    if not found:
-        raise InputError(f"expected rows of {size} in {path}: run libranet bench with --sizes {size}")
-    return found
-
-
-def _format(value: Estimate | None) -> str:
-    if value is None:
-        return "-"
-    digits = 2 if abs(value.mean) >= 1 else 4
-    return f"{value.mean:.{digits}f}" + ("" if value.half_width is None else f" ± {value.half_width:.{digits}f}")
+    def _measure(self, run: Run) -> Run | None:
+        """Measure a row; None where no time is left."""
+        # The clips of other parts are there by now, unless such a part does not run.
+        if not self.clock.allows(self.clock.measuring) or not write_clips(self.options, self.clock):
+            return None
+        self.sets = self.sets or open_sets(self.options)
+        begin = time.monotonic()
+        run = measure(run, open_row(run.model, self.records, self.options), self.sets, self.scores, self.options)
+        self.clock.measuring = max(self.clock.measuring, time.monotonic() - begin)
+        return run
 
 
 def _now(device: torch.device) -> float:
@@ -366,7 +345,7 @@ def main() -> None:
     parser.add_argument("--models", default="all")
     parser.add_argument("--seconds", type=float, default=100.0, help="largest training time of each network")
     parser.add_argument("--samples", type=int, default=0, help="most samples of each network; 0: only the time counts")
-    parser.add_argument("--part", default="1/1", help="2/4: the second of every four networks alone")
+    parser.add_argument("--part", default="1/1", help="2/4: one of four processes, which renders every fourth clip")
     parser.add_argument("--stop-after", type=float, default=math.inf, help="begin nothing new after so many seconds")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--precision", choices=("fp32", "bf16"), default="bf16", help="of the training")
@@ -394,9 +373,8 @@ def main() -> None:
         raise InputError(f"cannot train {unknown[0]!r}: expected names of {', '.join(known)}")
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
     records, references = Records(options.output, options), choose_references(options)
-    number, parts = options.part
-    rows = [*models[number - 1 :: parts], *(references if number == 1 else ())]
-    do_part(rows, records, options, Clock(options.stop_after))
+    order = sorted(models, key=LONGEST_FIRST.index)
+    do_rows([*order, *references], records, options, Clock(options.stop_after))
     found = [records.find(name) for name in (*references, *models)]
     print(write_table([run for run in found if run is not None], options))
     complete = all(run is not None and run.done for run in found)

@@ -1,19 +1,23 @@
 #!/bin/sh
 # The ablation study of docs/analysis.md on one GPU, by processes side by side, as much of it as SECONDS of wall time
-# allow. Run it again to go on; on another machine, with runs/ablations/study.json and runs/ablations/runs.
+# allow. Run it again to go on; on another machine, with runs/ablations/study.json and runs/ablations/runs. Ten processes do
+# one variant each.
 #
-#   research/ablate.sh [STEPS of a run] [SECONDS] [PROCESSES]
+#   research/ablate.sh [STEPS of a run] [SECONDS] [PROCESSES] [further options of libranet ablate]
 #
-# Needs data/base (research/train_base.sh PACK prepare) and data/ablation (research/prepare_ablation.py).
+# Needs nothing but data/ablation (research/prepare_ablation.py, after research/train_base.sh PACK prepare).
 set -eu
-steps=${1:-1000} seconds=${2:-540} processes=${3:-5}
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-2}"  # not all cores for every process
+steps=${1:-600} seconds=${2:-450} processes=${3:-10}
+[ $# -gt 3 ] && shift 3 || set --
 out=runs/ablations
 mkdir -p "$out/logs"
 for part in $(seq "$processes"); do
     "${PYTHON:-python3}" -m libranet.ablation recipes/ablations -o "$out" --seeds 3 --steps "$steps" \
-        --stop-after "$seconds" --cache data/ablation/weights --data pairs=data/base/dev \
+        --stop-after "$seconds" --cache data/ablation/weights --data pairs=data/ablation/dev \
         --set loss.perceptual=vgg16 --set loss.perceptual_source=data/ablation/vgg16.safetensors \
-        --set loss.perceptual_taps=3 --part "$part/$processes" > "$out/logs/$part.txt" 2>&1 &
+        --set loss.perceptual_taps=3 --set loss.perceptual_crop=128 --part "$part/$processes" "$@" \
+        > "$out/logs/$part.txt" 2>&1 &
 done
 wait
 tail -n 1 "$out"/logs/*.txt

@@ -1,5 +1,7 @@
 """`libranet eval` as a user calls it."""
 
+import csv
+import io
 import json
 import sys
 from pathlib import Path
@@ -53,6 +55,18 @@ def test_eval_writes_a_report(
     assert (report / "clips" / "set" / "dcp.csv").stat().st_mtime_ns == stamp
     assert _call(monkeypatch, *arguments, "--fresh") == 0
     assert (report / "clips" / "set" / "dcp.csv").stat().st_mtime_ns != stamp
+
+
+def test_a_table_for_a_file_has_the_standard_output_to_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dataset = _write_set(tmp_path / "set")
+    arguments = ("eval", str(dataset), "-o", str(tmp_path / "report"), "--model", "identity", "--metrics", "psnr")
+    assert _call(monkeypatch, *arguments, "--table", "main", "--format", "csv") == 0
+    shown = capsys.readouterr()
+    assert shown.out.startswith("method,source,")
+    assert {len(row) for row in csv.reader(io.StringIO(shown.out))} == {11}, "no line of anything else"
+    assert "report: " in shown.err
 
 
 def test_eval_without_ground_truth(

@@ -1,6 +1,5 @@
 """The examples for other runtimes run as they stand, without LiBrA-Net, on files that `export` wrote."""
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ import cv2
 import numpy as np
 import pytest
 import torch
+from other_runtimes import EXAMPLES, compile_example, run_program, run_vapoursynth
 
 from clips import Clip, write_clip
 from libranet.export.check import moving_clip, restore_by_network
@@ -19,7 +19,6 @@ from libranet.export.options import ExportOptions
 from libranet.models import GridFilter, start_stream, stream_step
 
 pytest.importorskip("onnxruntime")
-EXAMPLES = Path(__file__).parents[2] / "examples" / "runtimes"
 
 
 def run_example(name: str, *arguments: Path) -> None:
@@ -65,28 +64,6 @@ def test_openvino_restores_an_image(tiny_model, tmp_path):
     assert np.abs(cv2.imread(str(tmp_path / "clear.png")).astype(float) - expected).max() <= 1.0
 
 
-def compile_example(name: str, folder: Path) -> Path:
-    """Compile an example with the header beside this test, and link it to the library of the Python package."""
-    import onnxruntime
-
-    if shutil.which("g++") is None:
-        pytest.skip("no C++ compiler")
-    libraries = sorted((Path(onnxruntime.__file__).parent / "capi").glob("libonnxruntime.so*"))
-    if not libraries:
-        pytest.skip("this build of onnxruntime has no library of its own")
-    program = folder / "dehaze"
-    command = ["g++", "-std=c++17", "-Wall", "-Werror", str(EXAMPLES / name)]
-    command += ["-I", str(Path(__file__).with_name("cpp")), str(libraries[0]), "-o", str(program)]
-    subprocess.run([*command, f"-Wl,-rpath,{folder}"], check=True, timeout=120)
-    (folder / "libonnxruntime.so.1").symlink_to(libraries[0])  # the name that programs ask for
-    return program
-
-
-def run_program(command: list[str], clip: torch.Tensor) -> torch.Tensor:  # [n, 3, h, w], twice
-    done = subprocess.run(command, input=clip.numpy().tobytes(), capture_output=True, check=True, timeout=120)
-    return torch.from_numpy(np.frombuffer(done.stdout, np.float32).reshape(clip.shape).copy())
-
-
 def test_a_cpp_program_restores_frames(tiny_model, tmp_path):
     program = compile_example("onnxruntime_frames.cpp", tmp_path)
     export_network(tiny_model, tmp_path / "net.onnx", ExportOptions(size=(47, 33)))
@@ -114,42 +91,12 @@ def test_a_cpp_program_restores_a_stream(tiny_model, tmp_path, precision, limit)
     assert (clear - clip).abs().mean() > 2 / 255
 
 
-def find_newer_python() -> str | None:
-    """A Python from 3.12 on, which VapourSynth needs: this one, on the path, or of pyenv."""
-    names = [sys.executable, *(shutil.which(f"python3.{minor}") or "" for minor in (12, 13, 14))]
-    names += [str(path) for path in sorted(Path.home().glob(".pyenv/versions/3.1[2-4]*/bin/python"))]
-    test = "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 12))"
-    for name in filter(None, names):
-        if subprocess.run([name, "-c", test], capture_output=True, check=False).returncode == 0:
-            return name
-    return None
-
-
-@pytest.fixture(scope="session")
-def vapoursynth_python(tmp_path_factory) -> str:
-    """An environment with VapourSynth and its runner for ONNX files, from the package index."""
-    python = find_newer_python()
-    if python is None:
-        pytest.skip("VapourSynth needs Python 3.12, and none was found")
-    folder = tmp_path_factory.mktemp("vapoursynth")
-    subprocess.run([python, "-m", "venv", str(folder)], check=True, timeout=300)
-    install = [str(folder / "bin" / "pip"), "install", "-q", "vapoursynth", "vapoursynth-mlrt-ort", "numpy"]
-    done = subprocess.run(install, capture_output=True, text=True, check=False, timeout=900)
-    if done.returncode:
-        pytest.skip(f"VapourSynth could not be installed: {done.stderr.strip().splitlines()[-1]}")
-    return str(folder / "bin" / "python")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("precision", "limit"), [("fp32", 1 / 255), ("fp16", 2 / 255)])
 def test_vapoursynth_restores_a_clip(tiny_model, tmp_path, vapoursynth_python, precision, limit):
     export_network(tiny_model, tmp_path / "net.onnx", ExportOptions(form="window", precision=precision))
     clip = moving_clip(12, 47, 33)
-    np.save(tmp_path / "hazy.npy", torch.cat(clip).numpy())
-    script = [str(Path(__file__).with_name("run_vapoursynth.py")), str(EXAMPLES / "vapoursynth_clip.py")]
-    files = [str(tmp_path / name) for name in ("net.onnx", "hazy.npy", "clear.npy")]
-    subprocess.run([vapoursynth_python, *script, *files], check=True, timeout=300)
-    found = torch.from_numpy(np.load(tmp_path / "clear.npy"))
+    found = run_vapoursynth(vapoursynth_python, tmp_path / "net.onnx", torch.cat(clip))
     expected = torch.cat(list(restore_by_network(make_graph(tiny_model, "window", None), tiny_model, clip)))
     assert found.shape == expected.shape == (12, 3, 33, 47)
     assert (found - expected).abs().max() <= limit

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from libranet.errors import InputError
-from libranet.metrics import psnr, ssim
+from libranet.metrics import fidelity, psnr, ssim
 
 metrics = pytest.importorskip("skimage.metrics", reason="scikit-image is the second implementation")
 
@@ -41,6 +41,13 @@ def test_ssim_is_the_one_of_scikit_image(size: tuple[int, int]) -> None:
         channel_axis=0,
     )
     assert ssim(hazy, clear) == pytest.approx(expected, abs=1e-5)
+
+
+def test_the_strips_of_a_gpu_give_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    hazy, clear = _pair(139, 64, seed=3)
+    expected = psnr(hazy, clear), ssim(hazy, clear)
+    monkeypatch.setattr(fidelity, "_strip_rows", lambda image: 1080)
+    assert (psnr(hazy, clear), ssim(hazy, clear)) == pytest.approx(expected, rel=1e-9)
 
 
 def test_ssim_keeps_its_digits_on_flat_bright_frames() -> None:

@@ -26,7 +26,7 @@ def main() -> None:
     parser.add_argument("--data", action="append", default=[], metavar="NAME=PATH")
     parser.add_argument("--clips", type=int, default=9)
     parser.add_argument("--frames", type=int, default=5)
-    parser.add_argument("--size", default="3840x2160")
+    parser.add_argument("--size", default="1920x1080")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--cache", type=Path)
     parser.add_argument("--stop-after", type=float, default=math.inf)

@@ -62,7 +62,7 @@ class AblationOptions:
     """Clips that are rendered and measured on; nine have every haze regime once, 0 is none."""
     frames: int = 5
     """Frames of each clip that are measured."""
-    size: tuple[int, int] = (3840, 2160)
+    size: tuple[int, int] = (1920, 1080)
     """Width and height of rendered clips."""
     device: str = "auto"
     cache: Path | None = None

@@ -113,6 +113,10 @@ def build(network: LiBrANet, choice: CpuChoice) -> CpuNetwork:
     """Build a network for a choice, once for each network."""
     built = _built.setdefault(network, {})
     if choice not in built:
+        if choice.runtime == "numba":
+            from libranet.kernels.compiled import announce_compiling  # needs numba
+
+            announce_compiling()
         built[choice] = CpuNetwork(network, choice)
     return built[choice]
 
@@ -134,7 +138,8 @@ def ensure_measured(network: LiBrANet, *, thorough: bool = True) -> list[Trial]:
         return []
     known = recall(network, thorough=thorough)
     if known is None:
-        logger.info("measuring the CPU's runtimes, once for this machine and these weights")
+        what = "all CPU runtimes (about a minute)" if thorough else "our CPU kernels"
+        logger.info("trying %s, once for this machine and these weights", what)
         known = measure(network) if thorough else _measure_own(network)
         _remember(network, known, thorough=thorough)
     return known

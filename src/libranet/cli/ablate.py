@@ -37,7 +37,7 @@ def ablate(
     ] = None,
     clips: Annotated[int, typer.Option(min=0, help="Rendered clips; 9 have every haze regime once, 0 is none.")] = 9,
     frames: Annotated[int, typer.Option(min=1, help="Frames of each clip that are measured.")] = 5,
-    size: Annotated[str, typer.Option(help="WIDTHxHEIGHT of rendered clips.")] = "3840x2160",
+    size: Annotated[str, typer.Option(help="WIDTHxHEIGHT of rendered clips.")] = "1920x1080",
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
     cache: Annotated[Path | None, typer.Option(help="Cache folder of third-party weights.")] = None,
     stop_after: Annotated[

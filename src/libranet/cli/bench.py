@@ -60,9 +60,8 @@ def bench(
         precision=precision,
         seconds=seconds,
         report=lambda line: print(line, file=sys.stderr),
+        keep=lambda rows, missing: output and write_bench(rows, missing, output, quality=psnr),
     )
-    if output is not None:
-        write_bench(rows, missing, output, quality=psnr)
     print(rows_as_json(rows, missing) if as_json else as_markdown(rows, missing), end="")
 
 

@@ -109,7 +109,10 @@ def evaluate_command(
     where = pick_device(device)
     pick_dtype(precision, where)
     device = str(where)
-    console = Console() if sys.stdout.isatty() else Console(width=120)
+    # A table for a file has the standard output to itself.
+    beside = table_format != "text" and bool(table)
+    terminal = (sys.stderr if beside else sys.stdout).isatty()
+    console = Console(stderr=beside) if terminal else Console(width=120, stderr=beside)
     chosen = choose_metrics(metrics or "all")
     wanted = [choose_table(name) for name in table or []]
     sizes = [parse_size(size)] if size else list(SIZES)
@@ -186,14 +189,13 @@ def evaluate_command(
     )
     models = summarise_models(content.clips)
     tables: list[PrintedTable] = []
+    place, behind = dataset.resolve(), scores.estimators()
     for name in wanted:
         if name == "efficiency":
             tables += _measure_efficiency(restorers, device, sizes)
             continue
         tables.append(
-            compare_with_paper(
-                name, models, dataset=dataset.name, not_measured=scores.not_measured, estimators=scores.estimators()
-            )
+            compare_with_paper(name, models, dataset=place, not_measured=scores.not_measured, estimators=behind)
         )
     write_summaries(content, store.folder)
     write_file(store.folder / "report.html", render_report(content, store, tables))

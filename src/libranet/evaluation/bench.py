@@ -8,6 +8,7 @@ import argparse
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from libranet.backends import load_network
@@ -15,7 +16,7 @@ from libranet.baselines import PEERS, build_peer
 from libranet.baselines.table import is_peer
 from libranet.device import Precision, pick_device, pick_dtype
 from libranet.errors import CheckpointError, InputError, LibraNetError
-from libranet.evaluation.bench_report import write_bench
+from libranet.evaluation.bench_report import as_markdown, write_bench
 from libranet.evaluation.efficiency import SIZES, Efficiency, Subject, measure_efficiency
 
 OURS, OURS_PLAIN = "libranet", "libranet-plain"
@@ -80,15 +81,28 @@ def run_bench(
     precision: Precision = "auto",
     seconds: float = 4.0,
     report: Callable[[str], None] = lambda _: None,
+    keep: Callable[[list[Efficiency], dict[str, str]], object] = lambda rows, missing: None,
 ) -> tuple[list[Efficiency], dict[str, str]]:
     """Measure networks in one run.
+
+    Args:
+        models: As `open_entries` takes them.
+        sizes: (width, height) each.
+        device: Where to compute.
+        precision: As `libranet.device.pick_dtype` takes it.
+        seconds: For one network at one size.
+        report: Called with a line per network and size.
+        keep: Called with the rows so far after every size, for a run that may not come to its end.
 
     Returns:
         A row per network and size, and the networks that could not take part, with the reason.
     """
     entries = open_entries(models, device=device, precision=precision)
-    where = pick_device(device)
-    rows = measure_efficiency(entries.subjects, sizes=sizes, device=str(where), seconds=seconds, report=report)
+    where = str(pick_device(device))
+    rows: list[Efficiency] = []
+    for size in sizes:
+        rows += measure_efficiency(entries.subjects, sizes=[size], device=where, seconds=seconds, report=report)
+        keep(rows, entries.missing)
     return rows, entries.missing
 
 
@@ -127,8 +141,9 @@ def main() -> None:
             precision=options.precision,
             seconds=options.seconds,
             report=lambda line: print(line, flush=True),
+            keep=partial(write_bench, folder=options.output, quality=quality),
         )
-        print(write_bench(rows, missing, options.output, quality=quality))
+        print(as_markdown(rows, missing))
     except LibraNetError as error:
         parser.exit(2, f"error: {error}\n")
 

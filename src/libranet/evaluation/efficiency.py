@@ -29,6 +29,8 @@ SIZES: dict[tuple[int, int], str] = {(1280, 720): "720p", (1920, 1080): "1080p",
 MOST_ROUNDS = 15
 BLOCK_SECONDS = 0.05
 """A turn lasts at least this long, so that the clock's grain does not matter."""
+CROWDED = 0.9
+"""Share of a GPU's memory above which torch takes memory back from one network to give it to another."""
 _NO_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
 
 
@@ -104,16 +106,13 @@ def measure_efficiency(
 class _Entrant:
     """A network while its size is measured."""
 
-    def __init__(self, subject: Subject, size: tuple[int, int], device: torch.device) -> None:
-        self.subject, self.device = subject, device
+    def __init__(self, subject: Subject, frames: Frames, device: torch.device) -> None:
+        self.subject, self.frames, self.device = subject, frames, device
         self.backend: Backend | None = None
         self.samples: list[float] = []
         self.block = 1
         self.peak: int | None = None
         self.failure = ""
-        generator = torch.Generator().manual_seed(0)
-        samples = torch.randint(256, (1, size[1], size[0], 3), dtype=torch.uint8, generator=generator)
-        self.frames = Frames((samples.to(device),), FrameFormat(*size, RGB8))
 
     def begin(self, seconds: float) -> None:
         """Load the network and restore the first frames, which compile kernels and choose algorithms.
@@ -133,7 +132,17 @@ class _Entrant:
 
     def take_turn(self) -> None:
         """Restore a few frames and note the time of one."""
+        if self._is_crowded():
+            _release(self.device)
+            self._time(1)  # takes the memory that the others' turns had
         self.samples.append(self._time(self.block))
+
+    def _is_crowded(self) -> bool:
+        """Whether this network's memory has to come out of what torch keeps for the others."""
+        if self.device.type != "cuda" or self.peak is None:
+            return False
+        total = torch.cuda.get_device_properties(self.device).total_memory
+        return torch.cuda.memory_reserved(self.device) + self.peak > CROWDED * total
 
     def leave(self) -> None:
         """Free the memory."""
@@ -153,7 +162,10 @@ class _Entrant:
 def _measure_size(
     subjects: list[Subject], size: tuple[int, int], device: torch.device, seconds: float, report: Callable[[str], None]
 ) -> list[Efficiency]:
-    entrants = [_Entrant(subject, size, device) for subject in subjects]
+    generator = torch.Generator().manual_seed(0)
+    samples = torch.randint(256, (1, size[1], size[0], 3), dtype=torch.uint8, generator=generator).to(device)
+    frames = Frames((samples,), FrameFormat(*size, RGB8))
+    entrants = [_Entrant(subject, frames, device) for subject in subjects]
     label = SIZES.get(size, "x".join(map(str, size)))
     for entrant in entrants:
         _attempt(entrant, lambda entrant=entrant: entrant.begin(seconds))  # type: ignore[misc]

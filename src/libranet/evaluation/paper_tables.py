@@ -1,6 +1,7 @@
 """The paper's tables, as reported."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 TableName = Literal["main", "temporal", "downstream", "efficiency"]
@@ -149,11 +150,14 @@ PAPER_TABLES: dict[TableName, PaperTable] = {
 }
 
 
-def paper_table(name: TableName, dataset: str) -> PaperTable:
-    """The paper's table; of the main one, the columns of the set that the dataset's name speaks of, else UHV-4K's."""
-    if name == "main":
-        if "revide" in dataset.lower():
-            return MAIN_REVIDE
-        if "hazeworld" in dataset.lower():
-            return MAIN_HAZEWORLD
-    return PAPER_TABLES[name]
+MAIN_SETS: dict[str, PaperTable] = {"UHV-4K": MAIN, "REVIDE": MAIN_REVIDE, "HazeWorld": MAIN_HAZEWORLD}
+"""The main table's columns by set, with the same methods in the same order."""
+
+
+def find_set(dataset: Path) -> str:
+    """Which of the main table's sets a folder is, by the nearest part of its path that names one; else UHV-4K."""
+    for part in (dataset.name, *(parent.name for parent in dataset.parents)):
+        for name in ("REVIDE", "HazeWorld"):
+            if name.lower() in part.lower():
+                return name
+    return "UHV-4K"

@@ -2,13 +2,14 @@
 
 import csv
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal
 
 from libranet.errors import InputError
 from libranet.evaluation.efficiency import SIZES, Efficiency
-from libranet.evaluation.metric_table import find_metric
-from libranet.evaluation.paper_tables import PAPER_TABLES, TableName, paper_table
+from libranet.evaluation.metric_table import Metric, find_metric
+from libranet.evaluation.paper_tables import MAIN_SETS, PAPER_TABLES, TableName, find_set
 from libranet.evaluation.summary import Estimate
 
 _MOST_COLUMNS_WITH_INTERVALS = 4
@@ -68,7 +69,7 @@ def compare_with_paper(
     name: TableName,
     models: dict[str, dict[str, Estimate]],
     *,
-    dataset: str,
+    dataset: Path,
     not_measured: dict[str, str],
     estimators: dict[str, str] | None = None,
 ) -> PrintedTable:
@@ -77,11 +78,13 @@ def compare_with_paper(
     Args:
         name: Which table.
         models: Metrics by model.
-        dataset: What was measured on.
+        dataset: What was measured on. In the main table, a path that names REVIDE or HazeWorld decides under which set
+            our values stand; any other set stands under UHV-4K.
         not_measured: Reasons by metric.
         estimators: The networks behind our metrics; the note names them beside the paper's.
     """
-    table = paper_table(name, dataset)
+    place = find_set(dataset) if name == "main" else ""
+    table = MAIN_SETS[place] if place else PAPER_TABLES[name]
     metrics = [find_metric(column) for column in table.columns]
     rows = []
     for model, values in models.items():
@@ -90,19 +93,12 @@ def compare_with_paper(
             continue
         cells = (_cell(known[m.name], m.digits, len(metrics)) if m.name in known else "-" for m in metrics)
         rows.append(TableRow(model, "measured", tuple(cells)))
-    rows += [
-        TableRow(
-            method,
-            "reported",
-            tuple("-" if v is None else f"{v:.{m.digits}f}" for v, m in zip(v_s, metrics, strict=True)),
-        )
-        for method, v_s in table.rows
-    ]
+    rows += [TableRow(method, "reported", _reported(numbers, metrics)) for method, numbers in table.rows]
     reasons = dict.fromkeys(not_measured[m.name] for m in metrics if m.name in not_measured)
     missing = [
         f"{', '.join(m.label for m in metrics if not_measured.get(m.name) == reason)}: {reason}" for reason in reasons
     ]
-    note = f"measured on {dataset}; reported on the paper's own test set, so the two are not the same data"
+    note = f"measured on {dataset.name}; reported on the paper's own test set, so the two are not the same data"
     parts = [
         f"{label} by {estimators[key]} (paper: {theirs})"
         for key, (label, theirs) in _PAPER_ESTIMATORS.items()
@@ -112,7 +108,22 @@ def compare_with_paper(
         note += ". Estimators: " + "; ".join(parts)
     if missing:
         note += ". Not measured: " + "; ".join(missing)
-    return PrintedTable(table.title, note, tuple(f"{m.label} {m.arrow}" for m in metrics), tuple(rows))
+    headings = tuple(f"{m.label} {m.arrow}" for m in metrics)
+    if place:
+        headings = tuple(f"{heading}, {place}" for heading in headings)
+        for other, columns in MAIN_SETS.items():
+            if other == place:
+                continue
+            headings += tuple(f"{m.label} {m.arrow}, {other}" for m in metrics)
+            theirs = {method: _reported(numbers, metrics) for method, numbers in columns.rows}
+            nothing = ("-",) * len(metrics)
+            rows = [replace(r, cells=r.cells + (theirs[r.method] if r.source == "reported" else nothing)) for r in rows]
+    title = "Three benchmarks (paper, table 1)" if place else table.title
+    return PrintedTable(title, note, headings, tuple(rows))
+
+
+def _reported(values: tuple[float | None, ...], metrics: list[Metric]) -> tuple[str, ...]:
+    return tuple("-" if v is None else f"{v:.{m.digits}f}" for v, m in zip(values, metrics, strict=True))
 
 
 def compare_efficiency(measured: list[Efficiency]) -> list[PrintedTable]:

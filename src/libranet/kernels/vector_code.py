@@ -12,15 +12,18 @@ import llvmlite.binding
 import numpy as np
 import torch
 from llvmlite import ir
-from numba import types
+from numba import config, types
 from numba.core import cgutils
+from numba.core.codegen import get_host_cpu_features
 from numba.extending import intrinsic
 from torch import Tensor
 
-_FEATURES = llvmlite.binding.get_host_cpu_features()
-WIDE = bool(_FEATURES.get("avx512f"))
+_CHOSEN: str | None = config.CPU_FEATURES  # type: ignore[attr-defined]
+_FEATURES = (get_host_cpu_features() if _CHOSEN is None else _CHOSEN).split(",")
+"""What numba compiles for: the host's instructions, or those of NUMBA_CPU_FEATURES."""
+WIDE = "+avx512f" in _FEATURES
 """Whether registers have 512 bits, and are 32 instead of 16."""
-HAS_BFLOAT16 = all(_FEATURES.get(name) for name in ("avx512bf16", "avx512vl", "avx512bw"))
+HAS_BFLOAT16 = all(f"+{name}" in _FEATURES for name in ("avx512bf16", "avx512vl", "avx512bw"))
 """Whether the CPU multiplies bfloat16."""
 LANES = 16 if WIDE else 8
 """Floats of a vector."""

@@ -12,8 +12,9 @@ _SIGMA = 1.5
 _RADIUS = 5
 """The Gaussian window is 11x11, as in the paper of Wang et al. 2004."""
 _C1, _C2 = 0.01**2, 0.03**2
-_STRIP = 32
-"""Rows measured at a time: they stay in the processor's cache, and the memory of a large frame stays bounded."""
+_STRIP, _GPU_STRIP = 32, 1080
+"""Rows measured at a time: on a CPU they stay in its cache; on a GPU each strip costs dozens of launches. The memory
+of a large frame stays bounded."""
 
 
 def psnr(
@@ -22,12 +23,12 @@ def psnr(
 ) -> float:
     """Compute 10 log10(1 / MSE) in dB, the mean over pixels and colours together. Infinite for equal frames."""
     check_pair(image, reference)
-    total = 0.0
-    for top in range(0, image.shape[1], _STRIP):
-        strip = slice(top, top + _STRIP)
+    total, rows = image.new_zeros((), dtype=torch.float64), _strip_rows(image)
+    for top in range(0, image.shape[1], rows):
+        strip = slice(top, top + rows)
         difference = image[:, strip].double() - reference[:, strip].double()
-        total += float(difference.square().sum())
-    error = total / image.numel()
+        total += difference.square().sum()
+    error = float(total) / image.numel()
     return math.inf if error == 0.0 else -10.0 * math.log10(error)
 
 
@@ -44,14 +45,18 @@ def ssim(
     height, width = image.shape[1:]
     if min(height, width) <= 2 * _RADIUS:
         raise InputError(f"SSIM needs frames larger than its 11x11 window, got {width}x{height}")
-    window = _gaussian_window()
-    total, count = 0.0, 0
-    for top in range(0, height - 2 * _RADIUS, _STRIP):
-        rows = slice(top, top + _STRIP + 2 * _RADIUS)
-        strip = _similarity(image[:, rows].float(), reference[:, rows].float(), window)
-        total += float(strip.double().sum())
+    window, rows = _gaussian_window(), _strip_rows(image)
+    total, count = image.new_zeros((), dtype=torch.float64), 0
+    for top in range(0, height - 2 * _RADIUS, rows):
+        seen = slice(top, top + rows + 2 * _RADIUS)
+        strip = _similarity(image[:, seen].float(), reference[:, seen].float(), window)
+        total += strip.double().sum()
         count += strip.numel()
-    return total / count
+    return float(total) / count
+
+
+def _strip_rows(image: Tensor) -> int:
+    return _GPU_STRIP if image.is_cuda else _STRIP
 
 
 def _similarity(

@@ -64,11 +64,11 @@ class Lpips:
     @torch.no_grad()
     def distance(self, one: list[Tensor], other: list[Tensor]) -> float:
         """Compute the distance of two frames from their features."""
-        total = 0.0
+        total = one[0].new_zeros((), dtype=torch.float64)
         for index, (a, b) in enumerate(zip(one, other, strict=True)):
             per_channel = (a - b).square().flatten(1).mean(dim=1)  # the head is linear: average first, then weight
-            total += float((per_channel * self._state[f"heads.{index}"]).double().sum())
-        return total
+            total += (per_channel * self._state[f"heads.{index}"]).double().sum()
+        return float(total)
 
     def _conv(self, x: Tensor, layer: int, *, stride: int = 1, padding: int = 1) -> Tensor:
         weight, bias = self._state[f"features.{layer}.weight"], self._state[f"features.{layer}.bias"]

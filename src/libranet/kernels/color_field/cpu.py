@@ -26,12 +26,14 @@ def apply_field(
 @cache
 def _kernel() -> Any:
     """Compile on first use; numba keeps the result on disk."""
-    from numba import njit, prange
+    from numba import prange
+
+    from libranet.kernels.compiled import compiled  # needs numba
 
     zero, one, half = np.float32(0.0), np.float32(1.0), np.float32(0.5)
     tiny = np.float32(SINGULAR_DET)
 
-    @njit(fastmath={"contract", "nsz", "arcp"}, parallel=True, cache=True)
+    @compiled(fastmath={"contract", "nsz", "arcp"}, parallel=True)
     def field(low, grid, plane, small, delta):  # type: ignore[no-untyped-def]
         h, w = low.shape[1], low.shape[2]
         bins, gh, gw = grid.shape[0], grid.shape[1], grid.shape[2]

@@ -13,9 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from numba import get_num_threads, get_thread_id, njit, prange
+from numba import get_num_threads, get_thread_id, prange
 from torch import Tensor
 
+from libranet.kernels.compiled import compiled
 from libranet.kernels.vector_code import LANES, PANEL, WIDE, make_block, make_multiply, stored
 
 TILES = 36
@@ -244,7 +245,7 @@ _multiply_last, _multiply_last_rest = make_multiply(ROWS, 1), make_multiply(REST
 _multiply_patches = make_multiply(ROWS, 1, bias=True, parts=3)
 
 
-@njit(parallel=True, cache=True)
+@compiled(parallel=True)
 def _convolve(
     x, x_row, x_pixel, weight, bias, inputs, out, out_row, out_pixel, first, h, w, sums, spread, products, tiles
 ):
@@ -317,7 +318,7 @@ def _convolve(
                         _copy((results, out, totals), (edge + (4 * i + j) * padded + c, at + c, c, padded + c))
 
 
-@njit(parallel=True, cache=True)
+@compiled(parallel=True)
 def _convolve_patches(x, x_row, weight, bias, inputs, out, out_row, out_pixel, h, w, stride, sums, scratch):
     padded = len(bias)
     for y in prange(h):

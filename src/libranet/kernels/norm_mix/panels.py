@@ -2,8 +2,9 @@
 """The refiner's passes between convolutions on a CPU, by numba: GroupNorm from sums, GELU, 1x1 mix, skip connection."""
 
 import numpy as np
-from numba import get_num_threads, get_thread_id, njit, prange
+from numba import get_num_threads, get_thread_id, prange
 
+from libranet.kernels.compiled import compiled
 from libranet.kernels.conv3x3.panels import PANELS, ROWS, Weights
 from libranet.kernels.vector_code import LANES, PANEL, make_block, make_multiply
 
@@ -99,7 +100,7 @@ _multiply_skip_last = make_multiply(ROWS, 1, bias=True, skip=True)
 _multiply_bias = make_multiply(ROWS, 1, bias=True)
 
 
-@njit(parallel=True, cache=True)
+@compiled(parallel=True)
 def _normalise(raw, folded, out, width, channels, h, w):
     for y in prange(h):
         for x in range(w):
@@ -108,7 +109,7 @@ def _normalise(raw, folded, out, width, channels, h, w):
                 _activate((raw, folded, out), (at + c, c, channels + c, at + c))
 
 
-@njit(parallel=True, cache=True)
+@compiled(parallel=True)
 def _normalise_skip(raw, folded, out, width, channels, h, w, skip):
     for y in prange(h):
         for x in range(w):
@@ -117,7 +118,7 @@ def _normalise_skip(raw, folded, out, width, channels, h, w, skip):
                 _add((raw, folded, skip, out), (at + c, c, channels + c))
 
 
-@njit(parallel=True, cache=True)
+@compiled(parallel=True)
 def _normalise_mix(raw, folded, skip, mix, bias, out, out_channels, first, width, channels, h, w, active, mixed):
     panels = channels // PANEL
     paired = panels // PANELS * PANELS

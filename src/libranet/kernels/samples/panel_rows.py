@@ -4,6 +4,7 @@
 import numpy as np
 from numba import njit, prange
 
+from libranet.kernels.compiled import compiled
 from libranet.kernels.samples.reference import MODELS
 from libranet.kernels.vector_code import make_block
 
@@ -23,7 +24,7 @@ def _unit(x):
     return min(max(x, np.float32(0.0)), np.float32(1.0))
 
 
-@njit(fastmath=_FAST, cache=True)
+@compiled(fastmath=_FAST)
 def _widen(row, step, weights, count, out):
     """Chroma samples [1 .. count] of a row, their ends repeated in 0 and count + 1, at every luma sample."""
     row[0], row[count + 1] = row[1], row[count]
@@ -41,7 +42,7 @@ def _widen(row, step, weights, count, out):
                 out[step * i + k] = a * row[i] + b * row[i + 1] + c * row[i + 2]
 
 
-@njit(fastmath=_FAST, cache=True)
+@compiled(fastmath=_FAST)
 def _rgb_row(first, second, third, y, n, model, step, weights, pairs, between, chroma, wide, rgb):
     """One row in RGB, within [0, 1]."""
     w = first.shape[1]
@@ -81,7 +82,7 @@ def _rgb_row(first, second, third, y, n, model, step, weights, pairs, between, c
             rgb[colour, x] = _unit(a * np.float32(first[y, x]) + b * blue[x] + c * red[x] + d)
 
 
-@njit(fastmath=_FAST, cache=True)
+@compiled(fastmath=_FAST)
 def _reduce_row(rows, first, start, taps, out):
     """Three rows of sums, [W] each, reduced along their length into [3, n]."""
     n = taps.shape[1]
@@ -95,7 +96,7 @@ def _reduce_row(rows, first, start, taps, out):
             out[colour, x] = total
 
 
-@njit(fastmath=_FAST, cache=True)
+@compiled(fastmath=_FAST)
 def _reduce(rgb, sums, y, begin, end, at, first, pair, start, taps, parts):
     """Add a row to the sums of the two outputs that it counts for, `at` and the next; write those that are complete."""
     width = rgb.shape[1]
@@ -129,7 +130,7 @@ def _write_colours(code, bases, places):
 _write_cell = make_block(_write_colours, 2, 3, lanes=CELL)
 
 
-@njit(fastmath=_FAST, cache=True, nogil=True)
+@compiled(fastmath=_FAST, nogil=True)
 def read_band(
     band, first, second, third, n, model, step, weights, pairs, between, cells, height, width,
     low_first, low_pair, low_start, low_taps, low_parts, small_first, small_pair, small_start, small_taps, small_parts,
@@ -156,7 +157,7 @@ def read_band(
             _write_cell((values, flat), (CELL * x, width, at + 48 * x))
 
 
-@njit(fastmath=_FAST, cache=True)
+@compiled(fastmath=_FAST)
 def _change_row(y, rgb, delta, residual, strength, blended, change):
     """What the network changes in a row, so that RGB stays in [0, 1]."""
     h, w = delta.shape[1], delta.shape[2]
@@ -189,7 +190,7 @@ def _sample(value, floating, peak):
     return min(max(value, np.float32(0.0)), peak)
 
 
-@njit(fastmath=_FAST, cache=True)
+@compiled(fastmath=_FAST)
 def _write_row(plane, out, y, difference, begin, floating, peak):
     if floating:
         for x in range(plane.shape[1]):
@@ -199,7 +200,7 @@ def _write_row(plane, out, y, difference, begin, floating, peak):
             out[y, x] = _sample(np.float32(plane[y, x]) + difference[begin + x], False, peak)
 
 
-@njit(fastmath=_FAST, cache=True)
+@compiled(fastmath=_FAST)
 def _write_packed(plane, out, y, change, w, floating, peak):
     line, target = plane[y], out[y]
     if floating:
@@ -212,7 +213,7 @@ def _write_packed(plane, out, y, change, w, floating, peak):
             target[3 * x + 2] = _sample(np.float32(line[3 * x + 2]) + peak * change[2, x], False, peak)
 
 
-@njit(fastmath=_FAST, cache=True)
+@compiled(fastmath=_FAST)
 def _mix_rows(change, n, w, out):
     """A row's change in code values, from place 4 on."""
     for row in range(3):
@@ -221,7 +222,7 @@ def _mix_rows(change, n, w, out):
             out[row, 4 + x] = a * change[0, x] + b * change[1, x] + c * change[2, x]
 
 
-@njit(fastmath=_FAST, cache=True, nogil=True)
+@compiled(fastmath=_FAST, nogil=True)
 def finish_band(
     band, first, second, third, out_first, out_second, out_third, n, model, step, weights, pairs, between,
     x_offset, x_means, y_step, y_offset, y_means, delta, residual, strength, floating,
@@ -262,7 +263,7 @@ def finish_band(
         _write_row(source, target, top + row % rows, sums[row], 0, floating, peak)
 
 
-@njit(fastmath=_FAST, cache=True)
+@compiled(fastmath=_FAST)
 def _average_row(row, w, line, top, rows, step, x_offset, x_means, y_step, y_offset, y_means, sums, first):
     """Add a row's chroma, which begins at place 4, to the chroma rows that it counts for; its ends are repeated."""
     for x in range(4):
@@ -282,7 +283,7 @@ def _average_row(row, w, line, top, rows, step, x_offset, x_means, y_step, y_off
                         sums[first + index, x] += f * row[step * x + at]
 
 
-@njit(fastmath=_FAST | {"reassoc"}, parallel=True, cache=True)
+@compiled(fastmath=_FAST | {"reassoc"}, parallel=True)
 def write_cell_means(residual, out):
     for y in prange(out.shape[1]):
         line = residual[y + 1]

@@ -22,11 +22,13 @@ def upsample_add(
 @cache
 def _kernel() -> Any:
     """Compile on first use; numba keeps the result on disk."""
-    from numba import njit, prange
+    from numba import prange
+
+    from libranet.kernels.compiled import compiled  # needs numba
 
     zero, one = np.float32(0.0), np.float32(1.0)
 
-    @njit(fastmath={"contract", "nsz"}, parallel=True, cache=True)
+    @compiled(fastmath={"contract", "nsz"}, parallel=True)
     def finish(frame, correction, residual, out):  # type: ignore[no-untyped-def]
         height, h, w = frame.shape[1], correction.shape[1], correction.shape[2]
         scale = height // h
