@@ -148,11 +148,11 @@ def processes(folder: Path, counts: list[int]) -> dict:
 
     setup = DehazeSetup(model=tiny_weights(folder), threads=1, cores=1, encoders=1)
     found = {}
-    for name, make, size in (
-        ("whole", partial(DehazeWorkload, setup), SMALL),
-        ("decode_encode", TranscodeWorkload, (1920, 1080)),
+    for name, make, size, frames in (
+        ("whole", partial(DehazeWorkload, setup), SMALL, 24),
+        ("decode_encode", TranscodeWorkload, (1920, 1080), 12),
     ):
-        clips = make_clips(folder / name, short=1, frames=24, long_frames=0, size=size) * (2 * max(counts))
+        clips = make_clips(folder / name, short=1, frames=frames, long_frames=0, size=size) * (2 * max(counts))
         found[name] = measure_processes(
             lambda run, clips=clips, name=name: jobs_for(
                 clips, folder / f"{name}-{run}", parts=0, options=scaling_options()
