@@ -3,6 +3,7 @@
 python benchmarks/cluster.py kills            # 24 clips and a long one on two simulated nodes, workers killed
 python benchmarks/cluster.py scaling          # the same jobs with 1 to 8 workers, beside the simulation
 python benchmarks/cluster.py efficiency       # 1 worker against 2, with a core each, in turn
+python benchmarks/cluster.py processes        # without Ray: 1 to 16 processes with a core each
 python benchmarks/cluster.py overhead         # one clip with and without a cluster, after start-up
 python benchmarks/cluster.py stages           # core-seconds of a 4K frame, file to file
 python benchmarks/cluster.py simulate --seconds-per-frame 0.0243   # 1 to 1,000 workers, from measured times
@@ -138,6 +139,30 @@ def efficiency(folder: Path, repeats: int) -> dict:
     return measure_efficiency(tasks_for, weights, repeats, show)
 
 
+def processes(folder: Path, counts: list[int]) -> dict:
+    """A worker's whole work, and its decoding and encoding alone, in plain processes; needs no Ray."""
+    from functools import partial
+
+    from cluster_efficiency import TranscodeWorkload, measure_processes
+    from libranet.cluster.dehazing import DehazeSetup, DehazeWorkload
+
+    setup = DehazeSetup(model=tiny_weights(folder), threads=1, cores=1, encoders=1)
+    found = {}
+    for name, make, size, frames in (
+        ("whole", partial(DehazeWorkload, setup), SMALL, 24),
+        ("decode_encode", TranscodeWorkload, (1920, 1080), 12),
+    ):
+        clips = make_clips(folder / name, short=1, frames=frames, long_frames=0, size=size) * (2 * max(counts))
+        found[name] = measure_processes(
+            lambda run, clips=clips, name=name: jobs_for(
+                clips, folder / f"{name}-{run}", parts=0, options=scaling_options()
+            )[1],
+            make,
+            counts,
+        )
+    return {"load_before": os.getloadavg()[0], "cores": os.cpu_count(), **found}
+
+
 def overhead(folder: Path) -> dict:
     """One clip by a plain call and on one worker, both after start-up, in turn."""
     import torch
@@ -232,13 +257,16 @@ def simulation(args: argparse.Namespace) -> dict:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["kills", "scaling", "efficiency", "overhead", "stages", "simulate"])
+    parser.add_argument(
+        "what", choices=["kills", "scaling", "efficiency", "processes", "overhead", "stages", "simulate"]
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--short", type=int, default=24, help="kills: short clips, beside the long one")
     parser.add_argument("--lose-node", action="store_true", help="kills: take a node away, too")
     parser.add_argument("--rounds", type=int, default=2, help="scaling: runs of each kind, of which the best counts")
     parser.add_argument("--repeats", type=int, default=5, help="efficiency: of each kind")
+    parser.add_argument("--counts", type=int, nargs="+", default=[1, 2, 4, 8, 16], help="processes: how many")
     parser.add_argument("--source", type=Path, help="stages: a video instead of a made one")
     parser.add_argument("--preset", help="stages: of the encoder")
     parser.add_argument("--backend", default="openvino-int8", help="stages: of the network")
@@ -264,6 +292,8 @@ def main() -> None:
             result = scaling(folder, args.rounds)
         elif args.what == "efficiency":
             result = efficiency(folder, args.repeats)
+        elif args.what == "processes":
+            result = processes(folder, args.counts)
         elif args.what == "stages":
             result = stages(folder, args.source, args.clip_frames, args.preset, args.backend)
         else:

@@ -15,7 +15,7 @@ import statistics
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -23,7 +23,10 @@ from pathlib import Path
 from libranet.cluster.dehazing import DehazeSetup, DehazeWorkload
 from libranet.cluster.ray_pool import Placement, RayPool
 from libranet.cluster.runner import Runner
-from libranet.cluster.tasks import Died, Done, Finished, Step, Task, WorkerInfo
+from libranet.cluster.tasks import Died, Done, Finished, Outcome, Step, Task, WorkerInfo, Workload
+from libranet.engine.plan import encoder_settings
+from libranet.video.encoder import open_encoder
+from libranet.video.reader import open_video
 
 TICKS = os.sysconf("SC_CLK_TCK")
 MOST_FOREIGN = 0.05
@@ -135,11 +138,11 @@ class _Some:
 class PlainWorkers:
     """The same work in plain processes, one on each core, which share the tasks evenly."""
 
-    def __init__(self, setup: DehazeSetup, cores: int) -> None:
+    def __init__(self, make: Callable[[], Workload], cores: int) -> None:
         context = multiprocessing.get_context("spawn")
         pipes = [context.Pipe() for _ in range(cores)]
         self._pipes = [pipe for pipe, _ in pipes]
-        self._processes = [context.Process(target=_serve, args=(setup, end), daemon=True) for _, end in pipes]
+        self._processes = [context.Process(target=_serve, args=(make, end), daemon=True) for _, end in pipes]
         for process in self._processes:
             process.start()
         for pipe in self._pipes:
@@ -164,8 +167,8 @@ class PlainWorkers:
             assert self._pipes[core].recv()
 
 
-def _serve(setup: DehazeSetup, pipe: Connection) -> None:
-    workload = DehazeWorkload(setup)
+def _serve(make: Callable[[], Workload], pipe: Connection) -> None:
+    workload = make()
     pipe.send(True)
     while tasks := pipe.recv():
         pipe.send(all(isinstance(workload.run(task, _ignore), Done) for task in tasks))
@@ -207,7 +210,7 @@ def measure_efficiency(tasks_for: TasksFor, weights: str, repeats: int, show: Ca
     """
     setup = DehazeSetup(model=weights, threads=1, cores=2)
     found = []
-    with RayWorkers(setup, 2) as ray_workers, PlainWorkers(setup, 2) as plain_workers:
+    with RayWorkers(setup, 2) as ray_workers, PlainWorkers(partial(DehazeWorkload, setup), 2) as plain_workers:
         kinds = {"ray": ray_workers, "plain": plain_workers}
         for kind, workers in kinds.items():
             workers.run(tasks_for(f"{kind}-first"), (0, 1))
@@ -216,6 +219,46 @@ def measure_efficiency(tasks_for: TasksFor, weights: str, repeats: int, show: Ca
                 found.append(repeat(workers, tasks_for, f"{kind}-{number}"))
                 show(found[-1])
     return {"most_foreign": MOST_FOREIGN, "median": {kind: median_of(found, kind) for kind in kinds}, "repeats": found}
+
+
+class TranscodeWorkload:
+    """Decoding and encoding as a worker does them, with one thread each and no network between."""
+
+    def run(self, task: Task, report: Callable[[Step], None]) -> Outcome:
+        """Transcode the video of a whole job."""
+        job, count = task.work.job, 0
+        Path(job.output).parent.mkdir(exist_ok=True)
+        with open_video(job.source) as reader, Path(job.output).open("wb") as file:
+            settings = encoder_settings(reader, Path(job.output), task.work.options)
+            encoder = open_encoder(replace(settings, threads=1))
+            for frame in reader.frames():
+                count += 1
+                file.writelines(bytes(packet) for packet in encoder.encode(frame.image))
+            file.writelines(bytes(packet) for packet in encoder.encode(None))
+        return Done({"frames": count})
+
+
+def measure_processes(tasks_for: TasksFor, make: Callable[[], Workload], counts: list[int]) -> list[dict]:
+    """So many plain processes, with a core and the same number of tasks each: the time should not depend on them.
+
+    Args:
+        tasks_for: Makes two tasks for each process of the largest number.
+        make: Makes the workload.
+        counts: Numbers of processes, the smallest first.
+    """
+    rows: list[dict] = []
+    with PlainWorkers(make, max(counts)) as workers:
+        workers.run(tasks_for("first"), tuple(range(max(counts))))
+        for count in counts:
+            tasks = tasks_for(f"with{count}")[: 2 * count]
+            before, begin = Usage.now(workers.pids), time.perf_counter()
+            workers.run(tasks, tuple(range(count)))
+            seconds = time.perf_counter() - begin
+            run = TimedRun(tuple(range(count)), seconds, Usage.now(workers.pids).since(before))
+            efficiency = (rows[0]["seconds"] if rows else seconds) / seconds
+            row = {"processes": count, "efficiency": round(efficiency, 4), **run.as_json()}
+            rows.append({**row, "core_seconds_per_task": round(run.usage.workers / len(tasks), 4)})
+    return rows
 
 
 def median_of(found: list[dict], kind: str) -> dict:

@@ -104,3 +104,12 @@ def test_an_address_behind_cluster_is_optional():
     assert with_addresses(["dehaze", "--cluster", "in", "-o", "x"]) == ["dehaze", "--cluster=local", "in", "-o", "x"]
     assert with_addresses(["--cluster", "ray://head:10001"]) == ["--cluster", "ray://head:10001"]
     assert with_addresses(["--cluster", "auto"]) == ["--cluster", "auto"]
+
+
+@pytest.mark.parametrize("text", ["{folder}", "{folder}/*.mp4", "{folder}/a b.mp4"])
+def test_addresses_of_files_are_paths_for_inputs_and_outputs(text, tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a b.mp4").write_bytes(b"x")
+    address = "file://" + text.format(folder=tmp_path / "in").replace(" ", "%20")
+    (job,) = plan_jobs([address], f"file://{tmp_path}/out/", live=False)
+    assert (job.source.path, job.output) == (tmp_path / "in" / "a b.mp4", str(tmp_path / "out" / "a b.mp4"))

@@ -3,12 +3,13 @@
 A script of its own, because the tests' process may have Triton in interpreter mode, which cannot compile.
 
     python tests/fused/compile_for_gpus.py 80 86
+    python tests/fused/compile_for_gpus.py --first 86   # of every kernel the first variant that the step launches
 """
 
+import argparse
 import json
 import re
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -87,14 +88,20 @@ def main() -> None:
     driver.set_active(gpu)
     torch.set_num_threads(1)
     views.has_kernels = lambda _: True
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--first", action="store_true")
+    parser.add_argument("capabilities", type=int, nargs="+")
+    args = parser.parse_args()
     collected = launches()
+    if args.first:
+        collected = list({one.kernel: one for one in reversed(collected)}.values())
     found: dict[str, dict[str, Any]] = {}
 
     def work() -> None:
         for one in collected:
             launch(one.kernel, one.grid)(*one.arguments, **one.options)
 
-    for capability in map(int, sys.argv[1:]):
+    for capability in args.capabilities:
         gpu.capability = capability
         compile_ahead(work)
         kernels = {kernel.hash: kernel for kernel in (one.compile() for one in collected)}

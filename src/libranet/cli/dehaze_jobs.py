@@ -33,6 +33,7 @@ def plan_jobs(inputs: list[str], output: str, *, live: bool, adjust: Adjustments
     """
     if not output.strip():
         raise InputError("the output is empty: give -o a file, a folder, or - for y4m")
+    inputs, output = [local_name(name) for name in inputs], local_name(output)
     if any(is_manifest(name) for name in inputs):
         return _checked(_from_manifests(inputs, output, adjust or Adjustments()))
     if any(is_remote(name) for name in (*inputs, output)):
@@ -112,7 +113,6 @@ def _from_manifests(inputs: list[str], output: str, adjust: Adjustments) -> list
 
 def _remote_jobs(inputs: list[str], output: str) -> list[Job]:
     """Jobs with files in object stores. Folders keep their structure below a folder as output."""
-    output = local_name(output)
     files: list[tuple[str, str]] = []  # address and name below the output
     for text in inputs:
         if is_remote(text) and not is_image_name(text) and not _is_media(text) and not _PATTERN.search(text):
@@ -122,7 +122,7 @@ def _remote_jobs(inputs: list[str], output: str) -> list[Job]:
             found = list_files(text) if _PATTERN.search(text) else [text]
             files += [(name, PurePosixPath(name).name) for name in found]
         else:
-            for name in _matching(local_name(text)):
+            for name in _matching(text):
                 root = Path(name)
                 media = _media_below(root, None) if root.is_dir() else [parse_source(name)]
                 files += [(m.name, str(Path(m.name).relative_to(root)) if root.is_dir() else root.name) for m in media]
