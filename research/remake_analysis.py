@@ -5,7 +5,8 @@ python research/remake_analysis.py [CHECKPOINT] [--work runs/analysis-docs] [--a
 The set is rendered once and kept: nine clips of five frames, 960x540, every haze regime, and one clip of three frames,
 3840x2160, for the probe of resolution (seven minutes on two cores that do nothing else). The probes take five more.
 Numbers go between the markers in docs/analysis.md, figures to docs/images/analysis-*. What the page says about them
-is for a person to write: the script prints the headline numbers.
+is for a person to write: the script prints the headline numbers. `--clips 0 --large 0` writes the tables of the
+ablation study alone.
 """
 
 import argparse
@@ -53,6 +54,18 @@ def main() -> None:
     parser.add_argument("--large", type=int, default=1, help="clips of 3840x2160")
     options = parser.parse_args()
 
+    text = options.page.read_text()
+    if options.clips or options.large:
+        text = fill_probes(text, options)
+    if options.ablation is not None:
+        study = (options.ablation / "ablation.md").read_text()
+        text = fill(text, "ablation", study.partition("\n")[2].strip())
+    options.page.write_text(text)
+    print(f"{options.page} is made again: look at every figure, and at what the page says")
+
+
+def fill_probes(text: str, options: argparse.Namespace) -> str:
+    """Run every probe and put its numbers and figures on the page."""
     clips = []
     for folder, count, seed, config in (
         ("set", options.clips, SEED, replace(PRESETS["mini"], frames=CLIP_FRAMES)),
@@ -72,15 +85,10 @@ def main() -> None:
     )
     content = analyze(model, clips, result, frames=options.frames, dataset=name, report=show)
     figures = copy_figures(result, options.images)
-    text = options.page.read_text()
     text = fill(text, "numbers", numbers_table(content))
     text = fill(text, "figures", "\n\n".join(f"![{Path(name).stem}](images/{name})" for name in figures))
-    if options.ablation is not None:
-        study = (options.ablation / "ablation.md").read_text()
-        text = fill(text, "ablation", study.partition("\n")[2].strip())
-    options.page.write_text(text)
     print(numbers_table(content))
-    print(f"{options.page} and {len(figures)} figures are made again: look at every one, and at what the page says")
+    return text
 
 
 def show(step: str, done: int, total: int) -> None:

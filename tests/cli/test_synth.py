@@ -10,6 +10,7 @@ import torch
 
 from libranet.cli.main import main
 from libranet.data import DatasetInfo
+from libranet.synth import depth_estimators
 
 
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str) -> tuple[int, str]:
@@ -182,3 +183,12 @@ def test_the_papers_preset_takes_no_substitutes(source, options, reason, photos,
     assert code != 0
     assert reason in text
     assert not output.exists()
+
+
+def test_the_papers_preset_says_how_to_get_raft_before_it_asks_for_depth(photos, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(depth_estimators, "TransformersDepth", lambda *_, **__: pytest.fail("a gigabyte for nothing"))
+    code, text = run(capsys, monkeypatch, "synth", str(photos), "-o", str(tmp_path / "set"), "--preset", "uhv4k-paper")
+    assert code == 2
+    assert "libranet weights pull raft-small" in text
+    assert not (tmp_path / "set").exists()

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from tiny_set import write_pairs
 
+from browser import open_browser
 from libranet.errors import InputError
 from libranet.evaluation.clips import open_dataset
 from libranet.evaluation.study import make_study, score_study
@@ -41,6 +42,37 @@ def test_the_page_is_blind_and_the_key_is_not_in_it(study: Path) -> None:
     by_set = [about["dataset"] for item, about in sorted(items.items()) if item.endswith("jpg")]
     assert by_set not in (["REVIDE"] * 4 + ["UHV"] * 4, ["UHV"] * 4 + ["REVIDE"] * 4)
     assert {about["clip"] for about in items.values() if "clip" in about} == {"one", "two"}
+
+
+def test_a_rater_answers_by_keyboard_leaves_comes_back_and_downloads(study: Path) -> None:
+    with open_browser() as browser:
+        page = browser.new_context(accept_downloads=True).new_page()
+        problems: list[str] = []
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.goto((study / "page" / "index.html").as_uri())
+        page.keyboard.type("rater one")
+        page.keyboard.press("Enter")
+        assert page.locator("#progress").inner_text() == "1 / 10"
+        assert page.locator("img").evaluate_all("images => images.every(i => i.complete)")
+        for key in "4", "2", "5":
+            page.keyboard.press(key)
+        assert page.locator("fieldset.now legend").inner_text().startswith("How good")
+        page.keyboard.press("Backspace")  # the second image again, from its first question on
+        page.reload()
+        assert page.locator("#progress").inner_text() == "2 / 10"
+        for key in "14" * 7 + "3" + "5":  # seven more images, two overviews
+            page.keyboard.press(key)
+        assert page.locator("h1").inner_text() == "Thank you"
+        with page.expect_download() as download:
+            page.get_by_text("Download answers").click()
+        assert download.value.suggested_filename == "answers-rater_one.json"
+        download.value.save_as(study / "answers.json")
+        assert problems == []
+    given = json.loads((study / "answers.json").read_text())["ratings"]
+    assert sorted((r["realism"], r["fidelity"]) for r in given.values() if "realism" in r) == [(1, 4)] * 7 + [(4, 2)]
+    assert (
+        sum(score.answers["diversity"].mean for score in score_study(study / "key.json", [study / "answers.json"])) == 8
+    )
 
 
 def test_scores_are_means_with_intervals(study: Path) -> None:

@@ -28,6 +28,10 @@ def test_frames_to_clip() -> None:
     assert "ssim" not in clip.values
 
 
+def test_a_photo_has_no_spread_over_time() -> None:
+    assert set(summarise_clip(ClipResult("net", "photo", "", [{"psnr": 20.0}], 0.1)).values) == {"psnr"}
+
+
 def test_two_clips_have_no_interval() -> None:
     assert estimate([20.0, 34.84]) == Estimate(27.42, None, 2)
 

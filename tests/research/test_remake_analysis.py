@@ -50,3 +50,13 @@ def test_figures_are_reduced_and_photos_become_jpeg(tmp_path):
     names = remake.copy_figures(tmp_path, tmp_path / "images")
     assert names == ["analysis-anatomy.png", "analysis-heatmap.jpg"]
     assert cv2.imread(str(tmp_path / "images" / names[1])).shape == (490, 1400, 3)
+
+
+def test_the_tables_of_a_study_go_onto_the_page_alone(tmp_path, monkeypatch):
+    page = tmp_path / "page.md"
+    page.write_text("numbers stay\n<!-- ablation: begin -->\nnothing yet\n<!-- ablation: end -->\n")
+    (tmp_path / "ablation.md").write_text("# Ablation study: 2 steps\n\n**(a) Table**\n")
+    arguments = ["--clips", "0", "--large", "0", "--ablation", str(tmp_path), "--page", str(page)]
+    monkeypatch.setattr("sys.argv", ["remake_analysis.py", *arguments])
+    remake.main()
+    assert page.read_text() == "numbers stay\n<!-- ablation: begin -->\n**(a) Table**\n<!-- ablation: end -->\n"

@@ -26,7 +26,7 @@ def main() -> None:
     parser.add_argument("--data", action="append", default=[], metavar="NAME=PATH")
     parser.add_argument("--clips", type=int, default=9)
     parser.add_argument("--frames", type=int, default=5)
-    parser.add_argument("--size", default="1920x1080")
+    parser.add_argument("--size", type=_read_size, default=(1920, 1080), metavar="WIDTHxHEIGHT")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--cache", type=Path)
     parser.add_argument("--stop-after", type=float, default=math.inf)
@@ -35,7 +35,6 @@ def main() -> None:
     parser.add_argument("--dry-run", action="store_true")
     given = parser.parse_args()
     try:
-        width, height = (int(part) for part in given.size.split("x"))
         options = AblationOptions(
             recipes=given.recipes,
             output=given.output,
@@ -47,7 +46,7 @@ def main() -> None:
             data=tuple(given.data),
             clips=given.clips,
             frames=given.frames,
-            size=(width, height),
+            size=given.size,
             device=given.device,
             cache=given.cache,
             stop_after=given.stop_after,
@@ -68,6 +67,13 @@ def main() -> None:
         print(f"note: {line}")
     print("all is done" if complete else "not done yet: run the same command again")
     sys.stdout.flush()
+
+
+def _read_size(text: str) -> tuple[int, int]:
+    width, times, height = text.partition("x")
+    if not (times and width.isdecimal() and height.isdecimal()):
+        raise argparse.ArgumentTypeError(f"expected WIDTHxHEIGHT such as 1920x1080, got {text!r}")
+    return int(width), int(height)
 
 
 if __name__ == "__main__":

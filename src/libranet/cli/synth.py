@@ -119,6 +119,8 @@ def synth(
             soft_wrap=True,
         )
     choose_depth, choose_flow = partial(_choose_depth, depth, depth_output, device), partial(_choose_flow, flow, device)
+    motion = choose_flow()  # before depth: its weights are small, and what is missing should be known at once
+    estimate_depth = choose_depth()
     run = None
     if cluster is not None:
         run = partial(_run_on_cluster, cluster, cluster_workers, console, choose_depth, choose_flow, device)
@@ -127,8 +129,8 @@ def synth(
             found,
             output,
             config,
-            depth=choose_depth(),
-            flow=choose_flow(),
+            depth=estimate_depth,
+            flow=motion,
             workers=workers,
             run=run,
             choices=choices,

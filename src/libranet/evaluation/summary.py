@@ -57,7 +57,7 @@ def summarise_clip(result: ClipResult) -> ClipSummary:
         if found:
             values[metric.name] = math.fsum(found) / len(found)
     series = [frame["psnr"] for frame in result.frames if "psnr" in frame]
-    if series:
+    if len(series) > 1:  # a photo has no spread over time
         values["sigma_psnr"] = sigma_psnr(series)
     values |= _blind_values(result)
     worst = min(range(len(series)), key=series.__getitem__) if series else None

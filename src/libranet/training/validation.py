@@ -89,7 +89,10 @@ def hold_out(clips: list[PairedClip], share: float) -> tuple[list[PairedClip], l
     chosen = set(scenes[: max(1, round(share * len(scenes)))])
     parts = [clip for clip in clips if _scene(clip) not in chosen], [clip for clip in clips if _scene(clip) in chosen]
     if not parts[0]:
-        raise InputError(f"expected at least two scenes to hold one out for validation, got {len(scenes)}")
+        raise InputError(
+            f"expected at least two scenes to hold one out for validation, got {len(scenes)}: "
+            "with validation.held_out = 0 none is held out"
+        )
     return parts
 
 
