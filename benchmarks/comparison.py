@@ -57,7 +57,7 @@ REFERENCES = ("identity", "clahe", "dcp", "maxim-outdoor", SHIPPED)
 ONLY_PAIRS = ("maxim-outdoor",)
 """Not measured on the clips: 54 TFLOPs in float32 for each of their frames."""
 LONGEST_FIRST = (
-    *("ffa-net", "dvd", "map-net", "pm-net", "4kdehazing", "dehazeformer-b", OURS),
+    *("ffa-net", "dvd", "map-net", "pm-net", "4kdehazing", "dehazeformer-b", "dehamer", OURS),
     *("uhdformer", "dehazexl", "uhddip", "msbdn-dff", OURS_PLAIN, "dehazeformer-s", "dehazeformer-t"),
 )
 """The order in which networks are begun, so that no long one is left when the other processes are done."""
