@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from libranet.baselines import PEERS, Peer, build_peer, fourk_dehazing, load_peer
 from libranet.baselines.cost import peer_cost
@@ -286,3 +287,12 @@ def test_tiles_are_counted_by_rows_and_columns() -> None:
     assert tiles.shape == (12, 3, 4, 4)
     assert torch.equal(tiles[1], frame[0, :, :4, 4:8])
     assert torch.equal(_join(tiles, 2, 2, 3), frame)
+
+
+def test_attention_to_a_whole_frame_is_streamed() -> None:
+    fuse = build_peer("dvd").eval().fuse
+    aligned, current = torch.rand(2, 1, 64, 32, 48).unbind()
+    with torch.no_grad(), sdpa_kernel(SDPBackend.FLASH_ATTENTION):  # refuses tensors that it cannot stream
+        streamed = fuse(aligned, current)
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
+        torch.testing.assert_close(streamed, fuse(aligned, current), atol=1e-5, rtol=1e-5)
