@@ -57,10 +57,12 @@ REFERENCES = ("identity", "clahe", "dcp", "maxim-outdoor", SHIPPED)
 ONLY_PAIRS = ("maxim-outdoor",)
 """Not measured on the clips: 54 TFLOPs in float32 for each of their frames."""
 LONGEST_FIRST = (
-    *("ffa-net", "dvd", "map-net", "pm-net", "4kdehazing", "dehazeformer-b", OURS),
+    *("ffa-net", "dvd", "map-net", "pm-net", "4kdehazing", "dehazeformer-b", "dehamer", OURS),
     *("uhdformer", "dehazexl", "uhddip", "msbdn-dff", OURS_PLAIN, "dehazeformer-s", "dehazeformer-t"),
 )
 """The order in which networks are begun, so that no long one is left when the other processes are done."""
+SHARED = 0.8
+"""Of the time that a training seems to take beside other processes: some of them end before it does."""
 LARGEST_OVERRUN = 1.2
 """A run that takes this much longer than its budget, because other work slowed it down, is stopped."""
 
@@ -112,9 +114,14 @@ class Clock:
     """Says when no new piece of work may begin."""
 
     def __init__(self, seconds: float) -> None:
-        self.end = time.monotonic() + seconds
-        self.measuring = 20.0
+        self.begin = time.monotonic()
+        self.end = self.begin + seconds
+        self.measuring = 40.0
         """Seconds to measure one network; the slowest so far."""
+
+    def say(self, text: str) -> None:
+        """Print a line with the seconds since the beginning."""
+        print(f"{time.monotonic() - self.begin:6.1f} s  {text}", flush=True)
 
     def allows(self, seconds: float) -> bool:
         """Whether so much time is left."""
@@ -163,7 +170,9 @@ def train(
     steps = max(2, int(options.seconds / one))
     if options.samples:
         steps = min(steps, max(2, options.samples // config.batch))
-    if not clock.allows(steps * one * 1.1 + clock.measuring):
+    share = 1.1 if options.part[1] == 1 else SHARED
+    if not clock.allows(steps * one * share + clock.measuring):
+        clock.say(f"{model}: {steps} steps of {one:.2f} s do not fit into the time that is left")
         return None
     trainer = Trainer(replace(config, steps=steps), steps=steps, device=device)
     del trial
@@ -175,6 +184,9 @@ def train(
             losses.append(float(terms.pixel.detach()))
         if time.perf_counter() - begin > LARGEST_OVERRUN * options.seconds:
             break
+        if not clock.allows(clock.measuring):
+            clock.say(f"{model}: given up after {step + 1} of {steps} steps, because time ran out")
+            return None
     spent = _now(device) - begin
     done = trainer.progress.step
     run = Run(model, done, done * config.batch, round(spent, 1), float(np.mean(losses)) if losses else None)
@@ -187,7 +199,7 @@ def write_clips(options: argparse.Namespace, clock: Clock, *, part: tuple[int, i
 
     def may_begin(name: str) -> bool:
         if allowed := clock.allows(30):
-            print(f"rendering {name}", flush=True)
+            clock.say(f"rendering {name}")
         return allowed
 
     width, height = (int(side) for side in options.clip_size.split("x"))
@@ -282,7 +294,8 @@ class Work:
         self.scores = prepare_scores(choose_metrics(METRICS), paired=True, cache=options.cache, device=options.device)
         self.sets: dict[str, list[EvalClip]] = {}
         for metric, reason in self.scores.not_measured.items():
-            print(f"{metric} is not measured: {reason}", flush=True)
+            clock.say(f"{metric} is not measured: {reason}")
+        clock.say("ready")
 
     def do(self, name: str) -> bool:
         """Do one row as far as time allows; False where memory was missing that other processes may give back."""
@@ -293,17 +306,17 @@ class Work:
             if run is None:
                 run = train(name, self.bank, self.options, self.device, self.records.weights(name), self.clock)
                 if run is None:
-                    print(f"{name}: no time is left to train it", flush=True)
+                    _free(self.device)
                     return True
                 self.records.save(run)
-                print(f"{name}: {run.samples} samples in {run.seconds} s", flush=True)
+                self.clock.say(f"{name}: {run.samples} samples in {run.seconds} s")
                 _free(self.device)
             run = self._measure(run)
             if run is None:
                 return True
         except (torch.OutOfMemoryError, TrainingStoppedError) as error:
             if isinstance(error, torch.OutOfMemoryError) and self.options.part[1] > 1:  # says nothing about the network
-                print(f"{name}: out of memory beside other processes", flush=True)
+                self.clock.say(f"{name}: out of memory beside other processes")
                 run = None
             else:
                 run = replace(run or Run(name), failure=str(error).splitlines()[0])
@@ -311,7 +324,7 @@ class Work:
         if run is None:
             return False
         self.records.save(run)
-        print(f"{name}: {run.samples} samples, {run.seconds} s, {run.failure or format_set(run, CLIPS)}", flush=True)
+        self.clock.say(f"{name}: measured: {run.failure or format_set(run, CLIPS) or format_set(run, PAIRS)}")
         return True
 
     def _measure(self, run: Run) -> Run | None:

@@ -8,6 +8,7 @@
 # with hazy and clear images, and runs/bench-4k/bench.json for the columns of speed, where it is there.
 set -eu
 samples=${1:-2400} seconds=${2:-450} processes=${3:-6} frames=${4:-4}
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-2}"  # processes share the cores
 out=runs/comparison bench=runs/bench-4k/bench.json
 mkdir -p "$out/logs"
 [ -f "$bench" ] && bench="--bench $bench" || bench=

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from libranet.baselines import PEERS, Peer, build_peer, fourk_dehazing, load_peer
 from libranet.baselines.cost import peer_cost
@@ -44,6 +45,16 @@ PARTS: dict[str, dict[str, int]] = {
         "unused": 1,
         "fuse": 1_365,
         "gain": 445,
+    },
+    "dehamer": {  # the sheet's 29,450,464 in use; of its parts it names the transformer's count
+        "cnn": 896 + 9_248 + 2 * (36_928 + 147_584 + 590_080) + 32**2 + 64**2 + 128**2 + 256**2,
+        "swin": 5_043_162,
+        "bottleneck": 1_179_904 + 590_080,
+        "modulate": 2 * (55_360 + 221_312 + 884_992),
+        "fuse": 110_656 + 442_496 + 1_769_728,
+        "halve": 27_712 + 110_720 + 442_624,
+        "multi_scale": 3_148_800 + 12_595_200 + 2 * 161 + 1,
+        "tail": 2 * 9_248 + 867,
     },
     "map-net": {
         "backbone": 27_821_472,
@@ -111,6 +122,7 @@ GFLOPS_256 = {
     "ffa-net": 574.6,
     "msbdn-dff": 48.9,
     "4kdehazing": 206.7,
+    "dehamer": 97.5,
     "dehazeformer-t": 13.3,
     "dehazeformer-s": 26.2,
     "dehazeformer-b": 51.5,
@@ -275,3 +287,12 @@ def test_tiles_are_counted_by_rows_and_columns() -> None:
     assert tiles.shape == (12, 3, 4, 4)
     assert torch.equal(tiles[1], frame[0, :, :4, 4:8])
     assert torch.equal(_join(tiles, 2, 2, 3), frame)
+
+
+def test_attention_to_a_whole_frame_is_streamed() -> None:
+    fuse = build_peer("dvd").eval().fuse
+    aligned, current = torch.rand(2, 1, 64, 32, 48).unbind()
+    with torch.no_grad(), sdpa_kernel(SDPBackend.FLASH_ATTENTION):  # refuses tensors that it cannot stream
+        streamed = fuse(aligned, current)
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
+        torch.testing.assert_close(streamed, fuse(aligned, current), atol=1e-5, rtol=1e-5)

@@ -122,8 +122,9 @@ class Fuse(nn.Module):
     def forward(self, aligned: Tensor, current: Tensor) -> Tensor:
         phi, value = (F.max_pool2d(layer(current), POOL) for layer in (self.phi, self.value))
         phi, value = self.deform(phi, phi), self.deform(value, value)
-        query, key = (F.normalize(x.flatten(2).transpose(1, 2), dim=-1) for x in (self.theta(aligned), phi))
-        values = value.flatten(2).transpose(1, 2)
+        # Contiguous channels, or torch holds the product of all places with all pooled places: 540 GB at 4K.
+        query, key, values = (x.flatten(2).transpose(1, 2).contiguous() for x in (self.theta(aligned), phi, value))
+        query, key = F.normalize(query, dim=-1), F.normalize(key, dim=-1)
         mixed = F.scaled_dot_product_attention(query[:, None], key[:, None], values[:, None], scale=1.0)[:, 0]
         result = aligned + self.project(mixed.transpose(1, 2).unflatten(2, aligned.shape[-2:]))
         return self.join(torch.cat([result, current], dim=1))

@@ -149,7 +149,7 @@ class PmNet(RecurrentPeer):
 
 
 def _tokens(x: Tensor) -> Tensor:  # [B, C, h, w] -> [B, 1, h w, C]
-    return x.flatten(2).transpose(1, 2)[:, None]
+    return x.flatten(2).transpose(1, 2).contiguous()[:, None]
 
 
 def _conv(entering: int, leaving: int) -> nn.Conv2d:

@@ -73,7 +73,7 @@ class SwinBlock(nn.Module):
         self.bias = nn.Parameter(torch.zeros((2 * CLASSIC_WINDOW - 1) ** 2, heads))
         nn.init.trunc_normal_(self.bias, std=0.02)
         self.mlp, self.drop_path = mlp(width), DropPath(drop_path)
-        self.register_buffer("index", _relative_index(CLASSIC_WINDOW), persistent=False)
+        self.register_buffer("index", relative_index(CLASSIC_WINDOW), persistent=False)
         self.register_buffer("mask", self.windows.mask() if shift else None, persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -109,7 +109,7 @@ class SwinV2Block(nn.Module):
         self.project = nn.Linear(width, width)
         self.first_norm, self.second_norm = nn.LayerNorm(width), nn.LayerNorm(width)
         self.mlp = mlp(width)
-        self.register_buffer("index", _relative_index(window), persistent=False)
+        self.register_buffer("index", relative_index(window), persistent=False)
         self.register_buffer("table", _log_table(window), persistent=False)
         self.register_buffer("mask", self.windows.mask() if shift else None, persistent=False)
 
@@ -177,7 +177,8 @@ class SwinV2Tiny(nn.Module):
         return found
 
 
-def _relative_index(window: int) -> Tensor:  # [window^2, window^2]
+def relative_index(window: int) -> Tensor:  # [window^2, window^2]
+    """Where the position bias of every two places in a window is in its table."""
     axis = torch.arange(window)
     places = torch.stack(torch.meshgrid(axis, axis, indexing="ij"), dim=-1).flatten(0, 1)
     offsets = places[:, None] - places[None] + window - 1

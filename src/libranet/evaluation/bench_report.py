@@ -20,6 +20,8 @@ from libranet.evaluation.paper_tables import EFFICIENCY
 from libranet.evaluation.results import write_file
 
 HEADINGS = ("model", "size", "params (M)", "GFLOPs", "ms", "FPS", "memory (GiB)", "precision")
+LINE = 15.0
+"""Height of a label in a plot."""
 REPORTED_AT = (3840, 2160)
 """The size of the paper's efficiency table."""
 
@@ -124,7 +126,7 @@ def quality_plot(rows: Sequence[Efficiency], quality: Mapping[str, float]) -> st
 def _log_plot(
     series: Mapping[str, Sequence[tuple[float, float]]], x_label: str, y_label: str, *, joined: bool, log_y: bool
 ) -> str:
-    """Points with a logarithmic x axis, joined to lines or labelled one by one."""
+    """Points with a logarithmic x axis: joined to lines, or alone. Every one has its name beside it."""
     width, height, left, right, top, bottom = 720, 420, 64, 170, 16, 46
     points = [point for values in series.values() for point in values]
     head = (
@@ -166,17 +168,43 @@ def _log_plot(
     parts.append(
         f'<text x="14" y="{middle}" text-anchor="middle" transform="rotate(-90 14 {middle})">{escape(y_label)}</text>'
     )
-    for index, (name, values) in enumerate(series.items()):
-        colour = colour_of(index)
-        marks = [place(x, y) for x, y in values]
-        if joined and len(marks) > 1:
-            line = " ".join(f"{x:.1f},{y:.1f}" for x, y in marks)
+    marks = {name: [place(x, y) for x, y in sorted(values)] for name, values in series.items() if values}
+    labels = _spread({name: places[-1][1] for name, places in marks.items()}, top, height - bottom) if joined else {}
+    taken: list[tuple[float, float, float]] = []
+    for index, (name, places) in enumerate(marks.items()):
+        colour, (x, y) = colour_of(index), places[-1]
+        if joined:
+            line = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
             parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}"/>' for x, y in marks]
-        y = top + 14 + 17 * index
-        parts.append(f'<circle cx="{width - right + 16}" cy="{y - 4}" r="4" fill="{colour}"/>')
-        parts.append(f'<text x="{width - right + 26}" y="{y}">{escape(name)}</text>')
+            tag_x, tag_y = float(width - right + 22), labels[name]
+            line = f'x1="{x:.1f}" y1="{y:.1f}" x2="{tag_x - 4:.1f}" y2="{tag_y:.1f}"'
+            parts.append(f'<line {line} stroke="{colour}" stroke-width="0.7" stroke-dasharray="2 2"/>')
+        else:
+            tag_x, tag_y = x + 7, _free_height(x, y, 7.0 * len(name), taken)
+            taken.append((tag_x, tag_y, 7.0 * len(name)))
+        parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}"/>' for x, y in places]
+        parts.append(f'<text x="{tag_x:.1f}" y="{tag_y + 4:.1f}" fill="{colour}">{escape(name)}</text>')
     return "".join(parts) + "</svg>\n"
+
+
+def _spread(wanted: Mapping[str, float], low: float, high: float) -> dict[str, float]:
+    """Heights of labels in the order of those wanted, far enough apart to be read."""
+    gap = min(LINE, (high - low) / max(1, len(wanted)))
+    found: dict[str, float] = {}
+    last = low - gap
+    for place, (name, height) in enumerate(sorted(wanted.items(), key=lambda item: item[1])):
+        left = len(wanted) - place - 1
+        last = found[name] = min(max(height, last + gap), high - left * gap)
+    return found
+
+
+def _free_height(x: float, y: float, length: float, taken: Sequence[tuple[float, float, float]]) -> float:
+    """The height nearest to a point where its label hits none of those at (x, y, length)."""
+    for step in range(2 * len(taken) + 1):
+        height = y + (step + 1) // 2 * (LINE if step % 2 else -LINE)
+        if all(abs(height - b) >= LINE - 2 or x > a + n or x + length < a for a, b, n in taken):
+            return height
+    return y
 
 
 def _ticks(low: float, high: float, *, log: bool) -> list[float]:
