@@ -55,7 +55,7 @@ class HeldNorm(nn.Module):
 
 
 class Affine(nn.Module):
-    """A factor and a summand per channel: other numbers than the norm's, because files are kept under the weights' hash."""
+    """A factor and a summand per channel, other numbers than the norm's: files are kept under the weights' hash."""
 
     def __init__(self, norm: nn.GroupNorm) -> None:
         super().__init__()
