@@ -69,8 +69,8 @@ def restore(network: Network, hazy: np.ndarray, backend: str, grid_filter: GridF
 
 
 def quality(restored: np.ndarray, clear: np.ndarray) -> float:
-    values = [[torch.from_numpy(x).float() / 255 for x in pair] for pair in zip(restored, clear, strict=True)]
-    return float(np.mean([psnr(a, b) for a, b in values]))
+    frames = [torch.from_numpy(images).permute(0, 3, 1, 2).float() / 255 for images in (restored, clear)]
+    return float(np.mean([psnr(a, b) for a, b in zip(*frames, strict=True)]))
 
 
 def compare(

@@ -55,11 +55,11 @@ class HeldNorm(nn.Module):
 
 
 class Affine(nn.Module):
-    """A factor and a summand per channel."""
+    """A factor and a summand per channel, other numbers than the norm's: files are kept under the weights' hash."""
 
     def __init__(self, norm: nn.GroupNorm) -> None:
         super().__init__()
-        self.weight, self.bias = norm.weight, norm.bias
+        self.weight, self.bias = nn.Parameter(norm.weight / 2), nn.Parameter(norm.bias / 2)
 
     def forward(self, x: Tensor) -> Tensor:
         return x * self.weight[:, None, None] + self.bias[:, None, None]
@@ -117,7 +117,7 @@ def measure_quality(network: LiBrANet, options: argparse.Namespace) -> None:
         clip = read_clip(path, options.frames, options.width)
         for name, hazy in hazed(clip, number):
             scores = [
-                [psnr(image, as_tensor(clear)) for image, clear in zip(restored, clip, strict=True)]
+                [psnr(image[0], as_tensor(clear)[0]) for image, clear in zip(restored, clip, strict=True)]
                 for restored in (restore(network, norms, hazy, way) for way in ("own", "before"))
             ]
             own, before = np.array(scores)
@@ -145,7 +145,7 @@ def measure_quality(network: LiBrANet, options: argparse.Namespace) -> None:
             norm.held = tuple(torch.stack(values).mean(0) for values in zip(*norm.seen, strict=True))  # type: ignore
         scores = [
             [
-                psnr(restore(network, norms, [as_tensor(still.hazy)], way)[0], as_tensor(still.clear))
+                psnr(restore(network, norms, [as_tensor(still.hazy)], way)[0][0], as_tensor(still.clear)[0])
                 for still in stills
                 if "the other pairs" not in still.kinds
             ]

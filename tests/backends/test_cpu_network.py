@@ -1,5 +1,8 @@
 """The network in CPU runtimes: every choice restores a stream as the plain network does, within its rounding."""
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -57,6 +60,15 @@ def test_a_stream_is_restored_as_by_the_plain_network(calm_model, frames, choice
     assert float((expected - torch.cat(frames)).abs().mean() * 255) > 4 * LIMITS["fp32"]
 
 
+def test_a_runtime_that_reads_files_leaves_the_network_as_it_was(frames):
+    pytest.importorskip("onnxruntime")
+    network = perturb(LiBrANet(TINY), seed=21).eval()  # weights of its own: no other test has written its files
+    before = restore(network, frames, "plain")
+    restore(network, frames, "onnxruntime-int8")
+    assert not any(part.training for part in network.modules())
+    assert torch.equal(restore(network, frames, "plain"), before)
+
+
 def video_frames(count: int, width: int, height: int) -> Frames:
     """8-bit YUV 4:2:0."""
     layout = PixelLayout("yuv420p", "yuv", 8, 2, 2, alpha=False)
@@ -89,6 +101,18 @@ def test_our_kernels_restore_video_in_its_own_samples(calm_model, backend, large
     for number, restored in enumerate(run(backend, strength=0.0)):
         assert all(torch.equal(a, plane[number]) for a, plane in zip(restored.after, clip.planes, strict=True))
         assert all(torch.equal(a, plane[number]) for a, plane in zip(restored.before, clip.planes, strict=True))
+
+
+def test_kernels_run_on_torchs_threads():
+    pytest.importorskip("numba")
+    code = """if True:
+    import numba, torch
+    from libranet.kernels.compiled import share_threads
+    torch.set_num_threads(1)
+    share_threads()
+    assert (torch.get_num_threads(), numba.get_num_threads()) == (1, 1)
+    """
+    subprocess.run([sys.executable, "-c", code], env=os.environ | {"NUMBA_NUM_THREADS": "2"}, check=True, timeout=60)
 
 
 @pytest.mark.slow

@@ -103,8 +103,10 @@ class CpuNetwork(LiBrANet):
 def _compiled_parts() -> tuple[Callable[..., tuple[Tensor, Tensor]], Callable[..., Tensor]]:
     """The colour field and the last step, compiled by numba."""
     from libranet.kernels.color_field import cpu as field
+    from libranet.kernels.compiled import share_threads
     from libranet.kernels.upsample_add import cpu as finish
 
+    share_threads()
     return field.apply_field, finish.upsample_add
 
 

@@ -4,7 +4,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 import torch
 from torch import Tensor
@@ -16,6 +15,7 @@ from libranet.backends.plain import PlainBackend
 from libranet.errors import InputError
 from libranet.frames import FrameFormat, Frames
 from libranet.kernels.color_field.cpu import apply_field
+from libranet.kernels.compiled import share_threads
 from libranet.kernels.resample.reference import upsample
 from libranet.kernels.samples.panels import SampleFormat, cell_means
 from libranet.models import NO_FILTER, GridFilter, LiBrANet, Restoration, start_stream, stream_restore
@@ -99,7 +99,7 @@ class SampleBackend:
     def push(self, frames: Frames, *, cuts: Sequence[bool] = ()) -> list[Restored]:
         """Take frames and return those that became ready."""
         check_size(frames.format)
-        numba.set_num_threads(min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
+        share_threads()
         self._spare.extend(self._held)
         self._held.clear()
         ready = self._begin(frames.format)

@@ -47,13 +47,14 @@ def write_onnx(
     """Write a graph as one ONNX file.
 
     Args:
-        graph: The graph.
+        graph: The graph. It and all of its parts are in evaluation mode from then on.
         inputs: Its inputs, in order.
         outputs: Its outputs, in order.
         path: The file.
         metadata: Goes into the file's properties.
     """
     onnx, onnxruntime = import_onnx()
+    graph.eval()  # the exporter leaves all parts in the graph's own mode, which is training in a new module
     free = {
         port.name: {axis: side for axis, side in enumerate(port.shape) if isinstance(side, str)}
         for port in (*inputs, *outputs)

@@ -1,9 +1,9 @@
 """Eight-bit integers for the refiner's convolutions, which are nearly all of the arithmetic.
 
-Weights get one scale per output channel. An activation map gets one scale and zero point, from the ranges that it has
-on calibration frames, a few outliers cut off. Before that, each channel is divided by its own factor, which the weights
-take up: channels of small range keep their digits (SmoothQuant, Xiao et al. 2023). The encoders stay in floating point:
-they are a small share of the work, and what they predict moves the colour of the whole frame.
+Weights get one scale per output channel. An activation map gets one scale and zero point, from the smallest and the
+largest value that it has on calibration frames. Before that, each channel is divided by its own factor, which the
+weights take up: channels of small range keep their digits (SmoothQuant, Xiao et al. 2023). The encoders stay in
+floating point: they are a small share of the work, and what they predict moves the colour of the whole frame.
 """
 
 from collections.abc import Callable, Iterable
@@ -23,8 +23,6 @@ CALIBRATION_SIZE = (320, 184)
 """(width, height) of the rendered calibration frames."""
 _BETAS = (0.004, 0.012, 0.03, 0.08)
 """Haze per metre of the rendered frames, from thin to dense."""
-_OUTLIERS = 1e-4
-"""Share of a map's values at each end that may be cut off."""
 
 
 @dataclass(frozen=True)
@@ -115,8 +113,7 @@ def _range(
 
 
 def _ends(values: Tensor) -> tuple[float, float]:
-    low, high = np.quantile(values.numpy(), (_OUTLIERS, 1.0 - _OUTLIERS))
-    return float(low), float(high)
+    return float(values.min()), float(values.max())
 
 
 def quantize_refiner(path: Path, target: Path, ranges: dict[str, ConvRanges], *, quantize_outputs: bool) -> None:

@@ -7,6 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numba
+import torch
 from numba import njit
 from numba.core import event
 
@@ -47,6 +49,17 @@ def digest_sources(folder: Path) -> str:
         if path.name not in ("triton.py", "gluon.py"):
             digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
+
+
+def share_threads() -> None:
+    """Let kernels run on as many threads as torch does.
+
+    numba's first use of its threads gives as many as the CPU has cores to everything that runs by OpenMP, torch too.
+    """
+    threads = torch.get_num_threads()
+    numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
+    if torch.get_num_threads() != threads:
+        torch.set_num_threads(threads)
 
 
 @cache
