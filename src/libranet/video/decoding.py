@@ -8,6 +8,7 @@ import av
 from av.codec.context import Flags
 
 from libranet.video.clock import ContinuousClock, may_jump
+from libranet.video.leading_pictures import LeadingPictures
 
 _ONE_FRAME_A_PACKET = (
     "h264", "hevc", "av1", "vp8", "vp9", "mpeg1video", "mpeg2video", "mpeg4", "prores", "dnxhd", "mjpeg", "ffv1", "png",
@@ -138,6 +139,7 @@ class FrameDecoder:
             self._slots, threads = deque(), False
         self._last = 0
         self._context = _context(stream, threads=threads)
+        self._leading = LeadingPictures(stream.codec_context.extradata) if self._codec == "hevc" else None
         self._first: int | None = None
         """Presentation time of the first frame. Earlier packets belong to frames that cannot be decoded."""
         self._early: list[int] = []
@@ -174,7 +176,7 @@ class FrameDecoder:
         return max(0, self._packets - frames)
 
     def _count(self, packet: av.Packet) -> None:
-        if packet.is_discard or self._hidden(packet):
+        if self._hidden(packet) or packet.is_discard:
             return
         if self._first is None and self._slots is None:
             if packet.pts is None:
@@ -185,6 +187,8 @@ class FrameDecoder:
             self._packets += 1
 
     def _hidden(self, packet: av.Packet) -> bool:
+        if self._leading is not None:
+            return self._leading.skips(bytes(packet))
         if self._codec == "vp8":
             return packet.size > 0 and not memoryview(packet)[0] >> 4 & 1
         return packet.size < _PACKED_FILLER and self._codec == "mpeg4"
