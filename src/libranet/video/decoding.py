@@ -60,8 +60,10 @@ class Damage:
     def sentence(self) -> str:
         """One sentence for the user."""
         parts = []
-        if self.packets or self.frames:
-            parts.append(f"{self.packets} damaged packets were skipped and {self.frames} frames show damage")
+        if self.packets:
+            parts.append(f"{self.packets} damaged packets were skipped")
+        if self.frames:
+            parts.append(f"{self.frames} frames show damage")
         if self.lost:
             parts.append(f"{self.lost} packets of the video gave no frame")
         if self.unread and not self.truncated:

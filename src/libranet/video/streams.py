@@ -120,12 +120,17 @@ def _proposals(container: Any, suffix: str, audio: str, tracks: Sequence[int] | 
                 plan = _instead(plan, "FFmpeg writes wrong times for it", suffix)
         elif stream.type == "subtitle" and (target := text_codec(name, suffix)):
             plan = replace(plan, action="repack", target=target)
-        elif stream.type == "data" and stream.metadata.get("handler_name") in _REWRITTEN_HANDLERS:
+        elif stream.type == "data" and _is_rewritten(stream):
             continue
         elif stream.type == "data" and suffix not in (".ts", ".m2ts"):
             plan = replace(plan, action="leave out", reason=f"{suffix} has no place for it")
         plans.append(plan)
     return tuple(plans)
+
+
+def _is_rewritten(stream: Any) -> bool:
+    """Return whether a data track only holds chapters or a timecode, which are checked on their own."""
+    return "timecode" in stream.metadata or stream.metadata.get("handler_name") in _REWRITTEN_HANDLERS
 
 
 def _audio_proposal(plan: StreamPlan, audio: str, kept: set[int] | None) -> StreamPlan:
