@@ -8,7 +8,7 @@ import av
 from av.codec.context import Flags
 
 from libranet.video.clock import ContinuousClock, may_jump
-from libranet.video.leading_pictures import LeadingPictures
+from libranet.video.leading_frames import LeadingFrames
 
 _ONE_FRAME_A_PACKET = (
     "h264", "hevc", "av1", "vp8", "vp9", "mpeg1video", "mpeg2video", "mpeg4", "prores", "dnxhd", "mjpeg", "ffv1", "png",
@@ -141,7 +141,7 @@ class FrameDecoder:
             self._slots, threads = deque(), False
         self._last = 0
         self._context = _context(stream, threads=threads)
-        self._leading = LeadingPictures(stream.codec_context.extradata) if self._codec == "hevc" else None
+        self._leading = LeadingFrames(stream.codec_context.extradata) if self._codec == "hevc" else None
         self._first: int | None = None
         """Presentation time of the first frame. Earlier packets belong to frames that cannot be decoded."""
         self._early: list[int] = []

@@ -1,10 +1,10 @@
-"""Copies out of an HEVC stream with open groups of pictures: whole, though their first packets give no frame."""
+"""Copies out of an HEVC stream with open GOPs: whole, though their first packets give no frame."""
 
 import av
 import pytest
 
 from clips import Clip, write_clip
-from libranet.video.leading_pictures import LeadingPictures
+from libranet.video.leading_frames import LeadingFrames
 from libranet.video.reader import open_video
 
 OPEN = "log-level=none:keyint=10:min-keyint=10:open-gop=1:bframes=4:b-adapt=0:scenecut=0"
@@ -41,16 +41,16 @@ def test_a_copy_from_a_key_frame_on_is_whole(tmp_path, suffix):
     ],
 )
 @pytest.mark.parametrize("lengths", [True, False])
-def test_pictures_that_no_decoder_shows(kinds, skipped, lengths):
-    leading = LeadingPictures(bytes([1]) + bytes(20) + bytes([3]) if lengths else None)
+def test_frames_that_no_decoder_shows(kinds, skipped, lengths):
+    leading = LeadingFrames(bytes([1]) + bytes(20) + bytes([3]) if lengths else None)
     found = [leading.skips(_packet(kind, lengths=lengths)) for kind in kinds]
     assert [place for place, skips in enumerate(found) if skips] == skipped
 
 
 @pytest.mark.parametrize("data", [b"", b"\0\0\1", b"\0\0\0\0" * 9, b"\xff" * 9])
-def test_packets_without_a_picture(data):
-    assert not LeadingPictures(None).skips(data)
-    assert not LeadingPictures(bytes([1]) + bytes(20) + bytes([3])).skips(data)
+def test_packets_without_a_frame(data):
+    assert not LeadingFrames(None).skips(data)
+    assert not LeadingFrames(bytes([1]) + bytes(20) + bytes([3])).skips(data)
 
 
 def _packet(kind: int, *, lengths: bool) -> bytes:

@@ -1,17 +1,17 @@
-"""Pictures of an HEVC stream that no decoder shows, because they refer to pictures before its beginning.
+"""Frames of an HEVC stream that no decoder shows, because they refer to frames before its beginning.
 
-A copy that was cut out of a stream with open groups of pictures begins with them. They are no loss.
+A copy that was cut out of a stream with open GOPs begins with them. They are no loss.
 """
 
 _START_CODE = b"\0\0\1"
 _RASL = (8, 9)
 _BLA, _CRA, _INTRA = range(16, 19), 21, range(16, 24)
 _FIRST_PARAMETER_SET = 32
-"""Units from this type on hold no picture."""
+"""Units from this type on hold no frame."""
 
 
-class LeadingPictures:
-    """Follows a stream and finds pictures to skip. Give it the packets in decoding order."""
+class LeadingFrames:
+    """Follows a stream and finds frames to skip. Give it the packets in decoding order."""
 
     def __init__(self, extradata: bytes | None) -> None:
         # hvcC begins with its version and says how many bytes the lengths of units have. Annex B has start codes.
@@ -19,17 +19,17 @@ class LeadingPictures:
         self._length_size = (extradata[21] & 3) + 1 if lengths and extradata else 0
         self._intra = 0
         self._broken = False
-        """The last intra picture is one after which its leading pictures cannot be decoded."""
+        """The last intra frame is one after which its leading frames cannot be decoded."""
 
     def skips(self, data: bytes) -> bool:
-        """Return whether the picture in a packet is not shown by any decoder."""
-        kind = self._picture_type(data)
+        """Return whether the frame in a packet is not shown by any decoder."""
+        kind = self._frame_type(data)
         if kind in _INTRA:
             self._intra += 1
             self._broken = kind in _BLA or (kind == _CRA and self._intra == 1)
         return kind in _RASL and self._broken
 
-    def _picture_type(self, data: bytes) -> int | None:
+    def _frame_type(self, data: bytes) -> int | None:
         at = 0
         while True:
             if self._length_size:
