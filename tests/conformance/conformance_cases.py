@@ -7,7 +7,7 @@ _MORE: dict[str, tuple[str, ...]] = {
     "h264": (".ts", ".avi", ".m4v", ".m2ts", ".webm"),
     "h264-bframes": (".ts", ".avi", ".webm"),
     "opus": (".webm", ".avi", ".ts"),
-    "vorbis": (".webm",),
+    "vorbis": (".webm", ".avi"),
     "flac": (".webm", ".avi", ".ts"),
     "pcm-mkv": (".avi", ".ts", ".webm"),
     "eac3": (".ts",),

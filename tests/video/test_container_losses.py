@@ -46,3 +46,14 @@ def test_languages_titles_and_roles(tmp_path, tiny_model):
     report = dehaze_video(source, tmp_path / "out.avi", model=tiny_model, options=DehazeOptions(), device="cpu")
     assert [word for word in ("fra", "comment") if word in " ".join(report.warnings)] == ["fra", "comment"]
     assert dehaze_video(source, tmp_path / "out.mkv", model=tiny_model, device="cpu").warnings == ()
+
+
+def test_a_timecode_track_is_no_stream_of_its_own(tmp_path, tiny_model):
+    """Its name depends on the program that wrote it. The muxer writes another, and the timecode itself is checked."""
+    source = write_clip(tmp_path / "in.mov", Clip(metadata=(("timecode", "01:00:00:00"),)))
+    data = source.read_bytes()
+    assert data.count(b"TimeCodeHandler") == 1
+    source.write_bytes(data.replace(b"TimeCodeHandler", b"VideoHandler 12"))
+    for suffix, expected in ((".mov", ()), (".mkv", ()), (".avi", ("the timecode 01:00:00:00 is left out",))):
+        plan = plan_video(source, tmp_path / f"out{suffix}", tiny_model)
+        assert (plan.streams, tuple(note.rpartition(":")[0] for note in plan.notes)) == ((), expected)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from clips import Clip, textured_frame, write_clip
 from libranet.video.reader import open_video
 from libranet.video.structure import breaks, find_breaks
+from libranet.video.structure.riff import walk_riff
 
 SOURCES = {
     "a.mkv": Clip(frames=30, audio=("aac",), options=(("g", "5"), ("crf", "10"))),
@@ -128,6 +129,15 @@ def test_a_live_recording_without_sizes_is_whole(tmp_path):
     data = path.read_bytes()
     path.write_bytes(data[: len(data) // 2] + data[len(data) // 2 + 700 :])
     assert "belong to no part" in sentence(path)
+
+
+@pytest.mark.parametrize("name", [b"mov\0", b"misc"])
+def test_an_avi_whose_list_of_frames_lost_its_name(files, tmp_path, name):
+    (tmp_path / "a.avi").write_bytes(files["a.avi"].read_bytes().replace(b"movi", name, 1))
+    found = breaks.Breaks()
+    with breaks.FileBytes(tmp_path / "a.avi") as file:
+        walk_riff(file, found)
+    assert "belong to no part" in found.sentence()
 
 
 @pytest.mark.parametrize("name", ["a.mkv", "a.ts", "a.avi", "a.mp4", "a.flv"])

@@ -40,14 +40,13 @@ from libranet.errors import InputError
 from libranet.models import LiBrANet, Network
 from libranet.video.copied_stream import Excerpt
 from libranet.video.encoder import EncoderSettings
-from libranet.video.mux import JoinReport, join
+from libranet.video.mux import ZERO_BASED, JoinReport, join
 from libranet.video.pixels import layout_of, plane_views
 from libranet.video.reader import SourceFrame, VideoReader, frame_duration, open_video
 from libranet.video.scale import FrameScaler
 from libranet.video.source import Source, parse_source
 from libranet.video.verify import verify
 
-_ZERO_BASED = (".avi", ".gif", ".mxf")
 ProgressCallback = Callable[[Progress], None]
 
 FRAMES_AT_ONCE = 4
@@ -289,7 +288,7 @@ def _dehaze(
             segments = [encode_twice(folder, settings, images, progress=progress)]
         if progress is not None:
             progress(Progress(folder.frames, folder.frames, 0.0, "disk", "joining"))
-        joined, problems = _join(reader, source, output, plan, folder, segments)
+        joined, problems = _join(reader, source, output, plan, folder, segments, chosen=options.start > 0)
         folder.remove()
     finally:
         folder.release()
@@ -397,7 +396,7 @@ def _carriers(reader: VideoReader, options: DehazeOptions, settings: EncoderSett
 
 def begins_at_zero(output: Path, options: DehazeOptions) -> bool:
     """Return whether the output's clock begins with its first frame: after a cut, and in containers without a start."""
-    return options.start > 0 or output.suffix.lower() in _ZERO_BASED
+    return options.start > 0 or output.suffix.lower() in ZERO_BASED
 
 
 def run_facts(reader: VideoReader, options: DehazeOptions, folder: RunFolder, result: PipelineResult) -> dict[str, Any]:
@@ -417,13 +416,22 @@ def run_facts(reader: VideoReader, options: DehazeOptions, folder: RunFolder, re
 
 
 def _join(
-    reader: VideoReader, source: Source, output: Path, plan: RunPlan, folder: RunFolder, segments: list[Path]
+    reader: VideoReader,
+    source: Source,
+    output: Path,
+    plan: RunPlan,
+    folder: RunFolder,
+    segments: list[Path],
+    *,
+    chosen: bool,
 ) -> tuple[JoinReport, list[str]]:
     """Write the output, read it back, and give it its name. Return what was written and what is missing."""
     assert folder.ended is not None
     start, end = folder.ended["start_pts"], folder.ended["end_pts"]
     excerpt = Excerpt(
-        start=Fraction(start) * reader.time_base, end=None if end is None else Fraction(end) * reader.time_base
+        start=Fraction(start) * reader.time_base,
+        end=None if end is None else Fraction(end) * reader.time_base,
+        chosen=chosen,
     )
     temporary = folder.path / f"joined{output.suffix}"
     original = source if reader.container is not None else None

@@ -21,7 +21,8 @@ AUDIO_ENCODERS: dict[str, tuple[str, str]] = {
 }
 """FFmpeg's names of encoder and codec."""
 _BITS_PER_CHANNEL = {"aac": 96_000, "opus": 80_000, "ac3": 112_000, "mp3": 112_000, "mp2": 128_000}
-_OPUS_RATE = 48_000
+_ONLY_RATE = 48_000
+"""Of Opus and in MXF."""
 
 
 class AudioTranscoder:
@@ -46,9 +47,12 @@ class AudioTranscoder:
         decoder.extradata = context.extradata
         decoder.sample_rate, decoder.layout = context.sample_rate, context.layout
         self._decoder, self._source = decoder, source
+        self.damaged = 0
+        """Packets that could not be decoded."""
         encoder = AUDIO_ENCODERS[codec][0]
         rates = av.codec.Codec(encoder, "w").audio_rates
-        rate = _OPUS_RATE if codec == "opus" else _nearest(context.sample_rate, rates)
+        only = codec == "opus" or container.format.name == "mxf"
+        rate = _ONLY_RATE if only else _nearest(context.sample_rate, rates)
         self.target = container.add_stream(encoder, rate=rate, time_base=Fraction(1, rate))
         self._encoder = self.target.codec_context
         self._encoder.layout = context.layout.name
@@ -58,10 +62,11 @@ class AudioTranscoder:
             self._encoder.format = "s32"
 
     def packets(self, packet: av.Packet) -> Iterator[av.Packet]:
-        """Decode a packet and yield what the encoder gives. Damaged packets are silence."""
+        """Decode a packet and yield what the encoder gives. Damaged packets are left out and counted."""
         try:
             frames = self._decoder.decode(packet)
         except av.FFmpegError:
+            self.damaged += 1
             return
         for frame in frames:
             if frame.time_base is None:

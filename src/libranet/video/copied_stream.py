@@ -22,6 +22,10 @@ class Excerpt:
     """This time of the source becomes zero."""
     end: Fraction | None = None
     """Copied packets stop here; None copies to the end."""
+    first_frame: Fraction | None = None
+    """Time of the first frame, for containers without start times: their sound begins with it."""
+    chosen: bool = False
+    """The user chose the start."""
 
 
 def text_codec(codec: str, suffix: str) -> str | None:
@@ -39,6 +43,8 @@ class CopiedStream:
 
     def __init__(self, source: Any, target: Any, plan: StreamPlan, transcoder: AudioTranscoder | None) -> None:
         self.source, self.target, self._plan, self._transcoder = source, target, plan, transcoder
+        self._cut = Fraction(0)
+        """Seconds of sound before the first frame that the container has no time for."""
 
     def packets(self, packet: av.Packet, excerpt: Excerpt) -> list[av.Packet]:
         """Return the packets for the output: none where this one lies outside the excerpt."""
@@ -53,7 +59,12 @@ class CopiedStream:
         end = start + (packet.duration or 0) * time_base
         if excerpt.end is not None and start >= excerpt.end:
             return []
-        if excerpt.start and start < excerpt.start:
+        if self._plan.kind == "audio" and excerpt.first_frame is not None:
+            if start + end < 2 * excerpt.first_frame:
+                if not excerpt.chosen:  # before zero, an encoder's lead-in: nobody hears it
+                    self._cut += max(Fraction(0), end - max(start, Fraction(0)))
+                return []
+        elif excerpt.start and start < excerpt.start:
             if self._plan.kind != "subtitle" or end <= excerpt.start:
                 return []
             packet = self._shortened(packet, excerpt.start)
@@ -74,6 +85,16 @@ class CopiedStream:
     def finish(self) -> list[av.Packet]:
         """Return what a transcoder still holds."""
         return list(self._transcoder.finish()) if self._transcoder is not None else []
+
+    def notes(self, suffix: str) -> list[str]:
+        """Return a sentence for everything that the output lacks of this stream."""
+        notes = []
+        if self._cut:
+            what = f"the first {float(self._cut):.3f} s of {self._plan.kind} stream {self._plan.index}"
+            notes.append(f"{what} are left out: they come before the first frame, and {suffix} has no start times")
+        if self._transcoder is not None and (damaged := self._transcoder.damaged):
+            notes.append(f"{damaged} packets of audio stream {self._plan.index} could not be decoded and are left out")
+        return notes
 
     @staticmethod
     def _shortened(packet: av.Packet, start: Fraction) -> av.Packet:

@@ -8,6 +8,7 @@ import av
 from av.codec.context import Flags
 
 from libranet.video.clock import ContinuousClock, may_jump
+from libranet.video.leading_frames import LeadingFrames
 
 _ONE_FRAME_A_PACKET = (
     "h264", "hevc", "av1", "vp8", "vp9", "mpeg1video", "mpeg2video", "mpeg4", "prores", "dnxhd", "mjpeg", "ffv1", "png",
@@ -59,8 +60,10 @@ class Damage:
     def sentence(self) -> str:
         """One sentence for the user."""
         parts = []
-        if self.packets or self.frames:
-            parts.append(f"{self.packets} damaged packets were skipped and {self.frames} frames show damage")
+        if self.packets:
+            parts.append(f"{self.packets} damaged packets were skipped")
+        if self.frames:
+            parts.append(f"{self.frames} frames show damage")
         if self.lost:
             parts.append(f"{self.lost} packets of the video gave no frame")
         if self.unread and not self.truncated:
@@ -138,6 +141,7 @@ class FrameDecoder:
             self._slots, threads = deque(), False
         self._last = 0
         self._context = _context(stream, threads=threads)
+        self._leading = LeadingFrames(stream.codec_context.extradata) if self._codec == "hevc" else None
         self._first: int | None = None
         """Presentation time of the first frame. Earlier packets belong to frames that cannot be decoded."""
         self._early: list[int] = []
@@ -174,7 +178,7 @@ class FrameDecoder:
         return max(0, self._packets - frames)
 
     def _count(self, packet: av.Packet) -> None:
-        if packet.is_discard or self._hidden(packet):
+        if self._hidden(packet) or packet.is_discard:
             return
         if self._first is None and self._slots is None:
             if packet.pts is None:
@@ -185,6 +189,8 @@ class FrameDecoder:
             self._packets += 1
 
     def _hidden(self, packet: av.Packet) -> bool:
+        if self._leading is not None:
+            return self._leading.skips(bytes(packet))
         if self._codec == "vp8":
             return packet.size > 0 and not memoryview(packet)[0] >> 4 & 1
         return packet.size < _PACKED_FILLER and self._codec == "mpeg4"

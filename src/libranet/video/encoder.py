@@ -304,7 +304,7 @@ def open_encoder(settings: EncoderSettings) -> av.VideoCodecContext:
     except (av.FFmpegError, ValueError) as error:
         raise InputError(
             f"the {settings.encoder} encoder refuses {settings.width}x{settings.height} {settings.pixel_format} "
-            f"with {settings.options} ({error}): change --codec, --preset or --crf"
+            f"with {settings.options} ({getattr(error, 'strerror', None) or error}): change --codec, --preset or --crf"
         ) from None
     return context
 

@@ -5,7 +5,7 @@ import io
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,8 @@ FORMATS = {
     ".m2ts": "mpegts", ".mpg": "vob", ".mxf": "mxf", ".gif": "gif",
 }  # fmt: skip
 """FFmpeg's name of the format for each suffix."""
+ZERO_BASED = (".avi", ".gif", ".mxf")
+"""Containers without start times: all streams begin at zero."""
 STALE_METADATA = (
     "major_brand", "minor_version", "compatible_brands", "encoder", "ENCODER", "DURATION", "alpha_mode", "ALPHA_MODE",
 )  # fmt: skip
@@ -157,7 +159,8 @@ class OutputFile:
             for w in self.written.values()
             if w.moved
         ]
-        return JoinReport((video, *others), tuple(moved))
+        cut = [note for copy in self.copies.values() for note in copy.notes(self._suffix)]
+        return JoinReport((video, *others), (*moved, *cut))
 
     @property
     def places(self) -> dict[int, int]:
@@ -279,9 +282,9 @@ def join(
                     f"the {suffix} container refuses these streams ({error}): write to .mkv with --resume"
                 ) from None
             video = _video_packets(output.video, settings, segments)
+            if suffix in ZERO_BASED:
+                excerpt = replace(excerpt, first_frame=excerpt.start + _first_time(segments, settings))
             others = _other_packets(origin, output.copies, excerpt) if origin is not None else iter(())
-            if suffix == ".avi":
-                others = _not_before(others, _first_time(segments, settings))
             output.write(heapq.merge(video, others, key=_time))
         except BaseException:
             output.abandon()
@@ -363,16 +366,6 @@ def _other_packets(source: Any, copies: dict[int, CopiedStream], excerpt: Excerp
 
 def _first_time(segments: list[Path], settings: EncoderSettings) -> Fraction:
     return min(read_times(segments[0])) * settings.time_base
-
-
-def _not_before(packets: Iterable[av.Packet], first: Fraction) -> Iterator[av.Packet]:
-    """Leave out packets before the first frame. AVI has no start times: everything would move by their length."""
-    for packet in packets:
-        stamp = packet.pts if packet.pts is not None else packet.dts
-        time_base = packet.time_base or Fraction(0)
-        middle = (stamp or 0) * time_base + (packet.duration or 0) * time_base / 2
-        if stamp is None or middle >= first or packet.stream.type != "audio":
-            yield packet
 
 
 def _rescaled(value: int, source: Fraction, target: Fraction) -> int:

@@ -27,6 +27,10 @@ AUDIO_CHOICES = ("copy", "none", *get_args(AudioCodec))
 
 _SAMPLE_PACKETS = 3
 _MOST_PACKETS = 2000
+_MISTIMED = {(".avi", "vorbis")}
+"""Sound that FFmpeg's muxer takes and gives wrong times."""
+_KEEPERS = {".webm": "opus", ".avi": "mp3", ".mpg": "mp2", ".mxf": "pcm", ".gif": ""}
+"""Sound that every file of a container can hold; aac for the others."""
 _EXACT_AUDIO = {"pcm_mulaw": "pcm", "pcm_alaw": "pcm"}
 """Sound that a container refuses, and a codec that holds the same samples."""
 _REWRITTEN_HANDLERS = ("SubtitleHandler", "TimeCodeHandler", "Time Code Media Handler", "Core Media Time Code")
@@ -112,14 +116,21 @@ def _proposals(container: Any, suffix: str, audio: str, tracks: Sequence[int] | 
             plan = replace(plan, kind="cover", action="attach" if suffix in (".mkv",) else "copy")
         elif stream.type == "audio":
             plan = _audio_proposal(plan, audio, kept)
+            if (suffix, plan.target) in _MISTIMED:
+                plan = _instead(plan, "FFmpeg writes wrong times for it", suffix)
         elif stream.type == "subtitle" and (target := text_codec(name, suffix)):
             plan = replace(plan, action="repack", target=target)
-        elif stream.type == "data" and stream.metadata.get("handler_name") in _REWRITTEN_HANDLERS:
+        elif stream.type == "data" and _is_rewritten(stream):
             continue
         elif stream.type == "data" and suffix not in (".ts", ".m2ts"):
             plan = replace(plan, action="leave out", reason=f"{suffix} has no place for it")
         plans.append(plan)
     return tuple(plans)
+
+
+def _is_rewritten(stream: Any) -> bool:
+    """Return whether a data track only holds chapters or a timecode, which are checked on their own."""
+    return "timecode" in stream.metadata or stream.metadata.get("handler_name") in _REWRITTEN_HANDLERS
 
 
 def _audio_proposal(plan: StreamPlan, audio: str, kept: set[int] | None) -> StreamPlan:
@@ -165,8 +176,8 @@ def _instead(plan: StreamPlan, why: str, suffix: str) -> StreamPlan:
     """Return what to do with a stream that the container refuses."""
     if plan.action == "copy" and plan.codec in _EXACT_AUDIO and suffix != ".webm":
         return replace(plan, action="transcode", target=_EXACT_AUDIO[plan.codec], reason="the same samples")
-    keeper = "opus" if suffix == ".webm" else "mp3" if suffix == ".avi" else "aac"
-    remedy = f"; --audio {keeper} keeps the sound" if plan.kind == "audio" else ""
+    keeper = _KEEPERS.get(suffix, "aac")
+    remedy = f"; --audio {keeper} keeps the sound" if plan.kind == "audio" and keeper not in ("", plan.target) else ""
     return replace(plan, action="leave out", target="", reason=f"{suffix} has no place for it ({why}){remedy}")
 
 

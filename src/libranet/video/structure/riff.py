@@ -7,6 +7,7 @@ from libranet.video.structure.breaks import Breaks, FileBytes
 
 _NAME = re.compile(rb"[0-9A-Za-z][0-9A-Za-z_ ]{3}")
 _CHUNK = re.compile(rb"(?:\d\d(?:dc|db|wb|pc|tx|sb)|ix\d\d|idx1|LIST|RIFF)")
+_FRAMES = re.compile(rb"LIST....movi", re.DOTALL)
 _HEAD = 8
 _UNKNOWN = (0, 0xFFFFFFFF)
 """Sizes that programs write before they know them."""
@@ -27,6 +28,8 @@ def walk_riff(file: FileBytes, breaks: Breaks) -> None:
             # Without a size, a recording was not finished. With one, it was, and the file was cut afterwards.
             breaks.cut |= size not in _UNKNOWN and end > file.size + 1
             end = file.size
+        if file.find(_FRAMES, at, end) is None:
+            breaks.add(end - at)  # its list of frames has lost its name, and FFmpeg looks for frames as best it can
         at = _chunks(file, breaks, at + 12, end)
 
 
