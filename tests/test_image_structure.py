@@ -76,3 +76,21 @@ def test_pages_before_damage_are_counted(tmp_path, tiny_model):
     report = dehaze_image(path, tmp_path / "out.tif", tiny_model)
     assert report.frames == 2
     assert "pages after the first 2" in report.partial
+
+
+@pytest.mark.parametrize("kind", [9, 99])  # SLONG, which OpenCV reads as well, and a kind that does not exist
+def test_pages_count_whatever_the_first_one_says_of_its_size(tmp_path, tiny_model, kind):
+    path = tmp_path / "pages.tif"
+    cv2.imwritemulti(str(path), [_image(0), _image(1)])
+    data = bytearray(path.read_bytes())
+    at = int.from_bytes(data[4:8], "little")
+    count = int.from_bytes(data[at : at + 2], "little")
+    entry = next(e for e in range(at + 2, at + 2 + 12 * count, 12) if data[e : e + 2] == (257).to_bytes(2, "little"))
+    data[entry + 2 : entry + 4] = kind.to_bytes(2, "little")
+    path.write_bytes(data)
+    try:
+        report = dehaze_image(path, tmp_path / "out.tif", tiny_model)
+    except InputError as error:
+        assert "pages.tif" in str(error)
+    else:
+        assert report.frames == 2 or report.partial

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 _MOST_PAGES = 100_000
-_TIFF_SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 7: 1, 13: 4, 16: 8}
+_TIFF_SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4, 16: 8, 17: 8, 18: 8}
 _WIDTH, _HEIGHT, _PHOTOMETRIC, _ORIENTATION, _PROFILE = 256, 257, 262, 274, 34675
 _CMYK = 5
 _TIFF_EXTRAS = {270: "description", 700: "XMP", 33723: "IPTC", 34665: "EXIF", 34853: "GPS"}
@@ -146,13 +146,13 @@ def _tiff(file: BinaryIO, order: str) -> ImageHeader | None:
         seen.add(at)
         at = following
         first = first if first is not None else tags
-    if first is None or _WIDTH not in first or _HEIGHT not in first:
+    if first is None:
         return None
     numbers = {key: _tiff_number(order, first[key]) for key in (_WIDTH, _HEIGHT, _PHOTOMETRIC) if key in first}
     return ImageHeader(
-        numbers[_WIDTH],
-        numbers[_HEIGHT],
-        frames=len(seen),
+        numbers.get(_WIDTH, 0),
+        numbers.get(_HEIGHT, 0),
+        frames=len(seen),  # also where a page does not say its size: every page counts
         cmyk=numbers.get(_PHOTOMETRIC) == _CMYK,
         profile=first.get(_PROFILE, b""),
         extras=tuple(name for tag, name in _TIFF_EXTRAS.items() if tag in first),

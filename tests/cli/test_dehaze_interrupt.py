@@ -17,7 +17,9 @@ def start(tmp_path, tiny_model, *options: str) -> subprocess.Popen:
     source = write_clip(
         tmp_path / "in.mkv", Clip(frames=900, width=320, height=192, options=(("preset", "ultrafast"),))
     )
-    program = "from libranet.cli.main import main; main()"
+    # A suite in the background of a shell has SIGINT ignored, and so have its children.
+    program = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    program += "from libranet.cli.main import main; main()"
     words = ["dehaze", source, "-o", tmp_path / "out.mkv", "--model", tmp_path / "tiny.safetensors", "--device", "cpu"]
     return subprocess.Popen(
         [sys.executable, "-c", program, *map(str, words), *options],
