@@ -9,6 +9,7 @@ import pytest
 from libranet.engine.image_files import dehaze_image
 from libranet.errors import InputError
 from libranet.image_headers import read_header
+from libranet.images import count_images
 from libranet.image_structure import find_image_damage
 
 SUFFIXES = (".png", ".jpg", ".webp", ".tif", ".bmp")
@@ -79,7 +80,7 @@ def test_pages_before_damage_are_counted(tmp_path, tiny_model):
 
 
 @pytest.mark.parametrize("kind", [9, 99])  # SLONG, which OpenCV reads as well, and a kind that does not exist
-def test_pages_count_whatever_the_first_one_says_of_its_size(tmp_path, tiny_model, kind):
+def test_pages_count_whatever_the_first_one_says_of_its_size(tmp_path, kind):
     path = tmp_path / "pages.tif"
     cv2.imwritemulti(str(path), [_image(0), _image(1)])
     data = bytearray(path.read_bytes())
@@ -88,9 +89,4 @@ def test_pages_count_whatever_the_first_one_says_of_its_size(tmp_path, tiny_mode
     entry = next(e for e in range(at + 2, at + 2 + 12 * count, 12) if data[e : e + 2] == (257).to_bytes(2, "little"))
     data[entry + 2 : entry + 4] = kind.to_bytes(2, "little")
     path.write_bytes(data)
-    try:
-        report = dehaze_image(path, tmp_path / "out.tif", tiny_model)
-    except InputError as error:
-        assert "pages.tif" in str(error)
-    else:
-        assert report.frames == 2 or report.partial
+    assert count_images(path) == 2
