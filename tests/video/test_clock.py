@@ -55,6 +55,17 @@ def test_a_steady_clock_is_left_alone():
         assert clock.jumps == 0
 
 
+def test_a_damaged_decoding_time_is_no_jump():
+    clock = ContinuousClock(active=True)
+    packets = recording(900_000, 30)
+    packets[20].dts = 704_693_472  # behind the time when it is shown
+    before = [p.pts for p in packets]
+    for p in packets:
+        clock.fix(p)
+    assert [p.pts for p in packets] == before
+    assert clock.jumps == 0
+
+
 @settings(max_examples=200, deadline=None)
 @given(data=st.data(), frames=st.integers(1, 40), depth=st.integers(0, 3))
 def test_any_cut_into_segments_joins_to_increasing_decoding_times(data, frames, depth):

@@ -62,6 +62,8 @@ class ContinuousClock:
         newest = len(self._shifts) - 1
         if not steady:  # long pauses of subtitles and data say nothing about the clock
             return newest
+        if packet.dts is not None and packet.pts is not None and packet.dts > packet.pts:  # damaged: no jump
+            return self._stretch.get(index, newest)
         before = self._decoded.get(index)
         self._decoded[index] = (time, time + (packet.duration or 0) * (packet.time_base or Fraction(0)))
         stretch = self._stretch.setdefault(index, newest)
