@@ -219,6 +219,18 @@ def test_a_key_of_mxf_with_one_wrong_byte(tmp_path):
     assert "1 packets of the file belong to no stream" in read(path)[1]
 
 
+def test_a_first_key_frame_that_gives_no_frame(tmp_path):
+    path = write_clip(tmp_path / "a.mxf", Clip(codec="mpeg2video", frames=8, time_base=1 / Clip.rate))
+    with av.open(str(path)) as container:
+        first = bytes(next(container.demux(video=0)))
+    header = first.index(b"\0\0\1\0") + 8  # of the picture; nothing behind it is found again
+    data = path.read_bytes().replace(first, first[:header] + b"\xff" * (len(first) - header))
+    path.write_bytes(data)
+    frames, said = read(path)
+    assert frames == 7
+    assert "1 packets of the video gave no frame" in said
+
+
 def test_a_missing_piece_of_a_program_stream(tmp_path):
     path = write_clip(tmp_path / "a.mpg", Clip(codec="mpeg2video", frames=20, audio=("mp2",), time_base=1 / Clip.rate))
     data = path.read_bytes()

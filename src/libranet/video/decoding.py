@@ -143,7 +143,8 @@ class FrameDecoder:
         self._context = _context(stream, threads=threads)
         self._leading = LeadingFrames(stream.codec_context.extradata) if self._codec == "hevc" else None
         self._first: int | None = None
-        """Presentation time of the first frame. Earlier packets belong to frames that cannot be decoded."""
+        """Presentation time of the first frame. Earlier packets belong to frames that cannot be decoded, but for key
+        frames, which need no other."""
         self._early: list[int] = []
         self._packets = self._frames = 0
         self._interlaced = False
@@ -181,7 +182,7 @@ class FrameDecoder:
         if self._hidden(packet) or packet.is_discard:
             return
         if self._first is None and self._slots is None:
-            if packet.pts is None:
+            if packet.pts is None or packet.is_keyframe:
                 self._packets += 1
             else:
                 self._early.append(packet.pts)
