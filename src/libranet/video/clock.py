@@ -70,7 +70,10 @@ class ContinuousClock:
         if before is None or (time >= before[0] and time - before[1] <= FORWARD):
             return stretch
         shown = packet.pts * packet.time_base if packet.pts is not None and packet.time_base else time
-        known = [(abs(shown + self._shifts[k] - self._end), k) for k in range(stretch + 1, newest + 1)]
+        last = before[0] + self._shifts[stretch]
+        # Another stream may have entered the next stretch already. One that takes this stream back is another.
+        entered = [k for k in range(stretch + 1, newest + 1) if 0 <= time + self._shifts[k] - last <= FORWARD]
+        known = [(abs(shown + self._shifts[k] - self._end), k) for k in entered]
         if not known or min(known)[0] > FORWARD:
             self._shifts.append(self._end - shown)
             known = [(Fraction(0), newest + 1)]
