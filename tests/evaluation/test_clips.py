@@ -157,3 +157,9 @@ class _NoFrames:
 def test_a_clip_needs_frames() -> None:
     with pytest.raises(InputError, match="expected frames in clip empty"):
         EvalClip("empty", _NoFrames())
+
+
+def test_a_set_whose_synthesis_was_stopped_says_so(tmp_path):
+    DatasetInfo(generator={}, regimes=(), split={}).save(tmp_path)
+    with pytest.raises(InputError, match="split 'test', got none: run `libranet synth` again"):
+        open_dataset(tmp_path)

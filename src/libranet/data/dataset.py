@@ -160,7 +160,16 @@ class DatasetInfo:
             raise InputError(f"expected the fields of a dataset in {path}: {error}") from error
 
     def names(self, split: Split, *, flagged: bool = False) -> tuple[str, ...]:
-        """List the clips of a split, and the flagged ones only if asked."""
+        """List the clips of a split, and the flagged ones only if asked.
+
+        Raises:
+            InputError: The set has no such split: its synthesis was stopped before the end.
+        """
+        if split != "all" and split not in self.split:
+            raise InputError(
+                f"expected a data set with the split {split!r}, got {sorted(self.split) or 'none'}: run "
+                "`libranet synth` again to finish it"
+            )
         parts = self.split.values() if split == "all" else [self.split[split]]
         names = [name for part in parts for name in part]
         return tuple(sorted(names + (list(self.flagged) if flagged else [])))
