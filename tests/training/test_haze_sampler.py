@@ -97,6 +97,18 @@ def test_pairs_have_thin_grey_haze_that_begins_before_the_nearest_point():
         assert through.max() < math.exp(-0.4) + 0.02
 
 
+def test_the_outdoor_half_of_the_pairs_has_ranges_of_its_own():
+    outdoors = {"outdoor_optical_depth": (0.3, 0.5), "outdoor_near": (0.6, 0.7), "outdoor_airlight": (0.95, 1.0)}
+    pairs = {"probability": 1.0, "optical_depth": (1.5, 2.0), "near": (0.2, 0.3), "airlight": (0.75, 0.8)}
+    haze = haze_config(pairs=pairs | outdoors | {"outdoor_probability": 0.5}, geometry=STILL)
+    drawn = draw(haze, bank_of(coloured_blocks(1)), 64)
+    thin = drawn.scattering.beta[:, 0] <= 0.5
+    assert 16 < int(thin.sum()) < 48
+    assert ((drawn.distance.near >= 0.6) == thin).all()
+    assert ((drawn.airlight.colour[:, 0] >= 0.95) == thin).all()
+    assert (drawn.scattering.beta[~thin] >= 1.5).all()
+
+
 def test_a_regime_is_not_changed_by_the_pairs():
     haze = {"regimes": {"probability": 1.0, "jitter": 0.0}, "camera": {"noise_std": 0.0}, "geometry": STILL}
     drawn = draw(haze_config(**haze, pairs={"probability": 1.0}), bank_of(coloured_blocks(1)), 32)
@@ -251,6 +263,24 @@ def test_fog_is_the_airlight_in_the_target_too():
     assert ((batch.clear[:, :, 40:] - 120 / 255).abs() < 0.01).all()
     blue = half_sky(density=dense, sky=fog, regimes={"probability": 1.0}).batch(0, Shard()).clear[:, :, :24]
     torch.testing.assert_close(blue.mean((0, 2, 3)), torch.tensor([40, 80, 200]) / 255, atol=0.01, rtol=0)
+
+
+def test_real_footage_has_fog_in_its_sky_and_other_samples_have_it_as_often_as_before():
+    footage = {"probability": 0.5, "fog_probability": 1.0}
+    drawn = draw(haze_config(footage=footage), bank_of(coloured_blocks(1)), 64)
+    assert 16 < int(drawn.camera.filmed.sum()) < 48
+    assert ((drawn.sky.fog >= 0.8) == drawn.camera.filmed).all()
+
+
+def test_dusk_dims_the_ground_under_a_sky_and_nothing_indoors():
+    footage = {"probability": 1.0, "dusk_probability": 1.0, "dusk": (0.5, 0.5), "front_probability": 0.0}
+    plain = {"bars_probability": 0.0, "darkening_probability": 0.0}
+    dusk = half_sky(footage=footage | plain).batch(0, Shard()).clear * 255
+    assert dusk[:, :, 40:].mean() == pytest.approx(60, abs=12)  # tone curves differ
+    assert dusk[:, 2, :24].mean() > 160
+    indoors = draw(haze_config(footage=footage), bank_of(coloured_blocks(1, depth=False)), 16)
+    assert indoors.camera.filmed.all()
+    assert (indoors.camera.shading == 0).all()
 
 
 def test_shading_changes_the_ground_and_not_the_sky():

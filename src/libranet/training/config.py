@@ -150,6 +150,11 @@ class PairsConfig(_HazeGroup):
     """Optical depth of the nearest point, as a share of the farthest's."""
     airlight: Range = (0.75, 1.0)
     """Brightness of the airlight, the same in all channels."""
+    outdoor_probability: float = 0.0
+    """Of them, samples with the haze of the outdoor half of such sets, thinner and more even, under bright air."""
+    outdoor_optical_depth: Range = (0.26, 0.9)
+    outdoor_near: Range = (0.4, 0.72)
+    outdoor_airlight: Range = (0.79, 1.0)
 
 
 @dataclass(frozen=True)
@@ -178,12 +183,20 @@ class FootageConfig(_HazeGroup):
     """Of them, samples whose scene is darker under the haze than in the target."""
     darkening: Range = (1.0, 2.2)
     """Exponent of the light in those."""
+    dusk_probability: float = 0.0
+    """Of those with a sky, samples whose ground is dim, in the target too: fog over dark hills."""
+    dusk: Range = (0.25, 0.75)
+    """Share of the light that is left on the ground in those."""
     front_probability: float = 0.5
     """Of them, samples with something in front of the haze: a dashboard, a vehicle, a frame, a caption."""
     change_probability: float = 0.3
     """Of the things in front, those that come or go within the window."""
+    front_elsewhere_probability: float = 0.0
+    """Samples that are not filmed which get the same things in front of the haze and nothing else of a camera."""
     bars_probability: float = 0.06
     """Of them, samples with black bars."""
+    fog_probability: float = 0.0
+    """Of them, samples whose sky, where there is one, is fog in any case: real fog hides the sky."""
 
 
 @dataclass(frozen=True)

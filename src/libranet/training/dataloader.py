@@ -27,7 +27,7 @@ from libranet.kernels.haze import reference
 from libranet.training.config import HazeConfig, PairedSourceConfig
 from libranet.training.distributed import Shard
 from libranet.training.footage import draw_footage, film
-from libranet.training.haze_sampler import choose_images, draw_parameters
+from libranet.training.haze_sampler import chance, choose_images, draw_parameters
 from libranet.training.image_bank import COARSE, FINE, ImageBank
 
 
@@ -106,11 +106,14 @@ class OnlineHazeSource:
         if self.haze.footage.probability > 0:
             frames, first = hazy.shape[1], self.window // 2
             footage = draw_footage(self.haze.footage, self.haze.recording, self.samples, frames, generator)
-            filmed = torch.nonzero(drawn.camera.filmed[mine])[:, 0]
-            chosen = footage.rows(mine).rows(filmed).to(hazy.device)
-            filmed = filmed.to(hazy.device)
-            parts = film(hazy[filmed], clear[filmed], chosen, first=first, seed=noise_seed)
-            hazy[filmed], clear[filmed] = parts
+            filmed = drawn.camera.filmed
+            elsewhere = chance(self.samples, self.haze.footage.front_elsewhere_probability, generator) & ~filmed
+            for part, how in ((filmed, footage), (elsewhere, footage.fronts_only())):
+                rows = torch.nonzero(part[mine])[:, 0]
+                if len(rows) == 0:
+                    continue
+                chosen, rows = how.rows(mine).rows(rows).to(hazy.device), rows.to(hazy.device)
+                hazy[rows], clear[rows] = film(hazy[rows], clear[rows], chosen, first=first, seed=noise_seed)
         return Batch(hazy, clear.flatten(0, 1), still=self.still)
 
 

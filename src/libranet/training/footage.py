@@ -5,7 +5,7 @@ without haze, follows every change of exposure, and sharpens compression blocks.
 """
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import torch
 import torch.nn.functional as F
@@ -66,6 +66,12 @@ class Footage:
     def rows(self, part: slice | Tensor) -> "Footage":
         """Take some of the samples."""
         return Footage(**{f.name: getattr(self, f.name)[part] for f in fields(self)})
+
+    def fronts_only(self) -> "Footage":
+        """The things in front, filmed by a camera and stored in a file without faults."""
+        faults = ("bars", "curve", "gain", "noise", "sharpening", "coarseness")
+        none = {name: torch.zeros_like(getattr(self, name)) for name in faults}
+        return replace(self, levels=torch.full_like(self.levels, 255.0), **none)
 
     def to(self, device: torch.device) -> "Footage":
         """Move everything to a device."""

@@ -200,7 +200,7 @@ def draw_haze(config: HazeConfig, view: View, sky: Sky, bank: ImageBank, generat
         drawn = replace(drawn, scattering=_with_banks(drawn.scattering, config, special, bank.density, generator))
     if config.footage.probability > 0:
         filmed = chance(n, config.footage.probability, generator) & ~special
-        drawn = _with_footage(drawn, config, filmed, generator)
+        drawn = _with_footage(drawn, config, filmed, bank.skyline[view.image] > 0, generator)
     if camera.jitter_probability > 0:
         drawn = replace(drawn, camera=_with_colour_jitter(drawn.camera, config, generator))
     if config.sky.recolour_probability > 0:
@@ -242,6 +242,7 @@ def _with_footage(
     drawn: HazeParameters,
     config: HazeConfig,
     filmed: Tensor,  # [B] bool
+    has_sky: Tensor,  # [B] bool
     generator: torch.Generator,
 ) -> HazeParameters:
     """Give some samples the haze of real footage: dimmer, coloured, mixed into the light, over a dimmed scene."""
@@ -255,9 +256,18 @@ def _with_footage(
     darkening = torch.where(dimmed, uniform(n, footage.darkening, generator), 1.0)
     light, scattering = drawn.airlight, drawn.scattering
     noise = torch.where(filmed, 0.0, drawn.camera.noise)  # filming adds its own
+    camera, sky = replace(drawn.camera, noise=noise, filmed=filmed), drawn.sky
+    if footage.dusk_probability > 0:
+        dusk = chance(n, footage.dusk_probability, generator) & filmed & has_sky
+        left = torch.where(dusk, uniform(n, footage.dusk, generator), 1.0)
+        camera = replace(camera, shading=(1 + camera.shading) * _cells(left) - 1)
+    if footage.fog_probability > 0:
+        foggy = chance(n, footage.fog_probability, generator) & filmed
+        sky = replace(sky, fog=torch.where(foggy, uniform(n, (0.8, 1.0), generator), sky.fog))
     return replace(
         drawn,
-        camera=replace(drawn.camera, noise=noise, filmed=filmed),
+        sky=sky,
+        camera=camera,
         airlight=_choose(filmed, replace(light, colour=(level * (1 + tint)).clamp(0.25, 1.0), gamma=gamma), light),
         scattering=replace(scattering, darkening=torch.where(filmed, darkening, scattering.darkening)),
     )
@@ -323,6 +333,11 @@ def _with_pairs(
     n = len(drawn)
     depth = log_uniform(n, config.optical_depth, generator)
     near, level = uniform(n, config.near, generator), uniform(n, config.airlight, generator)
+    if config.outdoor_probability > 0:
+        outdoors = chance(n, config.outdoor_probability, generator)
+        depth = torch.where(outdoors, log_uniform(n, config.outdoor_optical_depth, generator), depth)
+        near = torch.where(outdoors, uniform(n, config.outdoor_near, generator), near)
+        level = torch.where(outdoors, uniform(n, config.outdoor_airlight, generator), level)
     zeros, ones, camera = torch.zeros(n), torch.ones(n), drawn.camera
     scattering = Scattering(
         beta=depth[:, None].expand(n, 3),
