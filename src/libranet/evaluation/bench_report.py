@@ -177,11 +177,12 @@ def _log_plot(
             line = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
             parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>')
             tag_x, tag_y = float(width - right + 22), labels[name]
-            line = f'x1="{x:.1f}" y1="{y:.1f}" x2="{tag_x - 4:.1f}" y2="{tag_y:.1f}"'
-            parts.append(f'<line {line} stroke="{colour}" stroke-width="0.7" stroke-dasharray="2 2"/>')
         else:
             tag_x, tag_y = x + 7, _free_height(x, y, 7.0 * len(name), taken)
             taken.append((tag_x, tag_y, 7.0 * len(name)))
+        if joined or abs(tag_y - y) > LINE:  # the label is not beside its point
+            line = f'x1="{x:.1f}" y1="{y:.1f}" x2="{tag_x - 4 * joined:.1f}" y2="{tag_y:.1f}"'
+            parts.append(f'<line {line} stroke="{colour}" stroke-width="0.7" stroke-dasharray="2 2"/>')
         parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}"/>' for x, y in places]
         parts.append(f'<text x="{tag_x:.1f}" y="{tag_y + 4:.1f}" fill="{colour}">{escape(name)}</text>')
     return "".join(parts) + "</svg>\n"
