@@ -272,6 +272,27 @@ def test_real_footage_has_fog_in_its_sky_and_other_samples_have_it_as_often_as_b
     assert ((drawn.sky.fog >= 0.8) == drawn.camera.filmed).all()
 
 
+def test_what_is_behind_opaque_fog_stays_fog_in_the_target():
+    dense = {
+        "clear_probability": 0.0, "beta": (6.0, 6.0), "near": (0.0, 0.0), "uniform_probability": 0.0,
+        "depth_gamma": (1.0, 1.0), "patch_probability": 0.0,
+    }  # fmt: skip
+    whole = STILL | {"zoom": (1.0, 1.0), "prior_depth_probability": 0.0, "prior_depth_blend": 0.0}
+    plain = {"probability": 1.0, "front_probability": 0.0, "bars_probability": 0.0, "darkening_probability": 0.0}
+    recording = {"drift_probability": 0.0, "noise_std": 0.0, "sharpening": 0.0, "codec_probability": 0.0}
+    bank = bank_of(coloured_blocks(1))
+    opaque, all_clear = (
+        make(bank, haze_config(density=dense, footage=plain | {"opaque": (o, o)}, recording=recording, geometry=whole))
+        for o in (0.2, 1e-6)
+    )
+    assert torch.equal(opaque.hazy, all_clear.hazy)
+    far, near = slice(0, 12), slice(-6, None)
+    kept = (opaque.clear - opaque.hazy[:, 0]).abs().mean((1, 3))
+    gone = (all_clear.clear - all_clear.hazy[:, 0]).abs().mean((1, 3))
+    assert kept[:, far].mean() < 0.3 * gone[:, far].mean()
+    torch.testing.assert_close(opaque.clear[:, :, near], all_clear.clear[:, :, near], atol=0.02, rtol=0)
+
+
 def test_dusk_dims_the_ground_under_a_sky_and_nothing_indoors():
     footage = {"probability": 1.0, "dusk_probability": 1.0, "dusk": (0.5, 0.5), "front_probability": 0.0}
     plain = {"bars_probability": 0.0, "darkening_probability": 0.0}

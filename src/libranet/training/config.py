@@ -183,6 +183,8 @@ class FootageConfig(_HazeGroup):
     """Of them, samples whose scene is darker under the haze than in the target."""
     darkening: Range = (1.0, 2.2)
     """Exponent of the light in those."""
+    opaque: Range = (0.0, 0.0)
+    """Transmission under which the target keeps haze, so that nobody has to guess what is behind dense fog."""
     dusk_probability: float = 0.0
     """Of those with a sky, samples whose ground is dim, in the target too: fog over dark hills."""
     dusk: Range = (0.25, 0.75)

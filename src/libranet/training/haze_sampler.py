@@ -163,6 +163,7 @@ def draw_haze(config: HazeConfig, view: View, sky: Sky, bank: ImageBank, generat
             residual_beta=residual_beta[:, None] * per_channel,
             min_transmission=min_transmission,
             darkening=torch.ones(n),
+            opaque=torch.zeros(n),
             patches=patches,
         ),
         airlight=airlight,
@@ -255,6 +256,10 @@ def _with_footage(
     dimmed = chance(n, footage.darkening_probability, generator) & (drawn.scattering.beta.amax(1) > 0)
     darkening = torch.where(dimmed, uniform(n, footage.darkening, generator), 1.0)
     light, scattering = drawn.airlight, drawn.scattering
+    scattering = replace(scattering, darkening=torch.where(filmed, darkening, scattering.darkening))
+    if footage.opaque[1] > 0:
+        opaque = uniform(n, footage.opaque, generator)
+        scattering = replace(scattering, opaque=torch.where(filmed, opaque, scattering.opaque))
     noise = torch.where(filmed, 0.0, drawn.camera.noise)  # filming adds its own
     camera, sky = replace(drawn.camera, noise=noise, filmed=filmed), drawn.sky
     if footage.dusk_probability > 0:
@@ -269,7 +274,7 @@ def _with_footage(
         sky=sky,
         camera=camera,
         airlight=_choose(filmed, replace(light, colour=(level * (1 + tint)).clamp(0.25, 1.0), gamma=gamma), light),
-        scattering=replace(scattering, darkening=torch.where(filmed, darkening, scattering.darkening)),
+        scattering=scattering,
     )
 
 
@@ -303,6 +308,7 @@ def _with_regimes(
                 residual_beta=torch.zeros(n, 3),
                 min_transmission=zeros,
                 darkening=ones,
+                opaque=zeros,
                 patches=torch.zeros_like(drawn.scattering.patches),
             ),
             drawn.scattering,
@@ -344,6 +350,7 @@ def _with_pairs(
         residual_beta=torch.zeros(n, 3),
         min_transmission=zeros,
         darkening=ones,
+        opaque=zeros,
         patches=torch.zeros_like(drawn.scattering.patches),
     )
     light = Airlight(colour=level[:, None].expand(n, 3), slope=torch.zeros(n, 2), gamma=ones)

@@ -53,6 +53,7 @@ class Scattering:
     residual_beta: Tensor  # [B, 3], of the light haze that stays in the target
     min_transmission: Tensor  # [B]
     darkening: Tensor  # [B], exponent of the light that comes through: haze dims a scene that the target shows lit
+    opaque: Tensor  # [B], transmission below which the target keeps haze: nobody can see what is behind it
     patches: Tensor  # [B, 1, CELLS, CELLS] in [-1, 1], relative change of the optical depth
 
 
@@ -196,9 +197,10 @@ def add_haze(
     clear = torch.lerp(clear, airlight, in_sky * _each(parameters.sky.fog)) ** gamma
     airlight = airlight**gamma
     target = torch.lerp(airlight, clear, torch.exp(-_per_channel(s.residual_beta) * distance))
-    transmission = torch.exp(-_per_channel(s.beta) * optical)
+    transmission = torch.maximum(torch.exp(-_per_channel(s.beta) * optical), _each(s.min_transmission))
     scene = target ** (1 + (_each(s.darkening) - 1) * (1 - in_sky))
-    hazy = torch.lerp(airlight, scene, torch.maximum(transmission, _each(s.min_transmission)))
+    hazy = torch.lerp(airlight, scene, transmission)
+    target = torch.lerp(airlight, target, (transmission / _each(s.opaque).clamp_min(1e-6)).clamp_max(1))
     return hazy.clamp(0, 1) ** (1 / gamma), target ** (1 / gamma)
 
 

@@ -13,7 +13,7 @@ from libranet.kernels.haze.reference import CELLS, SKY_LEVEL, HazeParameters
 LAYOUT = {
     "view": {"centre": 2, "half_size": 2, "mirror": 1, "motion": 4, "used_width": 1},
     "distance": {"near": 1, "gamma": 1, "prior_share": 1, "horizon": 1, "ramp_power": 1, "relief_share": 1},
-    "scattering": {"beta": 3, "residual_beta": 3, "min_transmission": 1, "darkening": 1},
+    "scattering": {"beta": 3, "residual_beta": 3, "min_transmission": 1, "darkening": 1, "opaque": 1},
     "airlight": {"colour": 3, "slope": 2, "gamma": 1},
     "camera": {"white_balance": 3, "tone": 1, "saturation": 1, "black_level": 1, "noise": 1},
     "sky": {"gain": 3, "fog": 1, "stretch": 1, "donor_width": 1},
@@ -89,6 +89,8 @@ def _colour(value, grey, channel: tl.constexpr, row, AT: tl.constexpr, in_sky, s
     transmission = tl.maximum(tl.exp(-beta * optical), tl.load(row + AT.scattering_min_transmission))
     scene = _power(target, 1.0 + (tl.load(row + AT.scattering_darkening) - 1.0) * (1.0 - in_sky))
     hazy = light + (scene - light) * transmission
+    opaque = tl.maximum(tl.load(row + AT.scattering_opaque), 1e-6)
+    target = light + (target - light) * tl.minimum(transmission / opaque, 1.0)
     hazy = _power(tl.minimum(tl.maximum(hazy, 0.0), 1.0), 1.0 / gamma)
     hazy = tl.minimum(tl.maximum(hazy + grain * tl.load(row + AT.camera_noise), 0.0), 1.0)
     return tl.floor(hazy * 255.0 + 0.5) / 255.0, _power(target, 1.0 / gamma)
