@@ -46,7 +46,7 @@ if "{device}" == "cuda":
         setattr(FusedBackend, name, wrapped)
 
     timed("_make_step")
-    timed("_trusts")
+    timed("_why_distrust")
 dehazer.push(frame)
 mark("rest of the first frame")
 print(json.dumps({{name: round(part, 2) for name, part in parts.items()}}))

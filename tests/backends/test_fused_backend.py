@@ -20,7 +20,7 @@ from tiny_network import perturb
 def make(tiny_model: LiBrANet, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     module = pytest.importorskip("libranet.backends.fused", reason="Triton is not installed", exc_type=ImportError)
     monkeypatch.setattr(module, "FusedStep", DelayedStep)
-    monkeypatch.setattr(module.FusedBackend, "_trusts", lambda *frames: True)
+    monkeypatch.setattr(module.FusedBackend, "_why_distrust", lambda *frames: "")
     return lambda **settings: module.FusedBackend(tiny_model, lookahead=None, strength=1.0, **settings)
 
 
@@ -82,7 +82,7 @@ def test_kernels_that_disagree_are_not_used(
     images = [rgb_of(r) for original in clip for r in doubtful.push(rgb_frames(original))]
     images += [rgb_of(r) for r in doubtful.flush()]
     assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert "disagree with the plain network on 20x16 gbrpf32le frames" in caplog.text
+    assert "by 26 of 255 on average and 26 at most on 20x16 gbrpf32le frames" in caplog.text
     assert not (tmp_path / "agreed").exists()
     assert len(images) == 4
     for original, restored in zip(clip, images, strict=True):
@@ -100,7 +100,7 @@ def test_agreement_is_remembered(tiny_model: LiBrANet, monkeypatch: pytest.Monke
     monkeypatch.setattr(module, "FusedStep", DelayedStep)
     monkeypatch.setattr(module, "agreement_file", lambda *facts: tmp_path / "kernels" / "agreed")
     compared: list[int] = []
-    monkeypatch.setattr(module, "agrees", lambda *paths: compared.append(1) is None)
+    monkeypatch.setattr(module, "find_difference", lambda *paths: compared.append(1) or "")
     for _ in range(2):
         module.FusedBackend(tiny_model, lookahead=None, strength=1.0).push(frame(0.5))
     assert compared == [1]

@@ -32,8 +32,8 @@ SHARE_OF_MEMORY = 0.4
 """Of the GPU's memory, for a step. Of all of it and not of what is free, so that a resumed run has the same batches."""
 
 
-def agrees(step: FusedStep, plain: PlainBackend, frames: Frames) -> bool:
-    """Return whether both backends restore a short stream alike. Both start a new stream afterwards."""
+def find_difference(step: FusedStep, plain: PlainBackend, frames: Frames) -> str:
+    """Say how far apart both backends restore a short stream, if too far. Both start a new stream afterwards."""
     clip = trial_clip(frames)
     fused = [tuple(plane.clone() for plane in step.push(planes)) for planes in _batches(clip, step.schedule.batch)]
     fused.append(step.drain())
@@ -43,9 +43,10 @@ def agrees(step: FusedStep, plain: PlainBackend, frames: Frames) -> bool:
     for index, components in enumerate(zip(*fused, strict=True)):
         got = torch.cat([plane.float() for plane in components])
         difference = (got - torch.stack([planes[index].float() for planes in want])).abs() * scale
-        if float(difference.mean()) > LARGEST_MEAN or float(difference.max()) > LARGEST:
-            return False
-    return True
+        mean, largest = float(difference.mean()), float(difference.max())
+        if not (mean <= LARGEST_MEAN and largest <= LARGEST):
+            return f"differ from the plain network by {mean:.2g} of 255 on average and {largest:.2g} at most"
+    return ""
 
 
 def trial_clip(frames: Frames) -> Frames:
@@ -162,7 +163,7 @@ class FusedBackend:
         self._batch = min(self.batch, _largest_batch(frames.format, self.device))
         try:
             self._step = self._make_step(frames.format)
-            problem = "" if self._trusts(frames) else "disagree with the plain network"
+            problem = self._why_distrust(frames)
         except Exception as error:  # of the compiler, the driver or the memory: the run goes on without them
             if not self.trial:
                 raise
@@ -194,19 +195,19 @@ class FusedBackend:
             tiles=self.tiles,
         )
 
-    def _trusts(self, frames: Frames) -> bool:
-        """Whether the kernels compute what the network computes, by an earlier comparison or by one now."""
+    def _why_distrust(self, frames: Frames) -> str:
+        """What is wrong with the kernels, by an earlier comparison with the network or by one now."""
         assert self._step is not None
         if not self.trial:
-            return True
+            return ""
         file = agreement_file(self.network, frames.format, f"batch {self._batch}, {self.tiles}, {self.lookahead}")
         if file.exists():
-            return True
+            return ""
         here = Frames(tuple(plane[:1].to(self.device) for plane in frames.planes), frames.format)
-        if not agrees(self._step, self._plain, here):
-            return False
-        remember_agreement(file)
-        return True
+        problem = find_difference(self._step, self._plain, here)
+        if not problem:
+            remember_agreement(file)
+        return problem
 
     def _pack(self, ready: Ready) -> list[Restored]:
         assert self._step is not None
