@@ -47,11 +47,32 @@ def fit_slope(x: np.ndarray, y: np.ndarray) -> tuple[float, float, float] | None
     return float(slope), float(intercept), float(np.corrcoef(a, b)[0, 1])
 
 
+def slope_parts(
+    norm: np.ndarray, error: np.ndarray, order2: np.ndarray, chromatic: np.ndarray, temporal: np.ndarray
+) -> dict[str, float] | None:
+    """Split the slope into four that add up to it, because the error is a product of four factors.
+
+    The factors are |X|, |T|, the second-order part over |X| |T| (0 where X and T commute), and the error over its
+    second-order part. Where both norms are in proportion to |M|, and the others constant, it is 0.5 + 0.5 + 0 + 0.
+    """
+    usable = (norm > 0) & (error > LEAST_ERROR) & (order2 > 0) & (chromatic > 0) & (temporal > 0)
+    if fit_slope(norm[usable], error[usable]) is None:
+        return None
+    x, t, second, whole = (np.log10(values[usable]) for values in (chromatic, temporal, order2, error))
+    factors = {
+        "chromatic_norm": x,
+        "temporal_norm": t,
+        "not_commuting": second - x - t,
+        "higher_orders": whole - second,
+    }
+    return {name: float(np.polyfit(np.log10(norm[usable]), part, 1)[0]) for name, part in factors.items()}
+
+
 class CompositionProbe:
     """Collects the error and |M|^2 of the fused matrix at sampled pixels."""
 
     def __init__(self) -> None:
-        self._rows: list[np.ndarray] = []  # [N, 3]: |M|^2, error, second-order part
+        self._rows: list[np.ndarray] = []  # [N, 5]: |M|^2, error, second-order part, |X|, |T|
         self._missing = "no frames"
         self._frames = 0
 
@@ -65,7 +86,8 @@ class CompositionProbe:
         )
         error, order2 = composition_error(x, t)
         norm = (x + t).flatten(1).square().sum(1)
-        self._rows.append(torch.stack([norm, error, order2], dim=1).numpy())
+        sizes = (torch.linalg.matrix_norm(part) for part in (x, t))
+        self._rows.append(torch.stack([norm, error, order2, *sizes], dim=1).numpy())
         self._frames += 1
         if sum(map(len, self._rows)) > 2 * _KEPT:
             self._rows = [self._thin(np.concatenate(self._rows))]
@@ -73,7 +95,7 @@ class CompositionProbe:
     def result(self) -> dict[str, Any]:
         if not self._rows:
             return {"not_measured": self._missing}
-        norm, error, order2 = self._values()
+        norm, error, order2, chromatic, temporal = self._values()
         fit = fit_slope(norm, error)
         low, median, high = np.percentile(error, (5, 50, 95))
         return {
@@ -83,6 +105,7 @@ class CompositionProbe:
             "second_order_part": {"mean": float(order2.mean()), "median": float(np.median(order2))},
             "matrix_norm_squared": {"mean": float(norm.mean()), "median": float(np.median(norm))},
             "log_log_slope": fit[0] if fit else None,
+            "log_log_slope_parts": slope_parts(norm, error, order2, chromatic, temporal),
             "log_log_intercept": fit[1] if fit else None,
             "log_log_r": fit[2] if fit else None,
             "paper": {"relative_error": PAPER_ERROR, "log_log_slope": PAPER_SLOPE},
@@ -91,7 +114,7 @@ class CompositionProbe:
     def figure(self) -> Figure | None:
         if not self._rows:
             return None
-        norm, error, _ = self._values()
+        norm, error, *_ = self._values()
         usable = (error > LEAST_ERROR) & (norm > 0)
         figure = new_figure(7.2, 3.0)
         left, right = figure.subplots(1, 2)
@@ -118,10 +141,9 @@ class CompositionProbe:
             right.legend(fontsize=7)
         return figure
 
-    def _values(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _values(self) -> np.ndarray:  # [5, N]
         rows = np.concatenate(self._rows)
-        rows = rows[np.isfinite(rows).all(axis=1)]
-        return rows[:, 0], rows[:, 1], rows[:, 2]
+        return np.ascontiguousarray(rows[np.isfinite(rows).all(axis=1)].T)
 
     @staticmethod
     def _thin(rows: np.ndarray, most: int = _KEPT) -> np.ndarray:
