@@ -1,4 +1,4 @@
-"""Draw docs/images/controls.jpg: one frame of a hazy clip with each control of `libranet dehaze`.
+"""Draw docs/images/controls.jpg: one frame of a hazy clip, or a photo, with each control of `libranet dehaze`.
 
 python research/controls_sheet.py CLIP -o docs/images/controls.jpg [--frame 0] [--width 560]
 """

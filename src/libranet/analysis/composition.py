@@ -47,11 +47,32 @@ def fit_slope(x: np.ndarray, y: np.ndarray) -> tuple[float, float, float] | None
     return float(slope), float(intercept), float(np.corrcoef(a, b)[0, 1])
 
 
+def slope_parts(values: np.ndarray) -> dict[str, float] | None:  # [6, N], rows as CompositionProbe collects them
+    """Split the slope into five that add up to it, because the error is a product of five factors.
+
+    The factors are |X|, |T|, the norm of the commutator over |X| |T| (0 where X and T commute), one over the norm of
+    the product that the error is relative to, and the error over its second-order part. Where both norms grow as |M|
+    does, and the others are constant, the parts are 0.5, 0.5, 0, 0, 0.
+    """
+    values = values[:, (values > 0).all(axis=0) & (values[1] > LEAST_ERROR)]
+    if fit_slope(values[0], values[1]) is None:
+        return None
+    norm, whole, second, x, t, commutator = np.log10(values)
+    factors = {
+        "chromatic_norm": x,
+        "temporal_norm": t,
+        "commutator": commutator - x - t,
+        "product_norm": second - commutator,
+        "higher_orders": whole - second,
+    }
+    return {name: float(np.polyfit(norm, part, 1)[0]) for name, part in factors.items()}
+
+
 class CompositionProbe:
     """Collects the error and |M|^2 of the fused matrix at sampled pixels."""
 
     def __init__(self) -> None:
-        self._rows: list[np.ndarray] = []  # [N, 3]: |M|^2, error, second-order part
+        self._rows: list[np.ndarray] = []  # [N, 6]: |M|^2, error, second-order part, |X|, |T|, |XT - TX|
         self._missing = "no frames"
         self._frames = 0
 
@@ -65,7 +86,8 @@ class CompositionProbe:
         )
         error, order2 = composition_error(x, t)
         norm = (x + t).flatten(1).square().sum(1)
-        self._rows.append(torch.stack([norm, error, order2], dim=1).numpy())
+        sizes = (torch.linalg.matrix_norm(part) for part in (x, t, x @ t - t @ x))
+        self._rows.append(torch.stack([norm, error, order2, *sizes], dim=1).numpy())
         self._frames += 1
         if sum(map(len, self._rows)) > 2 * _KEPT:
             self._rows = [self._thin(np.concatenate(self._rows))]
@@ -73,7 +95,8 @@ class CompositionProbe:
     def result(self) -> dict[str, Any]:
         if not self._rows:
             return {"not_measured": self._missing}
-        norm, error, order2 = self._values()
+        values = self._values()
+        norm, error, order2, *_ = values
         fit = fit_slope(norm, error)
         low, median, high = np.percentile(error, (5, 50, 95))
         return {
@@ -83,6 +106,7 @@ class CompositionProbe:
             "second_order_part": {"mean": float(order2.mean()), "median": float(np.median(order2))},
             "matrix_norm_squared": {"mean": float(norm.mean()), "median": float(np.median(norm))},
             "log_log_slope": fit[0] if fit else None,
+            "log_log_slope_parts": slope_parts(values),
             "log_log_intercept": fit[1] if fit else None,
             "log_log_r": fit[2] if fit else None,
             "paper": {"relative_error": PAPER_ERROR, "log_log_slope": PAPER_SLOPE},
@@ -91,7 +115,7 @@ class CompositionProbe:
     def figure(self) -> Figure | None:
         if not self._rows:
             return None
-        norm, error, _ = self._values()
+        norm, error, *_ = self._values()
         usable = (error > LEAST_ERROR) & (norm > 0)
         figure = new_figure(7.2, 3.0)
         left, right = figure.subplots(1, 2)
@@ -118,10 +142,9 @@ class CompositionProbe:
             right.legend(fontsize=7)
         return figure
 
-    def _values(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _values(self) -> np.ndarray:  # [6, N]
         rows = np.concatenate(self._rows)
-        rows = rows[np.isfinite(rows).all(axis=1)]
-        return rows[:, 0], rows[:, 1], rows[:, 2]
+        return np.ascontiguousarray(rows[np.isfinite(rows).all(axis=1)].T)
 
     @staticmethod
     def _thin(rows: np.ndarray, most: int = _KEPT) -> np.ndarray:

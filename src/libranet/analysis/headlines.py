@@ -15,10 +15,11 @@ def headlines(probe: str, numbers: dict[str, Any]) -> list[tuple[str, str, str]]
         return "–" if value is None else format(value, form)
 
     if probe == "composition":
+        parts = numbers["log_log_slope_parts"] or {}
         return [
             ("relative error, median", text(numbers["relative_error"]["median"], ".1e"), "about 1e-3"),
             ("log-log slope over |M|²", text(numbers["log_log_slope"], ".2f"), "0.98"),
-        ]
+        ] + [(f"- of it from {name.replace('_', ' ')}", text(part, ".2f"), "–") for name, part in parts.items()]
     if probe == "resolution":
         return [
             (

@@ -315,7 +315,7 @@ def _finish(image: Image, restored: Restored, options: DehazeOptions) -> Image:
         target = replace(target, layout=RGB8 if target.layout.bits == 8 else RGB16)
     device = restored.after[0].device
     view = FrameView(restored.format, target, compare=options.compare, view=options.view, device=device)
-    samples = view.draw(restored)[0].cpu().numpy()
+    samples = np.array(view.draw(restored)[0].cpu())  # a copy: the backend overwrites its arrays at the next push
     samples = samples[..., None] if samples.ndim == 2 else samples
     if (alpha := image.samples[..., 3:]).size:
         alpha = np.concatenate([alpha, alpha], axis=1) if options.compare == "side" else alpha
