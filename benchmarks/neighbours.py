@@ -9,9 +9,12 @@ wrong       the frame between neighbours of another scene (its own image upside 
             them must get wrong
 window      the true neighbours, no filter
 product     the true neighbours and the filter over time, as `libranet dehaze` and `libranet eval` do it
+input       the hazy frames themselves
+truth       the clear frames, where there are any: their tOF is the flow's errors, motion that it cannot follow, noise
 
 Columns: PSNR where there is ground truth; tOF, the difference to the previous frame along the flow of the clear frames
-(of the input, without them), of which the row `truth` shows how much is motion and noise; tOF less than `alone`.
+(of the input, without them); how much less of it than `alone`; tOF above the truth's, which is below zero where the
+result has so much less contrast than the truth that this hides its flicker.
 """
 
 import argparse
@@ -58,6 +61,13 @@ class WindowRestorer:
         return []
 
 
+class InputRestorer(TruthRestorer):
+    """The hazy frames as they are."""
+
+    name = fingerprint = "input"
+    sees: Literal["hazy", "clear"] = "hazy"
+
+
 def rows(model: str | None) -> list[Restorer]:
     """The same network with all of its neighbours, and with fewer."""
     network = load_model(model)
@@ -66,6 +76,7 @@ def rows(model: str | None) -> list[Restorer]:
         WindowRestorer(network, "wrong", wrong=True),
         NetworkRestorer(network, "window", "", steady=0.0),
         NetworkRestorer(network, "product", ""),
+        InputRestorer(),
     ]
 
 
@@ -88,10 +99,11 @@ def main() -> None:
     found = summarise_models([summarise_clip(result) for result in results])
     tof = {name: metrics["tof"].mean for name, metrics in found.items()}
     print(f"{len(clips)} clips, up to {options.frames} frames, mean over clips; tOF in levels of 255, flow by DIS\n")
-    print("| | PSNR | tOF | less than alone |\n|---|---|---|---|")
+    print("| | PSNR | tOF | less than alone | above the truth |\n|---|---|---|---|---|")
     for name, metrics in found.items():
         psnr = f"{metrics['psnr'].mean:.2f}" if paired and name != "truth" else "-"
-        print(f"| {name} | {psnr} | {255 * tof[name]:.3f} | {1 - tof[name] / tof['alone']:.0%} |")
+        above = f"{255 * (tof[name] - tof['truth']):+.3f}" if paired else "-"
+        print(f"| {name} | {psnr} | {255 * tof[name]:.3f} | {1 - tof[name] / tof['alone']:.0%} | {above} |")
 
 
 if __name__ == "__main__":

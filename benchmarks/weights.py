@@ -1,11 +1,12 @@
 """How good the shipped weights are at 3840x2160, on photos that training never saw.
 
     PYTHONPATH=src python3 benchmarks/weights.py --photos FOLDER [FOLDER ...] --depth FOLDER|prior --sky FOLDER
-        [--frames 6] [--rotate [--shift 3]] [--out FOLDER]
+        [--model CHECKPOINT] [--frames 6] [--steady 1] [--limit N] [--rotate [--shift 3]] [--out FOLDER]
 
 Every photo becomes a short clip by a camera move over its depth map, or over the layout that `libranet synth` draws by
-default (prior), is hazed by each of the nine regimes, and restored at full size as a stream. Prints, per regime: PSNR
-of the hazy input, of dark-channel dehazing and of the network, the network's gain, flicker of its output and of the
+default (prior), is hazed by each of the nine regimes, and restored at full size as a stream, as `libranet dehaze`
+restores it on this machine: the same backend and precision, and the filter over time. Prints, per regime: PSNR of the
+hazy input, of dark-channel dehazing and of the network, its gain over both, flicker of its output over that of the
 clear clip (mean difference along the exact flow), and the mean shift of the sky's colour; with several folders of
 photos, the means of each too. Photos and maps pair up by name: PHOTO.jpg and `<folder of photos>__PHOTO.png`.
 """
@@ -21,13 +22,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from libranet.backends import rgb_frames, rgb_of
-from libranet.backends.plain import PlainBackend
+from libranet.backends import load_network, make_backend, rgb_frames, rgb_of
+from libranet.backends.cpu_choice import chosen_backend, ensure_measured
 from libranet.baselines.dcp import dark_channel_dehaze
-from libranet.device import pick_device
 from libranet.flow import warp_tensor
 from libranet.metrics import psnr, warp_error
-from libranet.models import LiBrANet, load_model
+from libranet.models import GridFilter, LiBrANet
 from libranet.synth.photo_motion import CameraMove, photo_clip
 from libranet.synth.scattering import REGIMES, Regime, add_haze, transmission
 from machine import describe_machine
@@ -69,8 +69,8 @@ def make_clip(photo: Path, number: int, depth_folder: Path, sky_folder: Path, fr
     }
 
 
-def restore(model: LiBrANet, hazy: Tensor) -> Tensor:  # [N, 3, H, W] -> the same
-    backend = PlainBackend(model)
+def restore(model: LiBrANet, hazy: Tensor, grid_filter: GridFilter) -> Tensor:  # [N, 3, H, W] -> the same
+    backend = make_backend(model, grid_filter=grid_filter)
     ready = [rgb_of(restored) for frame in hazy for restored in backend.push(rgb_frames(frame[None]))]
     return torch.stack(ready + [rgb_of(restored) for restored in backend.flush()])
 
@@ -81,20 +81,19 @@ def flicker(frames: Tensor, flow: Tensor) -> float:
     return float(np.mean([warp_error(here, *warp_tensor(after, f)) for here, after, f in steps]))
 
 
-def measure(model: LiBrANet, clip: dict[str, Tensor], regime: Regime, *, middle: int) -> dict[str, float]:
+def measure(model: LiBrANet, clip: dict[str, Tensor], regime: Regime, grid_filter: GridFilter) -> dict[str, float]:
     """Metrics of one clip in one regime: fidelity at the middle frame, flicker over all."""
-    clear, sky = clip["clear"], clip["sky"]
+    clear, sky, middle = clip["clear"], clip["sky"], len(clip["clear"]) // 2
     airlight = torch.tensor(regime.airlight, device=clear.device)
     hazy = add_haze(clear, transmission(clip["depth"], regime.beta), airlight)
     hazy = (hazy * 255).round() / 255
-    restored = (restore(model, hazy) * 255).round() / 255
+    restored = (restore(model, hazy, grid_filter) * 255).round() / 255
     dark = dark_channel_dehaze(hazy[middle])
     row = {
         "hazy": psnr(hazy[middle], clear[middle]),
         "dark_channel": psnr(dark, clear[middle]),
         "restored": psnr(restored[middle], clear[middle]),
         "flicker": flicker(restored, clip["flow"]),
-        "flicker_clear": flicker(clear, clip["flow"]),
     }
     if (shift := sky_shift(restored[middle], clear[middle], sky)) is not None:
         row["sky_shift"] = shift
@@ -108,14 +107,19 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=Path, required=True)
     parser.add_argument("--model", type=Path, help="a checkpoint; the package's by default")
     parser.add_argument("--frames", type=int, default=6)
+    parser.add_argument("--steady", type=float, default=1.0, help="seconds of the filter over time; 0 is no filter")
     parser.add_argument("--limit", type=int, default=0)
     parser.add_argument("--rotate", action="store_true", help="one regime per photo, in turn, instead of all nine")
     parser.add_argument("--shift", type=int, default=0, help="with --rotate: the number of the first photo's regime")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
 
-    device = pick_device("auto")
-    model = load_model(options.model, device=device)
+    model = load_network(options.model and str(options.model))
+    assert isinstance(model, LiBrANet)
+    device, grid_filter = model.device, GridFilter(options.steady)
+    if device.type == "cpu":
+        ensure_measured(model, thorough=False)
+        print(f"restored by {chosen_backend(model)}", flush=True)
     photos = [photo for folder in options.photos for photo in sorted(folder.glob("*.jpg"))][: options.limit or None]
     rows: list[dict[str, object]] = []
     workers = min(len(photos), 10 if device.type == "cuda" else 1)
@@ -133,10 +137,13 @@ def main() -> None:
                 "flow": torch.from_numpy(arrays["flow"]).to(device),
                 "sky": torch.from_numpy(arrays["sky"]).to(device),
             }
-            for regime in (REGIMES[(index + options.shift) % len(REGIMES)],) if options.rotate else REGIMES:
-                result = measure(model, clip, regime, middle=options.frames // 2)
-                place = {"folder": photos[index].parent.name, "photo": str(arrays["name"])}
-                rows.append(place | {"regime": regime.name} | result)
+            place = {
+                "folder": photos[index].parent.name,
+                "photo": str(arrays["name"]),
+                "flicker_clear": flicker(clip["clear"], clip["flow"]),
+            }
+            chosen = (REGIMES[(index + options.shift) % len(REGIMES)],) if options.rotate else REGIMES
+            rows += [place | {"regime": regime.name} | measure(model, clip, regime, grid_filter) for regime in chosen]
             print(f"{arrays['name']}: done", flush=True)
     report(rows)
     if options.out:
