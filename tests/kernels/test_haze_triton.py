@@ -21,7 +21,8 @@ EVERYTHING = haze_config(
     geometry={"motion": 0.05, "aspect_jitter": 0.3},
     regimes={"probability": 0.3},
     residual={"probability": 1.0},
-    footage={"probability": 0.6, "opaque": (0.2, 0.6), "front_probability": 0.0},
+    footage={"probability": 0.6, "opaque": (0.2, 0.6)},
+    front={"probability": 0.0},
     recording={"drift_probability": 0.0, "noise_std": 0.0, "sharpening": 0.0, "codec_probability": 0.0},
 )  # fmt: skip
 STILL = haze_config(camera={"noise_std": 0.0}, geometry={"still_probability": 1.0, "motion": 0.05})

@@ -8,15 +8,15 @@ import pytest
 import torch
 
 from clear_images import haze_config, small_source
-from libranet.training.config import FootageConfig, RecordingConfig
+from libranet.training.config import FrontConfig, RecordingConfig
 from libranet.training.distributed import Shard
 from libranet.training.footage import Footage, compress, draw_footage, film
 
-NOTHING = FootageConfig(front_probability=0, bars_probability=0)
+NOTHING = FrontConfig(probability=0, bars_probability=0)
 PERFECT = RecordingConfig(drift_probability=0, noise_std=0, sharpening=0, codec_probability=0)
 
 
-def draw(config: FootageConfig, recording: RecordingConfig = PERFECT, n: int = 64, frames: int = 6) -> Footage:
+def draw(config: FrontConfig, recording: RecordingConfig = PERFECT, n: int = 64, frames: int = 6) -> Footage:
     drawn = draw_footage(config, recording, n, frames, torch.Generator().manual_seed(3))
     return dataclasses.replace(drawn, levels=torch.full((n,), 255.0), curve=torch.zeros(n))
 
@@ -34,7 +34,7 @@ def test_nothing_drawn_changes_nothing_but_rounding() -> None:
 
 def test_what_stands_in_front_is_in_both_and_mostly_dark() -> None:
     hazy, clear = film(
-        *grey(), draw(FootageConfig(front_probability=1, change_probability=0, bars_probability=0)), first=2, seed=0
+        *grey(), draw(FrontConfig(probability=1, change_probability=0, bars_probability=0)), first=2, seed=0
     )
     covered = (clear - 0.4).abs().amax(2) > 0.1  # [N, 2, H, W]
     seen = hazy[:, 2:4]
@@ -45,7 +45,7 @@ def test_what_stands_in_front_is_in_both_and_mostly_dark() -> None:
 
 
 def test_bars_are_black_in_both() -> None:
-    hazy, clear = film(*grey(), draw(FootageConfig(front_probability=0, bars_probability=1)), first=2, seed=0)
+    hazy, clear = film(*grey(), draw(FrontConfig(probability=0, bars_probability=1)), first=2, seed=0)
     black = hazy.amax(2) == 0
     assert 0.04 < float(black.float().mean()) < 0.4
     assert torch.equal(black[:, 2:4], clear.amax(2) == 0)
@@ -61,7 +61,7 @@ def test_the_target_keeps_the_mean_exposure_while_frames_wander() -> None:
 
 
 def test_things_may_come_and_go_within_the_window() -> None:
-    drawn = draw(FootageConfig(front_probability=1, change_probability=0.5), n=400)
+    drawn = draw(FrontConfig(probability=1, change_probability=0.5), n=400)
     comes, goes = drawn.first > 0, (drawn.last > 0) & (drawn.last < 6)
     assert not bool((comes & goes).any())
     assert 0.1 < float(comes.float().mean()) < 0.3
@@ -85,7 +85,7 @@ def test_the_codec_loses_about_what_jpeg_loses(quality: int) -> None:
 
 
 def test_a_source_films_its_share_and_repeats_itself() -> None:
-    haze = haze_config(footage={"probability": 1.0, "front_probability": 1.0}, recording={"codec_probability": 1.0})
+    haze = haze_config(footage={"probability": 1.0}, front={"probability": 1.0}, recording={"codec_probability": 1.0})
     first, again = (small_source(haze=haze, batch=4, outputs=2).batch(3, Shard()) for _ in range(2))
     assert first.hazy.shape == (2, 6, 3, 32, 48)
     assert first.clear.shape == (4, 3, 32, 48)

@@ -278,11 +278,16 @@ def test_what_is_behind_opaque_fog_stays_fog_in_the_target():
         "depth_gamma": (1.0, 1.0), "patch_probability": 0.0,
     }  # fmt: skip
     whole = STILL | {"zoom": (1.0, 1.0), "prior_depth_probability": 0.0, "prior_depth_blend": 0.0}
-    plain = {"probability": 1.0, "front_probability": 0.0, "bars_probability": 0.0, "darkening_probability": 0.0}
+    plain, front = {"probability": 1.0, "darkening_probability": 0.0}, {"probability": 0.0, "bars_probability": 0.0}
     recording = {"drift_probability": 0.0, "noise_std": 0.0, "sharpening": 0.0, "codec_probability": 0.0}
     bank = bank_of(coloured_blocks(1))
     opaque, all_clear = (
-        make(bank, haze_config(density=dense, footage=plain | {"opaque": (o, o)}, recording=recording, geometry=whole))
+        make(
+            bank,
+            haze_config(
+                density=dense, footage=plain | {"opaque": (o, o)}, front=front, recording=recording, geometry=whole
+            ),
+        )
         for o in (0.2, 1e-6)
     )
     assert torch.equal(opaque.hazy, all_clear.hazy)
@@ -294,9 +299,8 @@ def test_what_is_behind_opaque_fog_stays_fog_in_the_target():
 
 
 def test_dusk_dims_the_ground_under_a_sky_and_nothing_indoors():
-    footage = {"probability": 1.0, "dusk_probability": 1.0, "dusk": (0.5, 0.5), "front_probability": 0.0}
-    plain = {"bars_probability": 0.0, "darkening_probability": 0.0}
-    dusk = half_sky(footage=footage | plain).batch(0, Shard()).clear * 255
+    footage = {"probability": 1.0, "dusk_probability": 1.0, "dusk": (0.5, 0.5), "darkening_probability": 0.0}
+    dusk = half_sky(footage=footage, front={"probability": 0.0, "bars_probability": 0.0}).batch(0, Shard()).clear * 255
     assert dusk[:, :, 40:].mean() == pytest.approx(60, abs=12)  # tone curves differ
     assert dusk[:, 2, :24].mean() > 160
     indoors = draw(haze_config(footage=footage), bank_of(coloured_blocks(1, depth=False)), 16)

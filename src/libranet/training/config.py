@@ -169,7 +169,7 @@ class ResidualHazeConfig(_HazeGroup):
 
 @dataclass(frozen=True)
 class FootageConfig(_HazeGroup):
-    """Samples that look like real footage: haze that dims the scene, things in front of it, a camera and a codec."""
+    """Samples that look like real footage: haze that dims the scene, things in `front` of it, and a `recording`."""
 
     probability: float = 0.0
     """Samples filmed so, outside the regimes."""
@@ -189,16 +189,22 @@ class FootageConfig(_HazeGroup):
     """Of those with a sky, samples whose ground is dim, in the target too: fog over dark hills."""
     dusk: Range = (0.25, 0.75)
     """Share of the light that is left on the ground in those."""
-    front_probability: float = 0.5
-    """Of them, samples with something in front of the haze: a dashboard, a vehicle, a frame, a caption."""
-    change_probability: float = 0.3
-    """Of the things in front, those that come or go within the window."""
-    front_elsewhere_probability: float = 0.0
-    """Samples that are not filmed which get the same things in front of the haze and nothing else of a camera."""
-    bars_probability: float = 0.06
-    """Of them, samples with black bars."""
     fog_probability: float = 0.0
     """Of them, samples whose sky, where there is one, is fog in any case: real fog hides the sky."""
+
+
+@dataclass(frozen=True)
+class FrontConfig(_HazeGroup):
+    """What stands in front of the haze: a dashboard, a vehicle, a frame, a caption, black bars."""
+
+    probability: float = 0.5
+    """Of the footage, samples with something in front."""
+    elsewhere_probability: float = 0.0
+    """Of the other samples, those that get such things, too, and nothing else of a camera."""
+    change_probability: float = 0.3
+    """Of the things in front, those that come or go within the window."""
+    bars_probability: float = 0.06
+    """Of the footage, samples with black bars."""
 
 
 @dataclass(frozen=True)
@@ -234,6 +240,7 @@ class HazeConfig:
     pairs: PairsConfig = field(default_factory=PairsConfig)
     residual: ResidualHazeConfig = field(default_factory=ResidualHazeConfig)
     footage: FootageConfig = field(default_factory=FootageConfig)
+    front: FrontConfig = field(default_factory=FrontConfig)
     recording: RecordingConfig = field(default_factory=RecordingConfig)
 
 

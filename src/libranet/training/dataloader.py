@@ -105,9 +105,9 @@ class OnlineHazeSource:
         )
         if self.haze.footage.probability > 0:
             frames, first = hazy.shape[1], self.window // 2
-            footage = draw_footage(self.haze.footage, self.haze.recording, self.samples, frames, generator)
+            footage = draw_footage(self.haze.front, self.haze.recording, self.samples, frames, generator)
             filmed = drawn.camera.filmed
-            elsewhere = chance(self.samples, self.haze.footage.front_elsewhere_probability, generator) & ~filmed
+            elsewhere = chance(self.samples, self.haze.front.elsewhere_probability, generator) & ~filmed
             for part, how in ((filmed, footage), (elsewhere, footage.fronts_only())):
                 rows = torch.nonzero(part[mine])[:, 0]
                 if len(rows) == 0:

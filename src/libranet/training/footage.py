@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from libranet.training.config import FootageConfig, RecordingConfig
+from libranet.training.config import FrontConfig, RecordingConfig
 
 SHAPES = 2
 """Things in front of the haze, at most, per sample."""
@@ -79,7 +79,7 @@ class Footage:
 
 
 def draw_footage(
-    config: FootageConfig, recording: RecordingConfig, n: int, frames: int, generator: torch.Generator
+    front: FrontConfig, recording: RecordingConfig, n: int, frames: int, generator: torch.Generator
 ) -> Footage:
     """Draw how `n` samples of some frames each are filmed."""
 
@@ -104,11 +104,11 @@ def draw_footage(
     radius = torch.where(dashboard[..., None], wide, torch.where(caption[..., None], small, free))
     dark = rand(SHAPES) * 0.18
     level = torch.where(caption, rand(SHAPES), torch.where(chance(0.75, SHAPES), dark, rand(SHAPES)))
-    there = chance(config.front_probability, SHAPES)
+    there = chance(front.probability, SHAPES)
     there[:, 1:] &= chance(0.5, SHAPES - 1)
     # Some come or go within the window, half of those between its two middle frames: the rest must not notice.
     change = torch.where(chance(0.5, SHAPES), frames // 2, (rand(SHAPES) * frames).floor())
-    comes, goes = (kind_ & there for kind_ in _split(rand(SHAPES), config.change_probability))
+    comes, goes = (kind_ & there for kind_ in _split(rand(SHAPES), front.change_probability))
     moving = (chance(0.5, SHAPES) & ~caption & ~dashboard)[..., None]
 
     bar = 0.04 + 0.16 * rand(1)
@@ -130,7 +130,7 @@ def draw_footage(
         last=torch.where(there, torch.where(goes, change, float(frames)), 0.0),
         colour=(level[..., None] * (1 + randn(SHAPES, 3) * 0.15)).clamp(0, 1),
         texture=rand(SHAPES, TEXTURE, TEXTURE),
-        bars=bars * chance(config.bars_probability, 1),
+        bars=bars * chance(front.bars_probability, 1),
         curve=(rand() * 0.9 - 0.3) * chance(0.5),
         gain=gain,
         noise=rand() * recording.noise_std * chance(0.6),

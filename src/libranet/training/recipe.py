@@ -22,6 +22,10 @@ T = TypeVar("T")
 
 OLD_KEYS = {
     "loss.steady_weight": "loss.consistency_weight",
+    "photos.haze.footage.front_probability": "photos.haze.front.probability",
+    "photos.haze.footage.front_elsewhere_probability": "photos.haze.front.elsewhere_probability",
+    "photos.haze.footage.change_probability": "photos.haze.front.change_probability",
+    "photos.haze.footage.bars_probability": "photos.haze.front.bars_probability",
     "photos.haze.beta": "photos.haze.density.beta",
     "photos.haze.near": "photos.haze.density.near",
     "photos.haze.gamma": "photos.haze.density.depth_gamma",
