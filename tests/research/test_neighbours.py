@@ -51,5 +51,5 @@ def test_a_dead_temporal_field_has_the_same_row_with_any_neighbours(pairs: Path,
     )
     lines = [line.strip("| ").split(" | ") for line in done.stdout.splitlines() if line.startswith("| ")]
     table = {name: values for name, *values in lines[1:]}
-    assert set(table) == {"alone", "wrong", "window", "product", "truth"}
+    assert set(table) == {"alone", "wrong", "window", "product", "input", "truth"}
     assert (table["alone"] == table["wrong"]) is dead
