@@ -9,6 +9,7 @@ from libranet.kernels.grid_filter.reference import (
     MAX_RATE,
     GridFilter,
     cell_means,
+    filter_out,
     similarity,
     weighted_mean,
 )
@@ -18,20 +19,14 @@ GREY = torch.full((1, 3, 2, 2), 0.5)
 
 def run(grid_filter: GridFilter, values: list[float], looks: list[float], *, lookahead: int = 0) -> list[float]:
     """Filter a clip whose grids and cells each have one value per frame."""
-    grids = [torch.full((1, 12, 2, 2), value) for value in values]
-    cells = [torch.full((1, 3, 2, 2), look) for look in looks]
-    found = []
-    for t in range(len(grids)):
-        reach = range(max(t - grid_filter.memory, 0), min(t + lookahead + 1, len(grids)))
-        others = [
-            (grids[i], similarity(cells[i], cells[t]) * grid_filter.age_weight(abs(t - i)))
-            for i in reach
-            if i != t and grid_filter.age_weight(abs(t - i)) > 0
-        ]
-        mean = weighted_mean(grids[t], others)
-        assert mean.max() == mean.min()
-        found.append(float(mean.mean()))
-    return found
+    grids, cells = (
+        torch.tensor(given).view(-1, 1, 1, 1).expand(-1, channels, 2, 2)
+        for given, channels in ((values, 12), (looks, 3))
+    )
+    out = torch.zeros(len(values), 12, 2, 2)
+    filter_out(grids, cells, torch.tensor([0, len(values)]), out, grid_filter=grid_filter, delay=0, ahead=lookahead)
+    assert torch.equal(out.amax((1, 2, 3)), out.amin((1, 2, 3)))
+    return out[:, 0, 0, 0].tolist()
 
 
 def test_the_memory_is_a_time_and_not_a_number_of_frames():
@@ -81,6 +76,13 @@ def test_a_step_of_the_grid_alone_is_followed_within_the_stated_time_and_never_a
     assert min(changes) >= 0.0
     assert 0.45 < found[step + 8] < 0.55
     assert found[step + 25] == 1.0
+
+
+def test_the_first_frame_stands_for_those_before_it():
+    found = run(GridFilter(1.0, 4.0), [0.0, 1.0, 1.0, 1.0, 1.0], [0.5] * 5)
+    assert found == pytest.approx([0.0, 16 / 50, 31 / 50, 43 / 50, 1.0])
+    ahead = run(GridFilter(1.0, 4.0), [0.0, 1.0], [0.5] * 2, lookahead=1)
+    assert ahead[0] == pytest.approx(15 / 65)
 
 
 def test_a_step_of_the_light_is_followed_at_once():

@@ -255,7 +255,7 @@ class StreamGraph(Graph):
         held: Tensor,  # [memory, 24 bins + 12 + 3 + 3, 16, 16]: grids, means of the residual, looks of the past
         known: Tensor,  # [memory + look-ahead + 1], 1 for frames that the stream has
     ) -> tuple[Tensor, Tensor]:  # [1, 24 bins + 12, 16, 16], [memory, 1, 16, 16]
-        """The filter of `kernels/grid_filter`. Frames that the stream has not, before it and after it, count zero.
+        """The filter of `kernels/grid_filter`. The first frame stands for those before it; after the last, none counts.
 
         Returns:
             The filtered grids, and the weights of the past.
@@ -263,16 +263,23 @@ class StreamGraph(Graph):
         ahead, memory = self.lookahead, self.grid_filter.memory
         now = waiting[:1, -3:]
 
-        def weights(looks: Tensor, ages: Sequence[int], counts: Tensor) -> Tensor:  # [n, 1, 16, 16]
-            factors = torch.tensor([self.grid_filter.age_weight(age) for age in ages], device=looks.device)
-            return similarity(looks, now)[:, None] * (factors * counts).reshape(-1, 1, 1, 1)
+        def factors(ages: Sequence[int]) -> Tensor:  # [n]
+            return torch.tensor([self.grid_filter.age_weight(age) for age in ages], device=now.device)
 
-        past = weights(held[:, -3:], range(memory, 0, -1), known[:memory])
+        def weights(looks: Tensor, counts: Tensor) -> Tensor:  # [n, 1, 16, 16]
+            return similarity(looks, now)[:, None] * counts.reshape(-1, 1, 1, 1)
+
+        by_age, had = factors(range(memory, 0, -1)), known[:memory]
+        before = (by_age * (1.0 - had)).sum()
+        is_first = known[: memory + 1] - torch.cat(
+            [torch.zeros_like(known[:1]), had]
+        )  # of the past, and of the present
+        past = weights(held[:, -3:], by_age * had + before * is_first[:memory])
         total = ((held[:, :-6] - grids) * past).sum(dim=0, keepdim=True)
-        mass = past.sum(dim=0, keepdim=True) + 1.0
+        mass = past.sum(dim=0, keepdim=True) + 1.0 + before * is_first[memory]
         if not ahead:
             return grids + total / mass, past
-        coming = weights(waiting[1:, -3:], range(1, ahead + 1), known[memory + 1 :])
+        coming = weights(waiting[1:, -3:], factors(range(1, ahead + 1)) * known[memory + 1 :])
         chromatic = grids[:, :-COEFFICIENTS]
         more = ((waiting[1:, :-3] - chromatic) * coming).sum(dim=0, keepdim=True)
         # Of the frames to come, only chromatic grids are known.

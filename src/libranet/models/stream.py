@@ -55,7 +55,7 @@ class StreamState:
     waiting: tuple[Waiting, ...] = ()
     """Frames still to be restored, oldest first."""
     past: tuple[Past, ...] = ()
-    """Grids that the filter remembers, oldest first."""
+    """Grids of as many frames as the filter remembers, oldest first; before the second frame empty."""
     shape: torch.Size | None = None
     """Shape of every frame of this stream, known from the first one on."""
     ended: bool = False
@@ -137,10 +137,11 @@ def stream_restore(
         return None, state
     oldest, *rest = state.waiting
     grids = Grids(oldest.chromatic, _temporal_plane(model, state))
-    memory, filter_ = state.grid_filter.memory, _Filter(state)
+    memory, filter_ = state.grid_filter.memory, _Filter(state, grids)
     steady = filter_.average_residual if memory else None
     restoration = model.restore(oldest.frame, filter_.average(grids), strength=strength, steady=steady)
-    past = (*state.past, Past(grids, filter_.residual, oldest.look))[-memory:] if memory else ()
+    latest = Past(grids, filter_.residual, oldest.look)
+    past = (*(state.past or (latest,) * memory), latest)[-memory:] if memory else ()
     # The next frame's window reaches T // 2 frames back from it.
     keep = len(rest) + model.config.window // 2
     features = state.features[-keep:] if keep else ()
@@ -150,10 +151,11 @@ def stream_restore(
 class _Filter:
     """The filter over time of the oldest waiting frame's grids, and of its residual."""
 
-    def __init__(self, state: StreamState) -> None:
+    def __init__(self, state: StreamState, grids: Grids) -> None:
         now, *ahead = state.waiting
-        weigh, count = state.grid_filter.age_weight, len(state.past)
-        self.past = [(p, similarity(p.look, now.look) * weigh(count - index)) for index, p in enumerate(state.past)]
+        weigh, memory = state.grid_filter.age_weight, state.grid_filter.memory
+        past = state.past or (Past(grids, None, now.look),) * memory  # the first frame stands for those before it
+        self.past = [(p, similarity(p.look, now.look) * weigh(memory - index)) for index, p in enumerate(past)]
         near = [(age, waiting) for age, waiting in enumerate(ahead, 1) if weigh(age) > 0.0]
         self.ahead = [(waiting, similarity(waiting.look, now.look) * weigh(age)) for age, waiting in near]
         self.residual: Tensor | None = None

@@ -8,7 +8,8 @@ The filtered grid F of frame t is a weighted mean of the grids G of the frames a
 
 A grid of the past counts as far as the frame looked then as it looks now. So light that changes is followed at once,
 while a grid that changes under a frame that does not is averaged away. Nothing older than `seconds` counts: the memory
-is finite, which makes a resumed run exact. Negative ages are frames of the look-ahead.
+is finite, which makes a resumed run exact. Negative ages are frames of the look-ahead. The first frame of a stream
+stands for those before it, so that a shot is as steady in its first second as later.
 """
 
 from collections.abc import Iterable
@@ -125,10 +126,13 @@ def filter_out(
     first, count = clock.tolist()
     first -= delay
     for place, now in enumerate(range(first, first + len(out))):
-        frames = range(max(now - grid_filter.memory, 0), min(now + ahead, count - 1) + 1)
-        if now not in frames:
+        if not 0 <= now < count:
             continue  # before the stream, or after it
-        slots = [(abs(now - frame), slice(frame % len(grids), frame % len(grids) + 1)) for frame in frames]
+        ages = [*range(grid_filter.memory, 0, -1), *range(-1, -min(ahead, count - 1 - now) - 1, -1)]
+        slots = [max(now - age, 0) % len(grids) for age in ages]
         here = looks[now % len(grids)][None]
-        others = [(grids[s], similarity(looks[s], here) * grid_filter.age_weight(age)) for age, s in slots if age]
+        others = [
+            (grids[s][None], similarity(looks[s][None], here) * grid_filter.age_weight(abs(age)))
+            for age, s in zip(ages, slots, strict=True)
+        ]
         out[place] = weighted_mean(grids[now % len(grids)][None], others)[0]

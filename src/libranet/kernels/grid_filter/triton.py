@@ -43,9 +43,9 @@ def _filter_kernel(
     mass = tl.zeros((CELLS,), tl.float32)
     for step in tl.range(MEMORY + AHEAD + 1, loop_unroll_factor=4):  # four frames are fetched at a time
         age = MEMORY - step
-        frame = number - age
-        counts = ((frame >= 0) & (frame < count)) | (age == 0)
-        slot = (frame + ring) % ring
+        frame = tl.maximum(number - age, 0)
+        counts = (frame < count) | (age == 0)
+        slot = frame % ring
         look = looks_ptr + slot * 3 * cells + cell
         d_red = tl.load(look, mask=inside_cells, other=0.0) - red
         d_green = tl.load(look + cells, mask=inside_cells, other=0.0) - green
