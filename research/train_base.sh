@@ -4,7 +4,7 @@
 #   research/train_base.sh PACK [prepare|train|all] [SEED]
 #
 # PACK holds photos/train_*, density_maps and pairs_dev (../shared/data). `prepare` needs no GPU and takes about a quarter of
-# an hour on two cores; `train` needs one H200 for 17 minutes and nothing but data/base. Whatever is there already is kept, and a
+# an hour on two cores; `train` needs one H200 for 13 minutes and nothing but data/base. Whatever is there already is kept, and a
 # stage that was stopped goes on where it was, so the command can be repeated.
 set -eu
 pack=$1 what=${2:-all} seed=${3:-400}

@@ -24,7 +24,7 @@ def test_json_has_the_papers_figures(capsys, monkeypatch):
     assert report["size"] == "3840x2160"
     assert report["window"] == 5
     assert report["libranet"] == libranet.__version__
-    assert (report["weights_name"], report["weights_version"]) == ("libranet-base", "1.2")
+    assert (report["weights_name"], report["weights_version"]) == ("libranet-base", "1.3")
     assert {"name", "parameters", "window_gflops", "stream_gflops"} <= report["parts"][0].keys()
 
 

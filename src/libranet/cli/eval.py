@@ -40,9 +40,9 @@ def evaluate_command(
         typer.Option(help="libranet, truth (oracle), a peer (libranet bench --list) or [NAME=]CHECKPOINT; repeatable."),
     ] = None,
     metrics: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
-            help="Names or groups (fidelity, temporal, noref, blind, downstream), with commas, or all. "
+            help="Names or groups (fidelity, temporal, noref, blind, downstream), with commas or repeated, or all. "
             "Default: all but blind with ground truth, all without."
         ),
     ] = None,
@@ -113,7 +113,7 @@ def evaluate_command(
     beside = table_format != "text" and bool(table)
     terminal = (sys.stderr if beside else sys.stdout).isatty()
     console = Console(stderr=beside) if terminal else Console(width=120, stderr=beside)
-    chosen = choose_metrics(metrics or "all")
+    chosen = choose_metrics(",".join(metrics) if metrics else "all")
     wanted = [choose_table(name) for name in table or []]
     sizes = [parse_size(size)] if size else list(SIZES)
     if dataset is None:
@@ -125,7 +125,7 @@ def evaluate_command(
         return
     found = open_dataset(dataset if cluster is None else dataset.resolve(), split=split, stills=stills)[:clips]
     paired = _check_pairs(found)
-    if metrics is None and paired:
+    if not metrics and paired:
         chosen = choose_metrics(PAIRED_GROUPS)
     names = model or _default_models(console)
     if paired and {"temporal", "downstream"} & set(wanted) and TRUTH not in names:

@@ -271,9 +271,7 @@ class StreamGraph(Graph):
 
         by_age, had = factors(range(memory, 0, -1)), known[:memory]
         before = (by_age * (1.0 - had)).sum()
-        is_first = known[: memory + 1] - torch.cat(
-            [torch.zeros_like(known[:1]), had]
-        )  # of the past, and of the present
+        is_first = known[: memory + 1] - torch.cat([torch.zeros_like(known[:1]), had])  # the present frame is last
         past = weights(held[:, -3:], by_age * had + before * is_first[:memory])
         total = ((held[:, :-6] - grids) * past).sum(dim=0, keepdim=True)
         mass = past.sum(dim=0, keepdim=True) + 1.0 + before * is_first[memory]
