@@ -112,9 +112,10 @@ def test_weights_survive_a_round_trip(tmp_path: Path) -> None:
     again = load_network(str(path), device="cpu")
     named = load_network("ffa-net", weights=str(path), device="cpu")
     assert again.weights.version == "0.1"
-    for name, tensor in peer.state_dict().items():
-        assert torch.equal(tensor, again.state_dict()[name])
-        assert torch.equal(tensor, named.state_dict()[name])
+    ours, first, second = (network.state_dict() for network in (peer, again, named))
+    for name, tensor in ours.items():
+        assert torch.equal(tensor, first[name])
+        assert torch.equal(tensor, second[name])
     restorer = open_restorer(f"ours={path}")
     assert restorer.name == "ours"
 
