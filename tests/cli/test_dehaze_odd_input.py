@@ -286,7 +286,9 @@ def test_progress_without_a_terminal_is_lines(monkeypatch):
     with dehaze_progress.ProgressBar(console, shown=True) as bar:
         bar.begin("fog.mp4")
         bar.update(Progress(5, 20, 2.0, "network"))
-    assert console.file.getvalue() == "fog.mp4: 5/20 frames, 2.0 fps, about 8 s left\n"
+        bar.update(Progress(20, 20, 0.0, "encode", "joining"))
+    lines = "fog.mp4: 5/20 frames, 2.0 fps, about 8 s left\nfog.mp4: 20/20 frames, writing the file\n"
+    assert console.file.getvalue() == lines
 
 
 def test_a_long_run_is_announced_before_it_starts(run, tmp_path, monkeypatch):

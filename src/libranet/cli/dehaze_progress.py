@@ -65,18 +65,19 @@ class ProgressBar:
         count = f"{step.frames}/{total} frames" if total else f"{step.frames} frames"
         now = time.monotonic()
         rest = f", about {format_duration((total - step.frames) / step.fps)} left" if total and step.fps else ""
+        speed = f"{step.fps:.1f} fps" if step.fps else ""
         if self._headline and self._shown and now - self._begin >= LONG_SECONDS:
             self._console.print(f"{self._headline}{rest}", markup=False)
             self._headline = ""
         if self._lines and now - self._last_line >= LINE_SECONDS:
             self._last_line = now
-            self._console.print(f"{self._name}: {count}, {step.fps:.1f} fps{rest}", markup=False)
+            self._console.print(f"{self._name}: {count}, {speed or _bound(step)}{rest}", markup=False)
         self._bar.update(
             self._task,
             completed=step.frames,
             total=total,
             count=count,
-            speed=f"{step.fps:.1f} fps" if step.fps else "",
+            speed=speed,
             bound=_bound(step),
         )
 
