@@ -198,7 +198,7 @@ def test_parts_share_a_study_and_the_last_one_writes_all_tables(tmp_path):
         steps=2,
         only=("no-temporal-field", "no-lie-temporal"),
         overrides=TINY,
-        clips=2,
+        clips=1,
         frames=1,
         size=(64, 48),
         device="cpu",

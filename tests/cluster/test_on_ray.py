@@ -149,6 +149,7 @@ def served(port: int) -> str:
         return ""
 
 
+@pytest.mark.slow
 def test_a_list_with_options_gives_the_bits_of_single_calls(clips, tmp_path, tiny_checkpoint):
     rows = [
         {"source": "clip0.mp4", "output": "a.mp4", "strength": 0.4},

@@ -58,9 +58,11 @@ CASES = {
     ),
     "no filter over time": (Clip(codec="ffv1", frames=90), ".mkv", replace(SHORT, steady=0.0)),
 }
+SLOW_CASES = ("one key frame", "no filter over time")
+"""The others find the same faults; all together take half a minute."""
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW_CASES else n for n in CASES])
 def test_parts_have_the_bits_of_one_run(name, tmp_path, tiny_model):
     clip, suffix, options = CASES[name]
     path = write_clip(tmp_path / f"in{suffix}", clip)

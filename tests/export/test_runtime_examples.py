@@ -75,7 +75,9 @@ def test_a_cpp_program_restores_frames(tiny_model, tmp_path):
     assert (clear - clip).abs().mean() > 2 / 255
 
 
-@pytest.mark.parametrize(("precision", "limit"), [("fp32", 1 / 255), ("fp16", 2 / 255)])
+@pytest.mark.parametrize(
+    ("precision", "limit"), [("fp32", 1 / 255), pytest.param("fp16", 2 / 255, marks=pytest.mark.slow)]
+)
 def test_a_cpp_program_restores_a_stream(tiny_model, tmp_path, precision, limit):
     program = compile_example("onnxruntime_stream.cpp", tmp_path)
     filter_ = GridFilter(0.2)

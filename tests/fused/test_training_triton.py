@@ -16,7 +16,7 @@ from tiny_network import SMALLEST, perturb
     [
         pytest.param(False, 3, marks=pytest.mark.slow),
         pytest.param(True, 1, marks=pytest.mark.slow),
-        (False, 4),  # two windows
+        pytest.param(False, 4, marks=pytest.mark.slow),  # two windows
         (True, 2),
     ],
 )
