@@ -2,7 +2,6 @@
 
 import hashlib
 import io
-import sys
 import tarfile
 from pathlib import Path
 
@@ -11,17 +10,8 @@ import numpy as np
 import pytest
 import zstandard
 
-ROOT = Path(__file__).parents[2]
+TOOL = "fetch_photos"
 INSIDE = "usr/share/backgrounds/A hill.jpg"
-
-
-@pytest.fixture
-def tool(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "research"))
-    import fetch_photos
-
-    yield fetch_photos
-    sys.modules.pop("fetch_photos", None)
 
 
 def as_jpeg(width: int, height: int) -> bytes:

@@ -1,6 +1,5 @@
 """Depth maps from written-down geometry: every shipped line is read; a drawn scene gets the depth it was drawn with."""
 
-import sys
 from pathlib import Path
 
 import cv2
@@ -8,19 +7,9 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[2]
+TOOL = "photo_depth"
 GEOMETRY = ROOT / "research" / "photo-geometry.txt"
 BOX = "val_4k/box good horizon=50 skyline=0,50;100,50 object=row80:40,55;60,55;60,80;40,80"
-
-
-@pytest.fixture
-def tool(monkeypatch):
-    """The script as a module, found the way Python finds its neighbour when it is run."""
-    monkeypatch.syspath_prepend(str(ROOT / "research"))
-    import photo_depth
-
-    yield photo_depth
-    for name in ("photo_depth", "photo_geometry"):
-        sys.modules.pop(name, None)
 
 
 @pytest.fixture

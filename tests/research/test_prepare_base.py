@@ -1,23 +1,11 @@
 """The data of the base recipe: what is taken, at which size, and that a second call does nothing."""
 
-import sys
-from pathlib import Path
-
 import cv2
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).parents[2]
+TOOL = "prepare_base"
 PHOTOS = {"train_a/one.jpg": (900, 1200, 3), "train_b/two.png": (300, 400, 3), "val/three.jpg": (9, 9, 3)}
-
-
-@pytest.fixture
-def tool(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "research"))
-    import prepare_base
-
-    yield prepare_base
-    sys.modules.pop("prepare_base", None)
 
 
 def write(path, shape) -> None:

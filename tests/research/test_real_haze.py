@@ -1,6 +1,5 @@
 """The sheets of real haze: input above, output below, over time."""
 
-import sys
 from pathlib import Path
 
 import cv2
@@ -10,16 +9,7 @@ import pytest
 from clips import Clip, write_clip
 from libranet.models import save_checkpoint
 
-ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture
-def tool(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "research"))
-    import real_haze
-
-    yield real_haze
-    sys.modules.pop("real_haze", None)
+TOOL = "real_haze"
 
 
 @pytest.fixture

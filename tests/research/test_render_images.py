@@ -1,23 +1,11 @@
 """The tool that renders training images: the trainer reads what it writes, and a second run adds nothing."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from libranet.training.image_bank import normalise_depth, read_photos
 
-ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture
-def tool(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "research"))
-    import render_images
-
-    yield render_images
-    sys.modules.pop("render_images", None)
+TOOL = "render_images"
 
 
 def test_two_rooms_are_written_once_and_read_by_the_trainer(tool, tmp_path, capsys) -> None:
