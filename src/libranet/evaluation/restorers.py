@@ -63,7 +63,7 @@ class TruthRestorer:
 
 
 class NetworkRestorer:
-    """A network, ours or a peer, through the backend that the product uses on this device, with full look-ahead.
+    """A network, ours or a peer, with full look-ahead: on a GPU by the product's backend, on a CPU by the plain one.
 
     Our network's grids are filtered over time, as `libranet dehaze` does it; `steady=0` switches that off.
     """
