@@ -54,7 +54,7 @@ def tiny_weights(folder: Path) -> str:
     """A checkpoint with every part of the real network, small enough for many runs."""
     import torch
 
-    from libranet.models import LiBrANet, save_checkpoint
+    from libranet.network import LiBrANet, save_checkpoint
     from tiny_network import TINY, perturb
 
     torch.manual_seed(0)

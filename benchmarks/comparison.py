@@ -26,8 +26,6 @@ import torch
 from torch import Tensor
 
 from comparison_rows import CLIPS, METRICS, PAIRS, Records, Run, format_set, write_table
-from libranet.ablation.ablate import parse_part
-from libranet.baselines import PEERS
 from libranet.data.frames import FrameSequence
 from libranet.errors import InputError
 from libranet.evaluation.clips import EvalClip, open_dataset
@@ -37,8 +35,10 @@ from libranet.evaluation.results import ResultStore
 from libranet.evaluation.runner import evaluate
 from libranet.evaluation.scores import Scores, prepare_scores
 from libranet.evaluation.summary import summarise_clip, summarise_models
+from libranet.lab.ablation.ablate import parse_part
+from libranet.lab.held_back import write_held_back_clips
+from libranet.lab.peers import PEERS
 from libranet.losses.objective import LossConfig
-from libranet.synth.held_back import write_held_back_clips
 from libranet.thirdparty import find_model, find_weights
 from libranet.training.config import HazeConfig, OptimiserConfig, PhotoSourceConfig, RegimeConfig, TrainConfig
 from libranet.training.distributed import Shard

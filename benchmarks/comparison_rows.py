@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from libranet.errors import InputError
-from libranet.evaluation.bench_report import quality_plot
-from libranet.evaluation.efficiency import Efficiency
 from libranet.evaluation.results import write_file
 from libranet.evaluation.summary import Estimate
+from libranet.lab.bench.efficiency import Efficiency
+from libranet.lab.bench.report import quality_plot
 from machine import describe_machine
 
 CLIPS, PAIRS = "4K clips", "pairs"

@@ -27,13 +27,13 @@ import cv2
 import numpy as np
 import torch
 
-from libranet.backends import load_network, make_backend
-from libranet.backends.cpu_parts import CHOICES, why_not
 from libranet.export.check import moving_clip
 from libranet.frames import FrameFormat, Frames
 from libranet.frames.format import RGB8
-from libranet.models import GridFilter, LiBrANet, Network, packaged_weights
-from libranet.models.libranet import SMALL
+from libranet.network import GridFilter, LiBrANet, Network, packaged_weights
+from libranet.network.libranet import SMALL
+from libranet.runtime import load_network, make_backend
+from libranet.runtime.cpu.parts import CHOICES, why_not
 from machine import describe_machine
 
 REFERENCE = "dark channel, OpenCV"

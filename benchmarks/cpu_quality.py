@@ -21,12 +21,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from libranet.backends import load_network, make_backend
-from libranet.backends.cpu_parts import CHOICES, why_not
 from libranet.frames import FrameFormat, Frames
 from libranet.frames.format import RGB8
 from libranet.metrics import psnr
-from libranet.models import NO_FILTER, GridFilter, Network
+from libranet.network import NO_FILTER, GridFilter, Network
+from libranet.runtime import load_network, make_backend
+from libranet.runtime.cpu.parts import CHOICES, why_not
 from libranet.synth.scattering import REGIMES, add_haze, transmission
 from machine import describe_machine
 from stills import pairs

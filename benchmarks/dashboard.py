@@ -16,7 +16,7 @@ import numpy as np
 from libranet.engine import DehazeOptions, load_network
 from libranet.engine.image_files import restore_images
 from libranet.images import Image
-from libranet.models import Network
+from libranet.network import Network
 
 LINES, RATE = 360, 25.0
 ROAD = slice(162, 238)

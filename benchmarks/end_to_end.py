@@ -26,8 +26,8 @@ from end_to_end_sections.files import codec, files
 from end_to_end_sections.kernels import accuracy, kernels
 from end_to_end_sections.processes import first_frame, resume
 from end_to_end_sections.table import Setting, Table, wait
-from libranet.backends import load_network
-from libranet.models import LiBrANet
+from libranet.network import LiBrANet
+from libranet.runtime import load_network
 
 SECTIONS: dict[str, tuple[Callable[[Table, LiBrANet, Setting], None], float]] = {
     "first_frame": (first_frame, 60),

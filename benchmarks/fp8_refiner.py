@@ -18,8 +18,8 @@ import cv2
 import torch
 from torch import Tensor, nn
 
-from libranet.backends import load_network
-from libranet.models import LiBrANet
+from libranet.network import LiBrANet
+from libranet.runtime import load_network
 from machine import describe_machine
 
 PEAK = 448.0

@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from libranet.models import Network
+    from libranet.network import Network
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
@@ -109,7 +109,7 @@ def make_originals(folder: Path) -> list[Original]:
     import torch
 
     from clips import Clip, write_clip
-    from libranet.models import LiBrANet, save_checkpoint
+    from libranet.network import LiBrANet, save_checkpoint
     from tiny_network import TINY, perturb
 
     made = []
@@ -175,11 +175,11 @@ def mutate(data: bytes, generator: random.Random) -> bytes:
 
 def use(path: Path, original: Original, network: Network, folder: Path) -> Verdict:
     """Do with a file what the command line would do. Runs in a child process."""
-    from libranet.backends import load_network
     from libranet.engine import DehazeOptions, dehaze_video
     from libranet.engine.image_files import dehaze_image
     from libranet.errors import LibraNetError
     from libranet.images import is_image_name
+    from libranet.runtime import load_network
 
     try:
         if path.suffix == ".safetensors":
@@ -298,7 +298,7 @@ def run(
     originals: list[Original], numbers: Iterable[int], arguments: argparse.Namespace
 ) -> Iterator[tuple[Child, Verdict]]:
     """Handle the files, several at once, and yield what became of each."""
-    from libranet.backends import load_network
+    from libranet.runtime import load_network
 
     network = load_network(str(originals[-1].path), device="cpu")
     begin = time.monotonic()

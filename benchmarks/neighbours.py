@@ -32,7 +32,7 @@ from libranet.evaluation.results import ResultStore
 from libranet.evaluation.runner import evaluate
 from libranet.evaluation.scores import prepare_scores
 from libranet.evaluation.summary import summarise_clip, summarise_models
-from libranet.models import LiBrANet, load_model
+from libranet.network import LiBrANet, load_model
 
 
 class WindowRestorer:

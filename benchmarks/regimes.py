@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from libranet.data.frames import list_images, read_rgb
-from libranet.scenes import SKY_DEPTH, render_clip
+from libranet.lab.scenes import SKY_DEPTH, render_clip
 from libranet.synth.depth_estimators import LayoutPrior
 from libranet.synth.depth_maps import DepthRange
 from libranet.synth.scattering import AIRLIGHTS, PAPER_HAZY_PSNR, REGIMES, TIERS, add_haze, transmission

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 
 import torch
 
-from libranet.scenes import render_clip
+from libranet.lab.scenes import render_clip
 
 
 def measure(seed: int, width: int, height: int, frames: int, device: torch.device) -> tuple[float, float, float]:

@@ -25,11 +25,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from libranet.backends import rgb_frames, rgb_of
-from libranet.backends.plain import PlainBackend
+from libranet.lab.scenes import render_room
 from libranet.metrics import psnr
-from libranet.models import load_model
-from libranet.scenes import render_room
+from libranet.network import load_model
+from libranet.runtime import rgb_frames, rgb_of
+from libranet.runtime.plain import PlainBackend
 from libranet.synth.depth_estimators import LayoutPrior
 from libranet.synth.depth_maps import DepthRange
 from libranet.synth.scattering import REGIMES, add_haze, transmission

@@ -12,7 +12,7 @@ import time
 
 import torch
 
-from libranet.models import LiBrANet, start_stream, stream_step
+from libranet.network import LiBrANet, start_stream, stream_step
 from machine import describe_machine
 
 

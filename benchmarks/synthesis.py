@@ -134,7 +134,7 @@ def main() -> None:
     hazy = np.ascontiguousarray(scatter()[0].permute(1, 2, 0).numpy())
     large_flow = resize_flow(flows[0], width, height).astype(np.float16)
     if arguments.scene:
-        from libranet.scenes import render_clip
+        from libranet.lab.scenes import render_clip
 
         one = Stages(1)
         one.measure(

@@ -26,7 +26,7 @@ from libranet.engine.plan import encoder_settings
 from libranet.engine.segment_encoders import SegmentSink
 from libranet.engine.segments import OutputClock, RunFolder
 from libranet.engine.video import make_restorer
-from libranet.models import LiBrANet
+from libranet.network import LiBrANet
 from libranet.video.reader import open_video
 from machine import describe_machine
 

@@ -3,7 +3,7 @@
 import cv2
 import torch
 
-from libranet.scenes import render_clip
+from libranet.lab.scenes import render_clip
 from libranet.synth.scattering import add_haze, transmission
 
 frame = next(iter(render_clip(seed=7, frames=1, width=320, height=180)))

@@ -8,7 +8,7 @@ from libranet import load_model
 from libranet.engine.views import haze_heat_map
 from libranet.frames import FrameFormat
 from libranet.frames.format import RGB8
-from libranet.models import start_stream, stream_restore
+from libranet.network import start_stream, stream_restore
 from libranet.page import example_path
 
 with av.open(str(example_path())) as video:

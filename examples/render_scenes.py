@@ -3,7 +3,7 @@
 import cv2
 import numpy as np
 
-from libranet.scenes import SKY_DEPTH, render_clip, render_room
+from libranet.lab.scenes import SKY_DEPTH, render_clip, render_room
 
 for index, frame in enumerate(render_clip(seed=7, frames=2, width=320, height=180, fps=5.0)):
     ground = frame.depth[frame.depth < SKY_DEPTH]

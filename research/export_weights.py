@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import torch
 
-from libranet.models import LiBrANet, LiBrANetConfig, load_model, read_checkpoint_info, save_checkpoint
-from libranet.models.liveness import why_dead
+from libranet.network import LiBrANet, LiBrANetConfig, load_model, read_checkpoint_info, save_checkpoint
+from libranet.network.liveness import why_dead
 
 
 def main() -> None:

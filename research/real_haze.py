@@ -18,7 +18,7 @@ import numpy as np
 from libranet.engine import DehazeOptions, load_network
 from libranet.engine.image_files import restore_images
 from libranet.images import Image
-from libranet.models import Network
+from libranet.network import Network
 from libranet.page import example_path
 
 LICENSED = ("iei_road", "iei_rocks", "dvd_city")

@@ -18,12 +18,12 @@ from typing import Any
 
 import cv2
 
-from libranet.analysis.headlines import headlines
-from libranet.analysis.run import analyze
 from libranet.atomic import write_atomically
 from libranet.evaluation.clips import open_dataset
 from libranet.flow import DisFlow
-from libranet.models import load_model
+from libranet.lab.analysis.headlines import headlines
+from libranet.lab.analysis.run import analyze
+from libranet.network import load_model
 from libranet.synth.depth_estimators import LayoutPrior
 from libranet.synth.sources import find_sources
 from libranet.synth.synthesize import PRESETS, synthesize

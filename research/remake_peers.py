@@ -12,10 +12,10 @@ import json
 from dataclasses import fields
 from pathlib import Path
 
-from libranet.evaluation.bench_report import quality_plot, speed_plot
-from libranet.evaluation.efficiency import Efficiency
 from libranet.evaluation.results import write_file
 from libranet.evaluation.summary import Estimate, estimate
+from libranet.lab.bench.efficiency import Efficiency
+from libranet.lab.bench.report import quality_plot, speed_plot
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"

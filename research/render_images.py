@@ -21,7 +21,7 @@ import torch
 
 from libranet.atomic import atomic_file
 from libranet.errors import InputError, LibraNetError
-from libranet.scenes import render_room
+from libranet.lab.scenes import render_room
 from libranet.training.image_bank import ASPECT, ClearImage, normalise_depth, render_scenes
 
 DEPTH_LINES = 180

@@ -9,7 +9,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from libranet.scenes import SceneFrame, render_clip
+from libranet.lab.scenes import SceneFrame, render_clip
 
 COLUMNS, WIDTH, HEIGHT = 4, 320, 180
 SEEDS = [*range(117, 120), *range(121, 125), *(100, 106, 112, 114, 127, 128, 132, 134, 137, 138, 140, 142, 143, 145)]

@@ -10,8 +10,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from libranet.backends import cpu_choice, cpu_parts, gpu_choice
-from libranet.models import LiBrANet, LiBrANetConfig
+from libranet.network import LiBrANet, LiBrANetConfig
+from libranet.runtime.cpu import choice as cpu_choice
+from libranet.runtime.cpu import parts as cpu_parts
+from libranet.runtime.gpu import choice as gpu_choice
 from libranet.thirdparty import find_model, find_weights, load_weights, pull_weights
 from tiny_network import TINY, perturb
 
@@ -101,7 +103,7 @@ def device() -> str:
 @pytest.fixture
 def hopper(request: pytest.FixtureRequest) -> str:
     """A device for the weight-stationary kernels."""
-    from libranet.fused.support import supports_weight_stationary
+    from libranet.runtime.gpu.support import supports_weight_stationary
 
     if not supports_weight_stationary(64, torch.device("cuda")):
         _missing(request.config, "no Hopper GPU")

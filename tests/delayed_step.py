@@ -6,15 +6,15 @@ from typing import Any
 import torch
 
 from libranet.frames import FrameFormat
-from libranet.fused.ring import RingSchedule
-from libranet.models import LiBrANet
+from libranet.network import LiBrANet
+from libranet.runtime.gpu.ring import RingSchedule
 
 
 class DelayedStep:
     """Stands in for `FusedStep`: adds a tenth to every sample, with its ring and its delay."""
 
     def __init__(self, network: LiBrANet, format_: FrameFormat, *, batch: int, overlap: bool, **settings: Any) -> None:
-        from libranet.fused.store import FrameStore
+        from libranet.runtime.gpu.store import FrameStore
 
         self.schedule = RingSchedule(batch, 2, 2, overlap)
         self.frames = FrameStore(
@@ -32,7 +32,7 @@ class DelayedStep:
         return self.frames.result(ready.parity, ready.low, ready.high)
 
     def advance(self, new: int) -> Any:
-        from libranet.fused.step import Ready
+        from libranet.runtime.gpu.step import Ready
 
         self.count += new
         first, parity = self.schedule.first_out(self.step), self.step % 2

@@ -1,54 +1,41 @@
 """The packages, and which of them may import which. A new package needs a line here."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "libranet"
 
-SHARED = {"errors", "atomic", "device", "images", "image_headers", "image_structure", "frames", "page"}
+SHARED = {"errors", "atomic", "device", "extension", "images", "image_headers", "image_structure", "frames", "page"}
 """Small modules that every package may import."""
 MAY_IMPORT: dict[str, set[str]] = {
     "kernels": set(),
     "video": set(),
     "data": set(),
-    "baselines": {"models", "thirdparty"},
     "thirdparty": set(),
     "metrics": set(),
     "flow": set(),
-    "scenes": set(),
-    "models": {"kernels"},
-    "fused": {"models", "kernels"},
-    "backends": {"models", "fused", "kernels", "baselines", "export"},
-    "engine": {"backends", "models", "video", "kernels"},
-    "export": {"models", "kernels", "scenes"},
-    "losses": {"models", "kernels"},
-    "synth": {"data", "video", "flow", "scenes"},
-    "training": {"models", "baselines", "losses", "data", "metrics", "backends", "fused", "kernels", "synth", "scenes"},
-    "evaluation": {"engine", "backends", "models", "metrics", "flow", "data", "baselines", "thirdparty"},
-    "analysis": {"evaluation", "models", "kernels", "data"},
-    "ablation": {"training", "evaluation", "backends", "models", "losses", "synth"},
-    "serve": {"engine", "models", "video"},
-    "cluster": {"engine", "backends", "models", "video", "data", "flow", "synth", "evaluation"},
-    "web": {"export", "models", "thirdparty"},
+    "network": {"kernels"},
+    "runtime": {"network", "kernels", "export"},
+    "engine": {"runtime", "network", "video", "kernels"},
+    "export": {"network", "kernels"},
+    "losses": {"network", "kernels"},
+    "synth": {"data", "video", "flow", "kernels"},
+    "training": {"network", "losses", "data", "metrics", "runtime", "kernels", "synth"},
+    "evaluation": {"engine", "runtime", "network", "metrics", "flow", "data", "thirdparty"},
+    "serve": {"engine", "network", "video"},
+    "cluster": {"engine", "runtime", "network", "video", "data", "flow", "synth", "evaluation"},
+    "web": {"export", "network", "thirdparty"},
 }
-EVERY_PACKAGE = set(MAY_IMPORT) | SHARED | {"cli", "weights"}
+PRODUCT = set(MAY_IMPORT) | SHARED | {"cli", "weights"}
+EVERY_PACKAGE = PRODUCT | {"lab"}
 MAY_IMPORT |= {module: SHARED - {module} for module in SHARED}
-MAY_IMPORT |= {"cli": EVERY_PACKAGE, "__init__": {"models", "engine"}, "__main__": {"cli"}}
+MAY_IMPORT |= {"cli": PRODUCT, "__init__": {"network", "engine"}, "__main__": {"cli"}, "lab": EVERY_PACKAGE}
 
-WITHOUT_VIDEO = {
-    "models",
-    "kernels",
-    "fused",
-    "backends",
-    "baselines",
-    "losses",
-    "training",
-    "flow",
-    "scenes",
-    "ablation",
-}
+WITHOUT_VIDEO = {"network", "kernels", "runtime", "losses", "training", "flow"}
 """These do without PyAV and typer: they run on GPU machines where those are not installed."""
 
 
@@ -96,3 +83,10 @@ def test_no_file_is_too_long_to_read():
     files = [f for folder in ("src", "tests", "benchmarks", "examples") for f in (root / folder).rglob("*.py")]
     long = {str(f.relative_to(root)): n for f in files if (n := len(f.read_text().splitlines())) > 450}
     assert long == {}
+
+
+@pytest.mark.parametrize("program", ["import libranet, libranet.engine", "import libranet.cli.dehaze"])
+def test_the_product_loads_nothing_of_the_laboratory(program):
+    show = "import sys; print([name for name in sys.modules if name.startswith('libranet.lab')])"
+    done = subprocess.run([sys.executable, "-c", f"{program}; {show}"], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

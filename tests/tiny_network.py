@@ -2,7 +2,7 @@
 
 import torch
 
-from libranet.models import LiBrANet, LiBrANetConfig
+from libranet.network import LiBrANet, LiBrANetConfig
 
 TINY = LiBrANetConfig(
     encoder_size=32,

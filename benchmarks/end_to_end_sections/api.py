@@ -7,10 +7,10 @@ import torch
 
 from end_to_end_sections.table import FILTER, Setting, Table, moving_planes, time_calls
 from libranet import Dehazer
-from libranet.backends import load_network, make_backend
 from libranet.frames import FrameFormat, Frames
 from libranet.frames.format import RGB8
-from libranet.models import LiBrANet
+from libranet.network import LiBrANet
+from libranet.runtime import load_network, make_backend
 
 
 def api(table: Table, network: LiBrANet, setting: Setting) -> None:
@@ -30,7 +30,7 @@ def api(table: Table, network: LiBrANet, setting: Setting) -> None:
     frames = Frames(moving_planes(RGB8, 4, setting.size, setting.device), FrameFormat(*setting.size, RGB8))
     ms = time_calls(lambda _: backend.push(frames), 20) / 4
     table.add("backend, batches of 4 on the device", ms, facts.get("rgb24 batch"))
-    from libranet.evaluation.efficiency import Subject, measure_efficiency
+    from libranet.lab.bench.efficiency import Subject, measure_efficiency
 
     subject = Subject("libranet", load_network(device=setting.device))  # it is moved to the CPU afterwards
     (row,) = measure_efficiency([subject], sizes=[setting.size], device=setting.device, seconds=2.0)
@@ -46,11 +46,11 @@ def api(table: Table, network: LiBrANet, setting: Setting) -> None:
 
 def other_gpus(table: Table, network: LiBrANet, setting: Setting) -> None:
     """The plain network in half precision, as GPUs without the kernels run it: what is tried there, and the choice."""
-    from libranet.backends.gpu_choice import measure
-    from libranet.backends.plain import PlainBackend
+    from libranet.runtime.gpu.choice import measure
+    from libranet.runtime.plain import PlainBackend
 
     logging.basicConfig()
-    logging.getLogger("libranet.backends.gpu_choice").setLevel(logging.DEBUG)
+    logging.getLogger("libranet.runtime.gpu.choice").setLevel(logging.DEBUG)
     frames = Frames(moving_planes(RGB8, 1, setting.size, setting.device), FrameFormat(*setting.size, RGB8))
     other = load_network(device=setting.device)
     image = frames.planes[0].permute(0, 3, 1, 2).float() / 255

@@ -15,7 +15,7 @@ import torch
 from end_to_end_sections.table import RATE, YUV8, YUV10, Setting, Table, moving_planes
 from libranet.engine import DehazeOptions, dehaze_video
 from libranet.frames import PixelLayout
-from libranet.models import LiBrANet
+from libranet.network import LiBrANet
 from libranet.video.encoder_options import FAST_PRESET
 from libranet.video.pixels import plane_views
 from libranet.video.reader import open_video

@@ -3,10 +3,10 @@
 import torch
 
 from end_to_end_sections.table import FILTER, YUV8, YUV10, Setting, Table, moving_planes, time_calls
-from libranet.backends import load_network
 from libranet.frames import ColorSpec, FrameFormat, Frames, PixelLayout
 from libranet.frames.format import PLANAR_RGB8, RGB8
-from libranet.models import LiBrANet
+from libranet.network import LiBrANet
+from libranet.runtime import load_network
 
 
 def _format(layout: PixelLayout, setting: Setting) -> FrameFormat:
@@ -17,8 +17,8 @@ def step_ms(
     network: LiBrANet, layout: PixelLayout, setting: Setting, *, batch: int, stationary: bool = True, steps: int = 30
 ) -> float:
     """A fused step with frames already in place, ms a frame."""
-    from libranet.fused.refiner import RefinerTiles
-    from libranet.fused.step import FusedStep
+    from libranet.runtime.gpu.refiner import RefinerTiles
+    from libranet.runtime.gpu.step import FusedStep
 
     step = FusedStep(
         network, _format(layout, setting), batch=batch, overlap=batch > 1, grid_filter=FILTER,
@@ -48,9 +48,9 @@ def kernels(table: Table, network: LiBrANet, setting: Setting) -> None:
 
 def accuracy(table: Table, network: LiBrANet, setting: Setting) -> None:
     """Both kernel families against the plain network in single precision, at full size."""
-    from libranet.backends.fused import FusedBackend
-    from libranet.backends.plain import PlainBackend
-    from libranet.fused.refiner import RefinerTiles
+    from libranet.runtime.gpu.backend import FusedBackend
+    from libranet.runtime.gpu.refiner import RefinerTiles
+    from libranet.runtime.plain import PlainBackend
 
     torch.backends.cudnn.allow_tf32 = False  # which rounds the input of convolutions to ten bits
     single = load_network(device=setting.device, precision="fp32")

@@ -10,7 +10,7 @@ import time
 
 from end_to_end_sections.files import write_source
 from end_to_end_sections.table import YUV8, Setting, Table
-from libranet.models import LiBrANet
+from libranet.network import LiBrANet
 
 FIRST_FRAME = """
 import json, time
@@ -32,7 +32,7 @@ frame = torch.randint(0, 256, ({height}, {width}, 3), dtype=torch.uint8).numpy()
 if "{device}" == "cuda":
     torch.zeros(1, device="cuda")
     mark("start CUDA")
-    from libranet.backends.fused import FusedBackend
+    from libranet.runtime.gpu.backend import FusedBackend
 
     def timed(name):
         work = getattr(FusedBackend, name)

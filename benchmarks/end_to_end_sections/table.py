@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from libranet.frames import FrameFormat, PixelLayout
-from libranet.models import GridFilter
+from libranet.network import GridFilter
 from machine import describe_machine
 
 RATE = 25

@@ -9,9 +9,9 @@ from torch import Tensor
 from gpu_sections.timing import SHIPPED_FILTER, random_frames, trained_net
 from libranet.frames import FrameFormat
 from libranet.frames.format import RGB8
-from libranet.fused.refiner import RefinerTiles
-from libranet.fused.step import FusedStep
-from libranet.models import LiBrANet, start_stream, stream_step
+from libranet.network import LiBrANet, start_stream, stream_step
+from libranet.runtime.gpu.refiner import RefinerTiles
+from libranet.runtime.gpu.step import FusedStep
 
 CASES: list[tuple[int, int, dict[str, Any]]] = [
     (1279, 717, {"batch": 1}),

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from gpu_sections.timing import SIZES, event_ms, perturbed_net, random_frames, wait_for
-from libranet.models import LiBrANet, StreamState, start_stream, stream_step
+from libranet.network import LiBrANet, StreamState, start_stream, stream_step
 
 
 def time_stream(net: LiBrANet, width: int, height: int, *, repeats: int) -> float:

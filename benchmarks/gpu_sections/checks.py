@@ -9,9 +9,6 @@ from torch import Tensor
 
 from gpu_sections.timing import perturbed_net, random_frames
 from gpu_sections.tune import CONV_TILES, PIXEL_TILES
-from libranet.fused.fields import FusedFields
-from libranet.fused.refiner import RefinerTiles
-from libranet.fused.support import supports_weight_stationary
 from libranet.kernels.color_field import reference as field_reference
 from libranet.kernels.color_field.triton import apply_field_out
 from libranet.kernels.conv3x3 import reference as conv_reference
@@ -25,6 +22,9 @@ from libranet.kernels.resample.triton import ResizeBands, reduce_frames_out
 from libranet.kernels.residual_norm import reference as norm_reference
 from libranet.kernels.residual_norm.triton import residual_norm
 from libranet.kernels.tiles import STRUCTURE_TILE, SUMS_STRIP, ConvTile, PixelTile
+from libranet.runtime.gpu.fields import FusedFields
+from libranet.runtime.gpu.refiner import RefinerTiles
+from libranet.runtime.gpu.support import supports_weight_stationary
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 

@@ -15,8 +15,8 @@ from torch import Tensor
 from gpu_sections.timing import SIZES, perturbed_net, random_frames
 from libranet.frames import FrameFormat
 from libranet.frames.format import RGB8
-from libranet.fused.refiner import RefinerTiles
-from libranet.fused.step import FusedStep
+from libranet.runtime.gpu.refiner import RefinerTiles
+from libranet.runtime.gpu.step import FusedStep
 
 
 def restore_frames(

@@ -11,9 +11,9 @@ import torch
 from gpu_sections.timing import SHIPPED_FILTER, SIZES, fill_frames, perturbed_net
 from libranet.frames import FrameFormat
 from libranet.frames.format import RGB8
-from libranet.fused.refiner import RefinerTiles
-from libranet.fused.step import FusedStep
-from libranet.models import LiBrANet
+from libranet.network import LiBrANet
+from libranet.runtime.gpu.refiner import RefinerTiles
+from libranet.runtime.gpu.step import FusedStep
 
 MODES: dict[str, dict[str, Any]] = {
     "latency": {"batch": 1},

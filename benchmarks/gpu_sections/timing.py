@@ -10,9 +10,9 @@ from torch import Tensor
 
 from libranet.frames import ColorConverter
 from libranet.frames.format import RGB8
-from libranet.fused.step import FusedStep
-from libranet.models import GridFilter, LiBrANet, LiBrANetConfig, load_model
-from libranet.models.checkpoint import packaged_weights
+from libranet.network import GridFilter, LiBrANet, LiBrANetConfig, load_model
+from libranet.network.checkpoint import packaged_weights
+from libranet.runtime.gpu.step import FusedStep
 
 SIZES = {"720p": (1280, 720), "1080p": (1920, 1080), "4K": (3840, 2160), "8K": (7680, 4320)}
 SHIPPED_FILTER = GridFilter(1.0, 30.0)

@@ -11,11 +11,11 @@ from typing import Any
 import torch
 
 from gpu_sections.timing import SIZES, graph_ms
-from libranet.fused.refiner import RefinerTiles
 from libranet.kernels.conv3x3.triton import conv3x3_out
 from libranet.kernels.frame_io.triton import finish_frame_out
 from libranet.kernels.norm_mix.triton import normalise_mix_out
 from libranet.kernels.tiles import ConvTile, PixelTile
+from libranet.runtime.gpu.refiner import RefinerTiles
 
 CONV_TILES = [
     ConvTile(3, 64, 32, False, 4, 2),

@@ -16,7 +16,7 @@ import cv2
 import numpy as np
 import torch
 
-from libranet.baselines import open_peer
+from libranet.lab.peers import open_peer
 
 SCRIPT = Path(__file__).with_name("second_runtime.mjs").resolve()
 

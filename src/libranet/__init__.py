@@ -12,7 +12,7 @@ from libranet.errors import LibraNetError
 
 if TYPE_CHECKING:
     from libranet.engine import DehazeOptions, Dehazer, dehaze_video
-    from libranet.models import LiBrANet, LiBrANetConfig, load_model, save_checkpoint, start_stream, stream_step
+    from libranet.network import LiBrANet, LiBrANetConfig, load_model, save_checkpoint, start_stream, stream_step
 
 __version__ = "0.2.0"
 
@@ -38,9 +38,9 @@ def __getattr__(name: str) -> Any:
 
         return getattr(libranet.engine, name)
     if name in __all__:
-        import libranet.models
+        import libranet.network
 
-        return getattr(libranet.models, name)
+        return getattr(libranet.network, name)
     raise AttributeError(f"module 'libranet' has no attribute {name!r}")
 
 

@@ -9,7 +9,7 @@ import libranet
 from clips import Clip, other_packets, read_all, same_frames, write_clip
 from libranet.cli.main import main
 from libranet.images import Image, read_image, write_image
-from libranet.models import save_checkpoint
+from libranet.network import save_checkpoint
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 
 from clips import Clip, read_all, textured_frame, write_clip
 from libranet.cli.main import main
-from libranet.models import save_checkpoint
+from libranet.network import save_checkpoint
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from clips import Clip, read_all, write_clip
-from libranet.models import save_checkpoint
+from libranet.network import save_checkpoint
 
 
 def start(tmp_path, tiny_model, *options: str) -> subprocess.Popen:

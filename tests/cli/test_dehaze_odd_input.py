@@ -20,7 +20,7 @@ from libranet.cli import main as cli
 from libranet.cli.signals import Terminated
 from libranet.engine import Progress
 from libranet.images import Image, read_image, write_image
-from libranet.models import LiBrANet, save_checkpoint
+from libranet.network import LiBrANet, save_checkpoint
 
 MS = Fraction(1, 1000)
 

@@ -12,7 +12,7 @@ import pytest
 
 from clips import Clip, read_all, write_clip
 from libranet.engine import dehaze_video
-from libranet.models import save_checkpoint
+from libranet.network import save_checkpoint
 
 Q0 = (("qp", "0"),)
 

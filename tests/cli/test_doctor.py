@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import libranet
 from libranet.cli.doctor import diagnose
 from libranet.cli.main import build_app
-from libranet.models import LiBrANet, LiBrANetConfig, packaged_weights, read_checkpoint_info, save_checkpoint
+from libranet.network import LiBrANet, LiBrANetConfig, packaged_weights, read_checkpoint_info, save_checkpoint
 
 
 def test_names_the_path_and_the_reason() -> None:

@@ -8,7 +8,7 @@ import pytest
 from libranet.cli.export import export
 from libranet.errors import InputError, MissingDependencyError
 from libranet.export.options import ExportOptions
-from libranet.models import save_checkpoint
+from libranet.network import save_checkpoint
 
 
 @pytest.mark.parametrize(

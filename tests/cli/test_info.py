@@ -4,7 +4,7 @@ import pytest
 
 import libranet
 from libranet.cli.main import main
-from libranet.models import save_checkpoint
+from libranet.network import save_checkpoint
 
 
 def run(capsys, monkeypatch, *arguments: str) -> tuple[int, str, str]:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from libranet.cli.main import main
 from libranet.errors import MissingDependencyError
-from libranet.models import packaged_weights
+from libranet.network import packaged_weights
 from libranet.thirdparty import ThirdPartyModel
 from libranet.thirdparty.table import LocalFile
 from tiny_release import Release, make_release

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from libranet.models import LiBrANet, save_checkpoint
+from libranet.network import LiBrANet, save_checkpoint
 from tiny_network import TINY, perturb
 
 

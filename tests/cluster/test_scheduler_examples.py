@@ -122,7 +122,7 @@ PYTORCH_JOB = {
 
 
 def parses(words: list[str]) -> None:
-    command = typer.main.get_command(build_app()).commands[words[1]]
+    command = typer.main.get_command(build_app()).get_command(None, words[1])
     command.make_context(words[1], words[2:])
 
 

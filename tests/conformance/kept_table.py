@@ -13,7 +13,7 @@ from conformance_sources import make_source
 
 from libranet.engine import DehazeOptions, dehaze_video
 from libranet.errors import InputError
-from libranet.models import LiBrANet
+from libranet.network import LiBrANet
 from tiny_network import TINY, perturb
 
 CONTAINERS = (".mp4", ".mov", ".mkv", ".webm", ".avi", ".ts")

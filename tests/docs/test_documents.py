@@ -59,7 +59,7 @@ def _libranet_commands() -> list[tuple[str, list[str]]]:
 def test_command_lines_parse(place, words):
     """Every command and option in the docs exists, also of those commands that no test can run."""
     name, *arguments = words
-    command = typer.main.get_command(build_app()).commands[name]
+    command = typer.main.get_command(build_app()).get_command(None, name)
     command.make_context(name, arguments)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from libranet.models import checkpoint, save_checkpoint
+from libranet.network import checkpoint, save_checkpoint
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SCRIPTS = sorted(path.name for path in EXAMPLES.glob("*.py"))

@@ -7,13 +7,13 @@ import pytest
 import torch
 
 from clips import Clip, read_all, same_frames, write_clip
-from libranet.backends import Restored
 from libranet.engine import DehazeOptions, dehaze_video
 from libranet.engine.adjust import Adjuster, Adjustments, shadow_map, sky_map, strength_at
 from libranet.errors import InputError
 from libranet.frames import ColorConverter, ColorSpec, FrameFormat
 from libranet.frames.format import RGB8
 from libranet.images import Image, write_image
+from libranet.runtime import Restored
 from libranet.video.pixels import layout_of
 
 FORMATS = ["yuv420p", "yuv422p10le", "yuv444p", "gbrp", "gray", "rgb24"]

@@ -9,7 +9,7 @@ import pytest
 
 from clips import Clip, write_clip
 from libranet.engine import allocator
-from libranet.models import save_checkpoint
+from libranet.network import save_checkpoint
 
 MEGABYTES = 100
 

@@ -8,7 +8,7 @@ import torch
 import libranet
 from libranet import Dehazer
 from libranet.errors import InputError
-from libranet.models import LiBrANet, stream_step
+from libranet.network import LiBrANet, stream_step
 
 
 def frames(count: int, dtype=np.uint8) -> list[np.ndarray]:

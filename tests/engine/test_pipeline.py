@@ -10,7 +10,7 @@ from clips import Clip, read_all, same_frames, write_clip
 from libranet.engine import DehazeOptions, dehaze_video
 from libranet.engine.pipeline import QUEUE_FRAMES, LateFrames, run_pipeline
 from libranet.errors import InputError
-from libranet.models import save_checkpoint
+from libranet.network import save_checkpoint
 from libranet.video.pixels import plane_views
 from libranet.video.reader import SourceFrame, open_video
 

@@ -17,7 +17,7 @@ import pytest
 from clips import Clip, read_all, same_frames, write_clip
 from libranet.engine import DehazeOptions, dehaze_video, journal
 from libranet.errors import InputError
-from libranet.models import save_checkpoint
+from libranet.network import save_checkpoint
 
 CLIP = Clip(frames=23, variable=True, cut_at=11, audio=("aac",))
 OPTIONS = DehazeOptions(segment_frames=5, crf=20, steady=0.12)  # reaches a few frames back, fewer than are done

@@ -5,11 +5,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import avg_pool2d
 
-from libranet.backends import Restored
 from libranet.engine.views import FrameView, haze_heat_map
 from libranet.frames import ColorConverter, FrameFormat
 from libranet.frames.format import RGB8
 from libranet.kernels.drawing.reference import removed_haze_out
+from libranet.runtime import Restored
 from libranet.video.pixels import layout_of
 from libranet.video.visualize import estimate_airlight
 

@@ -4,8 +4,6 @@ import json
 import re
 from pathlib import Path
 
-from tiny_set import write_pairs
-
 from libranet.evaluation.clips import open_dataset
 from libranet.evaluation.figures import interval_chart
 from libranet.evaluation.html_report import render_report
@@ -15,8 +13,10 @@ from libranet.evaluation.results import ResultStore
 from libranet.evaluation.runner import evaluate
 from libranet.evaluation.scores import prepare_scores
 from libranet.evaluation.summary import ReportContent, RunInfo, summarise_models, write_summaries
-from libranet.evaluation.tables import PrintedTable, compare_with_paper
-from libranet.models import WeightsInfo
+from libranet.evaluation.tables import PrintedTable
+from libranet.lab.paper.tables import compare_with_paper
+from libranet.network import WeightsInfo
+from tiny_set import write_pairs
 
 
 def _content(folder: Path) -> tuple[ReportContent, ResultStore, PrintedTable]:

@@ -6,10 +6,10 @@ import pytest
 import torch
 from tiny_set import write_checkpoint
 
-from libranet.backends import load_network, make_backend, rgb_frames, rgb_of
 from libranet.errors import CheckpointError, InputError
 from libranet.evaluation.restorers import open_restorer, open_restorers
-from libranet.models import GridFilter
+from libranet.network import GridFilter
+from libranet.runtime import load_network, make_backend, rgb_frames, rgb_of
 
 
 def test_names(tmp_path: Path) -> None:

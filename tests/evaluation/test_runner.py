@@ -17,7 +17,7 @@ from libranet.evaluation.results import ClipResult, ResultStore
 from libranet.evaluation.runner import evaluate, round_to_8_bit
 from libranet.evaluation.scores import Scores, prepare_scores
 from libranet.metrics import psnr
-from libranet.models import load_model
+from libranet.network import load_model
 
 
 def _scores(metrics: str = "psnr,tof", *, paired: bool = True) -> Scores:

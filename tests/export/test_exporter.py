@@ -13,7 +13,7 @@ from libranet.export.exporter import export_network
 from libranet.export.graphs import make_graph
 from libranet.export.options import ExportOptions
 from libranet.export.quantize import measure_ranges
-from libranet.models import GridFilter
+from libranet.network import GridFilter
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx")

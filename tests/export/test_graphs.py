@@ -11,7 +11,7 @@ from libranet.export.graphs import Graph, make_graph
 from libranet.kernels.color_field import reference, tents
 from libranet.kernels.resample import reference as resample
 from libranet.kernels.resample import tents as resample_tents
-from libranet.models import GridFilter, LiBrANet
+from libranet.network import GridFilter, LiBrANet
 from tiny_network import TINY, perturb
 
 

@@ -16,7 +16,7 @@ from libranet.export.check import moving_clip, restore_by_network
 from libranet.export.exporter import export_network
 from libranet.export.graphs import make_graph
 from libranet.export.options import ExportOptions
-from libranet.models import GridFilter, start_stream, stream_step
+from libranet.network import GridFilter, start_stream, stream_step
 
 pytest.importorskip("onnxruntime")
 

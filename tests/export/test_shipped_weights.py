@@ -16,7 +16,7 @@ from libranet.export.check import (
 from libranet.export.exporter import export_network
 from libranet.export.graphs import Graph, make_graph
 from libranet.export.options import ExportOptions
-from libranet.models import GridFilter, LiBrANet, load_model
+from libranet.network import GridFilter, LiBrANet, load_model
 
 for package in ("onnx", "onnxruntime", "openvino"):
     pytest.importorskip(package)

@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from kernel_agreement import assert_agree, poison
-from libranet.backends import Restored
 from libranet.engine import views
 from libranet.engine.views import FrameView
 from libranet.frames import ColorSpec, FrameFormat, PixelLayout
 from libranet.frames.format import RGB8, RGB_FLOAT
 from libranet.kernels.drawing import reference
 from libranet.kernels.samples.reference import SampleCodes
+from libranet.runtime import Restored
 
 YUV10 = PixelLayout("yuv420p10le", "yuv", 10, 2, 2, alpha=False)
 FORMATS = {

@@ -5,7 +5,7 @@ import torch
 
 from kernel_agreement import poison
 from libranet.kernels.temporal_mix import reference
-from libranet.models.layers import Encoder, TemporalField
+from libranet.network.layers import Encoder, TemporalField
 
 
 @pytest.mark.parametrize(("width", "heads", "window"), [(24, 2, 3), (16, 2, 1), (72, 4, 5)])

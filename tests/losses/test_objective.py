@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from libranet.losses import LieWeights, LossConfig, Objective, charbonnier, lie_regulariser
-from libranet.models import Grids, LiBrANet
+from libranet.network import Grids, LiBrANet
 from tiny_network import TINY
 
 

@@ -8,7 +8,7 @@ import torch
 
 from libranet.errors import CheckpointError, InputError
 from libranet.losses import DinoV2Features, LossConfig, Objective, PerceptualLoss, VggFeatures
-from libranet.models import Grids
+from libranet.network import Grids
 
 
 @pytest.fixture(scope="module")

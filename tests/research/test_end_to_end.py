@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from delayed_step import DelayedStep
-from libranet.models import LiBrANet
+from libranet.network import LiBrANet
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -25,7 +25,7 @@ def benchmark(tiny_model: LiBrANet, monkeypatch: pytest.MonkeyPatch) -> ModuleTy
     module = importlib.import_module("end_to_end")
     for owner in ("end_to_end", "end_to_end_sections.kernels", "end_to_end_sections.api"):
         monkeypatch.setattr(importlib.import_module(owner), "load_network", lambda **_: tiny_model)
-    for owner in ("libranet.fused.step", "libranet.backends.fused"):
+    for owner in ("libranet.runtime.gpu.step", "libranet.runtime.gpu.backend"):
         monkeypatch.setattr(importlib.import_module(owner), "FusedStep", DelayedStep)
     return module
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from libranet.models import LiBrANet, load_model, read_checkpoint_info, save_checkpoint
+from libranet.network import LiBrANet, load_model, read_checkpoint_info, save_checkpoint
 from tiny_network import TINY, perturb
 
 ROOT = Path(__file__).parents[2]

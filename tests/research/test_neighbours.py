@@ -9,7 +9,7 @@ import cv2
 import pytest
 import torch
 
-from libranet.models import LiBrANet, save_checkpoint
+from libranet.network import LiBrANet, save_checkpoint
 from small_sets import texture
 from tiny_network import TINY, perturb
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from clips import Clip, write_clip
-from libranet.models import LiBrANet, save_checkpoint
+from libranet.network import LiBrANet, save_checkpoint
 
 ROOT = Path(__file__).parents[2]
 

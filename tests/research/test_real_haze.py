@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from clips import Clip, write_clip
-from libranet.models import save_checkpoint
+from libranet.network import save_checkpoint
 
 TOOL = "real_haze"
 

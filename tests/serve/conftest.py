@@ -12,7 +12,7 @@ import pytest
 import torch
 import uvicorn
 
-from libranet.models import LiBrANet, save_checkpoint
+from libranet.network import LiBrANet, save_checkpoint
 from libranet.serve.app import make_app
 from libranet.serve.settings import Limits, ServeSettings
 from tiny_network import TINY, perturb

@@ -13,7 +13,7 @@ from clips import Clip, write_clip
 from libranet.engine import DehazeOptions, dehaze_video
 from libranet.engine.adjust import Adjustments
 from libranet.engine.image_files import dehaze_image
-from libranet.models import load_model
+from libranet.network import load_model
 
 
 def photo(path, width=96, height=64):

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from libranet.baselines.tensorflow_graph import TensorflowGraph
 from libranet.errors import CheckpointError
+from libranet.lab.peers.tensorflow_graph import TensorflowGraph
 from libranet.thirdparty import load_weights, pull_weights
 from libranet.thirdparty.convert import tensorflow_graph
 from libranet.thirdparty.table import NpmPackage, PublishedFile, ThirdPartyModel

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from libranet.backends import load_network
 from libranet.errors import InputError
-from libranet.fused.support import why_not_network
-from libranet.models import LiBrANet, packaged_weights, save_checkpoint
-from libranet.models.cost import measure_cost
-from libranet.models.libranet import SMALL
+from libranet.network import LiBrANet, packaged_weights, save_checkpoint
+from libranet.network.cost import measure_cost
+from libranet.network.libranet import SMALL
+from libranet.runtime import load_network
+from libranet.runtime.gpu.support import why_not_network
 from libranet.training.config import LossConfig, PhotoSourceConfig, TrainConfig
 from libranet.training.dataloader import Batch
 from libranet.training.recipe import load_recipe

@@ -14,7 +14,7 @@ from libranet.cli.main import build_app
 from libranet.data import PairedClip
 from libranet.data.frames import FrameFiles, write_png
 from libranet.errors import CheckpointError, InputError
-from libranet.models import LiBrANet
+from libranet.network import LiBrANet
 from libranet.training.config import LossConfig, PhotoSourceConfig, TrainConfig
 from libranet.training.dry_run import plan_training
 from libranet.training.loop import run_training

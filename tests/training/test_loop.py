@@ -18,7 +18,7 @@ import torch
 from clear_images import haze_config, small_source
 from libranet.errors import CheckpointError, InputError
 from libranet.metrics import psnr
-from libranet.models import load_model, read_checkpoint_info
+from libranet.network import load_model, read_checkpoint_info
 from libranet.training.config import LossConfig, OptimiserConfig, PhotoSourceConfig, TrainConfig, ValidationConfig
 from libranet.training.dataloader import Batch
 from libranet.training.distributed import Shard, average_gradients

@@ -5,7 +5,7 @@ import copy
 import pytest
 import torch
 
-from libranet.models import LiBrANet
+from libranet.network import LiBrANet
 from libranet.training.muon import Muon, orthogonalise, orthogonalise_all
 from tiny_network import TINY
 

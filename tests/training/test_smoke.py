@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from libranet.metrics import psnr
-from libranet.models import load_model
+from libranet.network import load_model
 from libranet.training.distributed import Shard
 from libranet.training.recipe import load_recipe
 from libranet.training.start import build_source, train

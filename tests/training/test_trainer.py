@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from libranet.models import LiBrANetConfig
+from libranet.network import LiBrANetConfig
 from libranet.training.config import LossConfig, OptimiserConfig, PhotoSourceConfig, TrainConfig
 from libranet.training.dataloader import Batch
 from libranet.training.trainer import Trainer, learning_rate

@@ -6,9 +6,9 @@ import dataclasses
 import pytest
 import torch
 
-from libranet.models import LiBrANet, load_model
-from libranet.models.layers import GridHead
-from libranet.models.liveness import LIVE_ABOVE
+from libranet.network import LiBrANet, load_model
+from libranet.network.layers import GridHead
+from libranet.network.liveness import LIVE_ABOVE
 from libranet.training.config import LossConfig, OptimiserConfig, PhotoSourceConfig, TrainConfig
 from libranet.training.dataloader import Batch
 from libranet.training.trainer import Trainer

@@ -10,7 +10,7 @@ import torch
 from clips import Clip, write_clip
 from libranet.engine import DehazeOptions, dehaze_video
 from libranet.errors import InputError
-from libranet.models import LiBrANet
+from libranet.network import LiBrANet
 from libranet.video import pyav, reader
 from libranet.video.pixels import plane_views
 from libranet.video.reader import open_video

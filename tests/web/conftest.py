@@ -12,7 +12,7 @@ import torch
 from browser import serve_folder
 from libranet.cli.web import web
 from libranet.errors import LibraNetError
-from libranet.models import LiBrANet, checkpoint, packaged_weights, save_checkpoint
+from libranet.network import LiBrANet, checkpoint, packaged_weights, save_checkpoint
 from libranet.thirdparty import find_model, find_weights, pull_weights
 from libranet.web import site as site_module
 from tiny_network import TINY, perturb

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from browser import SOFTWARE_GPU, UNNAMED, new_page, open_browser, overflow
-from libranet.models import GridFilter, load_model, start_stream, stream_step
+from libranet.network import GridFilter, load_model, start_stream, stream_step
 from libranet.page import example_path
 from libranet.web.site import RATE
 

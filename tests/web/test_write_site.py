@@ -10,7 +10,7 @@ from libranet.errors import CheckpointError, InputError
 from libranet.export.check import compare, open_onnx
 from libranet.export.graphs import make_graph
 from libranet.export.onnx_file import import_onnx, write_onnx
-from libranet.models import LiBrANet
+from libranet.network import LiBrANet
 from libranet.page import ASSETS, read_asset
 from libranet.web import site
 from libranet.web.site import default_models, write_site

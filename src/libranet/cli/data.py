@@ -43,7 +43,9 @@ def data(
     elif action is Action.show:
         _show(folder)
     elif action is Action.figures:
-        _figures(folder, output or folder)
+        from libranet.extension import lab
+
+        lab("cli.data_figures").write_figures(folder, output or folder)
     elif action is Action.pack:
         _pack(folder, output, split, shard_size)
     else:
@@ -100,34 +102,6 @@ def _check(folder: Path, remeasure: bool) -> None:
     if problems:
         raise InputError(f"{len(problems)} problems in {folder}; the first: {problems[0]}")
     console.print(f"{len(names)} clips whole, {len(names) - len(info.flagged)} accepted, {len(info.flagged)} flagged")
-
-
-def _figures(folder: Path, output: Path) -> None:
-    from libranet.data.dataset import DATASET_FILE
-    from libranet.errors import MissingDependencyError
-    from libranet.evaluation.dataset_table import compare_datasets
-    from libranet.evaluation.results import write_file
-    from libranet.evaluation.tables import format_table
-
-    table = compare_datasets(folder)
-    figure = None
-    if (folder / DATASET_FILE).is_file():
-        try:
-            from libranet.analysis.dataset_figure import composition_figure
-            from libranet.analysis.plotting import save_figure
-        except ImportError as error:
-            if error.name != "matplotlib":
-                raise
-            raise MissingDependencyError(
-                "figures need matplotlib; install it with: pip install libranet[analysis]"
-            ) from error
-        figure = composition_figure(folder)
-    write_file(output / "datasets.md", format_table(table, "md"))
-    write_file(output / "datasets.csv", format_table(table, "csv"))
-    write_file(output / "datasets.tex", format_table(table, "latex"))
-    if figure is not None:
-        save_figure(figure, output, "composition")
-    print(format_table(table, "md"), end="")
 
 
 def _show(folder: Path) -> None:

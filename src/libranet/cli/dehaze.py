@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from libranet.engine import DehazeOptions
     from libranet.engine.adjust import Exposure
     from libranet.engine.options import Compare, View
-    from libranet.models import Network
+    from libranet.network import Network
     from libranet.video.encoder import CodecName
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from libranet.cluster.tasks import Task
     from libranet.engine import DehazeOptions
     from libranet.engine.jobs import Job
-    from libranet.models import Network
+    from libranet.network import Network
 
 
 def run_on_cluster(
@@ -151,11 +151,11 @@ def _absolute(job: Job) -> Job:
 
 def _backend(network: Network, options: DehazeOptions, jobs: list[Job]) -> str:
     """The CPU backend that a run on this machine would take, so that all workers take the same."""
-    from libranet.backends.cpu_choice import chosen_backend
     from libranet.cluster.storage import size_of
     from libranet.engine.video import choose_runtime
     from libranet.errors import LibraNetError
-    from libranet.models import LiBrANet
+    from libranet.network import LiBrANet
+    from libranet.runtime.cpu.choice import chosen_backend
     from libranet.video.reader import open_video
 
     if options.backend != "auto" or not isinstance(network, LiBrANet):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from libranet.cli.dehaze_progress import ProgressBar
     from libranet.engine import DehazeOptions, DehazeReport
     from libranet.engine.jobs import Job
-    from libranet.models import Network
+    from libranet.network import Network
 
 
 @dataclass(frozen=True)

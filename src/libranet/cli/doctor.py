@@ -48,8 +48,8 @@ def diagnose(model: Path | None = None, *, measure: bool = False) -> dict[str, s
     import torch
 
     from libranet.device import pick_device
-    from libranet.fused.support import why_not_fused
-    from libranet.models import find_checkpoint, read_checkpoint_info
+    from libranet.network import find_checkpoint, read_checkpoint_info
+    from libranet.runtime.gpu.support import why_not_fused
 
     file = find_checkpoint(model)
     checkpoint = read_checkpoint_info(file)
@@ -72,9 +72,9 @@ def diagnose(model: Path | None = None, *, measure: bool = False) -> dict[str, s
 
 def _cpu_runtimes(file: Path, *, measure: bool) -> dict[str, str]:
     """What the CPU's runtimes reached on this machine, and which of them `auto` takes."""
-    from libranet.backends.cpu_choice import TRIAL_SIZE, cpu_name, ensure_measured, fastest, recall
-    from libranet.backends.cpu_parts import CHOICES, why_not
-    from libranet.models import load_model
+    from libranet.network import load_model
+    from libranet.runtime.cpu.choice import TRIAL_SIZE, cpu_name, ensure_measured, fastest, recall
+    from libranet.runtime.cpu.parts import CHOICES, why_not
 
     network = load_model(file)
     trials = ensure_measured(network) if measure else recall(network)
@@ -99,7 +99,7 @@ def _cpu_runtimes(file: Path, *, measure: bool) -> dict[str, str]:
 
 
 def _fused_because(device: torch.device, width: int) -> str:
-    from libranet.fused.support import supports_weight_stationary
+    from libranet.runtime.gpu.support import supports_weight_stationary
 
     kernels = "Hopper's kernels" if supports_weight_stationary(width, device) else "kernels for every GPU from 8.0 on"
     return f"an NVIDIA GPU and Triton: {kernels}, for every pixel format, in fp16"
@@ -107,9 +107,9 @@ def _fused_because(device: torch.device, width: int) -> str:
 
 def _plain_on_gpu(file: Path, device: torch.device) -> dict[str, str]:
     """How the plain network runs on a GPU without our kernels."""
-    from libranet.backends.gpu_choice import recall
     from libranet.device import pick_dtype
-    from libranet.models import load_model
+    from libranet.network import load_model
+    from libranet.runtime.gpu.choice import recall
 
     measured = recall(load_model(file, device=device, dtype=pick_dtype("auto", device)))
     if measured is None:
@@ -123,7 +123,7 @@ def _plain_on_gpu(file: Path, device: torch.device) -> dict[str, str]:
 
 def _expectation(device: torch.device) -> dict[str, str]:
     """The frame rate that this GPU's bandwidth and matrix rate lead to."""
-    from libranet.fused.estimate import Gpu, expected_fps
+    from libranet.runtime.gpu.estimate import Gpu, expected_fps
 
     gpu = Gpu.read(device)
     if gpu is None:

@@ -96,7 +96,6 @@ def evaluate_command(
     from libranet.cluster.evaluating import EvalWorkload
     from libranet.device import describe_device, pick_device, pick_dtype
     from libranet.evaluation.clips import open_dataset
-    from libranet.evaluation.efficiency import SIZES
     from libranet.evaluation.html_report import render_report
     from libranet.evaluation.metric_table import PAIRED_GROUPS, choose_metrics
     from libranet.evaluation.restorers import NetworkRestorer, open_restorers
@@ -104,7 +103,8 @@ def evaluate_command(
     from libranet.evaluation.runner import default_report_folder, smallest_size
     from libranet.evaluation.scores import prepare_scores
     from libranet.evaluation.summary import ReportContent, RunInfo, summarise_models, write_summaries
-    from libranet.evaluation.tables import TRUTH, choose_table, compare_with_paper
+    from libranet.evaluation.tables import TRUTH
+    from libranet.extension import lab
 
     where = pick_device(device)
     pick_dtype(precision, where)
@@ -114,8 +114,9 @@ def evaluate_command(
     terminal = (sys.stderr if beside else sys.stdout).isatty()
     console = Console(stderr=beside) if terminal else Console(width=120, stderr=beside)
     chosen = choose_metrics(",".join(metrics) if metrics else "all")
-    wanted = [choose_table(name) for name in table or []]
-    sizes = [parse_size(size)] if size else list(SIZES)
+    paper = lab("paper.tables") if table else None
+    wanted = [paper.choose_table(name) for name in table or []] if paper else []
+    sizes = [parse_size(size)] if size else None
     if dataset is None:
         if wanted != ["efficiency"]:
             raise InputError("expected a dataset to measure on; only --table efficiency does without one")
@@ -191,11 +192,12 @@ def evaluate_command(
     tables: list[PrintedTable] = []
     place, behind = dataset.resolve(), scores.estimators()
     for name in wanted:
+        assert paper is not None
         if name == "efficiency":
             tables += _measure_efficiency(restorers, device, sizes)
             continue
         tables.append(
-            compare_with_paper(name, models, dataset=place, not_measured=scores.not_measured, estimators=behind)
+            paper.compare_with_paper(name, models, dataset=place, not_measured=scores.not_measured, estimators=behind)
         )
     write_summaries(content, store.folder)
     write_file(store.folder / "report.html", render_report(content, store, tables))
@@ -234,13 +236,16 @@ def _run_on_cluster(
         raise InputError(f"{len(failed)} of {len(results)} clips failed; the first, {failed[0].key}: {failed[0].error}")
 
 
-def _measure_efficiency(restorers: list[Restorer], device: str, sizes: list[tuple[int, int]]) -> list[PrintedTable]:
-    from libranet.evaluation.efficiency import Subject, measure_efficiency
+def _measure_efficiency(
+    restorers: list[Restorer], device: str, sizes: list[tuple[int, int]] | None
+) -> list[PrintedTable]:
     from libranet.evaluation.restorers import NetworkRestorer
-    from libranet.evaluation.tables import compare_efficiency
+    from libranet.extension import lab
 
-    subjects = [Subject(r.name, r.network) for r in restorers if isinstance(r, NetworkRestorer)]
-    return compare_efficiency(measure_efficiency(subjects, sizes=sizes, device=device))
+    speed = lab("bench.efficiency")
+    subjects = [speed.Subject(r.name, r.network) for r in restorers if isinstance(r, NetworkRestorer)]
+    measured = speed.measure_efficiency(subjects, sizes=sizes or speed.SIZES, device=device)
+    return list(lab("paper.tables").compare_efficiency(measured))
 
 
 def _check_pairs(clips: list[EvalClip]) -> bool:
@@ -253,7 +258,7 @@ def _check_pairs(clips: list[EvalClip]) -> bool:
 
 def _default_models(console: Console) -> list[str]:
     from libranet.evaluation.restorers import PACKAGED_NAME
-    from libranet.models import packaged_weights
+    from libranet.network import packaged_weights
 
     models = ["identity", "dcp"]
     if packaged_weights().is_file():

@@ -47,7 +47,7 @@ def export(
     from libranet.device import pick_device
     from libranet.export.exporter import check_target, export_network
     from libranet.export.options import SUFFIXES, ExportOptions
-    from libranet.models import GridFilter, load_model
+    from libranet.network import GridFilter, load_model
 
     if streaming and window:
         raise InputError("--streaming and --window are two forms: choose one")

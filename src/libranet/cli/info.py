@@ -11,11 +11,11 @@ import typer
 import libranet
 from libranet.cli.frame_size import parse_size
 from libranet.errors import InputError
+from libranet.extension import lab
 
 if TYPE_CHECKING:
-    from libranet.baselines.table import PeerEntry
-    from libranet.models.checkpoint import CheckpointInfo
-    from libranet.models.cost import Cost
+    from libranet.network.checkpoint import CheckpointInfo
+    from libranet.network.cost import Cost
 
 
 def info(
@@ -26,20 +26,20 @@ def info(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
     """Count parameters and GFLOPs (two per multiply-add), per part and in total, beside the paper's figures."""
-    from libranet.baselines.cost import peer_cost
-    from libranet.baselines.table import find_peer, is_peer
-    from libranet.models import LiBrANet, find_checkpoint, read_checkpoint_info
-    from libranet.models.checkpoint import read_header
-    from libranet.models.cost import measure_cost
-    from libranet.models.libranet import MIN_SIZE
+    from libranet.network import LiBrANet, find_checkpoint, read_checkpoint_info
+    from libranet.network.checkpoint import PACKAGED, read_header
+    from libranet.network.cost import measure_cost
+    from libranet.network.libranet import MIN_SIZE
+    from libranet.runtime import is_peer
 
     width, height = parse_size(size)
     if min(width, height) < MIN_SIZE:
         raise InputError(f"expected a size of at least {MIN_SIZE}x{MIN_SIZE}, got {size}")
     path = find_checkpoint(None if model == LiBrANet.architecture else model)
-    peer = model if model and is_peer(model) else read_header(path).architecture
-    if is_peer(peer):
-        _print_peer(find_peer(peer), peer_cost(peer, width=width, height=height), as_json=as_json)
+    ours = model in (None, LiBrANet.architecture, *PACKAGED)
+    peer = model if model and not ours and not path.exists() and is_peer(model) else read_header(path).architecture
+    if peer != LiBrANet.architecture:
+        lab("cli.peer_info").print_peer(peer, (width, height), as_json=as_json)
         return
     checkpoint = read_checkpoint_info(path)
     cost = measure_cost(checkpoint.config, width=width, height=height)
@@ -49,44 +49,8 @@ def info(
         _print_table(cost, checkpoint)
 
 
-def _print_peer(entry: PeerEntry, cost: Cost, *, as_json: bool) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    config = entry.build_on_meta().config
-    if as_json:
-        value = {
-            "libranet": libranet.__version__,
-            "peer": entry.name,
-            "title": entry.title,
-            "note": entry.note,
-            "size": f"{cost.size[0]}x{cost.size[1]}",
-            "frames": {"past": config.past, "future": config.future},
-            "parameters": cost.parameters,
-            "official_parameters": entry.parameters,
-            "gflops": round(cost.gflops, 3),
-            "parts": [{"name": p.name, "parameters": p.parameters, "gflops": p.window_gflops} for p in cost.parts],
-        }
-        print(json.dumps(value, indent=2))
-        return
-    frames = f"{config.past} past, {config.future} future frames"
-    table = Table(title=f"{entry.title} at {cost.size[0]}x{cost.size[1]}, {frames}", title_justify="left")
-    table.add_column("part")
-    for heading in ("parameters", "GFLOPs, one frame"):
-        table.add_column(heading, justify="right")
-    for part in cost.parts:
-        table.add_row(part.name, f"{part.parameters:,}", f"{part.window_gflops:,.2f}")
-    table.add_section()
-    table.add_row("total", f"{cost.parameters:,}", f"{cost.gflops:,.2f}", style="bold")
-    table.add_row("official network", f"{entry.parameters:,}", "", style="dim")
-    console = Console()
-    console.print(table)
-    if entry.note:
-        console.print(entry.note, highlight=False)
-
-
 def _as_json(cost: Cost, checkpoint: CheckpointInfo) -> dict[str, object]:
-    from libranet.models.cost import PAPER_GFLOPS, PAPER_PARAMETERS
+    from libranet.network.cost import PAPER_GFLOPS, PAPER_PARAMETERS
 
     return {
         "libranet": libranet.__version__,
@@ -106,7 +70,7 @@ def _print_table(cost: Cost, checkpoint: CheckpointInfo) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from libranet.models.cost import PAPER_GFLOPS, PAPER_PARAMETERS
+    from libranet.network.cost import PAPER_GFLOPS, PAPER_PARAMETERS
 
     table = Table(
         title=f"LiBrA-Net at {cost.size[0]}x{cost.size[1]}, T = {checkpoint.config.window}", title_justify="left"

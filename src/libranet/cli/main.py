@@ -3,51 +3,38 @@
 import logging
 import re
 import sys
-from collections.abc import Callable
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command_from_info
+from typer.models import CommandInfo
 
 import libranet
 from libranet.cli import EXIT_BUG, EXIT_INTERRUPTED, EXIT_USER_ERROR
-from libranet.cli.ablate import ablate
-from libranet.cli.analyze import analyze
-from libranet.cli.bench import bench
 from libranet.cli.bugs import bug_sentence
-from libranet.cli.data import data
-from libranet.cli.dehaze import dehaze
-from libranet.cli.doctor import doctor
-from libranet.cli.eval import evaluate_command
-from libranet.cli.export import export
-from libranet.cli.info import info
-from libranet.cli.serve import serve
-from libranet.cli.study import study
-from libranet.cli.synth import synth
-from libranet.cli.train import train
-from libranet.cli.warmup import warmup
-from libranet.cli.web import web
-from libranet.cli.weights import weights
 from libranet.errors import LibraNetError
 
-COMMANDS: dict[str, Callable[..., None]] = {
-    "dehaze": dehaze,
-    "synth": synth,
-    "data": data,
-    "train": train,
-    "ablate": ablate,
-    "eval": evaluate_command,
-    "analyze": analyze,
-    "study": study,
-    "bench": bench,
-    "export": export,
-    "serve": serve,
-    "web": web,
-    "weights": weights,
-    "info": info,
-    "doctor": doctor,
-    "warmup": warmup,
+COMMANDS = {
+    "dehaze": "libranet.cli.dehaze:dehaze",
+    "synth": "libranet.cli.synth:synth",
+    "data": "libranet.cli.data:data",
+    "train": "libranet.cli.train:train",
+    "ablate": "libranet.lab.cli.ablate:ablate",
+    "eval": "libranet.cli.eval:evaluate_command",
+    "analyze": "libranet.lab.cli.analyze:analyze",
+    "study": "libranet.lab.cli.study:study",
+    "bench": "libranet.lab.cli.bench:bench",
+    "export": "libranet.cli.export:export",
+    "serve": "libranet.cli.serve:serve",
+    "web": "libranet.cli.web:web",
+    "weights": "libranet.cli.weights:weights",
+    "info": "libranet.cli.info:info",
+    "doctor": "libranet.cli.doctor:doctor",
+    "warmup": "libranet.cli.warmup:warmup",
 }
+"""Where each command's function is. It is imported when the command is called, or listed by `--help`."""
 
 
 _ADDRESS = re.compile(r"local|auto|(ray://)?[A-Za-z0-9._-]+:\d+")
@@ -57,6 +44,19 @@ _ADDRESS = re.compile(r"local|auto|(ray://)?[A-Za-z0-9._-]+:\d+")
 class _Command(TyperCommand):
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
         return super().parse_args(ctx, with_addresses(args))
+
+
+class _Commands(TyperGroup):
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = dict.fromkeys(COMMANDS)  # type: ignore[assignment]  # names alone, for lists and for typos
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, function = COMMANDS[cmd_name].partition(":")
+        command = CommandInfo(cmd_name, cls=_Command, callback=getattr(import_module(module), function))
+        return get_command_from_info(command, pretty_exceptions_short=True, rich_markup_mode=self.rich_markup_mode)
 
 
 def with_addresses(args: list[str]) -> list[str]:
@@ -73,12 +73,11 @@ def build_app() -> typer.Typer:
     """Turn the table into a typer application."""
     app = typer.Typer(
         name="libranet",
+        cls=_Commands,
         help="Real-time dehazing of 4K video.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
     )
-    for name, function in COMMANDS.items():
-        app.command(name, cls=_Command)(function)
 
     @app.callback()
     def top(

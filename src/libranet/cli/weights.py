@@ -85,8 +85,8 @@ def _list(cache: Path, as_json: bool) -> None:
 
 
 def _packaged_rows() -> list[dict[str, Any]]:
-    from libranet.models import packaged_weights, read_checkpoint_info
-    from libranet.models.checkpoint import PACKAGED
+    from libranet.network import packaged_weights, read_checkpoint_info
+    from libranet.network.checkpoint import PACKAGED
 
     rows = []
     for path in filter(Path.is_file, map(packaged_weights, PACKAGED)):

@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 
-from libranet.backends import load_network
 from libranet.cluster.storage import fetch, fingerprint, is_remote, local_name, scratch_folder, upload
 from libranet.cluster.tasks import Done, Outcome, Split, Step, Task
 from libranet.device import Precision
@@ -21,7 +20,8 @@ from libranet.engine.parts import Part, dehaze_part, forget_parts, join_parts, p
 from libranet.engine.segments import BusyError, OtherSettingsError, RunFolder
 from libranet.errors import InputError
 from libranet.images import is_image_name
-from libranet.models import Network
+from libranet.network import Network
+from libranet.runtime import load_network
 from libranet.video.source import parse_source
 
 

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from libranet.backends import load_network
 from libranet.engine.dehazer import Dehazer
+from libranet.runtime import load_network
 
 if TYPE_CHECKING:
     from libranet.engine.options import DehazeOptions, DehazeReport, OutputError, Progress

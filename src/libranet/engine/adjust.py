@@ -16,11 +16,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from libranet.backends import Restored
 from libranet.errors import InputError
 from libranet.frames import ColorConverter, FrameFormat
 from libranet.frames.color import code_scales
 from libranet.images import read_image
+from libranet.runtime import Restored
 
 Exposure = Literal["network", "keep"]
 

@@ -10,8 +10,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from libranet.backends import Restored, load_network, make_backend
-from libranet.backends.interface import check_size
 from libranet.device import Precision
 from libranet.engine.transfer import Download, Upload
 from libranet.errors import InputError
@@ -24,7 +22,9 @@ from libranet.frames.format import (
     RGB16,
     RGB_FLOAT,
 )
-from libranet.models import GridFilter, Network
+from libranet.network import GridFilter, Network
+from libranet.runtime import Restored, load_network, make_backend
+from libranet.runtime.interface import check_size
 
 Frame = TypeVar("Frame", bound=Any)
 
@@ -87,7 +87,7 @@ class Dehazer:
             batch: Frames that a GPU may collect before it restores them: faster, and later by as many.
             device: As `libranet.device.pick_device` takes it.
             precision: As `libranet.device.pick_dtype` takes it.
-            backend: On a CPU, one of `libranet.backends.cpu_choice.BACKENDS`; `auto` takes the fastest if `libranet
+            backend: On a CPU, one of `libranet.runtime.cpu.choice.BACKENDS`; `auto` takes the fastest if `libranet
                 doctor --measure` or a video has measured them on this machine.
         """
         network = model if isinstance(model, Network) else None if model is None else str(model)

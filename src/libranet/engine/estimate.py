@@ -4,10 +4,10 @@ import time
 
 import torch
 
-from libranet.backends import make_backend
-from libranet.backends.interface import rgb_frames
 from libranet.engine.options import DehazeOptions
-from libranet.models import LiBrANet, Network
+from libranet.network import LiBrANet, Network
+from libranet.runtime import make_backend
+from libranet.runtime.interface import rgb_frames
 
 _SIZES = ((320, 184), (640, 368))
 """Frames that are restored to find out: the encoders cost the same at every size, the rest grows with the pixels."""

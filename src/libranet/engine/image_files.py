@@ -11,7 +11,6 @@ import cv2
 import numpy as np
 import torch
 
-from libranet.backends import Restored, make_backend
 from libranet.engine.adjust import Adjuster
 from libranet.engine.options import DehazeOptions, DehazeReport, Progress, check_output, translate_io_errors
 from libranet.engine.views import FrameView
@@ -31,7 +30,8 @@ from libranet.images import (
     write_image,
     write_images,
 )
-from libranet.models import Network
+from libranet.network import Network
+from libranet.runtime import Restored, make_backend
 from libranet.video.reader import DEFAULT_RATE
 from libranet.video.scale import scaled_size
 from libranet.video.shots import ShotDetector

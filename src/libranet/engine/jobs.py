@@ -14,7 +14,7 @@ from libranet.engine.stream import dehaze_stream
 from libranet.engine.video import dehaze_video
 from libranet.errors import InputError
 from libranet.images import check_image_name
-from libranet.models import Network
+from libranet.network import Network
 from libranet.video.reader import DEFAULT_RATE
 from libranet.video.source import Source, numbered_name
 

@@ -14,11 +14,11 @@ import av
 
 import libranet
 from libranet.atomic import replaced_file
-from libranet.backends import MAX_STRENGTH
-from libranet.backends.cpu_choice import check_backend
 from libranet.engine.adjust import Adjustments
 from libranet.errors import InputError, LibraNetError
-from libranet.models import GridFilter, WeightsInfo
+from libranet.network import GridFilter, WeightsInfo
+from libranet.runtime import MAX_STRENGTH
+from libranet.runtime.cpu.choice import check_backend
 from libranet.video.encoder import CodecName, is_available
 from libranet.video.reader import DecoderName
 from libranet.video.scale import check_scale

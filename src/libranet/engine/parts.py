@@ -29,7 +29,7 @@ from libranet.engine.video import (
     run_facts,
 )
 from libranet.errors import LibraNetError
-from libranet.models import LiBrANet, Network
+from libranet.network import LiBrANet, Network
 from libranet.video.clock import may_jump
 from libranet.video.decoding import Damage, read_packets
 from libranet.video.pixels import plane_views

@@ -13,7 +13,7 @@ from libranet.engine.restorer import target_tags
 from libranet.engine.views import side_size
 from libranet.errors import InputError
 from libranet.frames.format import PixelLayout
-from libranet.models import LiBrANet, Network
+from libranet.network import LiBrANet, Network
 from libranet.video.encoder import (
     CodecName,
     EncoderSettings,

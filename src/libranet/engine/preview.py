@@ -10,8 +10,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from libranet.backends import make_backend
-from libranet.backends.interface import rgb_frames
 from libranet.engine.adjust import Adjuster
 from libranet.engine.image_files import restore_images
 from libranet.engine.options import DehazeOptions, check_output, translate_io_errors
@@ -20,7 +18,9 @@ from libranet.engine.views import FrameView
 from libranet.errors import InputError
 from libranet.frames import ColorConverter
 from libranet.images import Image, is_image_name, read_image, write_image
-from libranet.models import LiBrANet, Network
+from libranet.network import LiBrANet, Network
+from libranet.runtime import make_backend
+from libranet.runtime.interface import rgb_frames
 from libranet.video.pixels import layout_of, read_planes
 from libranet.video.reader import VideoReader, open_video
 from libranet.video.source import Source, parse_source

@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from libranet.backends import Backend, Restored
 from libranet.engine.adjust import Adjuster, Adjustments
 from libranet.engine.options import Compare, View
 from libranet.engine.transfer import Download, Upload
 from libranet.engine.views import FrameView
 from libranet.frames import FrameFormat, Frames, PixelLayout
+from libranet.runtime import Backend, Restored
 from libranet.video.pixels import layout_of, plane_views, write_planes
 from libranet.video.reader import SourceFrame
 from libranet.video.scale import FrameScaler

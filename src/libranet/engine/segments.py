@@ -17,7 +17,7 @@ from libranet.atomic import atomic_file, replaced_file
 from libranet.engine.journal import has_journal
 from libranet.engine.options import DehazeOptions, OutputError
 from libranet.errors import InputError
-from libranet.models import Network
+from libranet.network import Network
 from libranet.video.encoder import EncoderSettings
 from libranet.video.encoder_frames import encoder_frame
 from libranet.video.reader import SourceFrame

@@ -14,7 +14,7 @@ from libranet.engine.plan import RunPlan, expected_frames, make_plan
 from libranet.engine.sinks import Recording, Y4mSink, check_recording
 from libranet.engine.video import describe_partial, make_restorer
 from libranet.errors import InputError
-from libranet.models import Network
+from libranet.network import Network
 from libranet.video.copied_stream import Excerpt
 from libranet.video.reader import VideoReader, open_video
 from libranet.video.reconnect import reconnecting

@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from libranet.atomic import replaced_file
-from libranet.backends import load_network, make_backend
-from libranet.backends.cpu_choice import ensure_measured, is_compiled
 from libranet.device import Precision
 from libranet.engine.estimate import estimate_seconds
 from libranet.engine.journal import journalled_frames, write_samples
@@ -37,7 +35,9 @@ from libranet.engine.segments import (
 )
 from libranet.engine.two_pass import encode_twice, lossless_settings
 from libranet.errors import InputError
-from libranet.models import LiBrANet, Network
+from libranet.network import LiBrANet, Network
+from libranet.runtime import load_network, make_backend
+from libranet.runtime.cpu.choice import ensure_measured, is_compiled
 from libranet.video.copied_stream import Excerpt
 from libranet.video.encoder import EncoderSettings
 from libranet.video.mux import ZERO_BASED, JoinReport, join

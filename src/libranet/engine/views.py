@@ -7,13 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from libranet.backends import Restored, has_kernels
 from libranet.engine.options import Compare, View
 from libranet.engine.overlays import OverlayPainter, heat_tables
 from libranet.frames import ColorConverter, FrameFormat, PixelLayout
 from libranet.kernels.drawing import reference
 from libranet.kernels.drawing.reference import HeatMap, Join, Overlay
 from libranet.kernels.samples.reference import SampleCodes
+from libranet.runtime import Restored, has_kernels
 from libranet.video.visualize import estimate_airlight
 
 Planes = tuple[Tensor, ...]

@@ -7,12 +7,12 @@ from typing import Literal, Protocol
 import torch
 from torch import Tensor
 
-from libranet.backends import load_network, make_backend, rgb_frames, rgb_of
-from libranet.baselines.table import is_peer, peer_names
 from libranet.device import Precision
 from libranet.errors import InputError
-from libranet.models import GridFilter, LiBrANet, Network
-from libranet.models.checkpoint import PACKAGED, find_checkpoint
+from libranet.extension import lab
+from libranet.network import GridFilter, LiBrANet, Network
+from libranet.network.checkpoint import PACKAGED, find_checkpoint
+from libranet.runtime import is_peer, load_network, make_backend, rgb_frames, rgb_of
 
 PACKAGED_NAME = "libranet"
 
@@ -117,18 +117,20 @@ def open_restorer(spec: str, *, device: str = "cpu", precision: Precision = "aut
         name, rest = "", spec
     if rest == "truth":
         return TruthRestorer()
-    named = rest in (PACKAGED_NAME, *PACKAGED) or is_peer(rest)
-    if not named and not Path(rest).exists():
+    ours = rest in (PACKAGED_NAME, *PACKAGED)
+    peer = not ours and not Path(rest).exists() and is_peer(rest)
+    if not ours and not peer and not Path(rest).exists():
+        peer_names = lab("peers.table").peer_names
         names = ", ".join((PACKAGED_NAME, *PACKAGED))
         raise InputError(f"expected a model: truth, {names}, {peer_names()} or the path of a checkpoint, got {rest!r}")
     network = load_network(rest, device=device, precision=precision)
-    path = Path(rest) if is_peer(rest) else find_checkpoint(None if rest == PACKAGED_NAME else rest)
-    fingerprint = f"{rest} {network.weights.version}" if is_peer(rest) else _digest(path)
+    path = Path(rest) if peer else find_checkpoint(None if rest == PACKAGED_NAME else rest)
+    fingerprint = f"{rest} {network.weights.version}" if peer else _digest(path)
     if network.dtype != torch.float32:
         fingerprint += f" {network.dtype}"
     if isinstance(network, LiBrANet):
         fingerprint += f" steady {steady:g}"
-    return NetworkRestorer(network, name or (rest if named else path.stem), fingerprint, steady=steady)
+    return NetworkRestorer(network, name or (rest if ours or peer else path.stem), fingerprint, steady=steady)
 
 
 def open_restorers(

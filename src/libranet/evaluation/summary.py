@@ -14,7 +14,7 @@ from libranet.evaluation.metric_table import METRICS, Metric
 from libranet.evaluation.results import ClipResult, write_file
 from libranet.metrics.blind import drift, gain, largest_jump
 from libranet.metrics.temporal import sigma_psnr
-from libranet.models import WeightsInfo
+from libranet.network import WeightsInfo
 
 # Two-sided 95 % quantiles of Student's t for 1 to 30 degrees of freedom.
 _T95 = (

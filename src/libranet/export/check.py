@@ -13,7 +13,7 @@ from torch import Tensor
 from libranet.errors import MissingDependencyError
 from libranet.export.graphs import Graph, StreamGraph
 from libranet.export.onnx_file import import_onnx
-from libranet.models import LiBrANet, start_stream, stream_step
+from libranet.network import LiBrANet, start_stream, stream_step
 
 Run = Callable[[dict[str, np.ndarray]], Sequence[np.ndarray]]
 """One call of a runtime: inputs by name, outputs in order."""

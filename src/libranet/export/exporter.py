@@ -27,7 +27,7 @@ from libranet.export.half_precision import convert_to_half
 from libranet.export.onnx_file import describe, example_inputs, write_onnx
 from libranet.export.options import OPSET, SUFFIXES, ExportOptions
 from libranet.export.quantize import measure_ranges, quantize_refiner, rendered_frames
-from libranet.models import LiBrANet
+from libranet.network import LiBrANet
 
 LIMITS = {"fp32": (0.1, 1.0), "fp16": (0.5, 2.0), "int8": (2.0, 20.0)}
 """The largest accepted mean and single difference from PyTorch in float32, in steps of 1/255, by precision."""

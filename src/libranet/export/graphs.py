@@ -18,8 +18,8 @@ from libranet.kernels.color_field.tents import fuse_grids
 from libranet.kernels.grid_filter.reference import cell_means, similarity
 from libranet.kernels.resample.reference import pad_to_multiple, upsample
 from libranet.kernels.resample.tents import continue_to_multiple, downsample, reduce_by
-from libranet.models import NO_FILTER, GridFilter, LiBrANet
-from libranet.models.layers import COEFFICIENTS
+from libranet.network import NO_FILTER, GridFilter, LiBrANet
+from libranet.network.layers import COEFFICIENTS
 
 Form = Literal["still", "window", "streaming"]
 
@@ -149,7 +149,7 @@ class StreamGraph(Graph):
 
     The restored frame is `lookahead` frames older than the newest one. `reset` is 1 for the first frame of a shot: the
     state is then filled from that frame, and whatever it held is ignored. After the last frame, that frame again with
-    `end` = 1, once for each frame still due, ends the stream as `libranet.models.stream` ends it.
+    `end` = 1, once for each frame still due, ends the stream as `libranet.network.stream` ends it.
     """
 
     form: Form = "streaming"

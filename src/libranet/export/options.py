@@ -5,8 +5,8 @@ from typing import Literal, get_args
 
 from libranet.errors import InputError
 from libranet.export.graphs import Form
-from libranet.models import GridFilter
-from libranet.models.libranet import MIN_SIZE
+from libranet.network import GridFilter
+from libranet.network.libranet import MIN_SIZE
 
 Format = Literal["onnx", "openvino", "torchscript", "coreml", "tensorrt-ready"]
 Precision = Literal["fp32", "fp16", "int8"]

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from libranet.export.onnx_file import import_onnx, replace_entries
-from libranet.models import LiBrANet
-from libranet.scenes import render_clip
+from libranet.extension import lab
+from libranet.network import LiBrANet
 
 CALIBRATION_SIZE = (320, 184)
 """(width, height) of the rendered calibration frames."""
@@ -58,7 +58,7 @@ def rendered_frames() -> tuple[Tensor, ...]:  # each [1, 3, H, W] in [0, 1]
     width, height = CALIBRATION_SIZE
     frames = []
     for seed, beta in enumerate(_BETAS):
-        frame = next(render_clip(seed + 1, frames=1, width=width, height=height))
+        frame = next(lab("scenes").render_clip(seed + 1, frames=1, width=width, height=height))
         transmission = torch.exp(-beta * frame.depth)
         airlight = 0.6 + 0.1 * seed
         hazy = frame.image * transmission + airlight * (1.0 - transmission)

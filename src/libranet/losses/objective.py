@@ -9,8 +9,8 @@ from torch import Tensor
 
 from libranet.errors import InputError
 from libranet.losses.perceptual import DINOV2_HUB_ID, DinoV2Features, FeatureExtractor, PerceptualLoss, VggFeatures
-from libranet.models.libranet import Grids
-from libranet.models.network import Predicted
+from libranet.network.base import Predicted
+from libranet.network.libranet import Grids
 
 COLOUR_CELL, CONSISTENCY_CELL = 16, 8
 """Pixels, each way, over which the colour term averages colours, and the consistency term errors."""

@@ -19,7 +19,7 @@ from libranet.engine import Dehazer, load_network
 from libranet.engine.preview import LARGEST_SIDE, PreviewFrames, read_image_frame, read_video_frames
 from libranet.errors import InputError
 from libranet.image_headers import parse_header
-from libranet.models import Network
+from libranet.network import Network
 from libranet.serve.confine import limit_address_space
 from libranet.serve.protocol import Channel, sentence_for_visitors
 from libranet.serve.worker import make_options

@@ -14,7 +14,7 @@ from libranet.engine import DehazeOptions, DehazeReport, Progress, dehaze_video,
 from libranet.engine.adjust import Adjustments
 from libranet.engine.image_files import dehaze_image
 from libranet.errors import InputError
-from libranet.models import Network
+from libranet.network import Network
 from libranet.serve.confine import limit_address_space
 from libranet.serve.media import without_paths
 from libranet.serve.protocol import Channel, sentence_for_visitors

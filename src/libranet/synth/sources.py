@@ -13,7 +13,9 @@ import numpy as np
 from libranet.data.frames import VIDEO_SUFFIXES, RgbImage, decode_video, list_images, read_rgb
 from libranet.data.maps import FlowField, Plane
 from libranet.errors import InputError
+from libranet.extension import lab
 from libranet.images import is_image_name
+from libranet.kernels.haze.reference import SKY_DEPTH
 from libranet.synth.depth_estimators import DepthEstimator
 from libranet.synth.depth_maps import DepthRange, guided_upsample
 from libranet.synth.photo_motion import CameraMove, crop_to_aspect, photo_clip
@@ -198,10 +200,8 @@ class SceneSource:
         return {"kind": "procedural", "name": self.name, "seed": self.scene, "licence": "CC0-1.0"}
 
     def frames(self, request: FrameRequest, start: int = 0) -> Iterator[SourceFrame]:
-        from libranet.scenes import SKY_DEPTH, render_clip
-
         width, height = request.size
-        clip = render_clip(
+        clip = lab("scenes").render_clip(
             self.scene, frames=request.frames, width=width, height=height, fps=request.fps, device=self.device
         )
         for frame in itertools.islice(clip, start, None):

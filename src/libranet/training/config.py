@@ -3,10 +3,10 @@
 from dataclasses import dataclass, field, fields
 from typing import Literal
 
-from libranet.baselines.table import find_peer
 from libranet.errors import InputError
+from libranet.extension import lab
 from libranet.losses.objective import LossConfig
-from libranet.models.libranet import LiBrANetConfig
+from libranet.network.libranet import LiBrANetConfig
 
 Range = tuple[float, float]
 """(low, high), both included."""
@@ -362,7 +362,7 @@ class TrainConfig:
     """Share of the teacher's output in what the network is compared with."""
     model: LiBrANetConfig = field(default_factory=LiBrANetConfig)
     peer: str = ""
-    """Train this network of `libranet.baselines` instead of LiBrA-Net: same data, optimiser and loss, no Lie term."""
+    """Train this network of `libranet.lab.peers` instead of LiBrA-Net: same data, optimiser and loss, no Lie term."""
     optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
     loss: LossConfig = field(default_factory=LossConfig)
     photos: PhotoSourceConfig | None = None
@@ -372,10 +372,14 @@ class TrainConfig:
     @property
     def window(self) -> int:
         """Frames per sample."""
-        return find_peer(self.peer).build_on_meta().config.window if self.peer else self.model.window
+        return (
+            int(lab("peers.table").find_peer(self.peer).build_on_meta().config.window)
+            if self.peer
+            else self.model.window
+        )
 
     def __post_init__(self) -> None:
-        if self.peer and not find_peer(self.peer).trainable:
+        if self.peer and not lab("peers.table").find_peer(self.peer).trainable:
             raise InputError(f"{self.peer} has no weights to train: choose another peer")
         if (self.photos is None) == (self.paired is None):
             raise InputError("expected exactly one of [photos] and [paired] in a recipe")

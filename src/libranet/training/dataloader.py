@@ -22,8 +22,8 @@ from libranet.data import (
     uhv4k_pairs,
 )
 from libranet.errors import InputError
-from libranet.fused.support import why_not_device
 from libranet.kernels.haze import reference
+from libranet.runtime.gpu.support import why_not_device
 from libranet.training.config import HazeConfig, PairedSourceConfig
 from libranet.training.distributed import Shard
 from libranet.training.footage import draw_footage, film

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from libranet.errors import InputError
-from libranet.kernels.haze.reference import SKY_LEVEL
-from libranet.scenes import SKY_DEPTH, render_clip
+from libranet.extension import lab
+from libranet.kernels.haze.reference import SKY_DEPTH, SKY_LEVEL
 
 PHOTO_SUFFIXES = {".jpg", ".jpeg", ".png", ".webp"}
 ASPECT = 16 / 9
@@ -121,7 +121,7 @@ def render_scenes(
     for scene in range(first, first + count):
         width = round(lines * ASPECT)
         # Frames one second apart differ enough to be worth having.
-        clip = render_clip(seed + scene, frames=views, width=width, height=lines, fps=1.0, device=device)
+        clip = lab("scenes").render_clip(seed + scene, frames=views, width=width, height=lines, fps=1.0, device=device)
         for view, frame in enumerate(clip):
             image = (frame.image.clamp(0, 1) * 255).round().byte().permute(1, 2, 0).cpu().numpy()
             yield ClearImage(f"scene-{scene}-{view}", image, normalise_depth(frame.depth.cpu().numpy()))

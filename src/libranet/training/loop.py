@@ -22,8 +22,8 @@ from libranet.atomic import write_atomically
 from libranet.device import describe_device
 from libranet.errors import InputError
 from libranet.losses.objective import LossTerms
-from libranet.models import LiBrANet
-from libranet.models.liveness import MIN_LIVE, live_units
+from libranet.network import LiBrANet
+from libranet.network.liveness import MIN_LIVE, live_units
 from libranet.training.dataloader import Batch, BatchSource
 from libranet.training.distributed import agreed
 from libranet.training.state import Progress

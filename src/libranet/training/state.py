@@ -12,7 +12,7 @@ from torch import Tensor
 
 from libranet.atomic import atomic_file
 from libranet.errors import CheckpointError
-from libranet.models import Network
+from libranet.network import Network
 from libranet.training.config import TrainConfig
 
 FORMAT = "libranet-training-state"

@@ -12,13 +12,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from libranet.backends import load_network
-from libranet.baselines.table import build_peer
 from libranet.errors import InputError, LibraNetError
-from libranet.fused.support import why_not_fused
+from libranet.extension import lab
 from libranet.losses.objective import LossTerms, Objective
-from libranet.models import LiBrANet, Network, load_model, save_checkpoint
-from libranet.models.network import Predicted
+from libranet.network import LiBrANet, Network, load_model, save_checkpoint
+from libranet.network.base import Predicted
+from libranet.runtime import load_network
+from libranet.runtime.gpu.support import why_not_fused
 from libranet.training.config import OptimiserConfig, TrainConfig
 from libranet.training.dataloader import Batch
 from libranet.training.distributed import Shard, agreed, average_gradients
@@ -70,7 +70,7 @@ class Trainer:
         self.whole_step: Graphed | None = None
         """The whole step as a CUDA graph, where nothing has to happen between its parts."""
         if fused and ours is not None:
-            from libranet.fused import training  # needs Triton
+            from libranet.runtime.gpu import training  # needs Triton
 
             self.predict = functools.partial(training.predict, ours)
             if self.teacher is not None and why_not_fused(self.teacher.config, device) is None:
@@ -306,7 +306,7 @@ def _use_channels_last(model: nn.Module) -> None:
 
 
 def _initial_model(config: TrainConfig) -> Network:
-    fresh = build_peer(config.peer, seed=config.seed) if config.peer else LiBrANet(config.model)
+    fresh = lab("peers.table").build_peer(config.peer, seed=config.seed) if config.peer else LiBrANet(config.model)
     if not config.init_from:
         return fresh
     model = load_network(config.init_from, device="cpu")

@@ -21,8 +21,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.distributed.nn.functional import all_reduce
 
-from libranet.models import LiBrANet, Network
-from libranet.models.layers import COEFFICIENTS, GridHead
+from libranet.network import LiBrANet, Network
+from libranet.network.layers import COEFFICIENTS, GridHead
 
 
 class UnitNorm(nn.Module):

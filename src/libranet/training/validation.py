@@ -12,12 +12,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from libranet.backends import Backend, make_backend, rgb_frames, rgb_of
 from libranet.data import PairedClip
 from libranet.data.frames import FrameFiles, VideoFrames
 from libranet.errors import InputError
 from libranet.metrics.fidelity import psnr
-from libranet.models import Network
+from libranet.network import Network
+from libranet.runtime import Backend, make_backend, rgb_frames, rgb_of
 from libranet.training.config import ValidationConfig
 
 EXAMPLES = 4

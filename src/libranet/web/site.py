@@ -16,7 +16,7 @@ from libranet.export.exporter import make_metadata
 from libranet.export.graphs import StreamGraph, make_graph
 from libranet.export.onnx_file import write_onnx
 from libranet.export.options import ExportOptions
-from libranet.models import GridFilter, LiBrANet, load_model, packaged_weights
+from libranet.network import GridFilter, LiBrANet, load_model, packaged_weights
 from libranet.page import ASSETS, EXAMPLE_NAME, asset_path, read_asset
 from libranet.thirdparty import find_model, find_weights, pull_weights
 from libranet.web.small_weights import store_weights_small

@@ -1,0 +1,171 @@
+"""What the probes look at: sampled frames of a dataset with the grids that the network predicts for them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from libranet.data.frames import FrameSequence, VideoFrames
+from libranet.data.maps import read_map
+from libranet.data.windows import frame_to_tensor
+from libranet.evaluation.clips import EvalClip
+from libranet.kernels.color_field.reference import fuse_grids
+from libranet.kernels.resample.reference import downsample, pad_to_multiple
+from libranet.network import Grids, LiBrANet
+
+SAMPLED_PIXELS = 20_000
+"""Pixels of a frame that enter histograms and fits. Counts of singular transforms look at every pixel."""
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One frame of a clip, its window as the encoders see it, and what the network predicts."""
+
+    clip: str
+    frame: int
+    window: Tensor  # [1, T, 3, S, S] in [0, 1]
+    reduced: dict[int, Tensor]
+    """The same window from frames that were first reduced to this many lines."""
+    low: Tensor  # [1, 3, h, w], the centre frame where transforms are applied
+    grids: Grids
+    chromatic: Tensor | None  # [1, 12, h, w], coefficients of the chromatic field
+    temporal: Tensor | None  # [1, 12, h, w]
+    transmission: Tensor | None = None  # [1, 1, h, w], the true one, where the set has it
+
+    @property
+    def fused(self) -> Tensor:  # [1, 12, h, w]
+        """The sum of both fields."""
+        parts = [part for part in (self.chromatic, self.temporal) if part is not None]
+        return torch.stack(parts).sum(0)
+
+
+class Probe(Protocol):
+    """Takes observations one by one in bounded memory, then gives numbers and a figure."""
+
+    def add(self, seen: Observation) -> None:
+        """Take one frame into account."""
+        ...
+
+    def result(self) -> dict[str, Any]:
+        """The numbers, as JSON can hold them; `not_measured` has the reason where there are none."""
+        ...
+
+    def figure(self) -> Figure | None:
+        """The figure, or None where there is nothing to draw."""
+        ...
+
+
+def sample_pixels(
+    coefficients: Tensor,  # [1, C, h, w]
+    *,
+    seed: int = 0,
+    most: int = SAMPLED_PIXELS,
+) -> Tensor:  # [N, C] float64
+    """Coefficients at random pixels. The same seed and size pick the same pixels."""
+    flat = coefficients[0].flatten(1)
+    if flat.shape[1] > most:
+        chosen = np.random.default_rng(seed).choice(flat.shape[1], most, replace=False)
+        flat = flat[:, torch.from_numpy(np.sort(chosen)).to(flat.device)]
+    return flat.T.double().cpu()
+
+
+def observe(
+    model: LiBrANet,
+    clip: EvalClip,
+    *,
+    count: int,
+    heights: Sequence[int] = (),
+) -> Iterator[Observation]:
+    """Observe frames of a clip, evenly spaced.
+
+    One frame at full size is in memory at a time, with the windows as the encoders see them.
+
+    Args:
+        model: The network.
+        clip: The clip.
+        count: How many frames at most.
+        heights: Also reduce the frames to these many lines first, where they are less than the frame's.
+    """
+    length = len(clip)
+    count = min(count, length)
+    centres = [int((i + 0.5) * length / count) for i in range(count)]
+    heights = [height for height in heights if height < clip.hazy.size[1]]
+    for centre in centres:
+        around = window_frames(centre, model.config.window, length)
+        squares: dict[int, dict[int, Tensor]] = {height: {} for height in (0, *heights)}
+        low: Tensor | None = None
+        for index, image in read_frames(clip.hazy, sorted(set(around))):
+            frame = frame_to_tensor(image)[None].to(model.device)
+            squares[0][index] = encoder_square(model, frame)
+            for height in heights:
+                size = (height, max(16, round(frame.shape[-1] * height / frame.shape[-2])))
+                squares[height][index] = encoder_square(model, downsample(frame, size))
+            if index == centre:
+                low = transform_frame(model, frame)
+        assert low is not None
+        windows = {height: torch.stack([parts[i] for i in around], dim=1) for height, parts in squares.items()}
+        native = windows.pop(0)
+        with torch.no_grad():
+            grids = model.predict_grids(native)
+            chromatic = None if grids.chromatic is None else fuse_grids(low, grids.chromatic, None)
+            plane = centre_plane(grids)
+            temporal = None if plane is None else fuse_grids(low, None, plane)
+        truth = None
+        if clip.transmission:
+            truth = read_transmission(clip.transmission[centre], (low.shape[-2], low.shape[-1])).to(low.device)
+        yield Observation(clip.name, centre, native, windows, low, grids, chromatic, temporal, truth)
+
+
+def window_frames(centre: int, window: int, length: int) -> list[int]:
+    """The frames of the window around a frame; beyond a clip's ends its first or last frame is repeated."""
+    return [min(max(centre + step, 0), length - 1) for step in range(-(window // 2), window // 2 + 1)]
+
+
+def read_frames(frames: FrameSequence, wanted: Sequence[int]) -> Iterator[tuple[int, np.ndarray]]:
+    """Read frames in rising order; a video is decoded once, up to the last of them."""
+    if not isinstance(frames, VideoFrames):
+        yield from ((index, frames.read(index)) for index in wanted)
+        return
+    for index, image in enumerate(frames.read_all()):
+        if index in wanted:
+            yield index, image
+        if index >= wanted[-1]:
+            return
+
+
+def encoder_square(
+    model: LiBrANet,
+    frame: Tensor,  # [1, 3, H, W] in [0, 1]
+) -> Tensor:  # [1, 3, S, S] in [0, 1]
+    """The frame at the size of the encoders; `predict_grids` gives the same for it as for the frame."""
+    size = model.config.encoder_size
+    return downsample(pad_to_multiple(frame, model.config.scale), (size, size))
+
+
+def transform_frame(
+    model: LiBrANet,
+    frame: Tensor,  # [1, 3, H, W] in [0, 1]
+) -> Tensor:  # [1, 3, h, w] in [0, 1]
+    """The frame at the size where the network applies its transforms."""
+    c = model.config
+    if not c.adaptive_slicing:
+        return encoder_square(model, frame)
+    carrier = pad_to_multiple(frame, c.scale)
+    return downsample(carrier, (carrier.shape[-2] // c.scale, carrier.shape[-1] // c.scale))
+
+
+def centre_plane(grids: Grids) -> Tensor | None:  # [B, 12, gh, gw]
+    """The plane of the temporal grid that is sliced."""
+    return None if grids.temporal is None else grids.temporal[:, :, grids.temporal.shape[2] // 2]
+
+
+def read_transmission(path: Path, size: tuple[int, int]) -> Tensor:  # [1, 1, h, w] in [0, 1]
+    """Read a true transmission. Three channels become their geometric mean, as the determinant of A has it."""
+    values = torch.from_numpy(read_map(path, "transmission"))[None]
+    small = downsample(values.clamp(0.0, 1.0), size)
+    return small.clamp_min(1e-6).log().mean(dim=1, keepdim=True).exp()

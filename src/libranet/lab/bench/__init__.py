@@ -1,0 +1,1 @@
+"""The cost and speed of networks at given frame sizes, ours and the peers'."""

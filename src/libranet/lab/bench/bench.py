@@ -1,0 +1,152 @@
+"""Which networks a benchmark of speed runs, and the benchmark itself.
+
+`python -m libranet.lab.bench.bench` is `libranet bench` without the packages of the command line, for GPU machines
+that lack them.
+"""
+
+import argparse
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from libranet.device import Precision, pick_device, pick_dtype
+from libranet.errors import CheckpointError, InputError, LibraNetError
+from libranet.lab.bench.efficiency import SIZES, Efficiency, Subject, measure_efficiency
+from libranet.lab.bench.report import as_markdown, write_bench
+from libranet.lab.peers import PEERS, build_peer
+from libranet.lab.peers.table import is_peer
+from libranet.runtime import load_network
+
+OURS, OURS_PLAIN = "libranet", "libranet-plain"
+"""LiBrA-Net on its product path, and the same network in plain PyTorch, as the peers run."""
+
+
+@dataclass(frozen=True)
+class Entries:
+    """The networks of a benchmark, and those that cannot take part, with the reason."""
+
+    subjects: tuple[Subject, ...]
+    missing: dict[str, str]
+
+
+def default_models() -> list[str]:
+    """LiBrA-Net both ways, and every peer that does something."""
+    return [OURS, OURS_PLAIN, *(entry.name for entry in PEERS if entry.name != "identity")]
+
+
+def open_entries(models: Iterable[str], *, device: str = "auto", precision: Precision = "auto") -> Entries:
+    """Open the networks of a benchmark on the CPU, in the precision that they run in on the device.
+
+    The speed of a network does not depend on its weights: a peer without any gets random ones.
+
+    Args:
+        models: `all`, `libranet`, `libranet-plain`, names of peers, or paths of checkpoints.
+        device: Where they will run.
+        precision: What they will compute in, as `libranet.device.pick_dtype` takes it.
+
+    Raises:
+        InputError: There is no such network.
+    """
+    dtype = pick_dtype(precision, pick_device(device))
+    names = [name for model in models for name in (default_models() if model == "all" else [model])]
+    subjects: list[Subject] = []
+    missing: dict[str, str] = {}
+    for name in dict.fromkeys(names):
+        try:
+            if name in (OURS, OURS_PLAIN):
+                network = load_network(None, device="cpu", precision="fp32").to(dtype=dtype)
+                subjects.append(Subject(name, network, plain=name == OURS_PLAIN))
+            elif is_peer(name):
+                entry = next((entry for entry in PEERS if entry.name == name), None)
+                peer = build_peer(name).eval()  # explains what is not among the peers
+                published = entry is not None and entry.published
+                subjects.append(Subject(name, peer if published else peer.to(dtype=dtype)))
+            else:
+                network = load_network(name, device="cpu", precision="fp32").to(dtype=dtype)
+                subjects.append(Subject(Path(name).stem, network))
+        except CheckpointError as error:
+            if not is_peer(name):
+                raise
+            missing[name] = str(error)
+    return Entries(tuple(subjects), missing)
+
+
+def run_bench(
+    models: Iterable[str],
+    *,
+    sizes: Iterable[tuple[int, int]] = SIZES,
+    device: str = "auto",
+    precision: Precision = "auto",
+    seconds: float = 4.0,
+    report: Callable[[str], None] = lambda _: None,
+    keep: Callable[[list[Efficiency], dict[str, str]], object] = lambda rows, missing: None,
+) -> tuple[list[Efficiency], dict[str, str]]:
+    """Measure networks in one run.
+
+    Args:
+        models: As `open_entries` takes them.
+        sizes: (width, height) each.
+        device: Where to compute.
+        precision: As `libranet.device.pick_dtype` takes it.
+        seconds: For one network at one size.
+        report: Called with a line per network and size.
+        keep: Called with the rows so far after every size, for a run that may not come to its end.
+
+    Returns:
+        A row per network and size, and the networks that could not take part, with the reason.
+    """
+    entries = open_entries(models, device=device, precision=precision)
+    where = str(pick_device(device))
+    rows: list[Efficiency] = []
+    for size in sizes:
+        rows += measure_efficiency(entries.subjects, sizes=[size], device=where, seconds=seconds, report=report)
+        keep(rows, entries.missing)
+    return rows, entries.missing
+
+
+def read_quality(path: Path) -> dict[str, float]:
+    """Read PSNR by model, for the plot of quality against speed: from `libranet compare`, or a plain JSON table.
+
+    Raises:
+        InputError: The file is neither.
+    """
+    try:
+        content = json.loads(path.read_text())
+        content = content.get("psnr", content)
+        return {str(model): float(value) for model, value in content.items()}
+    except (OSError, ValueError, AttributeError, TypeError) as error:
+        raise InputError(f"expected a JSON table of PSNR by model in {path} ({error})") from None
+
+
+def main() -> None:
+    """Measure without the command line's packages."""
+    parser = argparse.ArgumentParser(description="Measure speed and memory of networks.")
+    parser.add_argument("--models", default="all")
+    parser.add_argument("--sizes", default=",".join(f"{w}x{h}" for w, h in SIZES))
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--precision", default="auto")
+    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--quality", type=Path)
+    parser.add_argument("-o", "--output", type=Path, required=True)
+    options = parser.parse_args()
+    try:
+        quality = read_quality(options.quality) if options.quality else {}
+        sizes = [(int(w), int(h)) for w, h in (size.split("x") for size in options.sizes.split(","))]
+        rows, missing = run_bench(
+            options.models.split(","),
+            sizes=sizes,
+            device=options.device,
+            precision=options.precision,
+            seconds=options.seconds,
+            report=lambda line: print(line, flush=True),
+            keep=partial(write_bench, folder=options.output, quality=quality),
+        )
+        print(as_markdown(rows, missing))
+    except LibraNetError as error:
+        parser.exit(2, f"error: {error}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The commands of the laboratory. `libranet.cli.main` names them and loads one when it is called."""

@@ -1,0 +1,32 @@
+"""`libranet data figures`: the paper's figures and tables of a data set."""
+
+from pathlib import Path
+
+
+def write_figures(folder: Path, output: Path) -> None:
+    """Write the comparison of data sets with a row for this one, and its composition as a figure."""
+    from libranet.data.dataset import DATASET_FILE
+    from libranet.errors import MissingDependencyError
+    from libranet.evaluation.results import write_file
+    from libranet.evaluation.tables import format_table
+    from libranet.lab.paper.dataset_table import compare_datasets
+
+    table = compare_datasets(folder)
+    figure = None
+    if (folder / DATASET_FILE).is_file():
+        try:
+            from libranet.lab.analysis.dataset_figure import composition_figure
+            from libranet.lab.analysis.plotting import save_figure
+        except ImportError as error:
+            if error.name != "matplotlib":
+                raise
+            raise MissingDependencyError(
+                "figures need matplotlib; install it with: pip install libranet[analysis]"
+            ) from error
+        figure = composition_figure(folder)
+    write_file(output / "datasets.md", format_table(table, "md"))
+    write_file(output / "datasets.csv", format_table(table, "csv"))
+    write_file(output / "datasets.tex", format_table(table, "latex"))
+    if figure is not None:
+        save_figure(figure, output, "composition")
+    print(format_table(table, "md"), end="")

@@ -1,0 +1,56 @@
+"""Methods without weights: no dehazing at all, the dark channel prior, and local contrast as people use it today."""
+
+import cv2
+import numpy as np
+import torch
+from torch import Tensor
+
+from libranet.lab.peers.dcp import dark_channel_dehaze
+from libranet.network.peer import Peer, PeerConfig
+
+CLAHE_LIMIT, CLAHE_TILES = 2.0, 8
+"""Clip limit and tiles per side: the values that OpenCV's tutorial and most scripts use."""
+
+
+class Identity(Peer):
+    """No dehazing: the first row of every table."""
+
+    def __init__(self) -> None:
+        super().__init__(PeerConfig("identity"))
+
+    def restore(self, frames: Tensor) -> Tensor:
+        """Return the frame as it is."""
+        return frames[:, 0]
+
+
+class DarkChannelPrior(Peer):
+    """The dark channel prior, frame by frame (He et al., CVPR 2009)."""
+
+    def __init__(self) -> None:
+        super().__init__(PeerConfig("dcp"))
+
+    def restore(self, frames: Tensor) -> Tensor:
+        """Dehaze each frame with the papers' constants."""
+        return torch.stack([dark_channel_dehaze(frame) for frame in frames[:, 0]])
+
+
+class Clahe(Peer):
+    """Contrast-limited adaptive histogram equalisation of the lightness, which is what video tools offer today."""
+
+    def __init__(self) -> None:
+        super().__init__(PeerConfig("clahe"))
+
+    def restore(self, frames: Tensor) -> Tensor:
+        """Equalise L of CIELAB; a and b stay."""
+        return torch.stack([_equalise(frame) for frame in frames[:, 0]])
+
+
+def _equalise(frame: Tensor) -> Tensor:
+    rgb = np.ascontiguousarray(frame.detach().float().cpu().permute(1, 2, 0).numpy())
+    lab = cv2.cvtColor(rgb, cv2.COLOR_RGB2LAB)
+    lightness = np.rint(lab[..., 0] * 2.55).astype(np.uint8)
+    clahe = cv2.createCLAHE(clipLimit=CLAHE_LIMIT, tileGridSize=(CLAHE_TILES, CLAHE_TILES))
+    change = clahe.apply(lightness).astype(np.float32) - lightness  # added, so that finer steps than 8 bits survive
+    lab[..., 0] = np.clip(lab[..., 0] + change / 2.55, 0.0, 100.0)
+    restored = np.clip(cv2.cvtColor(lab, cv2.COLOR_LAB2RGB), 0.0, 1.0)
+    return torch.from_numpy(restored).permute(2, 0, 1).to(frame)

@@ -1,0 +1,319 @@
+"""LiBrA-Net: its configuration and its forward pass. The streaming form is in `stream.py`."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import isnan
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from libranet.errors import InputError
+from libranet.kernels.color_field.reference import apply_affine, color_transform, estimate_transmission
+from libranet.kernels.resample.reference import downsample, pad_to_multiple, upsample
+from libranet.network.base import Network, WeightsInfo
+from libranet.network.layers import ChromaticField, Encoder, Refiner, TemporalField
+
+MIN_SIZE = 16
+"""Smallest height and width of a frame, in pixels."""
+
+
+@dataclass(frozen=True)
+class LiBrANetConfig:
+    """Everything that shapes the network. Stored with the weights; the defaults are the shipped model."""
+
+    window: int = 5
+    """Frames the network looks at, T: 1, 3, 5 or 7. The centre one is restored."""
+    encoder_size: int = 256
+    """Side of the square that encoders see; the aspect ratio is not kept."""
+    encoder_widths: tuple[int, ...] = (24, 48, 96, 192)
+    """Channels of the encoder's stride-2 stages."""
+    encoder_blocks: int = 2
+    """Residual blocks per encoder stage."""
+    bins: int = 8
+    """Cells of a chromatic grid along its colour axis."""
+    head_hidden: int = 272
+    """Channels between the two convolutions of a grid head."""
+    attention_heads: int = 8
+    """Heads of the attention along time."""
+    ffn_ratio: int = 4
+    """Width of the feed-forward layer after the attention, in multiples of its input."""
+    scale: int = 4
+    """p: slicing and refining happen at 1/p of the frame's size."""
+    refiner_width: int = 64
+    """Channels of the refiner."""
+    refiner_stream_blocks: int = 1
+    """Residual blocks in each of the refiner's two streams."""
+    refiner_fusion_blocks: int = 1
+    """Residual blocks after the refiner's streams have met."""
+    refiner_mix_kernel: int = 1
+    """Kernel size of the second convolution of a refiner block: 1 or 3."""
+    drop_path: float = 0.1
+    """Stochastic depth of the deepest encoder block while training; shallower blocks have less."""
+    dropout: float = 0.1
+    """Dropout2d in the grid heads while training."""
+    chromatic_field: bool = True
+    """False is the paper's variant without the Chromatic Field."""
+    temporal_field: bool = True
+    """False is the paper's variant without the Temporal Field."""
+    refiner: bool = True
+    """False is the paper's variant without HF-Refiner: the output is the small restored frame, enlarged."""
+    cayley: bool = True
+    """False is the paper's variant without the Cayley map: A = I + M."""
+    adaptive_slicing: bool = True
+    """False is the paper's variant that slices at the encoder's size instead of at 1/p of the frame's."""
+
+    def __post_init__(self) -> None:
+        if self.window not in (1, 3, 5, 7):
+            raise InputError(f"expected an odd window length of 1, 3, 5 or 7, got T={self.window}")
+        if not (self.chromatic_field or self.temporal_field):
+            raise InputError("expected at least one affine field, got chromatic_field=False and temporal_field=False")
+        if self.refiner_mix_kernel not in (1, 3):
+            raise InputError(f"expected refiner_mix_kernel 1 or 3, got {self.refiner_mix_kernel}")
+        stride = 2 ** len(self.encoder_widths)
+        if self.encoder_size < stride or self.encoder_size % stride:
+            raise InputError(f"expected encoder_size a multiple of {stride}, got {self.encoder_size}")
+        for width in (*self.encoder_widths, self.refiner_width):
+            if width < 8 or width % 8:
+                raise InputError(f"expected widths that are multiples of 8, got {width}")
+        if self.encoder_widths[-1] % self.attention_heads:
+            raise InputError(
+                f"expected attention_heads to divide {self.encoder_widths[-1]}, got {self.attention_heads}"
+            )
+        for name in ("drop_path", "dropout"):
+            if not 0.0 <= getattr(self, name) < 1.0:
+                raise InputError(f"expected {name} in [0, 1), got {getattr(self, name)}")
+        for name in ("encoder_blocks", "bins", "head_hidden", "ffn_ratio", "scale", "refiner_stream_blocks"):
+            if getattr(self, name) < 1:
+                raise InputError(f"expected {name} of at least 1, got {getattr(self, name)}")
+
+
+SMALL = LiBrANetConfig(
+    encoder_widths=(16, 32, 64, 96), encoder_blocks=1, head_hidden=112, refiner_width=16, refiner_fusion_blocks=2
+)
+"""`libranet-small`: under 2.5 MB in half precision and under 60 GFLOPs at 4K, within what the fused kernels cover."""
+
+
+@dataclass(frozen=True)
+class Grids:
+    """What the fields predict for one window: coefficients in the Lie algebra, before the Cayley map."""
+
+    chromatic: Tensor | None  # [B, 2, 12, bins, 16, 16], guided by red and by green
+    temporal: Tensor | None  # [B, 12, T, 16, 16], or [B, 12, 1, 16, 16]: the centre plane alone
+
+
+@dataclass(frozen=True)
+class Restoration:
+    """One restored frame and what led to it."""
+
+    image: Tensor  # [B, 3, H, W] in [0, 1]
+    small: Tensor  # [B, 3, h, w] in [0, 1], restored by the colour field alone
+    matrix: Tensor  # [B, 3, 3, h, w], A at each pixel of `small`
+    offset: Tensor  # [B, 3, h, w], b at each pixel of `small`
+    singular: Tensor  # [], how many pixels of the batch fell back to A = I
+    grids: Grids
+
+    def transmission(self) -> Tensor:  # [B, 1, h, w] in [0, 1]
+        """Estimate the transmission in the matrices."""
+        return estimate_transmission(self.matrix)
+
+
+class LiBrANet(Network):
+    """Restores the centre frame of a window of hazy frames.
+
+    Examples:
+        >>> net = LiBrANet().eval()
+        >>> clear = net(frames)  # [B, T, 3, H, W] in [0, 1] -> [B, 3, H, W]
+    """
+
+    architecture = "libranet"
+    config: LiBrANetConfig
+
+    def __init__(self, config: LiBrANetConfig | None = None) -> None:
+        super().__init__()
+        self.config = c = config or LiBrANetConfig()
+        self.weights = WeightsInfo()
+        self.chromatic = self.temporal = self.refiner = None
+        if c.chromatic_field:
+            encoder = Encoder(c.encoder_widths, c.encoder_blocks, c.drop_path)
+            self.chromatic = ChromaticField(encoder, hidden=c.head_hidden, bins=c.bins, dropout=c.dropout)
+        if c.temporal_field:
+            encoder = Encoder(c.encoder_widths, c.encoder_blocks, c.drop_path)
+            self.temporal = TemporalField(
+                encoder,
+                hidden=c.head_hidden,
+                window=c.window,
+                heads=c.attention_heads,
+                ffn_ratio=c.ffn_ratio,
+                dropout=c.dropout,
+            )
+        if c.refiner:
+            self.refiner = Refiner(
+                scale=c.scale,
+                width=c.refiner_width,
+                stream_blocks=c.refiner_stream_blocks,
+                fusion_blocks=c.refiner_fusion_blocks,
+                mix_kernel=c.refiner_mix_kernel,
+            )
+
+    @property
+    def grid_side(self) -> int:
+        """Height and width of the grids."""
+        return self.config.encoder_size >> len(self.config.encoder_widths)
+
+    def forward(
+        self,
+        frames: Tensor,  # [B, T, 3, H, W] in [0, 1], H and W at least 16; [B, 1, 3, H, W] with `still`
+        *,
+        strength: float = 1.0,
+        still: bool = False,
+    ) -> Tensor:  # [B, 3, H, W] in [0, 1], the dtype of `frames`
+        """Restore the centre frame.
+
+        Args:
+            frames: The window.
+            strength: Factor on the correction: 0 returns the input, 1 the network's answer.
+            still: The window is one frame T times. The frame is given once and encoded once.
+
+        Raises:
+            InputError: The frames have the wrong shape, size, type or range.
+        """
+        self.check_window(frames, still=still)
+        grids = self.predict_grids(frames, centre_only=True, still=still)
+        return self.restore(frames[:, frames.shape[1] // 2], grids, strength=strength).image
+
+    def predict(
+        self,
+        frames: Tensor,  # [B, T + K - 1, 3, H, W] in [0, 1], or [B, K, 3, H, W] with `still`; not validated
+        *,
+        still: bool = False,
+    ) -> Restoration:
+        """The forward pass with everything a loss or an analysis needs, of K consecutive windows that share frames.
+
+        Args:
+            frames: The windows of each sequence.
+            still: Each window is one frame T times, given once.
+
+        Returns:
+            The B * K restored centre frames, the K of each sequence in a row, their transforms, and the grids with all
+            T planes of the temporal one.
+        """
+        return self.restore(self.centres(frames, still=still).flatten(0, 1), self.predict_grids(frames, still=still))
+
+    def predict_grids(
+        self,
+        frames: Tensor,  # [B, T + K - 1, 3, H, W], or [B, K, 3, H, W] with `still`
+        *,
+        centre_only: bool = False,
+        still: bool = False,
+    ) -> Grids:
+        """Predict the grids of K consecutive windows by both fields, those of each sequence in a row.
+
+        Args:
+            frames: The windows of each sequence.
+            centre_only: Of the temporal grid, predict only the plane that is sliced.
+            still: Each window is one frame T times, given and encoded once.
+        """
+        chromatic = temporal = None
+        if self.temporal is not None:
+            small = self.encoder_input(frames.flatten(0, 1)).unflatten(0, frames.shape[:2])
+            features = self.temporal.encode(small.flatten(0, 1)).unflatten(0, frames.shape[:2])
+            temporal = self.temporal.mix(self.windows(features, still=still), centre_only=centre_only)
+            centre = self.centres(small, still=still).flatten(0, 1)
+        else:
+            centre = self.encoder_input(self.centres(frames, still=still).flatten(0, 1))
+        if self.chromatic is not None:
+            chromatic = self.chromatic(centre)
+        return Grids(chromatic, temporal)
+
+    def encoder_input(
+        self,
+        frames: Tensor,  # [N, 3, H, W]
+    ) -> Tensor:  # [N, 3, S, S] in [-1, 1]
+        """The encoders' input: a small square, centred on zero, so that zero padding is mid-grey and not black."""
+        size = self.config.encoder_size
+        small = downsample(pad_to_multiple(frames, self.config.scale), (size, size))
+        return (small * 2.0 - 1.0).to(self.dtype)
+
+    def restore(
+        self,
+        frame: Tensor,  # [B, 3, H, W] in [0, 1]
+        grids: Grids,
+        *,
+        strength: float = 1.0,
+        steady: Callable[[Tensor], Tensor] | None = None,
+    ) -> Restoration:
+        """Restore one frame by its grids: slice, fuse in the Lie algebra, map to GL(3), apply, refine.
+
+        Args:
+            frame: The hazy frame.
+            grids: What `predict_grids` gave for its window.
+            strength: Factor on the correction: 0 returns the input.
+            steady: For streams: given the residual's cell means [B, 3, 16, 16], returns those it should have.
+        """
+        c = self.config
+        carrier = pad_to_multiple(frame, c.scale)
+        full = (carrier.shape[-2], carrier.shape[-1])
+        reduced = (full[0] // c.scale, full[1] // c.scale)
+        low = downsample(carrier, reduced if c.adaptive_slicing else (c.encoder_size, c.encoder_size))
+
+        plane = None if grids.temporal is None else grids.temporal[:, :, grids.temporal.shape[2] // 2]
+        matrix, offset, singular = color_transform(low, grids.chromatic, plane, strength=strength, use_cayley=c.cayley)
+        small = apply_affine(matrix, offset, low).clamp(0.0, 1.0)
+
+        if self.refiner is None:
+            image = upsample(small, full)
+        else:
+            structure = small if c.adaptive_slicing else upsample(small, reduced)
+            residual = self.refiner(carrier.to(self.dtype), structure.to(self.dtype))
+            correction = small - low
+            if steady is not None:
+                shift = self.steady_shift(F.avg_pool2d(residual.float(), c.scale), steady)
+                correction = correction + strength * upsample(shift, (low.shape[-2], low.shape[-1]))
+            # In place: a frame of 3840x2160 in float32 takes 100 MB, and this is where most of them meet.
+            image = upsample(correction, full).add_(carrier).add_(residual.to(small.dtype), alpha=strength)
+        image = image.clamp_(0.0, 1.0)[..., : frame.shape[-2], : frame.shape[-1]].to(frame.dtype)
+        return Restoration(image, small, matrix, offset, singular, grids)
+
+    def steady_shift(
+        self,
+        residual: Tensor,  # [B, 3, h, w], the refiner's residual at 1/scale of the frame's size
+        steady: Callable[[Tensor], Tensor],
+    ) -> Tensor:  # [B, 3, 16, 16]
+        """What the residual's cell means lack to be steady. The refiner's GroupNorms see the whole frame, so something
+        that appears in one place moves the residual everywhere."""
+        unit = residual.clamp(-1.0, 1.0) * 0.5 + 0.5  # the range of frames, which `downsample` keeps
+        means = downsample(unit, (self.grid_side, self.grid_side)) * 2.0 - 1.0
+        return steady(means) - means
+
+    def check_window(self, frames: Tensor, *, still: bool = False) -> None:
+        """Raise InputError for frames that the network cannot restore."""
+        if frames.dim() != 5:
+            raise InputError(f"expected frames as [B, T, 3, H, W], got shape {tuple(frames.shape)}")
+        length = 1 if still else self.config.window
+        if frames.shape[1] != length:
+            what = "a still window as T=1 frame" if still else f"a window of T={length} frames"
+            raise InputError(f"expected {what}, got T={frames.shape[1]}")
+        check_frames(frames)
+
+
+def check_frames(
+    frames: Tensor,  # [..., 3, H, W]
+) -> None:
+    """Check that these are RGB frames of usable size with values in [0, 1]. Meta tensors have no values to check.
+
+    Raises:
+        InputError: They are not.
+    """
+    channels, height, width = frames.shape[-3:]
+    if channels != 3:
+        raise InputError(f"expected 3 colour channels, got {channels}")
+    if min(height, width) < MIN_SIZE:
+        raise InputError(f"expected frames of at least {MIN_SIZE}x{MIN_SIZE} pixels, got {width}x{height}")
+    if not frames.is_floating_point():
+        raise InputError(f"expected floating-point frames in [0, 1], got {frames.dtype}: divide by 255 first")
+    if frames.is_meta:
+        return
+    low, high = (float(value) for value in frames.aminmax())
+    if not (low >= 0.0 and high <= 1.0):  # NaN fails this, too
+        found = "NaN" if isnan(low) or isnan(high) else f"values from {low:.4g} to {high:.4g}"
+        raise InputError(f"expected values in [0, 1], got {found}")

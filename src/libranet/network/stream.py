@@ -1,0 +1,207 @@
+"""The streaming form: one frame in, one restored frame out, every frame encoded once.
+
+The edge rule: where a window reaches beyond the stream, its first or last frame is repeated. A stream that ends after
+N frames gives, frame by frame, what the windowed network gives with indices clamped to 0 .. N-1. A stream without
+look-ahead has no future frames, so its newest frame stands in for them.
+
+A stream may filter its grids over time (`kernels/grid_filter/reference.py`). Then it also remembers the grids of the
+last second. Of the look-ahead, only chromatic grids are known in time. The cell means of the refiner's residual are
+filtered in the same way, with those of the past: its GroupNorms see the whole frame, and pump, too.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from libranet.errors import InputError
+from libranet.kernels.grid_filter.reference import GridFilter, cell_means, similarity, weighted_mean
+from libranet.network.libranet import Grids, LiBrANet, Restoration, check_frames
+
+NO_FILTER = GridFilter(seconds=0.0)
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A frame that is encoded but not restored yet."""
+
+    frame: Any
+    """What the model's `restore` takes: [B, 3, H, W], unless the caller brought its encoder input."""
+    chromatic: Tensor | None  # [B, 2, 12, bins, 16, 16]
+    look: Tensor  # [B, 3, 16, 16] in [0, 1], the mean colours of the grid's cells
+
+
+@dataclass(frozen=True)
+class Past:
+    """The grids of a frame that was restored, and the cell means of its residual, before the filter."""
+
+    grids: Grids
+    residual: Tensor | None  # [B, 3, 16, 16]; None without refiner
+    look: Tensor  # [B, 3, 16, 16] in [0, 1]
+
+
+@dataclass(frozen=True)
+class StreamState:
+    """What a stream remembers between two steps: at most T feature maps, look-ahead + 1 frames, and the grids that the
+    filter reaches back to."""
+
+    lookahead: int
+    """Frames of the future that a frame waits for: 0 for live use, T // 2 for the full window."""
+    grid_filter: GridFilter
+    """How grids are averaged over time."""
+    features: tuple[Tensor, ...] = ()
+    """Temporal features [B, C, 16, 16] of the newest frames, oldest first."""
+    waiting: tuple[Waiting, ...] = ()
+    """Frames still to be restored, oldest first."""
+    past: tuple[Past, ...] = ()
+    """Grids of as many frames as the filter remembers, oldest first; before the second frame empty."""
+    shape: torch.Size | None = None
+    """Shape of every frame of this stream, known from the first one on."""
+    ended: bool = False
+    """True once the stream was asked to drain."""
+
+
+def start_stream(model: LiBrANet, *, lookahead: int | None = None, grid_filter: GridFilter = NO_FILTER) -> StreamState:
+    """Make the state before the first frame. Use a new one for every shot.
+
+    Args:
+        model: The network.
+        lookahead: Future frames that a frame waits for, 0 to T // 2; None is T // 2.
+        grid_filter: Average the grids over time, so that the video does not pump. The default leaves them alone.
+
+    Raises:
+        InputError: The look-ahead is out of range.
+    """
+    radius = model.config.window // 2
+    lookahead = radius if lookahead is None else lookahead
+    if not 0 <= lookahead <= radius:
+        raise InputError(f"expected a look-ahead of 0 to {radius} frames for T={model.config.window}, got {lookahead}")
+    return StreamState(lookahead, grid_filter)
+
+
+def stream_step(
+    model: LiBrANet,
+    frame: Tensor | None,  # [B, 3, H, W] in [0, 1]; None drains the frames still waiting
+    state: StreamState | None = None,
+    *,
+    strength: float = 1.0,
+) -> tuple[Tensor | None, StreamState]:
+    """Take one frame and restore the oldest one that is ready.
+
+    Args:
+        model: The network.
+        frame: The next frame, or None after the last one, once for each frame still waiting.
+        state: What the last step returned; None begins a stream.
+        strength: Factor on the correction: 0 returns the input.
+
+    Returns:
+        The restored frame, or None while the look-ahead fills; and the state for the next step.
+
+    Raises:
+        InputError: The frame does not fit the network or the stream.
+
+    Examples:
+        >>> state = start_stream(model)
+        >>> for frame in clip:
+        ...     restored, state = stream_step(model, frame, state)
+        >>> while state.waiting:
+        ...     restored, state = stream_step(model, None, state)
+    """
+    restoration, state = stream_restore(model, frame, state, strength=strength)
+    return (None if restoration is None else restoration.image), state
+
+
+@torch.no_grad()
+def stream_restore(
+    model: LiBrANet,
+    frame: Any,  # [B, 3, H, W] in [0, 1]
+    state: StreamState | None = None,
+    *,
+    strength: float = 1.0,
+    small: Tensor | None = None,  # [B, 3, S, S] in [-1, 1]
+) -> tuple[Restoration | None, StreamState]:
+    """`stream_step` with everything that the network predicted for the frame.
+
+    Where the caller has the encoders' input already, it is `small`, and `frame` is what the model's `restore` takes.
+    """
+    state = state or start_stream(model)
+    if frame is None:
+        state = replace(state, ended=True)
+    elif small is not None:
+        state = _encode(model, frame, small, state)
+    else:
+        state = _take(model, frame, state)
+    ready = state.waiting and (state.ended or len(state.waiting) > state.lookahead)
+    if not ready:
+        return None, state
+    oldest, *rest = state.waiting
+    grids = Grids(oldest.chromatic, _temporal_plane(model, state))
+    memory, filter_ = state.grid_filter.memory, _Filter(state, grids)
+    steady = filter_.average_residual if memory else None
+    restoration = model.restore(oldest.frame, filter_.average(grids), strength=strength, steady=steady)
+    latest = Past(grids, filter_.residual, oldest.look)
+    past = (*(state.past or (latest,) * memory), latest)[-memory:] if memory else ()
+    # The next frame's window reaches T // 2 frames back from it.
+    keep = len(rest) + model.config.window // 2
+    features = state.features[-keep:] if keep else ()
+    return restoration, replace(state, waiting=tuple(rest), features=features, past=past)
+
+
+class _Filter:
+    """The filter over time of the oldest waiting frame's grids, and of its residual."""
+
+    def __init__(self, state: StreamState, grids: Grids) -> None:
+        now, *ahead = state.waiting
+        weigh, memory = state.grid_filter.age_weight, state.grid_filter.memory
+        past = state.past or (Past(grids, None, now.look),) * memory  # the first frame stands for those before it
+        self.past = [(p, similarity(p.look, now.look) * weigh(memory - index)) for index, p in enumerate(past)]
+        near = [(age, waiting) for age, waiting in enumerate(ahead, 1) if weigh(age) > 0.0]
+        self.ahead = [(waiting, similarity(waiting.look, now.look) * weigh(age)) for age, waiting in near]
+        self.residual: Tensor | None = None
+        """The residual's cell means before the filter, once it is known."""
+
+    def average(self, grids: Grids) -> Grids:
+        chromatic = [(past.grids.chromatic, weight) for past, weight in self.past]
+        chromatic += [(waiting.chromatic, weight) for waiting, weight in self.ahead]
+        temporal = [(past.grids.temporal, weight) for past, weight in self.past]
+        return Grids(_mean(grids.chromatic, chromatic), _mean(grids.temporal, temporal))
+
+    def average_residual(self, means: Tensor) -> Tensor:  # [B, 3, 16, 16], twice
+        self.residual = means
+        return weighted_mean(means, [(p.residual, weight) for p, weight in self.past if p.residual is not None])
+
+
+def _mean(grid: Tensor | None, others: list[tuple[Tensor | None, Tensor]]) -> Tensor | None:
+    return None if grid is None else weighted_mean(grid, [(other, w) for other, w in others if other is not None])
+
+
+def _take(model: LiBrANet, frame: Tensor, state: StreamState) -> StreamState:
+    if state.ended:
+        raise InputError("this stream was drained: begin the next one with a new state")
+    if frame.dim() != 4:
+        raise InputError(f"expected a frame as [B, 3, H, W], got shape {tuple(frame.shape)}")
+    check_frames(frame)
+    if state.shape not in (None, frame.shape):
+        old, new = (f"{s[-1]}x{s[-2]} (batch {s[0]})" for s in (state.shape, frame.shape) if s is not None)
+        raise InputError(f"expected every frame of a stream to have one size, got {new} after {old}")
+    return replace(_encode(model, frame, model.encoder_input(frame), state), shape=frame.shape)
+
+
+def _encode(model: LiBrANet, frame: Any, small: Tensor, state: StreamState) -> StreamState:
+    chromatic = None if model.chromatic is None else model.chromatic(small)
+    features = state.features
+    if model.temporal is not None:
+        features = (*features, model.temporal.encode(small))
+    waiting = (*state.waiting, Waiting(frame, chromatic, cell_means(small, model.grid_side)))
+    return replace(state, features=features, waiting=waiting)
+
+
+def _temporal_plane(model: LiBrANet, state: StreamState) -> Tensor | None:
+    """The centre plane of the temporal grid for the oldest waiting frame."""
+    if model.temporal is None:
+        return None
+    radius, newest = model.config.window // 2, len(state.features) - 1
+    centre = newest - (len(state.waiting) - 1)
+    window = [state.features[min(max(centre + step, 0), newest)] for step in range(-radius, radius + 1)]
+    return model.temporal.mix(torch.stack(window, dim=1), centre_only=True)

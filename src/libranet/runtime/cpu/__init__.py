@@ -1,0 +1,1 @@
+"""The network by our own CPU kernels."""

@@ -1,0 +1,307 @@
+"""One step of a stream on the GPU: B new frames in, B restored ones out, in their own samples, captured as CUDA graphs.
+
+Frames and features live in rings on the device; frame i is in slot i modulo the ring's length (frames, which are large,
+have a shorter ring). A step reads and writes slots that are fixed once its place in the ring is known, so there is one
+graph per place. Only the windows' indices change, by the edge rule of `network/stream.py` at a stream's two ends; they
+are a small tensor per place, written when they change. Grids, which are filtered over time, are in `history.py`.
+
+Latency mode (`batch=1`): a frame's temporal features are needed in the step that brings it, so the encoder runs beside
+the detail stream of the frame being restored. Throughput mode (`overlap=True`): restoring lags one more batch behind,
+so encoders and refiner work on different frames and share no order at all.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from libranet.errors import InputError
+from libranet.frames import FrameFormat, Frames
+from libranet.frames.format import copyable
+from libranet.network.libranet import MIN_SIZE, LiBrANet
+from libranet.network.stream import NO_FILTER, GridFilter
+from libranet.runtime.gpu.compile import compile_ahead
+from libranet.runtime.gpu.fields import FusedFields
+from libranet.runtime.gpu.history import GridHistory
+from libranet.runtime.gpu.refiner import FusedRefiner, RefinerBuffers, RefinerTiles
+from libranet.runtime.gpu.ring import RingSchedule
+from libranet.runtime.gpu.store import FrameStore, Planes
+from libranet.runtime.gpu.support import why_not_network
+
+
+class FusedStep:
+    """Restores a stream of frames of one format.
+
+    >>> step = FusedStep(model, FrameFormat(3840, 2160, RGB8))
+    >>> for frame in frames:                        # [H, W, 3] uint8 on the device
+    ...     (restored,) = step.push((frame[None],))  # [0 or 1, H, W, 3]
+    >>> (rest,) = step.drain()
+
+    What `push` returns is overwritten by the second push after it.
+    """
+
+    def __init__(
+        self,
+        model: LiBrANet,
+        format_: FrameFormat,
+        *,
+        batch: int = 1,
+        lookahead: int | None = None,
+        overlap: bool = False,
+        strength: float = 1.0,
+        grid_filter: GridFilter = NO_FILTER,
+        want_transmission: bool = False,
+        device: str | torch.device = "cuda",
+        tiles: RefinerTiles | None = None,
+        graphs: bool = True,
+    ) -> None:
+        """Make buffers for one frame size, and capture the graphs.
+
+        Args:
+            model: The network.
+            format_: Of the frames.
+            batch: Frames per step.
+            lookahead: Future frames that a frame waits for, 0 to T // 2; None is T // 2.
+            overlap: Throughput mode.
+            strength: Factor on the correction: 0 returns the input.
+            grid_filter: Average the grids over time. The default leaves them alone.
+            want_transmission: Also write the transmission in the network's matrices.
+            device: A CUDA device, or the CPU in Triton's interpreter.
+            tiles: Tile configurations of the refiner's kernels.
+            graphs: False launches kernel by kernel, for profiling.
+
+        Raises:
+            InputError: The kernels do not cover this network, or a setting is out of range.
+        """
+        config = model.config
+        if reason := why_not_network(config):
+            raise InputError(f"{reason}; use the plain path")
+        if min(format_.height, format_.width) < MIN_SIZE:
+            size = f"{format_.width}x{format_.height}"
+            raise InputError(f"expected frames of at least {MIN_SIZE}x{MIN_SIZE} pixels, got {size}")
+        radius = config.window // 2
+        lookahead = radius if lookahead is None else lookahead
+        if not 0 <= lookahead <= radius:
+            raise InputError(f"expected a look-ahead of 0 to {radius} frames for T={config.window}, got {lookahead}")
+        if batch < 1:
+            raise InputError(f"expected batches of at least one frame, got {batch}")
+        assert model.refiner is not None
+        assert model.chromatic is not None
+        assert model.temporal is not None
+        self.device, self.format = torch.device(device), format_
+        self.schedule = RingSchedule(batch, lookahead, radius, overlap)
+        self.refiner = FusedRefiner(model.refiner, self.device, tiles)
+        side = config.encoder_size >> len(config.encoder_widths)
+        ring = self.schedule.ring
+        self.frames = FrameStore(
+            format_,
+            ring=self.schedule.frame_ring,
+            batch=batch,
+            encoder_size=config.encoder_size,
+            device=self.device,
+        )
+        self.fields = FusedFields(
+            model.chromatic, model.temporal, batch=batch, ring=ring, size=config.encoder_size, device=self.device
+        )
+        self.windows = torch.zeros(ring // batch, batch, config.window, dtype=torch.long, device=self.device)
+        self._written: dict[int, list[list[int]]] = {}
+        self.strength = torch.tensor([strength], dtype=torch.float32, device=self.device)
+        self.buffers = RefinerBuffers(
+            batch,
+            *self.frames.padded,
+            channels=config.refiner_width,
+            grid=(config.bins, side),
+            want_transmission=want_transmission,
+            device=self.device,
+        )
+        self.history = GridHistory(
+            grid_filter,
+            self.schedule,
+            bins=config.bins,
+            side=side,
+            cells=self.buffers.shape[1:],
+            device=self.device,
+        )
+
+        self.step = self.count = 0
+        self.ended = False
+        self._cuda = self.device.type == "cuda"
+        # Small kernels before large ones: the encoders' would otherwise wait behind whole convolutions.
+        self._side = [torch.cuda.Stream(self.device, priority=-1) for _ in range(2)] if self._cuda else []
+        self._graphs = self._capture() if graphs and self._cuda else []
+
+    def write(
+        self,
+        planes: Planes,  # n frames, anywhere
+        at: int,
+    ) -> None:
+        """Copy frames into the next batch, from its place `at` on."""
+        first = self.schedule.first_in(self.step) % self.schedule.frame_ring
+        self.frames.write(first + at, planes)
+
+    def push(
+        self,
+        planes: Planes,  # n frames, n at most B; fewer only for the last batch of a stream
+    ) -> Planes:  # the m frames that are ready
+        """Take new frames and return the restored ones that are due."""
+        count = len(Frames(planes, self.format))  # checks them
+        if not 1 <= count <= self.schedule.batch:
+            raise InputError(f"expected 1 to {self.schedule.batch} frames, got {count}")
+        self.write(planes, 0)
+        ready = self.advance(count)
+        return self.frames.result(ready.parity, ready.low, ready.high)
+
+    def advance(
+        self,
+        new: int,  # frames that `write` has brought
+    ) -> "Ready":
+        """Run one step. With `new=0` the stream drains."""
+        if self.ended and new:
+            raise InputError("this stream was drained: call reset() before the next one")
+        self.count += new
+        if new < self.schedule.batch:
+            self.ended = True
+            self.history.end(self.count)
+        place = self.schedule.first_in(self.step) // self.schedule.batch
+        windows = self.schedule.windows(self.step, self.count)
+        if self._written.get(place) != windows:
+            self._written[place] = windows
+            self.windows[place].copy_(torch.tensor(windows, pin_memory=self._cuda), non_blocking=True)
+        if self._graphs:
+            self._graphs[place].replay()
+        else:
+            self._work(place)
+        first = self.schedule.first_out(self.step)
+        self.step += 1
+        low, high = max(-first, 0), min(self.count - first, self.schedule.batch)
+        return Ready(place % 2, low, max(high, low), first % self.schedule.frame_ring)
+
+    @property
+    def drained(self) -> bool:
+        """Whether every frame so far was restored."""
+        return self.schedule.first_out(self.step) >= self.count
+
+    def drain(self) -> Planes:
+        """Restore the frames still waiting. The stream ends."""
+        self.ended = True
+        rest = [self.frames.result(0, 0, 0)]
+        while not self.drained:
+            ready = self.advance(0)
+            rest.append(tuple(p.clone() for p in self.frames.result(ready.parity, ready.low, ready.high)))
+        return tuple(_concatenate(planes) for planes in zip(*rest, strict=True))
+
+    def reset(self) -> None:
+        """Begin a new stream: after a drain, or at a new shot."""
+        self.step = self.count = 0
+        self.ended = False
+        self.history.reset()
+
+    def set_strength(self, strength: float) -> None:
+        """Scale the correction from the next step on: 0 returns the input."""
+        self.strength.fill_(strength)
+
+    @torch.no_grad()
+    def _work(self, place: int) -> None:
+        """Everything a step does at one place in the ring."""
+        schedule, buffers, frames, fields, history = self.schedule, self.buffers, self.frames, self.fields, self.history
+        slot = place * schedule.batch
+        first = (slot - schedule.delay) % schedule.ring
+        start = self._mark()
+
+        def encode() -> None:
+            frames.read_small(slot % schedule.frame_ring, fields.small)
+            fields.encode(slot)
+
+        def predict_plane() -> None:
+            fields.predict_plane(self.windows[place])
+            history.remember_planes(fields.plane)
+
+        def predict_chroma() -> None:
+            fields.predict_chroma(slot)
+            history.remember_frames(fields.small, fields.chroma)
+
+        # The plane comes first where it waits for nothing, so that the colour field never waits for an encoder.
+        if schedule.overlap:
+            mixed = self._beside(0, start, predict_plane)
+            self._beside(0, None, encode)
+            coloured = self._beside(0, None, predict_chroma)
+        else:
+            encoded = self._beside(0, start, encode)
+            coloured = self._beside(1, encoded, predict_chroma)
+            mixed = self._beside(0, None, predict_plane)
+
+        self.refiner.read_frames(frames, first % schedule.frame_ring, buffers)
+        self.refiner.run_detail(buffers)
+        self._wait(mixed)
+        if not schedule.overlap:  # the filter looks ahead to frames that came with this step
+            self._wait(coloured)
+        history.filter_grids()
+        self.refiner.run_field(history.filtered_chroma, history.filtered_planes, self.strength, buffers)
+        self.refiner.run_structure(buffers)
+        self.refiner.run_fusion(buffers)
+        self.refiner.run_project(buffers)
+        history.steady_residual(buffers.residual, self.strength, buffers.delta)
+        self.refiner.write_frames(frames, first % schedule.frame_ring, self.strength, place % 2, buffers)
+        self._wait(coloured)
+        history.advance()
+
+    def _mark(self) -> torch.cuda.Event | None:
+        if not self._cuda:
+            return None
+        event = torch.cuda.Event()
+        event.record()
+        return event
+
+    def _wait(self, event: torch.cuda.Event | None) -> None:
+        if event is not None:
+            torch.cuda.current_stream(self.device).wait_event(event)
+
+    def _beside(self, number: int, after: torch.cuda.Event | None, work: Callable[[], None]) -> torch.cuda.Event | None:
+        """Run on a side stream and return the event of its end; without CUDA, run now."""
+        if not self._cuda:
+            work()
+            return None
+        stream = self._side[number]
+        if after is not None:
+            stream.wait_event(after)
+        with torch.cuda.stream(stream):
+            work()
+            return self._mark()
+
+    def _capture(self) -> list[torch.cuda.CUDAGraph]:
+        graphs: list[torch.cuda.CUDAGraph] = []
+        main = torch.cuda.Stream(self.device)
+        main.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(main):
+            compile_ahead(lambda: self._work(0))
+            self._work(0)  # some libraries prepare themselves at their first call, which a capture must not see
+            torch.cuda.synchronize(self.device)
+            pool = None
+            for place in range(self.schedule.ring // self.schedule.batch):
+                graph = torch.cuda.CUDAGraph()
+                with torch.cuda.graph(graph, pool=pool, stream=main, capture_error_mode="thread_local"):
+                    self._work(place)
+                pool = pool or graph.pool()
+                graphs.append(graph)
+            self.history.reset()  # the steps outside of the capture advanced it
+        torch.cuda.current_stream(self.device).wait_stream(main)
+        return graphs
+
+
+@dataclass(frozen=True)
+class Ready:
+    """Where the frames are that a step restored."""
+
+    parity: int
+    """Which of the two sets of results."""
+    low: int
+    high: int
+    """The first of them in the set, and the one behind the last."""
+    first: int
+    """Slot of the set's first frame in the ring of hazy frames."""
+
+
+def _concatenate(planes: tuple[Tensor, ...]) -> Tensor:
+    dtype = planes[0].dtype
+    return torch.cat([plane.view(copyable(dtype)) for plane in planes]).view(dtype)

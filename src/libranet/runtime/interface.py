@@ -1,0 +1,77 @@
+"""The interface of every backend: batches of frames in their own samples in, the same restored out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from libranet.errors import InputError
+from libranet.frames import FrameFormat, Frames
+from libranet.frames.format import PLANAR_RGB_FLOAT
+from libranet.network.libranet import MIN_SIZE
+
+MAX_STRENGTH = 1.5
+
+
+@dataclass(frozen=True)
+class Restored:
+    """One restored frame beside its original, on the backend's device.
+
+    Its tensors are valid until the next push or flush.
+    """
+
+    before: tuple[Tensor, ...]  # the planes of the original, each [h, w], or one [h, w, 3] of a packed layout
+    after: tuple[Tensor, ...]  # the same, restored
+    format: FrameFormat
+    transmission: Tensor | None  # [1, 1, h, w] in [0, 1], where it was requested
+
+
+class Backend(Protocol):
+    """Restores a stream of frames in order, a few frames late where the network looks ahead.
+
+    The change that the network makes in RGB is added to the frame's own samples. No change returns them bit for bit.
+    """
+
+    device: torch.device
+
+    def push(
+        self,
+        frames: Frames,
+        *,
+        cuts: Sequence[bool] = (),
+    ) -> list[Restored]:
+        """Take the next frames and return those that became ready.
+
+        Args:
+            frames: One frame or more, on any device. They are copied: the caller may overwrite them afterwards, on CUDA
+                in the order of the current stream. A new format ends the stream.
+            cuts: For each frame, whether it begins a new shot, where the memory of the last one is reset.
+        """
+        ...
+
+    def flush(self) -> list[Restored]:
+        """Return the frames still waiting. The next frame begins a new stream."""
+        ...
+
+
+def check_size(format_: FrameFormat) -> None:
+    """Raise InputError for frames that are too small for the network."""
+    if min(format_.height, format_.width) < MIN_SIZE:
+        size = f"{format_.width}x{format_.height}"
+        raise InputError(f"expected frames of at least {MIN_SIZE}x{MIN_SIZE} pixels, got {size}")
+
+
+def rgb_frames(
+    rgb: Tensor,  # [n, 3, H, W] in [0, 1], floating point
+) -> Frames:
+    """RGB images as frames, for callers that compute in floating point."""
+    red, green, blue = rgb.float().unbind(1)
+    return Frames((green, blue, red), FrameFormat(rgb.shape[3], rgb.shape[2], PLANAR_RGB_FLOAT))
+
+
+def rgb_of(restored: Restored) -> Tensor:  # [3, H, W] in [0, 1], float32
+    """The restored image of a frame that `rgb_frames` made."""
+    green, blue, red = restored.after
+    return torch.stack([red, green, blue])
