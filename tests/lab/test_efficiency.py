@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_set import TINY, write_checkpoint
 from torch import Tensor
 
-from libranet.evaluation.tables import choose_table, compare_efficiency
 from libranet.lab.bench.efficiency import SIZES, Subject, measure_efficiency
+from libranet.lab.paper.tables import choose_table, compare_efficiency
 from libranet.lab.peers import Peer, PeerConfig, open_peer
 from libranet.network.cost import measure_cost
 from libranet.runtime import load_network
+from tiny_set import TINY, write_checkpoint
 
 SMALL = ((64, 48), (256, 192))
 
