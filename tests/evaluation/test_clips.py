@@ -6,11 +6,11 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
-from tiny_set import make_frames, make_hazy, write_frames, write_pairs
 
 from libranet.data.dataset import CheckResult, ClipInfo, DatasetInfo
 from libranet.errors import InputError
 from libranet.evaluation.clips import EvalClip, open_dataset
+from tiny_set import make_frames, make_hazy, write_frames, write_pairs
 
 
 def _write_video(path: Path, frames: list[np.ndarray]) -> None:

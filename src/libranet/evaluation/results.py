@@ -26,6 +26,8 @@ class ClipResult:
     """Metric name to value, one per frame."""
     seconds: float
     """Time that the model took for the clip."""
+    backend: str = ""
+    """What computed it: `plain`, `numba-fp32`, `fused`; empty where nothing was computed."""
 
 
 def write_file(path: Path, content: str | bytes) -> None:
@@ -78,9 +80,9 @@ class ResultStore:
                 return None
             names = rows[1][1:]
             frames = [{n: float(v) for n, v in zip(names, row[1:], strict=True) if v != ""} for row in rows[2:]]
+            return ClipResult(model, clip, note["regime"], frames, note["seconds"], note["backend"])
         except (ValueError, IndexError, KeyError, TypeError):
             return None
-        return ClipResult(model, clip, note["regime"], frames, note["seconds"])
 
     def save(self, result: ClipResult, fingerprint: str) -> None:
         """Write one model's result on one clip."""
@@ -92,6 +94,7 @@ class ResultStore:
             "clip": result.clip,
             "regime": result.regime,
             "seconds": round(result.seconds, 4),
+            "backend": result.backend,
         }
         writer.writerow(["#", json.dumps(note)])
         writer.writerow(["frame", *names])

@@ -34,6 +34,14 @@ class Estimate:
     clips: int
 
 
+def format_estimate(value: Estimate | None, digits: int) -> str:
+    """Format mean and interval, or say that there is none."""
+    if value is None:
+        return "not measured"
+    interval = "" if value.half_width is None else f" ± {value.half_width:.{digits}f}"
+    return f"{value.mean:.{digits}f}{interval}"
+
+
 @dataclass(frozen=True)
 class ClipSummary:
     """One model on one clip."""
@@ -43,6 +51,8 @@ class ClipSummary:
     regime: str
     frames: int
     seconds: float
+    backend: str
+    """What computed it; empty where nothing was computed."""
     values: dict[str, float]
     """Mean over the frames by metric name, and the per-clip metrics."""
     worst_frame: int | None
@@ -61,9 +71,8 @@ def summarise_clip(result: ClipResult) -> ClipSummary:
         values["sigma_psnr"] = sigma_psnr(series)
     values |= _blind_values(result)
     worst = min(range(len(series)), key=series.__getitem__) if series else None
-    return ClipSummary(
-        result.model, result.clip, result.regime, len(result.frames), result.seconds, values, worst_frame=worst
-    )
+    place = (result.model, result.clip, result.regime)
+    return ClipSummary(*place, len(result.frames), result.seconds, result.backend, values, worst)
 
 
 def _blind_values(result: ClipResult) -> dict[str, float]:
@@ -155,6 +164,15 @@ class ReportContent:
         return list(dict.fromkeys(clip.model for clip in self.clips))
 
     @property
+    def backends(self) -> dict[str, str]:
+        """What computed each model's clips, by the model's name; no entry where nothing was computed."""
+        found: dict[str, set[str]] = {}
+        for clip in self.clips:
+            if clip.backend:
+                found.setdefault(clip.model, set()).add(clip.backend)
+        return {model: ", ".join(sorted(names)) for model, names in found.items()}
+
+    @property
     def measured(self) -> list[Metric]:
         """The metrics that at least one clip has a value for."""
         return [m for m in self.metrics if any(m.name in clip.values for clip in self.clips)]
@@ -165,10 +183,12 @@ def write_summaries(content: ReportContent, folder: Path) -> None:
     _write_csv(folder / "frames.csv", *_frames_table(content.results))
     names = [metric.name for metric in content.measured]
     clips = [
-        [c.model, c.clip, c.regime, c.frames, f"{c.seconds:.3f}", c.worst_frame, *(c.values.get(n, "") for n in names)]
+        [c.model, c.clip, c.regime, c.frames, f"{c.seconds:.3f}", c.backend, c.worst_frame]
+        + [c.values.get(name, "") for name in names]
         for c in content.clips
     ]
-    _write_csv(folder / "clips.csv", ["model", "clip", "regime", "frames", "seconds", "worst_frame", *names], clips)
+    head = ["model", "clip", "regime", "frames", "seconds", "backend", "worst_frame"]
+    _write_csv(folder / "clips.csv", head + names, clips)
     regimes = sorted({clip.regime for clip in content.clips if clip.regime})
     rows = [
         [model, regime, metric, e.mean, "" if e.half_width is None else e.half_width, e.clips]
@@ -204,6 +224,7 @@ def _summary(content: ReportContent, regimes: list[str]) -> dict[str, Any]:
         "libranet": info.version,
         "weights": {model: asdict(weights) for model, weights in info.weights.items()},
         "machine": info.machine,
+        "backends": content.backends,
         "metrics": [m.name for m in content.metrics],
         "not_measured": content.not_measured,
         "estimators": content.estimators,

@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 from libranet.errors import LibraNetError
-from libranet.evaluation.tables import format_table
 from libranet.lab.ablation.ablate import AblationOptions, ablate, estimate_study, parse_part, plan_study
 from libranet.lab.ablation.ablation_tables import ablation_tables
+from libranet.lab.paper.printed import format_table
 
 EXIT_USER_ERROR = 2
 

@@ -8,8 +8,8 @@ def write_figures(folder: Path, output: Path) -> None:
     from libranet.data.dataset import DATASET_FILE
     from libranet.errors import MissingDependencyError
     from libranet.evaluation.results import write_file
-    from libranet.evaluation.tables import format_table
     from libranet.lab.paper.dataset_table import compare_datasets
+    from libranet.lab.paper.printed import format_table
 
     table = compare_datasets(folder)
     figure = None
