@@ -19,21 +19,19 @@ from libranet.flow import DisFlow, FlowEstimator, RaftFlow, RaftSmall, warp_tens
 from libranet.metrics.blind import FrameFacts, compare_with_input
 from libranet.metrics.fidelity import psnr, ssim
 from libranet.metrics.lpips import Lpips
-from libranet.metrics.no_reference import MATLAB, NIQE_LEAST, SCIKIT_VIDEO, NiqeVariant, brisque, niqe
 from libranet.metrics.temporal import warp_error
 from libranet.thirdparty import explain_absence, find_model, find_weights, load_weights
 
-NIQE_VARIANTS: dict[str, NiqeVariant] = {"niqe": MATLAB, "niqe_skvideo": SCIKIT_VIDEO}
-"""By metric."""
 FlowChoice = Literal["auto", "raft", "dis"]
 PSNR_OF_EQUAL_FRAMES = 100.0
 """Recorded in place of infinity, so that means stay numbers."""
 
 
 class ImageMetric(Protocol):
-    """A network of the laboratory that looks at one restored frame."""
+    """A metric of the laboratory that looks at one restored frame."""
 
     name: str
+    """What stands behind it, for reports; empty where there is nothing to say."""
 
     def measure(self, image: Tensor) -> dict[str, float]:  # [3, H, W] in [0, 1]
         """Compute the metrics of a frame, by name."""
@@ -149,45 +147,43 @@ def prepare_scores(
     for metric in metrics:
         if metric.needs == "reference" and not paired:
             scores.not_measured[metric.name] = "the set has no ground truth"
-        elif metric.name in NIQE_VARIANTS and min(smallest) < NIQE_LEAST:
+        elif min(smallest) < metric.least:
             scores.not_measured[metric.name] = (
-                f"NIQE needs frames of at least {NIQE_LEAST}x{NIQE_LEAST}, "
+                f"{metric.label} needs frames of at least {metric.least}x{metric.least}, "
                 f"the smallest clip is {smallest[0]}x{smallest[1]}"
             )
         elif metric.weights is not None:
             try:
-                _use_weights(scores, metric.name, load_weights(find_model(metric.weights), cache), device)
+                weights = load_weights(find_model(metric.weights), cache)
             except LibraNetError as error:
                 scores.not_measured[metric.name] = str(error)
+                continue
+            if metric.name == "lpips":
+                scores.lpips = Lpips(weights, device=device)
+                scores.estimators["lpips"] = f"LPIPS v0.1 ({scores.lpips.backbone})"
+            else:
+                _add(scores, metric.name, lab("perception.no_reference").NoReference(metric.name, weights))
     if scores.wants("tof") or scores.wants("flicker"):
         scores.flow = _choose_flow(flow, cache, device)
         scores.estimators["tof"] = scores.flow.name
     for need, place in (("musiq", musiq), ("detector", detector), ("segmenter", segmenter)):
         names = [metric.name for metric in metrics if metric.needs == need]
         if names and place is not None:
-            network: ImageMetric = lab("perception.measures").open_metric(need, place, device=device, cache=cache)
-            scores.by_image[_TIMED[need]] = network.measure
-            scores.estimators[_TIMED[need]] = network.name
+            network = lab("perception.measures").open_metric(need, place, device=device, cache=cache)
+            _add(scores, _REPORTED[need], network)
         elif names:
             scores.not_measured |= dict.fromkeys(names, lab("perception.measures").why_missing(need))
     return scores
 
 
-_TIMED = {"musiq": "musiq", "detector": "detection", "segmenter": "segmentation"}
+_REPORTED = {"musiq": "musiq", "detector": "detection", "segmenter": "segmentation"}
 """What reports call the networks that options name."""
 
 
-def _use_weights(scores: Scores, metric: str, weights: dict[str, Tensor], device: str) -> None:
-    if metric == "lpips":
-        scores.lpips = Lpips(weights, device=device)
-        scores.estimators["lpips"] = f"LPIPS v0.1 ({scores.lpips.backbone})"
-    elif metric == "brisque":
-        scores.by_image["brisque"] = lambda image: {"brisque": brisque(image, weights)}
-    else:
-        variant = NIQE_VARIANTS[metric]
-        scores.by_image[metric] = lambda image: {metric: niqe(image, weights, variant)}
-        if variant is MATLAB:
-            scores.estimators["niqe"] = "the authors' parameters and conventions (MATLAB)"
+def _add(scores: Scores, name: str, metric: ImageMetric) -> None:
+    scores.by_image[name] = metric.measure
+    if metric.name:
+        scores.estimators[name] = metric.name
 
 
 def _choose_flow(choice: FlowChoice, cache: Path | None, device: str) -> FlowEstimator:
