@@ -9,7 +9,7 @@ import pytest
 
 from libranet.data.dataset import CheckResult, ClipInfo, DatasetInfo
 from libranet.errors import InputError
-from libranet.evaluation.clips import EvalClip, open_dataset
+from libranet.evaluation.clips import open_dataset
 from tiny_set import make_frames, make_hazy, write_frames, write_pairs
 
 
@@ -142,21 +142,6 @@ def test_a_broken_set_of_ours(tmp_path: Path) -> None:
     (tmp_path / "dataset.json").write_text(json.dumps({"format": "other"}))
     with pytest.raises(InputError, match=r"dataset.json"):
         open_dataset(tmp_path)
-
-
-class _NoFrames:
-    size = (8, 8)
-
-    def __len__(self) -> int:
-        return 0
-
-    def read(self, index: int, box: object = None) -> np.ndarray:
-        raise AssertionError
-
-
-def test_a_clip_needs_frames() -> None:
-    with pytest.raises(InputError, match="expected frames in clip empty"):
-        EvalClip("empty", _NoFrames())
 
 
 def test_a_set_whose_synthesis_was_stopped_says_so(tmp_path):

@@ -10,7 +10,7 @@ import torch
 
 from libranet.errors import CheckpointError
 from libranet.thirdparty import convert
-from libranet.thirdparty.convert import read_pickled_arrays, read_torch_tensors
+from libranet.thirdparty.convert import read_pickled_arrays, read_tensors
 
 
 def test_flax_kernels_become_torch_kernels(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_a_pickle_that_runs_something_is_refused(tmp_path: Path) -> None:
         read_pickled_arrays(pickle.dumps({"a": _Attack()}))
     torch.save({"a": _Attack()}, tmp_path / "bad.pth")
     with pytest.raises(CheckpointError, match="holds more than tensors"):
-        read_torch_tensors(tmp_path / "bad.pth")
+        read_tensors(tmp_path / "bad.pth")
     assert not Path("/tmp/libranet-must-not-exist").exists()
 
 
@@ -62,7 +62,16 @@ def test_a_damaged_pickle_is_refused() -> None:
 
 def test_torch_files_must_be_flat(tmp_path: Path) -> None:
     torch.save({"weight": torch.ones(3)}, tmp_path / "good.pth")
-    assert read_torch_tensors(tmp_path / "good.pth")["weight"].sum() == 3
+    assert read_tensors(tmp_path / "good.pth")["weight"].sum() == 3
     torch.save({"state": {"weight": torch.ones(3)}}, tmp_path / "nested.pth")
     with pytest.raises(CheckpointError, match="flat table of tensors"):
-        read_torch_tensors(tmp_path / "nested.pth")
+        read_tensors(tmp_path / "nested.pth")
+
+
+def test_other_files_are_refused_in_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"no file .*none\.pth"):
+        read_tensors(tmp_path / "none.pth")
+    for name in ("bad.pth", "bad.safetensors"):
+        (tmp_path / name).write_bytes(b"not weights")
+        with pytest.raises(CheckpointError, match=rf"{name} holds more than tensors or is damaged"):
+            read_tensors(tmp_path / name)

@@ -109,7 +109,7 @@ def evaluate_command(
     from libranet.evaluation.metric_table import PAIRED_GROUPS, choose_metrics
     from libranet.evaluation.restorers import TRUTH, NetworkRestorer, open_restorers
     from libranet.evaluation.results import write_file
-    from libranet.evaluation.runner import default_report_folder, evaluate, smallest_size
+    from libranet.evaluation.runner import evaluate
     from libranet.evaluation.scores import prepare_scores
     from libranet.evaluation.summary import ReportContent, RunInfo, summarise_models, write_summaries
 
@@ -145,7 +145,7 @@ def evaluate_command(
         prepare_scores,
         chosen,
         paired=paired,
-        smallest=smallest_size(found),
+        smallest=min((clip.hazy.size for clip in found), key=min),
         flow=flow,
         detector=detector,
         segmenter=segmenter,
@@ -154,7 +154,7 @@ def evaluate_command(
         device=device,
     )
     restorers, scores = load_restorers(names), load_scores()
-    store = _open_store(output or default_report_folder(dataset), fresh)
+    store = _open_store(output or Path(f"eval-{place.name}"), fresh)
     store.begin(
         {
             "dataset": str(place),
@@ -305,9 +305,7 @@ def _print_summary(console: Console, content: ReportContent) -> None:
     console.print(table)
     lines = [f"{name}: {value}" for name, value in content.estimators.items()]
     lines += [f"backend of {model}: {backend}" for model, backend in content.backends.items()]
-    for reason in dict.fromkeys(content.not_measured.values()):
-        labels = ", ".join(m.label for m in content.metrics if content.not_measured.get(m.name) == reason)
-        lines.append(f"[yellow]not measured: {labels}[/] ({reason})")
+    lines += [f"[yellow]not measured: {labels}[/] ({reason})" for reason, labels in content.missing.items()]
     if content.seconds:
         times = ", ".join(f"{name} {value:.1f} s" for name, value in content.seconds.items())
         lines.append(f"time per metric: {times}")

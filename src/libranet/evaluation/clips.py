@@ -52,16 +52,7 @@ class EvalClip:
     """Make progressive frames of an interlaced video."""
 
     def __post_init__(self) -> None:
-        if len(self.hazy) == 0:
-            raise InputError(f"expected frames in clip {self.name}, found none")
-        if self.clear is None:
-            return
-        if len(self.clear) != len(self.hazy):
-            raise InputError(
-                f"expected as many clear as hazy frames in clip {self.name}, "
-                f"got {len(self.clear)} clear and {len(self.hazy)} hazy"
-            )
-        if self.clear.size != self.hazy.size:
+        if self.clear is not None and self.clear.size != self.hazy.size:
             clear, hazy = (f"{width}x{height}" for width, height in (self.clear.size, self.hazy.size))
             raise InputError(
                 f"expected clear frames of the hazy frames' size in clip {self.name}, got {clear} and {hazy}"
@@ -205,14 +196,11 @@ def _unpaired(path: Path) -> list[EvalClip]:
     if files := list_images(path):
         return [EvalClip(path.resolve().name, FrameFiles(files))]
     entries = sorted(path.iterdir())
-    clips = [EvalClip(entry.name, FrameFiles(list_images(entry))) for entry in entries if _holds_images(entry)]
+    folders = {entry.name: list_images(entry) for entry in entries if entry.is_dir()}
+    clips = [EvalClip(name, FrameFiles(files)) for name, files in folders.items() if files]
     return clips + [_video(entry) for entry in entries if entry.suffix.lower() in VIDEO_SUFFIXES]
 
 
 def _video(path: Path) -> EvalClip:
     frames = VideoFrames(path)
     return EvalClip(path.stem, frames, rate=frames.rate)
-
-
-def _holds_images(path: Path) -> bool:
-    return path.is_dir() and bool(list_images(path))

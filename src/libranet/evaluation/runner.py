@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import tee
-from pathlib import Path
 
 from torch import Tensor
 
@@ -181,13 +180,3 @@ def _badness(frame: dict[str, float], index: int) -> tuple[float, str]:
     if "tof" in frame:
         return -frame["tof"], "largest tOF"
     return float(index != 1), "second frame"
-
-
-def smallest_size(clips: list[EvalClip]) -> tuple[int, int]:
-    """Return (width, height) of the smallest clip, which decides what can be measured."""
-    return min((clip.hazy.size for clip in clips), key=lambda size: (min(size), size))
-
-
-def default_report_folder(dataset: Path) -> Path:
-    """Return the folder of a report unless the user names one."""
-    return Path(f"eval-{dataset.resolve().name}")

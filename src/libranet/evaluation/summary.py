@@ -173,6 +173,19 @@ class ReportContent:
         return {model: ", ".join(sorted(names)) for model, names in found.items()}
 
     @property
+    def missing(self) -> dict[str, str]:
+        """The labels of what was not measured, by the reason."""
+        reasons = dict.fromkeys(self.not_measured.values())
+        return {
+            why: ", ".join(m.label for m in self.metrics if self.not_measured.get(m.name) == why) for why in reasons
+        }
+
+    @property
+    def regimes(self) -> list[str]:
+        """The haze regimes of the clips, in the order of their names."""
+        return sorted({clip.regime for clip in self.clips if clip.regime})
+
+    @property
     def measured(self) -> list[Metric]:
         """The metrics that at least one clip has a value for."""
         return [m for m in self.metrics if any(m.name in clip.values for clip in self.clips)]
@@ -180,7 +193,13 @@ class ReportContent:
 
 def write_summaries(content: ReportContent, folder: Path) -> None:
     """Write frames.csv, clips.csv, regimes.csv and summary.json."""
-    _write_csv(folder / "frames.csv", *_frames_table(content.results))
+    found = sorted({name for result in content.results for frame in result.frames for name in frame})
+    frames = [
+        [result.model, result.clip, result.regime, index, *(_cell(frame.get(name, math.nan)) for name in found)]
+        for result in content.results
+        for index, frame in enumerate(result.frames)
+    ]
+    _write_csv(folder / "frames.csv", ["model", "clip", "regime", "frame", *found], frames)
     names = [metric.name for metric in content.measured]
     clips = [
         [c.model, c.clip, c.regime, c.frames, f"{c.seconds:.3f}", c.backend, c.worst_frame]
@@ -189,33 +208,22 @@ def write_summaries(content: ReportContent, folder: Path) -> None:
     ]
     head = ["model", "clip", "regime", "frames", "seconds", "backend", "worst_frame"]
     _write_csv(folder / "clips.csv", head + names, clips)
-    regimes = sorted({clip.regime for clip in content.clips if clip.regime})
     rows = [
         [model, regime, metric, e.mean, "" if e.half_width is None else e.half_width, e.clips]
-        for regime in regimes
+        for regime in content.regimes
         for model, values in summarise_models(content.clips, regime=regime).items()
         for metric, e in values.items()
     ]
     if rows:
         _write_csv(folder / "regimes.csv", ["model", "regime", "metric", "mean", "half_width_95", "clips"], rows)
-    write_file(folder / "summary.json", json.dumps(_summary(content, regimes), indent=2) + "\n")
-
-
-def _frames_table(results: list[ClipResult]) -> tuple[list[str], list[list[Any]]]:
-    names = sorted({name for result in results for frame in result.frames for name in frame})
-    rows = [
-        [result.model, result.clip, result.regime, index, *(_cell(frame.get(name, math.nan)) for name in names)]
-        for result in results
-        for index, frame in enumerate(result.frames)
-    ]
-    return ["model", "clip", "regime", "frame", *names], rows
+    write_file(folder / "summary.json", json.dumps(_summary(content), indent=2) + "\n")
 
 
 def _cell(value: float) -> str:
     return "" if math.isnan(value) else f"{value:.8g}"
 
 
-def _summary(content: ReportContent, regimes: list[str]) -> dict[str, Any]:
+def _summary(content: ReportContent) -> dict[str, Any]:
     info = content.info
     return {
         "dataset": info.dataset,
@@ -232,7 +240,7 @@ def _summary(content: ReportContent, regimes: list[str]) -> dict[str, Any]:
         "models": {m: _estimates(values) for m, values in summarise_models(content.clips).items()},
         "regimes": {
             regime: {m: _estimates(v) for m, v in summarise_models(content.clips, regime=regime).items()}
-            for regime in regimes
+            for regime in content.regimes
         },
         "clips": [asdict(clip) for clip in content.clips],
     }

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import safetensors.torch
 import torch
 from torch import Tensor
 
@@ -39,7 +40,7 @@ def vgg16_lpips(files: Mapping[str, Path]) -> dict[str, Tensor]:
 
 def raft_small(files: Mapping[str, Path]) -> dict[str, Tensor]:
     """Read RAFT-small without the prefix that data-parallel training left on its names."""
-    state = read_torch_tensors(files["raft-small.pth"])
+    state = read_tensors(files["raft-small.pth"])
     return {name.removeprefix("module."): tensor.contiguous() for name, tensor in state.items()}
 
 
@@ -68,12 +69,20 @@ def read_pickled_arrays(data: bytes) -> Any:
         raise CheckpointError(f"the pickled weights are damaged ({error}): fetch them again") from None
 
 
-def read_torch_tensors(path: Path) -> dict[str, Tensor]:
-    """Read the tensors of a checkpoint written by `torch.save`, through torch's own restricted reader."""
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """Read the tensors of a .safetensors file, or of one that `torch.save` wrote. No code of the file is run.
+
+    Raises:
+        CheckpointError: There is no such file, or it holds something else.
+    """
+    if not path.is_file():
+        raise CheckpointError(f"expected weights, found no file {path}: check the path")
     try:
+        if path.suffix == ".safetensors":
+            return safetensors.torch.load_file(path)
         state = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:
-        reason = str(error).splitlines()[0]
+    except Exception as error:  # torch, pickle and safetensors raise classes that share no base
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise CheckpointError(f"{path} holds more than tensors or is damaged and is refused ({reason})") from None
     if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
         raise CheckpointError(f"expected a flat table of tensors in {path}, got something else")

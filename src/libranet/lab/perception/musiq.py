@@ -9,15 +9,13 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 
-import safetensors
-import safetensors.torch
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from libranet.errors import CheckpointError, InputError
 from libranet.metrics.frame_pair import check_frame
-from libranet.thirdparty.convert import read_torch_tensors
+from libranet.thirdparty import read_tensors
 
 MUSIQ_FILE = "musiq_koniq_ckpt-e95806b9.pth"
 """As published; the name ends with the beginning of the file's SHA-256."""
@@ -46,10 +44,7 @@ def read_musiq_weights(path: Path) -> dict[str, Tensor]:
     if not path.is_file():
         raise InputError(f"no weights of MUSIQ at {path}: check the path given with --musiq")
     if path.suffix == ".safetensors":
-        try:
-            return safetensors.torch.load_file(path)
-        except safetensors.SafetensorError as error:
-            raise CheckpointError(f"{path} is damaged or no safetensors file ({error})") from None
+        return read_tensors(path)
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     wanted = MUSIQ_FILE.rpartition("-")[2].partition(".")[0]
@@ -58,7 +53,7 @@ def read_musiq_weights(path: Path) -> dict[str, Tensor]:
             f"{path} is not the published {MUSIQ_FILE}: its SHA-256 begins with {digest[:8]}, not {wanted}. "
             "Weights of another training are read as safetensors"
         )
-    return read_torch_tensors(path)
+    return read_tensors(path)
 
 
 class Musiq:
