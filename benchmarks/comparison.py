@@ -10,7 +10,7 @@ networks; it does not train them to their end.
 Processes may share one GPU and one folder: each renders its --part of the clips, then takes the next network that no
 other has begun, the longest first. Their times then say nothing, and samples are the budget. The script goes on where
 it stopped: run the same command again until it says that all is done. OUT/runs is all that it needs for that on
-another machine. It needs no network.
+another machine. It needs no network and no video packages.
 """
 
 import argparse

@@ -25,7 +25,6 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from libranet.engine import DehazeOptions
 from libranet.engine.frame_sources import FrameSource
 from libranet.evaluation.clips import EvalFrame, open_dataset
 from libranet.evaluation.metric_table import choose_metrics
@@ -76,7 +75,7 @@ def rows(model: str | None) -> list[Restorer]:
     return [
         WindowRestorer(network, "alone", wrong=False),
         WindowRestorer(network, "wrong", wrong=True),
-        NetworkRestorer(network, "window", "", DehazeOptions(steady=0.0)),
+        NetworkRestorer(network, "window", "", steady=0.0),
         NetworkRestorer(network, "product", ""),
         InputRestorer(),
     ]

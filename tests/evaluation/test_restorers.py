@@ -1,8 +1,11 @@
 """Models by name and by path."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import av
+import cv2
 import numpy as np
 import pytest
 import torch
@@ -80,8 +83,7 @@ def test_a_video_is_restored_to_the_bits_of_dehaze(tmp_path: Path, pixel_format:
     (clip,) = open_dataset(tmp_path / "hazy.mkv")
     model, source = open_restorer(spec), clip.open()
     assert isinstance(model, NetworkRestorer)
-    given = (frame.given for frame in clip.read(source))
-    found = [list(samples.plane_list(0)) for samples in source.restore(given, model.network, model.options, print)]
+    found = [list(samples.plane_list(0)) for samples in model.restore_samples(source, clip.read(source))]
     assert len(found) == len(expected) == 10
     assert report.cuts == 1
     for mine, theirs in zip(found, expected, strict=True):
@@ -91,22 +93,44 @@ def test_a_video_is_restored_to_the_bits_of_dehaze(tmp_path: Path, pixel_format:
     assert not any(torch.equal(a, b) for a, b in zip(hazy, restored, strict=True)), "and it is restored at all"
 
 
-def test_images_are_restored_to_the_bits_of_dehaze(tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", ["rgb", "gray", "rgb16", "rgba"])
+def test_images_are_restored_to_the_bits_of_dehaze(tmp_path: Path, form: str) -> None:
     checkpoint = str(write_checkpoint(tmp_path / "tiny.safetensors"))
-    clip = _clip(tmp_path / "clip")
-    assert isinstance(clip.hazy, FrameFiles)
-    (tmp_path / "clear").mkdir()
-    outputs = [tmp_path / "clear" / path.name for path in clip.hazy.paths]
-    dehaze_sequence(list(clip.hazy.paths), outputs, load_network(checkpoint, device="cpu"))
+    frames = make_hazy(make_frames(4)) + make_hazy(make_frames(3, seed=7), 0.1)  # two shots
+    for folder in ("hazy", "clear"):
+        (tmp_path / folder).mkdir()
+    paths = [tmp_path / "hazy" / f"{index}.png" for index in range(len(frames))]
+    for path, frame in zip(paths, frames, strict=True):
+        content = {"rgb": frame, "gray": frame[..., 0], "rgb16": frame.astype(np.uint16) * 257}
+        cv2.imwrite(str(path), cv2.cvtColor(frame, cv2.COLOR_RGB2BGRA) if form == "rgba" else content[form])
+    outputs = [tmp_path / "clear" / path.name for path in paths]
+    report = dehaze_sequence(paths, outputs, load_network(checkpoint, device="cpu"))
+    assert report.cuts == 1
     clear = EvalClip("clear", FrameFiles(tuple(outputs)))
     expected = [frame.hazy for frame in clear.read(clear.open())]
-    found = _restored(open_restorer(checkpoint), clip)
+    found = _restored(open_restorer(checkpoint), EvalClip("clip", FrameFiles(tuple(paths))))
     assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+
+
+def test_image_clips_need_no_video_packages(tmp_path: Path) -> None:
+    """GPU machines that train and measure have neither PyAV nor typer."""
+    write_frames(tmp_path / "set", make_frames(2))
+    checkpoint = str(write_checkpoint(tmp_path / "tiny.safetensors"))
+    program = (
+        "import sys; sys.modules['av'] = sys.modules['typer'] = None\n"
+        "import libranet.lab.ablation.ablate, libranet.evaluation.runner\n"
+        "from libranet.evaluation.clips import open_dataset\n"
+        "from libranet.evaluation.restorers import open_restorer\n"
+        f"(clip,), model = open_dataset({str(tmp_path / 'set')!r}), open_restorer({checkpoint!r})\n"
+        "source = clip.open(); print(len(list(model.restore(source, clip.read(source)))))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "2"
 
 
 def test_reproducible_results_are_no_others(tmp_path: Path) -> None:
     checkpoint = str(write_checkpoint(tmp_path / "tiny.safetensors"))
-    plain = open_restorer(checkpoint, options=DehazeOptions(backend="plain"))
+    plain = open_restorer(checkpoint, backend="plain")
     assert plain.fingerprint != open_restorer(checkpoint).fingerprint
 
 
@@ -118,7 +142,7 @@ def test_another_precision_is_another_model(tmp_path: Path) -> None:
 
 def test_without_the_filter_it_is_another_model(tmp_path: Path) -> None:
     checkpoint = str(write_checkpoint(tmp_path / "tiny.safetensors"))
-    on, off = open_restorer(checkpoint), open_restorer(checkpoint, options=DehazeOptions(steady=0.0))
+    on, off = open_restorer(checkpoint), open_restorer(checkpoint, steady=0.0)
     assert on.fingerprint != off.fingerprint
     clip = _clip(tmp_path / "clip")
     filtered, alone = _restored(on, clip), _restored(off, clip)

@@ -103,7 +103,6 @@ def evaluate_command(
     from libranet.cli.cluster_run import ClusterChoices
     from libranet.cluster.evaluating import EvalWorkload
     from libranet.device import describe_device, pick_device, pick_dtype
-    from libranet.engine import DehazeOptions
     from libranet.evaluation.clips import open_dataset
     from libranet.evaluation.html_report import render_report
     from libranet.evaluation.metric_table import PAIRED_GROUPS, choose_metrics
@@ -124,8 +123,8 @@ def evaluate_command(
     wanted = [lab("paper.tables").choose_table(name) for name in table or []]
     sizes = [parse_size(size)] if size else None
     names = model or _default_models(console)
-    options = DehazeOptions(steady=steady, backend="plain" if reproducible else "auto")
-    load_restorers = partial(open_restorers, device=device, precision=precision, options=options)
+    backend = "plain" if reproducible else "auto"
+    load_restorers = partial(open_restorers, device=device, precision=precision, steady=steady, backend=backend)
     if dataset is None:
         if wanted != ["efficiency"]:
             raise InputError("expected a dataset to measure on; only --table efficiency does without one")

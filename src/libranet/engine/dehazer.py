@@ -46,9 +46,9 @@ class _Given:
 class Dehazer:
     """Dehazes a stream of RGB frames. Each comes back in its own type, dtype, shape and device.
 
-    Frames are NumPy arrays [H, W, 3], torch tensors [3, H, W] or [1, 3, H, W], or any other array [H, W, 3] that speaks
-    DLPack (CuPy, JAX), which comes back as a torch tensor that speaks it, too. Samples are uint8, uint16, or floating
-    point in [0, 1]. A frame is copied: its memory may be overwritten as soon as `push` returns.
+    Frames are NumPy arrays [H, W, 3], or [H, W, 1] in gray, torch tensors [3, H, W] or [1, 3, H, W], or any other array
+    [H, W, 3] that speaks DLPack (CuPy, JAX), which comes back as a torch tensor that speaks it, too. Samples are uint8,
+    uint16, or floating point in [0, 1]. A frame is copied: its memory may be overwritten as soon as `push` returns.
 
     A `Dehazer` belongs to one thread at a time; several of them may share a network. CUDA tensors are read and written
     in the order of the thread's current stream, without waiting for the GPU; values outside [0, 1] are then clamped and
@@ -106,6 +106,11 @@ class Dehazer:
         self._download: Download | None = None
         self._upload_format: FrameFormat | None = None
         self._download_format: FrameFormat | None = None
+
+    @property
+    def backend_name(self) -> str:
+        """What restores the frames, such as `plain`, `numba-fp32` or `fused`."""
+        return getattr(self._backend, "name", "plain")
 
     def push(self, frame: Frame, *, cut: bool = False) -> list[Frame]:
         """Take one frame and return those that are ready. `cut` marks the first frame of a new shot.
@@ -201,11 +206,13 @@ def _read(frame: Any) -> tuple[_Given, Frames]:
 
 
 def _read_packed(tensor: Tensor, kind: Literal["numpy", "torch"]) -> tuple[_Given, Frames]:
-    if tensor.dim() != 3 or tensor.shape[2] != 3:
-        raise InputError(f"expected a NumPy frame as [H, W, 3], got shape {tuple(tensor.shape)}")
+    if tensor.dim() != 3 or tensor.shape[2] not in (1, 3):
+        raise InputError(f"expected a NumPy frame as [H, W, 3], or [H, W, 1] in gray, got shape {tuple(tensor.shape)}")
     given = _Given(kind, tuple(tensor.shape), tensor.dtype, tensor.device, packed=True)
     samples = _samples(tensor)
     layout = _PACKED.get(samples.dtype, RGB_FLOAT)
+    if tensor.shape[2] == 1:
+        samples, layout = samples[..., 0], PixelLayout(f"gray{layout.bits}", "gray", layout.bits, 1, 1, alpha=False)
     return given, Frames((samples[None],), FrameFormat(tensor.shape[1], tensor.shape[0], layout))
 
 
@@ -237,7 +244,7 @@ def _samples(tensor: Tensor) -> Tensor:
 def _give_back(given: _Given, planes: tuple[Tensor, ...]) -> np.ndarray | Tensor:
     """A copy in the form in which the frame came."""
     if given.packed:
-        result = planes[0].to(given.device, given.dtype, copy=True)
+        result = planes[0].to(given.device, given.dtype, copy=True).view(given.shape)
         return result.numpy() if given.kind == "numpy" else result
     green, blue, red = planes
     result = torch.empty(given.shape, dtype=given.dtype, device=given.device)

@@ -1,90 +1,140 @@
-"""Frames for programs that measure: read once, restored by any number of networks as `libranet dehaze` restores a file.
+"""Frames for programs that measure: read once, restored by any number of networks as `libranet dehaze` restores them.
 
-A caller decodes with `frames`, hands copies of that iterator (`itertools.tee`) to `restore`, one for each network, and
+A caller reads with `frames`, hands copies of that iterator (`itertools.tee`) to `restore`, one for each network, and
 takes one restored frame of each in turn. So all networks see the same frames, and few of them are in memory.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, Protocol
 
+import cv2
 import numpy as np
 import torch
 
-from libranet.engine.image_files import as_frames, restore_images
-from libranet.engine.options import DehazeOptions
-from libranet.engine.pipeline import is_cut
-from libranet.engine.video import make_restorer
-from libranet.frames import FrameFormat, Frames
+from libranet.engine.dehazer import Dehazer
+from libranet.frames import FrameFormat, Frames, PixelLayout
 from libranet.images import Image
 from libranet.network import Network
-from libranet.runtime import Backend
-from libranet.video.pixels import layout_of, plane_views
-from libranet.video.reader import DEFAULT_RATE, SourceFrame, open_video
 from libranet.video.shots import ShotDetector
 
-OnBackend = Callable[[Backend], None]
-"""Called with each backend that restores frames."""
+OnBackend = Callable[[str], None]
+"""Called with the name of the backend that restores the frames."""
+
+
+class FrameSource(Protocol):
+    """The frames of one clip."""
+
+    def frames(self) -> Iterator[Any]:
+        """Read all frames, for `samples` and `restore`. Call it once."""
+        ...
+
+    def samples(self, given: Any) -> Frames:
+        """The samples of a frame."""
+        ...
+
+    def restore(
+        self, given: Iterable[Any], network: Network, *, steady: float, backend: str, on_backend: OnBackend
+    ) -> Iterator[Frames]:
+        """Restore the frames in order.
+
+        Args:
+            given: What `frames` read, or the beginning of it.
+            network: The network, on its device.
+            steady: Seconds over which colours are kept steady, as `DehazeOptions` has it.
+            backend: What computes the layers on a CPU, as `DehazeOptions` has it.
+            on_backend: Called with the name of the backend.
+        """
+        ...
 
 
 class VideoSource:
-    """A video file. Its frames are in the file's own samples, each with whether it begins a shot."""
+    """A video file in its own samples, by the reader and the restorer of `dehaze_video`."""
 
     def __init__(self, path: Path, *, deinterlace: bool = False) -> None:
+        # Imported here: image clips are measured on GPU machines without PyAV, too.
+        from libranet.video.pixels import layout_of
+        from libranet.video.reader import open_video
+
         self._reader = open_video(path, deinterlace=deinterlace)
         size, name = (self._reader.width, self._reader.height), self._reader.pixel_format
         self._format = FrameFormat(*size, layout_of(name), self._reader.tags.color_spec(name, size[1]))
 
-    def frames(self) -> Iterator[tuple[SourceFrame, bool]]:
-        """Decode all frames. Call it once."""
+    def frames(self) -> Iterator[Any]:  # of tuple[SourceFrame, bool]
+        """Decode all frames, each with whether it begins a shot."""
+        from libranet.engine.pipeline import is_cut
+
         detector = ShotDetector()
         with self._reader:
             for frame in self._reader.frames():
                 yield frame, is_cut(detector, frame)
 
-    def samples(self, given: tuple[SourceFrame, bool]) -> Frames:
+    def samples(self, given: Any) -> Frames:
         """The samples of a frame, which share the decoder's memory."""
+        from libranet.video.pixels import plane_views
+
         views = plane_views(given[0].image)[: self._format.layout.colour_planes]
         return Frames(tuple(torch.from_numpy(view)[None] for view in views), self._format)
 
     def restore(
-        self, given: Iterable[tuple[SourceFrame, bool]], network: Network, options: DehazeOptions, on_backend: OnBackend
+        self, given: Iterable[Any], network: Network, *, steady: float, backend: str, on_backend: OnBackend
     ) -> Iterator[Frames]:
         """Restore the frames in order."""
-        restorer = make_restorer(self._reader, network, options)
-        on_backend(restorer.backend)
+        from libranet.engine.options import DehazeOptions
+        from libranet.engine.video import make_restorer
+
+        restorer = make_restorer(self._reader, network, DehazeOptions(steady=steady, backend=backend))
+        on_backend(restorer.backend_name)
         for frame, cut in given:
-            ready = restorer.push(restorer.stage(frame), cut=cut and options.shot_detection)
-            yield from map(restorer.samples, ready)
+            yield from map(restorer.samples, restorer.push(restorer.stage(frame), cut=cut))
         yield from map(restorer.samples, restorer.flush())
 
 
 class ImageSource:
-    """Images that follow each other in time."""
+    """Images that follow each other in time, to the bits of `dehaze_sequence`."""
 
     def __init__(self, images: Iterable[Image], *, rate: float | None = None) -> None:
-        self._images, self._rate = images, rate or DEFAULT_RATE
+        """Take the images, which are read when their turn comes, and their number per second; None is 25."""
+        self._images, self._rate = images, rate or 25.0
 
-    def frames(self) -> Iterator[tuple[Image, float]]:
-        """Read all images, each with its time in seconds. Call it once."""
-        return ((image, index / self._rate) for index, image in enumerate(self._images))
+    def frames(self) -> Iterator[Any]:  # of tuple[Image, bool]
+        """Read all images, each with whether it begins a shot."""
+        detector = ShotDetector()
+        for image in self._images:
+            gray = cv2.cvtColor(np.ascontiguousarray(image.rgb), cv2.COLOR_RGB2GRAY)
+            yield image, detector.is_cut(gray, image.peak)
 
-    def samples(self, given: tuple[Image, float]) -> Frames:
-        """The samples of an image as a viewer shows it, the orientation of EXIF applied."""
-        return as_frames(_upright(given[0]))
+    def samples(self, given: Any) -> Frames:
+        """The samples of an image as a viewer shows it, the orientation of EXIF applied and alpha left out."""
+        return _as_frames(given[0])
 
     def restore(
-        self, given: Iterable[tuple[Image, float]], network: Network, options: DehazeOptions, on_backend: OnBackend
+        self, given: Iterable[Any], network: Network, *, steady: float, backend: str, on_backend: OnBackend
     ) -> Iterator[Frames]:
         """Restore the images in order."""
-        for image, _ in restore_images(given, network, options, rate=self._rate, on_backend=on_backend):
-            yield as_frames(_upright(image))
+        dehazer = Dehazer(network, steady=steady, rate=self._rate, backend=backend)
+        on_backend(dehazer.backend_name)
+        waiting: deque[Image] = deque()
+        for image, cut in given:
+            waiting.append(image)
+            for samples in dehazer.push(_colours(image), cut=cut):
+                yield _as_frames(replace(waiting.popleft(), samples=samples))
+        for samples in dehazer.flush():
+            yield _as_frames(replace(waiting.popleft(), samples=samples))
 
 
-FrameSource = VideoSource | ImageSource
+def _colours(image: Image) -> np.ndarray:  # [H, W, 1 or 3]
+    return image.samples[..., : min(3, image.samples.shape[2])]
 
 
-def _upright(image: Image) -> Image:
+def _as_frames(image: Image) -> Frames:
     turns, mirrored = image.orientation
-    samples = image.samples[:, ::-1] if mirrored else image.samples
-    return replace(image, samples=np.rot90(samples, turns))
+    samples = _colours(image)
+    samples = np.ascontiguousarray(np.rot90(samples[:, ::-1] if mirrored else samples, turns))
+    height, width, channels = samples.shape
+    bits = 8 * samples.itemsize
+    gray = channels == 1
+    layout = PixelLayout("gray" if gray else "rgb", "gray" if gray else "rgb", bits, 1, 1, alpha=False, packed=not gray)
+    return Frames((torch.from_numpy(samples[..., 0] if gray else samples)[None],), FrameFormat(width, height, layout))

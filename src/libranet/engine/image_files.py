@@ -31,7 +31,7 @@ from libranet.images import (
     write_images,
 )
 from libranet.network import Network
-from libranet.runtime import Backend, Restored, make_backend
+from libranet.runtime import Restored, make_backend
 from libranet.video.reader import DEFAULT_RATE
 from libranet.video.scale import scaled_size
 from libranet.video.shots import ShotDetector
@@ -215,12 +215,7 @@ def _describe_damage(sources: list[Path], more: int = 0) -> str:
 
 
 def restore_images(
-    images: Iterable[tuple[Image, float]],
-    network: Network,
-    options: DehazeOptions,
-    *,
-    rate: float = DEFAULT_RATE,
-    on_backend: Callable[[Backend], None] | None = None,
+    images: Iterable[tuple[Image, float]], network: Network, options: DehazeOptions, *, rate: float = DEFAULT_RATE
 ) -> Iterator[tuple[Image, bool]]:
     """Restore images in order. Another size or depth begins a new shot.
 
@@ -229,7 +224,6 @@ def restore_images(
         network: The network, on its device.
         options: How to restore.
         rate: Images per second.
-        on_backend: Called with the backend of each shot.
 
     Yields:
         Each image, and whether a new shot begins with it.
@@ -241,8 +235,6 @@ def restore_images(
             if shot is not None:
                 yield from shot.finish()
             shot = _Shot(image, network, options, rate=rate, cut=changed)
-            if on_backend is not None:
-                on_backend(shot.backend)
         yield from shot.push(image, seconds)
     if shot is not None:
         yield from shot.finish()
@@ -254,7 +246,7 @@ class _Shot:
     def __init__(self, first: Image, network: Network, options: DehazeOptions, *, rate: float, cut: bool) -> None:
         self._options, self._rate = options, rate
         self._shape = (first.samples.shape, first.samples.dtype)
-        self.backend = make_backend(
+        self._backend = make_backend(
             network,
             strength=options.strength,
             live=options.live,
@@ -275,10 +267,10 @@ class _Shot:
         cut = (self._options.shot_detection and self._detector.is_cut(gray, image.peak)) or self._begins
         self._begins = False
         self._waiting.append((image, seconds, cut))
-        yield from self._finished(self.backend.push(as_frames(image), cuts=(cut,)))
+        yield from self._finished(self._backend.push(_as_frames(image), cuts=(cut,)))
 
     def finish(self) -> Iterator[tuple[Image, bool]]:
-        yield from self._finished(self.backend.flush())
+        yield from self._finished(self._backend.flush())
 
     def _finished(self, results: list[Restored]) -> Iterator[tuple[Image, bool]]:
         for result in results:
@@ -304,7 +296,7 @@ class _Shot:
         return self._adjuster[1]
 
 
-def as_frames(image: Image) -> Frames:
+def _as_frames(image: Image) -> Frames:
     """The image as a batch of one, without its alpha."""
     height, width, channels = image.samples.shape
     bits = 8 * image.samples.itemsize

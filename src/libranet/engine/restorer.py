@@ -96,7 +96,7 @@ class FrameRestorer:
             first_time: Where the source's clock begins, in seconds.
             output_size: Width and height that finished frames are scaled to.
         """
-        self.backend = backend
+        self._backend = backend
         self._format = FrameFormat(width, height, layout_of(pixel_format), tags.color_spec(pixel_format, height))
         target = FrameFormat(width, height, layout_of(target_format), target_tags.color_spec(target_format, height))
         if target_format == pixel_format:
@@ -133,14 +133,14 @@ class FrameRestorer:
         else:
             planes = self._upload.send(staged.slot)
         self._waiting.append((staged.source, cut))
-        ready = self.backend.push(Frames(planes, self._format), cuts=(cut,))
+        ready = self._backend.push(Frames(planes, self._format), cuts=(cut,))
         if self._upload is not None:
             self._upload.release()
         return [self._finish(restored) for restored in ready]
 
     def flush(self) -> list[FinishedFrame]:
         """Finish the frames still waiting."""
-        return [self._finish(restored) for restored in self.backend.flush()]
+        return [self._finish(restored) for restored in self._backend.flush()]
 
     def wait(self, finished: FinishedFrame) -> None:
         """Wait until the network has really finished a frame: a GPU works behind the calls that ask it to."""
@@ -168,9 +168,14 @@ class FrameRestorer:
             self._free.append(planes)
 
     @property
+    def backend_name(self) -> str:
+        """What restores the frames, such as `plain`, `numba-fp32` or `fused`."""
+        return getattr(self._backend, "name", "plain")
+
+    @property
     def prepares_with_first_frame(self) -> bool:
         """Whether the first frame costs far more than the next ones: kernels are compiled and compared then."""
-        return self.backend.device.type != "cpu"
+        return self._backend.device.type != "cpu"
 
     @property
     def output_layout(self) -> PixelLayout:

@@ -89,7 +89,7 @@ class EvalClip:
     def _read_side(self, side: str, source: FrameSource, device: str) -> Iterator[tuple[Any, Tensor]]:
         width, height = self.hazy.size
         for index, given in enumerate(source.frames()):
-            image = to_rgb(source.samples(given), device)  # type: ignore[arg-type]
+            image = to_rgb(source.samples(given), device)
             if image.shape[1:] != (height, width):
                 raise InputError(
                     f"expected every frame of clip {self.name} to be {width}x{height}, "

@@ -10,13 +10,13 @@ from torch import Tensor
 
 from libranet.device import Precision
 from libranet.engine.frame_sources import FrameSource
-from libranet.engine.options import DehazeOptions
 from libranet.errors import InputError
 from libranet.evaluation.clips import EvalFrame, to_rgb
 from libranet.extension import lab
+from libranet.frames import Frames
 from libranet.network import LiBrANet, Network
 from libranet.network.checkpoint import PACKAGED, find_checkpoint
-from libranet.runtime import Backend, is_peer, load_network
+from libranet.runtime import is_peer, load_network
 
 PACKAGED_NAME = "libranet"
 TRUTH = "truth"
@@ -58,11 +58,13 @@ class NetworkRestorer:
 
     backend = ""
 
-    def __init__(self, network: Network, name: str, fingerprint: str, options: DehazeOptions | None = None) -> None:
+    def __init__(
+        self, network: Network, name: str, fingerprint: str, *, steady: float = 1.0, backend: str = "auto"
+    ) -> None:
         self.network = network
         self.name = name
         self.fingerprint = fingerprint
-        self.options = options or DehazeOptions()
+        self._steady, self._backend = steady, backend
 
     @property
     def has_weights(self) -> bool:
@@ -71,16 +73,21 @@ class NetworkRestorer:
 
     def restore(self, source: FrameSource, frames: Iterator[EvalFrame]) -> Iterator[Tensor]:
         """Restore the frames in their file's own samples, then convert them."""
-        given = (frame.given for frame in frames)
-        for samples in source.restore(given, self.network, self.options, self._note):
+        for samples in self.restore_samples(source, frames):
             yield to_rgb(samples, self.network.device)
 
-    def _note(self, backend: Backend) -> None:
-        self.backend = getattr(backend, "name", "plain")
+    def restore_samples(self, source: FrameSource, frames: Iterator[EvalFrame]) -> Iterator[Frames]:
+        """Restore the frames in their file's own samples."""
+
+        def note(name: str) -> None:
+            self.backend = name
+
+        given = (frame.given for frame in frames)
+        return source.restore(given, self.network, steady=self._steady, backend=self._backend, on_backend=note)
 
 
 def open_restorer(
-    spec: str, *, device: str = "cpu", precision: Precision = "auto", options: DehazeOptions | None = None
+    spec: str, *, device: str = "cpu", precision: Precision = "auto", steady: float = 1.0, backend: str = "auto"
 ) -> Restorer:
     """Open a model by its name or by a checkpoint's path.
 
@@ -89,13 +96,13 @@ def open_restorer(
             `NAME=` may stand before it.
         device: Where a network computes, as `libranet.device.pick_device` takes it.
         precision: What it computes in, as `libranet.device.pick_dtype` takes it.
-        options: How it restores, as `libranet dehaze` takes them: `steady` and `backend`.
+        steady: Seconds over which our network's colours are kept steady; 0 restores every frame on its own.
+        backend: What computes our network on a CPU, as `libranet dehaze` takes it.
 
     Raises:
         InputError: There is no such model, or it needs weights.
         CheckpointError: The file is no checkpoint of ours.
     """
-    options = options or DehazeOptions()
     name, equals, rest = spec.partition("=")
     if not equals:
         name, rest = "", spec
@@ -112,19 +119,27 @@ def open_restorer(
     if network.dtype != torch.float32:
         fingerprint += f" {network.dtype}"
     if isinstance(network, LiBrANet):
-        fingerprint += f" steady {options.steady:g} backend {options.backend}"
-    return NetworkRestorer(network, name or (rest if ours or peer else path.stem), fingerprint, options)
+        fingerprint += f" steady {steady:g} backend {backend}"
+    name = name or (rest if ours or peer else path.stem)
+    return NetworkRestorer(network, name, fingerprint, steady=steady, backend=backend)
 
 
 def open_restorers(
-    specs: list[str], *, device: str = "cpu", precision: Precision = "auto", options: DehazeOptions | None = None
+    specs: list[str],
+    *,
+    device: str = "cpu",
+    precision: Precision = "auto",
+    steady: float = 1.0,
+    backend: str = "auto",
 ) -> list[Restorer]:
     """Open several models and check that their names differ and can be file names.
 
     Raises:
         InputError: A model does not exist, or a name is taken or unfit.
     """
-    restorers = [open_restorer(spec, device=device, precision=precision, options=options) for spec in specs]
+    restorers = [
+        open_restorer(spec, device=device, precision=precision, steady=steady, backend=backend) for spec in specs
+    ]
     names = [restorer.name for restorer in restorers]
     for name in names:
         if names.count(name) > 1:

@@ -20,9 +20,7 @@ def write_figures(folder: Path, output: Path) -> None:
         except ImportError as error:
             if error.name != "matplotlib":
                 raise
-            raise MissingDependencyError(
-                "figures need matplotlib; install it with: pip install libranet[analysis]"
-            ) from error
+            raise MissingDependencyError("figures need matplotlib: pip install 'libranet[lab]'") from error
         figure = composition_figure(folder)
     write_file(output / "datasets.md", format_table(table, "md"))
     write_file(output / "datasets.csv", format_table(table, "csv"))
