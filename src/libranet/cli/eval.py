@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from libranet.cli.cluster_run import ClusterChoices
     from libranet.cluster.evaluating import EvalWorkload
     from libranet.evaluation.clips import EvalClip
-    from libranet.evaluation.restorers import Restorer
-    from libranet.evaluation.results import ResultStore
     from libranet.evaluation.runner import ClipProgress
     from libranet.evaluation.summary import ReportContent
 
@@ -106,11 +103,11 @@ def evaluate_command(
     from libranet.evaluation.clips import open_dataset
     from libranet.evaluation.html_report import render_report
     from libranet.evaluation.metric_table import PAIRED_GROUPS, choose_metrics
-    from libranet.evaluation.restorers import TRUTH, NetworkRestorer, open_restorers
-    from libranet.evaluation.results import write_file
+    from libranet.evaluation.restorers import PACKAGED_NAME, TRUTH, NetworkRestorer, open_restorers
+    from libranet.evaluation.results import ResultStore, write_file
     from libranet.evaluation.runner import evaluate
     from libranet.evaluation.scores import prepare_scores
-    from libranet.evaluation.summary import ReportContent, RunInfo, summarise_models, write_summaries
+    from libranet.evaluation.summary import ReportContent, RunInfo, write_summaries
 
     where = pick_device(device)
     pick_dtype(precision, where)
@@ -122,7 +119,7 @@ def evaluate_command(
     chosen = choose_metrics(",".join(metrics) if metrics else "all")
     wanted = [lab("paper.tables").choose_table(name) for name in table or []]
     sizes = [parse_size(size)] if size else None
-    names = model or _default_models(console)
+    names = model or ["identity", "dcp", PACKAGED_NAME]
     backend = "plain" if reproducible else "auto"
     load_restorers = partial(open_restorers, device=device, precision=precision, steady=steady, backend=backend)
     if dataset is None:
@@ -135,7 +132,7 @@ def evaluate_command(
     found = open_dataset(dataset if cluster is None else place, split=split, stills=stills, deinterlace=deinterlace)[
         :clips
     ]
-    paired = _check_pairs(found)
+    paired = found[0].clear is not None  # a set has ground truth for every clip or for none
     if not metrics and paired:
         chosen = choose_metrics(PAIRED_GROUPS)
     if paired and {"temporal", "downstream"} & set(wanted) and TRUTH not in names:
@@ -153,16 +150,15 @@ def evaluate_command(
         device=device,
     )
     restorers, scores = load_restorers(names), load_scores()
-    store = _open_store(output or Path(f"eval-{place.name}"), fresh)
-    store.begin(
-        {
-            "dataset": str(place),
-            "metrics": [metric.name for metric in chosen if metric.name not in scores.not_measured],
-            "estimators": scores.estimators,
-            "frames": frames,
-        }
-    )
-    subject = _choose_subject(restorers)
+    store = ResultStore(output or Path(f"eval-{place.name}"))
+    settings = {
+        "dataset": str(place),
+        "metrics": [metric.name for metric in chosen if metric.name not in scores.not_measured],
+        "estimators": scores.estimators,
+        "frames": frames,
+    }
+    store.begin(settings, fresh=fresh)
+    subject = _choose_subject([restorer.name for restorer in restorers])
     if cluster is not None:
         workload = partial(
             EvalWorkload,
@@ -191,21 +187,11 @@ def evaluate_command(
     content = ReportContent(
         info, subject, chosen, scores.not_measured, scores.estimators, dict(scores.seconds), results
     )
-    tables = []
-    for name in wanted:
-        paper = lab("paper.tables")
-        if name == "efficiency":
-            tables += paper.efficiency_tables(restorers, device, sizes)
-            continue
-        models, behind = summarise_models(content.clips), scores.estimators
-        tables.append(
-            paper.compare_with_paper(name, models, dataset=place, not_measured=scores.not_measured, estimators=behind)
-        )
+    tables = lab("paper.tables").make_tables(wanted, content, restorers, place, device, sizes) if wanted else []
     write_summaries(content, store.folder)
     sections = "".join(lab("paper.printed").as_html(printed) for printed in tables)
     write_file(store.folder / "report.html", render_report(content, store, sections))
-    _print_summary(console, content)
-    _print_blind(console, content)
+    _print_results(console, content)
     for printed in tables:
         lab("paper.printed").print_table(console, printed, table_format)
     console.print(f"report: {store.folder / 'report.html'}", soft_wrap=True)
@@ -235,40 +221,10 @@ def _run_on_cluster(
         raise InputError(f"{len(failed)} of {len(results)} clips failed; the first, {failed[0].key}: {failed[0].error}")
 
 
-def _check_pairs(clips: list[EvalClip]) -> bool:
-    paired = [clip.clear is not None for clip in clips]
-    if any(paired) and not all(paired):
-        missing = clips[paired.index(False)].name
-        raise InputError(f"expected ground truth for every clip or for none, and clip {missing} has none")
-    return all(paired)
-
-
-def _default_models(console: Console) -> list[str]:
-    from libranet.evaluation.restorers import PACKAGED_NAME
-    from libranet.network import packaged_weights
-
-    models = ["identity", "dcp"]
-    if packaged_weights().is_file():
-        return [*models, PACKAGED_NAME]
-    console.print("the package has no weights of its own: measuring identity and dcp only; add --model PATH")
-    return models
-
-
-def _choose_subject(restorers: list[Restorer]) -> str:
+def _choose_subject(names: list[str]) -> str:
     """The worst frames of the report are those of the last model that is more than a reference point."""
-    real = [r.name for r in restorers if r.name not in ("identity", "clahe", "dcp", "truth")]
-    others = [r.name for r in restorers if r.name != "truth"]
-    return (real or others or ["truth"])[-1]
-
-
-def _open_store(folder: Path, fresh: bool) -> ResultStore:
-    from libranet.evaluation.results import RUN_FILE, ResultStore
-
-    if fresh and folder.exists():
-        if any(folder.iterdir()) and not (folder / RUN_FILE).is_file():
-            raise InputError(f"{folder} is not the folder of an evaluation, so --fresh will not delete it")
-        shutil.rmtree(folder)
-    return ResultStore(folder)
+    rank = {"truth": 0, "identity": 1, "clahe": 1, "dcp": 1}
+    return max(enumerate(names), key=lambda pair: (rank.get(pair[1], 2), pair[0]))[1]
 
 
 @contextmanager
@@ -288,14 +244,15 @@ def _progress(console: Console, total: int) -> Iterator[ClipProgress]:
         yield show
 
 
-def _print_summary(console: Console, content: ReportContent) -> None:
+def _print_results(console: Console, content: ReportContent) -> None:
+    from rich import box
     from rich.table import Table
 
     from libranet.evaluation.summary import format_estimate, summarise_models
 
-    table = Table(title=f"{content.info.dataset}: mean over clips ± 95 % interval", title_justify="left")
     models = summarise_models(content.clips)
-    table.add_column("metric")
+    title = f"{content.info.dataset}: mean over clips ± 95 % interval"
+    table = Table("metric", title=title, title_justify="left")
     for model in models:
         table.add_column(model, justify="right")
     for metric in content.measured:
@@ -306,29 +263,20 @@ def _print_summary(console: Console, content: ReportContent) -> None:
     lines += [f"backend of {model}: {backend}" for model, backend in content.backends.items()]
     lines += [f"[yellow]not measured: {labels}[/] ({reason})" for reason, labels in content.missing.items()]
     if content.seconds:
-        times = ", ".join(f"{name} {value:.1f} s" for name, value in content.seconds.items())
-        lines.append(f"time per metric: {times}")
+        lines.append("time per metric: " + ", ".join(f"{name} {s:.1f} s" for name, s in content.seconds.items()))
     console.print("\n".join(lines), soft_wrap=True, highlight=False)
 
-
-def _print_blind(console: Console, content: ReportContent) -> None:
-    """The blind metrics of the subject clip by clip: on real haze, means hide the clip that pumps."""
-    from rich import box
-    from rich.table import Table
-
-    from libranet.evaluation.summary import summarise_models
-
+    # The blind metrics of the subject clip by clip: on real haze, means hide the clip that pumps.
     metrics = [metric for metric in content.measured if metric.group == "blind"]
     clips = [clip for clip in content.clips if clip.model == content.subject]
     if not metrics or len(clips) < 2:
         return
-    table = Table(
-        title=f"{content.subject}, clip by clip", title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
-    )
+    title = f"{content.subject}, clip by clip"
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("clip", no_wrap=True)
     for metric in metrics:
         table.add_column(f"{metric.label} {metric.arrow}", justify="right", overflow="fold")
-    means = {name: value.mean for name, value in summarise_models(clips)[content.subject].items()}
+    means = {name: value.mean for name, value in models[content.subject].items()}
     for name, values in [*((clip.clip, clip.values) for clip in clips), ("mean", means)]:
         cells = (f"{values[m.name]:.{m.digits}f}" if m.name in values else "–" for m in metrics)
         table.add_row(name, *cells, end_section=name == clips[-1].clip)

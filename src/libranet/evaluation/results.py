@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,13 +43,21 @@ class ResultStore:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def begin(self, settings: dict[str, Any]) -> None:
+    def begin(self, settings: dict[str, Any], *, fresh: bool = False) -> None:
         """Record what is measured, or check that the folder's earlier results were measured the same way.
 
+        Args:
+            settings: What is measured.
+            fresh: Delete earlier results first.
+
         Raises:
-            InputError: The folder has results of other settings, or is no folder.
+            InputError: The folder has results of other settings, is no folder, or is not ours to delete.
         """
         path = self.folder / RUN_FILE
+        if fresh and self.folder.is_dir():
+            if any(self.folder.iterdir()) and not path.is_file():
+                raise InputError(f"{self.folder} is not the folder of an evaluation, so --fresh will not delete it")
+            shutil.rmtree(self.folder)
         if path.is_file():
             try:
                 earlier = json.loads(path.read_text())

@@ -7,7 +7,7 @@ from pathlib import Path
 from libranet.errors import InputError
 from libranet.evaluation.metric_table import Metric, find_metric
 from libranet.evaluation.restorers import TRUTH, NetworkRestorer, Restorer
-from libranet.evaluation.summary import Estimate, format_estimate
+from libranet.evaluation.summary import Estimate, ReportContent, format_estimate, summarise_models
 from libranet.lab.bench.efficiency import SIZES, Efficiency, Subject, measure_efficiency
 from libranet.lab.paper.printed import PrintedTable, TableRow
 from libranet.lab.paper.values import MAIN_SETS, PAPER_TABLES, TableName, find_set
@@ -41,6 +41,25 @@ def choose_table(text: str) -> TableName:
         if name == text.lower():
             return name
     raise InputError(f"no table is called {text!r}: expected one of {', '.join(PAPER_TABLES)}")
+
+
+def make_tables(
+    names: Sequence[TableName],
+    content: ReportContent,
+    restorers: Sequence[Restorer],
+    dataset: Path,
+    device: str,
+    sizes: list[tuple[int, int]] | None,
+) -> list[PrintedTable]:
+    """Make the tables that a user asked for, from an evaluation; speed is measured now."""
+    models, tables = summarise_models(content.clips), []
+    for name in names:
+        if name == "efficiency":
+            tables += efficiency_tables(restorers, device, sizes)
+        else:
+            known = {"not_measured": content.not_measured, "estimators": content.estimators}
+            tables.append(compare_with_paper(name, models, dataset=dataset, **known))
+    return tables
 
 
 def compare_with_paper(
