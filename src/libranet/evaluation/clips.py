@@ -1,6 +1,6 @@
 """The clips of a dataset: a set of ours, hazy/ beside clear/, or hazy frames and videos alone."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import islice
@@ -65,7 +65,9 @@ class EvalClip:
         """Open the hazy side as `libranet dehaze` opens it."""
         return self._open(self.hazy)
 
-    def read(self, source: FrameSource, *, limit: int | None = None, device: str = "cpu") -> Iterator[EvalFrame]:
+    def read(
+        self, source: FrameSource, *, limit: int | None = None, device: str = "cpu"
+    ) -> Generator[EvalFrame, None, None]:
         """Read the frames of a source that `open` made, and the clear ones beside them, one pair at a time."""
         clear = None if self.clear is None else self._read_side("clear", self._open(self.clear), device)
         for index, (given, hazy) in enumerate(islice(self._read_side("hazy", source, device), limit)):

@@ -54,9 +54,9 @@ def evaluate(
             for done in run.score_frames():
                 if report:
                     report(clip.name, done)
-            for result, restorer in zip(run.results(), missing, strict=True):
-                store.save(result, restorer.fingerprint)
-                known[restorer.name] = result
+            for restorer, fresh in zip(missing, run.results(), strict=True):
+                store.save(fresh, restorer.fingerprint)
+                known[restorer.name] = fresh
         elif report:
             report(clip.name, min(len(clip), limit_frames or len(clip)))
         results += [result for restorer in restorers if (result := known[restorer.name]) is not None]

@@ -13,14 +13,28 @@ from libranet.lab.ablation.ablation_tables import ablation_tables
 from libranet.lab.paper.printed import format_table
 
 EXIT_USER_ERROR = 2
+
+
+def _typed(read: Callable[[str], Any]) -> Callable[[str], Any]:
+    """A reader whose sentence argparse prints."""
+
+    def typed(text: str) -> Any:
+        try:
+            return read(text)
+        except LibraNetError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return typed
+
+
 READERS: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("seeds", "steps", "clips", "frames"), int),
     **dict.fromkeys(("seconds", "stop_after"), float),
     "only": lambda text: tuple(name for name in text.split(",") if name),
-    "size": parse_size,
+    "size": _typed(parse_size),
     "device": str,
     "cache": Path,
-    "part": parse_part,
+    "part": _typed(parse_part),
 }
 """How the text of each option is read."""
 
@@ -40,7 +54,8 @@ def main() -> None:
     try:
         given = vars(parser.parse_args())
         dry_run = given.pop("dry_run")
-        options = AblationOptions(**{k: tuple(v) if isinstance(v, list) else v for k, v in given.items()})
+        values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
+        options = AblationOptions(**values)
         plan = plan_study(options)
         print("\n".join(plan.lines()), flush=True)
         if dry_run:

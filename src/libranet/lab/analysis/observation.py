@@ -1,6 +1,6 @@
 """What the probes look at: sampled frames of a dataset with the grids that the network predicts for them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from libranet.data.frames import FrameFiles
 from libranet.data.maps import read_map
-from libranet.evaluation.clips import EvalClip
+from libranet.evaluation.clips import EvalClip, EvalFrame
 from libranet.kernels.color_field.reference import fuse_grids
 from libranet.kernels.resample.reference import downsample, pad_to_multiple
 from libranet.network import Grids, LiBrANet
@@ -127,6 +127,7 @@ def window_frames(centre: int, window: int, length: int) -> list[int]:
 
 def read_frames(clip: EvalClip, wanted: Sequence[int]) -> Iterator[tuple[int, Tensor]]:  # [1, 3, H, W] in [0, 1] each
     """Read hazy frames in rising order; a video is decoded up to the last of them."""
+    found: Iterable[tuple[int, EvalFrame]]
     if isinstance(clip.hazy, FrameFiles):
         chosen = replace(clip, hazy=FrameFiles(tuple(clip.hazy.paths[index] for index in wanted)), clear=None)
         found = zip(wanted, chosen.read(chosen.open()), strict=True)

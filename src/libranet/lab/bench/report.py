@@ -72,8 +72,8 @@ def as_csv(rows: Sequence[Efficiency]) -> str:
     """The measured rows in full precision."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    keys = ("parameters", "gflops", "milliseconds", "fps", "peak_bytes", "turns", "precision", "backend")
-    keys += ("device", "failure")
+    keys = ["parameters", "gflops", "milliseconds", "fps", "peak_bytes", "turns"]
+    keys += ["precision", "backend", "device", "failure"]
     writer.writerow(("model", "width", "height", *keys))
     for row in rows:
         values = ("" if (v := getattr(row, key)) is None else v for key in keys)
