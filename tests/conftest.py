@@ -11,9 +11,7 @@ import torch
 from torch import Tensor
 
 from libranet.network import LiBrANet, LiBrANetConfig
-from libranet.runtime.cpu import choice as cpu_choice
-from libranet.runtime.cpu import parts as cpu_parts
-from libranet.runtime.gpu import choice as gpu_choice
+from libranet.runtime import choose
 from libranet.thirdparty import find_model, find_weights, load_weights, pull_weights
 from tiny_network import TINY, perturb
 
@@ -31,13 +29,9 @@ def tiny_model() -> LiBrANet:
 
 
 @pytest.fixture(autouse=True)
-def _own_cpu_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests neither read nor fill the user's cache of CPU runtimes, and no test waits for a measurement."""
-    folder = tmp_path_factory.getbasetemp() / "cpu"
-    monkeypatch.setattr(cpu_parts, "cache_folder", lambda: folder)
-    monkeypatch.setattr(cpu_choice, "cache_folder", lambda: folder)
-    monkeypatch.setattr(cpu_choice, "WORTH_IT", 10**12)
-    monkeypatch.setattr(gpu_choice, "cache_folder", lambda: tmp_path_factory.mktemp("gpu"))
+def _no_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`auto` takes the plain network, so that no test waits for numba's compiler unless it names the kernels."""
+    monkeypatch.setattr(choose, "WORTH_PACKING", 10**12)
 
 
 THREADS = torch.get_num_threads()
