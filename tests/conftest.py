@@ -52,6 +52,14 @@ INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 
 LONG = ("test_compiles", "test_site", "test_on_ray", "test_install", "test_step_triton", "test_parts", "test_browser")
 """Files whose tests take longest. They come first, or one process would wait for another at the end."""
+MORE = {
+    *("lab", "research", "cluster", "conformance"),  # folders: the laboratory, its scripts, Ray, an independent encoder
+    *("test_browser", "test_visits", "test_site", "test_report_look"),  # Chromium
+    *("test_compiles", "test_weight_stationary_gluon", "test_step_triton"),  # kernels for other cards, and whole steps
+    *("test_examples", "test_install", "test_runtime_examples"),  # other processes, environments and languages
+    *("test_parts", "test_recording", "test_scale_and_two_passes", "test_loop", "test_exporter", "test_jobs"),
+}
+"""Folders and files whose tests `make test-more` runs, so that `make test` stays under three minutes."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -63,6 +71,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.stem not in LONG)
     for item in items:
+        if MORE & {item.path.stem, *item.path.relative_to(Path(__file__).parent).parts}:
+            item.add_marker(pytest.mark.more)
         if item.path.stem.endswith("_triton"):
             if util.find_spec("triton") is None:
                 item.add_marker(pytest.mark.skip("Triton is not installed: pip install 'libranet[gpu]'"))

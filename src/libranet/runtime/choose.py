@@ -9,10 +9,7 @@ import torch
 
 from libranet.errors import InputError, MissingDependencyError
 from libranet.network import NO_FILTER, GridFilter, LiBrANet, Network
-from libranet.network.peer import Peer
-from libranet.runtime.gpu.support import why_not_fused
 from libranet.runtime.interface import MAX_STRENGTH, Backend
-from libranet.runtime.other_networks import PeerBackend
 from libranet.runtime.plain import PlainBackend
 
 BACKENDS = ("auto", "plain", "numba-fp32", "numba-bf16")
@@ -52,11 +49,12 @@ def make_backend(
         raise InputError(f"expected a strength from 0 to {MAX_STRENGTH}, got {strength}")
     if batch < 1:
         raise InputError(f"expected batches of at least one frame, got {batch}")
-    if isinstance(network, Peer):
+    if not isinstance(network, LiBrANet):
+        from libranet.runtime.other_networks import make_peer_backend
+
         if want_transmission:
             raise InputError(f"{network.architecture} predicts no transmission: use --view removed, or LiBrA-Net")
-        return PeerBackend(network, live=live, strength=strength)
-    assert isinstance(network, LiBrANet)
+        return make_peer_backend(network, live=live, strength=strength)
     lookahead = 0 if live else None
     if backend != "plain" and why_not_fused_here(network) is None:
         from libranet.runtime.gpu.backend import FusedBackend  # needs Triton
@@ -144,4 +142,6 @@ def why_not_fused_here(network: Network) -> str | None:
         return f"the fused path computes LiBrA-Net, not {network.architecture}"
     if network.dtype != torch.float16:
         return f"the network is in {str(network.dtype).removeprefix('torch.')}, and the fused path computes in float16"
+    from libranet.runtime.gpu.support import why_not_fused
+
     return why_not_fused(network.config, network.device)

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from libranet.network import Network
 from libranet.network.peer import Peer, RecurrentPeer
 from libranet.runtime.slots import RestoredImage, RgbBackend, RgbSlot
 
@@ -62,3 +63,9 @@ class PeerBackend(RgbBackend):
         while len(self._images) > keep:
             self._images.popleft()
         return RestoredImage(image)
+
+
+def make_peer_backend(network: Network, *, live: bool, strength: float) -> PeerBackend:
+    """The backend of a network that is not LiBrA-Net."""
+    assert isinstance(network, Peer)
+    return PeerBackend(network, live=live, strength=strength)
