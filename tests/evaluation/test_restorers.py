@@ -62,30 +62,38 @@ def _write_video(path: Path, frames: list[np.ndarray], pixel_format: str) -> Non
         container.mux(stream.encode(None))
 
 
+@pytest.mark.parametrize(
+    ("spec", "backend"),
+    [
+        ("tiny", "auto"),
+        ("dcp", "auto"),
+        ("small", "auto"),
+        pytest.param("base", "numba-fp32", marks=pytest.mark.slow, id="compiles kernels"),
+    ],
+)
 @pytest.mark.parametrize("pixel_format", ["yuv420p", "yuv422p10le"])
-@pytest.mark.parametrize("kind", ["ours", "dcp", "packaged"])
-def test_a_video_is_restored_to_the_bits_of_dehaze(tmp_path: Path, pixel_format: str, kind: str) -> None:
+def test_a_video_is_restored_to_the_bits_of_dehaze(tmp_path: Path, pixel_format: str, spec: str, backend: str) -> None:
     """Two shots, so that a cut resets the filter over time in both."""
-    checkpoint = str(write_checkpoint(tmp_path / "tiny.safetensors"))
-    spec = {"ours": checkpoint, "dcp": "dcp", "packaged": "small"}[kind]
+    spec = str(write_checkpoint(tmp_path / "tiny.safetensors")) if spec == "tiny" else spec
     frames = make_hazy(make_frames(5)) + make_hazy(make_frames(5, seed=7), 0.1)
     _write_video(tmp_path / "hazy.mkv", frames, pixel_format)
     report = dehaze_video(
         tmp_path / "hazy.mkv",
         tmp_path / "clear.mkv",
         model=load_network(spec, device="cpu"),
-        options=DehazeOptions(codec="ffv1"),
+        options=DehazeOptions(codec="ffv1", backend=backend),
         device="cpu",
     )
     with open_video(tmp_path / "clear.mkv") as reader:
         assert reader.pixel_format == pixel_format
         expected = [[torch.from_numpy(v.copy()) for v in plane_views(f.image)] for f in reader.frames()]
     (clip,) = open_dataset(tmp_path / "hazy.mkv")
-    model, source = open_restorer(spec), clip.open()
+    model, source = open_restorer(spec, backend=backend), clip.open()
     assert isinstance(model, NetworkRestorer)
     found = [list(samples.plane_list(0)) for samples in model.restore_samples(source, clip.read(source))]
     assert len(found) == len(expected) == 10
     assert report.cuts == 1
+    assert model.backend == ("plain" if backend == "auto" else backend)
     for mine, theirs in zip(found, expected, strict=True):
         assert all(torch.equal(a, b) for a, b in zip(mine, theirs, strict=True))
     hazy = [frame.hazy for frame in clip.read(clip.open())]
@@ -93,9 +101,11 @@ def test_a_video_is_restored_to_the_bits_of_dehaze(tmp_path: Path, pixel_format:
     assert not any(torch.equal(a, b) for a, b in zip(hazy, restored, strict=True)), "and it is restored at all"
 
 
-@pytest.mark.parametrize("form", ["rgb", "gray", "rgb16", "rgba"])
-def test_images_are_restored_to_the_bits_of_dehaze(tmp_path: Path, form: str) -> None:
-    checkpoint = str(write_checkpoint(tmp_path / "tiny.safetensors"))
+@pytest.mark.parametrize(
+    ("form", "model"), [("rgb", ""), ("gray", ""), ("rgb16", ""), ("rgba", ""), ("rgb", "base"), ("rgb", "dcp")]
+)
+def test_images_are_restored_to_the_bits_of_dehaze(tmp_path: Path, form: str, model: str) -> None:
+    checkpoint = model or str(write_checkpoint(tmp_path / "tiny.safetensors"))
     frames = make_hazy(make_frames(4)) + make_hazy(make_frames(3, seed=7), 0.1)  # two shots
     for folder in ("hazy", "clear"):
         (tmp_path / folder).mkdir()

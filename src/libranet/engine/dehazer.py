@@ -76,6 +76,7 @@ class Dehazer:
         device: str = "auto",
         precision: Precision = "auto",
         backend: str = "auto",
+        pixels: int | None = None,
     ) -> None:
         """Load the network.
 
@@ -90,6 +91,7 @@ class Dehazer:
             precision: As `libranet.device.pick_dtype` takes it.
             backend: One of `libranet.runtime.choose.BACKENDS`. `auto` takes our kernels; on a CPU they are compiled
                 with the first frame, once for this machine. `plain` is the reference.
+            pixels: Of all frames to restore, which the choice looks at; None where nobody knows.
         """
         network = model if isinstance(model, Network) else None if model is None else str(model)
         self.network = load_network(network, device=device, precision=precision)
@@ -102,7 +104,7 @@ class Dehazer:
             batch=batch,
             backend=backend,
         )
-        self._backend = make()
+        self._backend = make(pixels=pixels)
         # A single image is not worth compiling the CPU's kernels for.
         self._for_images = make(pixels=1) if self._backend.device.type == "cpu" else self._backend
         self._waiting: deque[_Given] = deque()
@@ -115,7 +117,7 @@ class Dehazer:
     @property
     def backend_name(self) -> str:
         """What restores the frames, such as `plain`, `numba-fp32` or `fused`."""
-        return getattr(self._backend, "name", "plain")
+        return self._backend.name
 
     def push(self, frame: Frame, *, cut: bool = False) -> list[Frame]:
         """Take one frame and return those that are ready. `cut` marks the first frame of a new shot.

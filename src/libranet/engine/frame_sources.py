@@ -114,14 +114,17 @@ class ImageSource:
         self, given: Iterable[Any], network: Network, *, steady: float, backend: str, on_backend: OnBackend
     ) -> Iterator[Frames]:
         """Restore the images in order."""
-        dehazer = Dehazer(network, steady=steady, rate=self._rate, backend=backend)
-        on_backend(dehazer.backend_name)
+        dehazer: Dehazer | None = None
         waiting: deque[Image] = deque()
         for image, cut in given:
+            if dehazer is None:
+                pixels = image.samples.shape[0] * image.samples.shape[1]  # the work that `restore_images` states
+                dehazer = Dehazer(network, steady=steady, rate=self._rate, backend=backend, pixels=pixels)
+                on_backend(dehazer.backend_name)
             waiting.append(image)
             for samples in dehazer.push(_colours(image), cut=cut):
                 yield _as_frames(replace(waiting.popleft(), samples=samples))
-        for samples in dehazer.flush():
+        for samples in dehazer.flush() if dehazer is not None else ():
             yield _as_frames(replace(waiting.popleft(), samples=samples))
 
 

@@ -170,7 +170,7 @@ class FrameRestorer:
     @property
     def backend_name(self) -> str:
         """What restores the frames, such as `plain`, `numba-fp32` or `fused`."""
-        return getattr(self._backend, "name", "plain")
+        return self._backend.name
 
     @property
     def prepares_with_first_frame(self) -> bool:

@@ -125,7 +125,7 @@ class _Entrant:
         before = _begin_peak(self.device)
         self.subject.network.to(self.device)
         self.backend = self.subject.backend()
-        self.backend_name = getattr(self.backend, "name", "plain")
+        self.backend_name = self.backend.name
         while not self.backend.push(self.frames):  # fill the look-ahead
             pass
         once = self._time(1)
