@@ -5,6 +5,7 @@ import io
 import json
 import re
 import shutil
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,13 @@ def write_file(path: Path, content: str | bytes) -> None:
     """Write a file whole or not at all, and its folder if need be."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, content.encode() if isinstance(content, str) else content)
+
+
+def write_csv(path: Path, rows: Iterable[Sequence[Any]]) -> None:
+    """Write a table whole or not at all."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    write_file(path, text.getvalue())
 
 
 class ResultStore:
@@ -96,8 +104,6 @@ class ResultStore:
     def save(self, result: ClipResult, fingerprint: str) -> None:
         """Write one model's result on one clip."""
         names = sorted({name for frame in result.frames for name in frame})
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
         note = {
             "fingerprint": fingerprint,
             "clip": result.clip,
@@ -105,8 +111,9 @@ class ResultStore:
             "seconds": round(result.seconds, 4),
             "backend": result.backend,
         }
-        writer.writerow(["#", json.dumps(note)])
-        writer.writerow(["frame", *names])
-        for index, frame in enumerate(result.frames):
-            writer.writerow([index, *(repr(frame[name]) if name in frame else "" for name in names)])
-        write_file(self.clip_folder(result.clip) / f"{result.model}.csv", text.getvalue())
+        rows = [
+            [index, *(repr(frame[name]) if name in frame else "" for name in names)]
+            for index, frame in enumerate(result.frames)
+        ]
+        path = self.clip_folder(result.clip) / f"{result.model}.csv"
+        write_csv(path, [["#", json.dumps(note)], ["frame", *names], *rows])

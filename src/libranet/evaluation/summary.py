@@ -1,17 +1,15 @@
 """Means with 95 % confidence intervals, over frames, clips, regimes and the set, and the files that hold them."""
 
-import csv
-import io
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from libranet.evaluation.metric_table import METRICS, Metric
-from libranet.evaluation.results import ClipResult, write_file
+from libranet.evaluation.results import ClipResult, write_csv, write_file
 from libranet.metrics.blind import drift, gain, largest_jump
 from libranet.metrics.temporal import sigma_psnr
 from libranet.network import WeightsInfo
@@ -106,24 +104,14 @@ def estimate(values: Sequence[float]) -> Estimate:
     return Estimate(mean, quantile * deviation / math.sqrt(n), n)
 
 
-def summarise(clips: Iterable[ClipSummary]) -> dict[str, Estimate]:
-    """Estimate every metric over some clips of one model."""
-    clips = list(clips)
-    found: dict[str, Estimate] = {}
-    for metric in METRICS:
-        values = [clip.values[metric.name] for clip in clips if metric.name in clip.values]
-        if values:
-            found[metric.name] = estimate(values)
-    return found
-
-
 def summarise_models(clips: list[ClipSummary], *, regime: str | None = None) -> dict[str, dict[str, Estimate]]:
     """Estimate every metric of every model, over all clips or over those of one regime."""
-    models = dict.fromkeys(clip.model for clip in clips)
-    return {
-        model: summarise(c for c in clips if c.model == model and (regime is None or c.regime == regime))
-        for model in models
-    }
+    found: dict[str, dict[str, Estimate]] = {}
+    for model in dict.fromkeys(clip.model for clip in clips):
+        mine = [c.values for c in clips if c.model == model and (regime is None or c.regime == regime)]
+        series = {metric.name: [v[metric.name] for v in mine if metric.name in v] for metric in METRICS}
+        found[model] = {name: estimate(values) for name, values in series.items() if values}
+    return found
 
 
 @dataclass(frozen=True)
@@ -199,7 +187,7 @@ def write_summaries(content: ReportContent, folder: Path) -> None:
         for result in content.results
         for index, frame in enumerate(result.frames)
     ]
-    _write_csv(folder / "frames.csv", ["model", "clip", "regime", "frame", *found], frames)
+    write_csv(folder / "frames.csv", [["model", "clip", "regime", "frame", *found], *frames])
     names = [metric.name for metric in content.measured]
     clips = [
         [c.model, c.clip, c.regime, c.frames, f"{c.seconds:.3f}", c.backend, c.worst_frame]
@@ -207,7 +195,7 @@ def write_summaries(content: ReportContent, folder: Path) -> None:
         for c in content.clips
     ]
     head = ["model", "clip", "regime", "frames", "seconds", "backend", "worst_frame"]
-    _write_csv(folder / "clips.csv", head + names, clips)
+    write_csv(folder / "clips.csv", [head + names, *clips])
     rows = [
         [model, regime, metric, e.mean, "" if e.half_width is None else e.half_width, e.clips]
         for regime in content.regimes
@@ -215,7 +203,8 @@ def write_summaries(content: ReportContent, folder: Path) -> None:
         for metric, e in values.items()
     ]
     if rows:
-        _write_csv(folder / "regimes.csv", ["model", "regime", "metric", "mean", "half_width_95", "clips"], rows)
+        head = ["model", "regime", "metric", "mean", "half_width_95", "clips"]
+        write_csv(folder / "regimes.csv", [head, *rows])
     write_file(folder / "summary.json", json.dumps(_summary(content), indent=2) + "\n")
 
 
@@ -248,11 +237,3 @@ def _summary(content: ReportContent) -> dict[str, Any]:
 
 def _estimates(values: dict[str, Estimate]) -> dict[str, Any]:
     return {name: {"mean": e.mean, "half_width_95": e.half_width, "clips": e.clips} for name, e in values.items()}
-
-
-def _write_csv(path: Path, header: list[str], rows: list[list[Any]]) -> None:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
-    write_file(path, text.getvalue())
