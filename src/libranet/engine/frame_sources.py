@@ -5,8 +5,8 @@ takes one restored frame of each in turn. So all networks see the same frames, a
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,8 +20,27 @@ from libranet.images import Image
 from libranet.network import Network
 from libranet.video.shots import ShotDetector
 
-OnBackend = Callable[[str], None]
-"""Called with the name of the backend that restores the frames."""
+
+@dataclass
+class NetworkRun:
+    """A network, how it restores clips, and what it keeps between them."""
+
+    network: Network
+    steady: float = 1.0
+    """Seconds over which colours are kept steady, as `DehazeOptions` has it."""
+    backend: str = "auto"
+    """What computes, as `DehazeOptions` has it."""
+    backend_name: str = ""
+    """What restored the last clip."""
+    _kept: tuple[tuple[float, int], Dehazer] | None = None
+
+    def dehazer(self, rate: float, pixels: int) -> Dehazer:
+        """A `Dehazer` at the beginning of a clip. It is kept: a GPU prepares for seconds, and a photo is a clip, too."""
+        if self._kept is None or self._kept[0] != (rate, pixels):
+            made = Dehazer(self.network, steady=self.steady, rate=rate, backend=self.backend, pixels=pixels)
+            self._kept = (rate, pixels), made
+        self._kept[1].flush()  # of a clip that was given up
+        return self._kept[1]
 
 
 class FrameSource(Protocol):
@@ -35,18 +54,8 @@ class FrameSource(Protocol):
         """The samples of a frame."""
         ...
 
-    def restore(
-        self, given: Iterable[Any], network: Network, *, steady: float, backend: str, on_backend: OnBackend
-    ) -> Iterator[Frames]:
-        """Restore the frames in order.
-
-        Args:
-            given: What `frames` read, or the beginning of it.
-            network: The network, on its device.
-            steady: Seconds over which colours are kept steady, as `DehazeOptions` has it.
-            backend: What computes the layers on a CPU, as `DehazeOptions` has it.
-            on_backend: Called with the name of the backend.
-        """
+    def restore(self, given: Iterable[Any], run: NetworkRun) -> Iterator[Frames]:
+        """Restore what `frames` read, or the beginning of it, in order."""
         ...
 
 
@@ -78,15 +87,14 @@ class VideoSource:
         views = plane_views(given[0].image)[: self._format.layout.colour_planes]
         return Frames(tuple(torch.from_numpy(view)[None] for view in views), self._format)
 
-    def restore(
-        self, given: Iterable[Any], network: Network, *, steady: float, backend: str, on_backend: OnBackend
-    ) -> Iterator[Frames]:
+    def restore(self, given: Iterable[Any], run: NetworkRun) -> Iterator[Frames]:
         """Restore the frames in order."""
         from libranet.engine.options import DehazeOptions
         from libranet.engine.video import make_restorer
 
-        restorer = make_restorer(self._reader, network, DehazeOptions(steady=steady, backend=backend))
-        on_backend(restorer.backend_name)
+        options = DehazeOptions(steady=run.steady, backend=run.backend)
+        restorer = make_restorer(self._reader, run.network, options)
+        run.backend_name = restorer.backend_name
         for frame, cut in given:
             yield from map(restorer.samples, restorer.push(restorer.stage(frame), cut=cut))
         yield from map(restorer.samples, restorer.flush())
@@ -110,17 +118,15 @@ class ImageSource:
         """The samples of an image as a viewer shows it, the orientation of EXIF applied and alpha left out."""
         return _as_frames(given[0])
 
-    def restore(
-        self, given: Iterable[Any], network: Network, *, steady: float, backend: str, on_backend: OnBackend
-    ) -> Iterator[Frames]:
+    def restore(self, given: Iterable[Any], run: NetworkRun) -> Iterator[Frames]:
         """Restore the images in order."""
         dehazer: Dehazer | None = None
         waiting: deque[Image] = deque()
         for image, cut in given:
             if dehazer is None:
                 pixels = image.samples.shape[0] * image.samples.shape[1]  # the work that `restore_images` states
-                dehazer = Dehazer(network, steady=steady, rate=self._rate, backend=backend, pixels=pixels)
-                on_backend(dehazer.backend_name)
+                dehazer = run.dehazer(self._rate, pixels)
+                run.backend_name = dehazer.backend_name
             waiting.append(image)
             for samples in dehazer.push(_colours(image), cut=cut):
                 yield _as_frames(replace(waiting.popleft(), samples=samples))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from libranet.device import Precision
-from libranet.engine.frame_sources import FrameSource
+from libranet.engine.frame_sources import FrameSource, NetworkRun
 from libranet.errors import InputError
 from libranet.evaluation.clips import EvalFrame, to_rgb
 from libranet.extension import lab
@@ -30,8 +30,11 @@ class Restorer(Protocol):
     """What reports call it."""
     fingerprint: str
     """Changes when the method or its weights do, so that old results are not taken for new ones."""
-    backend: str
-    """What computed the last clip; empty where nothing was computed."""
+
+    @property
+    def backend(self) -> str:
+        """What computed the last clip; empty where nothing was computed."""
+        ...
 
     def restore(self, source: FrameSource, frames: Iterator[EvalFrame]) -> Iterator[Tensor]:  # [3, H, W], 8-bit values
         """Restore the frames of a clip in order, which `source` reads."""
@@ -56,15 +59,18 @@ class TruthRestorer:
 class NetworkRestorer:
     """A network, ours or a peer, that restores a file as `libranet dehaze` does: same samples, shots and backend."""
 
-    backend = ""
-
     def __init__(
         self, network: Network, name: str, fingerprint: str, *, steady: float = 1.0, backend: str = "auto"
     ) -> None:
         self.network = network
         self.name = name
         self.fingerprint = fingerprint
-        self._steady, self._backend = steady, backend
+        self._run = NetworkRun(network, steady, backend)
+
+    @property
+    def backend(self) -> str:
+        """What computed the last clip."""
+        return self._run.backend_name
 
     @property
     def has_weights(self) -> bool:
@@ -78,12 +84,7 @@ class NetworkRestorer:
 
     def restore_samples(self, source: FrameSource, frames: Iterator[EvalFrame]) -> Iterator[Frames]:
         """Restore the frames in their file's own samples."""
-
-        def note(name: str) -> None:
-            self.backend = name
-
-        given = (frame.given for frame in frames)
-        return source.restore(given, self.network, steady=self._steady, backend=self._backend, on_backend=note)
+        return source.restore((frame.given for frame in frames), self._run)
 
 
 def open_restorer(
