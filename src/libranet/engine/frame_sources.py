@@ -35,7 +35,7 @@ class NetworkRun:
     _kept: tuple[tuple[float, int], Dehazer] | None = None
 
     def dehazer(self, rate: float, pixels: int) -> Dehazer:
-        """A `Dehazer` at the beginning of a clip. It is kept: a GPU prepares for seconds, and a photo is a clip, too."""
+        """A `Dehazer` at the beginning of a clip. It is kept: a GPU prepares for seconds, and photos are clips, too."""
         if self._kept is None or self._kept[0] != (rate, pixels):
             made = Dehazer(self.network, steady=self.steady, rate=rate, backend=self.backend, pixels=pixels)
             self._kept = (rate, pixels), made
