@@ -14,7 +14,11 @@ import libranet
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-MODULE_OF = {"opencv-contrib-python-headless": "cv2", "tensorboard": "torch.utils.tensorboard"}
+MODULE_OF = {
+    "opencv-contrib-python-headless": "cv2",
+    "tensorboard": "torch.utils.tensorboard",
+    "scikit-learn": "sklearn",
+}
 """Distributions whose module has another name."""
 BY_THE_USER = {"ultralytics"}
 """Imported where it is installed, and never asked for: its licence is AGPL-3.0."""
