@@ -99,7 +99,7 @@ def evaluate_command(
 
     from libranet.cli.cluster_run import ClusterChoices
     from libranet.cluster.evaluating import EvalWorkload
-    from libranet.device import describe_device, pick_device, pick_dtype
+    from libranet.device import describe_device, pick_device
     from libranet.evaluation.clips import open_dataset
     from libranet.evaluation.html_report import render_report
     from libranet.evaluation.metric_table import PAIRED_GROUPS, choose_metrics
@@ -110,7 +110,6 @@ def evaluate_command(
     from libranet.evaluation.summary import ReportContent, RunInfo, write_summaries
 
     where = pick_device(device)
-    pick_dtype(precision, where)
     device = str(where)
     # A table for a file has the standard output to itself.
     beside = table_format != "text" and bool(table)
@@ -129,9 +128,8 @@ def evaluate_command(
             lab("paper.printed").print_table(console, printed, table_format)
         return
     place = dataset.resolve()
-    found = open_dataset(dataset if cluster is None else place, split=split, stills=stills, deinterlace=deinterlace)[
-        :clips
-    ]
+    found = open_dataset(dataset if cluster is None else place, split=split, stills=stills, deinterlace=deinterlace)
+    found = found[:clips]
     paired = found[0].clear is not None  # a set has ground truth for every clip or for none
     if not metrics and paired:
         chosen = choose_metrics(PAIRED_GROUPS)
@@ -265,7 +263,6 @@ def _print_results(console: Console, content: ReportContent) -> None:
     if content.seconds:
         lines.append("time per metric: " + ", ".join(f"{name} {s:.1f} s" for name, s in content.seconds.items()))
     console.print("\n".join(lines), soft_wrap=True, highlight=False)
-
     # The blind metrics of the subject clip by clip: on real haze, means hide the clip that pumps.
     metrics = [metric for metric in content.measured if metric.group == "blind"]
     clips = [clip for clip in content.clips if clip.model == content.subject]
