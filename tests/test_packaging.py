@@ -74,7 +74,7 @@ def test_every_python_is_declared(minor):
 
 def test_workflows_run_every_python():
     workflows = {file.stem: yaml.safe_load(file.read_text()) for file in (ROOT / ".github" / "workflows").glob("*.yml")}
-    assert workflows.keys() == {"tests", "docs", "release"}
+    assert workflows.keys() == {"tests", "nightly", "docs", "release"}
     declared = re.findall(r"Programming Language :: Python :: (3\.\d+)", "\n".join(PROJECT["classifiers"]))
     assert workflows["tests"]["jobs"]["tests"]["strategy"]["matrix"]["python"] == declared
     assert workflows["release"]["jobs"]["publish"]["permissions"] == {"id-token": "write"}
