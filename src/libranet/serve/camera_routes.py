@@ -3,19 +3,18 @@
 import base64
 import secrets
 import time
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi import Path as PathParameter
 from fastapi.responses import Response
 
-from libranet.serve.guard import Refusal
-from libranet.serve.job_routes import Known, ask, errors, image_response
+from libranet.serve.job_routes import JPEG, Known, ask, errors
 from libranet.serve.jobs import ID_PATTERN
 from libranet.serve.schemas import LARGEST_STRENGTH, Camera
+from libranet.serve.settings import MOST_CAMERAS
 
 _FORGOTTEN_AFTER = 60.0
-_JPEG: dict[str, Any] = {"content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}}
 
 
 def camera_router() -> APIRouter:
@@ -24,14 +23,14 @@ def camera_router() -> APIRouter:
     seen: dict[str, float] = {}
 
     @router.post("", status_code=201, responses=errors(429))
-    async def open_camera(known: Known) -> Camera:
+    async def open_camera() -> Camera:
         """Begin. Frames of one camera share the memory that keeps colours steady."""
         now = time.monotonic()
         for name, last in list(seen.items()):
             if now - last > _FORGOTTEN_AFTER:
                 del seen[name]
-        if len(seen) >= known.limits.cameras:
-            raise Refusal(429, f"{known.limits.cameras} cameras are open already: try again in a minute")
+        if len(seen) >= MOST_CAMERAS:
+            raise HTTPException(429, f"{MOST_CAMERAS} cameras are open already: try again in a minute")
         name = secrets.token_urlsafe(16)
         seen[name] = now
         return Camera(id=name)
@@ -39,8 +38,8 @@ def camera_router() -> APIRouter:
     @router.post(
         "/{id}/frames",
         response_class=Response,
-        responses={200: _JPEG, **errors(404, 503)},
-        openapi_extra={"requestBody": {**_JPEG, "required": True}},
+        responses={200: JPEG, **errors(404, 503)},
+        openapi_extra={"requestBody": {**JPEG, "required": True}},
     )
     async def restore_frame(
         request: Request,
@@ -50,12 +49,10 @@ def camera_router() -> APIRouter:
     ) -> Response:
         """Restore a JPEG frame of at most 1280 pixels a side. The header Server-Timing has the network's time."""
         if id not in seen:
-            raise Refusal(404, "there is no such camera: open one first")
+            raise HTTPException(404, "there is no such camera: open one first")
         seen[id] = time.monotonic()
-        body = await request.body()
-        image = base64.b64encode(body).decode("ascii")
-        answer = await ask(known, {"op": "camera", "camera": id, "strength": strength, "image": image}, request)
-        response = image_response(answer)
+        image = base64.b64encode(await request.body()).decode("ascii")
+        response = await ask(known, {"op": "camera", "camera": id, "strength": strength, "image": image}, request)
         response.headers["cache-control"] = "no-store"
         return response
 
@@ -63,7 +60,7 @@ def camera_router() -> APIRouter:
     async def close_camera(id: Annotated[str, PathParameter(pattern=ID_PATTERN)]) -> Response:
         """End."""
         if seen.pop(id, None) is None:
-            raise Refusal(404, "there is no such camera")
+            raise HTTPException(404, "there is no such camera")
         return Response(status_code=204)
 
     return router

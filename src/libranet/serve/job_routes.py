@@ -4,24 +4,22 @@ import asyncio
 import base64
 import os
 import shutil
+import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Depends, HTTPException, Query, Request
 from fastapi import Path as PathParameter
 from fastapi.responses import FileResponse, Response, StreamingResponse
 
 from libranet.page import EXAMPLE_NAME, example_path
-from libranet.serve.child import ChildDied
+from libranet.serve.child import ChildDied, Message
 from libranet.serve.dispatcher import Dispatcher
-from libranet.serve.guard import Refusal
 from libranet.serve.jobs import CAN_START, ID_PATTERN, UNDER_WAY, Job, State
-from libranet.serve.media import Media
-from libranet.serve.previews import Busy, Gone
-from libranet.serve.schemas import LARGEST_STRENGTH, ErrorBody, JobStatus, NewJob, RunSettings, View, job_status
+from libranet.serve.schemas import ErrorBody, JobStatus, NewJob, PreviewSettings, RunSettings
 
 _MEDIA_TYPES = {
     ".mp4": "video/mp4",
@@ -35,10 +33,13 @@ _MEDIA_TYPES = {
     ".bmp": "image/bmp",
     ".tif": "image/tiff",
 }
-_JPEG: dict[str, Any] = {"content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}}
+JPEG: dict[str, Any] = {"content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}}
 _BYTES: dict[str, Any] = {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
 
 _WRITE_BYTES = 1 << 20
+_MOST_WAITING = 64
+"""Previews at a time."""
+_NEWS_SECONDS, _HEARTBEAT_SECONDS = 0.05, 15.0
 
 
 def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -57,7 +58,7 @@ async def find_job(
     """The job that a path names."""
     job = request.app.state.dispatcher.store.get(id)
     if job is None:
-        raise Refusal(404, "there is no such job: it may have been deleted")
+        raise HTTPException(404, "there is no such job: it may have been deleted")
     return job
 
 
@@ -65,21 +66,18 @@ Known = Annotated[Dispatcher, Depends(get_dispatcher)]
 Named = Annotated[Job, Depends(find_job)]
 
 
-def status_of(job: Job, known: Dispatcher, positions: dict[str, int] | None = None) -> JobStatus:
-    """A job as visitors see it, now.
-
-    Args:
-        job: The job.
-        known: Its dispatcher.
-        positions: Of the queue, where many jobs are asked for at once.
-    """
-    received = job.size
-    if job.state == State.uploading:
-        received = known.store.folder(job).upload.stat().st_size
-    ahead = None
-    if job.state == State.queued:
-        ahead = (known.store.queue_positions() if positions is None else positions)[job.id]
-    return job_status(job, received=received, progress=known.progress.get(job.id), ahead=ahead)
+def status_of(job: Job, known: Dispatcher) -> JobStatus:
+    """A job as visitors see it, now."""
+    stem, dot, _ = job.name.rpartition(".")
+    suffix = job.result.removeprefix("result")
+    more = {
+        "received": known.store.folder(job).upload.stat().st_size if job.state == State.uploading else job.size,
+        "settings": job.settings or None,
+        "progress": known.progress.get(job.id),
+        "result_name": f"{stem if dot else job.name}-clear{suffix}" if job.result else "",
+        "queue_position": known.store.queue_position(job),
+    }
+    return JobStatus.model_validate({**vars(job), **more})
 
 
 def job_router() -> APIRouter:
@@ -90,18 +88,17 @@ def job_router() -> APIRouter:
     @router.get("", responses=errors())
     async def list_jobs(known: Known) -> list[JobStatus]:
         """Every job of this server, the newest first."""
-        positions = known.store.queue_positions()
-        return [status_of(job, known, positions) for job in reversed(known.store.all())]
+        return [status_of(job, known) for job in reversed(known.store.all())]
 
     @router.post("", status_code=201, responses=errors(429, 507))
     async def create_job(body: NewJob, known: Known) -> JobStatus:
         """Announce a file. Its bytes follow."""
-        return status_of(await _new_job(known, body.name, body.size), known)
+        return status_of(await known.create(body.name, body.size), known)
 
     @router.post("/example", status_code=201, responses=errors(429, 507))
     async def create_example(known: Known) -> JobStatus:
         """Begin with the example that comes with the package."""
-        job = await _new_job(known, EXAMPLE_NAME, example_path().stat().st_size)
+        job = await known.create(EXAMPLE_NAME, example_path().stat().st_size)
         await asyncio.to_thread(shutil.copyfile, example_path(), known.store.folder(job).upload)
         known.check(_again(known, job))
         return await _written(known, job)
@@ -129,18 +126,16 @@ def job_router() -> APIRouter:
     ) -> JobStatus:
         """Send a piece of the file. What has come before a broken connection is kept."""
         if job.state != State.uploading or job.id in uploading:
-            raise Refusal(409, "this job takes no bytes now")
+            raise HTTPException(409, "this job takes no bytes now")
         path = known.store.folder(job).upload
         if offset != path.stat().st_size:
-            raise Refusal(409, f"expected the piece at {path.stat().st_size}, got one at {offset}")
+            raise HTTPException(409, f"expected the piece at {path.stat().st_size}, got one at {offset}")
         uploading.add(job.id)
         try:
             await _append(request, path, job.size)
         finally:
             uploading.discard(job.id)
-        current = known.store.get(job.id)
-        if current is None:
-            raise Refusal(404, "the job was deleted during the upload")
+        current = _again(known, job)
         if path.stat().st_size == job.size:
             known.check(current)
         else:
@@ -151,7 +146,7 @@ def job_router() -> APIRouter:
     async def start_job(body: RunSettings, job: Named, known: Known) -> JobStatus:
         """Put a job into the queue. A finished one may be started again with other settings."""
         if job.state not in CAN_START or job.media is None:
-            raise Refusal(409, f"a job that is {job.state} cannot be started")
+            raise HTTPException(409, f"a job that is {job.state} cannot be started")
         await known.submit(job, body.model_dump())
         return await _written(known, job)
 
@@ -159,7 +154,7 @@ def job_router() -> APIRouter:
     async def cancel_job(job: Named, known: Known) -> JobStatus:
         """Stop a job that waits or runs. The upload is kept."""
         if job.state not in UNDER_WAY:
-            raise Refusal(409, f"a job that is {job.state} cannot be cancelled")
+            raise HTTPException(409, f"a job that is {job.state} cannot be cancelled")
         await known.cancel(job)
         return await _written(known, job)
 
@@ -172,36 +167,19 @@ def job_router() -> APIRouter:
         """Server-sent events: the status of the job whenever it changes, until it is deleted."""
         return StreamingResponse(_event_lines(job.id, known), media_type="text/event-stream")
 
-    @router.get("/{id}/frame", response_class=Response, responses={200: _JPEG, **errors(404, 409, 503)})
+    @router.get("/{id}/frame", response_class=Response, responses={200: JPEG, **errors(404, 409, 503)})
     async def frame(
         request: Request, job: Named, known: Known, at: Annotated[float, Query(ge=0.0, le=1e6)] = 0.0
     ) -> Response:
         """One frame of the upload, at most 1280 pixels wide or high, upright."""
-        return await _ask(request, known, job, {"op": "frame", "at": at})
+        return await _restored(request, known, job, {"op": "frame", "at": at})
 
-    @router.get("/{id}/preview", response_class=Response, responses={200: _JPEG, **errors(404, 409, 503)})
+    @router.get("/{id}/preview", response_class=Response, responses={200: JPEG, **errors(404, 409, 503)})
     async def preview(
-        request: Request,
-        job: Named,
-        known: Known,
-        at: Annotated[float, Query(ge=0.0, le=1e6, description="Seconds.")] = 0.0,
-        strength: Annotated[float, Query(ge=0.0, le=LARGEST_STRENGTH)] = 1.0,
-        view: Annotated[View, Query()] = "result",
-        keep_exposure: Annotated[bool, Query()] = False,
-        protect_sky: Annotated[float, Query(ge=0.0, le=1.0)] = 0.0,
-        protect_shadows: Annotated[float, Query(ge=0.0, le=1.0)] = 0.0,
-        color: Annotated[float, Query(ge=0.0, le=1.5)] = 1.0,
+        request: Request, job: Named, known: Known, wish: Annotated[PreviewSettings, Query()]
     ) -> Response:
         """The same frame, restored."""
-        settings = RunSettings(
-            strength=strength,
-            view=view,
-            exposure="keep" if keep_exposure else "network",
-            protect_sky=protect_sky,
-            protect_shadows=protect_shadows,
-            color=color,
-        )
-        return await _ask(request, known, job, {"op": "preview", "at": at, "settings": settings.model_dump()})
+        return await _restored(request, known, job, {"op": "preview", "at": wish.at, "settings": wish.as_run()})
 
     ranges: dict[int | str, dict[str, Any]] = {200: _BYTES, 206: _BYTES, 416: {}, **errors(404, 409)}
 
@@ -209,7 +187,7 @@ def job_router() -> APIRouter:
     async def source(job: Named, known: Known) -> Response:
         """The upload itself, whole or in ranges."""
         if job.media is None:
-            raise Refusal(409, "the file is not whole yet, or was refused")
+            raise HTTPException(409, "the file is not whole yet, or was refused")
         return _file(known.store.folder(job).source(job.media), job.name, attachment=False)
 
     @router.get("/{id}/result", response_class=FileResponse, responses=ranges)
@@ -220,31 +198,18 @@ def job_router() -> APIRouter:
     ) -> Response:
         """The result, whole or in ranges."""
         if job.state != State.done:
-            raise Refusal(409, f"there is no result: the job is {job.state}")
+            raise HTTPException(409, f"there is no result: the job is {job.state}")
         path = known.store.folder(job).path / job.result
         return _file(path, status_of(job, known).result_name, attachment=download)
 
     return router
 
 
-async def _new_job(known: Dispatcher, name: str, size: int) -> Job:
-    limits = known.limits
-    if size > limits.upload_bytes:
-        raise Refusal(413, f"the file has {size} bytes, at most {limits.upload_bytes} are accepted")
-    if len(known.store.all()) >= limits.jobs:
-        raise Refusal(429, f"there are {limits.jobs} jobs already: delete some first")
-    job = await known.create(name, size)
-    if job is None:
-        raise Refusal(507, "the server has no room for this file: delete other jobs first")
-    await known.store.written()
-    return job
-
-
 def _again(known: Dispatcher, job: Job) -> Job:
     """The job as it is now."""
     current = known.store.get(job.id)
     if current is None:
-        raise Refusal(404, "the job was deleted")
+        raise HTTPException(404, "the job was deleted")
     return current
 
 
@@ -270,7 +235,9 @@ async def _append(request: Request, path: Path, size: int) -> None:
             if received > size:
                 waiting.clear()
                 os.truncate(path, 0)
-                raise Refusal(413, f"more bytes came than the {size} that were announced: begin again at offset 0")
+                raise HTTPException(
+                    413, f"more bytes came than the {size} that were announced: begin again at offset 0"
+                )
             waiting += piece
             if len(waiting) >= _WRITE_BYTES:
                 await asyncio.to_thread(write)
@@ -281,55 +248,46 @@ async def _append(request: Request, path: Path, size: int) -> None:
 
 
 async def _event_lines(id_: str, known: Dispatcher) -> AsyncIterator[str]:
-    async for job in known.follow(id_):
-        if job is None:
-            yield ": still here\n\n"
-        else:
+    """Look at the job twenty times a second: that costs less than telling every change to everyone who follows it."""
+    told, when = None, 0.0
+    while (job := known.store.get(id_)) is not None:
+        now = (job, known.progress.get(id_), known.store.queue_position(job))
+        if now != told:
+            told, when = now, time.monotonic()
             yield f"event: status\ndata: {status_of(job, known).model_dump_json()}\n\n"
-            await asyncio.sleep(0.05)  # at most twenty a second
+        elif time.monotonic() - when > _HEARTBEAT_SECONDS:
+            when = time.monotonic()
+            yield ": still here\n\n"
+        await asyncio.sleep(_NEWS_SECONDS)
     yield "event: deleted\ndata: {}\n\n"
 
 
-async def _ask(request: Request, known: Dispatcher, job: Job, wish: dict[str, Any]) -> Response:
+async def _restored(request: Request, known: Dispatcher, job: Job, wish: Message) -> Response:
     if job.media is None:
-        raise Refusal(409, "the file is not whole yet, or was refused")
-    about = _about(known, job, job.media)
-    return image_response(await ask(known, {**about, **wish}, request))
+        raise HTTPException(409, "the file is not whole yet, or was refused")
+    return await ask(known, known.about(job) | wish, request)
 
 
-def _about(known: Dispatcher, job: Job, media: Media) -> dict[str, Any]:
-    source = str(known.store.folder(job).source(media))
-    return {"source": source, "kind": media.kind, "name": job.name, "interlaced": media.interlaced}
-
-
-async def ask(known: Dispatcher, wish: dict[str, Any], request: Request) -> dict[str, Any]:
-    """Have the previewer do something, as long as the visitor waits for it.
+async def ask(known: Dispatcher, wish: Message, request: Request) -> Response:
+    """Have the previewer do something, as long as the visitor waits for it. Returns the frame, with its time.
 
     Raises:
-        Refusal: It cannot.
+        HTTPException: It cannot.
     """
-
-    async def still_wanted() -> bool:
-        return not await request.is_disconnected()
-
     await request.body()  # what comes after it is the end of the connection
+    if known.previews.waiting >= _MOST_WAITING:
+        raise HTTPException(503, "too many previews wait already: try again in a moment")
     try:
-        answer = await known.previews.ask(wish, still_wanted)
-    except Gone:
-        raise Refusal(503, "nobody waits for this frame any more") from None
-    except Busy:
-        raise Refusal(503, "too many previews wait already: try again in a moment") from None
+        async with known.previews.take() as previewer:
+            if await request.is_disconnected():  # whoever moves a slider leaves requests behind
+                raise HTTPException(503, "nobody waits for this frame any more")
+            answer = await previewer.ask(wish, known.limits.preview_seconds)
     except TimeoutError:
-        raise Refusal(503, "the frame took too long") from None
+        raise HTTPException(503, "the frame took too long") from None
     except ChildDied:
-        raise Refusal(422, "the frame cannot be decoded") from None
+        raise HTTPException(422, "the frame cannot be decoded") from None
     if "error" in answer:
-        raise Refusal(422, answer["error"])
-    return answer
-
-
-def image_response(answer: dict[str, Any]) -> Response:
-    """A restored frame, with the time that it took."""
+        raise HTTPException(422, answer["error"])
     headers = {"cache-control": "private, max-age=3600"}
     if "milliseconds" in answer:
         headers["server-timing"] = f"network;dur={answer['milliseconds']}"
@@ -338,7 +296,7 @@ def image_response(answer: dict[str, Any]) -> Response:
 
 def _file(path: Path, name: str, *, attachment: bool) -> FileResponse:
     if not path.is_file():
-        raise Refusal(404, "the file is gone")
+        raise HTTPException(404, "the file is gone")
     kind = _MEDIA_TYPES.get(path.suffix, "application/octet-stream")
     how = f"{'attachment' if attachment else 'inline'}; filename*=UTF-8''{quote(name)}"
     return FileResponse(path, media_type=kind, headers={"content-disposition": how, "cache-control": "private"})

@@ -1,8 +1,8 @@
 """What an uploaded file is, found by decoding its first frame in a process of its own with little to lose.
 
 `python -m libranet.serve.media PIXELS SECONDS PROCESSOR_SECONDS` loads its libraries, reads paths from standard input
-and answers each with the facts as JSON, from a copy of itself that ends with the file. It imports no PyTorch, so that
-it starts fast and fits into a small address space. A file's name is never looked at.
+and answers each with the facts as JSON, from a copy of itself (a fork) that ends with the file. It imports no PyTorch,
+so that it starts fast and fits into a small address space. A file's name is never looked at.
 """
 
 import json
@@ -11,6 +11,7 @@ import os
 import re
 import sys
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,7 +21,7 @@ import cv2
 from libranet.errors import InputError
 from libranet.image_headers import ImageHeader, read_header
 from libranet.images import read_image
-from libranet.serve.confine import limit_address_space, limit_processor_time, limit_time
+from libranet.serve.confine import limit_address_space, limit_time
 from libranet.video.pyav import open_input
 
 Kind = Literal["image", "video"]
@@ -39,6 +40,7 @@ DEMUXERS = (
     "yuv4mpegpipe",
 )
 """Containers that hold their own frames. Playlists and the like, which name other files, are not among them."""
+REFUSED = "the file takes too much time or memory to decode, or makes the decoder fail"
 MIN_SIDE = 16
 _FRAMES_TO_CHECK = 3
 _ADDRESS_SPACE = 2 << 30
@@ -136,11 +138,7 @@ def _inspect_video(path: Path, pixels: int, longest: float) -> Media:
                 raise InputError(
                     f"the video is {length:.0f} s long, at most {longest:.0f} s are accepted: cut it first"
                 )
-            frames = []
-            for frame in container.decode(stream):
-                frames.append(frame)
-                if len(frames) == _FRAMES_TO_CHECK:
-                    break
+            frames = list(islice(container.decode(stream), _FRAMES_TO_CHECK))
             if not frames:
                 raise InputError("no frame of the video can be decoded")
             first = frames[0]
@@ -202,30 +200,29 @@ def main() -> None:
     pixels, seconds, processor_seconds = sys.argv[1:]
     cv2.setNumThreads(1)
     av.logging.set_level(av.logging.PANIC)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # libraries write about damaged files there
+    _print({"ready": True})
     for line in sys.stdin:
         path = Path(json.loads(line)["path"])
-        if not hasattr(os, "fork"):  # Windows: the server replaces a process that dies
+        copy = os.fork() if hasattr(os, "fork") else None  # Windows: the server replaces a process that dies
+        if not copy:
             _answer(path, int(pixels), float(seconds), float(processor_seconds))
-            continue
-        copy = os.fork()
         if copy == 0:
-            _answer(path, int(pixels), float(seconds), float(processor_seconds))
             os._exit(0)
-        if os.waitpid(copy, 0)[1] != 0:
-            _print({"refused": "the file takes too much time or memory to decode, or makes the decoder fail"})
+        if copy and os.waitpid(copy, 0)[1] != 0:
+            _print({"error": REFUSED})
 
 
 def _answer(path: Path, pixels: int, seconds: float, processor_seconds: float) -> None:
     """Inspect one file within limits that end this process."""
     limit_address_space(_ADDRESS_SPACE)
-    limit_processor_time(processor_seconds)
-    limit_time(2 * processor_seconds)  # others may go first
+    limit_time(processor_seconds)
     try:
         answer = asdict(inspect(path, pixels=pixels, seconds=seconds))
     except InputError as error:
-        answer = {"refused": without_paths(str(error), path.parent, "the file")}
+        answer = {"error": without_paths(str(error), path.parent, "the file")}
     except MemoryError:
-        answer = {"refused": "decoding the file takes too much memory"}
+        answer = {"error": "decoding the file takes too much memory"}
     _print(answer)
 
 

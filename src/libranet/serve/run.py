@@ -12,7 +12,7 @@ from urllib.parse import quote
 from libranet.device import pick_device
 from libranet.engine import load_network
 from libranet.errors import InputError, MissingDependencyError
-from libranet.serve.settings import ServeSettings, make_folders
+from libranet.serve.settings import ServeSettings
 
 _MOST_CONNECTIONS = 512
 
@@ -39,14 +39,14 @@ def run_server(settings: ServeSettings, *, open_browser: bool = False) -> None:
     for device in settings.devices:  # whatever can be refused is refused before the first visitor
         pick_device(device)
     load_network(settings.model, device="cpu")
-    make_folders(settings)
+    app = make_app(settings)
     with _lock(settings.folder), _listen(settings.host, settings.port) as listener:
         port = listener.getsockname()[1]
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         query = "" if settings.token is None else f"?token={quote(settings.token)}"
         address = f"http://{host}:{port}/{query}"
         config = uvicorn.Config(
-            make_app(settings),
+            app,
             log_level="warning",
             server_header=False,
             timeout_graceful_shutdown=2,
