@@ -12,7 +12,7 @@ from fastapi import HTTPException
 from libranet.serve.app import make_app
 from libranet.serve.child import Child, Pool
 from libranet.serve.dispatcher import Dispatcher
-from libranet.serve.job_routes import ask
+from libranet.serve.routes import ask
 from libranet.serve.jobs import State
 from libranet.serve.media import Media
 from libranet.serve.settings import Limits, ServeSettings, make_folders

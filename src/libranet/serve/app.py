@@ -14,10 +14,9 @@ from starlette.exceptions import HTTPException
 import libranet
 from libranet.page import ASSETS, read_asset
 from libranet.serve.api_docs import describe_api
-from libranet.serve.camera_routes import camera_router
 from libranet.serve.dispatcher import Dispatcher
 from libranet.serve.guard import Guard
-from libranet.serve.job_routes import Known, job_router
+from libranet.serve.routes import Known, camera_router, job_router
 from libranet.serve.schemas import ServerFacts
 from libranet.serve.settings import ServeSettings, make_folders
 

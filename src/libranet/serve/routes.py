@@ -1,8 +1,12 @@
-"""Jobs over HTTP: create, upload in pieces, look at a frame, start, follow, fetch, cancel, delete."""
+"""Jobs over HTTP: create, upload in pieces, look at a frame, start, follow, fetch, cancel, delete.
+
+And a visitor's camera: a frame in, the restored frame out.
+"""
 
 import asyncio
 import base64
 import os
+import secrets
 import shutil
 import time
 from collections.abc import AsyncIterator
@@ -19,7 +23,16 @@ from libranet.page import EXAMPLE_NAME, example_path
 from libranet.serve.child import ChildDied, Message
 from libranet.serve.dispatcher import Dispatcher
 from libranet.serve.jobs import CAN_START, ID_PATTERN, UNDER_WAY, Job, State
-from libranet.serve.schemas import ErrorBody, JobStatus, NewJob, PreviewSettings, RunSettings
+from libranet.serve.schemas import (
+    LARGEST_STRENGTH,
+    Camera,
+    ErrorBody,
+    JobStatus,
+    NewJob,
+    PreviewSettings,
+    RunSettings,
+)
+from libranet.serve.settings import MOST_CAMERAS
 
 _MEDIA_TYPES = {
     ".mp4": "video/mp4",
@@ -33,16 +46,18 @@ _MEDIA_TYPES = {
     ".bmp": "image/bmp",
     ".tif": "image/tiff",
 }
-JPEG: dict[str, Any] = {"content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}}
+_JPEG: dict[str, Any] = {"content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}}
 _BYTES: dict[str, Any] = {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
 
 _WRITE_BYTES = 1 << 20
 _MOST_WAITING = 64
 """Previews at a time."""
 _NEWS_SECONDS, _HEARTBEAT_SECONDS = 0.05, 15.0
+_FORGOTTEN_SECONDS = 60.0
+"""A camera that sends nothing for so long is closed."""
 
 
-def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
+def _errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Declare the errors of a route."""
     return {status: {"model": ErrorBody} for status in (400, 401, 403, 408, 413, 422, *statuses)}
 
@@ -85,17 +100,17 @@ def job_router() -> APIRouter:
     router = APIRouter(prefix="/api/jobs", tags=["jobs"])
     uploading: set[str] = set()
 
-    @router.get("", responses=errors())
+    @router.get("", responses=_errors())
     async def list_jobs(known: Known) -> list[JobStatus]:
         """Every job of this server, the newest first."""
         return [status_of(job, known) for job in reversed(known.store.all())]
 
-    @router.post("", status_code=201, responses=errors(429, 507))
+    @router.post("", status_code=201, responses=_errors(429, 507))
     async def create_job(body: NewJob, known: Known) -> JobStatus:
         """Announce a file. Its bytes follow."""
         return status_of(await known.create(body.name, body.size), known)
 
-    @router.post("/example", status_code=201, responses=errors(429, 507))
+    @router.post("/example", status_code=201, responses=_errors(429, 507))
     async def create_example(known: Known) -> JobStatus:
         """Begin with the example that comes with the package."""
         job = await known.create(EXAMPLE_NAME, example_path().stat().st_size)
@@ -103,12 +118,12 @@ def job_router() -> APIRouter:
         known.check(_again(known, job))
         return await _written(known, job)
 
-    @router.get("/{id}", responses=errors(404))
+    @router.get("/{id}", responses=_errors(404))
     async def get_job(job: Named, known: Known) -> JobStatus:
         """How a job stands. During an upload, `received` is where to go on."""
         return status_of(job, known)
 
-    @router.delete("/{id}", status_code=204, responses=errors(404))
+    @router.delete("/{id}", status_code=204, responses=_errors(404))
     async def delete_job(job: Named, known: Known) -> Response:
         """Stop a job and delete all of its files."""
         await known.delete(job)
@@ -116,7 +131,7 @@ def job_router() -> APIRouter:
         return Response(status_code=204)
 
     @router.patch(
-        "/{id}/content", responses=errors(404, 409), openapi_extra={"requestBody": {**_BYTES, "required": True}}
+        "/{id}/content", responses=_errors(404, 409), openapi_extra={"requestBody": {**_BYTES, "required": True}}
     )
     async def upload(
         request: Request,
@@ -142,7 +157,7 @@ def job_router() -> APIRouter:
             known.store.update(current)
         return await _written(known, job)
 
-    @router.post("/{id}/start", responses=errors(404, 409))
+    @router.post("/{id}/start", responses=_errors(404, 409))
     async def start_job(body: RunSettings, job: Named, known: Known) -> JobStatus:
         """Put a job into the queue. A finished one may be started again with other settings."""
         if job.state not in CAN_START or job.media is None:
@@ -150,7 +165,7 @@ def job_router() -> APIRouter:
         await known.submit(job, body.model_dump())
         return await _written(known, job)
 
-    @router.post("/{id}/cancel", responses=errors(404, 409))
+    @router.post("/{id}/cancel", responses=_errors(404, 409))
     async def cancel_job(job: Named, known: Known) -> JobStatus:
         """Stop a job that waits or runs. The upload is kept."""
         if job.state not in UNDER_WAY:
@@ -161,27 +176,27 @@ def job_router() -> APIRouter:
     @router.get(
         "/{id}/events",
         response_class=StreamingResponse,
-        responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}, **errors(404)},
+        responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}, **_errors(404)},
     )
     async def events(job: Named, known: Known) -> StreamingResponse:
         """Server-sent events: the status of the job whenever it changes, until it is deleted."""
         return StreamingResponse(_event_lines(job.id, known), media_type="text/event-stream")
 
-    @router.get("/{id}/frame", response_class=Response, responses={200: JPEG, **errors(404, 409, 503)})
+    @router.get("/{id}/frame", response_class=Response, responses={200: _JPEG, **_errors(404, 409, 503)})
     async def frame(
         request: Request, job: Named, known: Known, at: Annotated[float, Query(ge=0.0, le=1e6)] = 0.0
     ) -> Response:
         """One frame of the upload, at most 1280 pixels wide or high, upright."""
         return await _restored(request, known, job, {"op": "frame", "at": at})
 
-    @router.get("/{id}/preview", response_class=Response, responses={200: JPEG, **errors(404, 409, 503)})
+    @router.get("/{id}/preview", response_class=Response, responses={200: _JPEG, **_errors(404, 409, 503)})
     async def preview(
         request: Request, job: Named, known: Known, wish: Annotated[PreviewSettings, Query()]
     ) -> Response:
         """The same frame, restored."""
         return await _restored(request, known, job, {"op": "preview", "at": wish.at, "settings": wish.as_run()})
 
-    ranges: dict[int | str, dict[str, Any]] = {200: _BYTES, 206: _BYTES, 416: {}, **errors(404, 409)}
+    ranges: dict[int | str, dict[str, Any]] = {200: _BYTES, 206: _BYTES, 416: {}, **_errors(404, 409)}
 
     @router.get("/{id}/source", response_class=FileResponse, responses=ranges)
     async def source(job: Named, known: Known) -> Response:
@@ -201,6 +216,55 @@ def job_router() -> APIRouter:
             raise HTTPException(409, f"there is no result: the job is {job.state}")
         path = known.store.folder(job).path / job.result
         return _file(path, status_of(job, known).result_name, attachment=download)
+
+    return router
+
+
+def camera_router() -> APIRouter:
+    """The routes of cameras."""
+    router = APIRouter(prefix="/api/cameras", tags=["camera"])
+    seen: dict[str, float] = {}
+
+    @router.post("", status_code=201, responses=_errors(429))
+    async def open_camera() -> Camera:
+        """Begin. Frames of one camera share the memory that keeps colours steady."""
+        now = time.monotonic()
+        for name, last in list(seen.items()):
+            if now - last > _FORGOTTEN_SECONDS:
+                del seen[name]
+        if len(seen) >= MOST_CAMERAS:
+            raise HTTPException(429, f"{MOST_CAMERAS} cameras are open already: try again in a minute")
+        name = secrets.token_urlsafe(16)
+        seen[name] = now
+        return Camera(id=name)
+
+    @router.post(
+        "/{id}/frames",
+        response_class=Response,
+        responses={200: _JPEG, **_errors(404, 503)},
+        openapi_extra={"requestBody": {**_JPEG, "required": True}},
+    )
+    async def restore_frame(
+        request: Request,
+        known: Known,
+        id: Annotated[str, PathParameter(pattern=ID_PATTERN)],
+        strength: Annotated[float, Query(ge=0.0, le=LARGEST_STRENGTH)] = 1.0,
+    ) -> Response:
+        """Restore a JPEG frame of at most 1280 pixels a side. The header Server-Timing has the network's time."""
+        if id not in seen:
+            raise HTTPException(404, "there is no such camera: open one first")
+        seen[id] = time.monotonic()
+        image = base64.b64encode(await request.body()).decode("ascii")
+        response = await ask(known, {"op": "camera", "camera": id, "strength": strength, "image": image}, request)
+        response.headers["cache-control"] = "no-store"
+        return response
+
+    @router.delete("/{id}", status_code=204, responses=_errors(404))
+    async def close_camera(id: Annotated[str, PathParameter(pattern=ID_PATTERN)]) -> Response:
+        """End."""
+        if seen.pop(id, None) is None:
+            raise HTTPException(404, "there is no such camera")
+        return Response(status_code=204)
 
     return router
 
