@@ -12,9 +12,9 @@ from fastapi import HTTPException
 from libranet.serve.app import make_app
 from libranet.serve.child import Child, Pool
 from libranet.serve.dispatcher import Dispatcher
-from libranet.serve.routes import ask
 from libranet.serve.jobs import State
 from libranet.serve.media import Media
+from libranet.serve.routes import ask
 from libranet.serve.settings import Limits, ServeSettings, make_folders
 
 VIDEO = Media("video", ".mp4", ".mp4", 64, 48, "h264", 10, 25.0, 0.4)
