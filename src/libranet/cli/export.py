@@ -61,7 +61,8 @@ def export(
     )
     if calibration and precision != "int8":
         raise InputError(f"calibration images are for int8, got --precision {precision}: leave them out")
-    target = output or Path(default_name(options) + SUFFIXES[options.format])
+    named = "" if options.size is None else f"-{options.size[0]}x{options.size[1]}"
+    target = output or Path(f"libranet-{options.form}{named}-{precision}{SUFFIXES[options.format]}")
     check_target(target, options, overwrite=overwrite)
     where, frames = pick_device(device), [read_frame(path) for path in calibration or []]
     network = load_model(model)
@@ -70,12 +71,6 @@ def export(
         print(json.dumps(report.as_json(), indent=2))
     else:
         _print(report, options)
-
-
-def default_name(options: ExportOptions) -> str:
-    """A file name that says what is inside."""
-    size = "" if options.size is None else f"-{options.size[0]}x{options.size[1]}"
-    return f"libranet-{options.form}{size}-{options.precision}"
 
 
 def read_frame(path: Path) -> Tensor:  # [1, 3, H, W] in [0, 1]
@@ -94,6 +89,8 @@ def _print(report: ExportReport, options: ExportOptions) -> None:
     from rich.markup import escape
     from rich.table import Table
 
+    from libranet.export.options import OPSET
+
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="dim")
     table.add_column(overflow="fold")
@@ -102,8 +99,6 @@ def _print(report: ExportReport, options: ExportOptions) -> None:
         for name, shape in ports.items():
             table.add_row(title, escape(f"{name} [{', '.join(str(side) for side in shape)}]"))
     if report.nodes is not None:
-        from libranet.export.options import OPSET
-
         table.add_row("graph", f"opset {OPSET}, {report.nodes} nodes of {len(report.operators)} operators")
     checked = report.difference or "not run: this machine has no Core ML; the conversion passed"
     table.add_row("against PyTorch", str(checked))

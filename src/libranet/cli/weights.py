@@ -88,10 +88,8 @@ def _packaged_rows() -> list[dict[str, Any]]:
     from libranet.network import packaged_weights, read_checkpoint_info
     from libranet.network.checkpoint import PACKAGED
 
-    rows = []
-    for path in filter(Path.is_file, map(packaged_weights, PACKAGED)):
-        weights = read_checkpoint_info(path).weights
-        row = {
+    return [
+        {
             "name": weights.name,
             "version": weights.version,
             "purpose": "dehazing: a network of this package",
@@ -101,8 +99,9 @@ def _packaged_rows() -> list[dict[str, Any]]:
             "sha256": {path.name: hashlib.sha256(path.read_bytes()).hexdigest()},
             "path": str(path),
         }
-        rows.append(row)
-    return rows
+        for path in filter(Path.is_file, map(packaged_weights, PACKAGED))
+        for weights in [read_checkpoint_info(path).weights]
+    ]
 
 
 def _pull(names: list[str], local: Path | None, cache: Path, index: str | None) -> None:
