@@ -1,16 +1,15 @@
-"""LiBrA-Net: its configuration and its forward pass. The streaming form is in `stream.py`."""
+"""LiBrA-Net: its configuration and its grids. `forward.py` has the forward pass, `stream.py` the streaming form."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import isnan
 
-import torch.nn.functional as F
 from torch import Tensor
 
 from libranet.errors import InputError
-from libranet.kernels.color_field.reference import apply_affine, color_transform, estimate_transmission
-from libranet.kernels.resample.reference import downsample, pad_to_multiple, upsample
+from libranet.kernels.color_field.reference import estimate_transmission
+from libranet.kernels.resample.reference import downsample, pad_to_multiple
 from libranet.network.base import Network, WeightsInfo
+from libranet.network.forward import Steady, TorchOperations, restore
 from libranet.network.layers import ChromaticField, Encoder, Refiner, TemporalField
 
 MIN_SIZE = 16
@@ -99,6 +98,11 @@ class Grids:
 
     chromatic: Tensor | None  # [B, 2, 12, bins, 16, 16], guided by red and by green
     temporal: Tensor | None  # [B, 12, T, 16, 16], or [B, 12, 1, 16, 16]: the centre plane alone
+
+    @property
+    def plane(self) -> Tensor | None:  # [B, 12, 16, 16]
+        """The centre plane of the temporal grid: tau = 0 lies exactly on it."""
+        return None if self.temporal is None else self.temporal[:, :, self.temporal.shape[2] // 2]
 
 
 @dataclass(frozen=True)
@@ -240,50 +244,26 @@ class LiBrANet(Network):
         grids: Grids,
         *,
         strength: float = 1.0,
-        steady: Callable[[Tensor], Tensor] | None = None,
+        steady: Steady | None = None,
     ) -> Restoration:
-        """Restore one frame by its grids: slice, fuse in the Lie algebra, map to GL(3), apply, refine.
+        """Restore one frame by its grids (`forward.py`), with its transforms."""
+        ops = TorchOperations(self)
+        image, small = restore(frame, grids, ops, strength=strength, steady=steady)
+        assert ops.transform is not None
+        return Restoration(image, small, *ops.transform, grids)
 
-        Args:
-            frame: The hazy frame.
-            grids: What `predict_grids` gave for its window.
-            strength: Factor on the correction: 0 returns the input.
-            steady: For streams: given the residual's cell means [B, 3, 16, 16], returns those it should have.
-        """
-        c = self.config
-        carrier = pad_to_multiple(frame, c.scale)
-        full = (carrier.shape[-2], carrier.shape[-1])
-        reduced = (full[0] // c.scale, full[1] // c.scale)
-        low = downsample(carrier, reduced if c.adaptive_slicing else (c.encoder_size, c.encoder_size))
+    def predict_chromatic(self, small: Tensor) -> Tensor | None:  # [B, 3, S, S] -> [B, 2, 12, bins, 16, 16]
+        """The chromatic grids of frames, from the encoders' input."""
+        return None if self.chromatic is None else self.chromatic(small)
 
-        plane = None if grids.temporal is None else grids.temporal[:, :, grids.temporal.shape[2] // 2]
-        matrix, offset, singular = color_transform(low, grids.chromatic, plane, strength=strength, use_cayley=c.cayley)
-        small = apply_affine(matrix, offset, low).clamp(0.0, 1.0)
+    def encode_temporal(self, small: Tensor) -> Tensor | None:  # [B, 3, S, S] -> [B, C, 16, 16]
+        """The temporal features of frames, from the encoders' input."""
+        return None if self.temporal is None else self.temporal.encode(small)
 
-        if self.refiner is None:
-            image = upsample(small, full)
-        else:
-            structure = small if c.adaptive_slicing else upsample(small, reduced)
-            residual = self.refiner(carrier.to(self.dtype), structure.to(self.dtype))
-            correction = small - low
-            if steady is not None:
-                shift = self.steady_shift(F.avg_pool2d(residual.float(), c.scale), steady)
-                correction = correction + strength * upsample(shift, (low.shape[-2], low.shape[-1]))
-            # In place: a frame of 3840x2160 in float32 takes 100 MB, and this is where most of them meet.
-            image = upsample(correction, full).add_(carrier).add_(residual.to(small.dtype), alpha=strength)
-        image = image.clamp_(0.0, 1.0)[..., : frame.shape[-2], : frame.shape[-1]].to(frame.dtype)
-        return Restoration(image, small, matrix, offset, singular, grids)
-
-    def steady_shift(
-        self,
-        residual: Tensor,  # [B, 3, h, w], the refiner's residual at 1/scale of the frame's size
-        steady: Callable[[Tensor], Tensor],
-    ) -> Tensor:  # [B, 3, 16, 16]
-        """What the residual's cell means lack to be steady. The refiner's GroupNorms see the whole frame, so something
-        that appears in one place moves the residual everywhere."""
-        unit = residual.clamp(-1.0, 1.0) * 0.5 + 0.5  # the range of frames, which `downsample` keeps
-        means = downsample(unit, (self.grid_side, self.grid_side)) * 2.0 - 1.0
-        return steady(means) - means
+    def mix_window(self, features: Tensor) -> Tensor:  # [B, T, C, 16, 16] -> [B, 12, 1, 16, 16]
+        """The plane of the temporal grid that is sliced, from the features of a window."""
+        assert self.temporal is not None
+        return self.temporal.mix(features, centre_only=True)
 
     def check_window(self, frames: Tensor, *, still: bool = False) -> None:
         """Raise InputError for frames that the network cannot restore."""

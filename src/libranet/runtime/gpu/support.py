@@ -75,6 +75,11 @@ def _side(config: LiBrANetConfig) -> int:
     return config.encoder_size >> len(config.encoder_widths)
 
 
+def has_kernels(device: torch.device) -> bool:
+    """Whether this device runs our kernels."""
+    return why_not_device(device) is None
+
+
 def why_not_device(device: torch.device) -> str | None:
     """Explain why the kernels do not run on this device; None if they do."""
     if device.type != "cuda":
