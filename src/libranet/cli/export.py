@@ -14,8 +14,7 @@ from libranet.errors import InputError
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from libranet.export.exporter import ExportReport
-    from libranet.export.options import ExportOptions
+    from libranet.export.exporter import ExportOptions, ExportReport
 
 
 def export(
@@ -45,8 +44,7 @@ def export(
 ) -> None:
     """Write the network for another runtime, run the file there, and print how far it is from PyTorch."""
     from libranet.device import pick_device
-    from libranet.export.exporter import check_target, export_network
-    from libranet.export.options import SUFFIXES, ExportOptions
+    from libranet.export.exporter import SUFFIXES, ExportOptions, check_target, export_network
     from libranet.network import GridFilter, load_model
 
     if streaming and window:
@@ -89,7 +87,7 @@ def _print(report: ExportReport, options: ExportOptions) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from libranet.export.options import OPSET
+    from libranet.export.onnx_file import OPSET
 
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="dim")

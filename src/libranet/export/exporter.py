@@ -5,9 +5,9 @@ import os
 import shutil
 import tempfile
 import warnings
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -22,16 +22,65 @@ from libranet.export.check import (
     open_openvino,
     open_torchscript,
 )
-from libranet.export.graphs import Graph, StreamGraph, make_graph
+from libranet.export.graphs import Form, Graph, StreamGraph, make_graph
 from libranet.export.half_precision import convert_to_half
-from libranet.export.onnx_file import describe, example_inputs, write_onnx
-from libranet.export.options import OPSET, SUFFIXES, ExportOptions
+from libranet.export.onnx_file import OPSET, describe, example_inputs, write_onnx
 from libranet.export.quantize import measure_ranges, quantize_refiner, rendered_frames
-from libranet.network import LiBrANet
+from libranet.network import GridFilter, LiBrANet
+from libranet.network.libranet import MIN_SIZE
 
+Format = Literal["onnx", "openvino", "torchscript", "coreml", "tensorrt-ready"]
+Precision = Literal["fp32", "fp16", "int8"]
+
+SUFFIXES: dict[Format, str] = {
+    "onnx": ".onnx",
+    "openvino": ".xml",
+    "torchscript": ".pt",
+    "coreml": ".mlpackage",
+    "tensorrt-ready": ".onnx",
+}
+MAX_SIDE = 8192
+"""The longest side of a frame: larger ones do not fit the memory of any device that the runtimes support."""
 LIMITS = {"fp32": (0.1, 1.0), "fp16": (0.5, 2.0), "int8": (2.0, 20.0)}
 """The largest accepted mean and single difference from PyTorch in float32, in steps of 1/255, by precision."""
 CHECK_FRAMES = 3
+
+
+@dataclass(frozen=True)
+class ExportOptions:
+    """One file to export."""
+
+    format: Format = "onnx"
+    form: Form = "still"
+    """`still`: one frame in and out. `streaming`: frame and state in and out. `window`: T frames in, one out."""
+    size: tuple[int, int] | None = None
+    """(width, height) of the frames; None leaves it open until the file is used."""
+    precision: Precision = "fp32"
+    """Of the weights and most of the arithmetic. Frames are float32 always. `int8`: the refiner alone."""
+    lookahead: int | None = None
+    """Frames of the future that the streaming form waits for; None is half of the window."""
+    grid_filter: GridFilter = field(default_factory=GridFilter)
+    """How the streaming form averages grids over time. A file has one frame rate for good."""
+
+    def __post_init__(self) -> None:
+        for name, value, known in (
+            ("format", self.format, get_args(Format)),
+            ("form", self.form, get_args(Form)),
+            ("precision", self.precision, get_args(Precision)),
+        ):
+            if value not in known:
+                raise InputError(f"unknown {name} {value!r}: use {', '.join(known[:-1])} or {known[-1]}")
+        if self.size is not None and not all(MIN_SIZE <= side <= MAX_SIDE for side in self.size):
+            width, height = self.size
+            raise InputError(f"expected a size of {MIN_SIZE} to {MAX_SIDE} pixels a side, got {width}x{height}")
+        if self.size is None and self.format in ("coreml", "tensorrt-ready"):
+            raise InputError(f"{self.format} needs one frame size: add for example --size 1920x1080")
+        if self.size is not None and self.format == "torchscript":
+            raise InputError("a torchscript file takes frames of any size: leave --size out")
+        if self.precision == "int8" and self.format not in ("onnx", "openvino"):
+            raise InputError(f"int8 is for onnx and openvino, got {self.format}: use --precision fp16 or fp32")
+        if self.lookahead is not None and self.form != "streaming":
+            raise InputError("a look-ahead belongs to the streaming form: add --streaming, or leave it out")
 
 
 @dataclass(frozen=True)
@@ -172,12 +221,12 @@ def _write_onnx(
     options: ExportOptions,
     calibration: list[Tensor] | None,
 ) -> None:
-    write_onnx(graph, graph.inputs(), graph.outputs(), path, metadata=metadata)
+    write_onnx(graph, path, metadata=metadata)
     if options.precision == "fp16":
         convert_to_half(path)
     if options.precision == "int8":
         ranges = measure_ranges(graph.network, rendered_frames() if calibration is None else calibration)
-        quantize_refiner(path, path, ranges, quantize_outputs=options.format == "onnx")
+        quantize_refiner(path, ranges, quantize_outputs=options.format == "onnx")
 
 
 def _write_openvino(
@@ -198,7 +247,7 @@ def _write_torchscript(graph: Graph, path: Path, metadata: dict[str, str], *, ha
 
     moved = copy.deepcopy(graph).to(device)
     moved.network.to(torch.float16 if half else torch.float32)
-    examples = tuple(tensor.to(device) for tensor in example_inputs(graph.inputs()))
+    examples = tuple(tensor.to(device) for tensor in example_inputs(graph))
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         traced = torch.jit.trace(moved, examples, check_trace=False)
@@ -212,7 +261,7 @@ def _write_coreml(graph: Graph, path: Path, metadata: dict[str, str], *, half: b
         raise MissingDependencyError("coremltools is not installed: pip install 'libranet[coreml]'") from None
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        program = torch.export.export(graph, tuple(example_inputs(graph.inputs()))).run_decompositions({})
+        program = torch.export.export(graph, tuple(example_inputs(graph))).run_decompositions({})
         model = coremltools.convert(
             program,
             inputs=[coremltools.TensorType(port.name, port.shape) for port in graph.inputs()],

@@ -12,10 +12,9 @@ from typing import Any
 import libranet
 from libranet.errors import CheckpointError, InputError, LibraNetError
 from libranet.export.check import Difference, compare, open_onnx
-from libranet.export.exporter import make_metadata
+from libranet.export.exporter import ExportOptions, make_metadata
 from libranet.export.graphs import StreamGraph, make_graph
 from libranet.export.onnx_file import write_onnx
-from libranet.export.options import ExportOptions
 from libranet.network import GridFilter, LiBrANet, load_model, packaged_weights
 from libranet.page import ASSETS, EXAMPLE_NAME, asset_path, read_asset
 from libranet.thirdparty import find_model, find_weights, pull_weights
@@ -144,7 +143,7 @@ def _write_model(name: str, network: LiBrANet, folder: Path) -> tuple[dict[str, 
     graph = make_graph(network, options.form, None, lookahead=0, grid_filter=options.grid_filter)
     assert isinstance(graph, StreamGraph)
     path = folder / f"{name}.onnx"
-    write_onnx(graph, graph.inputs(), graph.outputs(), path, metadata=make_metadata(network, graph, options))
+    write_onnx(graph, path, metadata=make_metadata(network, graph, options))
     store_weights_small(path)
     runtime, run = open_onnx(path)
     difference = compare(graph, network, run, runtime, frames=CHECK_FRAMES)
