@@ -17,7 +17,7 @@ from libranet.serve.media import Media
 from libranet.serve.routes import ask
 from libranet.serve.settings import Limits, ServeSettings, make_folders
 
-VIDEO = Media("video", ".mp4", ".mp4", 64, 48, "h264", 10, 25.0, 0.4)
+VIDEO = Media("video", ".mp4", 64, 48, "h264", 10, 25.0, 0.4)
 
 
 def make_dispatcher(tmp_path, **limits) -> Dispatcher:

@@ -49,12 +49,7 @@ class Child:
         return None if self._process is None or self._process.returncode is not None else self._process.pid
 
     async def start(self) -> None:
-        """Start it unless it runs, and wait until it is ready.
-
-        Raises:
-            ChildDied: It ended before that.
-            TimeoutError: It took too long.
-        """
+        """Start it unless it runs, and wait until it is ready. Raises as `ask` does."""
         if self.pid is not None:
             return
         self._process = await asyncio.create_subprocess_exec(
@@ -97,11 +92,7 @@ class Child:
             raise
 
     async def send(self, request: Message) -> None:
-        """Write one line.
-
-        Raises:
-            ChildDied: Nobody reads it.
-        """
+        """Write one line."""
         assert self._process is not None
         assert self._process.stdin is not None
         try:

@@ -275,4 +275,4 @@ def result_suffix(job: Job) -> str:
     """How the result's name ends."""
     assert job.media is not None
     chosen = job.settings.get("container", "same")
-    return job.media.result_suffix if chosen == "same" or job.media.kind == "image" else f".{chosen}"
+    return job.media.suffix if chosen == "same" or job.media.kind == "image" else f".{chosen}"

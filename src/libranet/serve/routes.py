@@ -81,6 +81,16 @@ Known = Annotated[Dispatcher, Depends(get_dispatcher)]
 Named = Annotated[Job, Depends(find_job)]
 
 
+async def find_whole_job(job: Named) -> Job:
+    """The job that a path names, whose file is whole and good."""
+    if job.media is None:
+        raise HTTPException(409, "the file is not whole yet, or was refused")
+    return job
+
+
+Whole = Annotated[Job, Depends(find_whole_job)]
+
+
 def status_of(job: Job, known: Dispatcher) -> JobStatus:
     """A job as visitors see it, now."""
     stem, dot, _ = job.name.rpartition(".")
@@ -184,26 +194,25 @@ def job_router() -> APIRouter:
 
     @router.get("/{id}/frame", response_class=Response, responses={200: _JPEG, **_errors(404, 409, 503)})
     async def frame(
-        request: Request, job: Named, known: Known, at: Annotated[float, Query(ge=0.0, le=1e6)] = 0.0
+        request: Request, job: Whole, known: Known, at: Annotated[float, Query(ge=0.0, le=1e6)] = 0.0
     ) -> Response:
         """One frame of the upload, at most 1280 pixels wide or high, upright."""
-        return await _restored(request, known, job, {"op": "frame", "at": at})
+        return await ask(known, {**known.about(job), "op": "frame", "at": at}, request)
 
     @router.get("/{id}/preview", response_class=Response, responses={200: _JPEG, **_errors(404, 409, 503)})
     async def preview(
-        request: Request, job: Named, known: Known, wish: Annotated[PreviewSettings, Query()]
+        request: Request, job: Whole, known: Known, wish: Annotated[PreviewSettings, Query()]
     ) -> Response:
         """The same frame, restored."""
-        return await _restored(request, known, job, {"op": "preview", "at": wish.at, "settings": wish.as_run()})
+        how = {"op": "preview", "at": wish.at, "settings": wish.as_run()}
+        return await ask(known, known.about(job) | how, request)
 
     ranges: dict[int | str, dict[str, Any]] = {200: _BYTES, 206: _BYTES, 416: {}, **_errors(404, 409)}
 
     @router.get("/{id}/source", response_class=FileResponse, responses=ranges)
-    async def source(job: Named, known: Known) -> Response:
+    async def source(job: Whole, known: Known) -> Response:
         """The upload itself, whole or in ranges."""
-        if job.media is None:
-            raise HTTPException(409, "the file is not whole yet, or was refused")
-        return _file(known.store.folder(job).source(job.media), job.name, attachment=False)
+        return _file(Path(known.about(job)["source"]), job.name, attachment=False)
 
     @router.get("/{id}/result", response_class=FileResponse, responses=ranges)
     async def result(
@@ -324,12 +333,6 @@ async def _event_lines(id_: str, known: Dispatcher) -> AsyncIterator[str]:
             yield ": still here\n\n"
         await asyncio.sleep(_NEWS_SECONDS)
     yield "event: deleted\ndata: {}\n\n"
-
-
-async def _restored(request: Request, known: Dispatcher, job: Job, wish: Message) -> Response:
-    if job.media is None:
-        raise HTTPException(409, "the file is not whole yet, or was refused")
-    return await ask(known, known.about(job) | wish, request)
 
 
 async def ask(known: Dispatcher, wish: Message, request: Request) -> Response:

@@ -18,11 +18,7 @@ _MOST_CONNECTIONS = 512
 
 
 def run_server(settings: ServeSettings, *, open_browser: bool = False) -> None:
-    """Serve until Ctrl-C or SIGTERM.
-
-    Args:
-        settings: The server.
-        open_browser: Open the page once the server answers.
+    """Serve until Ctrl-C or SIGTERM. The browser opens once the server listens.
 
     Raises:
         InputError: The port or the folder is taken, or a device is not here.
@@ -61,15 +57,11 @@ def run_server(settings: ServeSettings, *, open_browser: bool = False) -> None:
         uvicorn.Server(config).run(sockets=[listener])
 
 
-@contextmanager
-def _listen(host: str, port: int) -> Iterator[socket.socket]:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+def _listen(host: str, port: int) -> socket.socket:
     try:
-        listener = socket.create_server((host, port), family=family)
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
         raise InputError(f"cannot listen at {host}:{port} ({error.strerror}): choose another --port") from None
-    with listener:
-        yield listener
 
 
 @contextmanager
