@@ -4,6 +4,10 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
 from libranet.errors import InputError
 
@@ -64,9 +68,6 @@ def _pack(folder: Path, output: Path | None, split: Literal["train", "test", "al
 
 def _check(folder: Path, remeasure: bool) -> None:
     """Check that every file has its checksum and that every accepted clip passed the five checks."""
-    from rich.console import Console
-    from rich.markup import escape
-
     from libranet.data.dataset import CLIPS_FOLDER, Clip, DatasetInfo, find_damage
     from libranet.synth.screening import screen_clip
 
@@ -96,11 +97,6 @@ def _check(folder: Path, remeasure: bool) -> None:
 
 
 def _show(folder: Path) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
     from libranet.data.dataset import CLIPS_FOLDER, Clip, DatasetInfo
     from libranet.synth.scattering import PAPER_HAZY_PSNR
 

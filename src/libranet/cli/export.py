@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
 from libranet.cli.frame_size import parse_size
 from libranet.errors import InputError
@@ -83,10 +86,6 @@ def read_frame(path: Path) -> Tensor:  # [1, 3, H, W] in [0, 1]
 
 
 def _print(report: ExportReport, options: ExportOptions) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
     from libranet.export.onnx_file import OPSET
 
     table = Table(show_header=False, box=None, pad_edge=False)

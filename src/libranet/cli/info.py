@@ -7,6 +7,8 @@ import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
+from rich.table import Table
 
 import libranet
 from libranet.cli.frame_size import parse_size
@@ -67,9 +69,6 @@ def _as_json(cost: Cost, checkpoint: CheckpointInfo) -> dict[str, object]:
 
 
 def _print_table(cost: Cost, checkpoint: CheckpointInfo) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
     from libranet.network.cost import PAPER_GFLOPS, PAPER_PARAMETERS
 
     table = Table(

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from libranet.cli.frame_size import parse_size
 from libranet.errors import InputError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.progress import TaskID
-
     from libranet.data.dataset import DatasetInfo
     from libranet.flow import FlowEstimator
     from libranet.synth.depth_estimators import DepthEstimator, DepthQuantity
@@ -75,8 +75,6 @@ def synth(
     ] = None,
 ) -> None:
     """Make hazy, clear, depth, transmission and flow for every clip, check them, and write a report."""
-    from rich.console import Console
-
     from libranet.device import pick_device
     from libranet.synth.manifest import locate, read_manifest
     from libranet.synth.report import write_report
@@ -111,6 +109,7 @@ def synth(
         )
     choose_depth, choose_flow = partial(_choose_depth, depth, depth_output, device), partial(_choose_flow, flow, device)
     motion = choose_flow()  # before depth: its weights are small, and what is missing should be known at once
+    estimate_depth = choose_depth()
     run = None
     if cluster is not None:
         run = partial(_run_on_cluster, cluster, workers, console, choose_depth, choose_flow, device)
@@ -120,7 +119,7 @@ def synth(
             found,
             output,
             config,
-            depth=choose_depth(),
+            depth=estimate_depth,
             flow=motion,
             workers=workers if workers is not None else min(cores, 2 if config.size[0] > 1920 else cores),
             run=run,
@@ -243,9 +242,6 @@ def _clip_bars(
     console: Console, clips: int, *, shown: bool
 ) -> Iterator[tuple[Callable[[str, str, int, int], None], Callable[[Outcome], None]]]:
     """Show one progress bar for the dataset and one per clip in work. Yields what moves and what ends a clip's bar."""
-    from rich.markup import escape
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, disable=not shown) as progress:
         whole = progress.add_task("clips", total=clips)

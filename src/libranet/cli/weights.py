@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+from rich.table import Table
 
 from libranet.errors import InputError, LibraNetError
 
@@ -47,9 +50,6 @@ def weights(
 
 
 def _list(cache: Path, as_json: bool) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
     from libranet.thirdparty import TABLE, find_weights
 
     rows = _packaged_rows() + [
@@ -105,9 +105,6 @@ def _packaged_rows() -> list[dict[str, Any]]:
 
 
 def _pull(names: list[str], local: Path | None, cache: Path, index: str | None) -> None:
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
-
     from libranet.thirdparty import TABLE, find_model, find_weights, pull_weights
 
     if local is not None and len(names) != 1:
