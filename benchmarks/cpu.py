@@ -31,7 +31,7 @@ from libranet.export.check import moving_clip
 from libranet.frames import FrameFormat, Frames
 from libranet.frames.format import RGB8
 from libranet.network import GridFilter, LiBrANet, Network, packaged_weights
-from libranet.network.libranet import SMALL
+from libranet.network.config import SMALL
 from libranet.runtime import load_network, make_backend
 from libranet.runtime.choose import BACKENDS, why_not_kernels
 from machine import describe_machine

@@ -62,7 +62,7 @@ def diagnose(model: Path | None = None) -> dict[str, str]:
         "weights": str(file),
         **checkpoint.weights.as_json(),
         "path": "plain" if reason else "fused",
-        "why": reason or _fused_because(device, checkpoint.config.refiner_width),
+        "why": reason or _fused_because(device, checkpoint.config.refiner.width),
         **({} if reason else _expectation(device)),
         **(_cpu_backends(file) if device.type == "cpu" else {}),
     }

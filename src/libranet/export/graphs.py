@@ -46,7 +46,7 @@ class Graph(nn.Module):
             size: (width, height) of the frames, or None for any size.
         """
         super().__init__()
-        if not network.config.adaptive_slicing:
+        if not network.config.parts.adaptive_slicing:
             raise InputError("networks with adaptive_slicing=False cannot be exported: choose another checkpoint")
         self.network, self.size = network, size
 
@@ -69,7 +69,7 @@ class Graph(nn.Module):
         return continue_to_multiple(frame, scale) if self.size is None else pad_to_multiple(frame, scale)
 
     def encoder_input(self, frames: Tensor) -> Tensor:  # [N, 3, H, W] -> [N, 3, 256, 256] in [-1, 1]
-        side = self.network.config.encoder_size
+        side = self.network.config.encoder.size
         return (downsample(frames, (side, side)) * 2.0 - 1.0).to(self.network.dtype)
 
     def predict_chromatic(self, small: Tensor) -> Tensor | None:  # [1, 3, 256, 256] -> [1, 24 bins, 16, 16]
@@ -172,7 +172,7 @@ class StreamGraph(Graph):
         if not 0 <= lookahead <= radius:
             raise InputError(f"expected a look-ahead of 0 to {radius} frames, got {lookahead}")
         self.lookahead, self.radius, self.grid_filter = lookahead, radius, grid_filter
-        self.bins = network.config.bins if network.chromatic is not None else 0
+        self.bins = network.config.fields.bins if network.chromatic is not None else 0
         self.side = network.grid_side
 
     @property
@@ -185,7 +185,7 @@ class StreamGraph(Graph):
         c, ports, cells = self.network.config, [], (self.side, self.side)
         chromatic, memory = 2 * COEFFICIENTS * self.bins, self.grid_filter.memory
         if self.network.temporal is not None:
-            ports.append(Port("features", (self.radius + self.lookahead, c.encoder_widths[-1], *cells)))
+            ports.append(Port("features", (self.radius + self.lookahead, c.encoder.widths[-1], *cells)))
         if self.lookahead:
             ports.append(Port("frames", (self.lookahead, 3, *self.frame_shape)))
             ports.append(Port("waiting", (self.lookahead, chromatic + 3, *cells)))

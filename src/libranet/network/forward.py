@@ -96,12 +96,12 @@ class TorchOperations:
         c = self.config
         self._shape, self._dtype = frame.shape, frame.dtype
         carrier = pad_to_multiple(frame, c.scale)
-        size = self._reduced(carrier) if c.adaptive_slicing else (c.encoder_size, c.encoder_size)
+        size = self._reduced(carrier) if c.parts.adaptive_slicing else (c.encoder.size, c.encoder.size)
         return carrier, downsample(carrier, size)
 
     def apply_field(self, low: Tensor, grids: "Grids", strength: float) -> tuple[Tensor, Tensor]:
         fused = scaled(self.fuse(low, grids), strength)
-        self.transform = matrix, offset, _ = transforms(fused, use_cayley=self.config.cayley)
+        self.transform = matrix, offset, _ = transforms(fused, use_cayley=self.config.parts.cayley)
         self._small = apply_affine(matrix, offset, low).clamp(0.0, 1.0)
         return self._small, self._small - low
 
@@ -112,7 +112,7 @@ class TorchOperations:
     def refine(self, carrier: Tensor, small: Tensor) -> Tensor | None:  # [B, 3, H', W']
         if self.network.refiner is None:
             return None
-        structure = small if self.config.adaptive_slicing else upsample(small, self._reduced(carrier))
+        structure = small if self.config.parts.adaptive_slicing else upsample(small, self._reduced(carrier))
         dtype = self.network.dtype
         return self.network.refiner(carrier.to(dtype), structure.to(dtype))
 

@@ -17,8 +17,9 @@ from torch import Tensor
 
 from libranet.errors import InputError
 from libranet.kernels.grid_filter.reference import GridFilter, cell_means, similarity, weighted_mean
+from libranet.network.config import LiBrANetConfig
 from libranet.network.forward import Steady
-from libranet.network.libranet import Grids, LiBrANet, LiBrANetConfig, Restoration, check_frames
+from libranet.network.libranet import Grids, LiBrANet, Restoration, check_frames
 
 NO_FILTER = GridFilter(seconds=0.0)
 

@@ -110,10 +110,9 @@ def choose_on_cpu(network: LiBrANet, pixels: int | None = None) -> str:
 def why_not_design(network: LiBrANet) -> str | None:
     """Say in one sentence why our CPU kernels do not cover this network, or None."""
     c = network.config
-    whole = c.chromatic_field and c.temporal_field and c.refiner and c.cayley and c.adaptive_slicing
-    if not whole or network.device.type != "cpu" or network.dtype != torch.float32:
+    if not c.parts.full or network.device.type != "cpu" or network.dtype != torch.float32:
         return "CPU kernels take LiBrA-Net's full design in fp32: use --backend plain"
-    if c.scale != 4 or c.refiner_mix_kernel != 1:
+    if c.scale != 4 or c.refiner.mix_kernel != 1:
         return "CPU kernels take networks with scale 4 and 1x1 mixes: use --backend plain"
     return None
 

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
 import torch
@@ -14,7 +13,7 @@ from libranet.frames import ColorConverter, ColorSpec, FrameFormat, Frames, Pixe
 from libranet.network import GridFilter, LiBrANet
 from libranet.runtime import Restored, choose, make_backend, rgb_frames, rgb_of
 from libranet.runtime.choose import BACKENDS, choose_on_cpu, why_not_kernels
-from tiny_network import TINY, perturb
+from tiny_network import TINY, make_config, perturb
 
 KERNELS = [name for name in BACKENDS if name.startswith("numba")]
 
@@ -139,7 +138,7 @@ def test_auto_depends_on_the_machine_and_the_work_alone(calm_model, monkeypatch)
     for _ in range(2):  # no choice changes the next one
         assert choose_on_cpu(calm_model) == choose_on_cpu(calm_model, choose.WORTH_COMPILING) == best
         assert choose_on_cpu(calm_model, choose.WORTH_COMPILING - 1) == "plain"
-    assert choose_on_cpu(LiBrANet(replace(TINY, refiner_mix_kernel=3))) == "plain"
+    assert choose_on_cpu(LiBrANet(make_config(TINY, refiner_mix_kernel=3))) == "plain"
     monkeypatch.setattr("libranet.kernels.vector_code.HAS_BFLOAT16", False)
     assert choose_on_cpu(calm_model) == "numba-fp32"
     monkeypatch.setattr(choose, "find_spec", lambda name: None)
@@ -159,7 +158,7 @@ def test_what_cannot_work_is_one_sentence(calm_model, monkeypatch):
     with pytest.raises(InputError, match="unknown backend 'tflite': use auto, plain, numba-fp32 or numba-bf16"):
         make_backend(calm_model, backend="tflite")
     with pytest.raises(InputError, match="scale 4 and 1x1 mixes"):
-        make_backend(LiBrANet(replace(TINY, refiner_mix_kernel=3)), backend="numba-fp32")
+        make_backend(LiBrANet(make_config(TINY, refiner_mix_kernel=3)), backend="numba-fp32")
     with pytest.raises(InputError, match="full design in fp32"):
         make_backend(LiBrANet(TINY).to(torch.bfloat16), backend="numba-bf16")
     monkeypatch.setattr("libranet.kernels.vector_code.HAS_BFLOAT16", False)

@@ -49,7 +49,7 @@ class CpuStages:
         assert network.temporal is not None
         self.network, self.config, self.grid_side = network, network.config, network.grid_side
         self.kind: type[np.generic] = np.uint16 if bf16 else np.float32
-        side, field = self.config.encoder_size, network.chromatic
+        side, field = self.config.encoder.size, network.chromatic
         self._chromatic = NumbaEncoder(field.encoder, side, field.head, kind=self.kind)
         self._temporal = NumbaEncoder(network.temporal.encoder, side, kind=self.kind)
         # Attention over 16x16 positions is too small for kernels of its own.
@@ -67,7 +67,7 @@ class CpuStages:
         return refiner
 
     def predict_chromatic(self, small: Tensor) -> Tensor:
-        return self._chromatic(small).unflatten(1, (2, 12, self.config.bins))
+        return self._chromatic(small).unflatten(1, (2, 12, self.config.fields.bins))
 
     def encode_temporal(self, small: Tensor) -> Tensor:
         return self._temporal(small)
@@ -203,5 +203,5 @@ class CpuBackend(SlotBackend[SampleSlot, SampleSlot]):
     def _fits(self, format_: FrameFormat) -> bool:
         """Whether the kernels read this size: they reduce frames to the encoders' input, and do not enlarge them."""
         if self._reader is None or self._reader.format != format_:
-            self._reader = SampleFormat(format_, self._stages.config.encoder_size)
+            self._reader = SampleFormat(format_, self._stages.config.encoder.size)
         return self._reader.reduces

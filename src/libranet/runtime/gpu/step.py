@@ -94,17 +94,17 @@ class FusedStep:
         self.device, self.format = torch.device(device), format_
         self.schedule = RingSchedule(batch, lookahead, radius, overlap)
         self.refiner = FusedRefiner(model.refiner, self.device, tiles)
-        side = config.encoder_size >> len(config.encoder_widths)
+        side = config.grid_side
         ring = self.schedule.ring
         self.frames = FrameStore(
             format_,
             ring=self.schedule.frame_ring,
             batch=batch,
-            encoder_size=config.encoder_size,
+            encoder_size=config.encoder.size,
             device=self.device,
         )
         self.fields = FusedFields(
-            model.chromatic, model.temporal, batch=batch, ring=ring, size=config.encoder_size, device=self.device
+            model.chromatic, model.temporal, batch=batch, ring=ring, size=config.encoder.size, device=self.device
         )
         self.windows = torch.zeros(ring // batch, batch, config.window, dtype=torch.long, device=self.device)
         self._written: dict[int, list[list[int]]] = {}
@@ -112,15 +112,15 @@ class FusedStep:
         self.buffers = RefinerBuffers(
             batch,
             *self.frames.padded,
-            channels=config.refiner_width,
-            grid=(config.bins, side),
+            channels=config.refiner.width,
+            grid=(config.fields.bins, side),
             want_transmission=want_transmission,
             device=self.device,
         )
         self.history = GridHistory(
             grid_filter,
             self.schedule,
-            bins=config.bins,
+            bins=config.fields.bins,
             side=side,
             cells=self.buffers.shape[1:],
             device=self.device,

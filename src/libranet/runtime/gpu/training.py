@@ -43,7 +43,7 @@ def predict(
     features = _encode(model.temporal.encoder, small).unflatten(0, frames.shape[:2])
     temporal = _mix(model.temporal, model.windows(features, still=still))
     chromatic = model.chromatic.head(_encode(model.chromatic.encoder, _channels_last(centre)))
-    chromatic = chromatic.unflatten(1, (2, -1, model.config.bins))
+    chromatic = chromatic.unflatten(1, (2, -1, model.config.fields.bins))
 
     grids = Grids(chromatic, temporal)
     image, small = restore(model.centres(frames, still=still).flatten(0, 1), grids, _TrainingOperations(model))
