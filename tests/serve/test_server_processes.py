@@ -11,7 +11,6 @@ from pathlib import Path
 
 import cv2
 import numpy as np
-import pytest
 import uvicorn
 
 from clips import Clip, write_clip
@@ -22,25 +21,7 @@ from libranet.serve.media import Media
 from libranet.serve.settings import Limits, ServeSettings, make_folders
 
 
-def children() -> dict[str, list[int]]:
-    """Processes of this process, by the module that they run."""
-    found: dict[str, list[int]] = {}
-    for entry in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            command = Path(f"/proc/{entry}/cmdline").read_bytes().split(b"\0")
-            parent = int(Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            continue
-        if parent == os.getpid() and b"-m" in command:
-            found.setdefault(command[command.index(b"-m") + 1].decode(), []).append(int(entry))
-    return found
-
-
-needs_proc = pytest.mark.skipif(not os.path.isdir("/proc"), reason="finds processes through /proc")
-
-
-@needs_proc
-def test_the_server_goes_first(clean, tmp_path):
+def test_the_server_goes_first(clean, children, tmp_path):
     """Priorities count within a session: in one of their own, the processes would be the server's equals."""
     clean.run(clean.upload(write_clip(tmp_path / "in.mp4", Clip(frames=2)))["id"])
     own = os.getpriority(os.PRIO_PROCESS, 0)
@@ -49,7 +30,7 @@ def test_the_server_goes_first(clean, tmp_path):
         for process in processes:
             assert os.getsid(process) == os.getsid(0)
             assert os.getpgid(process) != os.getpgid(0)  # Ctrl-C is not for them
-            steps[module.rpartition(".")[2]] = os.getpriority(os.PRIO_PROCESS, process) - own
+            steps[module] = os.getpriority(os.PRIO_PROCESS, process) - own
     assert steps == {"worker": 5, "previewer": 2, "media": 2}
 
 

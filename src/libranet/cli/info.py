@@ -64,7 +64,7 @@ def _as_json(cost: Cost, checkpoint: CheckpointInfo) -> dict[str, object]:
         "stream_gflops": round(cost.stream_gflops, 3),
         "parts": [dataclasses.asdict(part) for part in cost.parts],
         "paper": {"size": "3840x2160", "parameters": PAPER_PARAMETERS, "gflops": PAPER_GFLOPS},
-        "config": dataclasses.asdict(checkpoint.config),
+        "config": checkpoint.config.stored(),
     }
 
 

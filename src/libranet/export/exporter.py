@@ -1,10 +1,12 @@
 """`export_network`: the network as a checked file of one format."""
 
+import copy
 import json
 import os
 import shutil
 import tempfile
 import warnings
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -14,14 +16,7 @@ from torch import Tensor
 
 import libranet
 from libranet.errors import InputError, LibraNetError, MissingDependencyError
-from libranet.export.check import (
-    Difference,
-    compare,
-    import_openvino,
-    open_onnx,
-    open_openvino,
-    open_torchscript,
-)
+from libranet.export.check import Difference, compare, import_openvino, open_onnx, open_openvino, open_torchscript
 from libranet.export.graphs import Form, Graph, StreamGraph, make_graph
 from libranet.export.half_precision import convert_to_half
 from libranet.export.onnx_file import OPSET, describe, example_inputs, write_onnx
@@ -131,11 +126,12 @@ def export_network(
         LibraNetError: The file does not compute what the network computes.
     """
     device = device or torch.device("cpu")
-    output = check_target(output, options, overwrite=overwrite)
+    check_target(output, options, overwrite=overwrite)
     graph = make_graph(
         network, options.form, options.size, lookahead=options.lookahead, grid_filter=options.grid_filter
     )
     metadata = make_metadata(network, graph, options)
+    frames = rendered_frames() if calibration is None else calibration
     with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}.") as folder:
         path = Path(folder) / output.name
         if options.format == "torchscript":
@@ -145,14 +141,18 @@ def export_network(
             runtime, run = "", None
             _write_coreml(graph, path, metadata, half=options.precision == "fp16")
         elif options.format == "openvino":
-            _write_openvino(graph, path, metadata, options, calibration)
+            _write_openvino(graph, path, metadata, options, frames)
             runtime, run = open_openvino(path)
         else:
-            _write_onnx(graph, path, metadata, options, calibration)
+            _write_onnx(graph, path, metadata, options, frames)
             runtime, run = open_onnx(path)
         difference = None if run is None else compare(graph, network, run, runtime, frames=CHECK_FRAMES)
-        if difference is not None:
-            _refuse_if_different(difference, options)
+        mean, largest = LIMITS[options.precision]
+        if difference is not None and not (difference.mean <= mean and difference.largest <= largest):
+            raise LibraNetError(
+                f"the {options.format} file differs from PyTorch by more than {options.precision} may "
+                f"(mean {mean}/255, largest {largest}/255): {difference}; nothing was written"
+            )
         nodes, operators = describe(path) if path.suffix == ".onnx" else (None, [])
         del run  # some runtimes keep the file open
         written = sorted(Path(folder).glob(f"{output.stem}.*"))
@@ -174,7 +174,7 @@ def export_network(
     )
 
 
-def check_target(output: Path, options: ExportOptions, *, overwrite: bool) -> Path:
+def check_target(output: Path, options: ExportOptions, *, overwrite: bool) -> None:
     """Refuse an output that cannot work, before any work is done."""
     suffix = SUFFIXES[options.format]
     if output.suffix != suffix:
@@ -186,7 +186,6 @@ def check_target(output: Path, options: ExportOptions, *, overwrite: bool) -> Pa
     taken = [file for file in (output, output.with_suffix(".bin")) if file.exists()]
     if taken and not overwrite and (options.format == "openvino" or taken[0] == output):
         raise InputError(f"{taken[0]} exists: add --overwrite to replace it, or choose another name")
-    return output
 
 
 def make_metadata(network: LiBrANet, graph: Graph, options: ExportOptions) -> dict[str, str]:
@@ -200,7 +199,7 @@ def make_metadata(network: LiBrANet, graph: Graph, options: ExportOptions) -> di
         "precision": options.precision,
         "window": str(network.config.window),
         "frames": "RGB, float32 in [0, 1], planar (1, 3, height, width)",
-        "config": json.dumps(asdict(network.config)),
+        "config": json.dumps(network.config.stored()),
     }
     if options.format in ("onnx", "tensorrt-ready"):
         details["opset"] = str(OPSET)
@@ -215,26 +214,21 @@ def make_metadata(network: LiBrANet, graph: Graph, options: ExportOptions) -> di
 
 
 def _write_onnx(
-    graph: Graph,
-    path: Path,
-    metadata: dict[str, str],
-    options: ExportOptions,
-    calibration: list[Tensor] | None,
+    graph: Graph, path: Path, metadata: dict[str, str], options: ExportOptions, frames: Iterable[Tensor]
 ) -> None:
     write_onnx(graph, path, metadata=metadata)
     if options.precision == "fp16":
         convert_to_half(path)
     if options.precision == "int8":
-        ranges = measure_ranges(graph.network, rendered_frames() if calibration is None else calibration)
-        quantize_refiner(path, ranges, quantize_outputs=options.format == "onnx")
+        quantize_refiner(path, measure_ranges(graph.network, frames), quantize_outputs=options.format == "onnx")
 
 
 def _write_openvino(
-    graph: Graph, path: Path, metadata: dict[str, str], options: ExportOptions, calibration: list[Tensor] | None
+    graph: Graph, path: Path, metadata: dict[str, str], options: ExportOptions, frames: Iterable[Tensor]
 ) -> None:
     openvino = import_openvino()
     source = path.with_name("source.onnx")
-    _write_onnx(graph, source, metadata, options, calibration)
+    _write_onnx(graph, source, metadata, options, frames)
     model = openvino.convert_model(source)
     for key, value in metadata.items():
         model.set_rt_info(value, ["libranet", key])
@@ -243,8 +237,6 @@ def _write_openvino(
 
 
 def _write_torchscript(graph: Graph, path: Path, metadata: dict[str, str], *, half: bool, device: torch.device) -> None:
-    import copy
-
     moved = copy.deepcopy(graph).to(device)
     moved.network.to(torch.float16 if half else torch.float32)
     examples = tuple(tensor.to(device) for tensor in example_inputs(graph))
@@ -272,12 +264,3 @@ def _write_coreml(graph: Graph, path: Path, metadata: dict[str, str], *, half: b
     for key, value in metadata.items():
         model.user_defined_metadata[key] = value
     model.save(str(path))
-
-
-def _refuse_if_different(difference: Difference, options: ExportOptions) -> None:
-    mean, largest = LIMITS[options.precision]
-    if not (difference.mean <= mean and difference.largest <= largest):
-        raise LibraNetError(
-            f"the {options.format} file differs from PyTorch by more than {options.precision} may "
-            f"(mean {mean}/255, largest {largest}/255): {difference}; nothing was written"
-        )

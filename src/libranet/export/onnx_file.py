@@ -34,7 +34,9 @@ def import_onnx() -> tuple[Any, Any]:
 def example_inputs(graph: Graph) -> list[torch.Tensor]:
     """Zeros of the shapes of a graph's inputs."""
     free = dict(zip(("height", "width"), EXAMPLE_SIZE, strict=True))
-    return [torch.zeros([free[side] if isinstance(side, str) else side for side in port.shape]) for port in graph.inputs()]
+    return [
+        torch.zeros([free[side] if isinstance(side, str) else side for side in port.shape]) for port in graph.inputs()
+    ]
 
 
 def write_onnx(graph: Graph, path: Path, *, metadata: dict[str, str]) -> None:
