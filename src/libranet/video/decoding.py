@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import av
 from av.codec.context import Flags
@@ -20,6 +20,8 @@ _FIELD_CODECS = ("h264", "mpeg2video")
 _MOST_READ_ERRORS = 100
 _PACKED_FILLER = 8
 """MPEG-4 in AVI: packets smaller than this stand for a frame that an earlier packet held."""
+LONGEST_NUT_HEAD = 64
+"""Bytes before a frame of NUT that belong to it, at most."""
 
 
 @dataclass
@@ -44,6 +46,8 @@ class Damage:
     """Those of them, but for the last one, that the container's reader marked: pieces of them are missing."""
     read_bytes: int = 0
     """Bytes of the file up to the end of the last packet."""
+    gaps: list[tuple[int, int]] = field(default_factory=list)
+    """In NUT: from where to where no packet came, but for heads of frames."""
     jumps: int = 0
     """Jumps of the clock, where recordings were joined."""
     read_to: float = 0.0
@@ -80,6 +84,7 @@ def read_packets(
     """Yield the packets of all streams. Behind damage, reading goes on where the format finds its feet again."""
     clock = clock or ContinuousClock(active=may_jump(container))
     packets = container.demux()
+    is_nut = container.format.name == "nut"
     failures = 0
     while True:
         try:
@@ -104,7 +109,11 @@ def read_packets(
         failures = 0
         clock.fix(packet)
         damage.jumps = clock.jumps
-        damage.read_bytes = max(damage.read_bytes, (packet.pos or 0) + packet.size)
+        begin = packet.pos or 0
+        if is_nut and begin > damage.read_bytes + LONGEST_NUT_HEAD:
+            damage.gaps.append((damage.read_bytes, begin))
+        if not (is_nut and packet.is_corrupt):  # cut off
+            damage.read_bytes = max(damage.read_bytes, begin + packet.size)
         if packet.pts is not None and packet.time_base:
             damage.read_to = max(damage.read_to, float((packet.pts + (packet.duration or 0)) * packet.time_base))
         yield packet

@@ -24,8 +24,6 @@ from libranet.video.wholeness import describe_breaks, note_truncation, stream_du
 DecoderName = Literal["cpu", "cuda"]
 """What decodes a file."""
 MIN_SIDE = 16
-Y4M_MARK = 86
-"""Bytes that the mark of a frame in y4m has at most."""
 DEFAULT_RATE = 25.0
 """Frames per second of images without times."""
 
@@ -226,7 +224,7 @@ class VideoReader:
         """Look for parts that FFmpeg left out without an error."""
         if self.source is None:  # y4m from another program
             rest = 0 if self.counted is None else self.counted.size - self.damage.read_bytes
-            if container.format.name == "yuv4mpegpipe" and rest > Y4M_MARK:
+            if container.format.name == "yuv4mpegpipe" and rest > 0:
                 self.damage.broken = "the stream ends in the middle of a frame"
         elif self.source.kind == "file" and self.source.path is not None:
             self.damage.broken = describe_breaks(self.source.path, container, stream, self.codec, self.damage)

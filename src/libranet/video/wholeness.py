@@ -26,7 +26,10 @@ def describe_breaks(
     streams = [other.id for other in container.streams if other.type in ("video", "audio")]
     # FFmpeg makes one packet of two fields in MPEG-2, and each field may have a time.
     video = stream.id if codec not in ("mpeg1video", "mpeg2video") else None
-    breaks = find_breaks(path, name, streams, joins=damage.jumps, video=video)
+    rest = (damage.read_bytes, path.stat().st_size)
+    if name == "yuv4mpegpipe" and rest[1] > rest[0]:
+        return "the file ends in the middle of a frame"
+    breaks = find_breaks(path, name, streams, joins=damage.jumps, video=video, gaps=[*damage.gaps, rest])
     parts = [breaks.sentence()] if breaks else []
     unread = (breaks.video_packets or 0) - damage.video_packets
     if unread > 0 and has_frame_per_packet(codec):

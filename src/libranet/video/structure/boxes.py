@@ -1,4 +1,7 @@
-"""MP4 and QuickTime: boxes with a size and four letters."""
+"""MP4 and QuickTime: boxes with a size and four letters.
+
+The silent loss: FFmpeg passes over a fragment or a table whose box lost its name or its length, and plays the rest.
+"""
 
 import struct
 from collections.abc import Iterator

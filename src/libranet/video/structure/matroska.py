@@ -1,4 +1,8 @@
-"""Matroska and WebM: elements with an identifier and a size, inside of each other."""
+"""Matroska and WebM: elements with an identifier and a size, inside of each other.
+
+The silent loss: behind a damaged size or identifier FFmpeg goes on at the next cluster, and a block of an unknown track
+is left out. The header's duration shows it only where seconds are lost at the end.
+"""
 
 import re
 from dataclasses import dataclass

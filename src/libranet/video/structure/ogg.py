@@ -1,4 +1,7 @@
-"""Ogg: pages with a number of their own in each stream."""
+"""Ogg: pages with a number of their own in each stream.
+
+The silent loss: FFmpeg drops a page whose checksum is wrong, with all frames and sound in it.
+"""
 
 import re
 import struct

@@ -1,7 +1,8 @@
 """The tables of a track in MP4 and QuickTime: each says anew how many samples there are, and how long they last.
 
-A wrong number in one of them moves frames out of the part that the edit list shows, and readers leave them out as they
-leave out what a user has cut away. Then the tables contradict each other, which those of a cut file do not.
+The silent loss: a wrong number in one of them moves frames out of the part that the edit list shows, and readers leave
+them out as they leave out what a user has cut away. Then the tables contradict each other, which those of a cut file do
+not.
 """
 
 import struct

@@ -1,4 +1,7 @@
-"""MPEG transport streams: packets of one size, with a counter in each stream."""
+"""MPEG transport streams: packets of one size, with a counter in each stream.
+
+The silent loss: what a receiver missed. FFmpeg joins what is left on both sides of a gap to one frame.
+"""
 
 from collections.abc import Collection
 
