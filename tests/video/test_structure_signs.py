@@ -128,8 +128,8 @@ def test_every_frame_of_nut_is_followed(nut, tmp_path):
             assert read(path)[1], share
 
 
-def test_a_header_of_nut_whose_checksum_is_wrong(nut, tmp_path):
-    at = nut.index(b"NK\xe4\xad\xee\xca\x45\x69") + 10
+def test_a_packet_of_nut_whose_checksum_is_wrong(nut, tmp_path):
+    at = nut.index(b"NX\xdd\x67\x2f\x23\xe6\x4e") + 10
     (tmp_path / "a.nut").write_bytes(nut[:at] + bytes([nut[at] ^ 1]) + nut[at + 1 :])
     assert "belong to no part" in read(tmp_path / "a.nut")[1]
 
