@@ -10,8 +10,7 @@ import numpy as np
 
 from libranet.atomic import atomic_file
 from libranet.errors import InputError
-from libranet.image_headers import ImageHeader, exif_orientation, read_header, with_tiff_profile
-from libranet.image_structure import find_image_damage
+from libranet.image_structure import ImageHeader, exif_orientation, find_image_damage, read_header, with_tiff_profile
 
 logger = logging.getLogger(__name__)
 
@@ -23,11 +22,8 @@ ANIMATED_SUFFIXES = (".png", ".webp", ".tif", ".tiff")
 """Formats that hold more than one image."""
 _TIFF = (".tif", ".tiff")
 _METADATA_READERS = (".png", ".jpg", ".jpeg", ".webp")
-_ICC = getattr(cv2, "IMAGE_METADATA_ICCP", 3)
-_METADATA_NAMES = {
-    getattr(cv2, "IMAGE_METADATA_EXIF", 0): "EXIF",
-    getattr(cv2, "IMAGE_METADATA_XMP", 1): "XMP",
-}
+# OpenCV before 4.12 has no metadata: images have none then, and these numbers meet nothing.
+_EXIF, _XMP, _ICC = (getattr(cv2, f"IMAGE_METADATA_{name}", -1) for name in ("EXIF", "XMP", "ICCP"))
 _TURNS = {1: 0, 2: 0, 3: 2, 4: 2, 5: 1, 6: 3, 7: 3, 8: 1}
 _MIRRORED = (2, 4, 5, 7)
 """EXIF orientations: quarter turns counter-clockwise, and those that are mirrored first."""
@@ -53,16 +49,13 @@ class Image:
     @property
     def orientation(self) -> tuple[int, bool]:
         """Quarter turns counter-clockwise that show it upright, and whether it is mirrored before that."""
-        found = zip(self.metadata_types, self.metadata, strict=True)
-        exif = next((data for kind, data in found if kind == cv2.IMAGE_METADATA_EXIF), None)
-        value = 1 if exif is None else exif_orientation(exif.tobytes())
+        value = exif_orientation(self._metadata(_EXIF))
         return _TURNS[value], value in _MIRRORED
 
     @property
     def profile(self) -> bytes:
         """The colour profile, or nothing."""
-        found = zip(self.metadata_types, self.metadata, strict=True)
-        return self.tiff_profile or next((data.tobytes() for kind, data in found if kind == _ICC), b"")
+        return self.tiff_profile or self._metadata(_ICC)
 
     def lost_in(self, suffix: str, *, several: bool = False) -> tuple[str, ...]:
         """Return the names of what a file of another format cannot take over.
@@ -72,10 +65,15 @@ class Image:
             several: It will be an animation, or have pages.
         """
         held = suffix in _METADATA_READERS and not several
-        names = [_METADATA_NAMES.get(kind, "metadata") for kind in self.metadata_types if kind != _ICC and not held]
+        known = {_EXIF: "EXIF", _XMP: "XMP"}
+        names = [known.get(kind, "metadata") for kind in self.metadata_types if kind != _ICC and not held]
         if self.profile and not held and suffix not in _TIFF:
             names.append("colour profile")
         return tuple(dict.fromkeys([*names, *self.extras]))
+
+    def _metadata(self, wanted: int) -> bytes:
+        found = zip(self.metadata_types, self.metadata, strict=True)
+        return next((data.tobytes() for kind, data in found if kind == wanted), b"")
 
     @property
     def peak(self) -> int:

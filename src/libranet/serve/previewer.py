@@ -4,7 +4,6 @@
 """
 
 import base64
-import io
 import sys
 import time
 from collections import OrderedDict
@@ -18,7 +17,7 @@ import torch
 from libranet.engine import Dehazer, load_network
 from libranet.engine.preview import LARGEST_SIDE, PreviewFrames, read_image_frame, read_video_frames
 from libranet.errors import InputError
-from libranet.image_headers import parse_header
+from libranet.image_structure import parse_header
 from libranet.network import Network
 from libranet.serve.confine import limit_address_space
 from libranet.serve.protocol import Channel, sentence_for_visitors
@@ -102,7 +101,7 @@ def decode(data: bytes) -> np.ndarray:  # uint8 [H, W, 3], RGB
     Raises:
         InputError: It is no JPEG, or a large one.
     """
-    header = parse_header(io.BytesIO(data)) if data.startswith(b"\xff\xd8") else None
+    header = parse_header(data) if data.startswith(b"\xff\xd8") else None
     if header is None or not 16 <= min(header.width, header.height) <= max(header.width, header.height) <= CAMERA_SIDE:
         raise InputError(f"expected a JPEG of 16 to {CAMERA_SIDE} pixels a side from the camera")
     image = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)

@@ -1,6 +1,6 @@
 """FLV: tags, one after another, each with its size before it and again behind it.
 
-The silent loss: where the two sizes differ, or a tag names another codec, FFmpeg leaves the tag out, and those up to the
+The silent loss: where the two sizes differ, or a tag names another codec, FFmpeg leaves out the tag, and all up to the
 next one that it finds.
 """
 

@@ -1,6 +1,6 @@
 """NUT: packets with a start code, a length and a checksum; frames between them, whose size stands in their header.
 
-The silent loss: behind a header that it cannot read, FFmpeg goes on at the next start code that it likes, or at the end.
+The silent loss: behind a header that it cannot read, FFmpeg goes on at the next start code that it likes, or ends.
 The frames themselves need not be followed: what lies between two that came must be packets of headers and of the index.
 """
 

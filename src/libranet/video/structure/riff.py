@@ -1,7 +1,7 @@
 """AVI: chunks with four letters and a size, in lists.
 
-The silent loss: FFmpeg searches for the next chunk that looks like a frame, and numbers frames as they come, so that the
-times behind a lost one are wrong, too.
+The silent loss: FFmpeg searches for the next chunk that looks like a frame, and numbers frames as they come, so that
+the times behind a lost one are wrong, too.
 """
 
 import re
