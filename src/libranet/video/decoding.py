@@ -8,7 +8,6 @@ import av
 from av.codec.context import Flags
 
 from libranet.video.clock import ContinuousClock, may_jump
-from libranet.video.leading_frames import LeadingFrames
 
 _ONE_FRAME_A_PACKET = (
     "h264", "hevc", "av1", "vp8", "vp9", "mpeg1video", "mpeg2video", "mpeg4", "prores", "dnxhd", "mjpeg", "ffv1", "png",
@@ -150,7 +149,11 @@ class FrameDecoder:
             self._slots, threads = deque(), False
         self._last = 0
         self._context = _context(stream, threads=threads)
-        self._leading = LeadingFrames(stream.codec_context.extradata) if self._codec == "hevc" else None
+        self._leading = None
+        if self._codec == "hevc":
+            from libranet.video.leading_frames import LeadingFrames
+
+            self._leading = LeadingFrames(stream.codec_context.extradata)
         self._first: int | None = None
         """Presentation time of the first frame. Earlier packets belong to frames that cannot be decoded, but for key
         frames, which need no other."""

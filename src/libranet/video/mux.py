@@ -14,17 +14,14 @@ import av
 
 from libranet.errors import InputError
 from libranet.video.audio import AudioTranscoder
-from libranet.video.copied_stream import CopiedStream, Excerpt, PacketLengths
+from libranet.video.copied_stream import CopiedStream, Excerpt, PacketLengths, StreamPlan
 from libranet.video.decoding import Damage, read_packets
-from libranet.video.encoder import EncoderSettings, configure
+from libranet.video.encoder import EncoderSettings, configure, kept_priority
 from libranet.video.packets import decode_times, read_segment, read_times, reorder_delay
-from libranet.video.priority import kept_priority
 from libranet.video.pyav import open_input, set_side_data
 from libranet.video.reader import frame_duration, main_video_stream
 from libranet.video.source import Source
-from libranet.video.stream_plan import StreamPlan
 from libranet.video.tags import TITLE_FILLER, write_matroska_tags
-from libranet.video.timecode import shift_timecode
 
 FORMATS = {
     ".mp4": "mp4", ".m4v": "ipod", ".mov": "mov", ".mkv": "matroska", ".webm": "webm", ".avi": "avi", ".ts": "mpegts",
@@ -123,6 +120,8 @@ class OutputFile:
                 self._add(source.streams[plan.index], plan)
         self.container.metadata.update({k: v for k, v in source.metadata.items() if k not in STALE_METADATA})
         if excerpt is not None and excerpt.start:
+            from libranet.video.timecode import shift_timecode
+
             frames = round((excerpt.start - (main.start_time or 0) * (main.time_base or 0)) * settings.rate)
             for metadata in (self.container.metadata, self.video.metadata):
                 if "timecode" in metadata:

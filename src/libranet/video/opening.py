@@ -1,5 +1,6 @@
 """Opening a source: files, addresses that may keep us waiting, frames of another program."""
 
+import re
 import threading
 from collections.abc import Callable
 from typing import IO, cast
@@ -112,3 +113,14 @@ def _head(source: Source) -> bytes:
             return file.read(16)
     except OSError:
         return b""
+
+
+def stream_duration(stream: av.VideoStream) -> float | None:
+    """Return the stream's own duration. Matroska and FLV have that of the longest stream, and Matroska a tag."""
+    match = re.fullmatch(r"(\d+):(\d+):(\d+(?:\.\d*)?)", stream.metadata.get("DURATION", "").strip())
+    if match:
+        start = float((stream.start_time or 0) * (stream.time_base or 0))
+        return int(match[1]) * 3600 + int(match[2]) * 60 + float(match[3]) - start
+    if stream.duration and stream.time_base and stream.container.format.name not in ("matroska,webm", "flv"):
+        return float(stream.duration * stream.time_base)
+    return None

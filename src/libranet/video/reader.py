@@ -14,12 +14,11 @@ from libranet.errors import InputError
 from libranet.images import MAX_PIXELS, count_images
 from libranet.video.clock import may_jump
 from libranet.video.decoding import Damage, FrameDecoder, from_key_frame, read_packets
-from libranet.video.opening import CountedFile, decodes_on_gpu, open_on_gpu, open_source, open_y4m
+from libranet.video.opening import CountedFile, decodes_on_gpu, open_on_gpu, open_source, open_y4m, stream_duration
 from libranet.video.pixels import is_opaque, planar_name, to_planar
 from libranet.video.pyav import deinterlaced, open_input
 from libranet.video.source import Source, parse_source
 from libranet.video.tags import VideoTags, read_tags
-from libranet.video.wholeness import describe_breaks, note_truncation, stream_duration
 
 DecoderName = Literal["cpu", "cuda"]
 """What decodes a file."""
@@ -118,6 +117,8 @@ class VideoReader:
                     self.damage.transparent += 1
                 yield SourceFrame(planar, pts, duration)
         if self.container is not None and self.stream is not None:
+            from libranet.video.wholeness import note_truncation
+
             note_truncation(self.container, self.stream, self.damage, seen_end=seen_end, step=longest)
             if start == 0:
                 self._note_breaks(self.container, self.stream)
@@ -227,6 +228,8 @@ class VideoReader:
             if container.format.name == "yuv4mpegpipe" and rest > 0:
                 self.damage.broken = "the stream ends in the middle of a frame"
         elif self.source.kind == "file" and self.source.path is not None:
+            from libranet.video.wholeness import describe_breaks
+
             self.damage.broken = describe_breaks(self.source.path, container, stream, self.codec, self.damage)
 
 

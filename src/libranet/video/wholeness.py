@@ -1,11 +1,11 @@
 """Whether a file gave everything that it says it holds: lengths in headers, indices, the chain of its parts."""
 
-import re
 from pathlib import Path
 
 import av
 
 from libranet.video.decoding import Damage, has_frame_per_packet
+from libranet.video.opening import stream_duration
 from libranet.video.pyav import open_input
 from libranet.video.structure import find_breaks
 
@@ -69,17 +69,6 @@ def note_truncation(
         return
     if missing > slack:
         damage.truncated = f"the video ends {missing:.2f} s before the end that its header gives"
-
-
-def stream_duration(stream: av.VideoStream) -> float | None:
-    """Return the stream's own duration. Matroska and FLV have that of the longest stream, and Matroska a tag."""
-    match = re.fullmatch(r"(\d+):(\d+):(\d+(?:\.\d*)?)", stream.metadata.get("DURATION", "").strip())
-    if match:
-        start = float((stream.start_time or 0) * (stream.time_base or 0))
-        return int(match[1]) * 3600 + int(match[2]) * 60 + float(match[3]) - start
-    if stream.duration and stream.time_base and stream.container.format.name not in ("matroska,webm", "flv"):
-        return float(stream.duration * stream.time_base)
-    return None
 
 
 def _unread_samples(path: Path, stream: av.VideoStream, read: int) -> int:
