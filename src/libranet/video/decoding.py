@@ -9,7 +9,7 @@ from av.codec.context import Flags
 
 from libranet.video.clock import ContinuousClock, may_jump
 
-_ONE_FRAME_A_PACKET = (
+ONE_FRAME_A_PACKET = (
     "h264", "hevc", "av1", "vp8", "vp9", "mpeg1video", "mpeg2video", "mpeg4", "prores", "dnxhd", "mjpeg", "ffv1", "png",
     "qtrle", "flv1", "huffyuv", "ffvhuff", "utvideo", "rawvideo", "v210", "msmpeg4v3", "wmv2", "h263",
 )  # fmt: skip
@@ -185,7 +185,7 @@ class FrameDecoder:
     @property
     def missing(self) -> int:
         """Packets that gave no frame so far. After `drain`, they are lost."""
-        if not has_frame_per_packet(self._codec):
+        if self._codec not in ONE_FRAME_A_PACKET:
             return 0
         frames = self._frames * 2 if self._interlaced and self._codec in _FIELD_CODECS else self._frames
         return max(0, self._packets - frames)
@@ -230,11 +230,6 @@ class FrameDecoder:
             self._slots.popleft()
         self._last = self._slots.popleft() if self._slots else self._last + 1
         return self._last
-
-
-def has_frame_per_packet(codec: str) -> bool:
-    """Return whether each packet of a codec holds one shown frame."""
-    return codec in _ONE_FRAME_A_PACKET
 
 
 def reason(error: BaseException) -> str:

@@ -26,14 +26,9 @@ CodecName = Literal[
 ]  # fmt: skip
 
 ENCODERS: dict[CodecName, str] = {
-    "h264": "libx264",
-    "hevc": "libx265",
-    "av1": "libsvtav1",
-    "vp9": "libvpx-vp9",
-    "ffv1": "ffv1",
-    "prores": "prores_ks",
+    "h264": "libx264", "hevc": "libx265", "av1": "libsvtav1", "vp9": "libvpx-vp9", "prores": "prores_ks",
     "mpeg2": "mpeg2video",
-}
+}  # fmt: skip
 """FFmpeg's names, where they are not ours."""
 DEFAULT_CRF: dict[CodecName, int] = {"h264": 18, "hevc": 20, "av1": 26, "vp9": 24}
 _REFUSED = {
@@ -228,15 +223,8 @@ def pick_pixel_format(codec: CodecName, layout: PixelLayout, *, exact: bool = Fa
 
     def cost(choice: tuple[PixelLayout, str]) -> tuple[bool, bool, int, bool, int, bool]:
         found, name = choice
-        other = found.model != layout.model
-        return (
-            found.name != layout.name,
-            other,
-            found.bits,
-            found.alpha,
-            -found.sub_x * found.sub_y,
-            found.name != name,
-        )
+        rest = found.bits, found.alpha, -found.sub_x * found.sub_y, found.name != name
+        return found.name != layout.name, found.model != layout.model, *rest
 
     best, name = min(fitting, key=cost)
     return best.name, name
@@ -259,10 +247,7 @@ def named_pixel_format(codec: CodecName, name: str) -> tuple[str, str]:
 @cache
 def _encoder_formats(encoder: str) -> tuple[tuple[str, str], ...]:
     """Return planar formats and the encoder's names for them. Empty where this FFmpeg lacks the encoder."""
-    try:
-        names = [fmt.name for fmt in av.codec.Codec(encoder, "w").video_formats or []]
-    except av.codec.codec.UnknownCodecError:
-        return ()
+    names = [fmt.name for fmt in av.codec.Codec(encoder, "w").video_formats or []] if is_available(encoder) else []
     found = []
     for name in names:
         if name in _REFUSED.get(encoder, ()) or name.startswith(_COARSE) or name.endswith("be") or "msb" in name:

@@ -99,7 +99,8 @@ class OutputFile:
         self._settings, self._suffix = settings, suffix
         self.copies: dict[int, CopiedStream] = {}
         self.written: dict[int, Written] = {}
-        self._targets: dict[int, int] = {}
+        self.places: dict[int, int] = {}
+        """Where each stream of the source that was copied is in the file."""
         self._last: dict[int, int] = {}
         plain = source is None or set(source.metadata) <= _PLAIN_MP4_KEYS | set(STALE_METADATA)
         options = _options(suffix, settings, plain, trial=self._path is None)
@@ -161,14 +162,9 @@ class OutputFile:
         cut = [note for copy in self.copies.values() for note in copy.notes(self._suffix)]
         return JoinReport((video, *others), (*moved, *cut))
 
-    @property
-    def places(self) -> dict[int, int]:
-        """Where each stream of the source that was copied is in the file."""
-        return dict(self._targets)
-
     def sampled(self, index: int) -> bool:
         """Return whether any packet of the source's stream `index` was written."""
-        target = self._targets.get(index)
+        target = self.places.get(index)
         return target is not None and self.written[target].packets > 0
 
     def _count(self, packet: av.Packet) -> None:
@@ -242,7 +238,7 @@ class OutputFile:
         if stream.type != "attachment":
             self.copies[stream.index] = CopiedStream(stream, target, plan, transcoder)
             self.written[target.index] = Written(plan.kind, plan.target)
-            self._targets[stream.index] = target.index
+            self.places[stream.index] = target.index
 
 
 def join(

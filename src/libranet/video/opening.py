@@ -1,6 +1,5 @@
 """Opening a source: files, addresses that may keep us waiting, frames of another program."""
 
-import re
 import threading
 from collections.abc import Callable
 from typing import IO, cast
@@ -45,8 +44,7 @@ def open_source(source: Source) -> av.container.InputContainer:
             return _interruptible(lambda: open_input(source.location))
         return open_input(source.location)
     except (av.FFmpegError, OSError, ValueError) as error:
-        head = _head(source)
-        if b"ftyp" in head:
+        if source.kind == "file" and b"ftyp" in _head(source.location.removeprefix("file:")):
             raise InputError(
                 f"{name} is an mp4 or mov file without its index ({reason(error)}): the recording was cut off, "
                 "repair it with a tool such as untrunc first"
@@ -105,22 +103,9 @@ def _interruptible(work: Callable[[], av.container.InputContainer]) -> av.contai
     return results[0]
 
 
-def _head(source: Source) -> bytes:
-    if source.kind != "file" or source.path is None:
-        return b""
+def _head(name: str) -> bytes:
     try:
-        with source.path.open("rb") as file:
+        with open(name, "rb") as file:
             return file.read(16)
     except OSError:
         return b""
-
-
-def stream_duration(stream: av.VideoStream) -> float | None:
-    """Return the stream's own duration. Matroska and FLV have that of the longest stream, and Matroska a tag."""
-    match = re.fullmatch(r"(\d+):(\d+):(\d+(?:\.\d*)?)", stream.metadata.get("DURATION", "").strip())
-    if match:
-        start = float((stream.start_time or 0) * (stream.time_base or 0))
-        return int(match[1]) * 3600 + int(match[2]) * 60 + float(match[3]) - start
-    if stream.duration and stream.time_base and stream.container.format.name not in ("matroska,webm", "flv"):
-        return float(stream.duration * stream.time_base)
-    return None

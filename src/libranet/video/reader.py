@@ -1,5 +1,6 @@
 """Decoding: frames in order with exact timestamps, past damage where that is possible."""
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -14,7 +15,7 @@ from libranet.errors import InputError
 from libranet.images import MAX_PIXELS, count_images
 from libranet.video.clock import may_jump
 from libranet.video.decoding import Damage, FrameDecoder, from_key_frame, read_packets
-from libranet.video.opening import CountedFile, decodes_on_gpu, open_on_gpu, open_source, open_y4m, stream_duration
+from libranet.video.opening import CountedFile, decodes_on_gpu, open_on_gpu, open_source, open_y4m
 from libranet.video.pixels import is_opaque, planar_name, to_planar
 from libranet.video.pyav import deinterlaced, open_input
 from libranet.video.source import Source, parse_source
@@ -51,22 +52,22 @@ class VideoReader:
     """An opened video. Iterate `frames()` once; `damage` is complete afterwards."""
 
     name: str
-    container: av.container.InputContainer | None
-    """None for a camera."""
-    stream: av.VideoStream | None
-    codec: str
-    """FFmpeg's name of the video codec."""
     time_base: Fraction
     rate: Fraction
     tags: VideoTags
     pixel_format: str
     width: int
     height: int
-    duration: float | None
-    """In seconds; None where the file does not say."""
-    deinterlace: bool
     demuxed: Iterator[av.VideoFrame | av.Packet]
     """From the beginning: decoded frames, and packets of the other streams."""
+    container: av.container.InputContainer | None = None
+    """None for images and cameras."""
+    stream: av.VideoStream | None = None
+    codec: str = "rawvideo"
+    """FFmpeg's name of the video codec."""
+    duration: float | None = None
+    """In seconds; None where the file does not say."""
+    deinterlace: bool = False
     source: Source | None = None
     frame_count: int | None = None
     """Number of frames, or None where the file does not say."""
@@ -116,12 +117,9 @@ class VideoReader:
                 if self.watch_alpha and not is_opaque(planar):
                     self.damage.transparent += 1
                 yield SourceFrame(planar, pts, duration)
-        if self.container is not None and self.stream is not None:
-            from libranet.video.wholeness import note_truncation
+        from libranet.video.wholeness import note_losses
 
-            note_truncation(self.container, self.stream, self.damage, seen_end=seen_end, step=longest)
-            if start == 0:
-                self._note_breaks(self.container, self.stream)
+        note_losses(self, seen_end=seen_end, step=longest, whole=start == 0)
 
     def close(self) -> None:
         """Release the file. One that another thread still waits for is left to the end of the process."""
@@ -221,17 +219,6 @@ class VideoReader:
                 )
             raise InputError(f"{self.name} is interlaced, which dehazing would smear: add --deinterlace")
 
-    def _note_breaks(self, container: av.container.InputContainer, stream: av.VideoStream) -> None:
-        """Look for parts that FFmpeg left out without an error."""
-        if self.source is None:  # y4m from another program
-            rest = 0 if self.counted is None else self.counted.size - self.damage.read_bytes
-            if container.format.name == "yuv4mpegpipe" and rest > 0:
-                self.damage.broken = "the stream ends in the middle of a frame"
-        elif self.source.kind == "file" and self.source.path is not None:
-            from libranet.video.wholeness import describe_breaks
-
-            self.damage.broken = describe_breaks(self.source.path, container, stream, self.codec, self.damage)
-
 
 def frame_duration(rate: Fraction, time_base: Fraction) -> int:
     """Return the usual duration of a frame in units of the time base."""
@@ -297,6 +284,17 @@ def open_video(
         raise
 
 
+def check_frame_size(name: str, frame: av.VideoFrame) -> None:
+    """Refuse frames that are too small for the network, or too large for memory."""
+    if min(frame.width, frame.height) < MIN_SIDE:
+        raise InputError(f"{name} is {frame.width}x{frame.height}: expected at least {MIN_SIDE}x{MIN_SIDE} pixels")
+    if frame.width * frame.height > MAX_PIXELS:
+        raise InputError(
+            f"{name} is {frame.width}x{frame.height}: frames of more than {MAX_PIXELS >> 20} million pixels do not fit "
+            "into memory, make it smaller first"
+        )
+
+
 def main_video_stream(container: av.container.InputContainer) -> av.VideoStream | None:
     """Return the first video stream that is not cover art."""
     moving = [s for s in container.streams.video if not s.disposition & Disposition.attached_pic]
@@ -324,15 +322,15 @@ def _prepare(
         raise InputError(
             f"{name} has a video stream, but no frame of it can be decoded: it is damaged, or its server cannot seek"
         )
-    if min(frame.width, frame.height) < MIN_SIDE:
-        raise InputError(f"{name} is {frame.width}x{frame.height}: expected at least {MIN_SIDE}x{MIN_SIDE} pixels")
-    if frame.width * frame.height > MAX_PIXELS:
-        raise InputError(
-            f"{name} is {frame.width}x{frame.height}: frames of more than {MAX_PIXELS >> 20} million pixels do not fit "
-            "into memory, make it smaller first"
-        )
+    check_frame_size(name, frame)
     rate = stream.average_rate or stream.guessed_rate or Fraction(25)
     time_base = stream.time_base or 1 / rate
+    # Players begin to count at the earliest time of any stream.
+    known = container.start_time is not None
+    first_time = Fraction(container.start_time, av.time_base) if known else (stream.start_time or 0) * time_base
+    duration = stream_duration(stream)
+    if duration is None and container.duration:
+        duration = container.duration / av.time_base
     return VideoReader(
         name=name,
         container=container,
@@ -344,12 +342,12 @@ def _prepare(
         pixel_format=to_planar(frame).format.name,
         width=frame.width,
         height=frame.height,
-        duration=_duration(container, stream),
+        duration=duration,
         deinterlace=deinterlace,
         demuxed=chain(head, demuxed),
         source=source,
         frame_count=stream.frames or None,
-        first_time=_first_time(container, stream, time_base),
+        first_time=first_time,
         first_packets=tuple(item for item in head if isinstance(item, av.Packet)),
         opaque=is_opaque(to_planar(frame)),
         damage=damage,
@@ -417,18 +415,15 @@ def _tail(source: Source, index: int, last: int) -> Iterator[av.VideoFrame]:
         yield from (frame for frame in decoder.drain() if frame.pts is not None and frame.pts > last)
 
 
-def _first_time(container: av.container.InputContainer, stream: av.VideoStream, time_base: Fraction) -> Fraction:
-    """Return where players begin to count: the earliest time of any stream."""
-    if container.start_time is not None:
-        return Fraction(container.start_time, av.time_base)
-    return (stream.start_time or 0) * time_base
-
-
-def _duration(container: av.container.InputContainer, stream: av.VideoStream) -> float | None:
-    length = stream_duration(stream)
-    if length is None and container.duration:
-        return container.duration / av.time_base
-    return length
+def stream_duration(stream: av.VideoStream) -> float | None:
+    """Return the stream's own duration. Matroska and FLV have that of the longest stream, and Matroska a tag."""
+    match = re.fullmatch(r"(\d+):(\d+):(\d+(?:\.\d*)?)", stream.metadata.get("DURATION", "").strip())
+    if match:
+        start = float((stream.start_time or 0) * (stream.time_base or 0))
+        return int(match[1]) * 3600 + int(match[2]) * 60 + float(match[3]) - start
+    if stream.duration and stream.time_base and stream.container.format.name not in ("matroska,webm", "flv"):
+        return float(stream.duration * stream.time_base)
+    return None
 
 
 def _as_images(source: Source) -> int | None:

@@ -32,13 +32,13 @@ class _Watch:
 
 
 def reconnecting(reader: VideoReader, seconds: float) -> Iterator[av.VideoFrame | av.Packet]:
-    """Return what the reader demuxes. When the source ends, it is opened again.
+    """Yield what the reader demuxes. When the source ends, it is opened again.
 
     Args:
         reader: An opened network source. Give it the result as `demuxed`.
         seconds: How long to try.
     """
-    return _continued(reader, reader.demuxed, seconds)
+    return _continued(reader, reader.demuxed, seconds)  # `demuxed` is read now: the caller replaces it
 
 
 def _continued(

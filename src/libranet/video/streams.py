@@ -20,7 +20,7 @@ from libranet.video.decoding import Damage, read_packets
 from libranet.video.encoder import EncoderSettings, encoder_frame
 from libranet.video.mux import STALE_METADATA, OutputFile, copy_chapters
 from libranet.video.pixels import plane_views
-from libranet.video.pyav import open_input, side_data
+from libranet.video.pyav import codec_name, open_input, side_data
 from libranet.video.reader import main_video_stream
 from libranet.video.source import Source
 
@@ -39,15 +39,9 @@ _REWRITTEN_HANDLERS = ("SubtitleHandler", "TimeCodeHandler", "Time Code Media Ha
 _IDENTITIES = ("uid", "umid", "_ul")
 """Ends of the names of tags that only mark a file."""
 _ROLES = (
-    Disposition.forced,
-    Disposition.comment,
-    Disposition.hearing_impaired,
-    Disposition.visual_impaired,
-    Disposition.dub,
-    Disposition.original,
-    Disposition.lyrics,
-    Disposition.karaoke,
-)
+    Disposition.forced, Disposition.comment, Disposition.hearing_impaired, Disposition.visual_impaired,
+    Disposition.dub, Disposition.original, Disposition.lyrics, Disposition.karaoke,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -118,7 +112,7 @@ def _proposals(container: Any, suffix: str, audio: str, tracks: Sequence[int] | 
     for stream in container.streams:
         if main is not None and stream.index == main.index:
             continue
-        name = stream.codec_context.codec.canonical_name if stream.codec_context else stream.type
+        name = codec_name(stream)
         plan = StreamPlan(stream.index, stream.type, name, "copy", name)
         if stream.disposition & Disposition.attached_pic:
             plan = replace(plan, kind="cover", action="attach" if suffix in (".mkv",) else "copy")
@@ -256,8 +250,7 @@ def _wanted(plan: StreamPlan) -> tuple[str, str]:
 def _identity(stream: Any) -> tuple[str, str]:
     if stream.type == "attachment":
         return "attachment", ""
-    name = stream.codec_context.codec.canonical_name if stream.codec_context else stream.type
-    return ("cover" if stream.disposition & Disposition.attached_pic else stream.type), name
+    return ("cover" if stream.disposition & Disposition.attached_pic else stream.type), codec_name(stream)
 
 
 def _samples(source: Source, streams: int) -> dict[int, list[av.Packet]]:
