@@ -114,9 +114,22 @@ def test_packets_of_a_transport_stream_that_are_missing(tmp_path):
     data = write_clip(tmp_path / "a.ts", Clip(frames=20)).read_bytes()
     packets = [data[at : at + 188] for at in range(0, len(data), 188)]
     (tmp_path / "b.ts").write_bytes(b"".join(packets[:40] + packets[45:]))
-    assert "transport stream" in sentence(tmp_path / "b.ts")
+    assert "pieces of a stream are missing" in sentence(tmp_path / "b.ts")
     (tmp_path / "c.ts").write_bytes(b"".join([*packets[:40], packets[39], *packets[40:]]))  # sent twice: allowed
     assert sentence(tmp_path / "c.ts") == ""
+
+
+def test_sound_of_a_transport_stream_that_is_missing(tmp_path):
+    """FFmpeg marks packets of the video that lack a piece, but not those of sound."""
+    data = write_clip(tmp_path / "a.ts", Clip(frames=50, still=True, audio=("aac",))).read_bytes()
+    packets = [data[at : at + 188] for at in range(0, len(data), 188)]
+    of_sound = [n for n, packet in enumerate(packets) if packet[1] & 0x1F == 1 and packet[2] == 1]
+    (tmp_path / "b.ts").write_bytes(b"".join(packet for n, packet in enumerate(packets) if n not in of_sound[10:12]))
+    with av.open(str(tmp_path / "b.ts")) as container:
+        assert not any(packet.is_corrupt for packet in container.demux())
+    with open_video(tmp_path / "b.ts") as reader:
+        assert len(list(reader.frames())) == 50
+        assert reader.damage.sentence() == "pieces of a stream are missing in 1 places"
 
 
 def test_a_live_recording_without_sizes_is_whole(tmp_path):

@@ -111,8 +111,7 @@ def read_packets(
         begin = packet.pos or 0
         if is_nut and begin > damage.read_bytes + LONGEST_NUT_HEAD:
             damage.gaps.append((damage.read_bytes, begin))
-        if not (is_nut and packet.is_corrupt):  # cut off
-            damage.read_bytes = max(damage.read_bytes, begin + packet.size)
+        damage.read_bytes = max(damage.read_bytes, begin + packet.size)
         if packet.pts is not None and packet.time_base:
             damage.read_to = max(damage.read_to, float((packet.pts + (packet.duration or 0)) * packet.time_base))
         yield packet

@@ -27,7 +27,7 @@ class Breaks:
     strays: int = 0
     """Parts that belong to no stream."""
     gaps: int = 0
-    """Jumps of the counters in a transport stream."""
+    """Jumps of the counters in a transport stream, or of the numbers of pages in Ogg."""
     contradictions: int = 0
     """Tables of an index that contradict each other, or are not there."""
 
@@ -49,7 +49,7 @@ class Breaks:
             where = "one place" if self.places == 1 else f"{self.places} places"
             parts.append(f"the file is damaged in {where}: {self.bytes} bytes belong to no part of it")
         if self.gaps:
-            parts.append(f"pieces of the transport stream are missing in {self.gaps} places")
+            parts.append(f"pieces of a stream are missing in {self.gaps} places")
         if self.strays:
             parts.append(f"{self.strays} packets of the file belong to no stream")
         if self.contradictions:
