@@ -234,7 +234,7 @@ def test_a_missing_piece_of_a_program_stream(tmp_path):
     assert "belong to no part" in find_breaks(path, "mpeg").sentence()
 
 
-def _animation(path: Path) -> bytes:
+def animation(path: Path) -> bytes:
     animation = cv2.Animation()
     images = [np.random.default_rng(seed).integers(0, 255, (32, 48, 3), np.uint8) for seed in range(2)]
     animation.frames, animation.durations = images, [50, 50]
@@ -244,7 +244,7 @@ def _animation(path: Path) -> bytes:
 
 def test_an_image_of_a_gif_file_that_swallows_the_next(tmp_path):
     path = tmp_path / "a.gif"
-    data = _animation(path)
+    data = animation(path)
     assert not find_breaks(path, "gif")
     first, lost = data.index(b"\x2c\0\0\0\0") + 800, 0
     for size in range(300, 900, 7):
@@ -264,7 +264,7 @@ def test_an_image_of_a_gif_file_that_swallows_the_next(tmp_path):
 
 def test_a_frame_of_an_animation_whose_name_is_damaged(tmp_path):
     path = tmp_path / "a.webp"
-    data = _animation(path)
+    data = animation(path)
     assert find_image_damage(path) == ""
     at = data.rindex(b"ANMF")
     path.write_bytes(data[:at] + b"K" + data[at + 1 :])
