@@ -4,7 +4,7 @@ import heapq
 import io
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
@@ -111,14 +111,12 @@ class OutputFile:
         if source is None or main is None:
             self.video = self._add_video(None)
             return
-        kept = [plan for plan in plans if plan.kept]
-        for plan in kept:  # streams stay in their order
-            if plan.index < main.index:
-                self._add(source.streams[plan.index], plan)
-        self.video = self._add_video(main)
-        for plan in kept:
-            if plan.index > main.index:
-                self._add(source.streams[plan.index], plan)
+        kept = {plan.index: plan for plan in plans if plan.kept}
+        for index in sorted([*kept, main.index]):  # streams stay in their order
+            if index == main.index:
+                self.video = self._add_video(main)
+            else:
+                self._add(source.streams[index], kept[index])
         self.container.metadata.update({k: v for k, v in source.metadata.items() if k not in STALE_METADATA})
         if excerpt is not None and excerpt.start:
             from libranet.video.timecode import shift_timecode
@@ -264,8 +262,8 @@ def join(
         InputError: The container refuses the streams.
     """
     suffix = path.suffix.lower()
-    origin = open_input(source.location) if source is not None else None
-    try:
+    with ExitStack() as opened:
+        origin = opened.enter_context(open_input(source.location)) if source is not None else None
         output = OutputFile(path, suffix, settings, origin, plans, excerpt)
         try:
             if origin is not None:
@@ -278,16 +276,14 @@ def join(
                 ) from None
             video = _video_packets(output.video, settings, segments)
             if suffix in ZERO_BASED:
-                excerpt = replace(excerpt, first_frame=excerpt.start + _first_time(segments, settings))
+                first = min(read_times(segments[0])) * settings.time_base
+                excerpt = replace(excerpt, first_frame=excerpt.start + first)
             others = _other_packets(origin, output.copies, excerpt) if origin is not None else iter(())
             output.write(heapq.merge(video, others, key=_time))
         except BaseException:
             output.abandon()
             raise
         output.close()
-    finally:
-        if origin is not None:
-            origin.close()
     return output.report()
 
 
@@ -357,10 +353,6 @@ def _other_packets(source: Any, copies: dict[int, CopiedStream], excerpt: Excerp
         yield from copies[last.stream.index].packets(last, excerpt)
     for copy in copies.values():
         yield from copy.finish()
-
-
-def _first_time(segments: list[Path], settings: EncoderSettings) -> Fraction:
-    return min(read_times(segments[0])) * settings.time_base
 
 
 def _rescaled(value: int, source: Fraction, target: Fraction) -> int:

@@ -14,7 +14,7 @@ import av
 from av.stream import Disposition
 
 from libranet.errors import InputError
-from libranet.video.audio import AUDIO_ENCODERS, AudioCodec
+from libranet.video.audio import AudioCodec
 from libranet.video.copied_stream import Excerpt, StreamPlan, text_codec
 from libranet.video.decoding import Damage, read_packets
 from libranet.video.encoder import EncoderSettings, encoder_frame
@@ -216,8 +216,8 @@ def _try(
     try:
         with open_input(file, format_name=None) as written:
             lost = _unreadable(written, output, plans)
-            notes = describe_losses(container, written, output.places, suffix)
-            if is_turn_lost(written, settings.tags.display_matrix):
+            notes = _losses(container, written, output.places, suffix)
+            if _is_turn_lost(written, settings.tags.display_matrix):
                 notes.append(
                     f"the rotation is left out: {suffix} has no place for it, and players will show frames turned"
                 )
@@ -244,7 +244,7 @@ def _unreadable(
 def _wanted(plan: StreamPlan) -> tuple[str, str]:
     if plan.kind in ("cover", "attachment"):
         return plan.kind, "" if plan.kind == "attachment" else plan.codec
-    return plan.kind, AUDIO_ENCODERS[plan.target][1] if plan.action == "transcode" else plan.target
+    return plan.kind, "pcm_s16le" if plan.action == "transcode" and plan.target == "pcm" else plan.target
 
 
 def _identity(stream: Any) -> tuple[str, str]:
@@ -291,15 +291,8 @@ def _words(error: BaseException) -> str:
     return str(getattr(error, "strerror", None) or error).split("\n")[0]
 
 
-def describe_losses(source: Any, written: Any, places: Mapping[int, int], suffix: str) -> list[str]:
-    """Return a sentence for each kind of fact that a trial file does not give back.
-
-    Args:
-        source: The opened source.
-        written: The trial file, opened.
-        places: Number of each source stream's place in the trial file, without the video.
-        suffix: Of the output.
-    """
+def _losses(source: Any, written: Any, places: Mapping[int, int], suffix: str) -> list[str]:
+    """Return a sentence for each kind of fact about a source that a trial file does not give back."""
     no_place = f"{suffix} has no place for"
     notes = []
     chapters = len(source.chapters()) - len(written.chapters())
@@ -318,20 +311,16 @@ def describe_losses(source: Any, written: Any, places: Mapping[int, int], suffix
     return notes
 
 
-def is_turn_lost(written: Any, matrix: tuple[int, ...] | None) -> bool:
+def _is_turn_lost(written: Any, matrix: tuple[int, ...] | None) -> bool:
     """Return whether a trial file lost the matrix that says how frames are turned or mirrored."""
     video = main_video_stream(written)
-    if matrix is None or video is None or _is_identity(matrix):
+    if matrix is None or video is None or (matrix[0] > 0 and matrix[4] > 0 and matrix[1] == matrix[3] == 0):
         return False
     try:
         frame = next(written.decode(video), None)
     except (av.FFmpegError, ValueError):
         return False
     return frame is not None and side_data(frame, "DISPLAYMATRIX") is None
-
-
-def _is_identity(matrix: tuple[int, ...]) -> bool:
-    return matrix[0] > 0 and matrix[4] > 0 and matrix[1] == matrix[3] == 0
 
 
 def _missing_tags(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
@@ -341,13 +330,9 @@ def _missing_tags(before: Mapping[str, str], after: Mapping[str, str]) -> list[s
 
 
 def _timecode(container: Any, video: Any) -> str:
-    found: str = container.metadata.get("timecode", "") or video.metadata.get("timecode", "")
-    streams = (stream.metadata.get("timecode", "") for stream in container.streams)
-    return (
-        found
-        or video.metadata.get("TIMECODE", "")
-        or container.metadata.get("TIMECODE", "")
-        or next(filter(None, streams), "")
+    owners = (container, video, *container.streams)
+    return next(
+        (owner.metadata[key] for key in ("timecode", "TIMECODE") for owner in owners if key in owner.metadata), ""
     )
 
 
