@@ -166,7 +166,7 @@ class VideoReader:
         except av.FFmpegError:
             return self.demuxed
         packets = read_packets(self.container, self.damage)
-        return decode_packets(packets, self.stream, FrameDecoder(self.stream, self.damage), self.source, self.damage)
+        return decode_packets(packets, self.stream, self.source, self.damage)
 
     def _from_beginning(self, pts: int) -> Iterator[av.VideoFrame | av.Packet]:
         assert self.source is not None
@@ -175,7 +175,7 @@ class VideoReader:
             stream = container.streams[self.stream.index]
             assert isinstance(stream, av.VideoStream)
             packets = from_key_frame(read_packets(container, self.damage), stream.index, pts)
-            yield from decode_packets(packets, stream, FrameDecoder(stream, self.damage), self.source, self.damage)
+            yield from decode_packets(packets, stream, self.source, self.damage)
 
     def _presentation_time(self, image: av.VideoFrame, last_pts: int | None, step: int) -> int:
         pts = image.pts
@@ -311,8 +311,7 @@ def _prepare(
     if stream.codec_context is None:
         raise InputError(f"{name} uses a video codec that this FFmpeg cannot decode: convert it to H.264 first")
     damage = Damage()
-    decoder = FrameDecoder(stream, damage)
-    demuxed = decode_packets(read_packets(container, damage), stream, decoder, source, damage)
+    demuxed = decode_packets(read_packets(container, damage), stream, source, damage)
     head: list[av.VideoFrame | av.Packet] = []
     for item in demuxed:
         head.append(item)
@@ -374,10 +373,10 @@ def _seconds(image: av.VideoFrame, time_base: Fraction) -> float:
 
 
 def decode_packets(
-    packets: Iterator[av.Packet], stream: av.VideoStream, decoder: FrameDecoder, source: Source | None, damage: Damage
+    packets: Iterator[av.Packet], stream: av.VideoStream, source: Source | None, damage: Damage
 ) -> Iterator[av.VideoFrame | av.Packet]:
     """Yield the frames of `stream` and the packets of all other streams."""
-    last: int | None = None
+    decoder, last = FrameDecoder(stream, damage), None
     corrupt = False  # the packet before: a recording may end in the middle of the last one
     for packet in packets:
         if packet.stream.index != stream.index:
