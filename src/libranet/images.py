@@ -91,7 +91,9 @@ def read_image(path: str | Path) -> Image:
     path = Path(path)
     header = _check(path)
     data = np.fromfile(path, np.uint8)
-    array, types, metadata = None, (), ()
+    array: np.ndarray | None = None
+    types: Sequence[int] = ()
+    metadata: Sequence[np.ndarray] = ()
     with suppress(cv2.error):
         if path.suffix.lower() in _METADATA_READERS and hasattr(cv2, "imdecodeWithMetadata"):
             array, types, metadata = cv2.imdecodeWithMetadata(data, flags=cv2.IMREAD_UNCHANGED)
@@ -116,10 +118,11 @@ def read_images(path: str | Path) -> Iterator[tuple[Image, float]]:
     header = _check(path)
     if path.suffix.lower() in _TIFF:
         for index in range(header.frames):
-            ok, pages = False, ()
+            page = None
             with suppress(cv2.error):
                 ok, pages = cv2.imreadmulti(str(path), start=index, count=1, flags=cv2.IMREAD_UNCHANGED)
-            samples = _samples(path, pages[0] if ok else None)
+                page = pages[0] if ok else None
+            samples = _samples(path, page)
             yield Image(samples, tiff_profile=header.profile, extras=header.extras), 0.0
         return
     ok = False
