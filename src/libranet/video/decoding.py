@@ -77,25 +77,21 @@ class Damage:
         return "; ".join(parts)
 
 
-def read_packets(
-    container: av.container.InputContainer, damage: Damage, clock: ContinuousClock | None = None
-) -> Iterator[av.Packet]:
-    """Yield the packets of all streams. Behind damage, reading goes on where the format finds its feet again."""
-    clock = clock or ContinuousClock(active=may_jump(container))
+def read_packets(container: av.container.InputContainer, damage: Damage) -> Iterator[av.Packet]:
+    """Yield the packets of all streams. Behind damage, reading goes on where FFmpeg recognizes the format again."""
+    clock = ContinuousClock(active=may_jump(container))
     packets = container.demux()
     is_nut = container.format.name == "nut"
     failures = 0
     while True:
         try:
             packet = next(packets, None)
-        except av.InvalidDataError as error:
-            failures, damage.unread = failures + 1, damage.unread + 1
-            if failures < 3 and damage.unread < _MOST_READ_ERRORS:
-                packets = container.demux()
-                continue
-            damage.truncated = f"the file cannot be read beyond this point ({reason(error)})"
-            return
         except (av.FFmpegError, OSError) as error:
+            if isinstance(error, av.InvalidDataError):
+                failures, damage.unread = failures + 1, damage.unread + 1
+                if failures < 3 and damage.unread < _MOST_READ_ERRORS:
+                    packets = container.demux()
+                    continue
             damage.truncated = f"the file cannot be read beyond this point ({reason(error)})"
             return
         except IndexError:  # PyAV knows only the streams that were there when it opened the file

@@ -5,6 +5,7 @@ rest, and every packet that is left gives its frame.
 """
 
 import re
+from collections.abc import Iterator
 
 from libranet.video.structure.breaks import Breaks, FileBytes
 
@@ -20,7 +21,21 @@ _LONGEST_LOOPS = 5
 
 
 def walk_gif(file: FileBytes, breaks: Breaks) -> None:
-    """Follow the blocks up to the last one."""
+    """Follow the blocks up to the last one, and look for images that are too long.
+
+    A program fills every piece of an image but the last, or it never does. Where others are filled, or an image begins
+    inside of another, sizes are damaged.
+    """
+    images = list(_images(file, breaks))
+    fills = any(len(sizes) > 2 and len(set(sizes[:-1])) == 1 for _, _, sizes in images)
+    for begin, end, sizes in images:
+        is_odd = len(set(sizes[:-1])) > 1
+        if is_odd and (fills or _NEXT_IMAGE.search(file.read(begin, end - begin))):
+            breaks.add(end - begin)
+
+
+def _images(file: FileBytes, breaks: Breaks) -> Iterator[tuple[int, int, list[int]]]:
+    """Yield where images begin and end, and the sizes of their pieces."""
     head = file.read(0, 13)
     at = 13 + _color_table(head[10]) if len(head) == 13 else file.size
     while at < file.size:
@@ -33,16 +48,14 @@ def walk_gif(file: FileBytes, breaks: Breaks) -> None:
             wrong = first is not None and sizes[:1] != [first]
             wrong |= kind[1] == _TIMES and len(sizes) != 1
             wrong |= file.read(begin + 3, 11) in _LOOPS and max(sizes[1:], default=0) > _LONGEST_LOOPS
+            if wrong:
+                breaks.add(at - begin)
         elif kind[0] == _IMAGE and len(kind) == 10:
             at, sizes = _pieces(file, begin + 11 + _color_table(kind[9]))
-            # Programs fill every piece but the last. Where they do not, or a size is damaged, a closer look is needed.
-            odd = any(size != sizes[0] for size in sizes[:-1])
-            wrong = odd and _NEXT_IMAGE.search(file.read(begin, at - begin)) is not None
+            yield begin, at, sizes
         else:
             breaks.add(file.size - at)
             return
-        if wrong:
-            breaks.add(at - begin)
     breaks.cut = True
 
 
