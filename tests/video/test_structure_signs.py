@@ -17,7 +17,7 @@ from libranet.image_structure import find_image_damage
 from libranet.images import read_images
 from libranet.video.reader import open_video
 from libranet.video.structure import find_breaks
-from libranet.video.structure.checksum import is_sound
+from libranet.video.structure.breaks import is_sound
 
 FFMPEG = shutil.which("ffmpeg")
 B_FRAMES = Clip(frames=30, options=(("bf", "3"), ("g", "10"), ("threads", "1")))

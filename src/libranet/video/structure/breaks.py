@@ -1,13 +1,17 @@
-"""Broken places of a file, and reading at any place."""
+"""Broken places of a file, reading at any place, and the checksum of Ogg and NUT."""
 
 import os
 import re
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
 _CHUNK = 1 << 20
 _MOST_READS = 5_000_000
 """Half a day of frames and sound. A hostile file may have any number of empty parts."""
+
+
+_MIRRORED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 
 
 class TooManyPartsError(Exception):
@@ -101,3 +105,9 @@ class FileBytes:
     def only_zeros(self, at: int) -> bool:
         """Return whether nothing but zeros follows, as in files with room kept for more."""
         return self.find(re.compile(rb"[^\0]"), at) is None
+
+
+def is_sound(data: bytes) -> bool:
+    """Return whether data that end with their own CRC-32, its highest bit first, give zero, as undamaged ones do."""
+    # zlib has the same polynomial with the lowest bit first; the value given makes its register begin at zero.
+    return zlib.crc32(data.translate(_MIRRORED), 0xFFFFFFFF) == 0xFFFFFFFF

@@ -8,8 +8,7 @@ import re
 from collections.abc import Sequence
 
 from libranet.video.decoding import LONGEST_NUT_HEAD
-from libranet.video.structure.breaks import Breaks, FileBytes
-from libranet.video.structure.checksum import is_sound
+from libranet.video.structure.breaks import Breaks, FileBytes, is_sound
 
 _NAME = b"nut/multimedia container\0"
 _INDEX = b"NX\xdd\x67\x2f\x23\xe6\x4e"
