@@ -226,14 +226,14 @@ def _choose_depth(text: str, quantity: DepthQuantity, device: str) -> Callable[[
 
 
 def _choose_flow(text: str, device: str) -> FlowEstimator:
-    from libranet.flow import DisFlow, RaftFlow, RaftSmall, read_raft_weights
-    from libranet.thirdparty import find_model, load_weights
+    from libranet.flow import DisFlow, RaftFlow, RaftSmall
+    from libranet.thirdparty import find_model, load_weights, read_tensors
 
     kind, _, rest = text.partition(":")
     if text == "dis":
         return DisFlow()
     if kind == "raft":
-        state = read_raft_weights(Path(rest)) if rest else load_weights(find_model("raft-small"))
+        state = read_tensors(Path(rest)) if rest else load_weights(find_model("raft-small"))
         return RaftFlow(RaftSmall.from_weights(state, device=device))
     raise InputError(f"expected --flow as dis, raft or raft:WEIGHTS, got {text!r}")
 

@@ -201,7 +201,7 @@ def _decode(
         begin = time.perf_counter()
         for index, frame in enumerate(frames):
             if index >= skip:
-                cut = detect_shots and _is_cut(detector, frame)
+                cut = detect_shots and is_cut(detector, frame)
                 result.seconds["decode"] += time.perf_counter() - begin
                 if lateness.too_late(frame) and out.full:
                     result.dropped += 1
@@ -237,7 +237,8 @@ class _Lateness:
         return (now - self._begin[0]) - (shown - self._begin[1]) >= self._late.allowed
 
 
-def _is_cut(detector: ShotDetector, frame: SourceFrame) -> bool:
+def is_cut(detector: ShotDetector, frame: SourceFrame) -> bool:
+    """Return whether a decoded frame begins a new shot."""
     luma = plane_views(frame.image)[0]  # the green plane of RGB frames serves as well
     return detector.is_cut(luma, (1 << frame.image.format.components[0].bits) - 1)
 

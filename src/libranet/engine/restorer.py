@@ -151,11 +151,26 @@ class FrameRestorer:
         """Return the frame to encode. Call it once per frame, on any thread: the arrays are reused afterwards."""
         self.wait(finished)
         image = self._image(finished.source.image, finished.planes)
-        if self._download is not None:
-            self._download.free(finished.planes)
-        else:
-            self._free.append(finished.planes)
+        self._reuse(finished.planes)
         return replace(finished.source, image=image)
+
+    def samples(self, finished: FinishedFrame) -> Frames:
+        """Return a copy of the samples, in place of `pack`, for callers that encode nothing and keep the source."""
+        self.wait(finished)
+        copy = Frames(tuple(plane[None].clone() for plane in finished.planes), self._view.output)
+        self._reuse(finished.planes)
+        return copy
+
+    def _reuse(self, planes: list[Tensor]) -> None:
+        if self._download is not None:
+            self._download.free(planes)
+        else:
+            self._free.append(planes)
+
+    @property
+    def backend_name(self) -> str:
+        """What restores the frames, such as `plain`, `numba-fp32` or `fused`."""
+        return self._backend.name
 
     @property
     def prepares_with_first_frame(self) -> bool:
