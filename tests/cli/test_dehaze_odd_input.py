@@ -237,7 +237,7 @@ def test_a_preview_of_one_frame_and_of_more_moments_than_frames(run, tmp_path):
 
 
 def test_the_colour_profile_of_a_tiff_stays(run, tmp_path):
-    from libranet.image_headers import read_header, with_tiff_profile
+    from libranet.image_structure import read_header, with_tiff_profile
 
     _, data = cv2.imencode(".tif", np.full((48, 64, 3), 90, np.uint8))
     source = tmp_path / "in.tif"

@@ -14,6 +14,7 @@ from libranet.engine.views import side_size
 from libranet.errors import InputError
 from libranet.frames.format import PixelLayout
 from libranet.network import LiBrANet, Network
+from libranet.video.copied_stream import StreamPlan
 from libranet.video.encoder import (
     CodecName,
     EncoderSettings,
@@ -27,11 +28,9 @@ from libranet.video.encoder import (
     pick_pixel_format,
 )
 from libranet.video.encoder_options import TWO_PASS, encoder_options, with_user_options
-from libranet.video.lossless import check_lossless
 from libranet.video.pixels import layout_of, planar_name
 from libranet.video.reader import VideoReader
 from libranet.video.scale import scaled_size, scaled_tags
-from libranet.video.stream_plan import StreamPlan
 from libranet.video.streams import plan_streams
 
 _GIF_BASE = Fraction(1, 100)
@@ -142,6 +141,8 @@ def make_plan(reader: VideoReader, output: Path, network: Network, options: Deha
         open_encoder(settings)
         notes.append(note)
     if settings.lossless:
+        from libranet.video.lossless import check_lossless
+
         check_lossless(settings)
     if options.two_pass and settings.codec not in TWO_PASS:
         raise InputError(f"{settings.codec} cannot be encoded in two passes: use --codec {' or '.join(TWO_PASS)}")

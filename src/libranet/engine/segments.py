@@ -18,8 +18,7 @@ from libranet.engine.journal import has_journal
 from libranet.engine.options import DehazeOptions, OutputError
 from libranet.errors import InputError
 from libranet.network import Network
-from libranet.video.encoder import EncoderSettings
-from libranet.video.encoder_frames import encoder_frame
+from libranet.video.encoder import EncoderSettings, encoder_frame
 from libranet.video.reader import SourceFrame
 from libranet.video.source import Source
 

@@ -11,8 +11,7 @@ import av
 from libranet.engine.options import Phase, Progress, translate_io_errors
 from libranet.engine.segments import RESUME_HINT, RunFolder
 from libranet.errors import InputError
-from libranet.video.encoder import EncoderSettings, open_encoder, pick_pixel_format
-from libranet.video.encoder_frames import encoder_frame
+from libranet.video.encoder import EncoderSettings, encoder_frame, open_encoder, pick_pixel_format
 from libranet.video.encoder_options import encoder_options, pass_options
 from libranet.video.packets import PacketLog, StoredPacket, read_segment
 from libranet.video.pixels import layout_of, plane_views, to_planar

@@ -19,7 +19,7 @@ import av
 import cv2
 
 from libranet.errors import InputError
-from libranet.image_headers import ImageHeader, read_header
+from libranet.image_structure import ImageHeader, read_header
 from libranet.images import read_image
 from libranet.serve.confine import limit_address_space, limit_time
 from libranet.video.pyav import open_input

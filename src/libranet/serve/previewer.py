@@ -1,7 +1,6 @@
 """The process behind previews and the camera: single frames, restored at once while the workers are busy."""
 
 import base64
-import io
 import time
 from collections import OrderedDict
 from functools import lru_cache
@@ -14,7 +13,7 @@ import torch
 from libranet.engine import DehazeOptions, Dehazer
 from libranet.engine.preview import LARGEST_SIDE, PreviewFrames, read_image_frame, read_video_frames
 from libranet.errors import InputError
-from libranet.image_headers import parse_header
+from libranet.image_structure import parse_header
 from libranet.network import Network
 from libranet.serve.protocol import Message, answer_with_network
 from libranet.serve.settings import MOST_CAMERAS
@@ -88,7 +87,7 @@ def decode(data: bytes) -> np.ndarray:  # uint8 [H, W, 3], RGB
     Raises:
         InputError: It is no JPEG, or a large one.
     """
-    header = parse_header(io.BytesIO(data)) if data.startswith(b"\xff\xd8") else None
+    header = parse_header(data) if data.startswith(b"\xff\xd8") else None
     if header is None or not 16 <= min(header.width, header.height) <= max(header.width, header.height) <= CAMERA_SIDE:
         raise InputError(f"expected a JPEG of 16 to {CAMERA_SIDE} pixels a side from the camera")
     image = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)
