@@ -51,7 +51,6 @@ def test_json_for_machines(run, tmp_path):
     assert report["exit_code"] == 0
     (result,) = report["results"]
     assert (result["frames"], result["cuts"], result["partial"]) == (30, 1, "")
-    assert result["scene_cuts"] == 1  # its old name
     assert (result["libranet"], result["weights_name"]) == (libranet.__version__, "tiny")
     assert result["weights_version"] == "unversioned"
     assert set(result["stage_seconds"]) == {"decode", "network", "encode"}
@@ -124,18 +123,6 @@ def test_a_heat_map_is_another_image(run, tmp_path, view):
     assert run(source, "-o", tmp_path / "haze.mkv", "--view", view)[0] == 0
     assert run(source, "-o", tmp_path / "out.mkv")[0] == 0
     assert not same_frames(read_all(tmp_path / "haze.mkv")[1], read_all(tmp_path / "out.mkv")[1])
-
-
-def test_old_option_names_still_work_with_a_note(run, tmp_path):
-    source = write_clip(tmp_path / "in.mkv", Clip(codec="ffv1", frames=9, cut_at=4, width=96, height=64))
-    assert run(source, "-o", tmp_path / "new.mkv", "--view", "removed", "--no-shot-detection")[0] == 0
-    code, out, err = run(source, "-o", tmp_path / "old.mkv", "--view", "veil", "--no-scene-cuts", "--json")
-    assert code == 0
-    assert json.loads(out)["results"][0]["cuts"] == 0
-    assert len(err.splitlines()) == 2
-    assert "the option scene_cuts is now called shot_detection" in err
-    assert "the view veil is now called removed" in err
-    assert same_frames(read_all(tmp_path / "new.mkv")[1], read_all(tmp_path / "old.mkv")[1])
 
 
 def test_preview_of_video_and_image(run, tmp_path):

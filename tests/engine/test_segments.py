@@ -1,7 +1,6 @@
 """A run that is stopped, killed or crashes goes on with `--resume` and gives the same frames."""
 
 import hashlib
-import json
 import os
 import random
 import signal
@@ -95,21 +94,6 @@ def test_other_settings_are_refused_and_without_resume_the_run_starts_over(tmp_p
     report = dehaze_video(source, output, model=tiny_model, options=other, device="cpu")
     assert report.resumed_frames == 0
     assert report.frames == CLIP.frames
-
-
-def test_a_run_of_version_0_1_can_be_resumed(tmp_path, tiny_model, source):
-    """Its manifest has the old names of two settings."""
-    output = tmp_path / "out.mp4"
-    options = DehazeOptions(segment_frames=5, view="removed")
-    with pytest.raises(PowerCutError):
-        dehaze_video(source, output, model=tiny_model, options=options, device="cpu", progress=stop_after(12))
-    path = tmp_path / ".out.mp4.libranet" / "manifest.json"
-    manifest = json.loads(path.read_text())
-    manifest["settings"]["scene_cuts"] = manifest["settings"].pop("shot_detection")
-    manifest["settings"]["view"] = "veil"
-    path.write_text(json.dumps(manifest))
-    report = dehaze_video(source, output, model=tiny_model, options=options, device="cpu", resume=True)
-    assert report.resumed_frames == 10
 
 
 def test_a_changed_source_is_refused(tmp_path, tiny_model, source):

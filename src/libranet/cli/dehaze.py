@@ -16,8 +16,7 @@ from libranet.errors import InputError, LibraNetError
 if TYPE_CHECKING:
     from libranet.device import Precision
     from libranet.engine import DehazeOptions
-    from libranet.engine.adjust import Exposure
-    from libranet.engine.options import Compare, View
+    from libranet.engine.options import Compare, Exposure, View
     from libranet.network import Network
     from libranet.video.encoder import CodecName
 
@@ -82,7 +81,6 @@ def dehaze(
     deinterlace: Annotated[bool, typer.Option("--deinterlace", help="Deinterlace first.")] = False,
     decoder: Annotated[str, typer.Option(help="cpu, or cuda: an NVIDIA GPU's own decoder, where it can.")] = "cpu",
     shot_detection: Annotated[bool, typer.Option(help="Detect cuts and reset the network's memory there.")] = True,
-    scene_cuts: Annotated[bool | None, typer.Option(help="Old name of --shot-detection.", hidden=True)] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")] = "auto",
     precision: Annotated[str, typer.Option(help="auto, fp32, fp16 or bf16.")] = "auto",
     backend: Annotated[
@@ -125,16 +123,13 @@ def dehaze(
     """
     from rich.console import Console
 
-    from libranet.cli.cluster_run import ClusterChoices
-    from libranet.cli.dehaze_cluster import run_on_cluster
     from libranet.cli.dehaze_jobs import plan_jobs, select_shard
     from libranet.cli.dehaze_run import RunChoices, print_json, run_jobs
     from libranet.cli.signals import stop_on_sigterm
     from libranet.cli.units import parse_bitrate, parse_numbers, parse_pairs, parse_strength, parse_time
-    from libranet.cluster.dehazing import DehazeSetup
     from libranet.device import pick_device
     from libranet.engine import DehazeOptions, load_network
-    from libranet.engine.adjust import Adjustments
+    from libranet.engine.options import Adjustments
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     try:
@@ -172,19 +167,27 @@ def dehaze(
             live=live,
             shot_detection=shot_detection,
             segment_frames=segment_frames,
-            scene_cuts=scene_cuts,
         )
-        where = None if cluster is None else ClusterChoices(cluster, workers, threads, report, dashboard)
-        if where is None:
-            _check_cluster_options(workers=workers, threads=threads, report=report, dashboard=dashboard or None)
+        if cluster is None:
+            given = {"workers": workers, "threads": threads, "report": report, "dashboard": dashboard or None}
+            if misplaced := [name for name, value in given.items() if value is not None]:
+                raise InputError(f"--{misplaced[0]} is for runs on a cluster: add --cluster")
             pick_device(device)
+        else:
+            from libranet.cli.cluster_run import ClusterChoices
+
+            where = ClusterChoices(cluster, workers, threads, report, dashboard)
         jobs = [] if preview is not None else plan_jobs(inputs, output, live=live, adjust=options.adjust)
         if (segment_time is not None or options.reconnect) and any(job.kind != "stream" for job in jobs):
             raise InputError("--segment-time and --reconnect are for recordings: add --live, or leave them out")
         jobs = jobs if shard is None else select_shard(jobs, shard)
         checkpoint = str(weights) if weights else None
-        setup = DehazeSetup(model, checkpoint, device, cast("Precision", precision))
-        network = load_network(model, weights=checkpoint, device="cpu" if where else device, precision=setup.precision)
+        network = load_network(
+            model,
+            weights=checkpoint,
+            device=device if cluster is None else "cpu",
+            precision=cast("Precision", precision),
+        )
         if preview is not None:
             _preview(inputs, output, network, options, preview, overwrite=overwrite, as_json=as_json, quiet=quiet)
             return
@@ -204,18 +207,16 @@ def dehaze(
         quiet=quiet,
     )
     with stop_on_sigterm():
-        if where is None or dry_run:
+        if cluster is None or dry_run:
             code = run_jobs(jobs, network, options, choices, console)
         else:
+            from libranet.cli.dehaze_cluster import run_on_cluster
+            from libranet.cluster.dehazing import DehazeSetup
+
+            setup = DehazeSetup(model, checkpoint, device, cast("Precision", precision))
             code = run_on_cluster(jobs, network, setup, options, choices, where, console)
     if code:
         raise typer.Exit(code)
-
-
-def _check_cluster_options(**given: object) -> None:
-    for name, value in given.items():
-        if value is not None:
-            raise InputError(f"--{name} is for runs on a cluster: add --cluster")
 
 
 def _preview(

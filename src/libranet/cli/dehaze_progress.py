@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from libranet.engine.estimate import format_duration
+from libranet.engine.plan import format_duration
 
 if TYPE_CHECKING:
     from rich.console import Console

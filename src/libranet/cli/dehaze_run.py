@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -53,38 +54,46 @@ class Outcome:
     @property
     def exit_code(self) -> int:
         """The exit code of the command."""
-        if self.bugs and self.failed == len(self.results):
-            return EXIT_BUG
-        if self.failed == len(self.results) and self.failed:
-            return EXIT_USER_ERROR
+        if self.failed and self.failed == len(self.results):
+            return EXIT_BUG if self.bugs else EXIT_USER_ERROR
         return EXIT_PARTIAL if self.failed or any(result.get("partial") for result in self.results) else 0
 
 
 def run_jobs(jobs: list[Job], network: Network, options: DehazeOptions, choices: RunChoices, console: Console) -> int:
     """Run all jobs, print what happened, and return the exit code."""
+    from rich.markup import escape
+
     from libranet.cli.dehaze_progress import ProgressBar
 
     outcome = Outcome()
+    to_stderr = bool(jobs) and jobs[0].output == "-"
+
+    def fail(job: Job, sentence: str) -> None:
+        outcome.failed += 1
+        console.print(f"[bold red]error:[/] {escape(sentence)}")
+        outcome.results.append({"source": job.source.name, "output": job.output, "error": sentence})
+
     with ProgressBar(console, shown=choices.talkative) as bar:
         for job in jobs:
             bar.begin(Path(job.source.name).name)
             try:
                 outcome.results.append(_one(job, network, options, choices, bar, console))
             except LibraNetError as error:
-                _fail(outcome, job, str(error), console)
+                fail(job, str(error))
             except KeyboardInterrupt as stop:
-                _say_stopped(job, console)
+                resumable = f": run the same command with --resume to continue {job.output}"
+                console.print(f"stopped{resumable if job.kind in ('video', 'sequence') else ''}", markup=False)
                 code = EXIT_TERMINATED if isinstance(stop, Terminated) else EXIT_INTERRUPTED
                 outcome.results.append({"source": job.source.name, "output": job.output, "error": "stopped"})
                 if choices.as_json:
-                    print_json({"results": outcome.results, "exit_code": code}, to_stderr=job.output == "-")
+                    print_json({"results": outcome.results, "exit_code": code}, to_stderr=to_stderr)
                 raise typer.Exit(code) from None
             except Exception as error:  # the one boundary: a bug in one job must not take the others with it
                 outcome.bugs += 1
-                _fail(outcome, job, bug_sentence(error), console)
+                fail(job, bug_sentence(error))
     code = 0 if choices.dry_run and not outcome.failed else outcome.exit_code
     if choices.as_json:
-        print_json({"results": outcome.results, "exit_code": code}, to_stderr=jobs[0].output == "-")
+        print_json({"results": outcome.results, "exit_code": code}, to_stderr=to_stderr)
     return code
 
 
@@ -96,8 +105,6 @@ def print_json(value: dict[str, Any], *, to_stderr: bool = False) -> None:
 def _one(
     job: Job, network: Network, options: DehazeOptions, choices: RunChoices, bar: ProgressBar, console: Console
 ) -> dict[str, Any]:
-    from libranet.cluster.dehazing import WholeJob, run_anywhere
-    from libranet.cluster.storage import is_remote
     from libranet.engine.jobs import run_job
 
     if _finished(job, choices):
@@ -106,20 +113,21 @@ def _one(
         return {"source": job.source.name, "output": job.output, "skipped": True, "partial": ""}
     if choices.dry_run:
         return _plan(job, network, options, choices)
-    if is_remote(job.source.name) or is_remote(job.output):
+    if job.is_remote:
+        from libranet.cluster.dehazing import WholeJob, run_anywhere  # only addresses of object stores need it
+
         report = run_anywhere(WholeJob(job, options, choices.overwrite, rate=choices.fps), network)
-        _print_report(report, console, choices)
-        return report.as_json()
-    report = run_job(
-        job,
-        network,
-        options,
-        overwrite=choices.overwrite,
-        resume=choices.resume or (choices.skip_finished and job.kind == "sequence"),
-        rate=choices.fps,
-        progress=bar.update,
-        on_plan=bar.announce,
-    )
+    else:
+        report = run_job(
+            job,
+            network,
+            options,
+            overwrite=choices.overwrite,
+            resume=choices.resume or (choices.skip_finished and job.kind == "sequence"),
+            rate=choices.fps,
+            progress=bar.update,
+            on_plan=bar.announce,
+        )
     _print_report(report, console, choices)
     return report.as_json()
 
@@ -127,6 +135,8 @@ def _one(
 def _finished(job: Job, choices: RunChoices) -> bool:
     if not (choices.skip_finished or choices.resume) or job.kind in ("stream", "sequence") or choices.overwrite:
         return False
+    if not job.is_remote:
+        return os.path.exists(job.output)
     from libranet.cluster.storage import fingerprint
 
     return fingerprint(job.output) is not None
@@ -139,9 +149,8 @@ def _plan(job: Job, network: Network, options: DehazeOptions, choices: RunChoice
 
     if job.kind != "video":
         check_job(job, options, overwrite=choices.overwrite or choices.resume or choices.skip_finished)
-        line = f"{job.source.name} -> {job.output}: {job.kind}, on {describe_device(network.device)}"
         if choices.talkative:
-            print(line)
+            print(f"{job.source.name} -> {job.output}: {job.kind}, on {describe_device(network.device)}")
         return {"source": job.source.name, "output": job.output, "kind": job.kind}
     plan = plan_video(
         job.source.name,
@@ -154,21 +163,6 @@ def _plan(job: Job, network: Network, options: DehazeOptions, choices: RunChoice
     if choices.talkative:
         print("\n  ".join(plan.lines()))
     return plan.as_json()
-
-
-def _fail(outcome: Outcome, job: Job, sentence: str, console: Console) -> None:
-    from rich.markup import escape
-
-    outcome.failed += 1
-    console.print(f"[bold red]error:[/] {escape(sentence)}")
-    outcome.results.append({"source": job.source.name, "output": job.output, "error": sentence})
-
-
-def _say_stopped(job: Job, console: Console) -> None:
-    if job.kind in ("video", "sequence"):
-        console.print(f"stopped: run the same command with --resume to continue {job.output}", markup=False)
-    else:
-        console.print("stopped")
 
 
 def _print_report(report: DehazeReport, console: Console, choices: RunChoices) -> None:

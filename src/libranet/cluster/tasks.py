@@ -67,7 +67,6 @@ class Workload(Protocol):
 
     def run(self, task: Task, report: Callable[[Step], None]) -> Outcome:
         """Do a task. It may be called again for a task whose worker was killed: what is there must be used."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -100,24 +99,18 @@ class Pool(Protocol):
 
     def idle(self) -> list[WorkerInfo]:
         """Workers that wait for a task."""
-        ...
 
     def nodes(self) -> set[str]:
         """Nodes with workers."""
-        ...
 
     def start(self, worker: WorkerInfo, task: Task) -> None:
         """Give a task to an idle worker."""
-        ...
 
     def wait(self, seconds: float) -> list[Finished | Died]:
         """Wait for something to happen, no longer than this."""
-        ...
 
     def steps(self) -> dict[str, Step]:
         """How far busy workers are, by their names."""
-        ...
 
     def clock(self) -> float:
         """Seconds, from any beginning."""
-        ...

@@ -27,15 +27,9 @@ _PATTERN = "journal-*.frames"
 
 
 class FrameJournal:
-    """Writes the frames of each unfinished segment to a file, where a segment takes long."""
+    """Writes the frames of each unfinished segment to a file, where a segment of `length` frames takes long."""
 
     def __init__(self, folder: Path, *, length: int) -> None:
-        """Write to the folder of a run, beside what an earlier run left there.
-
-        Args:
-            folder: The folder.
-            length: Frames per segment.
-        """
         self._folder, self._length = folder, length
         self._file: IO[bytes] | None = None
         self._segment: int | None = None
@@ -58,7 +52,9 @@ class FrameJournal:
                 self._file, self._segment = _path(self._folder, segment).open("ab", buffering=0), segment
             self._file.write(_HEADER.pack(frame.pts, sum(plane.nbytes for plane in planes), checksum))
             for plane in planes:
-                _write_all(self._file, plane)
+                rest = plane.data.cast("B")
+                while rest:  # an unbuffered file may take a part at a time
+                    rest = rest[self._file.write(rest) :]
         except OSError:
             self._give_up()
 
@@ -90,16 +86,8 @@ class FrameJournal:
         self._frames += 1
         if self._frames > _TRIAL_FRAMES and self._needed:
             pace = (now - self._begin) / (self._frames - 1)
-            self._needed = pace * self._length > KEEP_SECONDS
-            if not self._needed:
+            if pace * self._length <= KEEP_SECONDS:
                 self._give_up()
-
-
-def _write_all(file: IO[bytes], plane: np.ndarray) -> None:
-    """Write samples to an unbuffered file, which may take a part at a time."""
-    rest = plane.data.cast("B")
-    while rest:
-        rest = rest[file.write(rest) :]
 
 
 def has_journal(folder: Path) -> bool:
@@ -108,12 +96,9 @@ def has_journal(folder: Path) -> bool:
 
 
 def journalled_frames(folder: Path, segment: int, *, length: int) -> Iterator[tuple[int, bytes]]:
-    """Yield time and samples of the frames that a stopped run had restored, from a segment on.
+    """Yield time and samples of the frames that a stopped run had restored, from the first unfinished segment on.
 
-    Args:
-        folder: Of the run.
-        segment: The first unfinished one.
-        length: Frames per segment. A shorter journal ends there.
+    A journal of fewer than `length` frames is the last one.
     """
     full = True
     while full:
@@ -125,16 +110,13 @@ def journalled_frames(folder: Path, segment: int, *, length: int) -> Iterator[tu
 
 
 def _records(path: Path) -> Iterator[tuple[int, bytes]]:
-    try:
-        with path.open("rb") as file:
-            while len(head := file.read(_HEADER.size)) == _HEADER.size:
-                pts, size, checksum = _HEADER.unpack(head)
-                data = file.read(size)
-                if len(data) < size or zlib.crc32(data) != checksum:
-                    return
-                yield pts, data
-    except OSError:
-        return
+    with suppress(OSError), path.open("rb") as file:
+        while len(head := file.read(_HEADER.size)) == _HEADER.size:
+            pts, size, checksum = _HEADER.unpack(head)
+            data = file.read(size)
+            if len(data) < size or zlib.crc32(data) != checksum:
+                return
+            yield pts, data
 
 
 def _path(folder: Path, segment: int) -> Path:
@@ -143,11 +125,10 @@ def _path(folder: Path, segment: int) -> Path:
 
 def write_samples(views: list[np.ndarray], data: bytes) -> bool:
     """Write the samples of a journal to the planes of a frame. Return False where they do not fit."""
-    if len(data) != sum(view.size * view.itemsize for view in views):
+    if len(data) != sum(view.nbytes for view in views):
         return False
     at = 0
     for view in views:
-        size = view.size * view.itemsize
         view[...] = np.frombuffer(data, view.dtype, view.size, at).reshape(view.shape)
-        at += size
+        at += view.nbytes
     return True

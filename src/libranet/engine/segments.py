@@ -74,11 +74,7 @@ class RunFolder:
         return [self.path / segment.file for segment in self.segments]
 
     def open(self, settings: dict[str, Any], *, resume: bool) -> None:
-        """Begin a run, or continue an unfinished one.
-
-        Args:
-            settings: Everything that decides the output's bits.
-            resume: Continue the unfinished run, if there is one.
+        """Begin a run, or continue an unfinished one, if there is one with these settings.
 
         Raises:
             OtherSettingsError: The unfinished run had other settings.
@@ -92,7 +88,9 @@ class RunFolder:
             self.path.mkdir(exist_ok=True)
             self._take_lock()
             if not (resume and self._read(settings)):
-                self._clear()
+                for file in self.path.iterdir():
+                    if file.name != "lock":
+                        file.unlink()
                 self._settings = settings
                 self._write()
         except OSError as error:
@@ -144,7 +142,7 @@ class RunFolder:
             return False
         try:
             manifest = json.loads(path.read_text())
-            old, segments = _renamed(manifest["settings"]), [Segment(**entry) for entry in manifest["segments"]]
+            old, segments = manifest["settings"], [Segment(**entry) for entry in manifest["segments"]]
         except (ValueError, KeyError, TypeError):
             raise InputError(f"{path} is damaged: leave out --resume to start over") from None
         for key, value in json.loads(json.dumps(settings)).items():
@@ -167,32 +165,18 @@ class RunFolder:
         with atomic_file(self.path / _MANIFEST) as temporary:
             temporary.write_text(json.dumps(manifest, indent=1))
 
-    def _clear(self) -> None:
-        for file in self.path.iterdir():
-            if file.name != "lock":
-                file.unlink()
-
     def _take_lock(self) -> None:
         try:
             import fcntl
         except ImportError:  # Windows: nothing keeps two runs at the same output apart
             return
-        self._lock = (self.path / "lock").open("w")
+        lock = (self.path / "lock").open("w")
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            self._lock.close()
-            self._lock = None
+            lock.close()
             raise BusyError(f"another run is writing the same output (it holds {self.path}): wait for it") from None
-
-
-def _renamed(settings: dict[str, Any]) -> dict[str, Any]:
-    """Give settings of a run of version 0.1 the names they have now."""
-    if "scene_cuts" in settings:
-        settings["shot_detection"] = settings.pop("scene_cuts")
-    if settings.get("view") == "veil":
-        settings["view"] = "removed"
-    return settings
+        self._lock = lock
 
 
 @dataclass
@@ -218,8 +202,6 @@ class OutputClock:
 
     def duration(self, frame: SourceFrame) -> int:
         """Return the frame's duration in the output, 0 where the source does not say."""
-        if self.source_base == self.target_base:
-            return frame.duration
         return round(frame.duration * self.source_base / self.target_base)
 
     def end(self, frame: SourceFrame) -> int:
@@ -235,13 +217,13 @@ def prepare_for_encoder(frame: SourceFrame, settings: EncoderSettings, clock: Ou
     return encoder_frame(image, settings)
 
 
-def fingerprint_source(path: Path) -> dict[str, Any]:
+def _fingerprint_file(path: Path) -> dict[str, Any]:
     """Return facts that distinguish one input file from another."""
     stat = path.stat()
     return {"path": str(path.resolve()), "size": stat.st_size, "changed": stat.st_mtime_ns}
 
 
-def fingerprint_network(network: Network) -> str:
+def _fingerprint_network(network: Network) -> str:
     """Hash configuration, weights, precision and kind of device: everything that decides the network's bits."""
     digest = hashlib.sha256(repr(network.config).encode())
     for name, tensor in sorted(network.state_dict().items()):
@@ -256,12 +238,12 @@ def run_settings(source: Source, network: Network, options: DehazeOptions, setti
     encoder = {k: str(v) for k, v in asdict(settings).items()}
     shaping = asdict(options)
     if options.adjust.mask is not None:
-        shaping["adjust"]["mask"] = fingerprint_source(Path(options.adjust.mask))
+        shaping["adjust"]["mask"] = _fingerprint_file(Path(options.adjust.mask))
     del shaping["audio"], shaping["audio_tracks"], shaping["decoder"]
     files = [path for _, path in source.files] or ([source.path] if source.path is not None else [])
     return {
-        "source": [fingerprint_source(path) for path in files],
-        "network": fingerprint_network(network),
+        "source": [_fingerprint_file(path) for path in files],
+        "network": _fingerprint_network(network),
         **shaping,
         "encoder": encoder,
         "libraries": f"PyAV {av.__version__}",

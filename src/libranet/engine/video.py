@@ -1,10 +1,10 @@
 """`dehaze_video`: one video file in, one out. All other streams and tags are kept."""
 
 import contextlib
-import dataclasses
 import os
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from itertools import chain, islice
@@ -13,7 +13,7 @@ from typing import Any
 
 from libranet.atomic import replaced_file
 from libranet.device import Precision
-from libranet.engine.estimate import estimate_seconds
+from libranet.engine.backend import choose_runtime
 from libranet.engine.journal import journalled_frames, write_samples
 from libranet.engine.options import (
     DehazeOptions,
@@ -23,21 +23,14 @@ from libranet.engine.options import (
     translate_io_errors,
     what_lifts,
 )
-from libranet.engine.pipeline import STAGED_FRAMES, PipelineResult, run_pipeline
-from libranet.engine.plan import RunPlan, drawn_size, expected_frames, make_plan
+from libranet.engine.pipeline import PipelineResult, run_pipeline
+from libranet.engine.plan import RunPlan, drawn_size, expected_frames, expected_pixels, make_plan, with_estimate
 from libranet.engine.restorer import FrameRestorer, output_image
-from libranet.engine.segment_encoders import EncoderPlan, SegmentSink
-from libranet.engine.segments import (
-    RESUME_HINT,
-    OutputClock,
-    RunFolder,
-    run_settings,
-)
-from libranet.engine.two_pass import encode_twice, lossless_settings
+from libranet.engine.segment_encoders import SegmentSink, encoder_count, encoder_threads
+from libranet.engine.segments import RESUME_HINT, OutputClock, RunFolder, run_settings
 from libranet.errors import InputError
-from libranet.network import LiBrANet, Network
-from libranet.runtime import load_network, make_backend
-from libranet.runtime.cpu.choice import ensure_measured, is_compiled
+from libranet.network import Network
+from libranet.runtime import load_network
 from libranet.video.copied_stream import Excerpt
 from libranet.video.encoder import EncoderSettings
 from libranet.video.mux import ZERO_BASED, JoinReport, join
@@ -48,16 +41,6 @@ from libranet.video.source import Source, parse_source
 from libranet.video.verify import verify
 
 ProgressCallback = Callable[[Progress], None]
-
-FRAMES_AT_ONCE = 4
-"""Frames that a GPU restores in one step. Eight are 2 % faster on an H200 and need twice the memory."""
-
-LONG_RUN = 300_000_000
-"""Pixels in all frames from which on a CPU's runtimes are tried first, once: five seconds of 1080p."""
-WORTH_COMPILING = 100_000_000
-"""Pixels from which on compiling our kernels for the CPU takes less time than they save: two seconds of 1080p."""
-WORTH_ALL = 5_000_000_000
-"""Pixels from which on the other runtimes are tried, too, where our kernels run: a minute that may save a quarter."""
 
 
 def dehaze_video(
@@ -114,8 +97,6 @@ def dehaze_video(
     if not origin.can_reopen:
         from libranet.engine.stream import dehaze_stream
 
-        if options.two_pass:
-            raise InputError(f"{origin.name} can be read only once: leave out --two-pass")
         if resume:
             raise InputError(f"{origin.name} can be read only once and cannot be resumed: leave out --resume")
         return dehaze_stream(origin, output, network, options=options, overwrite=overwrite, progress=progress)
@@ -124,9 +105,9 @@ def dehaze_video(
     with open_for(origin, options, rate=rate) as reader:
         plan = plan_run(reader, output, network, options, cores=cores)
         if on_plan is not None:
-            choose_runtime(reader, network, options)
+            choose_runtime(network, options, expected_pixels(reader, options))
             # A resumed run has less to do, and its own pace says how much.
-            on_plan(plan if resume else _with_estimate(plan, reader, network, options))
+            on_plan(plan if resume else with_estimate(plan, reader, network, options))
         return _dehaze(
             reader, plan, origin, output, network, options, resume=resume, encoders=encoders, progress=progress
         )
@@ -142,8 +123,7 @@ def plan_run(
 ) -> RunPlan:
     """Return the plan of a run with the threads of its encoders, which decide their bits."""
     plan = make_plan(reader, output, network, options)
-    threads = EncoderPlan.make(plan.settings, length=options.segment_frames, cores=cores).threads
-    return dataclasses.replace(plan, settings=dataclasses.replace(plan.settings, threads=threads))
+    return replace(plan, settings=replace(plan.settings, threads=encoder_threads(plan.settings, cores=cores)))
 
 
 def plan_video(
@@ -170,85 +150,7 @@ def plan_video(
     if Path(output).parent.is_dir():  # a batch makes its folders when it runs
         check_output(origin, Path(output), overwrite=overwrite)
     with open_for(origin, options, rate=rate) as reader:
-        return _with_estimate(make_plan(reader, Path(output), network, options), reader, network, options)
-
-
-def _with_estimate(plan: RunPlan, reader: VideoReader, network: Network, options: DehazeOptions) -> RunPlan:
-    """Return the plan of a long run with the time that it should take."""
-    if not is_long(reader, options):
-        return plan
-    seconds = estimate_seconds(network, options, frames=plan.frames, width=reader.width, height=reader.height)
-    return dataclasses.replace(plan, seconds=seconds)
-
-
-def is_long(reader: VideoReader, options: DehazeOptions) -> bool:
-    """Whether a run is long enough to be worth a trial of the CPU's runtimes. Live sources cannot wait for one."""
-    pixels = _pixels(reader, options)
-    return not options.live and (pixels is None or pixels >= LONG_RUN)
-
-
-def choose_runtime(reader: VideoReader, network: Network, options: DehazeOptions) -> None:
-    """Try the CPU's runtimes, once for this machine, as far as it pays: our own kernels, in very long runs all."""
-    if not isinstance(network, LiBrANet) or options.backend != "auto" or options.live:
-        return
-    pixels = _pixels(reader, options)
-    trials = []
-    if pixels is None or pixels >= WORTH_COMPILING or is_compiled():
-        trials = ensure_measured(network, thorough=False)
-    if is_long(reader, options) and (not trials or (pixels or 0) >= WORTH_ALL):
-        ensure_measured(network)
-
-
-def _pixels(reader: VideoReader, options: DehazeOptions) -> int | None:
-    frames = expected_frames(reader, options)
-    return None if frames is None else frames * reader.width * reader.height
-
-
-def make_restorer(
-    reader: VideoReader,
-    network: Network,
-    options: DehazeOptions,
-    settings: EncoderSettings | None = None,
-    *,
-    size: tuple[int, int] | None = None,
-) -> FrameRestorer:
-    """Build the restorer for this video's frames. On a CPU the first long video waits for a trial of its runtimes.
-
-    Args:
-        reader: The source.
-        network: What restores the frames.
-        options: How to restore them.
-        settings: Of the output's encoder; None keeps the source's pixel format.
-        size: Of the output where there are no settings.
-    """
-    choose_runtime(reader, network, options)
-    backend = make_backend(
-        network,
-        strength=options.strength,
-        live=options.live,
-        want_transmission=options.view == "haze",
-        grid_filter=options.grid_filter(float(reader.rate)),
-        batch=FRAMES_AT_ONCE,
-        backend=options.backend,
-    )
-    return FrameRestorer(
-        backend,
-        pixel_format=reader.pixel_format,
-        width=reader.width,
-        height=reader.height,
-        tags=reader.tags,
-        target_format=settings.pixel_format if settings else reader.pixel_format,
-        target_tags=settings.tags if settings else reader.tags,
-        compare=options.compare,
-        view=options.view,
-        staged_frames=STAGED_FRAMES,
-        adjust=options.adjust,
-        strength=options.strength,
-        rate=float(reader.rate),
-        time_base=reader.time_base,
-        first_time=reader.first_time,
-        output_size=size if settings is None else (settings.width, settings.height),
-    )
+        return with_estimate(make_plan(reader, Path(output), network, options), reader, network, options)
 
 
 def describe_partial(reader: VideoReader, result: PipelineResult) -> str:
@@ -270,14 +172,30 @@ def _dehaze(
     progress: ProgressCallback | None,
 ) -> DehazeReport:
     begin = time.perf_counter()
-    settings = plan.settings
+    settings = stored = plan.settings
+    if options.two_pass:
+        from libranet.engine.two_pass import encode_twice, lossless_settings
+
+        stored = lossless_settings(settings)
     folder = RunFolder(output)
     folder.open(run_settings(source, network, options, settings), resume=resume)
     try:
         result = PipelineResult()
         if folder.ended is None:
-            stored = lossless_settings(settings) if options.two_pass else settings
-            result = _encode_segments(reader, network, options, stored, folder, most=encoders, progress=progress)
+            frames = reader.frames(start=options.start, end=options.end)
+            first = next(frames, None)
+            if first is not None:
+                result = encode_segments(
+                    reader,
+                    chain([first], frames),
+                    network,
+                    options,
+                    stored,
+                    folder,
+                    origin=first.pts if begins_at_zero(output, options) else 0,
+                    encoders=encoders,
+                    progress=progress,
+                )
             folder.end(run_facts(reader, options, folder, result))
         assert folder.ended is not None
         if not folder.segments:
@@ -292,7 +210,7 @@ def _dehaze(
         folder.remove()
     finally:
         folder.release()
-    missing = "; ".join([text for text in (folder.ended["partial"],) if text] + problems)
+    missing = "; ".join(text for text in (folder.ended["partial"], *problems) if text)
     return DehazeReport(
         source=source.name,
         output=str(output),
@@ -313,45 +231,59 @@ def _dehaze(
     )
 
 
-def _encode_segments(
+def encode_segments(
     reader: VideoReader,
+    frames: Iterator[SourceFrame],
     network: Network,
     options: DehazeOptions,
     settings: EncoderSettings,
     folder: RunFolder,
     *,
-    most: int | None,
-    progress: ProgressCallback | None,
+    origin: int,
+    lead: int = 0,
+    count: int | None = None,
+    encoders: int | None = None,
+    progress: ProgressCallback | None = None,
 ) -> PipelineResult:
-    step = frame_duration(reader.rate, reader.time_base)
-    frames = reader.frames(start=options.start, end=options.end)
-    first = next(frames, None)
-    if first is None:
-        return PipelineResult()
-    origin = first.pts if begins_at_zero(Path(folder.output_name), options) else 0
-    clock = OutputClock(reader.time_base, settings.time_base, origin, step)
-    encoders = EncoderPlan.make(settings, length=options.segment_frames, most=most).encoders
-    sink = SegmentSink(folder, settings, clock, length=options.segment_frames, encoders=encoders)
+    """Restore frames and encode them into the segments that a run's folder does not have yet.
+
+    Args:
+        reader: The source.
+        frames: Its frames, from the first one that the network has to see.
+        network: The network, on its device.
+        options: How to restore.
+        settings: Of the encoders.
+        folder: The run's folder, open.
+        origin: This time of the source becomes zero.
+        lead: Frames before the first one of a part, to be restored, but not written.
+        count: Frames of a part; None writes all, and journals them.
+        encoders: As `dehaze_video` takes it.
+        progress: Called after each frame.
+    """
+    clock = OutputClock(reader.time_base, settings.time_base, origin, frame_duration(reader.rate, reader.time_base))
+    length, left = options.segment_frames, None if count is None else count - folder.frames
+    number = encoder_count(settings, length=length, most=encoders)
+    sink = SegmentSink(folder, settings, clock, length=length, encoders=number, limit=left)
+    total = expected_frames(reader, options) if count is None else count
     begin = time.perf_counter()
     try:
-        done = folder.frames + _replay(reader, options, settings, folder, sink)
-        warm_up = min(done, options.reach(network.config.window, float(reader.rate)))
+        done = folder.frames + (_replay(reader, options, settings, folder, sink) if count is None else 0)
+        warm_up = min(lead + done, options.reach(network.config.window, float(reader.rate)))
 
         def report(result: PipelineResult) -> None:
-            if progress is not None:
-                fps = result.frames / max(1e-9, time.perf_counter() - begin)
-                total, stage = expected_frames(reader, options), result.slowest_stage
+            if progress is not None and (left is None or result.frames <= left):
+                fps, stage = result.frames / max(1e-9, time.perf_counter() - begin), result.slowest_stage
                 remedy = what_lifts(stage, codec=settings.codec, device=network.device.type)
                 progress(Progress(done + result.frames, total, fps, stage, remedy=remedy))
 
         preparing = time.perf_counter()
-        restorer = make_restorer(reader, network, options, settings)
+        restorer = FrameRestorer(reader, network, options, settings)
         prepared = time.perf_counter() - preparing
         result = run_pipeline(
-            chain([first], frames),
+            frames,
             restorer,
             sink,
-            skip=done - warm_up,
+            skip=lead + done - warm_up,
             warm_up=warm_up,
             detect_shots=options.shot_detection,
             on_frame=report,
@@ -373,13 +305,11 @@ def _replay(
         return 0
     count = 0
     for frame in islice(_carriers(reader, options, settings), folder.frames, None):
-        if record[0] != frame.pts or not write_samples(plane_views(frame.image), record[1]):
+        if record is None or record[0] != frame.pts or not write_samples(plane_views(frame.image), record[1]):
             break
         sink.write(frame, replayed=True)
         count += 1
         record = next(kept, None)
-        if record is None:
-            break
     return count
 
 
@@ -388,10 +318,10 @@ def _carriers(reader: VideoReader, options: DehazeOptions, settings: EncoderSett
     assert reader.source is not None
     scaler = FrameScaler(settings.width, settings.height)
     size = drawn_size(reader, options, layout_of(settings.pixel_format))
-    with open_for(reader.source, dataclasses.replace(options, decoder="cpu"), rate=float(reader.rate)) as again:
+    with open_for(reader.source, replace(options, decoder="cpu"), rate=float(reader.rate)) as again:
         for frame in again.frames(start=options.start, end=options.end):
             image = output_image(frame.image, settings.pixel_format, *size, settings.tags)
-            yield dataclasses.replace(frame, image=scaler.scale(image))
+            yield replace(frame, image=scaler.scale(image))
 
 
 def begins_at_zero(output: Path, options: DehazeOptions) -> bool:

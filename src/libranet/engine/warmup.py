@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import torch
 
-from libranet.engine.video import FRAMES_AT_ONCE
+from libranet.engine.backend import FRAMES_AT_ONCE
 from libranet.errors import InputError
 from libranet.frames import ColorSpec, FrameFormat, Frames, PixelLayout
 from libranet.frames.format import RGB8, RGB16
