@@ -19,7 +19,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "metrics": set(),
     "flow": set(),
     "network": {"kernels"},
-    "runtime": {"network", "kernels", "export"},
+    "runtime": {"network", "kernels"},
     "engine": {"runtime", "network", "video", "kernels"},
     "export": {"network", "kernels"},
     "losses": {"network", "kernels"},

@@ -294,7 +294,7 @@ def test_progress_without_a_terminal_is_lines(monkeypatch):
 def test_a_long_run_is_announced_before_it_starts(run, tmp_path, monkeypatch):
     source = write_clip(tmp_path / "in.mkv", Clip(frames=4))
     assert "about" not in run(source, "-o", tmp_path / "a.mkv")[2]
-    monkeypatch.setattr("libranet.engine.backend.LONG_RUN", 1)
+    monkeypatch.setattr("libranet.engine.plan.LONG_RUN", 1)
     code, _, err = run(source, "-o", tmp_path / "b.mkv")
     assert code == 0
     assert re.match(r".*4 frames, 64x48 h264 yuv420p, on CPU, .*, about \d+ s$", err.split("\n")[0])

@@ -17,10 +17,11 @@ from libranet.cluster.ray_pool import LOCAL, Placement, connect, pick_cluster_de
 from libranet.cluster.runner import JobState, TaskResult
 from libranet.cluster.storage import fingerprint, size_of, write_text
 from libranet.cluster.tasks import Task
-from libranet.engine.backend import shared_backend
 from libranet.engine.plan import expected_pixels
 from libranet.engine.segment_encoders import CORES_PER_ENCODER, machine_cores
 from libranet.errors import InputError, LibraNetError
+from libranet.network import LiBrANet
+from libranet.runtime.choose import choose_on_cpu
 from libranet.video.reader import open_video
 from libranet.video.source import parse_source
 
@@ -63,8 +64,9 @@ def run_on_cluster(
     if choices.talkative and dashboard:
         console.print(f"dashboard: {dashboard}", markup=False)
     device = pick_cluster_device(setup.device)
-    if device == "cpu":
-        options = replace(options, backend=shared_backend(network, options, _most_pixels(jobs, options)))
+    if device == "cpu" and options.backend == "auto" and isinstance(network, LiBrANet):
+        # What a run of the longest video on this machine would take, so that all workers take the same.
+        options = replace(options, backend=choose_on_cpu(network, _most_pixels(jobs, options)))
     if options.adjust.mask is not None:
         mask = str(Path(options.adjust.mask).absolute())
         options = replace(options, adjust=replace(options.adjust, mask=mask))
@@ -146,7 +148,7 @@ def _absolute(job: Job) -> Job:
 
 
 def _most_pixels(jobs: list[Job], options: DehazeOptions) -> int | None:
-    """Pixels of the longest video on this machine, which decide about the CPU backend; 0 where there is none."""
+    """Pixels of the longest video on this machine; 0 where there is none."""
     videos = [job for job in jobs if job.kind == "video" and job.source.path is not None]
     if not videos:
         return 0

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 
 from libranet.engine.adjust import Adjuster
-from libranet.engine.backend import backend_for
 from libranet.engine.options import DehazeOptions, DehazeReport, Progress, check_output, translate_io_errors
+from libranet.engine.plan import backend_for
 from libranet.engine.views import FrameView
 from libranet.errors import InputError
 from libranet.frames import FrameFormat, Frames, PixelLayout
@@ -33,7 +33,7 @@ from libranet.images import (
     write_images,
 )
 from libranet.network import Network
-from libranet.runtime import Restored
+from libranet.runtime import Backend, Restored
 from libranet.video.reader import DEFAULT_RATE
 from libranet.video.scale import scaled_size
 from libranet.video.shots import ShotDetector
@@ -220,8 +220,9 @@ def restore_images(
         Each image, and whether a new shot begins with it.
     """
     shot: _Shot | None = None
-    for _, group in groupby(images, key=lambda item: (item[0].samples.shape, item[0].samples.dtype)):
-        shot = _Shot(network, options, rate=rate, cut=shot is not None)
+    for (shape, _), group in groupby(images, key=lambda item: (item[0].samples.shape, item[0].samples.dtype)):
+        backend = backend_for(network, options, rate=rate, pixels=shape[0] * shape[1])
+        shot = _Shot(backend, options, rate=rate, cut=shot is not None)
         for image, seconds in group:
             yield from shot.push(image, seconds)
         yield from shot.finish()
@@ -230,9 +231,8 @@ def restore_images(
 class _Shot:
     """Images of one size and depth."""
 
-    def __init__(self, network: Network, options: DehazeOptions, *, rate: float, cut: bool) -> None:
-        self._options, self._rate = options, rate
-        self._backend = backend_for(network, options, rate=rate)
+    def __init__(self, backend: Backend, options: DehazeOptions, *, rate: float, cut: bool) -> None:
+        self._backend, self._options, self._rate = backend, options, rate
         self._detector = ShotDetector()
         self._begins = cut
         self._waiting: deque[tuple[Image, float, bool]] = deque()

@@ -10,12 +10,11 @@ from typing import Any, cast
 import torch
 
 from libranet.device import describe_device
-from libranet.engine.backend import backend_for, is_long
 from libranet.engine.options import DehazeOptions
 from libranet.errors import InputError
 from libranet.frames.format import PixelLayout
-from libranet.network import LiBrANet, Network
-from libranet.runtime.interface import rgb_frames
+from libranet.network import NO_FILTER, LiBrANet, Network
+from libranet.runtime import Backend, make_backend, rgb_frames
 from libranet.video.encoder import (
     CodecName,
     EncoderSettings,
@@ -39,6 +38,8 @@ from libranet.video.streams import plan_streams
 _GIF_BASE = Fraction(1, 100)
 _SMALL_WIDTH = 16
 """Most channels of a refiner that outruns x264 at its usual preset: 0.07 and 0.17 core-seconds for a frame of 1080p."""
+LONG_RUN = 300_000_000
+"""Pixels in all frames, five seconds of 1080p, from which on the time that a run takes is estimated."""
 _TRIAL_SIZES = ((320, 184), (640, 368))
 """Frames restored for an estimate: the encoders cost the same at every size, the rest grows with the pixels."""
 
@@ -116,7 +117,9 @@ def format_duration(seconds: float) -> str:
 
 def _outruns_encoders(network: Network) -> bool:
     """Whether an encoder at its usual preset would take longer than the network: on a GPU, and for the small one."""
-    small = isinstance(network, LiBrANet) and network.config.refiner and network.config.refiner_width <= _SMALL_WIDTH
+    small = (
+        isinstance(network, LiBrANet) and network.config.parts.refiner and network.config.refiner.width <= _SMALL_WIDTH
+    )
     return network.device.type == "cuda" or small
 
 
@@ -290,22 +293,49 @@ def expected_pixels(reader: VideoReader, options: DehazeOptions) -> int | None:
     return None if frames is None else frames * reader.width * reader.height
 
 
+def backend_for(
+    network: Network,
+    options: DehazeOptions,
+    *,
+    rate: float | None = None,
+    live: bool | None = None,
+    batch: int = 1,
+    pixels: int | None,
+) -> Backend:
+    """Ask the runtime for what restores frames as the options say. Without a `rate` nothing is filtered over time.
+
+    `pixels` are those of all frames together, which the choice looks at; None where nobody knows.
+    """
+    return make_backend(
+        network,
+        strength=options.strength,
+        live=options.live if live is None else live,
+        want_transmission=options.view == "haze",
+        grid_filter=NO_FILTER if rate is None else options.grid_filter(rate),
+        batch=batch,
+        backend=options.backend,
+        pixels=pixels,
+    )
+
+
 def with_estimate(plan: RunPlan, reader: VideoReader, network: Network, options: DehazeOptions) -> RunPlan:
     """Return the plan of a long run on a CPU with the time that it should take, from a few small frames.
 
     On a GPU the encoder bounds a run, and the first seconds of it say more.
     """
-    known = plan.frames is not None and network.device.type == "cpu" and isinstance(network, LiBrANet)
-    if not known or not is_long(options, expected_pixels(reader, options)):
+    pixels = expected_pixels(reader, options)
+    if pixels is None or pixels < LONG_RUN or options.live:
         return plan
-    small, large = ((w * h, _seconds_per_frame(network, options, w, h)) for w, h in _TRIAL_SIZES)
+    if network.device.type != "cpu" or not isinstance(network, LiBrANet):
+        return plan
+    make = partial(backend_for, network, options, live=True, pixels=pixels)
+    small, large = ((w * h, _seconds_per_frame(make(), w, h)) for w, h in _TRIAL_SIZES)
     per_pixel = max(0.0, (large[1] - small[1]) / (large[0] - small[0]))
     seconds = (plan.frames or 0) * (large[1] + per_pixel * (reader.width * reader.height - large[0]))
     return replace(plan, seconds=seconds)
 
 
-def _seconds_per_frame(network: Network, options: DehazeOptions, width: int, height: int) -> float:
-    backend = backend_for(network, options, live=True)
+def _seconds_per_frame(backend: Backend, width: int, height: int) -> float:
     frame = rgb_frames(torch.rand(1, 3, height, width))
     backend.push(frame)  # prepares for the size
     seconds = []

@@ -10,10 +10,9 @@ import torch
 from torch import Tensor
 
 from libranet.engine.adjust import Adjuster
-from libranet.engine.backend import backend_for
 from libranet.engine.image_files import restore_images
 from libranet.engine.options import DehazeOptions, check_output, translate_io_errors
-from libranet.engine.plan import expected_frames
+from libranet.engine.plan import backend_for, expected_frames
 from libranet.engine.views import FrameView
 from libranet.errors import InputError
 from libranet.frames import ColorConverter
@@ -159,7 +158,8 @@ def _restored(preview: PreviewFrames, network: Network, options: DehazeOptions) 
         window = torch.stack(frames, dim=1).to(network.device, network.dtype)
         with torch.no_grad():
             return network(window, strength=options.strength).float().cpu()
-    backend, shown = backend_for(network, options, live=False), []
+    pixels, shown = len(frames) * frames[0][0, 0].numel(), []
+    backend = backend_for(network, options, live=False, pixels=pixels)
     for frame in [*frames, None]:
         for found in backend.flush() if frame is None else backend.push(rgb_frames(frame)):
             restored, format_, device = found, found.format, backend.device

@@ -13,7 +13,6 @@ from typing import Any
 
 from libranet.atomic import replaced_file
 from libranet.device import Precision
-from libranet.engine.backend import choose_runtime
 from libranet.engine.journal import journalled_frames, write_samples
 from libranet.engine.options import (
     DehazeOptions,
@@ -24,7 +23,7 @@ from libranet.engine.options import (
     what_lifts,
 )
 from libranet.engine.pipeline import PipelineResult, run_pipeline
-from libranet.engine.plan import RunPlan, drawn_size, expected_frames, expected_pixels, make_plan, with_estimate
+from libranet.engine.plan import RunPlan, drawn_size, expected_frames, make_plan, with_estimate
 from libranet.engine.restorer import FrameRestorer, output_image
 from libranet.engine.segment_encoders import SegmentSink, encoder_count, encoder_threads
 from libranet.engine.segments import RESUME_HINT, OutputClock, RunFolder, run_settings
@@ -105,7 +104,6 @@ def dehaze_video(
     with open_for(origin, options, rate=rate) as reader:
         plan = plan_run(reader, output, network, options, cores=cores)
         if on_plan is not None:
-            choose_runtime(network, options, expected_pixels(reader, options))
             # A resumed run has less to do, and its own pace says how much.
             on_plan(plan if resume else with_estimate(plan, reader, network, options))
         return _dehaze(

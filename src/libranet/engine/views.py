@@ -17,7 +17,8 @@ from libranet.frames import ColorConverter, FrameFormat
 from libranet.kernels.drawing import reference
 from libranet.kernels.drawing.reference import HeatMap, Join, Overlay, no_overlay
 from libranet.kernels.samples.reference import SampleCodes
-from libranet.runtime import Restored, has_kernels
+from libranet.runtime import Restored
+from libranet.runtime.gpu.support import has_kernels
 from libranet.video.visualize import estimate_airlight
 
 TRANSMISSION_STEP = 4

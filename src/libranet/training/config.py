@@ -6,7 +6,7 @@ from typing import Literal
 from libranet.errors import InputError
 from libranet.extension import lab
 from libranet.losses.objective import LossConfig
-from libranet.network.libranet import LiBrANetConfig
+from libranet.network.config import LiBrANetConfig
 
 Range = tuple[float, float]
 """(low, high), both included."""
