@@ -77,9 +77,14 @@ class Worker:
         self._report(Step())
         try:
             return self._workload.run(task, self._report)
+        except CannotSplitError as error:
+            return Failed("whole", str(error))
+        except BusyError as error:
+            return Failed("busy", str(error))
+        except OutputError as error:
+            return Failed("output", str(error))
         except LibraNetError as error:
-            kinds = {"whole": CannotSplitError, "busy": BusyError, "output": OutputError}
-            return Failed(next((kind for kind in kinds if isinstance(error, kinds[kind])), "input"), str(error))
+            return Failed("input", str(error))
         except Exception as error:  # the one boundary: a bug in one task must not take the worker with it
             logger.exception("task %s", task.key)
             return Failed("bug", f"unexpected {type(error).__name__} ({error}): this is a bug in libranet")
