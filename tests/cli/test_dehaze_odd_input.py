@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 
 from clips import Clip, read_all, write_clip
-from libranet.cli import dehaze_progress
+from libranet.cli import dehaze_run
 from libranet.cli import main as cli
 from libranet.cli.signals import Terminated
 from libranet.engine import Progress
@@ -282,8 +282,8 @@ def test_a_subtitle_that_spans_the_cut_begins_with_it(run, tmp_path):
 
 def test_progress_without_a_terminal_is_lines(monkeypatch):
     console = Console(file=io.StringIO(), force_terminal=False)
-    monkeypatch.setattr(dehaze_progress, "LINE_SECONDS", 0.0)
-    with dehaze_progress.ProgressBar(console, shown=True) as bar:
+    monkeypatch.setattr(dehaze_run, "LINE_SECONDS", 0.0)
+    with dehaze_run.ProgressBar(console, shown=True) as bar:
         bar.begin("fog.mp4")
         bar.update(Progress(5, 20, 2.0, "network"))
         bar.update(Progress(20, 20, 0.0, "encode", "joining"))

@@ -14,7 +14,7 @@ import av
 import pytest
 
 from clips import Clip, read_all, same_frames, write_clip
-from libranet.engine import DehazeOptions, dehaze_video, journal
+from libranet.engine import DehazeOptions, dehaze_video
 from libranet.errors import InputError
 from libranet.network import save_checkpoint
 
@@ -161,7 +161,7 @@ def test_ten_kills(tmp_path, tiny_model):
 )
 def test_ten_kills_with_every_codec(tmp_path, tiny_model, codec, suffix, monkeypatch):
     """SIGKILL at ten random moments: the resumed streams have the same bytes as uninterrupted ones."""
-    monkeypatch.setattr(journal, "KEEP_SECONDS", 0.0)  # as on a slow machine
+    monkeypatch.setattr("libranet.engine.segments.KEEP_SECONDS", 0.0)  # as on a slow machine
     source = write_clip(tmp_path / "in.mkv", Clip(codec="ffv1", frames=60, width=128, height=96, cut_at=23))
     options = DehazeOptions(codec=codec, segment_frames=8)
     begin = time.monotonic()

@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn
 
 from libranet.cli import EXIT_INTERRUPTED, EXIT_TERMINATED
-from libranet.cli.dehaze_progress import LINE_SECONDS
+from libranet.cli.dehaze_run import LINE_SECONDS
 from libranet.cli.signals import Terminated
 from libranet.engine.jobs import is_remote, local_name
 from libranet.engine.plan import format_duration

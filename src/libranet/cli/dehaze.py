@@ -14,6 +14,7 @@ from libranet.cli.bugs import bug_sentence
 from libranet.errors import InputError, LibraNetError
 
 if TYPE_CHECKING:
+    from libranet.cli.dehaze_run import RunChoices
     from libranet.device import Precision
     from libranet.engine import DehazeOptions
     from libranet.engine.options import Compare, Exposure, View
@@ -132,6 +133,15 @@ def dehaze(
     from libranet.engine.options import Adjustments
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
+    choices = RunChoices(
+        resume=resume,
+        overwrite=overwrite,
+        skip_finished=skip_finished,
+        dry_run=dry_run,
+        fps=fps,
+        as_json=as_json,
+        quiet=quiet,
+    )
     try:
         largest, keys = parse_strength(strength)
         options = DehazeOptions(
@@ -189,7 +199,7 @@ def dehaze(
             precision=cast("Precision", precision),
         )
         if preview is not None:
-            _preview(inputs, output, network, options, preview, overwrite=overwrite, as_json=as_json, quiet=quiet)
+            _preview(inputs, output, network, options, preview, choices)
             return
     except Exception as error:
         if as_json:
@@ -197,15 +207,6 @@ def dehaze(
             code, sentence = (EXIT_USER_ERROR, str(error)) if expected else (EXIT_BUG, bug_sentence(error))
             print_json({"results": [], "error": sentence, "exit_code": code}, to_stderr=output == "-")
         raise
-    choices = RunChoices(
-        resume=resume,
-        overwrite=overwrite,
-        skip_finished=skip_finished,
-        dry_run=dry_run,
-        fps=fps,
-        as_json=as_json,
-        quiet=quiet,
-    )
     with stop_on_sigterm():
         if cluster is None or dry_run:
             code = run_jobs(jobs, network, options, choices, console)
@@ -220,25 +221,16 @@ def dehaze(
 
 
 def _preview(
-    inputs: list[str],
-    output: str,
-    network: Network,
-    options: DehazeOptions,
-    count: int,
-    *,
-    overwrite: bool,
-    as_json: bool,
-    quiet: bool,
+    inputs: list[str], output: str, network: Network, options: DehazeOptions, count: int, choices: RunChoices
 ) -> None:
     from libranet.cli.dehaze_run import print_json
     from libranet.engine.preview import write_preview
 
     if len(inputs) != 1:
         raise InputError(f"a preview shows one video, got {len(inputs)} inputs: give one")
-    path = write_preview(inputs[0], output, network, count=count, options=options, overwrite=overwrite)
-    if as_json:
-        print_json(
-            {"preview": str(path), "exit_code": 0, "libranet": libranet.__version__, **network.weights.as_json()}
-        )
-    elif not quiet:
+    path = write_preview(inputs[0], output, network, count=count, options=options, overwrite=choices.overwrite)
+    if choices.as_json:
+        values = {"preview": str(path), "exit_code": 0, "libranet": libranet.__version__}
+        print_json({**values, **network.weights.as_json()})
+    elif choices.talkative:
         print(f"{path}: open it to see before and after", file=sys.stderr)

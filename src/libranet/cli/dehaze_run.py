@@ -1,28 +1,41 @@
-"""Running the jobs of `libranet dehaze`, one after another. One job's failure never stops the next."""
+"""Running the jobs of `libranet dehaze`, one after another, with progress. One job's failure never stops the next."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
+from rich.markup import escape
+from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
 
 from libranet.cli import EXIT_BUG, EXIT_INTERRUPTED, EXIT_PARTIAL, EXIT_TERMINATED, EXIT_USER_ERROR
 from libranet.cli.bugs import bug_sentence
 from libranet.cli.signals import Terminated
+from libranet.device import describe_device
+from libranet.engine.jobs import Job, check_job, run_job
+from libranet.engine.plan import format_duration
+from libranet.engine.video import plan_video
 from libranet.errors import LibraNetError
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import TaskID
 
-    from libranet.cli.dehaze_progress import ProgressBar
-    from libranet.engine import DehazeOptions, DehazeReport
-    from libranet.engine.jobs import Job
+    from libranet.engine import DehazeOptions, DehazeReport, Progress
+    from libranet.engine.plan import RunPlan
     from libranet.network import Network
+
+LINE_SECONDS = 15.0
+"""Seconds between two lines where there is no terminal."""
+LONG_SECONDS = 3.0
+"""A run that lasts longer is announced."""
 
 
 @dataclass(frozen=True)
@@ -61,10 +74,6 @@ class Outcome:
 
 def run_jobs(jobs: list[Job], network: Network, options: DehazeOptions, choices: RunChoices, console: Console) -> int:
     """Run all jobs, print what happened, and return the exit code."""
-    from rich.markup import escape
-
-    from libranet.cli.dehaze_progress import ProgressBar
-
     outcome = Outcome()
     to_stderr = bool(jobs) and jobs[0].output == "-"
 
@@ -105,8 +114,6 @@ def print_json(value: dict[str, Any], *, to_stderr: bool = False) -> None:
 def _one(
     job: Job, network: Network, options: DehazeOptions, choices: RunChoices, bar: ProgressBar, console: Console
 ) -> dict[str, Any]:
-    from libranet.engine.jobs import run_job
-
     if _finished(job, choices):
         if choices.talkative:
             console.print(f"{job.output}: finished before, left as it is", markup=False)
@@ -143,10 +150,6 @@ def _finished(job: Job, choices: RunChoices) -> bool:
 
 
 def _plan(job: Job, network: Network, options: DehazeOptions, choices: RunChoices) -> dict[str, Any]:
-    from libranet.device import describe_device
-    from libranet.engine.jobs import check_job
-    from libranet.engine.video import plan_video
-
     if job.kind != "video":
         check_job(job, options, overwrite=choices.overwrite or choices.resume or choices.skip_finished)
         if choices.talkative:
@@ -166,8 +169,6 @@ def _plan(job: Job, network: Network, options: DehazeOptions, choices: RunChoice
 
 
 def _print_report(report: DehazeReport, console: Console, choices: RunChoices) -> None:
-    from rich.markup import escape
-
     if choices.talkative:
         for warning in report.warnings:
             console.print(f"[yellow]note:[/] {escape(warning)}")
@@ -183,3 +184,77 @@ def _print_report(report: DehazeReport, console: Console, choices: RunChoices) -
             f"{escape(report.output)}: {report.frames} frame{plural}, {report.width}x{report.height} {report.codec} "
             f"{report.pixel_format}, {report.seconds:.1f} s ({fps:.1f} fps){kept}"
         )
+
+
+class ProgressBar:
+    """One line on stderr that changes; where stderr is no terminal, a new line every `LINE_SECONDS`."""
+
+    def __init__(self, console: Console, *, shown: bool) -> None:
+        self._console, self._shown, self._lines = console, shown, shown and not console.is_terminal
+        self._bar = Bar(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=28),
+            TextColumn("{task.fields[count]}"),
+            TextColumn("[green]{task.fields[speed]}[/]"),
+            TimeRemainingColumn(),
+            TextColumn("[dim]{task.fields[bound]}[/]"),
+            console=console,
+            disable=not shown or not console.is_terminal,
+            transient=True,
+        )
+        self._task: TaskID | None = None
+        self._name, self._headline = "", ""
+        self._begin = self._last_line = 0.0
+
+    def begin(self, name: str) -> None:
+        """Start the line of a new input."""
+        if self._task is not None:
+            self._bar.remove_task(self._task)
+        self._name, self._headline = name, ""
+        self._begin = self._last_line = time.monotonic()
+        self._task = self._bar.add_task(name, total=None, count="", speed="", bound="")
+
+    def announce(self, plan: RunPlan) -> None:
+        """Say what is under way and where: at once where the plan knows how long it takes, else once it is long."""
+        if plan.seconds is not None and self._shown:
+            self._console.print(f"{plan.headline}, about {format_duration(plan.seconds)}", markup=False)
+        else:
+            self._headline = plan.headline
+
+    def update(self, step: Progress) -> None:
+        """Show the state of the run. The engine calls it after each frame."""
+        if self._task is None:
+            return
+        total = max(step.total, step.frames) if step.total else None
+        count = f"{step.frames}/{total} frames" if total else f"{step.frames} frames"
+        now = time.monotonic()
+        rest = f", about {format_duration((total - step.frames) / step.fps)} left" if total and step.fps else ""
+        speed = f"{step.fps:.1f} fps" if step.fps else ""
+        if self._headline and self._shown and now - self._begin >= LONG_SECONDS:
+            self._console.print(f"{self._headline}{rest}", markup=False)
+            self._headline = ""
+        if self._lines and now - self._last_line >= LINE_SECONDS:
+            self._last_line = now
+            self._console.print(f"{self._name}: {count}, {speed or _bound(step)}{rest}", markup=False)
+        self._bar.update(
+            self._task,
+            completed=step.frames,
+            total=total,
+            count=count,
+            speed=speed,
+            bound=_bound(step),
+        )
+
+    def __enter__(self) -> ProgressBar:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+
+def _bound(step: Progress) -> str:
+    """The stage that the others wait for, and what would make it faster."""
+    if step.phase != "frames":
+        return {"joining": "writing the file"}.get(step.phase, f"encoding, {step.phase}")
+    return f"bound by {step.bound_by}" + (f": {step.remedy} would help" if step.remedy else "")

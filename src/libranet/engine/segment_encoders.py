@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 import av
 
 from libranet.engine.allocator import RETURN_SECONDS, return_free_memory
-from libranet.engine.journal import FrameJournal
 from libranet.engine.options import translate_io_errors
-from libranet.engine.segments import RESUME_HINT, OutputClock, RunFolder, Segment, prepare_for_encoder
+from libranet.engine.segments import RESUME_HINT, FrameJournal, OutputClock, RunFolder, Segment, prepare_for_encoder
 from libranet.video.encoder import EncoderSettings, is_hardware, open_encoder
 from libranet.video.packets import PacketLog
 from libranet.video.pixels import layout_of

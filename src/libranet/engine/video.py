@@ -13,7 +13,6 @@ from typing import Any
 
 from libranet.atomic import replaced_file
 from libranet.device import Precision
-from libranet.engine.journal import journalled_frames, write_samples
 from libranet.engine.options import (
     DehazeOptions,
     DehazeReport,
@@ -26,7 +25,14 @@ from libranet.engine.pipeline import PipelineResult, run_pipeline
 from libranet.engine.plan import RunPlan, drawn_size, expected_frames, make_plan, with_estimate
 from libranet.engine.restorer import FrameRestorer, output_image
 from libranet.engine.segment_encoders import SegmentSink, encoder_count, encoder_threads
-from libranet.engine.segments import RESUME_HINT, OutputClock, RunFolder, run_settings
+from libranet.engine.segments import (
+    RESUME_HINT,
+    OutputClock,
+    RunFolder,
+    journalled_frames,
+    run_settings,
+    write_samples,
+)
 from libranet.errors import InputError
 from libranet.network import Network
 from libranet.runtime import load_network
