@@ -18,6 +18,7 @@ from libranet.engine.jobs import Job, is_remote, make_folder, run_job
 from libranet.engine.options import DehazeOptions, DehazeReport, Progress, check_output
 from libranet.engine.parts import Part, dehaze_part, forget_parts, join_parts, plan_parts
 from libranet.engine.segments import BusyError, OtherSettingsError, RunFolder
+from libranet.engine.video import VideoRun
 from libranet.errors import InputError
 from libranet.images import is_image_name
 from libranet.network import Network
@@ -96,7 +97,7 @@ class DehazeWorkload:
         """Do a task."""
         work = task.work
         if isinstance(work, PartJob):
-            return self._make_part(work, report)
+            return Done({"new_frames": dehaze_part(self._run(work.whole, report), work.part)})
         if isinstance(work, JoinJob):
             return self._join(work)
         assert isinstance(work, WholeJob)
@@ -114,46 +115,28 @@ class DehazeWorkload:
             forget_parts(Path(work.job.output))  # of a video that could not be divided after all
         return Done({**done.as_json(), "new_frames": done.frames - done.resumed_frames})
 
+    def _run(self, work: WholeJob, report: Callable[[Step], None] = lambda step: None) -> VideoRun:
+        job, setup = work.job, self.setup
+        source, options = parse_source(job.source.name), job.options(work.options)
+        return VideoRun(source, Path(job.output), self.network, options, setup.cores, setup.encoders, _Reporter(report))
+
     def _divide(self, work: WholeJob) -> tuple[Part, ...]:
         job = work.job
-        if work.parts < 2 or job.kind != "video" or job.is_remote:
+        if work.parts < 2 or job.kind != "video" or job.is_remote or is_image_name(job.source.name):
             return ()
-        source, output = parse_source(job.source.name), Path(job.output)
-        if source.kind != "file" or is_image_name(job.source.name):
+        run = self._run(work)
+        if run.source.kind != "file":
             return ()
-        make_folder(output.parent)
-        check_output(source, output, overwrite=work.overwrite)
-        options = job.options(work.options)
-        return plan_parts(source, output, self.network, options, wanted=work.parts, cores=self.setup.cores)
-
-    def _make_part(self, work: PartJob, report: Callable[[Step], None]) -> Outcome:
-        job, setup = work.whole.job, self.setup
-        frames = dehaze_part(
-            parse_source(job.source.name),
-            Path(job.output),
-            work.part,
-            self.network,
-            job.options(work.whole.options),
-            cores=setup.cores,
-            encoders=setup.encoders,
-            progress=_Reporter(report),
-        )
-        return Done({"new_frames": frames})
+        make_folder(run.output.parent)
+        check_output(run.source, run.output, overwrite=work.overwrite)
+        return plan_parts(run, wanted=work.parts)
 
     def _join(self, work: JoinJob) -> Outcome:
         job = work.whole.job
         if is_finished(work.whole):  # the worker was killed between the join and its answer
             forget_leftovers(job)
             return Done({"output": job.output, "frames": sum(part.frames for part in work.parts), "partial": ""})
-        done = join_parts(
-            parse_source(job.source.name),
-            Path(job.output),
-            work.parts,
-            self.network,
-            job.options(work.whole.options),
-            cores=self.setup.cores,
-            overwrite=work.whole.overwrite,
-        )
+        done = join_parts(self._run(work.whole), work.parts, overwrite=work.whole.overwrite)
         return Done({**done.as_json(), "parts": len(work.parts), "resumed_frames": 0})
 
 

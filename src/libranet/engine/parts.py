@@ -10,23 +10,22 @@ samples. Where they do not, the video has to be done whole.
 import os
 import shutil
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any
 
-from libranet.engine.options import DehazeOptions, DehazeReport, Progress, translate_io_errors
+from libranet.engine.options import DehazeReport, translate_io_errors
 from libranet.engine.pipeline import PipelineResult
-from libranet.engine.segments import RESUME_HINT, OtherSettingsError, RunFolder, Segment, run_settings
-from libranet.engine.video import begins_at_zero, dehaze_video, encode_segments, plan_run, run_facts
+from libranet.engine.segments import RESUME_HINT, OtherSettingsError, RunFolder
+from libranet.engine.video import VideoRun, dehaze_video
 from libranet.errors import LibraNetError
-from libranet.network import LiBrANet, Network
+from libranet.network import LiBrANet
 from libranet.video.clock import may_jump
 from libranet.video.decoding import Damage, read_packets
 from libranet.video.pixels import plane_views
 from libranet.video.reader import SourceFrame, VideoReader, open_video
-from libranet.video.source import Source
 from libranet.video.structure import find_breaks
 
 SHARE_OF_LEAD = 0.1
@@ -104,19 +103,18 @@ def part_starts(frames: int, *, lead: int, length: int, wanted: int) -> list[int
     return [segments * number // count * length for number in range(count)] if count > 1 else []
 
 
-def plan_parts(
-    source: Source, output: Path, network: Network, options: DehazeOptions, *, wanted: int, cores: int | None = None
-) -> tuple[Part, ...]:
+def plan_parts(run: VideoRun, *, wanted: int) -> tuple[Part, ...]:
     """Divide a long video into so many parts, or fewer; nothing where it is better or has to be done whole."""
+    network, options = run.network, run.options
     excerpt = options.start > 0 or options.end is not None
     if wanted < 2 or not isinstance(network, LiBrANet) or options.live or options.two_pass or excerpt:
         return ()
-    with open_video(source, deinterlace=options.deinterlace) as reader:
+    with open_video(run.source, deinterlace=options.deinterlace) as reader:
         lead = options.reach(network.config.window, float(reader.rate))
         length = options.segment_frames
         if reader.frame_count and not part_starts(reader.frame_count, lead=lead, length=length, wanted=wanted):
             return ()
-        plan = plan_run(reader, output, network, options, cores=cores)
+        plan = run.plan(reader)
         index = _index_frames(reader)
         first = next(reader.frames(), None)
         if index is None or plan.settings.time_base != reader.time_base or first is None or first.pts != index[0][0]:
@@ -142,18 +140,8 @@ def plan_parts(
     return tuple(parts)
 
 
-def dehaze_part(
-    source: Source,
-    output: Path,
-    part: Part,
-    network: Network,
-    options: DehazeOptions,
-    *,
-    cores: int | None = None,
-    encoders: int | None = None,
-    progress: Callable[[Progress], None] | None = None,
-) -> int:
-    """Make the segments of one part of an output. It goes on after the last finished segment of a killed process.
+def dehaze_part(run: VideoRun, part: Part) -> int:
+    """Make the segments of one part. It goes on after the last finished segment of a killed process.
 
     Returns:
         Frames restored in this call.
@@ -161,11 +149,11 @@ def dehaze_part(
     Raises:
         CannotSplitError: The frames are not those of the index, or the file is damaged.
     """
-    with open_video(source) as reader:
-        settings = plan_run(reader, output, network, options, cores=cores).settings
-        folder = part_folder(output, part)
+    with open_video(run.source) as reader:
+        settings = run.plan(reader).settings
+        folder = part_folder(run.output, part)
         folder.path.parent.mkdir(exist_ok=True)
-        wanted = _part_settings(run_settings(source, network, options, settings), part)
+        wanted = _part_settings(run.settings(settings), part)
         try:
             folder.open(wanted, resume=True)
         except OtherSettingsError:
@@ -174,21 +162,12 @@ def dehaze_part(
             if folder.ended is not None:
                 return 0
             done, sums = folder.frames, {"lead": 0, "tail": 0}
-            result = encode_segments(
-                reader,
-                _watched(frames_of(reader, part), part, sums),
-                network,
-                options,
-                settings,
-                folder,
-                origin=part.origin if begins_at_zero(output, options) else 0,
-                lead=part.lead,
-                count=part.frames,
-                encoders=encoders,
-                progress=progress,
+            frames = _watched(frames_of(reader, part), part, sums)
+            result = run.encode(
+                reader, frames, settings, folder, first_pts=part.origin, lead=part.lead, count=part.frames
             )
             if reader.damage or reader.damage.repaired_times or result.format_change:
-                raise CannotSplitError(f"{source.name} is damaged or changes its format: it is done whole")
+                raise CannotSplitError(f"{run.source.name} is damaged or changes its format: it is done whole")
             folder.end({**sums, "cuts": result.cuts})
             return part.frames - done
         finally:
@@ -199,53 +178,48 @@ def _part_settings(settings: dict[str, Any], part: Part) -> dict[str, Any]:
     return {**settings, "part": [part.first, part.frames]}
 
 
-def join_parts(
-    source: Source,
-    output: Path,
-    parts: tuple[Part, ...],
-    network: Network,
-    options: DehazeOptions,
-    *,
-    cores: int | None = None,
-    overwrite: bool = False,
-) -> DehazeReport:
+def join_parts(run: VideoRun, parts: tuple[Part, ...], *, overwrite: bool = False) -> DehazeReport:
     """Join finished parts to the output, with sound and all other streams, as a single run does.
 
     Raises:
         CannotSplitError: A part is missing, or two neighbours decoded different frames.
     """
-    run = RunFolder(output)
+    joined = RunFolder(run.output)
     finished: list[RunFolder] = []
-    with open_video(source) as reader:
-        settings = run_settings(
-            source, network, options, plan_run(reader, output, network, options, cores=cores).settings
-        )
+    with open_video(run.source) as reader:
+        settings = run.settings(run.plan(reader).settings)
         for part in parts:
-            folder = part_folder(output, part)
+            folder = part_folder(run.output, part)
             folder.open(_part_settings(settings, part), resume=True)
             folder.release()
             if folder.ended is None or folder.frames != part.frames:
-                raise CannotSplitError(f"part {part.number} of {output} is missing: the video is done whole")
+                raise CannotSplitError(f"part {part.number} of {run.output} is missing: the video is done whole")
             finished.append(folder)
         for before, after in pairwise(finished):
             assert before.ended is not None
             assert after.ended is not None
             if before.ended["tail"] != after.ended["lead"]:
-                raise CannotSplitError(f"{source.name} decodes differently after seeking: it is done whole")
-        run.open(settings, resume=False)
+                raise CannotSplitError(f"{run.source.name} decodes differently after seeking: it is done whole")
+        joined.open(settings, resume=False)
         try:
             for folder in finished:
                 for segment in folder.segments:
-                    target = run.segment_file(len(run.segments))
+                    target = joined.segment_file(len(joined.segments))
                     _link(folder.path / segment.file, target)
-                    run.add(Segment(target.name, segment.frames, segment.first_pts, segment.end_pts))
-            run.end(run_facts(reader, options, run, PipelineResult()))
+                    joined.add(replace(segment, file=target.name))
+            joined.end(run.facts(reader, joined, PipelineResult()))
         finally:
-            run.release()
+            joined.release()
     report = dehaze_video(
-        source.name, output, model=network, options=options, cores=cores, overwrite=overwrite, resume=True
+        run.source.name,
+        run.output,
+        model=run.network,
+        options=run.options,
+        cores=run.cores,
+        overwrite=overwrite,
+        resume=True,
     )
-    forget_parts(output)
+    forget_parts(run.output)
     cuts = sum(folder.ended["cuts"] for folder in finished if folder.ended is not None)
     return replace(report, cuts=cuts)
 

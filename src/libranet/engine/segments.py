@@ -67,7 +67,6 @@ class RunFolder:
     def __init__(self, output: Path) -> None:
         target = replaced_file(output)
         self.path = target.with_name(f".{target.name}.libranet")
-        self.output_name = output.name
         self.segments: list[Segment] = []
         self.ended: dict[str, Any] | None = None
         """What joining needs to know, once all frames are encoded."""

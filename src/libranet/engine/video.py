@@ -4,7 +4,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from itertools import chain, islice
@@ -46,6 +46,107 @@ from libranet.video.source import Source, parse_source
 from libranet.video.verify import verify
 
 ProgressCallback = Callable[[Progress], None]
+
+
+@dataclass(frozen=True)
+class VideoRun:
+    """A video, its output, and how one becomes the other: what whole runs and parts of long videos share."""
+
+    source: Source
+    output: Path
+    network: Network
+    options: DehazeOptions
+    cores: int | None = None
+    """As `dehaze_video` takes it."""
+    encoders: int | None = None
+    """As `dehaze_video` takes it."""
+    progress: ProgressCallback | None = None
+
+    @property
+    def begins_at_zero(self) -> bool:
+        """Whether the output's clock begins with its first frame: after a cut, and in containers without a start."""
+        return self.options.start > 0 or self.output.suffix.lower() in ZERO_BASED
+
+    def plan(self, reader: VideoReader) -> RunPlan:
+        """Return the plan of the run with the threads of its encoders, which decide their bits."""
+        plan = make_plan(reader, self.output, self.network, self.options)
+        return replace(plan, settings=replace(plan.settings, threads=encoder_threads(plan.settings, cores=self.cores)))
+
+    def settings(self, encoder: EncoderSettings) -> dict[str, Any]:
+        """Return everything that decides the bits of the segments."""
+        return run_settings(self.source, self.network, self.options, encoder)
+
+    def encode(
+        self,
+        reader: VideoReader,
+        frames: Iterator[SourceFrame],
+        settings: EncoderSettings,
+        folder: RunFolder,
+        *,
+        first_pts: int,
+        lead: int = 0,
+        count: int | None = None,
+    ) -> PipelineResult:
+        """Restore frames and encode them into the segments that the run's folder does not have yet.
+
+        Args:
+            reader: The source.
+            frames: Its frames, from the first one that the network has to see.
+            settings: Of the encoders.
+            folder: The run's folder, open.
+            first_pts: Time of the video's first frame.
+            lead: Frames before the first one of a part, to be restored, but not written.
+            count: Frames of a part; None writes all, and journals them.
+        """
+        network, options = self.network, self.options
+        origin, step = first_pts if self.begins_at_zero else 0, frame_duration(reader.rate, reader.time_base)
+        clock = OutputClock(reader.time_base, settings.time_base, origin, step)
+        length, left = options.segment_frames, None if count is None else count - folder.frames
+        number = encoder_count(settings, length=length, most=self.encoders)
+        sink = SegmentSink(folder, settings, clock, length=length, encoders=number, limit=left)
+        total = expected_frames(reader, options) if count is None else count
+        begin = time.perf_counter()
+        try:
+            done = folder.frames + (_replay(reader, options, settings, folder, sink) if count is None else 0)
+            warm_up = min(lead + done, options.reach(network.config.window, float(reader.rate)))
+
+            def report(result: PipelineResult) -> None:
+                if self.progress is not None and (left is None or result.frames <= left):
+                    fps, stage = result.frames / max(1e-9, time.perf_counter() - begin), result.slowest_stage
+                    remedy = what_lifts(stage, codec=settings.codec, device=network.device.type)
+                    self.progress(Progress(done + result.frames, total, fps, stage, remedy=remedy))
+
+            preparing = time.perf_counter()
+            restorer = FrameRestorer(reader, network, options, settings)
+            prepared = time.perf_counter() - preparing
+            result = run_pipeline(
+                frames,
+                restorer,
+                sink,
+                skip=lead + done - warm_up,
+                warm_up=warm_up,
+                detect_shots=options.shot_detection,
+                on_frame=report,
+            )
+            result.start_seconds += prepared
+            return result
+        except BaseException:
+            sink.discard()
+            raise
+
+    def facts(self, reader: VideoReader, folder: RunFolder, result: PipelineResult) -> dict[str, Any]:
+        """Collect what joining needs to know, also after a crash between the last frame and the end."""
+        warnings = []
+        if reader.damage.repaired_times:
+            warnings.append(f"{reader.damage.repaired_times} frames had no usable timestamp and got the next free one")
+        end = folder.segments[-1].end_pts if folder.segments else 0
+        cut_off = self.options.end is not None or bool(result.format_change)
+        return {
+            "partial": describe_partial(reader, result),
+            "warnings": warnings,
+            "start_pts": folder.segments[0].first_pts if folder.segments and self.begins_at_zero else 0,
+            "end_pts": end if cut_off else None,
+        }
 
 
 def dehaze_video(
@@ -108,26 +209,17 @@ def dehaze_video(
     if options.segment_time is not None or options.reconnect:
         raise InputError(f"--segment-time and --reconnect are for recordings, and {origin.name} is a file: add --live")
     with open_for(origin, options, rate=rate) as reader:
-        plan = plan_run(reader, output, network, options, cores=cores)
+        run = VideoRun(origin, output, network, options, cores, encoders, progress)
+        plan = run.plan(reader)
         if on_plan is not None:
             # A resumed run has less to do, and its own pace says how much.
             on_plan(plan if resume else with_estimate(plan, reader, network, options))
-        return _dehaze(
-            reader, plan, origin, output, network, options, resume=resume, encoders=encoders, progress=progress
-        )
+        return _dehaze(run, reader, plan, resume=resume)
 
 
 def open_for(source: Source, options: DehazeOptions, *, rate: float | None) -> VideoReader:
     """Open a video as the options say."""
     return open_video(source, deinterlace=options.deinterlace, rate=rate, decoder=options.decoder, start=options.start)
-
-
-def plan_run(
-    reader: VideoReader, output: Path, network: Network, options: DehazeOptions, *, cores: int | None = None
-) -> RunPlan:
-    """Return the plan of a run with the threads of its encoders, which decide their bits."""
-    plan = make_plan(reader, output, network, options)
-    return replace(plan, settings=replace(plan.settings, threads=encoder_threads(plan.settings, cores=cores)))
 
 
 def plan_video(
@@ -163,44 +255,24 @@ def describe_partial(reader: VideoReader, result: PipelineResult) -> str:
     return "; ".join(text for text in (damage.sentence() if damage else "", result.format_change) if text)
 
 
-def _dehaze(
-    reader: VideoReader,
-    plan: RunPlan,
-    source: Source,
-    output: Path,
-    network: Network,
-    options: DehazeOptions,
-    *,
-    resume: bool,
-    encoders: int | None,
-    progress: ProgressCallback | None,
-) -> DehazeReport:
+def _dehaze(run: VideoRun, reader: VideoReader, plan: RunPlan, *, resume: bool) -> DehazeReport:
+    options, progress = run.options, run.progress
     begin = time.perf_counter()
     settings = stored = plan.settings
     if options.two_pass:
         from libranet.engine.two_pass import encode_twice, lossless_settings
 
         stored = lossless_settings(settings)
-    folder = RunFolder(output)
-    folder.open(run_settings(source, network, options, settings), resume=resume)
+    folder = RunFolder(run.output)
+    folder.open(run.settings(settings), resume=resume)
     try:
         result = PipelineResult()
         if folder.ended is None:
             frames = reader.frames(start=options.start, end=options.end)
             first = next(frames, None)
             if first is not None:
-                result = encode_segments(
-                    reader,
-                    chain([first], frames),
-                    network,
-                    options,
-                    stored,
-                    folder,
-                    origin=first.pts if begins_at_zero(output, options) else 0,
-                    encoders=encoders,
-                    progress=progress,
-                )
-            folder.end(run_facts(reader, options, folder, result))
+                result = run.encode(reader, chain([first], frames), stored, folder, first_pts=first.pts)
+            folder.end(run.facts(reader, folder, result))
         assert folder.ended is not None
         if not folder.segments:
             raise InputError(f"{reader.name} has no frame between --start and --end: choose another part")
@@ -210,14 +282,14 @@ def _dehaze(
             segments = [encode_twice(folder, settings, images, progress=progress)]
         if progress is not None:
             progress(Progress(folder.frames, folder.frames, 0.0, "disk", "joining"))
-        joined, problems = _join(reader, source, output, plan, folder, segments, chosen=options.start > 0)
+        joined, problems = _join(run, reader, plan, folder, segments)
         folder.remove()
     finally:
         folder.release()
     missing = "; ".join(text for text in (folder.ended["partial"], *problems) if text)
     return DehazeReport(
-        source=source.name,
-        output=str(output),
+        source=run.source.name,
+        output=str(run.output),
         frames=folder.frames,
         resumed_frames=folder.frames - result.frames,
         width=settings.width,
@@ -231,72 +303,8 @@ def _dehaze(
         copied_streams=plan.kept,
         partial=missing,
         warnings=(*folder.ended["warnings"], *plan.left_out, *plan.notes, *joined.notes),
-        weights=network.weights,
+        weights=run.network.weights,
     )
-
-
-def encode_segments(
-    reader: VideoReader,
-    frames: Iterator[SourceFrame],
-    network: Network,
-    options: DehazeOptions,
-    settings: EncoderSettings,
-    folder: RunFolder,
-    *,
-    origin: int,
-    lead: int = 0,
-    count: int | None = None,
-    encoders: int | None = None,
-    progress: ProgressCallback | None = None,
-) -> PipelineResult:
-    """Restore frames and encode them into the segments that a run's folder does not have yet.
-
-    Args:
-        reader: The source.
-        frames: Its frames, from the first one that the network has to see.
-        network: The network, on its device.
-        options: How to restore.
-        settings: Of the encoders.
-        folder: The run's folder, open.
-        origin: This time of the source becomes zero.
-        lead: Frames before the first one of a part, to be restored, but not written.
-        count: Frames of a part; None writes all, and journals them.
-        encoders: As `dehaze_video` takes it.
-        progress: Called after each frame.
-    """
-    clock = OutputClock(reader.time_base, settings.time_base, origin, frame_duration(reader.rate, reader.time_base))
-    length, left = options.segment_frames, None if count is None else count - folder.frames
-    number = encoder_count(settings, length=length, most=encoders)
-    sink = SegmentSink(folder, settings, clock, length=length, encoders=number, limit=left)
-    total = expected_frames(reader, options) if count is None else count
-    begin = time.perf_counter()
-    try:
-        done = folder.frames + (_replay(reader, options, settings, folder, sink) if count is None else 0)
-        warm_up = min(lead + done, options.reach(network.config.window, float(reader.rate)))
-
-        def report(result: PipelineResult) -> None:
-            if progress is not None and (left is None or result.frames <= left):
-                fps, stage = result.frames / max(1e-9, time.perf_counter() - begin), result.slowest_stage
-                remedy = what_lifts(stage, codec=settings.codec, device=network.device.type)
-                progress(Progress(done + result.frames, total, fps, stage, remedy=remedy))
-
-        preparing = time.perf_counter()
-        restorer = FrameRestorer(reader, network, options, settings)
-        prepared = time.perf_counter() - preparing
-        result = run_pipeline(
-            frames,
-            restorer,
-            sink,
-            skip=lead + done - warm_up,
-            warm_up=warm_up,
-            detect_shots=options.shot_detection,
-            on_frame=report,
-        )
-        result.start_seconds += prepared
-        return result
-    except BaseException:
-        sink.discard()
-        raise
 
 
 def _replay(
@@ -328,36 +336,8 @@ def _carriers(reader: VideoReader, options: DehazeOptions, settings: EncoderSett
             yield replace(frame, image=scaler.scale(image))
 
 
-def begins_at_zero(output: Path, options: DehazeOptions) -> bool:
-    """Return whether the output's clock begins with its first frame: after a cut, and in containers without a start."""
-    return options.start > 0 or output.suffix.lower() in ZERO_BASED
-
-
-def run_facts(reader: VideoReader, options: DehazeOptions, folder: RunFolder, result: PipelineResult) -> dict[str, Any]:
-    """Collect what joining needs to know, also after a crash between the last frame and the end."""
-    at_zero = begins_at_zero(Path(folder.output_name), options)
-    warnings = []
-    if reader.damage.repaired_times:
-        warnings.append(f"{reader.damage.repaired_times} frames had no usable timestamp and got the next free one")
-    end = folder.segments[-1].end_pts if folder.segments else 0
-    cut_off = options.end is not None or bool(result.format_change)
-    return {
-        "partial": describe_partial(reader, result),
-        "warnings": warnings,
-        "start_pts": folder.segments[0].first_pts if folder.segments and at_zero else 0,
-        "end_pts": end if cut_off else None,
-    }
-
-
 def _join(
-    reader: VideoReader,
-    source: Source,
-    output: Path,
-    plan: RunPlan,
-    folder: RunFolder,
-    segments: list[Path],
-    *,
-    chosen: bool,
+    run: VideoRun, reader: VideoReader, plan: RunPlan, folder: RunFolder, segments: list[Path]
 ) -> tuple[JoinReport, list[str]]:
     """Write the output, read it back, and give it its name. Return what was written and what is missing."""
     assert folder.ended is not None
@@ -365,14 +345,14 @@ def _join(
     excerpt = Excerpt(
         start=Fraction(start) * reader.time_base,
         end=None if end is None else Fraction(end) * reader.time_base,
-        chosen=chosen,
+        chosen=run.options.start > 0,
     )
-    temporary = folder.path / f"joined{output.suffix}"
-    original = source if reader.container is not None else None
-    with translate_io_errors(output, RESUME_HINT):
+    temporary = folder.path / f"joined{run.output.suffix}"
+    original = run.source if reader.container is not None else None
+    with translate_io_errors(run.output, RESUME_HINT):
         joined = join(temporary, plan.settings, segments, source=original, plans=plan.streams, excerpt=excerpt)
         problems = verify(temporary, joined.written)
         with contextlib.suppress(OSError), temporary.open("rb") as file:
             os.fsync(file.fileno())
-        os.replace(temporary, replaced_file(output))
+        os.replace(temporary, replaced_file(run.output))
     return joined, problems
