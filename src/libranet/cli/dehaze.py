@@ -71,7 +71,7 @@ def dehaze(
     audio: Annotated[
         str, typer.Option(help="copy, none, or transcode to aac, opus, flac, ac3, mp3, mp2, pcm.")
     ] = "copy",
-    audio_tracks: Annotated[str | None, typer.Option(help="Sound tracks to keep, such as 0,2; default all.")] = None,
+    audio_tracks: Annotated[str | None, typer.Option(help="Audio tracks to keep, such as 0,2; default all.")] = None,
     fps: Annotated[float, typer.Option(help="Frame rate of an image sequence.")] = 25.0,
     preview: Annotated[int | None, typer.Option(help="Write a contact sheet of N before/after pairs and stop.")] = None,
     segment_time: Annotated[
@@ -85,7 +85,7 @@ def dehaze(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")] = "auto",
     precision: Annotated[str, typer.Option(help="auto, fp32, fp16 or bf16.")] = "auto",
     backend: Annotated[
-        str, typer.Option(help="On a CPU: auto (the fastest measured here), plain, torch-bf16, openvino-int8, ...")
+        str, typer.Option(help="auto (our kernels where they pay), plain (the reference), numba-fp32 or numba-bf16.")
     ] = "auto",
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue what was stopped or killed; finished outputs stay.")
@@ -116,7 +116,7 @@ def dehaze(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
-    """Remove haze, fog and smog from videos and images. Sound, subtitles, timestamps, colour and bit depth stay.
+    """Remove haze, fog and smog from videos and images. Audio, subtitles, timestamps, colour and bit depth stay.
 
     Exit codes: 0 done; 1 a bug; 2 an input, an option or the output cannot be used; 3 partial: the output is valid, but
     does not hold all of the input, or some of several inputs failed; 130 stopped by Ctrl-C, 143 by SIGTERM, --resume

@@ -93,7 +93,7 @@ class DehazeOptions:
     steady: float = 1.0
     """Seconds over which colours are kept steady, so that video does not pump; 0 is off, up to 2."""
     backend: str = "auto"
-    """On a CPU, what computes the layers: `auto` is the fastest measured here, `plain` the reference in PyTorch."""
+    """What computes the layers: `auto` takes our kernels where they pay, `plain` is the reference in PyTorch."""
     adjust: Adjustments = field(default_factory=Adjustments)
     """Exposure, protection of skies and shadows, colour, a mask, key frames of the strength."""
     compare: Compare | None = None
@@ -122,9 +122,9 @@ class DehazeOptions:
     encoder_options: tuple[tuple[str, str], ...] = ()
     """Further options of the encoder, as FFmpeg names them."""
     audio: str = "copy"
-    """`copy`, `none`, or the codec that sound is transcoded to."""
+    """`copy`, `none`, or the codec that audio is transcoded to."""
     audio_tracks: tuple[int, ...] | None = None
-    """Numbers of the sound tracks to keep, from 0; None keeps all."""
+    """Numbers of the audio tracks to keep, from 0; None keeps all."""
     deinterlace: bool = False
     decoder: DecoderName = "cpu"
     """`cuda` decodes files in an NVIDIA GPU where it can; samples are the same."""

@@ -179,7 +179,7 @@ def _part_settings(settings: dict[str, Any], part: Part) -> dict[str, Any]:
 
 
 def join_parts(run: VideoRun, parts: tuple[Part, ...], *, overwrite: bool = False) -> DehazeReport:
-    """Join finished parts to the output, with sound and all other streams, as a single run does.
+    """Join finished parts to the output, with audio and all other streams, as a single run does.
 
     Raises:
         CannotSplitError: A part is missing, or two neighbours decoded different frames.

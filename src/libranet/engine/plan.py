@@ -224,7 +224,7 @@ def encoder_settings(
         codec, crf=options.crf, preset=options.preset, layout=target, tags=tags, bitrate=options.bitrate, fast=fast
     )
     if codec == "h264" and output.suffix.lower() == ".avi":
-        chosen_options["bf"] = "0"  # AVI has one time for each frame: reordered ones would be late against the sound
+        chosen_options["bf"] = "0"  # AVI has one time for each frame: reordered ones would be late against the audio
     return EncoderSettings(
         codec=codec,
         pixel_format=planar,

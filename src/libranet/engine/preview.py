@@ -164,7 +164,14 @@ def _restored(preview: PreviewFrames, network: Network, options: DehazeOptions) 
         for found in backend.flush() if frame is None else backend.push(rgb_frames(frame)):
             restored, format_, device = found, found.format, backend.device
             if not options.adjust.neutral:
-                adjuster = Adjuster(options.adjust, format_, device=device, strength=options.strength)
+                adjuster = Adjuster(
+                    options.adjust,
+                    format_,
+                    device=device,
+                    strength=options.strength,
+                    turns=preview.turns,
+                    mirrored=preview.mirrored,
+                )
                 restored = adjuster.apply(found, preview.seconds)
             view = FrameView(
                 format_, format_, compare=options.compare, view=options.view, turns=preview.turns, device=device

@@ -352,7 +352,7 @@ def _fingerprint_network(network: Network) -> str:
 
 
 def run_settings(source: Source, network: Network, options: DehazeOptions, settings: EncoderSettings) -> dict[str, Any]:
-    """Return everything that decides the bits of the segments. Sound and the container do not."""
+    """Return everything that decides the bits of the segments. Audio and the container do not."""
     encoder = {k: str(v) for k, v in asdict(settings).items()}
     shaping = asdict(options)
     if options.adjust.mask is not None:
