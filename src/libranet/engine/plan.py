@@ -196,7 +196,7 @@ def encoder_settings(
     `fast`: the encoder will bound the run, so without a preset a fast one is chosen.
     """
     layout = layout_of(reader.pixel_format)
-    wanted = layout if options.pixel_format is None else _named_layout(options.pixel_format)
+    wanted = layout if options.pixel_format is None else named_layout(options.pixel_format)
     size = output_size(reader, options, wanted)
     exact = options.crf == 0
     choose = partial(choose_codec, output, asked=options.codec, source_codec=reader.codec, size=size, exact=exact)
@@ -261,7 +261,8 @@ def output_size(reader: VideoReader, options: DehazeOptions, layout: PixelLayout
     return scaled_size(options.scale, width, height, layout=layout, turns=reader.tags.quarter_turns)
 
 
-def _named_layout(name: str) -> PixelLayout:
+def named_layout(name: str) -> PixelLayout:
+    """Return the layout of a pixel format that a user names."""
     try:
         return layout_of(planar_name(name))
     except ValueError:
