@@ -85,7 +85,7 @@ def dehaze(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")] = "auto",
     precision: Annotated[str, typer.Option(help="auto, fp32, fp16 or bf16.")] = "auto",
     backend: Annotated[
-        str, typer.Option(help="auto (our kernels where they pay), plain (the reference), numba-fp32 or numba-bf16.")
+        str, typer.Option(help="auto, plain (the reference), or on a CPU numba-fp32 or numba-bf16 (our kernels).")
     ] = "auto",
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue what was stopped or killed; finished outputs stay.")

@@ -42,9 +42,9 @@ class _Given:
 class Dehazer:
     """Dehazes a stream of RGB frames. Each comes back in its own type, dtype, shape and device.
 
-    Frames are NumPy arrays [H, W, 3], torch tensors [3, H, W] or [1, 3, H, W], or any other array [H, W, 3] that speaks
-    DLPack (CuPy, JAX), which comes back as a torch tensor that speaks it, too. Samples are uint8, uint16, or floating
-    point in [0, 1]. A frame is copied: its memory may be overwritten as soon as `push` returns.
+    Frames are NumPy arrays [H, W, 3], or [H, W, 1] in gray, torch tensors [3, H, W] or [1, 3, H, W], or any other array
+    [H, W, 3] that speaks DLPack (CuPy, JAX), which comes back as a torch tensor that speaks it, too. Samples are uint8,
+    uint16, or floating point in [0, 1]. A frame is copied: its memory may be overwritten as soon as `push` returns.
 
     A `Dehazer` belongs to one thread at a time; several of them may share a network. CUDA tensors are read and written
     in the order of the thread's current stream, without waiting for the GPU; values outside [0, 1] are then clamped and
@@ -71,6 +71,7 @@ class Dehazer:
         device: str = "auto",
         precision: Precision = "auto",
         backend: str = "auto",
+        pixels: int | None = None,
     ) -> None:
         """Load the network.
 
@@ -85,6 +86,7 @@ class Dehazer:
             precision: As `libranet.device.pick_dtype` takes it.
             backend: One of `libranet.runtime.choose.BACKENDS`. `auto` takes our kernels; on a CPU they are compiled
                 with the first frame, once for this machine. `plain` is the reference.
+            pixels: Of all frames to restore, which the choice looks at; None where nobody knows.
         """
         network = model if isinstance(model, Network) else None if model is None else str(model)
         self.network = load_network(network, device=device, precision=precision)
@@ -97,13 +99,18 @@ class Dehazer:
             batch=batch,
             backend=backend,
         )
-        self._backend = make()
+        self._backend = make(pixels=pixels)
         # A single image is not worth compiling the CPU's kernels for.
         self._for_images = make(pixels=1) if self._backend.device.type == "cpu" else self._backend
         self._waiting: deque[_Given] = deque()
         self._size: tuple[int, int] | None = None
         self._upload: Upload | None = None
         self._download: Download | None = None
+
+    @property
+    def backend_name(self) -> str:
+        """What restores the frames, such as `plain`, `numba-fp32` or `fused`."""
+        return self._backend.name
 
     def push(self, frame: Frame, *, cut: bool = False) -> list[Frame]:
         """Take one frame and return those that are ready. `cut` marks the first frame of a new shot.
@@ -201,11 +208,13 @@ def _read(frame: Any) -> tuple[_Given, Frames]:
 
 
 def _read_packed(tensor: Tensor, *, numpy: bool) -> tuple[_Given, Frames]:
-    if tensor.dim() != 3 or tensor.shape[2] != 3:
-        raise InputError(f"expected a NumPy frame as [H, W, 3], got shape {tuple(tensor.shape)}")
+    if tensor.dim() != 3 or tensor.shape[2] not in (1, 3):
+        raise InputError(f"expected a NumPy frame as [H, W, 3], or [H, W, 1] in gray, got shape {tuple(tensor.shape)}")
     given = _Given(tuple(tensor.shape), tensor.dtype, tensor.device, packed=True, numpy=numpy)
     samples = _samples(tensor)
     layout = _PACKED.get(samples.dtype, RGB_FLOAT)
+    if tensor.shape[2] == 1:
+        samples, layout = samples[..., 0], PixelLayout(f"gray{layout.bits}", "gray", layout.bits, 1, 1, alpha=False)
     return given, Frames((samples[None],), FrameFormat(tensor.shape[1], tensor.shape[0], layout))
 
 
@@ -237,7 +246,7 @@ def _samples(tensor: Tensor) -> Tensor:
 def _give_back(given: _Given, planes: tuple[Tensor, ...]) -> np.ndarray | Tensor:
     """A copy in the form in which the frame came."""
     if given.packed:
-        result = planes[0].to(given.device, given.dtype, copy=True)
+        result = planes[0].to(given.device, given.dtype, copy=True).view(given.shape)
         return result.numpy() if given.numpy else result
     green, blue, red = planes
     result = torch.empty(given.shape, dtype=given.dtype, device=given.device)

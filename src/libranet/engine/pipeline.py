@@ -188,7 +188,7 @@ class _Run:
         begin = time.perf_counter()
         try:
             for frame in frames:
-                cut = detector is not None and _is_cut(detector, frame)
+                cut = detector is not None and is_cut(detector, frame)
                 dropped = late is not None and late.too_late(frame) and self.decoded.full()
                 staged = None if dropped else self._restorer.stage(frame)
                 self.result.seconds["decode"] += time.perf_counter() - begin
@@ -262,6 +262,7 @@ class _Run:
             self.stop.set()
 
 
-def _is_cut(detector: ShotDetector, frame: SourceFrame) -> bool:
+def is_cut(detector: ShotDetector, frame: SourceFrame) -> bool:
+    """Return whether a decoded frame begins a new shot."""
     luma = plane_views(frame.image)[0]  # the green plane of RGB frames serves as well
     return detector.is_cut(luma, (1 << frame.image.format.components[0].bits) - 1)

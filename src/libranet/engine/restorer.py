@@ -105,6 +105,7 @@ class FrameRestorer:
                 device=device,
             )
             self._draw, target = view.draw, view.output
+        self._output = target
         self._scaler = None if size is None else FrameScaler(*size)
         self._time_base, self._first_time = reader.time_base, float(reader.first_time)
         self._adjuster: Adjuster | None = None
@@ -166,11 +167,26 @@ class FrameRestorer:
             _copy_alpha(carrier, image)
         if self._scaler is not None:
             image = self._scaler.scale(image)
+        self._reuse(planes)
+        return replace(finished.source, image=image)
+
+    def samples(self, finished: FinishedFrame) -> Frames:
+        """Return a copy of the samples, in place of `pack`, for callers that encode nothing and keep the source."""
+        self.wait(finished)
+        copy = Frames(tuple(plane[None].clone() for plane in finished.planes), self._output)
+        self._reuse(finished.planes)
+        return copy
+
+    @property
+    def backend_name(self) -> str:
+        """What restores the frames, such as `plain`, `numba-fp32` or `fused`."""
+        return self._backend.name
+
+    def _reuse(self, planes: list[Tensor]) -> None:
         if self._download is not None:
             self._download.free(planes)
         else:
             self._free.append(planes)
-        return replace(finished.source, image=image)
 
     def _planes(self, frame: SourceFrame) -> list[Tensor]:
         """The colour planes in the decoder's memory."""
