@@ -5,27 +5,22 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from libranet.device import Precision
-from libranet.engine.transfer import Download, Upload
 from libranet.errors import InputError
 from libranet.frames import FrameFormat, Frames, PixelLayout
-from libranet.frames.format import (
-    PLANAR_RGB8,
-    PLANAR_RGB16,
-    PLANAR_RGB_FLOAT,
-    RGB8,
-    RGB16,
-    RGB_FLOAT,
-)
+from libranet.frames.format import PLANAR_RGB8, PLANAR_RGB16, PLANAR_RGB_FLOAT, RGB8, RGB16, RGB_FLOAT
 from libranet.network import GridFilter, Network
 from libranet.runtime import Restored, load_network, make_backend
 from libranet.runtime.interface import check_size
+
+if TYPE_CHECKING:
+    from libranet.engine.transfer import Download, Upload
 
 Frame = TypeVar("Frame", bound=Any)
 
@@ -37,11 +32,11 @@ _PLANAR: dict[torch.dtype, PixelLayout] = {torch.uint8: PLANAR_RGB8, torch.uint1
 class _Given:
     """The form in which a frame came, and in which it goes back."""
 
-    kind: Literal["numpy", "torch"]
     shape: tuple[int, ...]
     dtype: torch.dtype
     device: torch.device
     packed: bool
+    numpy: bool
 
 
 class Dehazer:
@@ -111,8 +106,6 @@ class Dehazer:
         self._size: tuple[int, int] | None = None
         self._upload: Upload | None = None
         self._download: Download | None = None
-        self._upload_format: FrameFormat | None = None
-        self._download_format: FrameFormat | None = None
 
     @property
     def backend_name(self) -> str:
@@ -140,12 +133,7 @@ class Dehazer:
         return self._return(ready)
 
     def push_many(self, frames: Iterable[Frame], *, cuts: Sequence[bool] = ()) -> list[Frame]:
-        """Take several frames and return those that are ready, as `push` does one by one.
-
-        Args:
-            frames: The frames in order.
-            cuts: For each of them, whether it begins a new shot.
-        """
+        """Take several frames in order and return those that are ready. `cuts`: which of them begin a new shot."""
         ready: list[Frame] = []
         for index, frame in enumerate(frames):
             ready += self.push(frame, cut=bool(cuts) and cuts[index])
@@ -175,8 +163,10 @@ class Dehazer:
         device = self._backend.device
         if device.type != "cuda" or frames.planes[0].device.type == "cuda":
             return self._backend.push(frames, cuts=(cut,))
-        if self._upload is None or self._upload_format != frames.format:
-            self._upload, self._upload_format = Upload(frames.format, device, slots=2), frames.format
+        if self._upload is None or self._upload.format != frames.format:
+            from libranet.engine.transfer import Upload
+
+            self._upload = Upload(frames.format, device, slots=2)
         planes = self._upload.send(self._upload.fill(frames.plane_list(0)))
         ready = self._backend.push(Frames(planes, frames.format), cuts=(cut,))
         self._upload.release()
@@ -199,8 +189,10 @@ class Dehazer:
         """Begin to fetch a restored frame that goes back to main memory."""
         if given.device.type != "cpu" or self._backend.device.type != "cuda":
             return given, restored.after, None
-        if self._download is None or self._download_format != restored.format:
-            self._download, self._download_format = Download(self._backend.device, restored.format), restored.format
+        if self._download is None or self._download.format != restored.format:
+            from libranet.engine.transfer import Download
+
+            self._download = Download(self._backend.device, restored.format)
         planes, arrived = self._download.begin(restored.after)
         return given, tuple(planes), arrived
 
@@ -209,16 +201,16 @@ def _read(frame: Any) -> tuple[_Given, Frames]:
     if isinstance(frame, Tensor):
         return _read_torch(frame)
     if isinstance(frame, np.ndarray):
-        return _read_packed(torch.from_numpy(np.ascontiguousarray(frame)), "numpy")
+        return _read_packed(torch.from_numpy(np.ascontiguousarray(frame)), numpy=True)
     if hasattr(frame, "__dlpack__"):
-        return _read_packed(torch.from_dlpack(frame), "torch")
+        return _read_packed(torch.from_dlpack(frame), numpy=False)
     raise InputError(f"expected a NumPy array, a torch tensor or an array with DLPack, got {type(frame).__name__}")
 
 
-def _read_packed(tensor: Tensor, kind: Literal["numpy", "torch"]) -> tuple[_Given, Frames]:
+def _read_packed(tensor: Tensor, *, numpy: bool) -> tuple[_Given, Frames]:
     if tensor.dim() != 3 or tensor.shape[2] not in (1, 3):
         raise InputError(f"expected a NumPy frame as [H, W, 3], or [H, W, 1] in gray, got shape {tuple(tensor.shape)}")
-    given = _Given(kind, tuple(tensor.shape), tensor.dtype, tensor.device, packed=True)
+    given = _Given(tuple(tensor.shape), tensor.dtype, tensor.device, packed=True, numpy=numpy)
     samples = _samples(tensor)
     layout = _PACKED.get(samples.dtype, RGB_FLOAT)
     if tensor.shape[2] == 1:
@@ -227,7 +219,7 @@ def _read_packed(tensor: Tensor, kind: Literal["numpy", "torch"]) -> tuple[_Give
 
 
 def _read_torch(tensor: Tensor) -> tuple[_Given, Frames]:
-    given = _Given("torch", tuple(tensor.shape), tensor.dtype, tensor.device, packed=False)
+    given = _Given(tuple(tensor.shape), tensor.dtype, tensor.device, packed=False, numpy=False)
     if tensor.dim() == 4 and tensor.shape[0] == 1:
         tensor = tensor[0]
     if tensor.dim() != 3 or tensor.shape[0] != 3:
@@ -255,7 +247,7 @@ def _give_back(given: _Given, planes: tuple[Tensor, ...]) -> np.ndarray | Tensor
     """A copy in the form in which the frame came."""
     if given.packed:
         result = planes[0].to(given.device, given.dtype, copy=True).view(given.shape)
-        return result.numpy() if given.kind == "numpy" else result
+        return result.numpy() if given.numpy else result
     green, blue, red = planes
     result = torch.empty(given.shape, dtype=given.dtype, device=given.device)
     for place, plane in zip(result.view(3, *red.shape), (red, green, blue), strict=True):

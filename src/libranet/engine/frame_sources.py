@@ -90,10 +90,10 @@ class VideoSource:
     def restore(self, given: Iterable[Any], run: NetworkRun) -> Iterator[Frames]:
         """Restore the frames in order."""
         from libranet.engine.options import DehazeOptions
-        from libranet.engine.video import make_restorer
+        from libranet.engine.restorer import FrameRestorer
 
         options = DehazeOptions(steady=run.steady, backend=run.backend)
-        restorer = make_restorer(self._reader, run.network, options)
+        restorer = FrameRestorer(self._reader, run.network, options)
         run.backend_name = restorer.backend_name
         for frame, cut in given:
             yield from map(restorer.samples, restorer.push(restorer.stage(frame), cut=cut))
