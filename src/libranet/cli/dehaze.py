@@ -87,6 +87,10 @@ def dehaze(
     backend: Annotated[
         str, typer.Option(help="auto, plain (the reference), or on a CPU numba-fp32 or numba-bf16 (our kernels).")
     ] = "auto",
+    reproducible: Annotated[
+        bool,
+        typer.Option("--reproducible", help="The reference: --backend plain --precision fp32, whatever is installed."),
+    ] = False,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue what was stopped or killed; finished outputs stay.")
     ] = False,
@@ -143,6 +147,12 @@ def dehaze(
         quiet=quiet,
     )
     try:
+        if reproducible:
+            if backend not in ("auto", "plain") or precision not in ("auto", "fp32"):
+                raise InputError(
+                    f"--reproducible goes without --backend {backend} --precision {precision}: leave them out"
+                )
+            backend, precision = "plain", "fp32"
         largest, keys = parse_strength(strength)
         options = DehazeOptions(
             strength=largest,

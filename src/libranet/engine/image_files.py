@@ -70,7 +70,8 @@ def dehaze_image(
         check_image_fits(output, image, several=True)
     times = accumulate((seconds or 1 / DEFAULT_RATE for _, seconds in given), initial=0.0)
     timed = zip((image for image, _ in given), times, strict=False)
-    restored = [image for image, _ in restore_images(timed, network, options)]
+    used: list[str] = []
+    restored = [image for image, _ in restore_images(timed, network, options, used=used)]
     with translate_io_errors(output):
         write_images(output, restored, [seconds for _, seconds in given], loops=read_loops(source))
     height, width = restored[0].samples.shape[:2]
@@ -87,6 +88,7 @@ def dehaze_image(
         partial=_describe_damage([source], len(given) - count),
         warnings=_lost_metadata(given[0][0], output, several=True),
         weights=network.weights,
+        backend=", ".join(dict.fromkeys(used)),
     )
 
 
@@ -159,7 +161,8 @@ def dehaze_sequence(
 
     order: deque[int] = deque()
     wanted = set(missing)
-    for image, cut in restore_images(given(), network, options, rate=rate):
+    used: list[str] = []
+    for image, cut in restore_images(given(), network, options, rate=rate, used=used):
         index = order.popleft()
         if index not in wanted:
             continue
@@ -186,6 +189,7 @@ def dehaze_sequence(
         partial="; ".join(text for text in (_first_few(unread), _describe_damage([s for s, _ in pairs])) if text),
         warnings=tuple(notes),
         weights=network.weights,
+        backend=", ".join(dict.fromkeys(used)),
     )
 
 
@@ -212,9 +216,21 @@ def _describe_damage(sources: list[Path], more: int = 0) -> str:
 
 
 def restore_images(
-    images: Iterable[tuple[Image, float]], network: Network, options: DehazeOptions, *, rate: float = DEFAULT_RATE
+    images: Iterable[tuple[Image, float]],
+    network: Network,
+    options: DehazeOptions,
+    *,
+    rate: float = DEFAULT_RATE,
+    used: list[str] | None = None,
 ) -> Iterator[tuple[Image, bool]]:
     """Restore images, each with its time in seconds, in order. Another size or depth begins a new shot.
+
+    Args:
+        images: The images.
+        network: What restores them.
+        options: How to restore them.
+        rate: Images per second.
+        used: Takes the name of each backend that restored them.
 
     Yields:
         Each image, and whether a new shot begins with it.
@@ -226,6 +242,8 @@ def restore_images(
         for image, seconds in group:
             yield from shot.push(image, seconds)
         yield from shot.finish()
+        if used is not None:
+            used.append(backend.name)
 
 
 class _Shot:

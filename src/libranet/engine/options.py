@@ -225,6 +225,8 @@ class DehazeReport:
     """Of a recording in several files."""
     weights: WeightsInfo = field(default_factory=WeightsInfo)
     """Name and version of the network's weights."""
+    backend: str = ""
+    """Which backend restored the frames; nothing where all of them were taken over."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the report for JSON, with the frames per second of this run and the versions."""

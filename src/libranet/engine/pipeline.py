@@ -52,6 +52,8 @@ class PipelineResult:
     """Until the network's stage had taken its first frame: buffers, compiling, a first comparison."""
     format_change: str = ""
     """Why reading ended early, or nothing."""
+    backend: str = ""
+    """Which backend restored the frames."""
 
     @property
     def slowest_stage(self) -> str:
@@ -168,6 +170,7 @@ def run_pipeline(
         decoder.join(BLOCKED_SECONDS)  # it may wait for a network or a pipe, which nothing can interrupt
     if run.failure is not None:
         raise run.failure
+    run.result.backend = restorer.backend_name  # only now: a fused backend that distrusts its kernels turns plain
     return run.result
 
 

@@ -133,6 +133,7 @@ def dehaze_stream(
             warnings=tuple(warnings),
             files=tuple(map(str, sink.files)) if options.segment_time else (),
             weights=network.weights,
+            backend=result.backend,
         )
 
 

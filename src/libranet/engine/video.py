@@ -304,6 +304,7 @@ def _dehaze(run: VideoRun, reader: VideoReader, plan: RunPlan, *, resume: bool) 
         partial=missing,
         warnings=(*folder.ended["warnings"], *plan.left_out, *plan.notes, *joined.notes),
         weights=run.network.weights,
+        backend=result.backend,
     )
 
 
