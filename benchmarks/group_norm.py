@@ -23,11 +23,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from libranet.haze.scattering import REGIMES, add_haze, transmission
 from libranet.metrics import psnr
 from libranet.network import GridFilter, LiBrANet, start_stream, stream_step
 from libranet.runtime import load_network
 from libranet.runtime.cpu.parts import CHOICES, Layers, why_not
-from libranet.synth.scattering import REGIMES, add_haze, transmission
 from machine import describe_machine
 from stills import pairs, prior_depth
 

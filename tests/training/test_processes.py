@@ -25,9 +25,7 @@ accumulate = 4
 crops = [[32, 32]]
 precision = "fp32"
 ema = 0.9
-log_every = 1
-checkpoint_every = 4
-validate_every = 100
+every = { log = 1, checkpoint = 4, validation = 100 }
 
 [model]
 encoder_size = 32

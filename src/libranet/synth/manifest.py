@@ -9,7 +9,7 @@ from pathlib import Path
 from libranet.atomic import write_atomically
 from libranet.data.frames import VIDEO_SUFFIXES
 from libranet.errors import InputError
-from libranet.synth.scattering import REGIMES, assign_regimes
+from libranet.haze.scattering import REGIMES, assign_regimes
 from libranet.synth.sources import ListedVideo
 from libranet.synth.synthesize import split_clips
 

@@ -12,7 +12,7 @@ from libranet.data.frames import RgbImage
 from libranet.data.maps import Map
 from libranet.data.windows import frame_to_tensor
 from libranet.flow import warp
-from libranet.synth.scattering import add_haze, airlight_sums, transmission
+from libranet.haze.scattering import add_haze, airlight_sums, transmission
 
 ALIGNMENT_LIMIT = 1.0 / 255.0
 """Largest difference between a hazy frame and the one recomputed from clear, transmission and airlight."""

@@ -14,8 +14,8 @@ from libranet.data.frames import VIDEO_SUFFIXES, RgbImage, decode_video, list_im
 from libranet.data.maps import FlowField, Plane
 from libranet.errors import InputError
 from libranet.extension import lab
+from libranet.haze.images import SKY_DEPTH
 from libranet.images import is_image_name
-from libranet.kernels.haze.reference import SKY_DEPTH
 from libranet.synth.depth_estimators import DepthEstimator
 from libranet.synth.depth_maps import DepthRange, guided_upsample
 from libranet.synth.photo_motion import CameraMove, crop_to_aspect, photo_clip

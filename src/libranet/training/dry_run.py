@@ -146,7 +146,7 @@ def _check_photos(photos: PhotoSourceConfig) -> tuple[str, int]:
 
 def _describe_weights(config: TrainConfig, parameters: int) -> str:
     parts = [f"{parameters / 1e6:.2f} M parameters", f"begins from {config.init_from or 'random numbers'}"]
-    parts += [f"teacher {config.teacher}"] if config.teacher else []
+    parts += [f"teacher {config.teacher.checkpoint}"] if config.teacher.checkpoint else []
     return ", ".join([*parts, f"perceptual term: {config.loss.perceptual}"])
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from libranet.errors import InputError
 from libranet.extension import lab
-from libranet.kernels.haze.reference import SKY_DEPTH, SKY_LEVEL
+from libranet.haze.images import SKY_DEPTH, SKY_LEVEL, ImageBank, ImageFacts
 
 PHOTO_SUFFIXES = {".jpg", ".jpeg", ".png", ".webp"}
 ASPECT = 16 / 9
@@ -37,25 +37,6 @@ class ClearImage:
     depth: np.ndarray | None  # [h, w] uint8, 0 near, 255 far
 
 
-@dataclass(frozen=True)
-class ImageBank:
-    """All clear images as bytes, stacked, so that a batch is one gather. What is small stays on the CPU."""
-
-    fine: Tensor  # [N, 3, lines, lines * 16 / 9] uint8, on the device
-    coarse: Tensor  # [N, 3, lines * 2 / 3, ...] uint8, on the device
-    depth: Tensor  # [N, 1, lines / 2, ...] uint8, 0 near, 255 far, on the device
-    width: Tensor  # [N] in (0, 1], the used share of the canvas
-    has_depth: Tensor  # [N] bool
-    brightness: Tensor  # [N] in [0, 1], of each image's bright parts
-    sky: Tensor  # [N, 3] in [0, 1], mean colour of each image's sky, 0 where it has none
-    skyline: Tensor  # [N] in [0, 1], how far down the lowest bit of sky is
-    open_sky: Tensor  # [N] in [0, 1], how far down there is nothing but sky
-    density: Tensor  # [M, DENSITY_SIZE, DENSITY_SIZE] in [0, 1], density maps of haze; M may be 0
-
-    def __len__(self) -> int:
-        return len(self.width)
-
-
 def load_bank(
     images: Iterable[ClearImage], *, lines: int, device: torch.device, density: Tensor | None = None
 ) -> ImageBank:
@@ -72,12 +53,14 @@ def load_bank(
         fine=stack([item.fine for item in laid]),
         coarse=stack([item.coarse for item in laid]),
         depth=stack([item.depth for item in laid]),
-        width=torch.tensor([item.width for item in laid]),
-        has_depth=torch.tensor([item.source.depth is not None for item in laid]),
-        brightness=torch.tensor([item.brightness for item in laid], dtype=torch.float32),
-        sky=torch.tensor([item.sky.colour for item in laid]),
-        skyline=torch.tensor([item.sky.lowest for item in laid]),
-        open_sky=torch.tensor([item.sky.open for item in laid]),
+        facts=ImageFacts(
+            width=torch.tensor([item.width for item in laid]),
+            has_depth=torch.tensor([item.source.depth is not None for item in laid]),
+            brightness=torch.tensor([item.brightness for item in laid], dtype=torch.float32),
+            sky=torch.tensor([item.sky.colour for item in laid]),
+            skyline=torch.tensor([item.sky.lowest for item in laid]),
+            open_sky=torch.tensor([item.sky.open for item in laid]),
+        ),
         density=torch.zeros(0, DENSITY_SIZE, DENSITY_SIZE) if density is None else density,
     )
 

@@ -92,13 +92,13 @@ def run_training(
             pace.waiting += time.perf_counter() - waited
             terms, error = trainer.step(*batches)
             step = trainer.progress.step
-            if step % config.log_every == 0 or step == end:
+            if step % config.every.log == 0 or step == end:
                 _log_step(log, trainer, terms, -10 * math.log10(max(float(error), 1e-12)), pace)
-            if step % config.validate_every == 0 or step == end:
+            if step % config.every.validation == 0 or step == end:
                 _check_life(log, trainer, batches[0])
-            if pairs and (step % config.validate_every == 0 or step == end):
+            if pairs and (step % config.every.validation == 0 or step == end):
                 _validate(log, trainer, pairs, folder)
-            if step % config.checkpoint_every == 0:
+            if step % config.every.checkpoint == 0:
                 trainer.save(folder, _provenance(trainer, time.perf_counter() - begin))
             if not agreed(torch.tensor(not stop.requested, device=trainer.device), shard):
                 stop.requested = True

@@ -37,12 +37,11 @@ def rehearse(config: TrainConfig, device: torch.device, *, steps: int = 3) -> Re
         LibraNetError: The network, its initial weights or those of the perceptual term cannot be loaded.
         torch.OutOfMemoryError: The batch does not fit.
     """
-    outputs = 2 if config.loss.consistency_weight > 0 else 1
+    outputs = config.outputs
     batch = config.batch if device.type == "cuda" else min(config.batch, CPU_SAMPLES)
     parts = config.accumulate if batch % (config.accumulate * outputs) == 0 else 1
     trainer = Trainer(replace(config, batch=batch, accumulate=parts), steps=steps + 2, device=device)
-    still = config.photos is not None and config.photos.haze.geometry.still_probability == 1
-    window = 1 if still else config.window
+    window = 1 if config.still else config.window
     height, width = max(config.crops, key=lambda crop: crop[0] * crop[1])
     before = _process_bytes()
     hazy = torch.rand(batch // parts // outputs, window + (outputs - 1), 3, height, width, device=device)
@@ -50,7 +49,7 @@ def rehearse(config: TrainConfig, device: torch.device, *, steps: int = 3) -> Re
     times = []
     for _ in range(steps + 2):
         begin = time.perf_counter()
-        trainer.step(*[Batch(hazy, clear, still=still)] * parts)
+        trainer.step(*[Batch(hazy, clear, still=config.still)] * parts)
         if device.type == "cuda":
             torch.cuda.synchronize(device)
         times.append(time.perf_counter() - begin)

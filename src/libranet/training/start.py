@@ -16,6 +16,7 @@ import torch
 from libranet.data import PairedClip
 from libranet.device import pick_device
 from libranet.errors import InputError, LibraNetError
+from libranet.haze.images import ImageBank
 from libranet.training.config import PairedSourceConfig, TrainConfig, ValidationConfig
 from libranet.training.dataloader import (
     BatchSource,
@@ -25,7 +26,7 @@ from libranet.training.dataloader import (
     open_training_clips,
 )
 from libranet.training.distributed import any_process, join_processes, leave_processes, own_device, was_restarted
-from libranet.training.image_bank import ImageBank, load_bank, read_density, read_photos, render_scenes
+from libranet.training.image_bank import load_bank, read_density, read_photos, render_scenes
 from libranet.training.loop import Outcome, run_training
 from libranet.training.recipe import load_recipe
 from libranet.training.trainer import STATE_FILE, Trainer
@@ -111,7 +112,7 @@ def haze_source(config: TrainConfig, bank: ImageBank) -> BatchSource:
         crops=config.crops,
         window=config.window,
         seed=config.seed,
-        outputs=2 if config.loss.consistency_weight > 0 else 1,
+        outputs=config.outputs,
     )
     return Prefetcher(source) if bank.fine.device.type == "cuda" else source
 

@@ -16,7 +16,7 @@ from libranet.network import Network
 from libranet.training.config import TrainConfig
 
 FORMAT = "libranet-training-state"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 
 @dataclass
@@ -115,7 +115,7 @@ def _read_header(path: Path) -> dict[str, str]:
         raise CheckpointError(f"{path} is not the state of a training run")
     if header.get("format_version") != str(FORMAT_VERSION):
         raise CheckpointError(
-            f"{path} was written by another version of libranet, which trained the heads differently: "
+            f"{path} was written by another version of libranet, which drew other samples: "
             "begin anew in another folder, with init_from set to that run's model.safetensors"
         )
     return header
@@ -127,9 +127,9 @@ def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
 
 def _check_same_run(path: Path, old: dict[str, Any], new: dict[str, Any]) -> None:
     """Refuse to resume a run that would compute something else; how long it is and how often it logs may change."""
-    free = {"log_every", "checkpoint_every", "validate_every", "validation", "max_bad_steps", "name", "steps", "epochs"}
+    free = {"name", "steps", "epochs", "every", "validation"}
     changed = sorted(key for key in old.keys() | new.keys() if key not in free and old.get(key) != new.get(key))
-    if old["validation"].get("held_out", 0.0) != new["validation"]["held_out"]:
+    if old["validation"]["held_out"] != new["validation"]["held_out"]:
         changed.append("validation.held_out")
     if changed:
         raise CheckpointError(

@@ -47,21 +47,21 @@ class Trainer:
         self.config, self.steps, self.device, self.shard = config, steps, device, shard or Shard()
         self.parts = divide(self.shard, config.accumulate)
         """What this process computes in a step, one after another."""
-        self.parts[0].check(config.batch, outputs=2 if config.loss.consistency_weight > 0 else 1)
+        self.parts[0].check(config.batch, outputs=config.outputs)
         torch.manual_seed(config.seed)
         self.model = _initial_model(config)
         ours = self.model if isinstance(self.model, LiBrANet) else None
         if ours is not None:
-            prepare_heads(ours, config.pivot, over_processes=config.accumulate == 1)
+            prepare_heads(ours, config.optimiser.pivot, over_processes=config.accumulate == 1)
         self.model.to(device)
         fused = config.fused and ours is not None and why_not_fused(config.model, device) is None
         if fused:
             _use_channels_last(self.model)
-        self.ema = Ema(self.model, config.ema)
+        self.ema = Ema(self.model, config.optimiser.ema)
         self.optimiser = build_optimiser(self.model, config.optimiser)
         self.scaler = torch.amp.GradScaler(device.type, enabled=config.precision == "fp16")
         self.objective = Objective(config.loss, device)
-        self.teacher = load_model(config.teacher, device=device).requires_grad_(False) if config.teacher else None
+        self.teacher = load_model(config.teacher.checkpoint, device=device) if config.teacher.checkpoint else None
         self.progress = Progress(end=steps)
         self.state = RunState(config, self.model, self.ema.model, self.optimiser, self.scaler)
         self.predict: Callable[..., Predicted] = self.model.predict
@@ -144,7 +144,7 @@ class Trainer:
             return
         p.bad_steps += 1
         p.bad_in_a_row += 1
-        if p.bad_in_a_row >= self.config.max_bad_steps:
+        if p.bad_in_a_row >= self.config.optimiser.max_bad_steps:
             raise TrainingStoppedError(
                 f"the loss was not finite in {p.bad_in_a_row} steps in a row (step {p.step}): "
                 "lower optimiser.lr, or use precision = 'bf16' or 'fp32'"
@@ -188,7 +188,7 @@ class Trainer:
         p = self.state.load(folder / STATE_FILE)
         if self.steps < p.step:
             raise InputError(f"{folder} has done {p.step} steps already: expected more than that, got {self.steps}")
-        if p.end not in (0, self.steps):  # 0: of a version that could not be extended
+        if p.end != self.steps:
             p.begin = p.step
         p.end = self.steps
         self.progress = p
@@ -214,7 +214,7 @@ class Trainer:
         amp = AMP_DTYPES.get(self.config.precision)
         with torch.autocast(self.device.type, dtype=amp, enabled=amp is not None):
             restored = self.teach(batch.hazy, still=batch.still).image
-        clear = torch.lerp(batch.clear, restored.to(batch.clear.dtype), self.config.teacher_share)
+        clear = torch.lerp(batch.clear, restored.to(batch.clear.dtype), self.config.teacher.share)
         return dataclasses.replace(batch, clear=clear)
 
     def _compute_gradients(self, batch: Batch) -> tuple[LossTerms, Tensor]:

@@ -5,13 +5,13 @@ without haze, follows every change of exposure, and sharpens compression blocks.
 """
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from libranet.training.config import FrontConfig, RecordingConfig
+from libranet.haze.config import FrontConfig, RecordingConfig
 
 SHAPES = 2
 """Things in front of the haze, at most, per sample."""
@@ -39,6 +39,10 @@ CHROMA_STEPS = (
     *((99,) * 8,) * 4,
 )
 """Quantisation steps of the JPEG standard's annex K, at quality 50."""
+DRIFT, FLICKER = 0.012, 0.02
+"""Standard deviations of the change of exposure per frame, and of single frames, as logarithms."""
+QUALITY = (30, 95)
+"""Of the compression, on JPEG's scale."""
 RGB_TO_YCC = ((0.299, 0.587, 0.114), (-0.168736, -0.331264, 0.5), (0.5, -0.418688, -0.081312))
 
 
@@ -63,19 +67,11 @@ class Footage:
     levels: Tensor  # [N], grey levels that are left: few of them make bands
     coarseness: Tensor  # [N, frames], the codec's steps relative to quality 50; 0 stores without loss
 
-    def rows(self, part: slice | Tensor) -> "Footage":
-        """Take some of the samples."""
-        return Footage(**{f.name: getattr(self, f.name)[part] for f in fields(self)})
-
     def fronts_only(self) -> "Footage":
         """The things in front, filmed by a camera and stored in a file without faults."""
         faults = ("bars", "curve", "gain", "noise", "sharpening", "coarseness")
         none = {name: torch.zeros_like(getattr(self, name)) for name in faults}
         return replace(self, levels=torch.full_like(self.levels, 255.0), **none)
-
-    def to(self, device: torch.device) -> "Footage":
-        """Move everything to a device."""
-        return Footage(**{f.name: getattr(self, f.name).to(device, non_blocking=True) for f in fields(self)})
 
 
 def draw_footage(
@@ -114,10 +110,10 @@ def draw_footage(
     bar = 0.04 + 0.16 * rand(1)
     bars = torch.where(chance(0.7, 1), torch.cat([bar, bar * 0], 1), torch.cat([bar * 0, bar], 1))
     steps = torch.arange(frames, dtype=torch.float32)[None, :, None]
-    gain = (randn(1, 3) * 0.25 + randn(1, 1)) * recording.drift * steps
-    gain = gain + (randn(frames, 3) * 0.25 + randn(frames, 1)) * recording.flicker
+    gain = (randn(1, 3) * 0.25 + randn(1, 1)) * DRIFT * steps
+    gain = gain + (randn(frames, 3) * 0.25 + randn(frames, 1)) * FLICKER
     gain = (gain - gain.mean(1, keepdim=True)) * chance(recording.drift_probability, 1)[..., None]
-    quality = recording.quality[0] + rand(1) * (recording.quality[1] - recording.quality[0])
+    quality = QUALITY[0] + rand(1) * (QUALITY[1] - QUALITY[0])
     coarseness = torch.where(quality < 50, 50 / quality, 2 - quality / 50).clamp_min(0.02)
     coarseness = coarseness * chance(recording.codec_probability, 1) * (1 + 0.25 * rand(frames))
     return Footage(
