@@ -9,6 +9,7 @@ import torch
 
 from clear_images import haze_config, only, small_source
 from libranet.haze.config import FrontConfig, RecordingConfig
+from libranet.haze.draws import Draws
 from libranet.haze.recording import Footage, compress, draw_footage, film
 from libranet.training.distributed import Shard
 
@@ -17,7 +18,7 @@ PERFECT = RecordingConfig(drift_probability=0, noise_std=0, sharpening=0, codec_
 
 
 def draw(config: FrontConfig, recording: RecordingConfig = PERFECT, n: int = 64, frames: int = 6) -> Footage:
-    drawn = draw_footage(config, recording, n, frames, torch.Generator().manual_seed(3))
+    drawn = draw_footage(config, recording, frames, Draws(n, torch.Generator().manual_seed(3)))
     return dataclasses.replace(drawn, levels=torch.full((n,), 255.0), curve=torch.zeros(n))
 
 

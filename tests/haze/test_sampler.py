@@ -23,6 +23,7 @@ from clear_images import (
 from libranet.errors import InputError
 from libranet.haze import sampler
 from libranet.haze.config import CameraConfig
+from libranet.haze.draws import Draws
 from libranet.haze.images import ImageBank
 from libranet.haze.kinds import HazeConfig
 from libranet.haze.parameters import HazeParameters
@@ -161,7 +162,7 @@ def test_skies_get_other_colours_and_the_ground_keeps_its_own():
 
 
 def test_drawn_skies_are_as_bright_and_as_blue_as_those_of_photos():
-    colours = draw_sky_colours(4000, torch.Generator().manual_seed(0))
+    colours = draw_sky_colours(Draws(4000, torch.Generator().manual_seed(0)))
     brightest = colours.amax(1)
     assert 0.76 < brightest.median() < 0.84
     assert 0.02 < (brightest < 0.55).float().mean() < 0.08
@@ -187,7 +188,7 @@ def test_a_white_balance_beyond_all_cameras_is_refused():
 
 def test_a_drawn_sky_is_the_same_through_every_camera(monkeypatch: pytest.MonkeyPatch):
     wanted = torch.tensor([0.55, 0.65, 0.72])
-    monkeypatch.setattr(sampler, "draw_sky_colours", lambda n, generator: wanted.expand(n, 3))
+    monkeypatch.setattr(sampler, "draw_sky_colours", lambda draws: wanted.expand(draws.n, 3))
     n, colour = 64, (128, 153, 204)
     haze = haze_config(
         camera={
@@ -288,7 +289,7 @@ def test_real_footage_has_fog_in_its_sky_as_often_as_it_says():
 def test_what_is_behind_opaque_fog_stays_fog_in_the_target():
     dense = {
         "clear_probability": 0.0, "beta": (6.0, 6.0), "near": (0.0, 0.0), "uniform_probability": 0.0,
-        "depth_gamma": (1.0, 1.0), "patch_probability": 0.0,
+        "depth_gamma": (1.0, 1.0), "patch_probability": 0.0, "min_transmission": (0.02, 0.02),
     }  # fmt: skip
     whole = STILL | {"zoom": (1.0, 1.0), "prior_depth_probability": 0.0, "prior_depth_blend": 0.0}
     front = {"probability": 0.0, "bars_probability": 0.0}
@@ -362,8 +363,8 @@ def test_a_seed_keeps_its_samples():
     expected = {
         "kinds": [4, 0, 3, 4],
         "centre": [-0.274029, -0.168934],
-        "beta": [0.0, 1.306478, 2.271691, 0.0],
-        "airlight": [1.0, 0.983338, 0.970162],
+        "beta": [0.374479, 1.306478, 2.686625, 0.439004],
+        "airlight": [0.986787, 0.952103, 0.892836],
         "gamma": [1.876411, 1.0, 1.800908, 2.29638],
         "tone": [1.007774, 0.760571, 1.010633, 1.118469],
         "next": 797239550587,

@@ -8,23 +8,38 @@ from torch import Tensor
 from libranet.haze.parameters import CELLS
 
 
-def uniform(count: int, bounds: tuple[float, float], generator: torch.Generator) -> Tensor:  # [count]
-    """Draw numbers uniformly."""
-    return torch.rand(count, generator=generator) * (bounds[1] - bounds[0]) + bounds[0]
+class Draws:
+    """Draws for n samples from one generator: every result has the sample as its first axis."""
 
+    def __init__(self, n: int, generator: torch.Generator) -> None:
+        self.n, self.generator = n, generator
 
-def log_uniform(count: int, bounds: tuple[float, float], generator: torch.Generator) -> Tensor:  # [count]
-    """Draw numbers uniformly in the logarithm; uniformly as they are where the range begins at zero."""
-    if bounds[0] <= 0:
-        return uniform(count, bounds, generator).clamp_min(1e-6)
-    return torch.exp(uniform(count, (math.log(bounds[0]), math.log(bounds[1])), generator))
+    def rand(self, *shape: int) -> Tensor:
+        """Numbers in [0, 1)."""
+        return torch.rand(self.n, *shape, generator=self.generator)
 
+    def normal(self, *shape: int) -> Tensor:
+        """Normally distributed numbers."""
+        return torch.randn(self.n, *shape, generator=self.generator)
 
-def chance(count: int, probability: float, generator: torch.Generator) -> Tensor:  # [count] bool
-    """Draw which samples something happens to."""
-    return torch.rand(count, generator=generator) < probability
+    def whole(self, below: int) -> Tensor:
+        """Whole numbers from 0 on."""
+        return torch.randint(below, (self.n,), generator=self.generator)
 
+    def uniform(self, bounds: tuple[float, float]) -> Tensor:
+        """Numbers in a range."""
+        return self.rand() * (bounds[1] - bounds[0]) + bounds[0]
 
-def smooth_field(count: int, channels: int, generator: torch.Generator) -> Tensor:  # [count, channels, CELLS, CELLS]
-    """Draw cells in [-1, 1] that become smooth structure."""
-    return torch.rand(count, channels, CELLS, CELLS, generator=generator) * 2 - 1
+    def log_uniform(self, bounds: tuple[float, float]) -> Tensor:
+        """Numbers uniform in the logarithm; uniform as they are where the range begins at zero."""
+        if bounds[0] <= 0:
+            return self.uniform(bounds).clamp_min(1e-6)
+        return torch.exp(self.uniform((math.log(bounds[0]), math.log(bounds[1]))))
+
+    def chance(self, probability: float, *shape: int) -> Tensor:
+        """Whether something happens, as booleans."""
+        return self.rand(*shape) < probability
+
+    def cells(self, channels: int) -> Tensor:  # [n, channels, CELLS, CELLS] in [-1, 1]
+        """Coarse fields that become smooth structure."""
+        return self.rand(channels, CELLS, CELLS) * 2 - 1

@@ -22,7 +22,7 @@ from libranet.data import (
     uhv4k_pairs,
 )
 from libranet.errors import InputError
-from libranet.haze.draws import chance
+from libranet.haze.draws import Draws
 from libranet.haze.images import ImageBank
 from libranet.haze.kinds import HazeConfig
 from libranet.haze.parameters import rows, to_device
@@ -108,10 +108,11 @@ class OnlineHazeSource:
             seed=noise_seed,
         )
         filmed = torch.tensor([kind.filmed for kind in self.haze.kinds])[kinds]
-        elsewhere = chance(self.samples, self.haze.front.elsewhere_probability, generator) & ~filmed
+        draws = Draws(self.samples, generator)
+        elsewhere = draws.chance(self.haze.front.elsewhere_probability) & ~filmed
         if filmed.any() or elsewhere.any():
             frames, first = hazy.shape[1], self.window // 2
-            footage = draw_footage(self.haze.front, self.haze.recording, self.samples, frames, generator)
+            footage = draw_footage(self.haze.front, self.haze.recording, frames, draws)
             for part, how in ((filmed, footage), (elsewhere, footage.fronts_only())):
                 places = torch.nonzero(part[mine])[:, 0]
                 if len(places) == 0:
