@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from libranet.data.frames import read_rgb
 from libranet.errors import InputError
 from libranet.extension import lab
 from libranet.haze.images import SKY_DEPTH, SKY_LEVEL, ImageBank, ImageFacts
@@ -65,18 +66,33 @@ def load_bank(
     )
 
 
-def read_photos(folders: Iterable[str | Path], depth_folder: str | Path | None) -> list[ClearImage]:
-    """Read every photo of the folders, with its depth map where there is one."""
+def find_photos(folders: Iterable[str | Path], depth_folder: str | Path) -> list[tuple[Path, Path | None]]:
+    """Every photo of the folders, with its depth map where there is one.
+
+    Raises:
+        InputError: A folder is missing, or has no photos.
+    """
     paths: list[Path] = []
     for folder in map(Path, folders):
         if not folder.is_dir():
-            raise InputError(f"no folder of photos at {folder}: check the recipe's [photos] folders")
+            raise InputError(f"no photos at {folder}: check the recipe's [photos] folders")
         found = sorted(path for path in folder.iterdir() if path.suffix.lower() in PHOTO_SUFFIXES)
         if not found:
-            raise InputError(f"no JPEG, PNG or WebP photos in {folder}")
+            raise InputError(f"expected JPEG, PNG or WebP photos in {folder}, found none")
         paths += found
+    maps = [Path(depth_folder) / f"{path.parent.name}__{path.stem}.png" if depth_folder else None for path in paths]
+    return [(path, map_ if map_ and map_.is_file() else None) for path, map_ in zip(paths, maps, strict=True)]
+
+
+def read_photos(folders: Iterable[str | Path], depth_folder: str | Path) -> list[ClearImage]:
+    """Read every photo of the folders, with its depth map where there is one."""
+
+    def read(found: tuple[Path, Path | None]) -> ClearImage:
+        path, map_ = found
+        return ClearImage(path.stem, read_rgb(path), map_ and cv2.imread(str(map_), cv2.IMREAD_GRAYSCALE))
+
     with ThreadPoolExecutor() as pool:
-        return list(pool.map(lambda path: _read(path, Path(depth_folder) if depth_folder else None), paths))
+        return list(pool.map(read, find_photos(folders, depth_folder)))
 
 
 def read_density(folder: str | Path) -> Tensor:  # [M, DENSITY_SIZE, DENSITY_SIZE] in [0, 1]
@@ -119,17 +135,6 @@ def normalise_depth(metres: np.ndarray, *, farthest: int = 255) -> np.ndarray:  
     # Distances span orders of magnitude; the square root spreads the near ones.
     unit = np.sqrt(np.clip((metres - near) / max(far - near, 1e-6), 0, 1))
     return (unit * farthest).round().astype(np.uint8)
-
-
-def _read(path: Path, depth_folder: Path | None) -> ClearImage:
-    image = cv2.imread(str(path), cv2.IMREAD_COLOR)
-    if image is None:
-        raise InputError(f"cannot read {path} as an image: remove it or replace it")
-    depth = None
-    if depth_folder is not None:
-        map_path = depth_folder / f"{path.parent.name}__{path.stem}.png"
-        depth = cv2.imread(str(map_path), cv2.IMREAD_GRAYSCALE) if map_path.is_file() else None
-    return ClearImage(path.stem, cv2.cvtColor(image, cv2.COLOR_BGR2RGB), depth)
 
 
 @dataclass(frozen=True)

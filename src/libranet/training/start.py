@@ -96,7 +96,7 @@ def load_images(config: TrainConfig, device: torch.device) -> ImageBank:
     assert config.photos is not None
     photos = config.photos
     images = chain(
-        read_photos(photos.folders, photos.depth or None),
+        read_photos(photos.folders, photos.depth),
         render_scenes(photos.scenes, photos.scene_views, seed=config.seed, lines=photos.lines, device=device),
     )
     return load_bank(images, lines=photos.lines, device=device, density=read_density(photos.density))
@@ -143,24 +143,16 @@ def main() -> None:
     """Train without the command line's extra packages, as on a bare GPU machine."""
     parser = argparse.ArgumentParser(description="Train a recipe.")
     parser.add_argument("recipe")
-    parser.add_argument("-o", "--output", required=True)
+    parser.add_argument("-o", "--output", required=True, dest="folder")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides")
     parser.add_argument("--resume", action="store_true")
     parser.add_argument("--auto-resume", action="store_true", help="go on if the folder has a state, begin if not")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--seconds", type=float, default=math.inf, help="stop after this long")
-    options = parser.parse_args()
+    options = vars(parser.parse_args())  # named as the arguments of `train`
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     try:
-        outcome = train(
-            options.recipe,
-            options.output,
-            overrides=options.overrides,
-            resume=options.resume,
-            auto_resume=options.auto_resume,
-            device=options.device,
-            seconds=options.seconds,
-        )
+        outcome = train(**options)
     except LibraNetError as error:
         parser.exit(2, f"error: {error}\n")
     if outcome.interrupted:  # a script, and torchrun, must not take a stopped run for a finished one

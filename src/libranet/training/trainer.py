@@ -4,7 +4,7 @@ import copy
 import dataclasses
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from libranet.training.config import OptimiserConfig, TrainConfig
 from libranet.training.dataloader import Batch
 from libranet.training.distributed import Shard, agreed, average_gradients
 from libranet.training.graphed_step import Graphed, LateAnswer
-from libranet.training.micro_batches import PartSums, divide, seed_part, share_weights
+from libranet.training.micro_batches import average_parts, divide, seed_part, share_weights
 from libranet.training.muon import Muon
 from libranet.training.state import Progress, RunState
 from libranet.training.training_heads import fold_heads, prepare_heads, preserve_heads
@@ -158,11 +158,12 @@ class Trainer:
             terms, error = self.gradients(batches[0])
             average_gradients(self.model, self.shard)
             return terms, error
-        sums = PartSums(self.model, self.shard)
+        return average_parts(self.model, self._each_part(batches), self.shard)
+
+    def _each_part(self, batches: tuple[Batch, ...]) -> Iterator[tuple[LossTerms, Tensor]]:
         for part, batch in zip(self.parts, batches, strict=True):
             seed_part(self.config.seed, self.progress.step, part)
-            sums.add(*self.gradients(batch))
-        return sums.finish()
+            yield self.gradients(batch)
 
     def save(self, folder: Path, provenance: dict[str, Any]) -> None:
         """Write the state of the run, and the averaged network as a checkpoint of its own."""
