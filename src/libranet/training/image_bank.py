@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -47,21 +48,14 @@ def load_bank(
     if not laid:
         raise InputError("no clear images to train on: give folders of photos, or a number of scenes")
 
-    def stack(arrays: list[np.ndarray]) -> Tensor:
-        return torch.from_numpy(np.stack(arrays)).permute(0, 3, 1, 2).contiguous().to(device)
+    def stack(name: str) -> Tensor:
+        return torch.from_numpy(np.stack([canvases[name] for canvases, _ in laid])).permute(0, 3, 1, 2).contiguous()
 
     return ImageBank(
-        fine=stack([item.fine for item in laid]),
-        coarse=stack([item.coarse for item in laid]),
-        depth=stack([item.depth for item in laid]),
-        facts=ImageFacts(
-            width=torch.tensor([item.width for item in laid]),
-            has_depth=torch.tensor([item.source.depth is not None for item in laid]),
-            brightness=torch.tensor([item.brightness for item in laid], dtype=torch.float32),
-            sky=torch.tensor([item.sky.colour for item in laid]),
-            skyline=torch.tensor([item.sky.lowest for item in laid]),
-            open_sky=torch.tensor([item.sky.open for item in laid]),
-        ),
+        fine=stack("fine").to(device),
+        coarse=stack("coarse").to(device),
+        depth=stack("depth").to(device),
+        facts=ImageFacts(**{f.name: torch.tensor([facts[f.name] for _, facts in laid]) for f in fields(ImageFacts)}),
         density=torch.zeros(0, DENSITY_SIZE, DENSITY_SIZE) if density is None else density,
     )
 
@@ -137,45 +131,12 @@ def normalise_depth(metres: np.ndarray, *, farthest: int = 255) -> np.ndarray:  
     return (unit * farthest).round().astype(np.uint8)
 
 
-@dataclass(frozen=True)
-class _FoundSky:
-    """An image's sky: its mean colour, and two rows as shares of the height."""
+def _lay(source: ClearImage, lines: int) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Bring an image to the canvas's height, crop what is wider, leave free what is narrower.
 
-    colour: tuple[float, ...] = (0.0, 0.0, 0.0)
-    lowest: float = 0.0
-    open: float = 0.0
-
-
-def _find_sky(source: ClearImage) -> _FoundSky:
-    if source.depth is None:
-        return _FoundSky()
-    height, width = source.depth.shape
-    sky = source.depth > SKY_LEVEL
-    if sky.mean() < MIN_SKY:
-        return _FoundSky()
-    small = cv2.resize(source.image, (width, height), interpolation=cv2.INTER_AREA)
-    colour = small[sky].mean(axis=0, dtype=np.float32) / 255
-    rows = sky.mean(axis=1)
-    lowest = int(np.flatnonzero(rows > 0.01).max()) + 1
-    blocked = np.flatnonzero(rows < 0.98)
-    return _FoundSky(tuple(colour.tolist()), lowest / height, (int(blocked[0]) if blocked.size else height) / height)
-
-
-@dataclass(frozen=True)
-class _Laid:
-    """One image on its canvases."""
-
-    source: ClearImage
-    fine: np.ndarray  # [H, W, 3] uint8
-    coarse: np.ndarray
-    depth: np.ndarray  # [h, w, 1] uint8
-    width: float
-    brightness: float
-    sky: _FoundSky
-
-
-def _lay(source: ClearImage, lines: int) -> _Laid:
-    """Bring an image to the canvas's height, crop what is wider, leave free what is narrower."""
+    Returns:
+        Canvases [H, W, C] and facts, by their names in `ImageBank` and `ImageFacts`.
+    """
     canvas_width = round(lines * ASPECT)
     height, width = source.image.shape[:2]
     used = min(round(width * lines / height), canvas_width)
@@ -191,12 +152,20 @@ def _lay(source: ClearImage, lines: int) -> _Laid:
     depth = np.zeros((2, 2), np.uint8) if source.depth is None else source.depth
     depth = cv2.resize(depth, (width // 2, height // 2), interpolation=cv2.INTER_LINEAR)
     fine = lay(source.image, FINE)
-    return _Laid(
-        source=source,
-        fine=fine,
-        coarse=lay(source.image, COARSE),
-        depth=lay(depth, DEPTH_SCALE),
-        width=used / canvas_width,
-        brightness=float(np.percentile(fine[:, :used].max(axis=2), BRIGHT_PERCENTILE)) / 255,
-        sky=_find_sky(source),
-    )
+    bright = float(np.percentile(fine[:, :used].max(axis=2), BRIGHT_PERCENTILE)) / 255
+    canvases = {"fine": fine, "coarse": lay(source.image, COARSE), "depth": lay(depth, DEPTH_SCALE)}
+    facts = {"width": used / canvas_width, "has_depth": source.depth is not None, "brightness": bright}
+    return canvases, facts | _find_sky(source)
+
+
+def _find_sky(source: ClearImage) -> dict[str, Any]:
+    """An image's sky: its mean colour, and two rows as shares of the height."""
+    sky = np.zeros((1, 1), bool) if source.depth is None else source.depth > SKY_LEVEL
+    if sky.mean() < MIN_SKY:
+        return {"sky": [0.0] * 3, "skyline": 0.0, "open_sky": 0.0}
+    small = cv2.resize(source.image, sky.shape[::-1], interpolation=cv2.INTER_AREA)
+    colour = small[sky].mean(axis=0, dtype=np.float32) / 255
+    rows = sky.mean(axis=1)
+    lowest, blocked = int(np.flatnonzero(rows > 0.01).max()) + 1, np.flatnonzero(rows < 0.98)
+    open_rows = int(blocked[0]) if blocked.size else len(rows)
+    return {"sky": colour.tolist(), "skyline": lowest / len(rows), "open_sky": open_rows / len(rows)}

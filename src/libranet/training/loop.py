@@ -7,10 +7,10 @@ import math
 import signal
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any
 
 import cv2
@@ -82,7 +82,7 @@ def run_training(
         return Outcome(trainer.progress, False, 0.0)
     begin = time.perf_counter()
     end = min(trainer.steps, until or trainer.steps)
-    with RunLog(folder if shard.rank == 0 else None) as log, _stop_on_signals() as stop:
+    with closing(RunLog(folder if shard.rank == 0 else None)) as log, _stop_on_signals() as stop:
         if trainer.objective.warning:
             log.warn(trainer.objective.warning)
         pace = Pace(trainer.progress.step, end)
@@ -96,7 +96,6 @@ def run_training(
                 _log_step(log, trainer, terms, -10 * math.log10(max(float(error), 1e-12)), pace)
             if step % config.every.validation == 0 or step == end:
                 _check_life(log, trainer, batches[0])
-            if pairs and (step % config.every.validation == 0 or step == end):
                 _validate(log, trainer, pairs, folder)
             if step % config.every.checkpoint == 0:
                 trainer.save(folder, _provenance(trainer, time.perf_counter() - begin))
@@ -132,12 +131,8 @@ class RunLog:
         except ImportError:
             self.info("tensorboard is not installed: scalars go to log.jsonl only (pip install 'libranet[train]')")
 
-    def __enter__(self) -> "RunLog":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Close the files."""
         if self.folder is not None:
             self.lines.close()
         if self.board is not None:
@@ -247,7 +242,7 @@ def _check_life(log: RunLog, trainer: Trainer, batch: Batch) -> None:
 
 
 def _validate(log: RunLog, trainer: Trainer, sets: Sequence[ValidationSet], folder: Path) -> None:
-    if trainer.shard.rank:
+    if trainer.shard.rank or not sets:
         return
     p = trainer.progress
     network = fold_heads(trainer.ema.model)
