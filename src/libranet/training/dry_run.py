@@ -18,8 +18,8 @@ from libranet.training.dataloader import Batch, PairedSource
 from libranet.training.image_bank import ASPECT, COARSE, DEPTH_SCALE, FINE, find_photos
 from libranet.training.recipe import load_recipe
 from libranet.training.start import build_source, training_clips
-from libranet.training.state import read_progress
-from libranet.training.trainer import STATE_FILE, Trainer
+from libranet.training.state import STATE_FILE, check_folder, read_progress
+from libranet.training.trainer import Trainer
 from libranet.training.validation import load_pairs
 
 CPU_SAMPLES = 2
@@ -60,7 +60,8 @@ def plan_training(
     """
     config = load_recipe(recipe, overrides)
     place = pick_device(device)
-    done = _check_folder(Path(folder), resume)
+    check_folder(Path(folder), resume=resume)
+    done = read_progress(Path(folder) / STATE_FILE).step if resume else 0
     data, held_out, steps, data_bytes = _check_data(config, place)
     pairs = [f"{len(pairs)} images" for pairs in load_pairs(config.validation)]
     if held_out:
@@ -69,7 +70,8 @@ def plan_training(
         rehearsal = rehearse(config, place)
     except torch.OutOfMemoryError:
         raise InputError(f"a batch of {config.batch} does not fit into {describe_device(place)}: lower it") from None
-    available = _available_bytes(place)
+    on_cpu = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    available = torch.cuda.mem_get_info(place)[1] if place.type == "cuda" else on_cpu
     needed = rehearsal.peak_bytes + data_bytes
     if needed > available:
         raise InputError(
@@ -95,18 +97,6 @@ def plan_training(
         f"{_clock(left * rehearsal.seconds_per_step)}",
         folder=f"{folder}: " + (f"goes on at step {done}" if resume else "a new run"),
     )
-
-
-def _check_folder(folder: Path, resume: bool) -> int:
-    """How many steps the folder's run has done."""
-    exists = (folder / STATE_FILE).is_file()
-    if resume and not exists:
-        raise InputError(f"nothing to resume: {folder} has no {STATE_FILE}")
-    if exists and not resume:
-        raise InputError(f"{folder} already holds a run: add --resume to go on, or choose another folder")
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"expected a folder for the run, got the file {folder}")
-    return read_progress(folder / STATE_FILE).step if resume else 0
 
 
 def _check_data(config: TrainConfig, device: torch.device) -> tuple[str, int, int, int]:
@@ -143,12 +133,6 @@ def _describe_weights(config: TrainConfig, parameters: int) -> str:
     parts = [f"{parameters / 1e6:.2f} M parameters", f"begins from {config.init_from or 'random numbers'}"]
     parts += [f"teacher {config.teacher.checkpoint}"] if config.teacher.checkpoint else []
     return ", ".join([*parts, f"perceptual term: {config.loss.perceptual}"])
-
-
-def _available_bytes(device: torch.device) -> int:
-    if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[1]
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _clock(seconds: float) -> str:

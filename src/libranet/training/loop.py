@@ -20,14 +20,13 @@ from torch import Tensor
 
 from libranet.atomic import write_atomically
 from libranet.device import describe_device
-from libranet.errors import InputError
 from libranet.losses.objective import LossTerms
 from libranet.network import LiBrANet
 from libranet.network.liveness import MIN_LIVE, live_units
 from libranet.training.dataloader import Batch, BatchSource
 from libranet.training.distributed import agreed
-from libranet.training.state import Progress
-from libranet.training.trainer import MODEL_FILE, STATE_FILE, Trainer, gradient_norms
+from libranet.training.state import Progress, check_folder
+from libranet.training.trainer import MODEL_FILE, Trainer, gradient_norms
 from libranet.training.training_heads import fold_heads
 from libranet.training.validation import ValidationSet, validate
 
@@ -191,16 +190,12 @@ class Pace:
 
 
 def _prepare_folder(trainer: Trainer, folder: Path, resume: bool) -> None:
-    exists = (folder / STATE_FILE).is_file()
+    check_folder(folder, resume=resume)
     if resume:
-        if not exists:
-            raise InputError(f"nothing to resume: {folder} has no {STATE_FILE}")
         trainer.resume(folder)
         p = trainer.progress
         if p.begin == p.step > 0 and trainer.shard.rank == 0:
             logger.info("extended: steps %d to %d have a warm-up and a cosine of their own", p.begin, p.end)
-    elif exists:
-        raise InputError(f"{folder} already holds a run: add --resume to go on, or choose another folder")
     if trainer.shard.rank == 0:
         _forget_later_steps(folder / LOG_FILE, trainer.progress.step)
 

@@ -29,7 +29,8 @@ from libranet.training.distributed import any_process, join_processes, leave_pro
 from libranet.training.image_bank import load_bank, read_density, read_photos, render_scenes
 from libranet.training.loop import Outcome, run_training
 from libranet.training.recipe import load_recipe
-from libranet.training.trainer import STATE_FILE, Trainer
+from libranet.training.state import STATE_FILE
+from libranet.training.trainer import Trainer
 from libranet.training.validation import HeldOutClip, ValidationSet, hold_out, load_pairs
 
 logger = logging.getLogger(__name__)

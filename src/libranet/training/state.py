@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 
 from libranet.atomic import atomic_file
-from libranet.errors import CheckpointError
+from libranet.errors import CheckpointError, InputError
 from libranet.network import Network
 from libranet.training.config import TrainConfig
 
+STATE_FILE = "state.safetensors"
 FORMAT = "libranet-training-state"
 FORMAT_VERSION = 3
 
@@ -94,6 +95,21 @@ class RunState:
         if torch.cuda.is_available() and "rng.cuda" in tensors:
             torch.cuda.set_rng_state(tensors["rng.cuda"])
         return Progress(**json.loads(header["progress"]))
+
+
+def check_folder(folder: Path, *, resume: bool) -> None:
+    """Refuse to begin where a run is, and to resume where none is.
+
+    Raises:
+        InputError: The folder holds a run and `resume` is False, or the other way round, or it is a file.
+    """
+    exists = (folder / STATE_FILE).is_file()
+    if resume and not exists:
+        raise InputError(f"nothing to resume: {folder} has no {STATE_FILE}")
+    if exists and not resume:
+        raise InputError(f"{folder} already holds a run: add --resume to go on, or choose another folder")
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"expected a folder for the run, got the file {folder}")
 
 
 def read_progress(path: Path) -> Progress:

@@ -25,10 +25,9 @@ from libranet.training.distributed import Shard, agreed, average_gradients
 from libranet.training.graphed_step import Graphed, LateAnswer
 from libranet.training.micro_batches import average_parts, divide, seed_part, share_weights
 from libranet.training.muon import Muon
-from libranet.training.state import Progress, RunState
+from libranet.training.state import STATE_FILE, Progress, RunState
 from libranet.training.training_heads import fold_heads, prepare_heads, preserve_heads
 
-STATE_FILE = "state.safetensors"
 MODEL_FILE = "model.safetensors"
 AMP_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
