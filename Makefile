@@ -6,12 +6,13 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # The tests' tensors are small: more threads only wait for each other.
 ONE_THREAD := OMP_NUM_THREADS=1
 
-.PHONY: help demo test test-slow docs lint format dist clean
+.PHONY: help demo test suite test-more test-slow docs lint format dist clean
 
 help:
 	@echo "make demo       install what a user needs, then dehaze a short clip and show the result"
-	@echo "make test       install what a developer needs, then lint, types and the test suite"
-	@echo "make test-slow  the tests marked slow"
+	@echo "make test       install what a developer needs, then lint, types and the test suite (three minutes)"
+	@echo "make test-more  the laboratory, Ray, Chromium, kernels compiled for other cards (ten minutes)"
+	@echo "make test-slow  fuzzer, kills, memory, every block of the documentation; a workflow runs it every night"
 	@echo "make docs       build the documentation site into site/"
 	@echo "make lint       ruff and mypy alone"
 	@echo "make format     rewrite the sources with ruff"
@@ -43,8 +44,17 @@ ffmpeg chromium:
 		&& { apt-get install -y -qq $@ >/dev/null 2>&1 || { apt-get update -qq && apt-get install -y -qq $@; } >/dev/null 2>&1; }; } \
 		|| echo "no $@ here: the tests that need it will be skipped"
 
-test: $(VENV)/.dev ffmpeg chromium lint
-	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=10
+PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=10
+
+# The linters run beside the tests: mypy has one thread.
+test: $(VENV)/.dev ffmpeg
+	@$(MAKE) --no-print-directory -j 2 --output-sync=target lint suite
+
+suite:
+	$(PYTEST)
+
+test-more: $(VENV)/.dev ffmpeg chromium
+	$(PYTEST) -m 'more and not slow and not gpu'
 
 test-slow: $(VENV)/.dev ffmpeg chromium
 	$(ONE_THREAD) $(BIN)/python -m pytest -m slow --durations=10

@@ -269,7 +269,7 @@ def main() -> None:
     parser.add_argument("--counts", type=int, nargs="+", default=[1, 2, 4, 8, 16], help="processes: how many")
     parser.add_argument("--source", type=Path, help="stages: a video instead of a made one")
     parser.add_argument("--preset", help="stages: of the encoder")
-    parser.add_argument("--backend", default="openvino-int8", help="stages: of the network")
+    parser.add_argument("--backend", default="plain", help="stages: of the network")
     parser.add_argument("--videos", type=int, default=4000)
     parser.add_argument("--frames", type=int, default=1800, help="of the middle video")
     parser.add_argument("--clip-frames", type=int, default=8, help="stages: frames of the clip")

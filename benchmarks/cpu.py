@@ -1,7 +1,7 @@
 """LiBrA-Net and dark channel on a CPU: core-seconds, wall time and memory of one frame.
 
     PYTHONPATH=src:benchmarks python3 benchmarks/cpu.py [--sizes 1280x720,1920x1080,3840x2160] [--threads 2]
-        [--frames 3] [--rounds 2] [--networks base,small] [--backends plain,openvino-int8] [--json FILE]
+        [--frames 3] [--rounds 2] [--networks base,small] [--backends plain,numba-fp32] [--json FILE]
 
 Every method restores 8-bit RGB frames in a process of its own, frame by frame as a live video, the network with its
 filter over time. A process restores one frame to warm up, then `--frames`; the rounds go over all methods again, the
@@ -31,9 +31,9 @@ from libranet.export.check import moving_clip
 from libranet.frames import FrameFormat, Frames
 from libranet.frames.format import RGB8
 from libranet.network import GridFilter, LiBrANet, Network, packaged_weights
-from libranet.network.libranet import SMALL
+from libranet.network.config import SMALL
 from libranet.runtime import load_network, make_backend
-from libranet.runtime.cpu.parts import CHOICES, why_not
+from libranet.runtime.choose import BACKENDS, why_not_kernels
 from machine import describe_machine
 
 REFERENCE = "dark channel, OpenCV"
@@ -118,7 +118,7 @@ def measure_apart(method: str, arguments: argparse.Namespace) -> dict[str, dict[
 
 def methods(networks: list[str], backends: list[str]) -> list[str]:
     """All methods that this machine can run."""
-    here = ["plain", *(str(choice) for choice in CHOICES if why_not(choice) is None)]
+    here = [name for name in BACKENDS if name == "plain" or (name != "auto" and why_not_kernels(name) is None)]
     chosen = [backend for backend in here if not backends or backend in backends]
     return [REFERENCE, "dark channel, product", *(f"{n}, {b}" for n in networks for b in chosen)]
 

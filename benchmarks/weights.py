@@ -28,7 +28,7 @@ from libranet.lab.peers.dcp import dark_channel_dehaze
 from libranet.metrics import psnr, warp_error
 from libranet.network import GridFilter, LiBrANet
 from libranet.runtime import load_network, make_backend, rgb_frames, rgb_of
-from libranet.runtime.cpu.choice import chosen_backend, ensure_measured
+from libranet.runtime.choose import choose_on_cpu
 from libranet.synth.photo_motion import CameraMove, photo_clip
 from machine import describe_machine
 from stills import prior_depth, sky_shift
@@ -118,8 +118,7 @@ def main() -> None:
     assert isinstance(model, LiBrANet)
     device, grid_filter = model.device, GridFilter(options.steady)
     if device.type == "cpu":
-        ensure_measured(model, thorough=False)
-        print(f"restored by {chosen_backend(model)}", flush=True)
+        print(f"restored by {choose_on_cpu(model)}", flush=True)
     photos = [photo for folder in options.photos for photo in sorted(folder.glob("*.jpg"))][: options.limit or None]
     rows: list[dict[str, object]] = []
     workers = min(len(photos), 10 if device.type == "cuda" else 1)

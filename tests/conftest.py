@@ -11,9 +11,7 @@ import torch
 from torch import Tensor
 
 from libranet.network import LiBrANet, LiBrANetConfig
-from libranet.runtime.cpu import choice as cpu_choice
-from libranet.runtime.cpu import parts as cpu_parts
-from libranet.runtime.gpu import choice as gpu_choice
+from libranet.runtime import choose
 from libranet.thirdparty import find_model, find_weights, load_weights, pull_weights
 from tiny_network import TINY, perturb
 
@@ -31,13 +29,9 @@ def tiny_model() -> LiBrANet:
 
 
 @pytest.fixture(autouse=True)
-def _own_cpu_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests neither read nor fill the user's cache of CPU runtimes, and no test waits for a measurement."""
-    folder = tmp_path_factory.getbasetemp() / "cpu"
-    monkeypatch.setattr(cpu_parts, "cache_folder", lambda: folder)
-    monkeypatch.setattr(cpu_choice, "cache_folder", lambda: folder)
-    monkeypatch.setattr(cpu_choice, "WORTH_IT", 10**12)
-    monkeypatch.setattr(gpu_choice, "cache_folder", lambda: tmp_path_factory.mktemp("gpu"))
+def _no_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`auto` takes the plain network, so that no test waits for numba's compiler unless it names the kernels."""
+    monkeypatch.setattr(choose, "WORTH_PACKING", 10**12)
 
 
 THREADS = torch.get_num_threads()
@@ -58,6 +52,14 @@ INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 
 LONG = ("test_compiles", "test_site", "test_on_ray", "test_install", "test_step_triton", "test_parts", "test_browser")
 """Files whose tests take longest. They come first, or one process would wait for another at the end."""
+MORE = {
+    *("lab", "research", "cluster", "conformance"),  # folders: the laboratory, its scripts, Ray, an independent encoder
+    *("test_browser", "test_visits", "test_site", "test_report_look"),  # Chromium
+    *("test_compiles", "test_weight_stationary_gluon", "test_step_triton"),  # kernels for other cards, and whole steps
+    *("test_examples", "test_install", "test_runtime_examples"),  # other processes, environments and languages
+    *("test_parts", "test_recording", "test_scale_and_two_passes", "test_loop", "test_exporter", "test_jobs"),
+}
+"""Folders and files whose tests `make test-more` runs, so that `make test` stays under three minutes."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -69,6 +71,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.stem not in LONG)
     for item in items:
+        if MORE & {item.path.stem, *item.path.relative_to(Path(__file__).parent).parts}:
+            item.add_marker(pytest.mark.more)
         if item.path.stem.endswith("_triton"):
             if util.find_spec("triton") is None:
                 item.add_marker(pytest.mark.skip("Triton is not installed: pip install 'libranet[gpu]'"))

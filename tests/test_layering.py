@@ -20,7 +20,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "flow": set(),
     "haze": set(),
     "network": {"kernels"},
-    "runtime": {"network", "kernels", "export"},
+    "runtime": {"network", "kernels"},
     "engine": {"runtime", "network", "video", "kernels"},
     "export": {"network", "kernels"},
     "losses": {"network", "kernels"},

@@ -1,10 +1,18 @@
 """A network for tests: every part of the real one, and fast."""
 
+from typing import Any
+
 import torch
 
 from libranet.network import LiBrANet, LiBrANetConfig
 
-TINY = LiBrANetConfig(
+
+def make_config(base: LiBrANetConfig | None = None, **settings: Any) -> LiBrANetConfig:
+    """A configuration that differs from another one, or from the default, in some settings of a checkpoint's header."""
+    return LiBrANetConfig.from_stored((base or LiBrANetConfig()).stored() | settings)
+
+
+TINY = make_config(
     encoder_size=32,
     encoder_widths=(8, 8, 8, 16),
     encoder_blocks=1,
@@ -17,7 +25,7 @@ TINY = LiBrANetConfig(
 )
 """A network with every part of the real one, small enough for tests that run it many times."""
 
-SMALLEST = LiBrANetConfig(
+SMALLEST = make_config(
     window=3,
     encoder_size=16,
     encoder_widths=(8, 16),

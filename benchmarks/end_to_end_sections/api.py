@@ -1,8 +1,5 @@
 """`Dehazer`, evaluation, and the plain network as GPUs without the kernels run it."""
 
-import logging
-import time
-
 import torch
 
 from end_to_end_sections.table import FILTER, Setting, Table, moving_planes, time_calls
@@ -45,20 +42,8 @@ def api(table: Table, network: LiBrANet, setting: Setting) -> None:
 
 
 def other_gpus(table: Table, network: LiBrANet, setting: Setting) -> None:
-    """The plain network in half precision, as GPUs without the kernels run it: what is tried there, and the choice."""
-    from libranet.runtime.gpu.choice import measure
-    from libranet.runtime.plain import PlainBackend
-
-    logging.basicConfig()
-    logging.getLogger("libranet.runtime.gpu.choice").setLevel(logging.DEBUG)
+    """The plain network in half precision, as GPUs without the kernels run it."""
     frames = Frames(moving_planes(RGB8, 1, setting.size, setting.device), FrameFormat(*setting.size, RGB8))
-    other = load_network(device=setting.device)
-    image = frames.planes[0].permute(0, 3, 1, 2).float() / 255
-    plain = PlainBackend(other, grid_filter=FILTER, tune=True)
+    plain = make_backend(load_network(device=setting.device), grid_filter=FILTER, backend="plain")
     ms = time_calls(lambda _: plain.push(frames), 8, warm=4)
-    table.add("plain backend, its choice without compiling", ms, table.facts.get("rgb24 latency"))
-    begin = time.perf_counter()
-    found = measure(other, image, with_compile=setting.compile)
-    table.add("seconds to try the ways of the plain network", time.perf_counter() - begin, unit="s")
-    for way, ms in found.milliseconds.items():
-        table.add(f"plain network, {str(other.dtype)[6:]}, {way}", ms, table.facts.get("rgb24 latency"))
+    table.add("plain backend", ms, table.facts.get("rgb24 latency"))

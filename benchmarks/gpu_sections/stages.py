@@ -33,7 +33,7 @@ def stages_of(step: FusedStep) -> dict[str, Callable[[], object]]:
         "structure stream": lambda: refiner.run_structure(b),
         "join + fusion": lambda: refiner.run_fusion(b),
         "project": lambda: refiner.run_project(b),
-        "steady residual": lambda: history.steady_residual(b.residual, strength, b.delta),
+        "steady residual": lambda: history.filter_residuals(history.cell_means(b.residual)),
         "write": lambda: refiner.write_frames(frames, 0, strength, 0, b),
         "  one block: conv": lambda: refiner.convolve(b.x, block.conv, b.raw, refiner.tiles.block, sums=sums),
         "  one block: fold": lambda: fold_sums_out(sums, block.norm.weight, block.norm.bias, b.fold, count=count),

@@ -1,7 +1,6 @@
 """`libranet doctor` tells the truth about this machine."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -10,7 +9,8 @@ from typer.testing import CliRunner
 import libranet
 from libranet.cli.doctor import diagnose
 from libranet.cli.main import build_app
-from libranet.network import LiBrANet, LiBrANetConfig, packaged_weights, read_checkpoint_info, save_checkpoint
+from libranet.network import LiBrANet, packaged_weights, read_checkpoint_info, save_checkpoint
+from tiny_network import make_config
 
 
 def test_names_the_path_and_the_reason() -> None:
@@ -36,9 +36,7 @@ def test_table_shows_every_fact() -> None:
 
 
 def test_reads_a_checkpoint(tmp_path: Path) -> None:
-    config = replace(
-        LiBrANetConfig(), encoder_widths=(8, 8, 8, 16), encoder_size=32, head_hidden=8, refiner_width=8, refiner=False
-    )
+    config = make_config(encoder_widths=(8, 8, 8, 16), encoder_size=32, head_hidden=8, refiner_width=8, refiner=False)
     path = tmp_path / "net.safetensors"
     save_checkpoint(LiBrANet(config), path)
     result = CliRunner().invoke(build_app(), ["doctor", "--model", str(path), "--json"])

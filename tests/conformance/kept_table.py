@@ -37,7 +37,7 @@ HEAD = """# What each container keeps
 
 Measured by `tests/conformance` with files that Debian's ffmpeg made and ffprobe judged; written by
 `tests/conformance/kept_table.py`. *no* means: left out, with a note on the terminal and in the JSON, never in silence.
-`--audio` transcodes sound that a container does not take.
+`--audio` transcodes audio that a container does not take.
 """
 
 

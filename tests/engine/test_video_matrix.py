@@ -7,7 +7,7 @@ import av
 import pytest
 
 from clips import Clip, other_packets, read_all, same_frames, textured_frame, write_clip
-from libranet.engine import DehazeOptions, dehaze_video, video
+from libranet.engine import DehazeOptions, dehaze_video
 from libranet.errors import InputError
 from libranet.video.reader import open_video
 from libranet.video.tags import VideoTags
@@ -233,12 +233,3 @@ def cover_of(path) -> list[bytes]:
     with av.open(str(path)) as container:
         attached = av.stream.Disposition.attached_pic
         return [bytes(p) for p in container.demux() if p.size and p.stream.disposition & attached]
-
-
-def test_only_a_long_run_waits_for_a_trial_of_the_runtimes(tmp_path, monkeypatch) -> None:
-    path = write_clip(tmp_path / "short.mp4", Clip())
-    with open_video(path) as reader:
-        assert not video.is_long(reader, DehazeOptions())
-        monkeypatch.setattr(video, "LONG_RUN", 10_000)
-        assert video.is_long(reader, DehazeOptions())
-        assert not video.is_long(reader, DehazeOptions(live=True))

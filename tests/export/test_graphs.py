@@ -1,7 +1,5 @@
 """The graphs for other runtimes compute what the network computes."""
 
-import dataclasses
-
 import pytest
 import torch
 
@@ -12,7 +10,7 @@ from libranet.kernels.color_field import reference, tents
 from libranet.kernels.resample import reference as resample
 from libranet.kernels.resample import tents as resample_tents
 from libranet.network import GridFilter, LiBrANet
-from tiny_network import TINY, perturb
+from tiny_network import TINY, make_config, perturb
 
 
 def run_in_torch(graph: Graph):
@@ -91,14 +89,14 @@ def test_reset_forgets_the_shot_before(tiny_model):
 @pytest.mark.parametrize("missing", ["chromatic_field", "temporal_field", "refiner", "cayley"])
 def test_ablated_networks_have_graphs_too(missing):
     torch.manual_seed(0)
-    network = perturb(LiBrANet(dataclasses.replace(TINY, **{missing: False})))
+    network = perturb(LiBrANet(make_config(TINY, **{missing: False})))
     graph = make_graph(network, "streaming", None, lookahead=1, grid_filter=GridFilter(0.2))
     assert compare(graph, network, run_in_torch(graph), "torch", frames=4).largest < 0.01
 
 
 def test_a_network_that_slices_at_a_fixed_size_is_refused():
     with pytest.raises(InputError, match="adaptive_slicing"):
-        make_graph(LiBrANet(dataclasses.replace(TINY, adaptive_slicing=False)), "still", None)
+        make_graph(LiBrANet(make_config(TINY, adaptive_slicing=False)), "still", None)
 
 
 def test_a_look_ahead_beyond_the_window_is_refused(tiny_model):

@@ -1,4 +1,3 @@
-import dataclasses
 import json
 import re
 from pathlib import Path
@@ -17,7 +16,7 @@ from libranet.network import (
     read_checkpoint_info,
     save_checkpoint,
 )
-from tiny_network import TINY
+from tiny_network import TINY, make_config
 
 
 @pytest.fixture
@@ -58,7 +57,7 @@ def test_the_packaged_weights_are_named_and_fit_the_default_network():
 
 
 def test_a_variant_comes_back_as_that_variant(tmp_path):
-    config = dataclasses.replace(TINY, temporal_field=False, window=3, cayley=False)
+    config = make_config(TINY, temporal_field=False, window=3, cayley=False)
     save_checkpoint(LiBrANet(config), tmp_path / "v.safetensors")
     assert load_model(tmp_path / "v.safetensors").config == config
 

@@ -6,7 +6,7 @@ import torch
 from libranet.errors import InputError
 from libranet.kernels.resample.reference import downsample, upsample
 from libranet.network import LiBrANet, LiBrANetConfig
-from tiny_network import TINY, perturb
+from tiny_network import TINY, make_config, perturb
 
 VARIANTS = {
     "full": {},
@@ -18,7 +18,7 @@ VARIANTS = {
 
 
 def tiny(**changes) -> LiBrANetConfig:
-    return dataclasses.replace(TINY, **changes)
+    return make_config(TINY, **changes)
 
 
 def window(*size: int, t: int = 5, batch: int = 1, seed: int = 0) -> torch.Tensor:
@@ -165,8 +165,8 @@ def test_bad_input_is_named_in_one_sentence(tiny_model, name):
 
 BAD_CONFIGS = {
     "window": (4, r"expected an odd window length of 1, 3, 5 or 7, got T=4"),
-    "refiner_mix_kernel": (2, r"refiner_mix_kernel 1 or 3, got 2"),
-    "encoder_size": (100, r"encoder_size a multiple of 16, got 100"),
+    "refiner_mix_kernel": (2, r"refiner.mix_kernel 1 or 3, got 2"),
+    "encoder_size": (100, r"encoder.size a multiple of 16, got 100"),
     "refiner_width": (50, r"multiples of 8, got 50"),
     "attention_heads": (7, r"attention_heads to divide 192, got 7"),
     "dropout": (1.0, r"dropout in \[0, 1\), got 1.0"),
@@ -178,12 +178,12 @@ BAD_CONFIGS = {
 def test_bad_configuration_is_named_in_one_sentence(field):
     value, message = BAD_CONFIGS[field]
     with pytest.raises(InputError, match=message):
-        LiBrANetConfig(**{field: value})
+        make_config(**{field: value})
 
 
 def test_a_network_without_any_field_is_refused():
     with pytest.raises(InputError, match="at least one affine field"):
-        LiBrANetConfig(chromatic_field=False, temporal_field=False)
+        make_config(chromatic_field=False, temporal_field=False)
 
 
 def test_a_still_window_is_encoded_once_and_gives_the_same():

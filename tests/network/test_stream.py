@@ -1,11 +1,9 @@
-import dataclasses
-
 import pytest
 import torch
 
 from libranet.errors import InputError
 from libranet.network import LiBrANet, start_stream, stream_restore, stream_step
-from tiny_network import TINY, perturb
+from tiny_network import TINY, make_config, perturb
 
 
 def clip(n: int = 12, size: tuple[int, int] = (33, 47), seed: int = 0) -> torch.Tensor:  # [N, 3, H, W]
@@ -39,7 +37,7 @@ def by_stream(model: LiBrANet, frames: torch.Tensor, *, lookahead: int | None = 
 @pytest.mark.parametrize("t", [1, 3, 5, 7])
 def test_streaming_equals_windows_first_and_last_frames_included(t):
     torch.manual_seed(0)
-    model = perturb(LiBrANet(dataclasses.replace(TINY, window=t)))
+    model = perturb(LiBrANet(make_config(TINY, window=t)))
     frames = clip()
     expected, found = by_windows(model, frames), by_stream(model, frames)
     assert len(found) == len(expected) == 12
@@ -94,7 +92,7 @@ def test_the_state_does_not_grow(tiny_model):
 
 def test_the_ablation_variants_stream_too():
     for changes in ({"temporal_field": False}, {"chromatic_field": False}, {"refiner": False}):
-        model = perturb(LiBrANet(dataclasses.replace(TINY, **changes)))
+        model = perturb(LiBrANet(make_config(TINY, **changes)))
         frames = clip(6)
         for a, b in zip(by_stream(model, frames), by_windows(model, frames), strict=True):
             assert (a - b).abs().max() <= 1e-5

@@ -1,13 +1,11 @@
 """The filter of the grids over time, inside the stream."""
 
-import dataclasses
-
 import pytest
 import torch
 from torch import Tensor
 
 from libranet.network import GridFilter, LiBrANet, start_stream, stream_restore
-from tiny_network import TINY, perturb
+from tiny_network import TINY, make_config, perturb
 
 FILTER = GridFilter(0.5, 10.0)
 """Reaches four frames back."""
@@ -89,7 +87,7 @@ def test_streams_of_a_batch_do_not_mix(tiny_model):
 @pytest.mark.parametrize("missing", ["chromatic_field", "temporal_field"])
 def test_one_field_alone_is_filtered_too(missing):
     torch.manual_seed(0)
-    model = perturb(LiBrANet(dataclasses.replace(TINY, **{missing: False})))
+    model = perturb(LiBrANet(make_config(TINY, **{missing: False})))
     found = run(model, flicker(6))
     assert not torch.equal(found[3].image, run(model, flicker(6), grid_filter=GridFilter(0.0))[3].image)
 
@@ -97,7 +95,7 @@ def test_one_field_alone_is_filtered_too(missing):
 def test_something_new_in_one_corner_does_not_move_the_rest():
     """The refiner's GroupNorms see the whole frame; without the filter of the residual the rest would jump."""
     torch.manual_seed(0)
-    model = LiBrANet(dataclasses.replace(TINY, encoder_size=128)).eval()  # grids of 8x8
+    model = LiBrANet(make_config(TINY, encoder_size=128)).eval()  # grids of 8x8
     with torch.no_grad():
         model.refiner.project.weight.normal_(std=0.02)
     frames = torch.rand(1, 3, 64, 64).repeat(12, 1, 1, 1) * 0.5 + 0.25

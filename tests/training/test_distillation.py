@@ -1,6 +1,5 @@
 """A teacher's output is mixed into the truth, and libranet-small keeps within its budget."""
 
-import dataclasses
 from pathlib import Path
 
 import pytest
@@ -8,15 +7,15 @@ import torch
 
 from libranet.errors import InputError
 from libranet.network import LiBrANet, packaged_weights, save_checkpoint
+from libranet.network.config import SMALL
 from libranet.network.cost import measure_cost
-from libranet.network.libranet import SMALL
 from libranet.runtime import load_network
 from libranet.runtime.gpu.support import why_not_network
 from libranet.training.config import LossConfig, PhotoSourceConfig, TeacherConfig, TrainConfig
 from libranet.training.dataloader import Batch
 from libranet.training.recipe import load_recipe
 from libranet.training.trainer import Trainer
-from tiny_network import TINY
+from tiny_network import TINY, make_config
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "libranet-small.toml"
 
@@ -31,8 +30,8 @@ def test_small_keeps_within_its_budget_and_has_fused_kernels():
 @pytest.mark.parametrize("stage", ["1-stills", "2-finish"])
 def test_the_stages_train_small_and_may_have_a_teacher(stage: str):
     config = load_recipe(RECIPE.with_name(f"libranet-small-{stage}.toml"), ["teacher.checkpoint=base"])
-    free = {"drop_path": 0.0, "dropout": 0.0, "encoder_size": SMALL.encoder_size}
-    assert dataclasses.replace(config.model, **free) == dataclasses.replace(SMALL, **free)
+    free = {"drop_path": 0.0, "dropout": 0.0, "encoder_size": SMALL.encoder.size}
+    assert make_config(config.model, **free) == make_config(SMALL, **free)
     assert config.teacher.checkpoint == "base"
 
 

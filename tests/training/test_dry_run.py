@@ -29,11 +29,11 @@ batch = 2
 crops = [[32, 32]]
 precision = "fp32"
 [model]
-encoder_size = 32
-encoder_widths = [8, 8, 16, 16]
-encoder_blocks = 1
-head_hidden = 16
-refiner_width = 8
+encoder.size = 32
+encoder.widths = [8, 8, 16, 16]
+encoder.blocks = 1
+fields.hidden = 16
+refiner.width = 8
 [loss]
 perceptual = "none"
 """

@@ -33,14 +33,14 @@ from libranet.training.loop import run_training
 from libranet.training.trainer import Trainer, TrainingStoppedError
 from libranet.training.training_heads import fold_heads
 from libranet.training.validation import load_pairs
-from tiny_network import TINY, perturb
+from tiny_network import TINY, make_config, perturb
 
 CONFIG = TrainConfig(
     steps=20,
     batch=4,
     precision="fp32",
     every=IntervalConfig(log=5, checkpoint=100),
-    model=dataclasses.replace(TINY, drop_path=0.2, dropout=0.2),  # random parts, so that the RNG state matters
+    model=make_config(TINY, drop_path=0.2, dropout=0.2),  # random parts, so that the RNG state matters
     loss=LossConfig(perceptual="none"),
     photos=PhotoSourceConfig(),
 )

@@ -47,16 +47,16 @@ PAPER: dict[str, Any] = {
     "loss.consistency_weight": 0.0,
     "teacher.checkpoint": "",
     "model.window": 5,  # T
-    "model.encoder_size": 256,  # S
-    "model.encoder_widths": (24, 48, 96, 192),
-    "model.bins": 8,  # D
+    "model.encoder.size": 256,  # S
+    "model.encoder.widths": (24, 48, 96, 192),
+    "model.fields.bins": 8,  # D
     "model.scale": 4,  # p
-    "model.attention_heads": 8,
-    "model.chromatic_field": True,
-    "model.temporal_field": True,
-    "model.refiner": True,
-    "model.cayley": True,
-    "model.adaptive_slicing": True,
+    "model.fields.attention_heads": 8,
+    "model.parts.chromatic_field": True,
+    "model.parts.temporal_field": True,
+    "model.parts.refiner": True,
+    "model.parts.cayley": True,
+    "model.parts.adaptive_slicing": True,
 }
 EPOCHS = {"uhv4k": 200, "revide": 200, "hazeworld": 100}
 WARMUP_EPOCHS = 5

@@ -28,14 +28,14 @@ ema = 0.9
 every = { log = 1, checkpoint = 4, validation = 100 }
 
 [model]
-encoder_size = 32
-encoder_widths = [8, 8, 8, 16]
-encoder_blocks = 1
-head_hidden = 8
-attention_heads = 2
-refiner_width = 8
-drop_path = 0.2
-dropout = 0.2
+encoder.size = 32
+encoder.widths = [8, 8, 8, 16]
+encoder.blocks = 1
+fields.hidden = 8
+fields.attention_heads = 2
+refiner.width = 8
+encoder.drop_path = 0.2
+fields.dropout = 0.2
 
 [loss]
 perceptual = "none"

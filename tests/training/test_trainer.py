@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from libranet.network import LiBrANetConfig
 from libranet.training.config import LossConfig, OptimiserConfig, PhotoSourceConfig, TrainConfig
 from libranet.training.dataloader import Batch
 from libranet.training.trainer import Trainer, learning_rate
+from tiny_network import make_config
 
 CONFIG = TrainConfig(
     precision="fp32",
-    model=LiBrANetConfig(drop_path=0.0, dropout=0.0),
+    model=make_config(drop_path=0.0, dropout=0.0),
     loss=LossConfig(perceptual="none"),
     photos=PhotoSourceConfig(),
 )

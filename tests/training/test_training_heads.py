@@ -1,7 +1,6 @@
 """Heads as they are trained: units that stay alive, a grey level as the origin, and an ordinary checkpoint."""
 
 import copy
-import dataclasses
 
 import pytest
 import torch
@@ -13,7 +12,7 @@ from libranet.training.config import LossConfig, OptimiserConfig, PhotoSourceCon
 from libranet.training.dataloader import Batch
 from libranet.training.trainer import Trainer
 from libranet.training.training_heads import TrainingHead, UnitNorm, fold_heads, prepare_heads, preserve_heads
-from tiny_network import TINY, perturb
+from tiny_network import TINY, make_config, perturb
 
 
 def test_centring_changes_nothing_that_the_network_computes(tiny_model: LiBrANet) -> None:
@@ -42,7 +41,7 @@ def test_a_matrix_alone_leaves_the_pivot_where_it_is() -> None:
 
 @pytest.mark.parametrize("missing", ["chromatic_field", "temporal_field"])
 def test_variants_without_a_field(missing: str) -> None:
-    model = perturb(LiBrANet(dataclasses.replace(TINY, **{missing: False})).eval())
+    model = perturb(LiBrANet(make_config(TINY, **{missing: False})).eval())
     frames = torch.rand(1, 5, 3, 32, 40)
     centred = copy.deepcopy(model)
     prepare_heads(centred, 0.7)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -150,25 +151,23 @@ def _absolute(job: Job) -> Job:
 
 
 def _backend(network: Network, options: DehazeOptions, jobs: list[Job]) -> str:
-    """The CPU backend that a run on this machine would take, so that all workers take the same."""
+    """The CPU backend that a run of the longest video on this machine would take, so that all workers take the same."""
     from libranet.cluster.storage import size_of
-    from libranet.engine.video import choose_runtime
+    from libranet.engine.video import pixels_of
     from libranet.errors import LibraNetError
     from libranet.network import LiBrANet
-    from libranet.runtime.cpu.choice import chosen_backend
+    from libranet.runtime.choose import choose_on_cpu
     from libranet.video.reader import open_video
 
     if options.backend != "auto" or not isinstance(network, LiBrANet):
         return options.backend
     videos = [job for job in jobs if job.kind == "video" and job.source.path is not None]
+    pixels: int | None = 0
     if videos:
         longest = max(videos, key=lambda job: size_of(job.source.name))
-        try:
-            with open_video(longest.source, deinterlace=True) as reader:
-                choose_runtime(reader, network, options)
-        except LibraNetError:
-            pass  # its worker will say so
-    return chosen_backend(network)
+        with suppress(LibraNetError), open_video(longest.source, deinterlace=True) as reader:  # its worker will say so
+            pixels = pixels_of(reader, options)
+    return choose_on_cpu(network, pixels)
 
 
 def _as_json(job: Job, result: TaskResult) -> dict[str, Any]:

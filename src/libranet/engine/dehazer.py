@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -87,12 +88,13 @@ class Dehazer:
             batch: Frames that a GPU may collect before it restores them: faster, and later by as many.
             device: As `libranet.device.pick_device` takes it.
             precision: As `libranet.device.pick_dtype` takes it.
-            backend: On a CPU, one of `libranet.runtime.cpu.choice.BACKENDS`; `auto` takes the fastest if `libranet
-                doctor --measure` or a video has measured them on this machine.
+            backend: One of `libranet.runtime.choose.BACKENDS`. `auto` takes our kernels; on a CPU they are compiled
+                with the first frame, once for this machine. `plain` is the reference.
         """
         network = model if isinstance(model, Network) else None if model is None else str(model)
         self.network = load_network(network, device=device, precision=precision)
-        self._backend = make_backend(
+        make = partial(
+            make_backend,
             self.network,
             strength=strength,
             live=live,
@@ -100,6 +102,9 @@ class Dehazer:
             batch=batch,
             backend=backend,
         )
+        self._backend = make()
+        # A single image is not worth compiling the CPU's kernels for.
+        self._for_images = make(pixels=1) if self._backend.device.type == "cpu" else self._backend
         self._waiting: deque[_Given] = deque()
         self._size: tuple[int, int] | None = None
         self._upload: Upload | None = None
@@ -152,8 +157,11 @@ class Dehazer:
         """
         if self._waiting:
             raise InputError("a video is under way in this Dehazer: flush it first, or use another one for images")
-        ready = self.push(image)
-        return (ready or self.flush())[0]
+        stream, self._backend = self._backend, self._for_images
+        try:
+            return (self.push(image) or self.flush())[0]
+        finally:
+            self._backend = stream
 
     def _push(self, frames: Frames, *, cut: bool) -> list[Restored]:
         """Give a frame to the backend, through pinned memory where it has to go to a GPU."""

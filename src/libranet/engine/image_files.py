@@ -253,6 +253,7 @@ class _Shot:
             want_transmission=options.view == "haze",
             grid_filter=options.grid_filter(rate),
             backend=options.backend,
+            pixels=first.samples.shape[0] * first.samples.shape[1],
         )
         self._detector = ShotDetector()
         self._begins = cut

@@ -18,7 +18,7 @@ from libranet.engine.adjust import Adjustments
 from libranet.errors import InputError, LibraNetError
 from libranet.network import GridFilter, WeightsInfo
 from libranet.runtime import MAX_STRENGTH
-from libranet.runtime.cpu.choice import check_backend
+from libranet.runtime.choose import check_backend
 from libranet.video.encoder import CodecName, is_available
 from libranet.video.reader import DecoderName
 from libranet.video.scale import check_scale

@@ -109,7 +109,9 @@ class RunPlan:
 
 def _outruns_encoders(network: Network) -> bool:
     """Whether an encoder at its usual preset would take longer than the network: on a GPU, and for the small one."""
-    small = isinstance(network, LiBrANet) and network.config.refiner and network.config.refiner_width <= _SMALL_WIDTH
+    small = (
+        isinstance(network, LiBrANet) and network.config.parts.refiner and network.config.refiner.width <= _SMALL_WIDTH
+    )
     return network.device.type == "cuda" or small
 
 

@@ -181,7 +181,11 @@ def _restored(
         with torch.no_grad():
             return network(window, strength=options.strength).float().cpu()
     backend = make_backend(
-        network, strength=options.strength, want_transmission=options.view == "haze", backend=options.backend
+        network,
+        strength=options.strength,
+        want_transmission=options.view == "haze",
+        backend=options.backend,
+        pixels=len(frames) * frames[0][0, 0].numel(),
     )
     kept = []
     for frame in [*frames, None]:

@@ -35,9 +35,8 @@ from libranet.engine.segments import (
 )
 from libranet.engine.two_pass import encode_twice, lossless_settings
 from libranet.errors import InputError
-from libranet.network import LiBrANet, Network
+from libranet.network import Network
 from libranet.runtime import load_network, make_backend
-from libranet.runtime.cpu.choice import ensure_measured, is_compiled
 from libranet.video.copied_stream import Excerpt
 from libranet.video.encoder import EncoderSettings
 from libranet.video.mux import ZERO_BASED, JoinReport, join
@@ -53,11 +52,7 @@ FRAMES_AT_ONCE = 4
 """Frames that a GPU restores in one step. Eight are 2 % faster on an H200 and need twice the memory."""
 
 LONG_RUN = 300_000_000
-"""Pixels in all frames from which on a CPU's runtimes are tried first, once: five seconds of 1080p."""
-WORTH_COMPILING = 100_000_000
-"""Pixels from which on compiling our kernels for the CPU takes less time than they save: two seconds of 1080p."""
-WORTH_ALL = 5_000_000_000
-"""Pixels from which on the other runtimes are tried, too, where our kernels run: a minute that may save a quarter."""
+"""Pixels in all frames, five seconds of 1080p, from which on the time that a run takes is estimated."""
 
 
 def dehaze_video(
@@ -124,7 +119,6 @@ def dehaze_video(
     with open_for(origin, options, rate=rate) as reader:
         plan = plan_run(reader, output, network, options, cores=cores)
         if on_plan is not None:
-            choose_runtime(reader, network, options)
             # A resumed run has less to do, and its own pace says how much.
             on_plan(plan if resume else _with_estimate(plan, reader, network, options))
         return _dehaze(
@@ -175,31 +169,15 @@ def plan_video(
 
 def _with_estimate(plan: RunPlan, reader: VideoReader, network: Network, options: DehazeOptions) -> RunPlan:
     """Return the plan of a long run with the time that it should take."""
-    if not is_long(reader, options):
+    pixels = pixels_of(reader, options)
+    if options.live or (pixels is not None and pixels < LONG_RUN):
         return plan
     seconds = estimate_seconds(network, options, frames=plan.frames, width=reader.width, height=reader.height)
     return dataclasses.replace(plan, seconds=seconds)
 
 
-def is_long(reader: VideoReader, options: DehazeOptions) -> bool:
-    """Whether a run is long enough to be worth a trial of the CPU's runtimes. Live sources cannot wait for one."""
-    pixels = _pixels(reader, options)
-    return not options.live and (pixels is None or pixels >= LONG_RUN)
-
-
-def choose_runtime(reader: VideoReader, network: Network, options: DehazeOptions) -> None:
-    """Try the CPU's runtimes, once for this machine, as far as it pays: our own kernels, in very long runs all."""
-    if not isinstance(network, LiBrANet) or options.backend != "auto" or options.live:
-        return
-    pixels = _pixels(reader, options)
-    trials = []
-    if pixels is None or pixels >= WORTH_COMPILING or is_compiled():
-        trials = ensure_measured(network, thorough=False)
-    if is_long(reader, options) and (not trials or (pixels or 0) >= WORTH_ALL):
-        ensure_measured(network)
-
-
-def _pixels(reader: VideoReader, options: DehazeOptions) -> int | None:
+def pixels_of(reader: VideoReader, options: DehazeOptions) -> int | None:
+    """Pixels of all frames of a run, which the choice of a backend looks at; None where nobody knows."""
     frames = expected_frames(reader, options)
     return None if frames is None else frames * reader.width * reader.height
 
@@ -212,7 +190,7 @@ def make_restorer(
     *,
     size: tuple[int, int] | None = None,
 ) -> FrameRestorer:
-    """Build the restorer for this video's frames. On a CPU the first long video waits for a trial of its runtimes.
+    """Build the restorer for this video's frames.
 
     Args:
         reader: The source.
@@ -221,7 +199,6 @@ def make_restorer(
         settings: Of the output's encoder; None keeps the source's pixel format.
         size: Of the output where there are no settings.
     """
-    choose_runtime(reader, network, options)
     backend = make_backend(
         network,
         strength=options.strength,
@@ -230,6 +207,7 @@ def make_restorer(
         grid_filter=options.grid_filter(float(reader.rate)),
         batch=FRAMES_AT_ONCE,
         backend=options.backend,
+        pixels=pixels_of(reader, options),
     )
     return FrameRestorer(
         backend,

@@ -13,7 +13,8 @@ from libranet.frames import ColorConverter, FrameFormat, PixelLayout
 from libranet.kernels.drawing import reference
 from libranet.kernels.drawing.reference import HeatMap, Join, Overlay
 from libranet.kernels.samples.reference import SampleCodes
-from libranet.runtime import Restored, has_kernels
+from libranet.runtime import Restored
+from libranet.runtime.gpu.support import has_kernels
 from libranet.video.visualize import estimate_airlight
 
 Planes = tuple[Tensor, ...]

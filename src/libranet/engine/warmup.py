@@ -9,7 +9,8 @@ from libranet.engine.video import FRAMES_AT_ONCE
 from libranet.errors import InputError
 from libranet.frames import ColorSpec, FrameFormat, Frames, PixelLayout
 from libranet.frames.format import RGB8, RGB16
-from libranet.runtime import load_network, make_backend, why_not_fused_here
+from libranet.runtime import load_network, make_backend
+from libranet.runtime.choose import why_not_fused_here
 from libranet.video.pixels import layout_of, planar_name
 
 _PACKED = {"rgb24": RGB8, "rgb48le": RGB16}

@@ -4,7 +4,7 @@ The layers are those of the network itself. What many runtimes lack is replaced 
 `grid_sample` and antialiased resizing by tents, the branch on the frame's size by reading rows and columns.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from libranet.errors import InputError
-from libranet.kernels.color_field.reference import apply_affine, transforms
 from libranet.kernels.color_field.tents import fuse_grids
 from libranet.kernels.grid_filter.reference import cell_means, similarity
 from libranet.kernels.resample.reference import pad_to_multiple, upsample
 from libranet.kernels.resample.tents import continue_to_multiple, downsample, reduce_by
 from libranet.network import NO_FILTER, GridFilter, LiBrANet
+from libranet.network.forward import Steady, TorchOperations, reduced_means, restore, scaled
 from libranet.network.layers import COEFFICIENTS
 
 Form = Literal["still", "window", "streaming"]
@@ -46,7 +46,7 @@ class Graph(nn.Module):
             size: (width, height) of the frames, or None for any size.
         """
         super().__init__()
-        if not network.config.adaptive_slicing:
+        if not network.config.parts.adaptive_slicing:
             raise InputError("networks with adaptive_slicing=False cannot be exported: choose another checkpoint")
         self.network, self.size = network, size
 
@@ -69,7 +69,7 @@ class Graph(nn.Module):
         return continue_to_multiple(frame, scale) if self.size is None else pad_to_multiple(frame, scale)
 
     def encoder_input(self, frames: Tensor) -> Tensor:  # [N, 3, H, W] -> [N, 3, 256, 256] in [-1, 1]
-        side = self.network.config.encoder_size
+        side = self.network.config.encoder.size
         return (downsample(frames, (side, side)) * 2.0 - 1.0).to(self.network.dtype)
 
     def predict_chromatic(self, small: Tensor) -> Tensor | None:  # [1, 3, 256, 256] -> [1, 24 bins, 16, 16]
@@ -79,29 +79,41 @@ class Graph(nn.Module):
     def restore(
         self,
         frame: Tensor,  # [1, 3, H, W] in [0, 1]
-        carrier: Tensor,  # [1, 3, H', W'], the frame in whole cells
         chromatic: Tensor | None,  # [1, 24 bins, 16, 16]
         plane: Tensor | None,  # [1, 12, 16, 16]
-        steady: Callable[[Tensor], Tensor] | None = None,
+        steady: Steady | None = None,
     ) -> Tensor:  # [1, 3, H, W] in [0, 1]
         """Restore the frame, as `LiBrANet.restore` does."""
-        network, c = self.network, self.network.config
-        low = reduce_by(carrier, c.scale)
-        matrix, offset, _ = transforms(fuse_grids(low, chromatic, plane), use_cayley=c.cayley)
-        small = apply_affine(matrix, offset, low).clamp(0.0, 1.0)
+        return restore(frame, (chromatic, plane), _GraphOperations(self), steady=steady)[0]
+
+
+class _GraphOperations(TorchOperations):
+    """The forward pass from operators that every runtime has."""
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__(graph.network)
+        self._graph = graph
+
+    def reduce(self, frame: Tensor) -> tuple[Tensor, Tensor]:
+        self._shape = frame.shape
+        carrier = self._graph.pad(frame)
+        return carrier, reduce_by(carrier, self.config.scale)
+
+    def fuse(self, low: Tensor, grids: tuple[Tensor | None, Tensor | None]) -> Tensor:  # type: ignore[override]
+        return fuse_grids(low, *grids)
+
+    def cell_means(self, residual: Tensor) -> Tensor:
+        small = functional.avg_pool2d(residual.float(), self.config.scale)
+        return reduced_means(small, self.network.grid_side, downsample)
+
+    def add_back(self, carrier: Tensor, correction: Tensor, residual: Tensor | None, strength: float) -> Tensor:
         full = (carrier.shape[-2], carrier.shape[-1])
-        if network.refiner is None:
-            image = upsample(small, full)
+        if residual is None:
+            assert self._small is not None
+            image = upsample(self._small, full)
         else:
-            residual = network.refiner(carrier.to(network.dtype), small.to(network.dtype))
-            correction = small - low
-            if steady is not None:
-                # As `LiBrANet.steady_shift` has it.
-                unit = functional.avg_pool2d(residual.float(), c.scale).clamp(-1.0, 1.0) * 0.5 + 0.5
-                means = downsample(unit, (network.grid_side, network.grid_side)) * 2.0 - 1.0
-                correction = correction + upsample(steady(means) - means, (low.shape[-2], low.shape[-1]))
-            image = carrier + upsample(correction, full) + residual.float()
-        return image.clamp(0.0, 1.0)[..., : frame.shape[-2], : frame.shape[-1]]
+            image = carrier + upsample(correction, full) + scaled(residual.float(), strength)
+        return image.clamp(0.0, 1.0)[..., : self._shape[-2], : self._shape[-1]]
 
 
 class StillGraph(Graph):
@@ -113,13 +125,12 @@ class StillGraph(Graph):
         return [Port("frame", (1, 3, *self.frame_shape))]
 
     def forward(self, frame: Tensor) -> Tensor:  # [1, 3, H, W] in [0, 1], twice
-        carrier = self.pad(frame)
-        small, plane = self.encoder_input(carrier), None
+        small, plane = self.encoder_input(self.pad(frame)), None
         chromatic = self.predict_chromatic(small)
         if (temporal := self.network.temporal) is not None:
             features = temporal.encode(small)[:, None].expand(-1, self.network.config.window, -1, -1, -1)
             plane = temporal.mix(features, centre_only=True)[:, :, 0]
-        return self.restore(frame, carrier, chromatic, plane)
+        return self.restore(frame, chromatic, plane)
 
 
 class WindowGraph(Graph):
@@ -135,13 +146,12 @@ class WindowGraph(Graph):
         middle, plane = window // 2, None
         stacked = frames.reshape(window, 3, frames.shape[2], frames.shape[3])
         frame = stacked[middle : middle + 1]
-        carrier = self.pad(frame)
         small = self.encoder_input(self.pad(stacked))
         centre = small[middle : middle + 1]
         chromatic = self.predict_chromatic(centre)
         if (temporal := self.network.temporal) is not None:
             plane = temporal.mix(temporal.encode(small)[None], centre_only=True)[:, :, 0]
-        return self.restore(frame, carrier, chromatic, plane)
+        return self.restore(frame, chromatic, plane)
 
 
 class StreamGraph(Graph):
@@ -162,7 +172,7 @@ class StreamGraph(Graph):
         if not 0 <= lookahead <= radius:
             raise InputError(f"expected a look-ahead of 0 to {radius} frames, got {lookahead}")
         self.lookahead, self.radius, self.grid_filter = lookahead, radius, grid_filter
-        self.bins = network.config.bins if network.chromatic is not None else 0
+        self.bins = network.config.fields.bins if network.chromatic is not None else 0
         self.side = network.grid_side
 
     @property
@@ -175,7 +185,7 @@ class StreamGraph(Graph):
         c, ports, cells = self.network.config, [], (self.side, self.side)
         chromatic, memory = 2 * COEFFICIENTS * self.bins, self.grid_filter.memory
         if self.network.temporal is not None:
-            ports.append(Port("features", (self.radius + self.lookahead, c.encoder_widths[-1], *cells)))
+            ports.append(Port("features", (self.radius + self.lookahead, c.encoder.widths[-1], *cells)))
         if self.lookahead:
             ports.append(Port("frames", (self.lookahead, 3, *self.frame_shape)))
             ports.append(Port("waiting", (self.lookahead, chromatic + 3, *cells)))
@@ -204,8 +214,7 @@ class StreamGraph(Graph):
             return entries
 
         network = self.network
-        carrier = self.pad(frame)
-        small = self.encoder_input(carrier)
+        small = self.encoder_input(self.pad(frame))
         look = cell_means(small, self.side)
         chromatic = self.predict_chromatic(small)
         # [1, 24 bins + 3, 16, 16]: the chromatic grids, and how the frame looks.
@@ -218,10 +227,9 @@ class StreamGraph(Graph):
         if self.lookahead:
             waiting = append("waiting", waiting)
             frame = append("frames", frame)[:1]
-            carrier = self.pad(frame)
         grids = torch.cat([waiting[:1, :-3], plane], dim=1)
         if not self.grid_filter.memory:
-            image = self._restore_by(frame, carrier, grids)
+            image = self._restore_by(frame, grids)
             return (image, *(following[port.name] for port in self.state()))
         known = torch.cat([held["known"] * (1.0 - reset), 1.0 - end])  # past, waiting, newest
         following["known"] = known[1:]
@@ -235,18 +243,17 @@ class StreamGraph(Graph):
 
         if network.refiner is None:
             steady(torch.zeros_like(look))
-        image = self._restore_by(frame, carrier, filtered, steady)
+        image = self._restore_by(frame, filtered, steady)
         return (image, *(following[port.name] for port in self.state()))
 
     def _restore_by(
         self,
         frame: Tensor,
-        carrier: Tensor,
         grids: Tensor,  # [1, 24 bins + 12, 16, 16]
-        steady: Callable[[Tensor], Tensor] | None = None,
+        steady: Steady | None = None,
     ) -> Tensor:
         chromatic = None if self.network.chromatic is None else grids[:, :-COEFFICIENTS]
-        return self.restore(frame, carrier, chromatic, grids[:, -COEFFICIENTS:], steady)
+        return self.restore(frame, chromatic, grids[:, -COEFFICIENTS:], steady)
 
     def _filter(
         self,

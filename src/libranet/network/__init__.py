@@ -9,7 +9,8 @@ from libranet.network.checkpoint import (
     read_checkpoint_info,
     save_checkpoint,
 )
-from libranet.network.libranet import Grids, LiBrANet, LiBrANetConfig, Restoration
+from libranet.network.config import LiBrANetConfig
+from libranet.network.libranet import Grids, LiBrANet, Restoration
 from libranet.network.stream import NO_FILTER, StreamState, start_stream, stream_restore, stream_step
 
 __all__ = [

@@ -13,7 +13,8 @@ import torch
 from libranet.atomic import atomic_file
 from libranet.errors import CheckpointError, InputError
 from libranet.network.base import Network, WeightsInfo
-from libranet.network.libranet import LiBrANet, LiBrANetConfig
+from libranet.network.config import LiBrANetConfig
+from libranet.network.libranet import LiBrANet
 
 FORMAT = "libranet-checkpoint"
 FORMAT_VERSION = 1
@@ -94,7 +95,7 @@ def save_checkpoint(
         "format": FORMAT,
         "format_version": str(FORMAT_VERSION),
         "architecture": model.architecture,
-        "config": json.dumps(dataclasses.asdict(model.config)),
+        "config": json.dumps(_stored(model.config)),
         "provenance": json.dumps(provenance or {}),
     }
     metadata |= {key: value for key, value in (("name", name), ("version", version)) if value}
@@ -196,15 +197,17 @@ def read_header(path: str | Path) -> CheckpointHeader:
     )
 
 
+def _stored(config: Any) -> dict[str, Any]:
+    return config.stored() if isinstance(config, LiBrANetConfig) else dataclasses.asdict(config)
+
+
 def _parse_config(path: Path, raw: dict[str, Any]) -> LiBrANetConfig:
-    known = {field.name for field in dataclasses.fields(LiBrANetConfig)}
-    if unknown := sorted(set(raw) - known):
+    if unknown := sorted(set(raw) - LiBrANetConfig().stored().keys()):
         raise CheckpointError(
             f"{path} has settings this libranet does not know ({', '.join(unknown)}): update libranet"
         )
     try:
-        values: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in raw.items()}
-        return LiBrANetConfig(**values)
+        return LiBrANetConfig.from_stored(raw)
     except (InputError, TypeError) as error:
         raise CheckpointError(f"{path} has an unusable configuration: {error}") from None
 

@@ -8,7 +8,8 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from libranet.network.libranet import LiBrANet, LiBrANetConfig
+from libranet.network.config import LiBrANetConfig
+from libranet.network.libranet import LiBrANet
 from libranet.network.stream import start_stream, stream_restore
 
 PAPER_PARAMETERS = 6.12e6

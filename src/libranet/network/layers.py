@@ -231,13 +231,6 @@ class Refiner(nn.Module):
         frame: Tensor,  # [B, 3, H, W], the hazy frame
         restored: Tensor,  # [B, 3, H/scale, W/scale], the colour-corrected small frame
     ) -> Tensor:  # [B, 3, H, W], to be added to the frame
-        return F.pixel_shuffle(self.refine_cells(F.pixel_unshuffle(frame, self.scale), restored), self.scale)
-
-    def refine_cells(
-        self,
-        cells: Tensor,  # [B, 3 * scale^2, H/scale, W/scale], the frame by PixelUnshuffle
-        restored: Tensor,  # [B, 3, H/scale, W/scale]
-    ) -> Tensor:  # [B, 3 * scale^2, H/scale, W/scale], for PixelShuffle
-        """All of the refiner at 1/scale of the frame's size."""
-        detail, structure = self.detail(cells), self.structure(restored)
-        return self.project(self.fusion(self.join(torch.cat([detail, structure], dim=1))))
+        cells = F.pixel_unshuffle(frame, self.scale)  # [B, 3 * scale^2, H/scale, W/scale]
+        streams = torch.cat([self.detail(cells), self.structure(restored)], dim=1)
+        return F.pixel_shuffle(self.project(self.fusion(self.join(streams))), self.scale)

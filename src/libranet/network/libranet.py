@@ -1,96 +1,20 @@
-"""LiBrA-Net: its configuration and its forward pass. The streaming form is in `stream.py`."""
+"""LiBrA-Net: its configuration and its grids. `forward.py` has the forward pass, `stream.py` the streaming form."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import isnan
 
-import torch.nn.functional as F
 from torch import Tensor
 
 from libranet.errors import InputError
-from libranet.kernels.color_field.reference import apply_affine, color_transform, estimate_transmission
-from libranet.kernels.resample.reference import downsample, pad_to_multiple, upsample
+from libranet.kernels.color_field.reference import estimate_transmission
+from libranet.kernels.resample.reference import downsample, pad_to_multiple
 from libranet.network.base import Network, WeightsInfo
+from libranet.network.config import LiBrANetConfig
+from libranet.network.forward import Steady, TorchOperations, restore
 from libranet.network.layers import ChromaticField, Encoder, Refiner, TemporalField
 
 MIN_SIZE = 16
 """Smallest height and width of a frame, in pixels."""
-
-
-@dataclass(frozen=True)
-class LiBrANetConfig:
-    """Everything that shapes the network. Stored with the weights; the defaults are the shipped model."""
-
-    window: int = 5
-    """Frames the network looks at, T: 1, 3, 5 or 7. The centre one is restored."""
-    encoder_size: int = 256
-    """Side of the square that encoders see; the aspect ratio is not kept."""
-    encoder_widths: tuple[int, ...] = (24, 48, 96, 192)
-    """Channels of the encoder's stride-2 stages."""
-    encoder_blocks: int = 2
-    """Residual blocks per encoder stage."""
-    bins: int = 8
-    """Cells of a chromatic grid along its colour axis."""
-    head_hidden: int = 272
-    """Channels between the two convolutions of a grid head."""
-    attention_heads: int = 8
-    """Heads of the attention along time."""
-    ffn_ratio: int = 4
-    """Width of the feed-forward layer after the attention, in multiples of its input."""
-    scale: int = 4
-    """p: slicing and refining happen at 1/p of the frame's size."""
-    refiner_width: int = 64
-    """Channels of the refiner."""
-    refiner_stream_blocks: int = 1
-    """Residual blocks in each of the refiner's two streams."""
-    refiner_fusion_blocks: int = 1
-    """Residual blocks after the refiner's streams have met."""
-    refiner_mix_kernel: int = 1
-    """Kernel size of the second convolution of a refiner block: 1 or 3."""
-    drop_path: float = 0.1
-    """Stochastic depth of the deepest encoder block while training; shallower blocks have less."""
-    dropout: float = 0.1
-    """Dropout2d in the grid heads while training."""
-    chromatic_field: bool = True
-    """False is the paper's variant without the Chromatic Field."""
-    temporal_field: bool = True
-    """False is the paper's variant without the Temporal Field."""
-    refiner: bool = True
-    """False is the paper's variant without HF-Refiner: the output is the small restored frame, enlarged."""
-    cayley: bool = True
-    """False is the paper's variant without the Cayley map: A = I + M."""
-    adaptive_slicing: bool = True
-    """False is the paper's variant that slices at the encoder's size instead of at 1/p of the frame's."""
-
-    def __post_init__(self) -> None:
-        if self.window not in (1, 3, 5, 7):
-            raise InputError(f"expected an odd window length of 1, 3, 5 or 7, got T={self.window}")
-        if not (self.chromatic_field or self.temporal_field):
-            raise InputError("expected at least one affine field, got chromatic_field=False and temporal_field=False")
-        if self.refiner_mix_kernel not in (1, 3):
-            raise InputError(f"expected refiner_mix_kernel 1 or 3, got {self.refiner_mix_kernel}")
-        stride = 2 ** len(self.encoder_widths)
-        if self.encoder_size < stride or self.encoder_size % stride:
-            raise InputError(f"expected encoder_size a multiple of {stride}, got {self.encoder_size}")
-        for width in (*self.encoder_widths, self.refiner_width):
-            if width < 8 or width % 8:
-                raise InputError(f"expected widths that are multiples of 8, got {width}")
-        if self.encoder_widths[-1] % self.attention_heads:
-            raise InputError(
-                f"expected attention_heads to divide {self.encoder_widths[-1]}, got {self.attention_heads}"
-            )
-        for name in ("drop_path", "dropout"):
-            if not 0.0 <= getattr(self, name) < 1.0:
-                raise InputError(f"expected {name} in [0, 1), got {getattr(self, name)}")
-        for name in ("encoder_blocks", "bins", "head_hidden", "ffn_ratio", "scale", "refiner_stream_blocks"):
-            if getattr(self, name) < 1:
-                raise InputError(f"expected {name} of at least 1, got {getattr(self, name)}")
-
-
-SMALL = LiBrANetConfig(
-    encoder_widths=(16, 32, 64, 96), encoder_blocks=1, head_hidden=112, refiner_width=16, refiner_fusion_blocks=2
-)
-"""`libranet-small`: under 2.5 MB in half precision and under 60 GFLOPs at 4K, within what the fused kernels cover."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +23,11 @@ class Grids:
 
     chromatic: Tensor | None  # [B, 2, 12, bins, 16, 16], guided by red and by green
     temporal: Tensor | None  # [B, 12, T, 16, 16], or [B, 12, 1, 16, 16]: the centre plane alone
+
+    @property
+    def plane(self) -> Tensor | None:  # [B, 12, 16, 16]
+        """The centre plane of the temporal grid: tau = 0 lies exactly on it."""
+        return None if self.temporal is None else self.temporal[:, :, self.temporal.shape[2] // 2]
 
 
 @dataclass(frozen=True)
@@ -133,32 +62,34 @@ class LiBrANet(Network):
         self.config = c = config or LiBrANetConfig()
         self.weights = WeightsInfo()
         self.chromatic = self.temporal = self.refiner = None
-        if c.chromatic_field:
-            encoder = Encoder(c.encoder_widths, c.encoder_blocks, c.drop_path)
-            self.chromatic = ChromaticField(encoder, hidden=c.head_hidden, bins=c.bins, dropout=c.dropout)
-        if c.temporal_field:
-            encoder = Encoder(c.encoder_widths, c.encoder_blocks, c.drop_path)
+        if c.parts.chromatic_field:
+            encoder = Encoder(c.encoder.widths, c.encoder.blocks, c.encoder.drop_path)
+            self.chromatic = ChromaticField(
+                encoder, hidden=c.fields.hidden, bins=c.fields.bins, dropout=c.fields.dropout
+            )
+        if c.parts.temporal_field:
+            encoder = Encoder(c.encoder.widths, c.encoder.blocks, c.encoder.drop_path)
             self.temporal = TemporalField(
                 encoder,
-                hidden=c.head_hidden,
+                hidden=c.fields.hidden,
                 window=c.window,
-                heads=c.attention_heads,
-                ffn_ratio=c.ffn_ratio,
-                dropout=c.dropout,
+                heads=c.fields.attention_heads,
+                ffn_ratio=c.fields.ffn_ratio,
+                dropout=c.fields.dropout,
             )
-        if c.refiner:
+        if c.parts.refiner:
             self.refiner = Refiner(
                 scale=c.scale,
-                width=c.refiner_width,
-                stream_blocks=c.refiner_stream_blocks,
-                fusion_blocks=c.refiner_fusion_blocks,
-                mix_kernel=c.refiner_mix_kernel,
+                width=c.refiner.width,
+                stream_blocks=c.refiner.stream_blocks,
+                fusion_blocks=c.refiner.fusion_blocks,
+                mix_kernel=c.refiner.mix_kernel,
             )
 
     @property
     def grid_side(self) -> int:
         """Height and width of the grids."""
-        return self.config.encoder_size >> len(self.config.encoder_widths)
+        return self.config.grid_side
 
     def forward(
         self,
@@ -230,7 +161,7 @@ class LiBrANet(Network):
         frames: Tensor,  # [N, 3, H, W]
     ) -> Tensor:  # [N, 3, S, S] in [-1, 1]
         """The encoders' input: a small square, centred on zero, so that zero padding is mid-grey and not black."""
-        size = self.config.encoder_size
+        size = self.config.encoder.size
         small = downsample(pad_to_multiple(frames, self.config.scale), (size, size))
         return (small * 2.0 - 1.0).to(self.dtype)
 
@@ -240,50 +171,26 @@ class LiBrANet(Network):
         grids: Grids,
         *,
         strength: float = 1.0,
-        steady: Callable[[Tensor], Tensor] | None = None,
+        steady: Steady | None = None,
     ) -> Restoration:
-        """Restore one frame by its grids: slice, fuse in the Lie algebra, map to GL(3), apply, refine.
+        """Restore one frame by its grids (`forward.py`), with its transforms."""
+        ops = TorchOperations(self)
+        image, small = restore(frame, grids, ops, strength=strength, steady=steady)
+        assert ops.transform is not None
+        return Restoration(image, small, *ops.transform, grids)
 
-        Args:
-            frame: The hazy frame.
-            grids: What `predict_grids` gave for its window.
-            strength: Factor on the correction: 0 returns the input.
-            steady: For streams: given the residual's cell means [B, 3, 16, 16], returns those it should have.
-        """
-        c = self.config
-        carrier = pad_to_multiple(frame, c.scale)
-        full = (carrier.shape[-2], carrier.shape[-1])
-        reduced = (full[0] // c.scale, full[1] // c.scale)
-        low = downsample(carrier, reduced if c.adaptive_slicing else (c.encoder_size, c.encoder_size))
+    def predict_chromatic(self, small: Tensor) -> Tensor | None:  # [B, 3, S, S] -> [B, 2, 12, bins, 16, 16]
+        """The chromatic grids of frames, from the encoders' input."""
+        return None if self.chromatic is None else self.chromatic(small)
 
-        plane = None if grids.temporal is None else grids.temporal[:, :, grids.temporal.shape[2] // 2]
-        matrix, offset, singular = color_transform(low, grids.chromatic, plane, strength=strength, use_cayley=c.cayley)
-        small = apply_affine(matrix, offset, low).clamp(0.0, 1.0)
+    def encode_temporal(self, small: Tensor) -> Tensor | None:  # [B, 3, S, S] -> [B, C, 16, 16]
+        """The temporal features of frames, from the encoders' input."""
+        return None if self.temporal is None else self.temporal.encode(small)
 
-        if self.refiner is None:
-            image = upsample(small, full)
-        else:
-            structure = small if c.adaptive_slicing else upsample(small, reduced)
-            residual = self.refiner(carrier.to(self.dtype), structure.to(self.dtype))
-            correction = small - low
-            if steady is not None:
-                shift = self.steady_shift(F.avg_pool2d(residual.float(), c.scale), steady)
-                correction = correction + strength * upsample(shift, (low.shape[-2], low.shape[-1]))
-            # In place: a frame of 3840x2160 in float32 takes 100 MB, and this is where most of them meet.
-            image = upsample(correction, full).add_(carrier).add_(residual.to(small.dtype), alpha=strength)
-        image = image.clamp_(0.0, 1.0)[..., : frame.shape[-2], : frame.shape[-1]].to(frame.dtype)
-        return Restoration(image, small, matrix, offset, singular, grids)
-
-    def steady_shift(
-        self,
-        residual: Tensor,  # [B, 3, h, w], the refiner's residual at 1/scale of the frame's size
-        steady: Callable[[Tensor], Tensor],
-    ) -> Tensor:  # [B, 3, 16, 16]
-        """What the residual's cell means lack to be steady. The refiner's GroupNorms see the whole frame, so something
-        that appears in one place moves the residual everywhere."""
-        unit = residual.clamp(-1.0, 1.0) * 0.5 + 0.5  # the range of frames, which `downsample` keeps
-        means = downsample(unit, (self.grid_side, self.grid_side)) * 2.0 - 1.0
-        return steady(means) - means
+    def mix_window(self, features: Tensor) -> Tensor:  # [B, T, C, 16, 16] -> [B, 12, 1, 16, 16]
+        """The plane of the temporal grid that is sliced, from the features of a window."""
+        assert self.temporal is not None
+        return self.temporal.mix(features, centre_only=True)
 
     def check_window(self, frames: Tensor, *, still: bool = False) -> None:
         """Raise InputError for frames that the network cannot restore."""

@@ -10,16 +10,31 @@ filtered in the same way, with those of the past: its GroupNorms see the whole f
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from libranet.errors import InputError
 from libranet.kernels.grid_filter.reference import GridFilter, cell_means, similarity, weighted_mean
+from libranet.network.config import LiBrANetConfig
+from libranet.network.forward import Steady
 from libranet.network.libranet import Grids, LiBrANet, Restoration, check_frames
 
 NO_FILTER = GridFilter(seconds=0.0)
+
+
+class Stages(Protocol):
+    """What a stream asks of a network: `LiBrANet` itself, or a runtime that computes its stages."""
+
+    @property
+    def config(self) -> LiBrANetConfig: ...
+    @property
+    def grid_side(self) -> int: ...
+    def predict_chromatic(self, small: Tensor) -> Tensor | None: ...
+    def encode_temporal(self, small: Tensor) -> Tensor | None: ...
+    def mix_window(self, features: Tensor) -> Tensor: ...
+    def restore(self, frame: Any, grids: Grids, *, strength: float, steady: Steady | None) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -27,7 +42,7 @@ class Waiting:
     """A frame that is encoded but not restored yet."""
 
     frame: Any
-    """What the model's `restore` takes: [B, 3, H, W], unless the caller brought its encoder input."""
+    """What `restore` takes."""
     chromatic: Tensor | None  # [B, 2, 12, bins, 16, 16]
     look: Tensor  # [B, 3, 16, 16] in [0, 1], the mean colours of the grid's cells
 
@@ -62,7 +77,7 @@ class StreamState:
     """True once the stream was asked to drain."""
 
 
-def start_stream(model: LiBrANet, *, lookahead: int | None = None, grid_filter: GridFilter = NO_FILTER) -> StreamState:
+def start_stream(model: Stages, *, lookahead: int | None = None, grid_filter: GridFilter = NO_FILTER) -> StreamState:
     """Make the state before the first frame. Use a new one for every shot.
 
     Args:
@@ -115,37 +130,56 @@ def stream_step(
 @torch.no_grad()
 def stream_restore(
     model: LiBrANet,
-    frame: Any,  # [B, 3, H, W] in [0, 1]
+    frame: Tensor | None,  # [B, 3, H, W] in [0, 1]
     state: StreamState | None = None,
     *,
     strength: float = 1.0,
-    small: Tensor | None = None,  # [B, 3, S, S] in [-1, 1]
 ) -> tuple[Restoration | None, StreamState]:
-    """`stream_step` with everything that the network predicted for the frame.
-
-    Where the caller has the encoders' input already, it is `small`, and `frame` is what the model's `restore` takes.
-    """
+    """`stream_step` with everything that the network predicted for the frame."""
     state = state or start_stream(model)
     if frame is None:
         state = replace(state, ended=True)
-    elif small is not None:
-        state = _encode(model, frame, small, state)
     else:
-        state = _take(model, frame, state)
-    ready = state.waiting and (state.ended or len(state.waiting) > state.lookahead)
-    if not ready:
+        _check(frame, state)
+        state = replace(take_frame(model, frame, model.encoder_input(frame), state), shape=frame.shape)
+    return restore_oldest(model, state, strength=strength)
+
+
+def take_frame(
+    model: Stages,
+    frame: Any,
+    small: Tensor,  # [B, 3, S, S] in [-1, 1]
+    state: StreamState,
+) -> StreamState:
+    """Encode the next frame of a stream.
+
+    Args:
+        model: Who computes.
+        frame: What its `restore` takes.
+        small: The encoders' input.
+        state: Of the stream.
+    """
+    features = model.encode_temporal(small)
+    waiting = Waiting(frame, model.predict_chromatic(small), cell_means(small, model.grid_side))
+    kept = state.features if features is None else (*state.features, features)
+    return replace(state, features=kept, waiting=(*state.waiting, waiting))
+
+
+def restore_oldest(model: Stages, state: StreamState, *, strength: float) -> tuple[Any | None, StreamState]:
+    """Restore the oldest frame that waits, if it is due: the look-ahead is full, or the stream has ended."""
+    if not state.waiting or not (state.ended or len(state.waiting) > state.lookahead):
         return None, state
     oldest, *rest = state.waiting
     grids = Grids(oldest.chromatic, _temporal_plane(model, state))
     memory, filter_ = state.grid_filter.memory, _Filter(state, grids)
     steady = filter_.average_residual if memory else None
-    restoration = model.restore(oldest.frame, filter_.average(grids), strength=strength, steady=steady)
+    restored = model.restore(oldest.frame, filter_.average(grids), strength=strength, steady=steady)
     latest = Past(grids, filter_.residual, oldest.look)
     past = (*(state.past or (latest,) * memory), latest)[-memory:] if memory else ()
     # The next frame's window reaches T // 2 frames back from it.
     keep = len(rest) + model.config.window // 2
     features = state.features[-keep:] if keep else ()
-    return restoration, replace(state, waiting=tuple(rest), features=features, past=past)
+    return restored, replace(state, waiting=tuple(rest), features=features, past=past)
 
 
 class _Filter:
@@ -176,7 +210,7 @@ def _mean(grid: Tensor | None, others: list[tuple[Tensor | None, Tensor]]) -> Te
     return None if grid is None else weighted_mean(grid, [(other, w) for other, w in others if other is not None])
 
 
-def _take(model: LiBrANet, frame: Tensor, state: StreamState) -> StreamState:
+def _check(frame: Tensor, state: StreamState) -> None:
     if state.ended:
         raise InputError("this stream was drained: begin the next one with a new state")
     if frame.dim() != 4:
@@ -185,23 +219,13 @@ def _take(model: LiBrANet, frame: Tensor, state: StreamState) -> StreamState:
     if state.shape not in (None, frame.shape):
         old, new = (f"{s[-1]}x{s[-2]} (batch {s[0]})" for s in (state.shape, frame.shape) if s is not None)
         raise InputError(f"expected every frame of a stream to have one size, got {new} after {old}")
-    return replace(_encode(model, frame, model.encoder_input(frame), state), shape=frame.shape)
 
 
-def _encode(model: LiBrANet, frame: Any, small: Tensor, state: StreamState) -> StreamState:
-    chromatic = None if model.chromatic is None else model.chromatic(small)
-    features = state.features
-    if model.temporal is not None:
-        features = (*features, model.temporal.encode(small))
-    waiting = (*state.waiting, Waiting(frame, chromatic, cell_means(small, model.grid_side)))
-    return replace(state, features=features, waiting=waiting)
-
-
-def _temporal_plane(model: LiBrANet, state: StreamState) -> Tensor | None:
+def _temporal_plane(model: Stages, state: StreamState) -> Tensor | None:
     """The centre plane of the temporal grid for the oldest waiting frame."""
-    if model.temporal is None:
+    if not state.features:
         return None
     radius, newest = model.config.window // 2, len(state.features) - 1
     centre = newest - (len(state.waiting) - 1)
     window = [state.features[min(max(centre + step, 0), newest)] for step in range(-radius, radius + 1)]
-    return model.temporal.mix(torch.stack(window, dim=1), centre_only=True)
+    return model.mix_window(torch.stack(window, dim=1))

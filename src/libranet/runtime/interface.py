@@ -34,6 +34,8 @@ class Backend(Protocol):
     The change that the network makes in RGB is added to the frame's own samples. No change returns them bit for bit.
     """
 
+    name: str
+    """What reports call it: `plain`, `numba-fp32`, `numba-bf16` or `fused`."""
     device: torch.device
 
     def push(

@@ -6,12 +6,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from libranet.network import Network
 from libranet.network.peer import Peer, RecurrentPeer
-from libranet.runtime.rgb import RestoredImage, RgbBackend
+from libranet.runtime.slots import RestoredImage, RgbBackend, RgbSlot
 
 
 class PeerBackend(RgbBackend):
     """Restores frames with a peer. Where a window reaches beyond the stream, its first or last frame is repeated."""
+
+    name = "plain"
 
     def __init__(self, peer: Peer, *, live: bool = False, strength: float = 1.0) -> None:
         super().__init__(peer.device)
@@ -22,14 +25,14 @@ class PeerBackend(RgbBackend):
         self._images: deque[Tensor] = deque()  # of the past, then those that wait
         self._ahead = 0  # images that wait
 
-    def restore_image(self, rgb: Tensor) -> list[RestoredImage]:
+    def step(self, slot: RgbSlot) -> list[RestoredImage]:
         """Take an image and return the one that became ready."""
         # An image may be overwritten once it is restored, and windows and memories look back at it.
-        self._images.append(rgb.clone() if self.network.config.past else rgb)
+        self._images.append(slot.rgb.clone() if self.network.config.past else slot.rgb)
         self._ahead += 1
         return [self._restore_oldest(self._future)] if self._ahead > self._future else []
 
-    def drain_images(self) -> list[RestoredImage]:
+    def drain(self) -> list[RestoredImage]:
         """Drain the stream and begin a new one."""
         ready = []
         while self._ahead:
@@ -60,3 +63,9 @@ class PeerBackend(RgbBackend):
         while len(self._images) > keep:
             self._images.popleft()
         return RestoredImage(image)
+
+
+def make_peer_backend(network: Network, *, live: bool, strength: float) -> PeerBackend:
+    """The backend of a network that is not LiBrA-Net."""
+    assert isinstance(network, Peer)
+    return PeerBackend(network, live=live, strength=strength)

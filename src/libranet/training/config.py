@@ -7,7 +7,7 @@ from libranet.errors import InputError
 from libranet.extension import lab
 from libranet.haze.kinds import HazeConfig
 from libranet.losses.objective import LossConfig
-from libranet.network.libranet import LiBrANetConfig
+from libranet.network.config import LiBrANetConfig
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,8 @@ def read_photos(folders: Iterable[str | Path], depth_folder: str | Path) -> list
 
     def read(found: tuple[Path, Path | None]) -> ClearImage:
         path, map_ = found
-        return ClearImage(path.stem, read_rgb(path), map_ and cv2.imread(str(map_), cv2.IMREAD_GRAYSCALE))
+        depth = None if map_ is None else cv2.imread(str(map_), cv2.IMREAD_GRAYSCALE)
+        return ClearImage(path.stem, read_rgb(path), depth)
 
     with ThreadPoolExecutor() as pool:
         return list(pool.map(read, find_photos(folders, depth_folder)))

@@ -314,7 +314,7 @@ def _initial_model(config: TrainConfig) -> Network:
         raise InputError(f"{config.init_from} holds {model.architecture}, the recipe trains {fresh.architecture}")
     # These change no weight: a run may begin on small frames and go on with large ones.
     free: dict[str, Any] = {"drop_path": 0.0, "dropout": 0.0, "encoder_size": 256}
-    if not config.peer and dataclasses.replace(model.config, **free) != dataclasses.replace(config.model, **free):
+    if not config.peer and model.config.stored() | free != config.model.stored() | free:
         raise InputError(f"{config.init_from} has another configuration than the recipe's [model]")
     fresh.load_state_dict(model.state_dict())
     return fresh

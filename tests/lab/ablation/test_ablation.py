@@ -17,16 +17,16 @@ NO_WEIGHTS = ("loss.perceptual=none",)
 TINY = (
     *NO_WEIGHTS,
     *("precision=fp32", "batch=2", "crops=[[32, 32]]", "photos.folders=[]", "photos.depth=", "photos.scenes=1"),
-    *("photos.lines=48", "model.encoder_size=32", "model.encoder_widths=[8,8,16,16]", "model.encoder_blocks=1"),
-    *("model.head_hidden=16", "model.refiner_width=8"),
+    *("photos.lines=48", "model.encoder.size=32", "model.encoder.widths=[8,8,16,16]", "model.encoder.blocks=1"),
+    *("model.fields.hidden=16", "model.refiner.width=8"),
 )
 CHANGES = {
     "full": {},
-    "no-chromatic-field": {"model.chromatic_field": "False"},
-    "no-temporal-field": {"model.temporal_field": "False"},
-    "no-refiner": {"model.refiner": "False"},
-    "no-cayley": {"model.cayley": "False"},
-    "no-adaptive-slicing": {"model.adaptive_slicing": "False"},
+    "no-chromatic-field": {"model.parts.chromatic_field": "False"},
+    "no-temporal-field": {"model.parts.temporal_field": "False"},
+    "no-refiner": {"model.parts.refiner": "False"},
+    "no-cayley": {"model.parts.cayley": "False"},
+    "no-adaptive-slicing": {"model.parts.adaptive_slicing": "False"},
     "no-perceptual": {"loss.perceptual": "none"},
     "no-lie": {"loss.lie_weight": "0.0"},
     "pixel-only": {"loss.perceptual": "none", "loss.lie_weight": "0.0"},

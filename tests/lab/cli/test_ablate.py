@@ -16,12 +16,12 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing(tmp_path):
         "crops=[[32, 32]]",
         "photos.folders=[]",
         "photos.scenes=1",
-        "model.encoder_size=32",
+        "model.encoder.size=32",
     ]
     arguments = ["ablate", str(ROOT / "recipes" / "ablations"), "-o", str(tmp_path / "out"), "--dry-run"]
     arguments += ["--device", "cpu", "--set", "loss.perceptual=none", *(part for s in tiny for part in ("--set", s))]
     result = CliRunner().invoke(build_app(), arguments)
     assert result.exit_code == 0, result.output
-    for words in ("no-cayley: model.cayley = False", "the same as full here", "24 runs with 3 seeds", "s a step"):
+    for words in ("no-cayley: model.parts.cayley = False", "the same as full here", "24 runs with 3 seeds", "s a step"):
         assert words in result.output
     assert not (tmp_path / "out").exists()

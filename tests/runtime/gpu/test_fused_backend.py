@@ -11,7 +11,8 @@ from delayed_step import DelayedStep
 from libranet.frames import ColorSpec, FrameFormat, Frames, PixelLayout
 from libranet.frames.format import RGB8, RGB16
 from libranet.network import GridFilter, LiBrANet
-from libranet.runtime import Backend, make_backend, rgb_frames, rgb_of, why_not_fused_here
+from libranet.runtime import Backend, make_backend, rgb_frames, rgb_of
+from libranet.runtime.choose import why_not_fused_here
 from libranet.runtime.plain import PlainBackend
 from tiny_network import perturb
 

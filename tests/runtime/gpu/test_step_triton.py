@@ -1,6 +1,5 @@
 """The fused step against the plain stream, frame by frame, both ends of the stream included."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,9 +10,9 @@ from libranet.frames import ColorSpec, FrameFormat, Frames, PixelLayout
 from libranet.frames.format import RGB8
 from libranet.kernels.resample.reference import pad_to_multiple
 from libranet.kernels.tiles import ConvTile
-from libranet.network import GridFilter, LiBrANet, LiBrANetConfig, start_stream, stream_step
+from libranet.network import GridFilter, LiBrANet, start_stream, stream_step
 from libranet.network.stream import NO_FILTER
-from tiny_network import SMALLEST, perturb
+from tiny_network import SMALLEST, make_config, perturb
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +117,7 @@ def test_width_64_matches_the_plain_stream(size: tuple[int, int]) -> None:
     from libranet.runtime.gpu.step import FusedStep
 
     torch.manual_seed(0)
-    net = perturb(LiBrANet(replace(SMALLEST, refiner_width=64))).cuda()
+    net = perturb(LiBrANet(make_config(SMALLEST, refiner_width=64))).cuda()
     clip = torch.randint(0, 256, (3, *size, 3), dtype=torch.uint8, device="cuda")
     step = FusedStep(net, FrameFormat(size[1], size[0], RGB8), batch=2, overlap=True)
 
@@ -149,7 +148,7 @@ def test_refuses_what_it_cannot_do(device: str, net: LiBrANet) -> None:
     with pytest.raises(InputError, match="look-ahead of 0 to 1"):
         FusedStep(net, FrameFormat(16, 16, RGB8), lookahead=2, device=device)
     with pytest.raises(InputError, match="no refiner"):
-        FusedStep(LiBrANet(LiBrANetConfig(refiner=False)), FrameFormat(16, 16, RGB8), device=device)
+        FusedStep(LiBrANet(make_config(refiner=False)), FrameFormat(16, 16, RGB8), device=device)
     step = FusedStep(net, FrameFormat(16, 16, RGB8), device=device, graphs=False)
     with pytest.raises(InputError, match="expected rgb24 planes"):
         step.push((torch.zeros(1, 16, 16, 3, device=device),))

@@ -1,12 +1,11 @@
 """The sentence that says why the plain path is in use."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 
 from libranet.network import LiBrANetConfig
 from libranet.runtime.gpu.support import supports_weight_stationary, why_not_fused, why_not_network
+from tiny_network import make_config
 
 
 def test_shipped_network_is_covered() -> None:
@@ -28,7 +27,7 @@ def test_shipped_network_is_covered() -> None:
     ],
 )
 def test_other_networks_are_named(change: dict, words: str) -> None:
-    reason = why_not_network(replace(LiBrANetConfig(), **change))
+    reason = why_not_network(make_config(**change))
     assert reason is not None
     assert words in reason
 

@@ -20,7 +20,7 @@ def apply_field(
     plane: Tensor,  # [B, 12, gh, gw], the temporal grid's centre
 ) -> tuple[Tensor, Tensor]:  # [B, 3, h, w] in [0, 1], [B, 3, h, w]
     """Restore the reduced frames by their grids' transforms. Returns them and the correction: restored - low."""
-    matrix, offset, _ = color_transform(low, chromatic, plane)
+    matrix, offset, _ = transforms(fuse_grids(low, chromatic, plane))
     restored = apply_affine(matrix, offset, low).clamp(0.0, 1.0)
     return restored, restored - low
 
@@ -36,7 +36,7 @@ def apply_field_out(
     transmission: Tensor | None = None,  # [B, 1, h, w] fp32, written
 ) -> None:
     """Restore the reduced frames by their grids' transforms, scaled by `strength`."""
-    matrix, offset, _ = color_transform(low, chromatic * strength, plane * strength)
+    matrix, offset, _ = transforms(fuse_grids(low, chromatic * strength, plane * strength))
     restored = apply_affine(matrix, offset, low).clamp(0.0, 1.0)
     small.copy_(restored)
     delta.copy_(restored - low)
@@ -51,26 +51,6 @@ def estimate_transmission(
     a, b, c = (column.float() for column in matrix.unbind(2))
     det = (a * torch.linalg.cross(b, c, dim=1)).sum(dim=1, keepdim=True)
     return det.clamp_min(1e-6).pow(-1 / 3).clamp(0.0, 1.0)
-
-
-def color_transform(
-    low: Tensor,  # [B, 3, h, w] in [0, 1]
-    chromatic: Tensor | None,  # [B, 2, 12, D, gh, gw]
-    plane: Tensor | None,  # [B, 12, gh, gw]
-    *,
-    strength: float = 1.0,
-    use_cayley: bool = True,
-) -> tuple[Tensor, Tensor, Tensor]:  # [B, 3, 3, h, w], [B, 3, h, w], []
-    """Return A and b at each pixel, and how many pixels fell back to A = I.
-
-    Args:
-        low: The reduced frame: its red and green are the guides.
-        chromatic: None leaves the chromatic field out.
-        plane: None leaves the temporal field out.
-        strength: Factor on the coefficients: 0 gives the identity.
-        use_cayley: False takes A = I + M instead of the Cayley map.
-    """
-    return transforms(fuse_grids(low, chromatic, plane) * strength, use_cayley=use_cayley)
 
 
 def transforms(

@@ -143,7 +143,7 @@ def encoder_square(
     frame: Tensor,  # [1, 3, H, W] in [0, 1]
 ) -> Tensor:  # [1, 3, S, S] in [0, 1]
     """The frame at the size of the encoders; `predict_grids` gives the same for it as for the frame."""
-    size = model.config.encoder_size
+    size = model.config.encoder.size
     return downsample(pad_to_multiple(frame, model.config.scale), (size, size))
 
 
@@ -153,7 +153,7 @@ def transform_frame(
 ) -> Tensor:  # [1, 3, h, w] in [0, 1]
     """The frame at the size where the network applies its transforms."""
     c = model.config
-    if not c.adaptive_slicing:
+    if not c.parts.adaptive_slicing:
         return encoder_square(model, frame)
     carrier = pad_to_multiple(frame, c.scale)
     return downsample(carrier, (carrier.shape[-2] // c.scale, carrier.shape[-1] // c.scale))

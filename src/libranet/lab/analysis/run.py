@@ -114,11 +114,11 @@ def _make(name: ProbeName, model: LiBrANet) -> Probe:
     if name == "anatomy":
         return AnatomyProbe()
     if name == "invertibility":
-        return InvertibilityProbe(cayley=model.config.cayley)
+        return InvertibilityProbe(cayley=model.config.parts.cayley)
     if name == "liveness":
         return LivenessProbe(model)
     assert name == "transmission"
-    return TransmissionProbe(cayley=model.config.cayley)
+    return TransmissionProbe(cayley=model.config.parts.cayley)
 
 
 def _as_json(value: Any) -> Any:

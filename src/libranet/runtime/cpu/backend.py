@@ -1,78 +1,122 @@
 """The backend of our own CPU kernels: frames stay in their own samples, one pass reads a frame, one pass writes it."""
 
-from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from libranet.errors import InputError
 from libranet.frames import FrameFormat, Frames
 from libranet.kernels.color_field.cpu import apply_field
-from libranet.kernels.compiled import share_threads
+from libranet.kernels.compiled import announce_compiling, share_threads
 from libranet.kernels.resample.reference import upsample
 from libranet.kernels.samples.panels import SampleFormat, cell_means
-from libranet.network import NO_FILTER, GridFilter, LiBrANet, Restoration, start_stream, stream_restore
+from libranet.network import NO_FILTER, GridFilter, LiBrANet, start_stream
+from libranet.network.forward import Steady, reduced_means, restore, scaled
 from libranet.network.libranet import Grids
-from libranet.runtime.cpu.layers import NumbaRefiner
-from libranet.runtime.cpu.network import CpuNetwork
+from libranet.network.stream import restore_oldest, take_frame
+from libranet.runtime.cpu.layers import NumbaEncoder, NumbaRefiner
 from libranet.runtime.interface import Restored, check_size
 from libranet.runtime.plain import PlainBackend
+from libranet.runtime.slots import Planes, Slot, SlotBackend
 
 
 @dataclass
-class _Slot:
+class SampleSlot(Slot):
     """A waiting frame: its samples, where the restored ones go, and what the network sees of it."""
 
-    planes: tuple[Tensor, ...]
-    after: tuple[Tensor, ...]
+    after: Planes
     cells: np.ndarray  # [H', W', 48], float32 or bfloat16
     low: Tensor  # [1, 3, h, w]
+    small: Tensor  # [1, 3, 256, 256] in [-1, 1]
 
 
-class _SampleNetwork(LiBrANet):
-    """A `CpuNetwork` whose `restore` takes slots and writes their samples."""
+class CpuStages:
+    """The network's stages (`network.stream.Stages`) by our kernels: float32, or bfloat16 with sums in float32."""
 
-    def __init__(self, network: CpuNetwork, format_: SampleFormat) -> None:
-        torch.nn.Module.__init__(self)  # not LiBrANet's: it would make weights
-        assert network.source.refiner is not None
-        self.config, self.weights = network.config, network.weights
-        self.chromatic, self.temporal = network.chromatic, network.temporal
-        self.format = format_
-        self.refiner_by_kernels = NumbaRefiner(network.source.refiner, *format_.cells, network.choice.kind)
+    def __init__(self, network: LiBrANet, *, bf16: bool) -> None:
+        """Pack the weights; kernels are compiled with the first frame.
 
-    def restore(  # type: ignore[override]
-        self,
-        frame: _Slot,
-        grids: Grids,
-        *,
-        strength: float = 1.0,
-        steady: Callable[[Tensor], Tensor] | None = None,
-    ) -> Restoration:
-        """Write the restored samples of a frame. The result has no image."""
+        Args:
+            network: In float32 on the CPU, of a design that `choose.why_not_kernels` lets through.
+            bf16: Whether maps and weights are stored in bfloat16.
+        """
+        announce_compiling()
+        assert network.chromatic is not None
+        assert network.temporal is not None
+        self.network, self.config, self.grid_side = network, network.config, network.grid_side
+        self.kind: type[np.generic] = np.uint16 if bf16 else np.float32
+        side, field = self.config.encoder.size, network.chromatic
+        self._chromatic = NumbaEncoder(field.encoder, side, field.head, kind=self.kind)
+        self._temporal = NumbaEncoder(network.temporal.encoder, side, kind=self.kind)
+        # Attention over 16x16 positions is too small for kernels of its own.
+        self._mix = copy.deepcopy(network.temporal).to(torch.bfloat16 if bf16 else torch.float32).eval()
+        for layer in self._mix.modules():
+            if isinstance(layer, nn.Conv2d):
+                layer.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self._operations: _SampleOperations | None = None
+
+    def begin(self, reader: SampleFormat) -> NumbaRefiner:
+        """Prepare for frames of one format."""
+        assert self.network.refiner is not None
+        refiner = NumbaRefiner(self.network.refiner, *reader.cells, self.kind)
+        self._operations = _SampleOperations(reader, refiner, self.grid_side)
+        return refiner
+
+    def predict_chromatic(self, small: Tensor) -> Tensor:
+        return self._chromatic(small).unflatten(1, (2, 12, self.config.fields.bins))
+
+    def encode_temporal(self, small: Tensor) -> Tensor:
+        return self._temporal(small)
+
+    def mix_window(self, features: Tensor) -> Tensor:
+        return self._mix.mix(features.to(self._mix.position.dtype), centre_only=True).float().contiguous()
+
+    def restore(self, frame: SampleSlot, grids: Grids, *, strength: float, steady: Steady | None) -> SampleSlot:
+        assert self._operations is not None
+        slot, _ = restore(frame, grids, self._operations, strength=strength, steady=steady)
+        return slot
+
+
+class _SampleOperations:
+    """The forward pass on samples: what is added back goes to the slot's restored samples."""
+
+    def __init__(self, reader: SampleFormat, refiner: NumbaRefiner, grid_side: int) -> None:
+        self._reader, self._refiner, self._side = reader, refiner, grid_side
+
+    def reduce(self, frame: SampleSlot) -> tuple[SampleSlot, Tensor]:
+        return frame, frame.low  # read when the frame came, with the encoders' input
+
+    def apply_field(self, low: Tensor, grids: Grids, strength: float) -> tuple[Tensor, Tensor]:
         assert grids.chromatic is not None
-        assert grids.temporal is not None
-        size = self.format.cells
-        plane = grids.temporal[:, :, grids.temporal.shape[2] // 2]
-        small, delta = apply_field(frame.low, grids.chromatic * strength, plane * strength)
-        residual = self.refiner_by_kernels(frame.cells, small)
-        if steady is not None:
-            shift = self.steady_shift(cell_means(residual, size), steady)
-            delta += strength * upsample(shift, size)
-        self.format.finish(frame.planes, delta, residual, strength, frame.after)
-        nothing = delta.new_empty(0)
-        return Restoration(nothing, small, nothing, nothing, delta.new_zeros(()), grids)
+        assert grids.plane is not None
+        return apply_field(low, scaled(grids.chromatic, strength), scaled(grids.plane, strength))
+
+    def refine(self, carrier: SampleSlot, small: Tensor) -> np.ndarray:  # [H', W', 48]
+        return self._refiner(carrier.cells, small)
+
+    def cell_means(self, residual: np.ndarray) -> Tensor:
+        return reduced_means(cell_means(residual, self._reader.cells), self._side)
+
+    def shift(self, correction: Tensor, means: Tensor, strength: float) -> Tensor:
+        return correction.add_(strength * upsample(means, self._reader.cells))
+
+    def add_back(self, carrier: SampleSlot, correction: Tensor, residual: np.ndarray, strength: float) -> SampleSlot:
+        self._reader.finish(carrier.planes, correction, residual, strength, carrier.after)
+        return carrier
 
 
-class SampleBackend:
+class CpuBackend(SlotBackend[SampleSlot, SampleSlot]):
     """A `Backend` for CPUs. Frames smaller than the encoders' input go through `PlainBackend`."""
 
     def __init__(
         self,
-        network: CpuNetwork,
+        network: LiBrANet,
         *,
+        bf16: bool,
         lookahead: int | None = None,
         strength: float = 1.0,
         grid_filter: GridFilter = NO_FILTER,
@@ -80,88 +124,84 @@ class SampleBackend:
         """Begin a stream.
 
         Args:
-            network: In our own kernels.
+            network: As `CpuStages` takes it.
+            bf16: Whether maps and weights are stored in bfloat16.
             lookahead: As `start_stream` takes it.
             strength: Factor on the correction.
             grid_filter: How the grids are averaged over time.
         """
-        self.device, self.strength = torch.device("cpu"), strength
-        self._network, self._lookahead, self._filter = network, lookahead, grid_filter
+        super().__init__(torch.device("cpu"))
+        self.name = "numba-bf16" if bf16 else "numba-fp32"
+        self._stages, self.strength = CpuStages(network, bf16=bf16), strength
+        self._lookahead, self._filter = lookahead, grid_filter
         self._plain = PlainBackend(network, lookahead=lookahead, strength=strength, grid_filter=grid_filter)
-        self._format: FrameFormat | None = None
-        self._reader: SampleFormat | None = None
-        self._model: _SampleNetwork | None = None
-        self._waiting: deque[_Slot] = deque()
-        self._spare: deque[_Slot] = deque()
-        self._held: deque[_Slot] = deque()  # returned by the last push, not to be overwritten yet
         self._state = start_stream(network, lookahead=lookahead, grid_filter=grid_filter)
+        self._reader: SampleFormat | None = None
+        self._enlarges = False
 
     def push(self, frames: Frames, *, cuts: Sequence[bool] = ()) -> list[Restored]:
         """Take frames and return those that became ready."""
         check_size(frames.format)
         share_threads()
-        self._spare.extend(self._held)
-        self._held.clear()
-        ready = self._begin(frames.format)
-        if self._model is None:
+        if self._enlarges and frames.format == self._format:
+            return self._plain.push(frames, cuts=cuts)
+        if not self._fits(frames.format):
+            ready = self.flush()
+            self._format, self._enlarges = frames.format, True
             return ready + self._plain.push(frames, cuts=cuts)
-        for index in range(len(frames)):
-            if cuts and cuts[index]:
-                ready += self._drain()
-            slot, small = self._fill(frames.plane_list(index))
-            restoration, self._state = stream_restore(
-                self._model, slot, self._state, strength=self.strength, small=small
-            )
-            self._waiting.append(slot)  # only now: a frame that fails leaves nothing behind
-            ready += self._pack(restoration)
-        return ready
+        waiting = self._plain.flush() if self._enlarges else []
+        self._enlarges = False
+        return waiting + super().push(frames, cuts=cuts)
 
     def flush(self) -> list[Restored]:
         """Drain the stream and begin a new one."""
-        return self._drain() if self._model is not None else self._plain.flush()
+        return self._plain.flush() if self._enlarges else super().flush()
 
-    def _drain(self) -> list[Restored]:
-        ready: list[Restored] = []
-        while self._state.waiting:
-            assert self._model is not None
-            restoration, self._state = stream_restore(self._model, None, self._state, strength=self.strength)
-            ready += self._pack(restoration)
-        self._state = start_stream(self._network, lookahead=self._lookahead, grid_filter=self._filter)
-        return ready
-
-    def _begin(self, format_: FrameFormat) -> list[Restored]:
-        """Drain the stream where the format is a new one."""
-        if format_ == self._format:
-            return []
-        ready = self.flush()
-        self._format = format_
-        self._spare.clear()
-        self._held.clear()
-        self._reader = SampleFormat(format_, self._network.config.encoder_size)
-        self._model = _SampleNetwork(self._network, self._reader) if self._reader.reduces else None
-        return ready
-
-    def _fill(self, planes: tuple[Tensor, ...]) -> tuple[_Slot, Tensor]:
-        """Copy a frame into arrays that are free, or into new ones, and read it."""
+    def begin(self, format_: FrameFormat) -> None:
+        """Make the reader and the refiner's maps."""
         assert self._reader is not None
-        assert self._model is not None
+        self._refiner = self._stages.begin(self._reader)
+
+    def fill(self, slot: SampleSlot | None, planes: Planes) -> SampleSlot:
+        """Copy a frame, and read it."""
+        assert self._reader is not None
         if self._reader.format.layout.floating and any(bool(plane.isnan().any()) for plane in planes):
             raise InputError("expected values in [0, 1], got NaN")
-        if self._spare:
-            slot = self._spare.popleft()
+        if slot is None:
+            own = tuple(plane.to("cpu", copy=True, memory_format=torch.contiguous_format) for plane in planes)
+            results, nothing = tuple(torch.empty_like(plane) for plane in own), torch.empty(0)
+            slot = SampleSlot(own, results, self._refiner.make_cells(), nothing, nothing)
+        else:
             for mine, given in zip(slot.planes, planes, strict=True):
                 mine.copy_(given)
-        else:
-            own = tuple(plane.to("cpu", copy=True, memory_format=torch.contiguous_format) for plane in planes)
-            results = tuple(torch.empty_like(plane) for plane in own)
-            slot = _Slot(own, results, self._model.refiner_by_kernels.make_cells(), torch.empty(0))
-        slot.low, small = self._reader.read(slot.planes, slot.cells)
-        return slot, small
+        slot.low, slot.small = self._reader.read(slot.planes, slot.cells)
+        return slot
 
-    def _pack(self, restoration: Restoration | None) -> list[Restored]:
-        if restoration is None:
-            return []
-        assert self._format is not None
-        slot = self._waiting.popleft()
-        self._held.append(slot)
-        return [Restored(slot.planes, slot.after, self._format, None)]
+    def step(self, slot: SampleSlot) -> list[SampleSlot]:
+        """One step of the stream."""
+        self._state = take_frame(self._stages, slot, slot.small, self._state)
+        return self._restore_oldest()
+
+    def drain(self) -> list[SampleSlot]:
+        """Drain the stream and begin a new one."""
+        self._state = replace(self._state, ended=True)
+        ready = []
+        while self._state.waiting:
+            ready += self._restore_oldest()
+        self._state = start_stream(self._stages, lookahead=self._lookahead, grid_filter=self._filter)
+        return ready
+
+    def pack(self, slot: SampleSlot, result: SampleSlot) -> tuple[Planes, None]:
+        """The restored samples are in the slot already."""
+        return result.after, None
+
+    @torch.no_grad()
+    def _restore_oldest(self) -> list[SampleSlot]:
+        restored, self._state = restore_oldest(self._stages, self._state, strength=self.strength)
+        return [] if restored is None else [restored]
+
+    def _fits(self, format_: FrameFormat) -> bool:
+        """Whether the kernels read this size: they reduce frames to the encoders' input, and do not enlarge them."""
+        if self._reader is None or self._reader.format != format_:
+            self._reader = SampleFormat(format_, self._stages.config.encoder.size)
+        return self._reader.reduces

@@ -20,7 +20,6 @@ from libranet.kernels.conv3x3.panels import (
 )
 from libranet.kernels.conv3x3.reference import GROUPS
 from libranet.kernels.norm_mix.panels import fold_sums, normalise, normalise_mix
-from libranet.kernels.vector_code import stored
 from libranet.network.layers import Encoder, EncoderBlock, GridHead, Refiner, RefinerBlock
 
 Size = tuple[int, int]
@@ -101,14 +100,6 @@ class NumbaRefiner:
         self._run(self._fusion, x, 0)
         convolve(x, self._project, self.residual, self.size)
         return self.residual
-
-    def refine_cells(self, cells: Tensor, small: Tensor) -> Tensor:  # [1, 48, h, w], [1, 3, h, w] -> [1, 48, h, w]
-        """What `Refiner.refine_cells` computes, with PixelUnshuffle's order of channels."""
-        h, w = self.size
-        given = self.make_cells()
-        given[1 : h + 1, 1 : w + 1] = stored(_order_cells(cells[0], 0).permute(1, 2, 0), self._kind)
-        found = torch.from_numpy(self(given, small)[1 : h + 1, 1 : w + 1]).permute(2, 0, 1)
-        return found.unflatten(0, (4, 3, 4)).transpose(0, 1).flatten(0, 2)[None].contiguous()
 
     def _run(self, blocks: Sequence[_Block], out: np.ndarray, first: int) -> None:
         """Residual blocks on `x`; the last one writes to `out`."""

@@ -72,6 +72,8 @@ class FusedBackend:
     Everything is in the order of the current CUDA stream, and only the first frame of a format waits for the GPU.
     """
 
+    name = "fused"
+
     def __init__(
         self,
         network: LiBrANet,
@@ -178,7 +180,7 @@ class FusedBackend:
                 frames.format.height,
                 frames.format.layout.name,
             )
-            self._distrusted = True
+            self._distrusted, self.name = True, self._plain.name
         return ready
 
     def _make_step(self, format_: FrameFormat) -> FusedStep:

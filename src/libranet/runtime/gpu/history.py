@@ -84,23 +84,24 @@ class GridHistory:
         delay = self.schedule.delay
         filter_out(grids, self.looks, self.clock, out, grid_filter=self.grid_filter, delay=delay, ahead=ahead)
 
-    def steady_residual(
+    def cell_means(
         self,
         residual: Tensor,  # [B, h, w, 64] fp16, the channels of `pack_project`
-        strength: Tensor,  # [1] fp32
-        delta: Tensor,  # [B, 3, h, w] fp32, added to
-    ) -> None:
-        """Add to the colour correction what the residuals' cell means lack to be steady."""
-        if self.grid_filter.memory == 0:
-            return
+    ) -> Tensor:  # [B, 3, side, side]
+        """The residuals' means over the grids' cells."""
         rows = torch.matmul(self._down, residual.flatten(2))  # [B, side, w 64]
         cells = torch.matmul(self._across, rows.view(len(residual), self.side, -1, 64).float())  # [B, side, side, 64]
-        means = torch.matmul(cells, self._colours).permute(0, 3, 1, 2).contiguous()
+        return torch.matmul(cells, self._colours).permute(0, 3, 1, 2).contiguous()
+
+    def filter_residuals(
+        self,
+        means: Tensor,  # [B, 3, side, side]
+    ) -> Tensor:  # [B, 3, side, side]
+        """Remember the residuals' cell means, and return those they should have."""
         slots = (self._restored + self.clock[0]).remainder_(self.ring)
         self.residuals.index_copy_(0, slots, means)
         self._filter(self.residuals, self._filtered_residuals, ahead=0)
-        shift = (self._filtered_residuals - means) * strength
-        delta += F.interpolate(shift, size=delta.shape[-2:], mode="bilinear", align_corners=False)
+        return self._filtered_residuals
 
     def advance(self) -> None:
         """End the step."""

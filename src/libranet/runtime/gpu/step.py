@@ -14,11 +14,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from libranet.errors import InputError
 from libranet.frames import FrameFormat, Frames
 from libranet.frames.format import copyable
+from libranet.network.forward import restore
 from libranet.network.libranet import MIN_SIZE, LiBrANet
 from libranet.network.stream import NO_FILTER, GridFilter
 from libranet.runtime.gpu.compile import compile_ahead
@@ -92,17 +94,17 @@ class FusedStep:
         self.device, self.format = torch.device(device), format_
         self.schedule = RingSchedule(batch, lookahead, radius, overlap)
         self.refiner = FusedRefiner(model.refiner, self.device, tiles)
-        side = config.encoder_size >> len(config.encoder_widths)
+        side = config.grid_side
         ring = self.schedule.ring
         self.frames = FrameStore(
             format_,
             ring=self.schedule.frame_ring,
             batch=batch,
-            encoder_size=config.encoder_size,
+            encoder_size=config.encoder.size,
             device=self.device,
         )
         self.fields = FusedFields(
-            model.chromatic, model.temporal, batch=batch, ring=ring, size=config.encoder_size, device=self.device
+            model.chromatic, model.temporal, batch=batch, ring=ring, size=config.encoder.size, device=self.device
         )
         self.windows = torch.zeros(ring // batch, batch, config.window, dtype=torch.long, device=self.device)
         self._written: dict[int, list[list[int]]] = {}
@@ -110,15 +112,15 @@ class FusedStep:
         self.buffers = RefinerBuffers(
             batch,
             *self.frames.padded,
-            channels=config.refiner_width,
-            grid=(config.bins, side),
+            channels=config.refiner.width,
+            grid=(config.fields.bins, side),
             want_transmission=want_transmission,
             device=self.device,
         )
         self.history = GridHistory(
             grid_filter,
             self.schedule,
-            bins=config.bins,
+            bins=config.fields.bins,
             side=side,
             cells=self.buffers.shape[1:],
             device=self.device,
@@ -204,7 +206,7 @@ class FusedStep:
     @torch.no_grad()
     def _work(self, place: int) -> None:
         """Everything a step does at one place in the ring."""
-        schedule, buffers, frames, fields, history = self.schedule, self.buffers, self.frames, self.fields, self.history
+        schedule, frames, fields, history = self.schedule, self.frames, self.fields, self.history
         slot = place * schedule.batch
         first = (slot - schedule.delay) % schedule.ring
         start = self._mark()
@@ -231,19 +233,10 @@ class FusedStep:
             coloured = self._beside(1, encoded, predict_chroma)
             mixed = self._beside(0, None, predict_plane)
 
-        self.refiner.read_frames(frames, first % schedule.frame_ring, buffers)
-        self.refiner.run_detail(buffers)
-        self._wait(mixed)
-        if not schedule.overlap:  # the filter looks ahead to frames that came with this step
-            self._wait(coloured)
-        history.filter_grids()
-        self.refiner.run_field(history.filtered_chroma, history.filtered_planes, self.strength, buffers)
-        self.refiner.run_structure(buffers)
-        self.refiner.run_fusion(buffers)
-        self.refiner.run_project(buffers)
-        history.steady_residual(buffers.residual, self.strength, buffers.delta)
-        self.refiner.write_frames(frames, first % schedule.frame_ring, self.strength, place % 2, buffers)
-        self._wait(coloured)
+        operations = _StepOperations(self, place % 2, (mixed,) if schedule.overlap else (mixed, coloured))
+        steady = history.filter_residuals if history.grid_filter.memory else None
+        restore(first % schedule.frame_ring, history, operations, strength=self.strength, steady=steady)
+        self.wait(coloured)
         history.advance()
 
     def _mark(self) -> torch.cuda.Event | None:
@@ -253,7 +246,8 @@ class FusedStep:
         event.record()
         return event
 
-    def _wait(self, event: torch.cuda.Event | None) -> None:
+    def wait(self, event: torch.cuda.Event | None) -> None:
+        """Let what follows on the current stream wait for an event."""
         if event is not None:
             torch.cuda.current_stream(self.device).wait_event(event)
 
@@ -287,6 +281,44 @@ class FusedStep:
             self.history.reset()  # the steps outside of the capture advanced it
         torch.cuda.current_stream(self.device).wait_stream(main)
         return graphs
+
+
+class _StepOperations:
+    """The forward pass of one step, by kernels. A frame is a slot of the ring; maps are in the step's buffers."""
+
+    def __init__(self, step: FusedStep, parity: int, grids_ready: tuple[torch.cuda.Event | None, ...]) -> None:
+        self._step, self._parity, self._grids_ready = step, parity, grids_ready
+        self._buffers, self._refiner = step.buffers, step.refiner
+
+    def reduce(self, frame: int) -> tuple[int, Tensor]:
+        self._refiner.read_frames(self._step.frames, frame, self._buffers)
+        # The detail stream looks at the frames alone, so it runs while the encoders still predict the grids.
+        self._refiner.run_detail(self._buffers)
+        return frame, self._buffers.low
+
+    def apply_field(self, low: Tensor, grids: GridHistory, strength: Tensor) -> tuple[Tensor, Tensor]:
+        for event in self._grids_ready:  # in latency mode the filter looks ahead to frames that came with this step
+            self._step.wait(event)
+        grids.filter_grids()
+        self._refiner.run_field(grids.filtered_chroma, grids.filtered_planes, strength, self._buffers)
+        return self._buffers.small, self._buffers.delta
+
+    def refine(self, carrier: int, small: Tensor) -> Tensor:
+        self._refiner.run_structure(self._buffers)
+        self._refiner.run_fusion(self._buffers)
+        self._refiner.run_project(self._buffers)
+        return self._buffers.residual
+
+    def cell_means(self, residual: Tensor) -> Tensor:
+        return self._step.history.cell_means(residual)
+
+    def shift(self, correction: Tensor, means: Tensor, strength: Tensor) -> Tensor:
+        size = (correction.shape[-2], correction.shape[-1])
+        correction += F.interpolate(means * strength, size=size, mode="bilinear", align_corners=False)
+        return correction
+
+    def add_back(self, carrier: int, correction: Tensor, residual: Tensor, strength: Tensor) -> None:
+        self._refiner.write_frames(self._step.frames, carrier, strength, self._parity, self._buffers)
 
 
 @dataclass(frozen=True)

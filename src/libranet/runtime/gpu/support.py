@@ -4,7 +4,7 @@ from importlib import util
 
 import torch
 
-from libranet.network.libranet import LiBrANetConfig
+from libranet.network.config import LiBrANetConfig
 
 MIN_CAPABILITY = (8, 0)
 """From here on the tensor cores and asynchronous copies are there that the kernels count on: A100, RTX 30 and later."""
@@ -29,23 +29,26 @@ def why_not_fused(config: LiBrANetConfig, device: str | torch.device) -> str | N
 
 def why_not_network(config: LiBrANetConfig) -> str | None:
     """Explain why the kernels do not cover this network; None if they do."""
-    width = config.refiner_width
+    width = config.refiner.width
     reasons = (
-        (not config.refiner, "it has no refiner"),
-        (not config.chromatic_field, "it has no chromatic field"),
-        (not config.temporal_field, "it has no temporal field"),
-        (not config.cayley, "it does not use the Cayley map"),
-        (not config.adaptive_slicing, "it slices at a fixed size"),
+        (not config.parts.refiner, "it has no refiner"),
+        (not config.parts.chromatic_field, "it has no chromatic field"),
+        (not config.parts.temporal_field, "it has no temporal field"),
+        (not config.parts.cayley, "it does not use the Cayley map"),
+        (not config.parts.adaptive_slicing, "it slices at a fixed size"),
         (config.scale != 4, f"its scale is {config.scale}, not 4"),
-        (config.refiner_mix_kernel != 1, f"its mix kernel is {config.refiner_mix_kernel}, not 1"),
+        (config.refiner.mix_kernel != 1, f"its mix kernel is {config.refiner.mix_kernel}, not 1"),
         (width not in (16, 32, 64, 128), f"its refiner width is {width}, not 16, 32, 64 or 128"),
         (
-            config.attention_heads.bit_count() != 1,
-            f"{config.attention_heads} attention heads are not a power of two",
+            config.fields.attention_heads.bit_count() != 1,
+            f"{config.fields.attention_heads} attention heads are not a power of two",
         ),
-        (config.head_hidden % 8 != 0, f"its heads are {config.head_hidden} wide, not a multiple of 8"),
-        (config.bins & (config.bins - 1) != 0, f"it has {config.bins} colour bins, not a power of two"),
-        (_side(config) & (_side(config) - 1) != 0, f"its grids are {_side(config)} wide, not a power of two"),
+        (config.fields.hidden % 8 != 0, f"its heads are {config.fields.hidden} wide, not a multiple of 8"),
+        (
+            config.fields.bins & (config.fields.bins - 1) != 0,
+            f"it has {config.fields.bins} colour bins, not a power of two",
+        ),
+        (config.grid_side & (config.grid_side - 1) != 0, f"its grids are {config.grid_side} wide, not a power of two"),
     )
     for holds, reason in reasons:
         if holds:
@@ -71,8 +74,9 @@ def _has_gluon() -> bool:
         return False
 
 
-def _side(config: LiBrANetConfig) -> int:
-    return config.encoder_size >> len(config.encoder_widths)
+def has_kernels(device: torch.device) -> bool:
+    """Whether this device runs our kernels."""
+    return why_not_device(device) is None
 
 
 def why_not_device(device: torch.device) -> str | None:

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from libranet.kernels.attention.triton import attend
 from libranet.kernels.color_field.triton import apply_field
-from libranet.kernels.resample.reference import downsample, pad_to_multiple
 from libranet.kernels.residual_norm.triton import add_bias, residual_norm
 from libranet.kernels.upsample_add.triton import upsample_add
+from libranet.network.forward import TorchOperations, restore, scaled
 from libranet.network.layers import Encoder, EncoderBlock, Refiner, RefinerBlock, StochasticDepth, TemporalField
 from libranet.network.libranet import Grids, LiBrANet
 
@@ -38,21 +38,34 @@ def predict(
     assert model.chromatic is not None
     assert model.temporal is not None
     assert model.refiner is not None
-    (height, width), scale = frames.shape[-2:], model.config.scale
     small = _channels_last(model.encoder_input(frames.flatten(0, 1)))
     centre = model.centres(small.unflatten(0, frames.shape[:2]), still=still).flatten(0, 1)
     features = _encode(model.temporal.encoder, small).unflatten(0, frames.shape[:2])
     temporal = _mix(model.temporal, model.windows(features, still=still))
     chromatic = model.chromatic.head(_encode(model.chromatic.encoder, _channels_last(centre)))
-    chromatic = chromatic.unflatten(1, (2, -1, model.config.bins))
+    chromatic = chromatic.unflatten(1, (2, -1, model.config.fields.bins))
 
-    carrier = pad_to_multiple(model.centres(frames, still=still).flatten(0, 1), scale)
-    full = (carrier.shape[-2], carrier.shape[-1])
-    low = downsample(carrier, (full[0] // scale, full[1] // scale))
-    restored, correction = apply_field(low, chromatic, temporal[:, :, model.config.window // 2])
-    residual = _refine(model.refiner, carrier, restored)
-    image = upsample_add(carrier, correction, residual)
-    return Prediction(image[..., :height, :width], restored, Grids(chromatic, temporal))
+    grids = Grids(chromatic, temporal)
+    image, small = restore(model.centres(frames, still=still).flatten(0, 1), grids, _TrainingOperations(model))
+    return Prediction(image, small, grids)
+
+
+class _TrainingOperations(TorchOperations):
+    """The forward pass by kernels that have gradients. Frames are data: they get none."""
+
+    def apply_field(self, low: Tensor, grids: Grids, strength: float) -> tuple[Tensor, Tensor]:
+        assert grids.chromatic is not None
+        assert grids.plane is not None
+        return apply_field(low, scaled(grids.chromatic, strength), scaled(grids.plane, strength))
+
+    def refine(self, carrier: Tensor, small: Tensor) -> Tensor:  # [B, 3 * scale^2, h, w]
+        assert self.network.refiner is not None
+        return _refine(self.network.refiner, carrier, small)
+
+    def add_back(self, carrier: Tensor, correction: Tensor, residual: Tensor | None, strength: float) -> Tensor:
+        assert residual is not None
+        image = upsample_add(carrier, correction, scaled(residual, strength))
+        return image[..., : self._shape[-2], : self._shape[-1]]
 
 
 def _encode(encoder: Encoder, x: Tensor) -> Tensor:  # [N, 3, S, S] -> [N, C, s, s]

@@ -1,0 +1,146 @@
+"""The one choice of a backend: by the network, its device, what is installed and the amount of work; never by a trial.
+
+The same command on the same machine takes the same backend every time, and every backend has a `name` for reports.
+"""
+
+from importlib.util import find_spec
+
+import torch
+
+from libranet.errors import InputError, MissingDependencyError
+from libranet.network import NO_FILTER, GridFilter, LiBrANet, Network
+from libranet.runtime.interface import MAX_STRENGTH, Backend
+from libranet.runtime.plain import PlainBackend
+
+BACKENDS = ("auto", "plain", "numba-fp32", "numba-bf16")
+"""What `--backend` takes. `plain` is the network as it is, the reference; the others are our CPU kernels."""
+WORTH_COMPILING = 100_000_000
+"""Pixels of a job, two seconds of 1920x1080, from which on CPU kernels are worth compiling."""
+WORTH_PACKING = 500_000
+"""Parameters from which on CPU kernels are faster than torch's."""
+
+
+def make_backend(
+    network: Network,
+    *,
+    strength: float = 1.0,
+    live: bool = False,
+    want_transmission: bool = False,
+    grid_filter: GridFilter = NO_FILTER,
+    batch: int = 1,
+    backend: str = "auto",
+    pixels: int | None = None,
+) -> Backend:
+    """Choose the fastest backend for this network, its device and the work.
+
+    Args:
+        network: Its device and dtype take part in the choice.
+        strength: Factor on the correction, 0 to 1.5.
+        live: No look-ahead: return every frame at once.
+        want_transmission: Also return the transmission in the network's matrices.
+        grid_filter: How LiBrA-Net's grids are averaged over time; single images need none, and peers have no grids.
+        batch: Frames that may be collected before they are restored. More is faster and later; without effect where
+            the backend gains nothing from it, and with `live`.
+        backend: One of `BACKENDS`. `plain` holds on every device, our CPU kernels on CPUs.
+        pixels: Of all frames to restore; None for a stream whose length is not known.
+    """
+    check_backend(backend)
+    if not 0.0 <= strength <= MAX_STRENGTH:
+        raise InputError(f"expected a strength from 0 to {MAX_STRENGTH}, got {strength}")
+    if batch < 1:
+        raise InputError(f"expected batches of at least one frame, got {batch}")
+    if not isinstance(network, LiBrANet):
+        from libranet.runtime.other_networks import make_peer_backend
+
+        if want_transmission:
+            raise InputError(f"{network.architecture} predicts no transmission: use --view removed, or LiBrA-Net")
+        return make_peer_backend(network, live=live, strength=strength)
+    lookahead = 0 if live else None
+    if backend != "plain" and why_not_fused_here(network) is None:
+        from libranet.runtime.gpu.backend import FusedBackend  # needs Triton
+
+        return FusedBackend(
+            network,
+            lookahead=lookahead,
+            strength=strength,
+            grid_filter=grid_filter,
+            want_transmission=want_transmission,
+            batch=1 if live else batch,
+        )
+    name = backend if backend != "auto" else choose_on_cpu(network, pixels)
+    if name == "plain" or want_transmission or network.device.type != "cpu":
+        return PlainBackend(
+            network,
+            lookahead=lookahead,
+            strength=strength,
+            want_transmission=want_transmission,
+            grid_filter=grid_filter,
+        )
+    _refuse(network, name)
+    from libranet.runtime.cpu.backend import CpuBackend  # needs numba
+
+    return CpuBackend(
+        network, bf16=name == "numba-bf16", lookahead=lookahead, strength=strength, grid_filter=grid_filter
+    )
+
+
+def check_backend(name: str) -> None:
+    """Raise InputError for a name that `--backend` does not know."""
+    if name not in BACKENDS:
+        raise InputError(f"unknown backend {name!r}: use {', '.join(BACKENDS[:-1])} or {BACKENDS[-1]}")
+
+
+def choose_on_cpu(network: LiBrANet, pixels: int | None = None) -> str:
+    """The backend that `auto` takes on a CPU.
+
+    Our kernels were the fastest on every CPU they were measured on (docs/performance.md), in bfloat16 where the CPU
+    computes in it. Short jobs take the plain network, so that nobody waits for a compiler longer than for the video.
+
+    Args:
+        network: Its design and size take part in the choice.
+        pixels: Of all frames to restore; None for a stream whose length is not known.
+    """
+    short = pixels is not None and pixels < WORTH_COMPILING
+    small = sum(parameter.numel() for parameter in network.parameters()) < WORTH_PACKING
+    if short or small or why_not_design(network) is not None:
+        return "plain"
+    return next((name for name in ("numba-bf16", "numba-fp32") if why_not_kernels(name) is None), "plain")
+
+
+def why_not_design(network: LiBrANet) -> str | None:
+    """Say in one sentence why our CPU kernels do not cover this network, or None."""
+    c = network.config
+    if not c.parts.full or network.device.type != "cpu" or network.dtype != torch.float32:
+        return "CPU kernels take LiBrA-Net's full design in fp32: use --backend plain"
+    if c.scale != 4 or c.refiner.mix_kernel != 1:
+        return "CPU kernels take networks with scale 4 and 1x1 mixes: use --backend plain"
+    return None
+
+
+def why_not_kernels(name: str) -> str | None:
+    """Say in one sentence why this machine cannot run a CPU backend, or None."""
+    if find_spec("numba") is None:
+        return f"{name} needs the package numba: pip install 'libranet[cpu]'"
+    from libranet.kernels.vector_code import HAS_BFLOAT16  # needs numba
+
+    if name == "numba-bf16" and not HAS_BFLOAT16:
+        return "this CPU has no AVX512-BF16, which numba-bf16 needs: use numba-fp32"
+    return None
+
+
+def _refuse(network: LiBrANet, name: str) -> None:
+    if reason := why_not_design(network):
+        raise InputError(reason)
+    if reason := why_not_kernels(name):
+        raise (MissingDependencyError if "package" in reason else InputError)(reason)
+
+
+def why_not_fused_here(network: Network) -> str | None:
+    """Say in one sentence why this network needs the plain backend, or None where the fused one takes it."""
+    if not isinstance(network, LiBrANet):
+        return f"the fused path computes LiBrA-Net, not {network.architecture}"
+    if network.dtype != torch.float16:
+        return f"the network is in {str(network.dtype).removeprefix('torch.')}, and the fused path computes in float16"
+    from libranet.runtime.gpu.support import why_not_fused
+
+    return why_not_fused(network.config, network.device)
