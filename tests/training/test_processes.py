@@ -24,7 +24,7 @@ batch = 8
 accumulate = 4
 crops = [[32, 32]]
 precision = "fp32"
-ema = 0.9
+optimiser = { ema = 0.9 }
 every = { log = 1, checkpoint = 4, validation = 100 }
 
 [model]

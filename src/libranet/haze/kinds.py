@@ -139,21 +139,15 @@ class VariedHaze(KindOfHaze):
         level = torch.where(even, draws.uniform(self.uniform_brightness), draws.uniform(self.brightness))
         from_scene = (images.brightness * draws.uniform((0.9, 1.15))).clamp(0.5, 1.0)
         level = torch.where(draws.chance(self.scene_probability), from_scene, level)
-        saturation, black_level = _grey_days(common.camera, draws)
-        return DrawnHaze(
-            distance=distance,
-            scattering=scattering,
-            airlight=Airlight(
-                colour=(level[:, None] * _tint(self.tint_std, draws)).clamp(0.3, 1.0),
-                slope=_slope(self.gradient, draws),
-                gamma=_tone_gamma(self.linear_light_probability, common.camera, draws),
-            ),
-            fog=draws.chance(self.fog_probability) * draws.uniform(FOG_SHARE),
-            daylight=torch.ones(draws.n),
-            saturation=saturation,
-            black_level=black_level,
-            noise=_noise(common.camera, draws),
+        airlight = Airlight(
+            colour=(level[:, None] * _tint(self.tint_std, draws)).clamp(0.3, 1.0),
+            slope=_slope(self.gradient, draws),
+            gamma=_tone_gamma(self.linear_light_probability, common.camera, draws),
         )
+        fog = draws.chance(self.fog_probability) * draws.uniform(FOG_SHARE)
+        saturation, black = _grey_days(common.camera, draws)
+        noise = _noise(common.camera, draws)
+        return DrawnHaze(distance, scattering, airlight, fog, torch.ones(draws.n), saturation, black, noise)
 
 
 @dataclass(frozen=True)
@@ -184,22 +178,17 @@ class FootageHaze(KindOfHaze):
         distance, scattering, _ = _draw_density(common, images, maps, draws)
         dimmed = draws.chance(self.darkening_probability) & (scattering.beta.amax(1) > 0)
         darkening = torch.where(dimmed, draws.uniform(self.DARKENING), 1.0)
-        dusk = draws.chance(self.dusk_probability) & (images.skyline > 0)
-        saturation, black_level = _grey_days(common.camera, draws)
-        return DrawnHaze(
-            distance=distance,
-            scattering=replace(scattering, darkening=darkening, opaque=draws.uniform(self.opaque)),
-            airlight=Airlight(
-                colour=(draws.uniform(self.BRIGHTNESS)[:, None] * _tint(self.TINT_STD, draws)).clamp(0.25, 1.0),
-                slope=_slope(self.gradient, draws),
-                gamma=_tone_gamma(self.LINEAR_LIGHT_PROBABILITY, common.camera, draws),
-            ),
-            fog=draws.chance(self.fog_probability) * draws.uniform(FOG_SHARE),
-            daylight=torch.where(dusk, draws.uniform(self.dusk), 1.0),
-            saturation=saturation,
-            black_level=black_level,
-            noise=torch.zeros(draws.n),
+        scattering = replace(scattering, darkening=darkening, opaque=draws.uniform(self.opaque))
+        airlight = Airlight(
+            colour=(draws.uniform(self.BRIGHTNESS)[:, None] * _tint(self.TINT_STD, draws)).clamp(0.25, 1.0),
+            slope=_slope(self.gradient, draws),
+            gamma=_tone_gamma(self.LINEAR_LIGHT_PROBABILITY, common.camera, draws),
         )
+        fog = draws.chance(self.fog_probability) * draws.uniform(FOG_SHARE)
+        dusk = draws.chance(self.dusk_probability) & (images.skyline > 0)
+        daylight = torch.where(dusk, draws.uniform(self.dusk), 1.0)
+        saturation, black = _grey_days(common.camera, draws)
+        return DrawnHaze(distance, scattering, airlight, fog, daylight, saturation, black, torch.zeros(draws.n))
 
 
 @dataclass(frozen=True)

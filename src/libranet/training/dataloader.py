@@ -128,15 +128,11 @@ def open_training_clips(config: PairedSourceConfig) -> list[PairedClip]:
     path = Path(config.path)
     if not path.is_dir():
         raise InputError(f"no dataset at {path}: check the recipe's [paired] path")
-    if config.layout == "folders":
-        pairs = open_pairs(path, "train")
-        if pairs is None:
-            raise InputError(f"expected hazy and clear frames in {path}, for example hazy/ and gt/, found neither")
-        return pairs
-    if config.layout == "packed":
-        return packed_pairs(path)
-    reader = {"uhv4k": uhv4k_pairs, "revide": revide_pairs, "hazeworld": hazeworld_pairs}[config.layout]
-    return list(reader(path, "train"))
+    readers = {"uhv4k": uhv4k_pairs, "revide": revide_pairs, "hazeworld": hazeworld_pairs, "folders": open_pairs}
+    pairs = packed_pairs(path) if config.layout == "packed" else readers[config.layout](path, "train")
+    if pairs is None:
+        raise InputError(f"expected hazy and clear frames in {path}, for example hazy/ and gt/, found neither")
+    return pairs
 
 
 class PairedSource:

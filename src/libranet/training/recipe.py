@@ -53,17 +53,25 @@ def load_variant(path: str | Path, base: str | Path, overrides: Sequence[str] = 
 def _build(cls: type[T], raw: Mapping[str, Any], *, where: str) -> T:
     """Make a dataclass from a table. Unknown names and wrong types are refused by name."""
     hints = typing.get_type_hints(cls)
-    known = [f.name for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
+    known = {f.name: f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
     if unknown := sorted(set(raw) - set(known)):
-        nearest = difflib.get_close_matches(unknown[0], known, n=1, cutoff=0.0)[0]
+        # A setting of a group may have been written one level too high.
+        inner = {f.name: f"{name}.{f.name}" for name in known for f in _fields_of_group(hints[name])}
+        (nearest,) = difflib.get_close_matches(unknown[0], inner | known, n=1, cutoff=0.0)
         raise InputError(
-            f"{where} has unknown setting {unknown[0]!r}: did you mean {nearest!r}? Known are {', '.join(known)}"
+            f"{where} has unknown setting {unknown[0]!r}: did you mean {(inner | known)[nearest]!r}? "
+            f"Known are {', '.join(known)}"
         )
     values = {name: _convert(hints[name], value, f"{where}: {name}") for name, value in raw.items()}
     try:
         return cls(**values)
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
+
+
+def _fields_of_group(hint: Any) -> tuple[dataclasses.Field[Any], ...]:
+    """The settings of a group; none for a single value."""
+    return dataclasses.fields(hint) if dataclasses.is_dataclass(hint) else ()
 
 
 def _override(raw: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
