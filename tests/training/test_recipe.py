@@ -43,6 +43,7 @@ def test_overrides_reach_nested_settings(tmp_path):
 
 BAD = {
     "stepz = 5\n[photos]\n": r"unknown setting 'stepz': did you mean 'steps'",
+    "ema = 0.9\n[photos]\n": r"unknown setting 'ema': did you mean 'optimiser.ema'",
     "[photos]\n[photos.haze.density]\nclear_share = 1\n": r"density has unknown setting 'clear_share'.*'clear_prob",
     'steps = "five"\n[photos]\n': r"steps must be int, got 'five'",
     "[photos]\n[paired]\n": r"exactly one of \[photos\] and \[paired\]",
