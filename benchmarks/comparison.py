@@ -17,9 +17,9 @@ import argparse
 import gc
 import math
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import torch
@@ -27,8 +27,9 @@ from torch import Tensor
 
 from comparison_rows import CLIPS, METRICS, PAIRS, Records, Run, format_set, write_table
 from libranet.data.frames import FrameSequence
+from libranet.engine.frame_sources import FrameSource
 from libranet.errors import InputError
-from libranet.evaluation.clips import EvalClip, open_dataset
+from libranet.evaluation.clips import EvalClip, EvalFrame, open_dataset
 from libranet.evaluation.metric_table import choose_metrics
 from libranet.evaluation.restorers import Restorer, open_restorer
 from libranet.evaluation.results import ResultStore
@@ -90,25 +91,24 @@ class FramesInMemory:
 class AsTrained:
     """A restorer that computes in the precision of the training, by autocast."""
 
-    sees: Literal["hazy", "clear"] = "hazy"
-
     def __init__(self, restorer: Restorer, device: torch.device) -> None:
         self.restorer, self.device = restorer, device
         self.name, self.fingerprint = restorer.name, f"{restorer.fingerprint} autocast"
 
-    def begin(self, rate: float | None) -> None:
-        """Get ready for a clip."""
-        self.restorer.begin(rate)
+    @property
+    def backend(self) -> str:
+        """What computed the last clip."""
+        return f"{self.restorer.backend}, autocast"
 
-    def push(self, frame: Tensor) -> list[Tensor]:
-        """Take the next frame."""
-        with torch.autocast(self.device.type, dtype=torch.bfloat16):
-            return self.restorer.push(frame)
-
-    def flush(self) -> list[Tensor]:
-        """Return the frames that wait."""
-        with torch.autocast(self.device.type, dtype=torch.bfloat16):
-            return self.restorer.flush()
+    def restore(self, source: FrameSource, frames: Iterator[EvalFrame]) -> Iterator[Tensor]:
+        """Restore the frames of a clip."""
+        restored = self.restorer.restore(source, frames)
+        while True:
+            with torch.autocast(self.device.type, dtype=torch.bfloat16):
+                image = next(restored, None)
+            if image is None:
+                return
+            yield image
 
 
 class Clock:
@@ -236,7 +236,7 @@ def measure(
         if where == CLIPS and row.name in ONLY_PAIRS:
             continue
         store = ResultStore(options.output / f"on-{where.split()[-1]}")
-        store.begin({"metrics": METRICS, "estimators": scores.estimators()})
+        store.begin({"metrics": METRICS, "estimators": scores.estimators})
         found = evaluate(parts, [row], scores, store, subject=row.name, device=options.device, panels=False)
         sets[where] = summarise_models([summarise_clip(result) for result in found])[row.name]
     return replace(run, sets=sets)

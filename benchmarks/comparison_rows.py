@@ -139,7 +139,7 @@ def read_bench(path: Path, size: str) -> list[Efficiency]:
     rows = json.loads(path.read_text())["rows"]
     keys = [key for key in Efficiency.__dataclass_fields__ if key != "size"]
     found = [
-        Efficiency(size=(width, height), **{key: row[key] for key in keys})
+        Efficiency(size=(width, height), **{key: row[key] for key in keys if key in row})
         for row in rows
         if tuple(row["size"]) == (width, height)
     ]

@@ -87,7 +87,7 @@ def main() -> None:
         print(f"  {name:12s} {seconds:8.1f} s  {seconds / options.frames:7.3f} s per frame  {seconds / total:6.1%}")
     for name, reason in scores.not_measured.items():
         print(f"  {name:12s} not measured: {reason}")
-    for name, estimator in scores.estimators().items():
+    for name, estimator in scores.estimators.items():
         print(f"  {name:12s} by {estimator}")
     for name, value in summarise_clip(results[0]).values.items():
         print(f"  {name:12s} {value:.6f}")

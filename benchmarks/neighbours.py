@@ -19,13 +19,14 @@ result has so much less contrast than the truth that this hides its flicker.
 
 import argparse
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
 
 import torch
 from torch import Tensor
 
-from libranet.evaluation.clips import open_dataset
+from libranet.engine.frame_sources import FrameSource
+from libranet.evaluation.clips import EvalFrame, open_dataset
 from libranet.evaluation.metric_table import choose_metrics
 from libranet.evaluation.restorers import NetworkRestorer, Restorer, TruthRestorer
 from libranet.evaluation.results import ResultStore
@@ -38,34 +39,34 @@ from libranet.network import LiBrANet, load_model
 class WindowRestorer:
     """Frames restored one by one, each in a window made of itself."""
 
-    fingerprint = ""
-    sees: Literal["hazy", "clear"] = "hazy"
+    fingerprint, backend = "", "plain"
 
     def __init__(self, network: LiBrANet, name: str, *, wrong: bool) -> None:
         self.network, self.name, self.wrong = network, name, wrong
 
-    def begin(self, rate: float | None) -> None:
-        """Do nothing: frames do not depend on each other."""
+    def restore(self, source: FrameSource, frames: Iterator[EvalFrame]) -> Iterator[Tensor]:
+        """Restore the frames."""
+        for frame in frames:
+            yield (self._restore(frame.hazy) * 255).round() / 255
 
     @torch.no_grad()
-    def push(self, frame: Tensor) -> list[Tensor]:
-        """Restore the frame."""
+    def _restore(self, frame: Tensor) -> Tensor:
         if not self.wrong:
-            return [self.network.predict(frame[None, None], still=True).image[0]]
+            return self.network.predict(frame[None, None], still=True).image[0]
         window = frame.flip(1).repeat(self.network.config.window, 1, 1, 1)
         window[self.network.config.window // 2] = frame
-        return [self.network.predict(window[None]).image[0]]
-
-    def flush(self) -> list[Tensor]:
-        """Return nothing: no frame waits."""
-        return []
+        return self.network.predict(window[None]).image[0]
 
 
-class InputRestorer(TruthRestorer):
+class InputRestorer:
     """The hazy frames as they are."""
 
     name = fingerprint = "input"
-    sees: Literal["hazy", "clear"] = "hazy"
+    backend = ""
+
+    def restore(self, source: FrameSource, frames: Iterator[EvalFrame]) -> Iterator[Tensor]:
+        """Return the hazy frames."""
+        return (frame.hazy for frame in frames)
 
 
 def rows(model: str | None) -> list[Restorer]:

@@ -23,9 +23,9 @@ import torch
 from libranet.cli.frame_size import parse_size
 from libranet.engine import DehazeOptions, DehazeReport, dehaze_video, load_network
 from libranet.engine.plan import encoder_settings
+from libranet.engine.restorer import FrameRestorer
 from libranet.engine.segment_encoders import SegmentSink
 from libranet.engine.segments import OutputClock, RunFolder
-from libranet.engine.video import make_restorer
 from libranet.network import LiBrANet
 from libranet.video.reader import open_video
 from machine import describe_machine
@@ -67,7 +67,7 @@ def measure_stages(source: Path, folder: Path, network: LiBrANet, options: Dehaz
         frames = list(reader.frames())
         decode = time.perf_counter() - begin
         settings = encoder_settings(reader, folder / "stages.mp4", options)
-        restorer = make_restorer(reader, network, options, settings)
+        restorer = FrameRestorer(reader, network, options, settings)
         begin = time.perf_counter()
         restored = [done for frame in frames for done in restorer.push(restorer.stage(frame))] + restorer.flush()
         network_seconds = time.perf_counter() - begin

@@ -41,7 +41,9 @@ def read_speed() -> list[Efficiency]:
         found = json.loads((RESULTS / bench).read_text())["rows"]
         rows |= {row["model"]: [] for row in found}
         for row in found:
-            rows[row["model"]].append(Efficiency(**{name: row[name] for name in names} | {"size": tuple(row["size"])}))
+            rows[row["model"]].append(
+                Efficiency(**{name: row[name] for name in names if name in row} | {"size": tuple(row["size"])})
+            )
     return [row for found in rows.values() for row in found]
 
 

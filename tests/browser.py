@@ -93,3 +93,14 @@ UNNAMED = """() => [...document.querySelectorAll("button, input, a, video, canva
   return shown && !(element.getAttribute("aria-label") || labels || element.textContent.trim() || element.title);
 }).map((element) => element.outerHTML)"""
 """Controls that a screen reader has no name for."""
+
+DROP = """([place, names, content]) => {
+  const bytes = Uint8Array.from(atob(content), (c) => c.charCodeAt(0));
+  const data = new DataTransfer();
+  for (const name of names) data.items.add(new File([bytes], name, {type: "application/octet-stream"}));
+  const target = document.querySelector(place);
+  const events = ["dragenter", "dragover", "drop"].map((kind) =>
+    new DragEvent(kind, {dataTransfer: data, bubbles: true, cancelable: true}));
+  return events.map((event) => target.dispatchEvent(event));
+}"""
+"""Drops files with these names and one content on an element. Returns what the page said to each event."""

@@ -7,8 +7,8 @@ from pathlib import Path
 import av
 import numpy as np
 
+from libranet.video.encoder import kept_priority
 from libranet.video.pixels import layout_of, plane_views, read_planes
-from libranet.video.priority import kept_priority
 from libranet.video.reader import open_video
 
 

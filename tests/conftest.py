@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from libranet.network import LiBrANet, LiBrANetConfig
+from libranet.network import LiBrANet, LiBrANetConfig, save_checkpoint
 from libranet.runtime import choose
 from libranet.thirdparty import find_model, find_weights, load_weights, pull_weights
 from tiny_network import TINY, perturb
@@ -26,6 +26,15 @@ def tiny_model() -> LiBrANet:
     """A tiny network with weights at which its output differs from its input."""
     torch.manual_seed(0)
     return perturb(LiBrANet(TINY))
+
+
+@pytest.fixture(scope="session")
+def tiny_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same as a file."""
+    torch.manual_seed(0)
+    path = tmp_path_factory.mktemp("weights") / "tiny.safetensors"
+    save_checkpoint(perturb(LiBrANet(TINY)), path)
+    return path
 
 
 @pytest.fixture(autouse=True)

@@ -8,8 +8,7 @@ import pytest
 
 from libranet.engine.image_files import dehaze_image
 from libranet.errors import InputError
-from libranet.image_headers import read_header
-from libranet.image_structure import find_image_damage
+from libranet.image_structure import find_image_damage, read_header
 from libranet.images import count_images
 
 SUFFIXES = (".png", ".jpg", ".webp", ".tif", ".bmp")

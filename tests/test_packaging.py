@@ -14,7 +14,11 @@ import libranet
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-MODULE_OF = {"opencv-contrib-python-headless": "cv2", "tensorboard": "torch.utils.tensorboard"}
+MODULE_OF = {
+    "opencv-contrib-python-headless": "cv2",
+    "tensorboard": "torch.utils.tensorboard",
+    "scikit-learn": "sklearn",
+}
 """Distributions whose module has another name."""
 BY_THE_USER = {"ultralytics"}
 """Imported where it is installed, and never asked for: its licence is AGPL-3.0."""
@@ -70,7 +74,7 @@ def test_every_python_is_declared(minor):
 
 def test_workflows_run_every_python():
     workflows = {file.stem: yaml.safe_load(file.read_text()) for file in (ROOT / ".github" / "workflows").glob("*.yml")}
-    assert workflows.keys() == {"tests", "docs", "release"}
+    assert workflows.keys() == {"tests", "nightly", "docs", "release"}
     declared = re.findall(r"Programming Language :: Python :: (3\.\d+)", "\n".join(PROJECT["classifiers"]))
     assert workflows["tests"]["jobs"]["tests"]["strategy"]["matrix"]["python"] == declared
     assert workflows["release"]["jobs"]["publish"]["permissions"] == {"id-token": "write"}

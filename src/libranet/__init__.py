@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from libranet.engine import DehazeOptions, Dehazer, dehaze_video
     from libranet.network import LiBrANet, LiBrANetConfig, load_model, save_checkpoint, start_stream, stream_step
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 __all__ = [
     "DehazeOptions",

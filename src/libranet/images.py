@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -10,8 +11,7 @@ import numpy as np
 
 from libranet.atomic import atomic_file
 from libranet.errors import InputError
-from libranet.image_headers import ImageHeader, exif_orientation, read_header, with_tiff_profile
-from libranet.image_structure import find_image_damage
+from libranet.image_structure import ImageHeader, exif_orientation, find_image_damage, read_header, with_tiff_profile
 
 logger = logging.getLogger(__name__)
 
@@ -23,11 +23,8 @@ ANIMATED_SUFFIXES = (".png", ".webp", ".tif", ".tiff")
 """Formats that hold more than one image."""
 _TIFF = (".tif", ".tiff")
 _METADATA_READERS = (".png", ".jpg", ".jpeg", ".webp")
-_ICC = getattr(cv2, "IMAGE_METADATA_ICCP", 3)
-_METADATA_NAMES = {
-    getattr(cv2, "IMAGE_METADATA_EXIF", 0): "EXIF",
-    getattr(cv2, "IMAGE_METADATA_XMP", 1): "XMP",
-}
+# OpenCV before 4.12 has no metadata: images have none then, and these numbers meet nothing.
+_EXIF, _XMP, _ICC = (getattr(cv2, f"IMAGE_METADATA_{name}", -1) for name in ("EXIF", "XMP", "ICCP"))
 _TURNS = {1: 0, 2: 0, 3: 2, 4: 2, 5: 1, 6: 3, 7: 3, 8: 1}
 _MIRRORED = (2, 4, 5, 7)
 """EXIF orientations: quarter turns counter-clockwise, and those that are mirrored first."""
@@ -53,29 +50,26 @@ class Image:
     @property
     def orientation(self) -> tuple[int, bool]:
         """Quarter turns counter-clockwise that show it upright, and whether it is mirrored before that."""
-        found = zip(self.metadata_types, self.metadata, strict=True)
-        exif = next((data for kind, data in found if kind == cv2.IMAGE_METADATA_EXIF), None)
-        value = 1 if exif is None else exif_orientation(exif.tobytes())
+        value = exif_orientation(self._metadata(_EXIF))
         return _TURNS[value], value in _MIRRORED
 
     @property
     def profile(self) -> bytes:
         """The colour profile, or nothing."""
-        found = zip(self.metadata_types, self.metadata, strict=True)
-        return self.tiff_profile or next((data.tobytes() for kind, data in found if kind == _ICC), b"")
+        return self.tiff_profile or self._metadata(_ICC)
 
     def lost_in(self, suffix: str, *, several: bool = False) -> tuple[str, ...]:
-        """Return the names of what a file of another format cannot take over.
-
-        Args:
-            suffix: Of the file to write.
-            several: It will be an animation, or have pages.
-        """
+        """Return the names of what a file of another format, or an animation or pages in it, cannot take over."""
         held = suffix in _METADATA_READERS and not several
-        names = [_METADATA_NAMES.get(kind, "metadata") for kind in self.metadata_types if kind != _ICC and not held]
+        known = {_EXIF: "EXIF", _XMP: "XMP"}
+        names = [known.get(kind, "metadata") for kind in self.metadata_types if kind != _ICC and not held]
         if self.profile and not held and suffix not in _TIFF:
             names.append("colour profile")
         return tuple(dict.fromkeys([*names, *self.extras]))
+
+    def _metadata(self, wanted: int) -> bytes:
+        found = zip(self.metadata_types, self.metadata, strict=True)
+        return next((data.tobytes() for kind, data in found if kind == wanted), b"")
 
     @property
     def peak(self) -> int:
@@ -97,16 +91,14 @@ def read_image(path: str | Path) -> Image:
     path = Path(path)
     header = _check(path)
     data = np.fromfile(path, np.uint8)
+    array: np.ndarray | None = None
     types: Sequence[int] = ()
     metadata: Sequence[np.ndarray] = ()
-    array = None
-    try:
+    with suppress(cv2.error):
         if path.suffix.lower() in _METADATA_READERS and hasattr(cv2, "imdecodeWithMetadata"):
             array, types, metadata = cv2.imdecodeWithMetadata(data, flags=cv2.IMREAD_UNCHANGED)
         if array is None:
             array = cv2.imdecode(data, cv2.IMREAD_UNCHANGED)
-    except cv2.error:
-        array = None
     return Image(_samples(path, array), tuple(map(int, types)), metadata, header.profile, header.extras)
 
 
@@ -125,18 +117,17 @@ def read_images(path: str | Path) -> Iterator[tuple[Image, float]]:
     path = Path(path)
     header = _check(path)
     if path.suffix.lower() in _TIFF:
-        for index in range(count_images(path)):
-            try:
+        for index in range(header.frames):
+            page = None
+            with suppress(cv2.error):
                 ok, pages = cv2.imreadmulti(str(path), start=index, count=1, flags=cv2.IMREAD_UNCHANGED)
-            except cv2.error:
-                ok, pages = False, ()
-            samples = _samples(path, pages[0] if ok else None)
+                page = pages[0] if ok else None
+            samples = _samples(path, page)
             yield Image(samples, tiff_profile=header.profile, extras=header.extras), 0.0
         return
-    try:
+    ok = False
+    with suppress(cv2.error):
         ok, animation = cv2.imreadanimation(str(path))
-    except cv2.error:
-        ok = False
     if not ok:
         raise InputError(f"{path} is an animation that OpenCV cannot read: convert it to a video first")
     first = read_image(path)
@@ -146,21 +137,16 @@ def read_images(path: str | Path) -> Iterator[tuple[Image, float]]:
 
 def read_loops(path: str | Path) -> int:
     """Return how many times an animation is shown; 0 is endless."""
-    try:
+    with suppress(cv2.error):
         ok, animation = cv2.imreadanimation(str(path), count=1)
-    except cv2.error:
-        ok = False
-    return int(animation.loop_count) if ok else 0
+        return int(animation.loop_count) if ok else 0
+    return 0
 
 
 def write_images(path: str | Path, images: Sequence[Image], durations: Sequence[float], *, loops: int = 0) -> None:
     """Write an animation (.png, .webp) or the pages of a .tif file, without loss.
 
-    Args:
-        path: The file.
-        images: All of one size.
-        durations: In seconds, of each image of an animation.
-        loops: How many times an animation is shown; 0 is endless.
+    The images have one size, durations are in seconds, and an animation without `loops` is endless.
     """
     path = Path(path)
     arrays = [np.ascontiguousarray(_swap_red_and_blue(image.samples)) for image in images]
@@ -219,12 +205,7 @@ def check_image_name(path: str | Path) -> None:
 
 
 def check_image_fits(path: str | Path, image: Image, *, several: bool = False) -> None:
-    """Refuse a format that cannot hold an image, before anything is computed.
-
-    Args:
-        path: The file to write.
-        image: What it has to hold.
-        several: It will be an animation, or have pages.
+    """Refuse a format that cannot hold an image, or an animation or pages of such, before anything is computed.
 
     Raises:
         InputError: The format is unknown or cannot hold this image.
@@ -245,9 +226,8 @@ def write_image(path: str | Path, image: Image) -> None:
     path = Path(path)
     suffix = path.suffix.lower()
     check_image_fits(path, image)
-    samples = image.samples
     parameters = [cv2.IMWRITE_JPEG_QUALITY, 96] if suffix in (".jpg", ".jpeg") else []
-    array = _swap_red_and_blue(samples)
+    array, ok = _swap_red_and_blue(image.samples), False
     types, metadata = list(image.metadata_types), list(image.metadata)
     if image.tiff_profile and hasattr(cv2, "imencodeWithMetadata"):
         types, metadata = [*types, _ICC], [*metadata, np.frombuffer(image.tiff_profile, np.uint8)]
@@ -255,8 +235,7 @@ def write_image(path: str | Path, image: Image) -> None:
         ok, data = cv2.imencodeWithMetadata(suffix, array, types, metadata, params=parameters)
         if not ok:
             logger.warning("%s is written without its metadata: OpenCV refuses its EXIF, XMP or colour profile", path)
-            ok, data = cv2.imencode(suffix, array, parameters)
-    else:
+    if not ok:
         ok, data = cv2.imencode(suffix, array, parameters)
     if not ok:
         raise InputError(f"OpenCV cannot write {path}: choose .png")
@@ -270,8 +249,5 @@ def write_image(path: str | Path, image: Image) -> None:
 def _swap_red_and_blue(array: np.ndarray) -> np.ndarray:
     if array.ndim == 2:
         return array[..., None]
-    if array.shape[2] == 3:
-        return np.ascontiguousarray(array[..., ::-1])
-    if array.shape[2] == 4:
-        return np.ascontiguousarray(array[..., [2, 1, 0, 3]])
-    return array
+    orders = {3: cv2.COLOR_BGR2RGB, 4: cv2.COLOR_BGRA2RGBA}
+    return cv2.cvtColor(array, orders[array.shape[2]]) if array.shape[2] in orders else array

@@ -1,5 +1,6 @@
 import io
 import json
+import subprocess
 import sys
 
 import numpy as np
@@ -34,6 +35,27 @@ def noise(height: int = 40, width: int = 56, channels: int = 3, dtype=np.uint8, 
     return generator.integers(0, np.iinfo(dtype).max + 1, (height, width, channels), dtype=dtype)
 
 
+def test_a_local_run_loads_no_more_than_it_needs(tmp_path, tiny_model):
+    """Nothing of the cluster and the laboratory, and no part of the engine for another kind of run."""
+    save_checkpoint(tiny_model, tmp_path / "tiny.safetensors")
+    source = write_clip(tmp_path / "in.mp4", Clip(frames=4))
+    words = ["dehaze", str(source), "-o", str(tmp_path / "out.mp4"), "--model", str(tmp_path / "tiny.safetensors")]
+    program = (
+        f"import sys; sys.argv[1:] = {[*words, '--device', 'cpu', '-q']!r}\n"
+        "from libranet.cli.main import main\n"
+        "try: main()\n"
+        "except SystemExit as stop: assert not stop.code\n"
+        "print(*(name for name in sys.modules if name.startswith('libranet.')))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    loaded = done.stdout.split()
+    assert "libranet.engine.video" in loaded
+    others = ("adjust", "dehazer", "image_files", "parts", "preview", "stream", "transfer", "two_pass", "views")
+    unwanted = {"libranet.cluster", "libranet.lab", *(f"libranet.engine.{name}" for name in others)}
+    assert [name for name in loaded if unwanted & {name, ".".join(name.split(".")[:2])}] == []
+    assert len(loaded) <= 95
+
+
 def test_one_video(run, tmp_path):
     source = write_clip(tmp_path / "in.mp4", Clip(audio=("aac",), frames=8))
     code, out, err = run(source, "-o", tmp_path / "out.mp4")
@@ -51,7 +73,6 @@ def test_json_for_machines(run, tmp_path):
     assert report["exit_code"] == 0
     (result,) = report["results"]
     assert (result["frames"], result["cuts"], result["partial"]) == (30, 1, "")
-    assert result["scene_cuts"] == 1  # its old name
     assert (result["libranet"], result["weights_name"]) == (libranet.__version__, "tiny")
     assert result["weights_version"] == "unversioned"
     assert set(result["stage_seconds"]) == {"decode", "network", "encode"}
@@ -124,18 +145,6 @@ def test_a_heat_map_is_another_image(run, tmp_path, view):
     assert run(source, "-o", tmp_path / "haze.mkv", "--view", view)[0] == 0
     assert run(source, "-o", tmp_path / "out.mkv")[0] == 0
     assert not same_frames(read_all(tmp_path / "haze.mkv")[1], read_all(tmp_path / "out.mkv")[1])
-
-
-def test_old_option_names_still_work_with_a_note(run, tmp_path):
-    source = write_clip(tmp_path / "in.mkv", Clip(codec="ffv1", frames=9, cut_at=4, width=96, height=64))
-    assert run(source, "-o", tmp_path / "new.mkv", "--view", "removed", "--no-shot-detection")[0] == 0
-    code, out, err = run(source, "-o", tmp_path / "old.mkv", "--view", "veil", "--no-scene-cuts", "--json")
-    assert code == 0
-    assert json.loads(out)["results"][0]["cuts"] == 0
-    assert len(err.splitlines()) == 2
-    assert "the option scene_cuts is now called shot_detection" in err
-    assert "the view veil is now called removed" in err
-    assert same_frames(read_all(tmp_path / "new.mkv")[1], read_all(tmp_path / "old.mkv")[1])
 
 
 def test_preview_of_video_and_image(run, tmp_path):

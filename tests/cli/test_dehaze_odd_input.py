@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 
 from clips import Clip, read_all, write_clip
-from libranet.cli import dehaze_progress
+from libranet.cli import dehaze_run
 from libranet.cli import main as cli
 from libranet.cli.signals import Terminated
 from libranet.engine import Progress
@@ -237,7 +237,7 @@ def test_a_preview_of_one_frame_and_of_more_moments_than_frames(run, tmp_path):
 
 
 def test_the_colour_profile_of_a_tiff_stays(run, tmp_path):
-    from libranet.image_headers import read_header, with_tiff_profile
+    from libranet.image_structure import read_header, with_tiff_profile
 
     _, data = cv2.imencode(".tif", np.full((48, 64, 3), 90, np.uint8))
     source = tmp_path / "in.tif"
@@ -282,8 +282,8 @@ def test_a_subtitle_that_spans_the_cut_begins_with_it(run, tmp_path):
 
 def test_progress_without_a_terminal_is_lines(monkeypatch):
     console = Console(file=io.StringIO(), force_terminal=False)
-    monkeypatch.setattr(dehaze_progress, "LINE_SECONDS", 0.0)
-    with dehaze_progress.ProgressBar(console, shown=True) as bar:
+    monkeypatch.setattr(dehaze_run, "LINE_SECONDS", 0.0)
+    with dehaze_run.ProgressBar(console, shown=True) as bar:
         bar.begin("fog.mp4")
         bar.update(Progress(5, 20, 2.0, "network"))
         bar.update(Progress(20, 20, 0.0, "encode", "joining"))
@@ -294,7 +294,7 @@ def test_progress_without_a_terminal_is_lines(monkeypatch):
 def test_a_long_run_is_announced_before_it_starts(run, tmp_path, monkeypatch):
     source = write_clip(tmp_path / "in.mkv", Clip(frames=4))
     assert "about" not in run(source, "-o", tmp_path / "a.mkv")[2]
-    monkeypatch.setattr("libranet.engine.video.LONG_RUN", 1)
+    monkeypatch.setattr("libranet.engine.plan.LONG_RUN", 1)
     code, _, err = run(source, "-o", tmp_path / "b.mkv")
     assert code == 0
     assert re.match(r".*4 frames, 64x48 h264 yuv420p, on CPU, .*, about \d+ s$", err.split("\n")[0])

@@ -114,6 +114,16 @@ def test_eval_with_ground_truth_leaves_blind_metrics_out(tmp_path: Path, monkeyp
     assert "edges" not in json.loads((report / "summary.json").read_text())["models"]["identity"]
 
 
+def test_the_backend_is_named_and_can_be_pinned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset, report = _write_set(tmp_path / "set", clear=False), tmp_path / "out"
+    arguments = ("eval", str(dataset / "hazy"), "-o", str(report), "--model", "libranet", "--metrics", "dark")
+    assert _call(monkeypatch, *arguments, "--reproducible") == 0
+    summary = json.loads((report / "summary.json").read_text())
+    assert summary["backends"] == {"libranet": "plain"}
+    assert summary["clips"][0]["backend"] == "plain"
+    assert "libranet: backend plain" in (report / "report.html").read_text()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

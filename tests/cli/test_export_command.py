@@ -7,7 +7,7 @@ import pytest
 
 from libranet.cli.export import export
 from libranet.errors import InputError, MissingDependencyError
-from libranet.export.options import ExportOptions
+from libranet.export.exporter import ExportOptions
 from libranet.network import save_checkpoint
 
 

@@ -9,6 +9,7 @@ import torch
 from clips import Clip, read_all, same_frames, write_clip
 from libranet.engine import DehazeOptions, dehaze_video
 from libranet.engine.adjust import Adjuster, Adjustments, shadow_map, sky_map, strength_at
+from libranet.engine.preview import PreviewFrames
 from libranet.errors import InputError
 from libranet.frames import ColorConverter, ColorSpec, FrameFormat
 from libranet.frames.format import RGB8
@@ -171,3 +172,17 @@ def test_a_resumed_run_has_the_same_exposure(tmp_path, tiny_model):
     report = dehaze_video(source, output, model=tiny_model, options=options, device="cpu", resume=True)
     assert report.resumed_frames >= 40
     assert same_frames(read_all(output)[1], read_all(tmp_path / "whole.mkv")[1])
+
+
+@pytest.mark.parametrize("turns", [0, 1, 2, 3])
+def test_a_preview_shows_the_mask_upright_as_a_run_does(turns, tmp_path, tiny_model):
+    stored = torch.rand(1, 3, 48, 64)
+    upright = (48, 64) if turns % 2 == 0 else (64, 48)
+    mask = np.zeros((*upright, 3), np.uint8)
+    mask[: upright[0] // 2] = 255
+    write_image(tmp_path / "mask.png", Image(mask))
+    frames = PreviewFrames((stored,), 0.0, turns)
+    options = DehazeOptions(adjust=Adjustments(mask=str(tmp_path / "mask.png")), backend="plain")
+    changed = (frames.restore(tiny_model, options) != frames.before).any(2).mean(1)
+    assert changed[: upright[0] // 2].min() > 0.5
+    assert changed[upright[0] // 2 :].max() == 0

@@ -11,7 +11,7 @@ from libranet.engine import DehazeOptions
 from libranet.engine.adjust import Adjustments
 from libranet.engine.image_files import dehaze_image, dehaze_sequence
 from libranet.errors import InputError
-from libranet.image_headers import read_header, with_tiff_profile
+from libranet.image_structure import read_header, with_tiff_profile
 from libranet.images import Image, read_image, read_images, read_loops, write_image
 
 _NUMBERS = (0xF6D6, 1 << 16, 0xD32D, 0)

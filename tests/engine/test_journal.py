@@ -4,9 +4,8 @@ import av
 import pytest
 
 from clips import Clip, write_clip
-from libranet.engine import DehazeOptions, dehaze_video, journal
-from libranet.engine.journal import FrameJournal, journalled_frames
-from libranet.engine.segments import RunFolder
+from libranet.engine import DehazeOptions, dehaze_video, segments
+from libranet.engine.segments import FrameJournal, RunFolder, journalled_frames
 from libranet.video.reader import open_video
 
 
@@ -30,7 +29,7 @@ def packets(path) -> list:
 @pytest.fixture
 def slow(monkeypatch):
     """As if every segment took long."""
-    monkeypatch.setattr(journal, "KEEP_SECONDS", 0.0)
+    monkeypatch.setattr(segments, "KEEP_SECONDS", 0.0)
 
 
 @pytest.mark.parametrize(

@@ -13,23 +13,28 @@ from clips import Clip, write_clip
 from libranet.engine import DehazeOptions, dehaze_video
 from libranet.engine.adjust import Adjustments
 from libranet.engine.parts import CannotSplitError, dehaze_part, join_parts, part_folder, part_starts, plan_parts
+from libranet.engine.video import VideoRun
 from libranet.video.source import parse_source
 
 SHORT = DehazeOptions(segment_frames=8, steady=0.08)
 
 
+def run(path: Path, output: Path, model, options=SHORT) -> VideoRun:
+    return VideoRun(parse_source(path), output, model, options)
+
+
 def split(path: Path, output: Path, model, options=SHORT, wanted=3):
-    return plan_parts(parse_source(path), output, model, options, wanted=wanted)
+    return plan_parts(run(path, output, model, options), wanted=wanted)
 
 
 def in_parts(path: Path, output: Path, model, options=SHORT) -> int:
     """Make and join the parts, the last first."""
-    source, parts = parse_source(path), split(path, output, model, options)
+    parts = split(path, output, model, options)
     assert len(parts) > 1
     assert sum(part.frames for part in parts) == 90
     for part in reversed(parts):
-        assert dehaze_part(source, output, part, model, options) == part.frames
-    return join_parts(source, output, parts, model, options).frames
+        assert dehaze_part(run(path, output, model, options), part) == part.frames
+    return join_parts(run(path, output, model, options), parts).frames
 
 
 def packets(path: Path) -> list:
@@ -76,8 +81,8 @@ def test_parts_have_the_bits_of_one_run(name, tmp_path, tiny_model):
 def test_a_part_goes_on_after_its_last_finished_segment(tmp_path, tiny_model):
     path = write_clip(tmp_path / "in.mp4", Clip(frames=90, options=(("g", "24"),)))
     dehaze_video(path, tmp_path / "one.mp4", model=tiny_model, options=SHORT)
-    output, source = tmp_path / "out.mp4", parse_source(path)
-    parts = split(path, output, tiny_model)
+    output = tmp_path / "out.mp4"
+    whole, parts = run(path, output, tiny_model), split(path, output, tiny_model)
 
     class Killed(BaseException):
         pass
@@ -87,11 +92,11 @@ def test_a_part_goes_on_after_its_last_finished_segment(tmp_path, tiny_model):
             raise Killed
 
     with pytest.raises(Killed):
-        dehaze_part(source, output, parts[1], tiny_model, SHORT, progress=kill)
-    again = [dehaze_part(source, output, part, tiny_model, SHORT) for part in parts]
+        dehaze_part(replace(whole, progress=kill), parts[1])
+    again = [dehaze_part(whole, part) for part in parts]
     assert again[1] == parts[1].frames - 16
-    assert dehaze_part(source, output, parts[0], tiny_model, SHORT) == 0
-    join_parts(source, output, parts, tiny_model, SHORT)
+    assert dehaze_part(whole, parts[0]) == 0
+    join_parts(whole, parts)
     assert output.read_bytes() == (tmp_path / "one.mp4").read_bytes()
 
 
@@ -125,18 +130,19 @@ def test_frames_that_differ_after_seeking_are_noticed(tmp_path, tiny_model):
     """Intra refresh: no frame after the first is a true key frame, and decoding from the middle shows debris."""
     refresh = (("x264-params", "intra-refresh=1:keyint=30:bframes=0"),)
     path = write_clip(tmp_path / "in.mp4", Clip(frames=90, options=refresh))
-    source, output = parse_source(path), tmp_path / "out.mp4"
+    output = tmp_path / "out.mp4"
+    whole = run(path, output, tiny_model)
     one = dehaze_video(path, tmp_path / "one.mp4", model=tiny_model, options=SHORT)
     parts = split(path, output, tiny_model)
     assert one.frames == 90
     for part in parts:
-        dehaze_part(source, output, part, tiny_model, SHORT)
+        dehaze_part(whole, part)
     # A neighbour that decoded something else, which the checksums of the frames they share must show.
     folder = part_folder(output, parts[1])
     manifest = folder.path / "manifest.json"
     manifest.write_text(manifest.read_text().replace('"lead": ', '"lead": 1'))
     with pytest.raises(CannotSplitError, match="decodes differently"):
-        join_parts(source, output, parts, tiny_model, SHORT)
+        join_parts(whole, parts)
     assert not output.exists()
 
 
@@ -154,6 +160,6 @@ def made(path: Path, output: Path, model) -> int | None:
     """Frames of the parts, or None where the video has to be done whole."""
     parts = split(path, output, model)
     try:
-        return sum(dehaze_part(parse_source(path), output, part, model, SHORT) for part in parts) or None
+        return sum(dehaze_part(run(path, output, model), part) for part in parts) or None
     except CannotSplitError:
         return None

@@ -4,7 +4,7 @@ import torch
 
 from clips import Clip, write_clip
 from libranet.engine import DehazeOptions
-from libranet.engine.video import make_restorer
+from libranet.engine.restorer import FrameRestorer
 from libranet.video.pixels import read_planes
 from libranet.video.reader import open_video
 
@@ -12,7 +12,7 @@ from libranet.video.reader import open_video
 def restore(path, model) -> list[list[torch.Tensor]]:
     """The planes of all restored frames, packed at once."""
     with open_video(path) as reader:
-        restorer = make_restorer(reader, model, DehazeOptions())
+        restorer = FrameRestorer(reader, model, DehazeOptions())
         done = []
         for index, frame in enumerate(reader.frames()):
             done += map(restorer.pack, restorer.push(restorer.stage(frame), cut=index == 7))
@@ -24,7 +24,7 @@ def test_finished_frames_wait_in_arrays_of_their_own(tmp_path, tiny_model):
     """Packed late, as by a slow encoder, they are the same as packed at once."""
     path = write_clip(tmp_path / "in.mkv", Clip(codec="ffv1", frames=12))
     with open_video(path) as reader:
-        restorer = make_restorer(reader, tiny_model, DehazeOptions())
+        restorer = FrameRestorer(reader, tiny_model, DehazeOptions())
         waiting = []
         for index, frame in enumerate(reader.frames()):
             waiting += restorer.push(restorer.stage(frame), cut=index == 7)

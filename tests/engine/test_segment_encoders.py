@@ -12,7 +12,7 @@ import torch
 from clips import Clip, write_clip
 from libranet.engine import DehazeOptions, dehaze_video, segment_encoders
 from libranet.engine.options import what_lifts
-from libranet.engine.segment_encoders import EncoderPlan, SegmentSink
+from libranet.engine.segment_encoders import SegmentSink, encoder_count, encoder_threads
 from libranet.engine.segments import OutputClock, RunFolder
 from libranet.video.encoder import EncoderSettings
 from libranet.video.encoder_options import encoder_options
@@ -37,13 +37,13 @@ def test_threads_depend_on_cores_alone(monkeypatch, cores, memory, encoders, thr
     """Memory decides how many encoders run at once, which changes no bit; threads would."""
     monkeypatch.setattr(segment_encoders, "machine_cores", lambda: cores)
     monkeypatch.setattr(segment_encoders, "_memory", lambda: memory << 30)
-    assert EncoderPlan.make(settings(), length=120) == EncoderPlan(encoders, threads)
+    assert (encoder_count(settings(), length=120), encoder_threads(settings())) == (encoders, threads)
 
 
 def test_workers_that_share_a_machine_have_fewer_encoders_of_the_same_bits(monkeypatch):
     monkeypatch.setattr(segment_encoders, "machine_cores", lambda: 64)
     monkeypatch.setattr(segment_encoders, "_memory", lambda: 512 << 30)
-    assert EncoderPlan.make(settings(), length=120, most=2) == EncoderPlan(2, 24)
+    assert (encoder_count(settings(), length=120, most=2), encoder_threads(settings())) == (2, 24)
 
 
 @pytest.mark.parametrize("codec", ["h264", "hevc", "av1"])
@@ -61,8 +61,8 @@ def test_a_short_clip_has_all_cores(monkeypatch):
     """It is one segment with one encoder, which must not be left with a share of the machine."""
     monkeypatch.setattr(segment_encoders, "machine_cores", lambda: 16)
     for codec in ("h264", "hevc", "av1"):
-        assert EncoderPlan.make(replace(settings(), codec=codec), length=120).threads >= 16
-    assert EncoderPlan.make(settings(640, 96), length=120).threads == 3  # x264 wants 32 rows for each
+        assert encoder_threads(replace(settings(), codec=codec)) >= 16
+    assert encoder_threads(settings(640, 96)) == 3  # x264 wants 32 rows for each
 
 
 def digest(folder: RunFolder) -> list[str]:

@@ -1,7 +1,6 @@
 """A run that is stopped, killed or crashes goes on with `--resume` and gives the same frames."""
 
 import hashlib
-import json
 import os
 import random
 import signal
@@ -15,7 +14,7 @@ import av
 import pytest
 
 from clips import Clip, read_all, same_frames, write_clip
-from libranet.engine import DehazeOptions, dehaze_video, journal
+from libranet.engine import DehazeOptions, dehaze_video
 from libranet.errors import InputError
 from libranet.network import save_checkpoint
 
@@ -97,21 +96,6 @@ def test_other_settings_are_refused_and_without_resume_the_run_starts_over(tmp_p
     assert report.frames == CLIP.frames
 
 
-def test_a_run_of_version_0_1_can_be_resumed(tmp_path, tiny_model, source):
-    """Its manifest has the old names of two settings."""
-    output = tmp_path / "out.mp4"
-    options = DehazeOptions(segment_frames=5, view="removed")
-    with pytest.raises(PowerCutError):
-        dehaze_video(source, output, model=tiny_model, options=options, device="cpu", progress=stop_after(12))
-    path = tmp_path / ".out.mp4.libranet" / "manifest.json"
-    manifest = json.loads(path.read_text())
-    manifest["settings"]["scene_cuts"] = manifest["settings"].pop("shot_detection")
-    manifest["settings"]["view"] = "veil"
-    path.write_text(json.dumps(manifest))
-    report = dehaze_video(source, output, model=tiny_model, options=options, device="cpu", resume=True)
-    assert report.resumed_frames == 10
-
-
 def test_a_changed_source_is_refused(tmp_path, tiny_model, source):
     output = tmp_path / "out.mp4"
     with pytest.raises(PowerCutError):
@@ -177,7 +161,7 @@ def test_ten_kills(tmp_path, tiny_model):
 )
 def test_ten_kills_with_every_codec(tmp_path, tiny_model, codec, suffix, monkeypatch):
     """SIGKILL at ten random moments: the resumed streams have the same bytes as uninterrupted ones."""
-    monkeypatch.setattr(journal, "KEEP_SECONDS", 0.0)  # as on a slow machine
+    monkeypatch.setattr("libranet.engine.segments.KEEP_SECONDS", 0.0)  # as on a slow machine
     source = write_clip(tmp_path / "in.mkv", Clip(codec="ffv1", frames=60, width=128, height=96, cut_at=23))
     options = DehazeOptions(codec=codec, segment_frames=8)
     begin = time.monotonic()

@@ -6,11 +6,14 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
-from tiny_set import make_frames, make_hazy, write_frames, write_pairs
 
+from clips import Clip, write_clip
 from libranet.data.dataset import CheckResult, ClipInfo, DatasetInfo
 from libranet.errors import InputError
-from libranet.evaluation.clips import EvalClip, open_dataset
+from libranet.evaluation.clips import open_dataset
+from libranet.video.pixels import plane_views
+from libranet.video.reader import open_video
+from tiny_set import make_frames, make_hazy, write_frames, write_pairs
 
 
 def _write_video(path: Path, frames: list[np.ndarray]) -> None:
@@ -65,6 +68,36 @@ def test_hazy_alone(tmp_path: Path) -> None:
     assert [(clip.name, len(clip), clip.clear) for clip in clips] == [("a", 2, None), ("b", 3, None)]
     assert [clip.name for clip in open_dataset(tmp_path / "set" / "b.mp4")] == ["b"]
     assert len(list(clips[1].frames())) == 3
+
+
+def test_an_interlaced_video_is_deinterlaced_as_dehaze_does(tmp_path: Path) -> None:
+    options = (("x264-params", "interlaced=1:tff=1"),)
+    write_clip(tmp_path / "a.mkv", Clip(frames=6, options=options))
+    (clip,) = open_dataset(tmp_path / "a.mkv")
+    with pytest.raises(InputError, match="add --deinterlace"):
+        list(clip.frames())
+    (clip,) = open_dataset(tmp_path / "a.mkv", deinterlace=True)
+    with open_video(tmp_path / "a.mkv", deinterlace=True) as reader:
+        expected = [plane_views(frame.image)[0].copy() for frame in reader.frames()]
+    source = clip.open()
+    found = [source.samples(given).planes[0][0].numpy().copy() for given in source.frames()]
+    assert len(found) == 6
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_a_photo_is_measured_as_a_viewer_shows_it(tmp_path: Path) -> None:
+    """EXIF of a camera held upright: the stored rows are the columns that are shown."""
+    image = make_frames(1)[0]
+    ok, data = cv2.imencode(".jpg", image)
+    assert ok
+    exif = b"Exif\x00\x00MM\x00*\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00\x06\x00\x00" + bytes(4)
+    marked = data.tobytes()[:2] + b"\xff\xe1" + (len(exif) + 2).to_bytes(2, "big") + exif + data.tobytes()[2:]
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set" / "a.jpg").write_bytes(marked)
+    (clip,) = open_dataset(tmp_path / "set")
+    ((shown, _),) = clip.frames()
+    assert shown.shape == (64, 48, 3)
+    np.testing.assert_array_equal(shown, clip.hazy.read(0))
 
 
 def test_a_set_of_ours_keeps_its_regimes_and_split(tmp_path: Path) -> None:
@@ -142,21 +175,6 @@ def test_a_broken_set_of_ours(tmp_path: Path) -> None:
     (tmp_path / "dataset.json").write_text(json.dumps({"format": "other"}))
     with pytest.raises(InputError, match=r"dataset.json"):
         open_dataset(tmp_path)
-
-
-class _NoFrames:
-    size = (8, 8)
-
-    def __len__(self) -> int:
-        return 0
-
-    def read(self, index: int, box: object = None) -> np.ndarray:
-        raise AssertionError
-
-
-def test_a_clip_needs_frames() -> None:
-    with pytest.raises(InputError, match="expected frames in clip empty"):
-        EvalClip("empty", _NoFrames())
 
 
 def test_a_set_whose_synthesis_was_stopped_says_so(tmp_path):

@@ -13,7 +13,7 @@ from libranet.evaluation.results import ResultStore
 from libranet.evaluation.runner import evaluate
 from libranet.evaluation.scores import prepare_scores
 from libranet.evaluation.summary import ReportContent, RunInfo, summarise_models, write_summaries
-from libranet.evaluation.tables import PrintedTable
+from libranet.lab.paper.printed import PrintedTable, as_html
 from libranet.lab.paper.tables import compare_with_paper
 from libranet.network import WeightsInfo
 from tiny_set import write_pairs
@@ -38,7 +38,7 @@ def _content(folder: Path) -> tuple[ReportContent, ResultStore, PrintedTable]:
         subject="dcp",
         metrics=metrics,
         not_measured=scores.not_measured,
-        estimators=scores.estimators(),
+        estimators=scores.estimators,
         seconds=dict(scores.seconds),
         results=results,
     )
@@ -49,10 +49,13 @@ def _content(folder: Path) -> tuple[ReportContent, ResultStore, PrintedTable]:
 
 def test_the_page(tmp_path: Path) -> None:
     content, store, table = _content(tmp_path)
-    page = render_report(content, store, [table])
+    page = render_report(content, store, as_html(table))
     assert "Evaluation on &lt;set&gt;" in page
     assert "light &amp; easy" in page
-    assert "libranet 1 · ours: weights libranet-base 1.0 · a machine" in page
+    assert (
+        "libranet 1 · ours: weights libranet-base 1.0 · a machine · identity: backend plain · dcp: backend plain"
+        in page
+    )
     assert not re.search(r"""(src|href)\s*=\s*["'](?!data:)""", page), "a page that loads nothing"
     assert page.count("<script") == 1, "our own, for sorting and the divider"
     assert page.count("data:image/jpeg;base64,") == 2 * 3 * 3, "two clips, three rows, hazy and dcp and clear"
@@ -76,11 +79,14 @@ def test_the_files(tmp_path: Path) -> None:
     estimate = summary["models"]["identity"]["psnr"]
     assert estimate["clips"] == 2
     assert estimate["half_width_95"] is None  # two clips
+    assert summary["backends"] == {"identity": "plain", "dcp": "plain"}
     assert summary["not_measured"].keys() == {"niqe", "musiq", "det"}
     frames = (store.folder / "frames.csv").read_text().splitlines()
     assert len(frames) == 1 + 2 * 2 * 3
     clips = (store.folder / "clips.csv").read_text().splitlines()
     assert len(clips) == 1 + 4
+    assert clips[0].startswith("model,clip,regime,frames,seconds,backend,")
+    assert '""backend"": ""plain""' in (store.folder / "clips" / "heavy" / "dcp.csv").read_text().splitlines()[0]
 
 
 def test_the_paper_beside_ours(tmp_path: Path) -> None:

@@ -1,23 +1,24 @@
 """Running models over clips: right frames, right numbers, resumable."""
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import pytest
 import torch
-from tiny_set import make_frames, write_checkpoint, write_frames, write_pairs
 
+from libranet.engine.frame_sources import FrameSource
 from libranet.errors import InputError
-from libranet.evaluation.clips import open_dataset
+from libranet.evaluation.clips import EvalFrame, open_dataset
 from libranet.evaluation.figures import read_panel
 from libranet.evaluation.metric_table import choose_metrics
 from libranet.evaluation.restorers import Restorer, open_restorer, open_restorers
 from libranet.evaluation.results import ClipResult, ResultStore
-from libranet.evaluation.runner import evaluate, round_to_8_bit
+from libranet.evaluation.runner import evaluate
 from libranet.evaluation.scores import Scores, prepare_scores
 from libranet.metrics import psnr
 from libranet.network import load_model
+from tiny_set import make_frames, write_checkpoint, write_frames, write_pairs
 
 
 def _scores(metrics: str = "psnr,tof", *, paired: bool = True) -> Scores:
@@ -33,21 +34,15 @@ class Delayed:
 
     name = "delayed"
     fingerprint = "delayed"
-    sees: Literal["hazy", "clear"] = "hazy"
+    backend = ""
 
-    def __init__(self) -> None:
-        self._inside: list[torch.Tensor] = []
-
-    def push(self, frame: torch.Tensor) -> list[torch.Tensor]:
-        self._inside.append(frame)
-        return [self._inside.pop(0)] if len(self._inside) > 3 else []
-
-    def flush(self) -> list[torch.Tensor]:
-        rest, self._inside = self._inside, []
-        return rest
-
-    def begin(self, rate: float | None) -> None:
-        assert not self._inside
+    def restore(self, source: FrameSource, frames: Iterator[EvalFrame]) -> Iterator[torch.Tensor]:
+        inside: list[torch.Tensor] = []
+        for frame in frames:
+            inside.append(frame.hazy)
+            if len(inside) > 3:
+                yield inside.pop(0)
+        yield from inside
 
 
 def _run(folder: Path, restorers: list[Restorer], store: Path, **options: object) -> list[ClipResult]:
@@ -75,13 +70,14 @@ def test_models_with_different_delays_are_measured_on_the_same_frames(tmp_path: 
 def test_the_network_is_measured_as_the_window_gives_it(tmp_path: Path) -> None:
     checkpoint = write_checkpoint(tmp_path / "tiny.safetensors")
     write_pairs(tmp_path / "set", ("one",))
-    (result,) = _run(tmp_path / "set", open_restorers([str(checkpoint)], steady=0.0), tmp_path / "report")
+    model = open_restorer(str(checkpoint), steady=0.0)
+    (result,) = _run(tmp_path / "set", [model], tmp_path / "report")
     net, (clip,) = load_model(checkpoint), open_dataset(tmp_path / "set")
     frames = [(_tensor(hazy), _tensor(clear)) for hazy, clear in clip.frames() if clear is not None]
     for index in range(5):
         window = torch.stack([frames[min(max(index + k, 0), 4)][0] for k in range(-2, 3)])
         with torch.no_grad():
-            expected = psnr(round_to_8_bit(net(window[None])[0]), frames[index][1])
+            expected = psnr((net(window[None])[0] * 255).round() / 255, frames[index][1])
         assert result.frames[index]["psnr"] == pytest.approx(expected, abs=1e-3)
 
 
@@ -105,22 +101,17 @@ class Counting:
 
     name = "identity"
     fingerprint = "identity"
-    sees: Literal["hazy", "clear"] = "hazy"
+    backend = ""
 
     def __init__(self, fail_after: int | None = None) -> None:
         self.frames, self.fail_after = 0, fail_after
 
-    def push(self, frame: torch.Tensor) -> list[torch.Tensor]:
-        self.frames += 1
-        if self.fail_after is not None and self.frames > self.fail_after:
-            raise KeyboardInterrupt
-        return [frame]
-
-    def flush(self) -> list[torch.Tensor]:
-        return []
-
-    def begin(self, rate: float | None) -> None:
-        pass
+    def restore(self, source: FrameSource, frames: Iterator[EvalFrame]) -> Iterator[torch.Tensor]:
+        for frame in frames:
+            self.frames += 1
+            if self.fail_after is not None and self.frames > self.fail_after:
+                raise KeyboardInterrupt
+            yield frame.hazy
 
 
 def test_a_stopped_run_goes_on_where_it_was(tmp_path: Path) -> None:

@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from libranet.errors import CheckpointError, InputError
+from libranet.evaluation.clips import EvalFrame
 from libranet.evaluation.metric_table import METRICS, choose_metrics
-from libranet.evaluation.scores import FrameToScore, prepare_scores
+from libranet.evaluation.scores import prepare_scores
 
 
 def test_choosing() -> None:
@@ -30,7 +31,7 @@ def test_nothing_is_dropped_in_silence(tmp_path: Path) -> None:
     assert "huggingface.co/" in scores.not_measured["musiq"]
     assert "nvidia/segformer-b5" in scores.not_measured["bdrye"]
     assert "Ultralytics/YOLOv8" in scores.not_measured["det"]
-    assert "opencv-dis" in scores.estimators()["tof"], "without RAFT's weights the other estimator is used and named"
+    assert "opencv-dis" in scores.estimators["tof"], "without RAFT's weights the other estimator is used and named"
 
 
 def test_raft_asked_for_by_name_must_be_there(tmp_path: Path) -> None:
@@ -40,12 +41,11 @@ def test_raft_asked_for_by_name_must_be_there(tmp_path: Path) -> None:
 
 def test_only_what_applies_is_measured() -> None:
     scores = prepare_scores(choose_metrics("psnr,ssim,tof"), paired=True, flow="dis")
-    frame = torch.rand(3, 32, 32, generator=torch.Generator().manual_seed(0))
-    first = scores.measure(FrameToScore(frame, frame, None, None, None))
+    image = torch.rand(3, 32, 32, generator=torch.Generator().manual_seed(0)).mul(255).round() / 255
+    frame = EvalFrame(None, image, image)
+    first = scores.measure(image, None, scores.share(frame, None))
     assert first == {"psnr": 100.0, "ssim": pytest.approx(1.0)}
-    image = (frame * 255).byte().permute(1, 2, 0).numpy()
-    flow = scores.find_flow(image, image)
-    assert flow is not None
-    second = scores.measure(FrameToScore(frame, frame, frame, flow, None))
-    assert second["tof"] == 0.0
+    facts = scores.share(frame, frame)
+    assert facts.flow is not None
+    assert scores.measure(image, image, facts)["tof"] == 0.0
     assert set(scores.seconds) == {"psnr", "ssim", "tof"}

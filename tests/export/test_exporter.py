@@ -9,9 +9,8 @@ import torch
 from libranet.errors import InputError, LibraNetError
 from libranet.export import exporter
 from libranet.export.check import compare, open_onnx, open_openvino, read_metadata
-from libranet.export.exporter import export_network
+from libranet.export.exporter import ExportOptions, export_network
 from libranet.export.graphs import make_graph
-from libranet.export.options import ExportOptions
 from libranet.export.quantize import measure_ranges
 from libranet.network import GridFilter
 

@@ -13,9 +13,8 @@ from other_runtimes import EXAMPLES, compile_example, run_program, run_vapoursyn
 
 from clips import Clip, write_clip
 from libranet.export.check import moving_clip, restore_by_network
-from libranet.export.exporter import export_network
+from libranet.export.exporter import ExportOptions, export_network
 from libranet.export.graphs import make_graph
-from libranet.export.options import ExportOptions
 from libranet.network import GridFilter, start_stream, stream_step
 
 pytest.importorskip("onnxruntime")

@@ -13,9 +13,8 @@ from libranet.export.check import (
     restore_by_file,
     restore_by_network,
 )
-from libranet.export.exporter import export_network
+from libranet.export.exporter import ExportOptions, export_network
 from libranet.export.graphs import Graph, make_graph
-from libranet.export.options import ExportOptions
 from libranet.network import GridFilter, LiBrANet, load_model
 
 for package in ("onnx", "onnxruntime", "openvino"):

@@ -5,7 +5,7 @@ import io
 from pathlib import Path
 
 from libranet.evaluation.summary import Estimate
-from libranet.evaluation.tables import format_table
+from libranet.lab.paper.printed import format_table
 from libranet.lab.paper.tables import compare_with_paper
 
 

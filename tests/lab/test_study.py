@@ -4,12 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
-from tiny_set import write_pairs
 
 from browser import open_browser
 from libranet.errors import InputError
 from libranet.evaluation.clips import open_dataset
 from libranet.lab.study import make_study, score_study
+from tiny_set import write_pairs
 
 
 @pytest.fixture

@@ -1,21 +1,19 @@
 """A real server on a loopback port, with a tiny network, in this process; its workers are processes of their own."""
 
+import os
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 import pytest
-import torch
 import uvicorn
 
-from libranet.network import LiBrANet, save_checkpoint
 from libranet.serve.app import make_app
 from libranet.serve.settings import Limits, ServeSettings
-from tiny_network import TINY, perturb
 
 END = ("ready", "done", "failed", "cancelled")
 
@@ -60,14 +58,6 @@ class Running:
 
 
 @pytest.fixture(scope="session")
-def tiny_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch.manual_seed(0)
-    path = tmp_path_factory.mktemp("weights") / "tiny.safetensors"
-    save_checkpoint(perturb(LiBrANet(TINY)), path)
-    return path
-
-
-@pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory, tiny_checkpoint: Path) -> Iterator[Running]:
     limits = Limits(
         upload_bytes=20 << 20, seconds=60, pixels=3840 * 2160, chunk_bytes=1 << 20, idle_seconds=1.0, jobs=60
@@ -93,6 +83,28 @@ def clean(server: Running) -> Iterator[Running]:
     yield server
     _delete_all(server)
     assert server.files() == []
+
+
+@pytest.fixture
+def children() -> Callable[[], dict[str, list[int]]]:
+    """Finds the processes of this process, by the last name of the module that they run."""
+    if not os.path.isdir("/proc"):
+        pytest.skip("finds processes through /proc")
+
+    def find() -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for entry in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                command = Path(f"/proc/{entry}/cmdline").read_bytes().split(b"\0")
+                parent = int(Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:
+                continue
+            if parent == os.getpid() and b"-m" in command:
+                module = command[command.index(b"-m") + 1].decode()
+                found.setdefault(module.rpartition(".")[2], []).append(int(entry))
+        return found
+
+    return find
 
 
 def _delete_all(server: Running) -> None:

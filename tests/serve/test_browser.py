@@ -4,19 +4,10 @@ import base64
 
 import pytest
 
-from browser import UNNAMED, new_page, open_browser, overflow, wait_until
+from browser import DROP, UNNAMED, new_page, open_browser, overflow, wait_until
 from clips import Clip, write_clip
 from libranet.engine import DehazeOptions, dehaze_video
 
-DROP = """([name, content]) => {
-  const bytes = Uint8Array.from(atob(content), (c) => c.charCodeAt(0));
-  const data = new DataTransfer();
-  data.items.add(new File([bytes], name, {type: "application/octet-stream"}));
-  const stage = document.getElementById("stage");
-  for (const kind of ["dragenter", "dragover", "drop"]) {
-    stage.dispatchEvent(new DragEvent(kind, {dataTransfer: data, bubbles: true, cancelable: true}));
-  }
-}"""
 AFTER = "() => [...document.querySelector('canvas.after').getContext('2d').getImageData(60, 60, 8, 8).data]"
 FAST = (("preset", "ultrafast"),)
 
@@ -34,7 +25,7 @@ def mean_difference(a: list[int], b: list[int]) -> float:
 def test_drop_compare_start_play_download(clean, browser, tmp_path, tiny_checkpoint):
     source = write_clip(tmp_path / "in.mp4", Clip(frames=120, width=320, height=192, still=True, options=FAST))
     with new_page(browser, clean.address) as page:
-        page.evaluate(DROP, ["in.mp4", base64.b64encode(source.read_bytes()).decode()])
+        page.evaluate(DROP, ["#stage", ["in.mp4"], base64.b64encode(source.read_bytes()).decode()])
         page.wait_for_selector("canvas.after[data-strength='1']")
         assert page.inner_text("#facts") == "in.mp4 · 320×192 · 0:05 · 25 fps · h264"
         assert page.evaluate(UNNAMED) == []

@@ -7,15 +7,17 @@ import time
 
 import httpx
 import pytest
+from fastapi import HTTPException
 
 from libranet.serve.app import make_app
+from libranet.serve.child import Child, Pool
 from libranet.serve.dispatcher import Dispatcher
 from libranet.serve.jobs import State
 from libranet.serve.media import Media
-from libranet.serve.previews import Gone, Previews
+from libranet.serve.routes import ask
 from libranet.serve.settings import Limits, ServeSettings, make_folders
 
-VIDEO = Media("video", ".mp4", ".mp4", 64, 48, "h264", 10, 25.0, 0.4)
+VIDEO = Media("video", ".mp4", 64, 48, "h264", 10, 25.0, 0.4)
 
 
 def make_dispatcher(tmp_path, **limits) -> Dispatcher:
@@ -53,17 +55,14 @@ def test_there_are_no_more_jobs_than_allowed(tmp_path):
 def test_a_result_that_outgrows_the_quota_ends_its_job(tmp_path):
     known = make_dispatcher(tmp_path, quota_bytes=1000)
 
-    class Child:
-        pid = os.getpid()
-
     async def check() -> list[str]:
         job = known.store.update(known.store.add("a.mp4", 10), state=State.running)
-        before = await known._problem(Child(), 0.0)
+        before = await known._problem(FakeWorker())
         known.store.folder(job).result(".mp4").write_bytes(b"0" * 2000)
-        return [before, await known._problem(Child(), 0.0), await known._problem(Child(), 1e6)]
+        return [before, await known._problem(FakeWorker())]
 
-    fine, full, silent = asyncio.run(check())
-    assert (fine, "space" in full, "longer than" in silent) == ("", True, True)
+    fine, full = asyncio.run(check())
+    assert (fine, "space" in full) == ("", True)
 
 
 def test_old_files_and_abandoned_uploads_are_deleted(tmp_path):
@@ -104,45 +103,47 @@ def test_promises_are_in_the_file_before_they_are_given(tmp_path):
 def test_positions_in_the_queue(tmp_path):
     store = make_dispatcher(tmp_path).store
     first, second, third, ready = (store.add(name, 10) for name in "abcd")
-    store.update(third, state=State.queued, queued=3.0)
-    store.update(first, state=State.running, queued=1.0)
-    store.update(second, state=State.queued, queued=2.0)
-    assert store.queue_positions() == {second.id: 1, third.id: 2}
+    third = store.update(third, state=State.queued, queued=3.0)
+    first = store.update(first, state=State.running, queued=1.0)
+    second = store.update(second, state=State.queued, queued=2.0)
+    assert [store.queue_position(job) for job in (first, second, third, ready)] == [None, 1, 2, None]
     assert store.next_queued().id == second.id
     assert ready.state == State.uploading
 
 
-class FakeWorker:
-    """A worker that runs until it is cancelled, or ends at once."""
+class FakeWorker(Child):
+    """A worker that starts and answers as its functions do."""
 
-    pid, alive = os.getpid(), True
+    pid = os.getpid()
 
-    def __init__(self, *, endless: bool) -> None:
-        self.endless, self.sent = endless, []
+    def __init__(self, start=None, answer=None) -> None:
+        super().__init__("no module", nice=0)
+        self._start, self._answer, self.asked = start, answer, []
 
-    async def send(self, message):
-        self.sent.append(message)
+    async def start(self):
+        if self._start is not None:
+            await self._start()
 
-    async def receive(self):
-        while self.endless and not any(message["op"] == "cancel" for message in self.sent):
-            await asyncio.sleep(0.01)
-        return {"event": "cancelled"} if self.endless else {"event": "done", "report": {}}
+    async def ask(self, request, seconds, on_progress=None):
+        self.asked.append(request)
+        return {"report": {}} if self._answer is None else await self._answer()
 
-    async def stop(self):
+    async def kill(self):
         pass
 
-    kill = stop
 
-
-async def with_worker(known, start_worker, visit):
+def with_worker(known, worker, visit):
     """Let one worker work while a visitor does something. Returns what the visitor saw."""
-    known._start_worker = start_worker
-    work = asyncio.create_task(known._work("cpu"))
-    try:
-        return await asyncio.wait_for(visit(), 10)
-    finally:
-        work.cancel()
-        await asyncio.gather(work, return_exceptions=True)
+
+    async def both():
+        work = known._spawn(known._work(worker))
+        try:
+            return await asyncio.wait_for(visit(), 10)
+        finally:
+            work.cancel()
+            await asyncio.gather(*known._tasks, return_exceptions=True)
+
+    return asyncio.run(both())
 
 
 async def wait_for(known, job, *states):
@@ -151,59 +152,43 @@ async def wait_for(known, job, *states):
     return now
 
 
-def test_a_cancellation_while_the_worker_starts_is_kept(tmp_path):
+@pytest.mark.parametrize("when", ["start", "answer"])
+def test_a_cancellation_ends_its_run_alone(tmp_path, when):
+    """Also while the worker starts; and a job that is started again is not cancelled by what came before."""
     known = make_dispatcher(tmp_path)
-    started = []
+    calls = []
 
-    async def start_worker(_):
-        await asyncio.sleep(0.3)
-        started.append(FakeWorker(endless=False))
-        return started[0]
+    async def endless_at_first():
+        calls.append(when)
+        await asyncio.sleep(100 if len(calls) == 1 else 0)
+        return {"report": {}}
+
+    worker = FakeWorker(**{when: endless_at_first})
 
     async def visit():
         first, second = (known.store.update(known.store.add("x", 1), media=VIDEO) for _ in range(2))
         await known.submit(first, {})
         await wait_for(known, first, State.running)
+        begin = time.monotonic()
         await known.cancel(known.store.get(first.id))
-        at_once = known.store.get(first.id).state
+        taken, at_once = time.monotonic() - begin, known.store.get(first.id).state
         await known.submit(second, {})
         await wait_for(known, second, State.done)
-        return at_once, known.store.get(first.id).state
+        still = known.store.get(first.id).state
+        await known.submit(known.store.get(first.id), {})
+        return taken, at_once, still, (await wait_for(known, first, State.done, State.cancelled)).state
 
-    assert asyncio.run(with_worker(known, start_worker, visit)) == (State.cancelled, State.cancelled)
-    assert len(started[0].sent) == 1  # the worker never heard of the first job
-
-
-def test_a_cancellation_names_its_run(tmp_path):
-    """A job that was cancelled and started again is not cancelled by the old message."""
-    known = make_dispatcher(tmp_path)
-    worker = FakeWorker(endless=True)
-
-    async def start_worker(_):
-        return worker
-
-    async def visit():
-        job = known.store.update(known.store.add("x", 1), media=VIDEO)
-        await known.submit(job, {})
-        await wait_for(known, job, State.running)
-        begin = time.monotonic()
-        await known.cancel(known.store.get(job.id))
-        taken = time.monotonic() - begin
-        worker.endless = False
-        await known.submit(known.store.get(job.id), {})
-        return taken, (await wait_for(known, job, State.done, State.cancelled)).state
-
-    taken, state = asyncio.run(with_worker(known, start_worker, visit))
-    assert (taken < 2, state) == (True, State.done)
-    runs = {message["op"]: message["run"] for message in worker.sent[:2]}
-    assert runs["run"] == runs["cancel"] != worker.sent[2]["run"]
+    taken, *states = with_worker(known, worker, visit)
+    assert taken < 2
+    assert states == [State.cancelled, State.cancelled, State.done]
+    assert len(worker.asked) == (2 if when == "start" else 3)
 
 
 @pytest.mark.parametrize("error", [TimeoutError, ValueError])
 def test_a_worker_that_does_not_start_fails_its_job_and_not_the_queue(tmp_path, error):
     known = make_dispatcher(tmp_path)
 
-    async def start_worker(_):
+    async def start():
         raise error
 
     async def visit():
@@ -212,16 +197,35 @@ def test_a_worker_that_does_not_start_fails_its_job_and_not_the_queue(tmp_path, 
             await known.submit(job, {})
         return [await wait_for(known, job, State.failed) for job in jobs]
 
-    ended = asyncio.run(with_worker(known, start_worker, visit))
+    ended = with_worker(known, FakeWorker(start=start), visit)
     assert all(job.error for job in ended)
 
 
-def test_a_preview_that_nobody_waits_for_is_not_computed():
-    async def start():
-        raise AssertionError("it was computed")
+def test_a_frame_that_takes_too_long_ends_its_job(tmp_path):
+    known = make_dispatcher(tmp_path)
 
-    async def gone():
-        return False
+    async def answer():
+        raise TimeoutError
 
-    with pytest.raises(Gone):
-        asyncio.run(Previews(start, 1.0).ask({"op": "frame"}, gone))
+    async def visit():
+        job = known.store.update(known.store.add("x", 1), media=VIDEO)
+        await known.submit(job, {})
+        return await wait_for(known, job, State.failed)
+
+    assert "longer than 300 s" in with_worker(known, FakeWorker(answer=answer), visit).error
+
+
+def test_a_preview_that_nobody_waits_for_is_not_computed(tmp_path):
+    class Gone:
+        async def body(self):
+            return b""
+
+        async def is_disconnected(self):
+            return True
+
+    worker = FakeWorker()
+    known = make_dispatcher(tmp_path)
+    known.previews = Pool(worker)
+    with pytest.raises(HTTPException, match="nobody waits"):
+        asyncio.run(ask(known, {"op": "frame"}, Gone()))
+    assert worker.asked == []

@@ -106,26 +106,8 @@ def test_events_tell_the_progress(clean, tmp_path):
     assert {entry["bound_by"] for entry in progress} <= {"decode", "network", "encode", "disk"}
 
 
-def worker_pids() -> list[int]:
-    """Workers that are children of this process."""
-    found = []
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                with open(f"/proc/{entry}/cmdline", "rb") as file:
-                    command = file.read()
-                with open(f"/proc/{entry}/stat") as file:
-                    parent = int(file.read().rpartition(")")[2].split()[1])
-            except OSError:
-                continue
-            if parent == os.getpid() and b"libranet.serve.worker" in command:
-                found.append(int(entry))
-    return found
-
-
 @pytest.mark.slow
-@pytest.mark.skipif(not os.path.isdir("/proc"), reason="finds the worker through /proc")
-def test_a_killed_worker_is_replaced_and_the_result_is_the_same(clean, tmp_path, tiny_checkpoint):
+def test_a_killed_worker_is_replaced_and_the_result_is_the_same(clean, children, tmp_path, tiny_checkpoint):
     fast = (("preset", "ultrafast"),)
     source = write_clip(tmp_path / "in.mp4", Clip(frames=200, width=160, height=96, still=True, options=fast))
     id_ = clean.upload(source)["id"]
@@ -135,7 +117,7 @@ def test_a_killed_worker_is_replaced_and_the_result_is_the_same(clean, tmp_path,
         job = clean.client.get(f"/api/jobs/{id_}").json()
         assert job["state"] == "running", job["error"] or "over before it was killed"
         time.sleep(0.01)
-    for pid in worker_pids():
+    for pid in children()["worker"]:
         os.kill(pid, signal.SIGKILL)
     assert clean.wait(id_, ("done", "failed"))["state"] == "done"
     dehaze_video(source, tmp_path / "out.mp4", model=str(tiny_checkpoint), device="cpu")

@@ -11,36 +11,17 @@ from pathlib import Path
 
 import cv2
 import numpy as np
-import pytest
 import uvicorn
 
 from clips import Clip, write_clip
 from libranet.serve import connections
 from libranet.serve.child import Child
-from libranet.serve.inspectors import Inspectors
+from libranet.serve.dispatcher import Dispatcher
 from libranet.serve.media import Media
-from libranet.serve.settings import Limits
+from libranet.serve.settings import Limits, ServeSettings, make_folders
 
 
-def children() -> dict[str, list[int]]:
-    """Processes of this process, by the module that they run."""
-    found: dict[str, list[int]] = {}
-    for entry in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            command = Path(f"/proc/{entry}/cmdline").read_bytes().split(b"\0")
-            parent = int(Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            continue
-        if parent == os.getpid() and b"-m" in command:
-            found.setdefault(command[command.index(b"-m") + 1].decode(), []).append(int(entry))
-    return found
-
-
-needs_proc = pytest.mark.skipif(not os.path.isdir("/proc"), reason="finds processes through /proc")
-
-
-@needs_proc
-def test_the_server_goes_first(clean, tmp_path):
+def test_the_server_goes_first(clean, children, tmp_path):
     """Priorities count within a session: in one of their own, the processes would be the server's equals."""
     clean.run(clean.upload(write_clip(tmp_path / "in.mp4", Clip(frames=2)))["id"])
     own = os.getpriority(os.PRIO_PROCESS, 0)
@@ -49,7 +30,7 @@ def test_the_server_goes_first(clean, tmp_path):
         for process in processes:
             assert os.getsid(process) == os.getsid(0)
             assert os.getpgid(process) != os.getpgid(0)  # Ctrl-C is not for them
-            steps[module.rpartition(".")[2]] = os.getpriority(os.PRIO_PROCESS, process) - own
+            steps[module] = os.getpriority(os.PRIO_PROCESS, process) - own
     assert steps == {"worker": 5, "previewer": 2, "media": 2}
 
 
@@ -58,41 +39,41 @@ def image(path: Path) -> Path:
     return path
 
 
-def test_an_inspector_that_died_is_replaced(tmp_path):
-    async def inspect() -> Media | str:
-        inspectors = Inspectors(Limits())
-        await inspectors.prepare()
-        child = inspectors._free.get_nowait()
-        assert child is not None
-        os.kill(child.pid, signal.SIGKILL)
-        inspectors._free.put_nowait(child)
-        found = await inspectors.inspect(str(image(tmp_path / "upload.png")))
-        await inspectors.stop()
-        return found
+def inspect(folder: Path, upload: Path, limits: Limits, *, killed: bool = False) -> tuple[Media | str, int | None]:
+    """What a dispatcher finds out about a file, and the process that did it."""
 
-    found = asyncio.run(inspect())
+    async def once() -> tuple[Media | str, int | None]:
+        settings = ServeSettings(folder=folder, limits=limits)
+        make_folders(settings)
+        known = Dispatcher(settings)
+        await known._inspections.warm_up()
+        first = known._inspectors[-1]
+        assert first.pid is not None
+        if killed:
+            os.kill(first.pid, signal.SIGKILL)
+        found = await known._inspect(str(upload))
+        pid = first.pid
+        await known.stop()
+        return found, pid
+
+    return asyncio.run(once())
+
+
+def test_an_inspector_that_died_is_replaced(tmp_path):
+    path = image(tmp_path / "upload.png")
+    found, _ = inspect(tmp_path / "serve", path, Limits(), killed=True)
     assert isinstance(found, Media)
     assert (found.kind, found.width, found.height) == ("image", 48, 32)
-    assert [path.name for path in tmp_path.iterdir()] == ["upload.png"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["serve", "upload.png"]
 
 
 def test_a_file_that_takes_too_long_is_refused_and_harms_no_other(tmp_path):
     path = tmp_path / "upload"
     noise = np.random.default_rng(0).integers(0, 255, (2000, 2000, 3), np.uint8)
     path.write_bytes(cv2.imencode(".png", noise, [cv2.IMWRITE_PNG_COMPRESSION, 1])[1].tobytes())
-
-    async def inspect() -> tuple[Media | str, bool]:
-        inspectors = Inspectors(Limits(inspect_seconds=0.001))
-        found = await inspectors.inspect(str(path))
-        child = inspectors._free.get_nowait()
-        alive = child is not None and child.alive
-        inspectors._free.put_nowait(child)
-        await inspectors.stop()
-        return found, alive
-
-    found, alive = asyncio.run(inspect())
+    found, pid = inspect(tmp_path / "serve", path, Limits(inspect_seconds=0.001))
     assert "too much time" in str(found)
-    assert alive
+    assert pid is not None, "the process itself lives on"
 
 
 def test_visitors_who_go_away_take_their_previews_along(clean, tmp_path, monkeypatch):

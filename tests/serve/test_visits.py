@@ -5,18 +5,9 @@ import re
 
 import pytest
 
-from browser import new_page, open_browser, wait_until
+from browser import DROP, new_page, open_browser, wait_until
 from clips import Clip, write_clip
 
-DROP = """([place, names, content]) => {
-  const bytes = Uint8Array.from(atob(content), (c) => c.charCodeAt(0));
-  const data = new DataTransfer();
-  for (const name of names) data.items.add(new File([bytes], name, {type: "application/octet-stream"}));
-  const target = document.querySelector(place);
-  const events = ["dragenter", "dragover", "drop"].map((kind) =>
-    new DragEvent(kind, {dataTransfer: data, bubbles: true, cancelable: true}));
-  return events.map((event) => target.dispatchEvent(event));
-}"""
 FAST = (("preset", "ultrafast"),)
 RESTORED = "canvas.after[data-strength='1']"
 

@@ -10,7 +10,7 @@ import pytest
 
 from clips import Clip, write_clip
 from libranet.engine import DehazeOptions, dehaze_video
-from libranet.video.priority import kept_priority
+from libranet.video.encoder import kept_priority
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="priorities as Linux has them")
 

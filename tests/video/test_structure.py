@@ -30,8 +30,6 @@ SOURCES = {
     "a.avi": Clip(audio=("libmp3lame",)),
     "a.mxf": Clip(codec="mpeg2video", time_base=1 / Clip.rate),
     "a.gif": Clip(),
-    "a.y4m": Clip(codec="rawvideo"),
-    "deep.y4m": Clip(codec="rawvideo", pixel_format="yuv422p10le", width=66),
 }
 
 
@@ -44,8 +42,6 @@ def files(tmp_path_factory) -> dict[str, Path]:
 def _write(path: Path, clip: Clip) -> Path:
     if path.suffix == ".gif":
         return _encode(path, "gif", "rgb8", {})
-    if "p10" in clip.pixel_format:
-        return _encode(path, "rawvideo", clip.pixel_format, {"strict": "-1"}, width=clip.width)
     return write_clip(path, clip)
 
 
@@ -118,9 +114,22 @@ def test_packets_of_a_transport_stream_that_are_missing(tmp_path):
     data = write_clip(tmp_path / "a.ts", Clip(frames=20)).read_bytes()
     packets = [data[at : at + 188] for at in range(0, len(data), 188)]
     (tmp_path / "b.ts").write_bytes(b"".join(packets[:40] + packets[45:]))
-    assert "transport stream" in sentence(tmp_path / "b.ts")
+    assert "pieces of a stream are missing" in sentence(tmp_path / "b.ts")
     (tmp_path / "c.ts").write_bytes(b"".join([*packets[:40], packets[39], *packets[40:]]))  # sent twice: allowed
     assert sentence(tmp_path / "c.ts") == ""
+
+
+def test_sound_of_a_transport_stream_that_is_missing(tmp_path):
+    """FFmpeg marks packets of the video that lack a piece, but not those of sound."""
+    data = write_clip(tmp_path / "a.ts", Clip(frames=50, still=True, audio=("aac",))).read_bytes()
+    packets = [data[at : at + 188] for at in range(0, len(data), 188)]
+    of_sound = [n for n, packet in enumerate(packets) if packet[1] & 0x1F == 1 and packet[2] == 1]
+    (tmp_path / "b.ts").write_bytes(b"".join(packet for n, packet in enumerate(packets) if n not in of_sound[10:12]))
+    with av.open(str(tmp_path / "b.ts")) as container:
+        assert not any(packet.is_corrupt for packet in container.demux())
+    with open_video(tmp_path / "b.ts") as reader:
+        assert len(list(reader.frames())) == 50
+        assert reader.damage.sentence() == "pieces of a stream are missing in 1 places"
 
 
 def test_a_live_recording_without_sizes_is_whole(tmp_path):
@@ -226,12 +235,21 @@ def test_a_whole_avi_with_any_time_base_raises_no_alarm(tmp_path, time_base):
         assert not reader.damage, reader.damage
 
 
-def test_frames_of_another_program_that_break_off(tmp_path):
-    data = write_clip(tmp_path / "a.y4m", Clip(codec="rawvideo")).read_bytes()
-    for end, broken in ((len(data), False), (len(data) - 1000, True)):
-        with open_video(io.BytesIO(data[:end])) as reader:
-            assert len(list(reader.frames())) == 5 - broken
-            assert (reader.damage.broken == "the stream ends in the middle of a frame") == broken
+@pytest.mark.parametrize("pixel_format", ["yuv420p", "yuv422p10le"])
+@pytest.mark.parametrize("as_file", [False, True])
+def test_raw_frames_that_break_off(tmp_path, pixel_format, as_file):
+    path = _encode(tmp_path / "a.y4m", "rawvideo", pixel_format, {"strict": "-1"}, width=66)
+    data = path.read_bytes()
+    size = 66 * 48 * 3 // 2 if pixel_format == "yuv420p" else 66 * 48 * 4
+    for end, broken in ((len(data), False), (len(data) - 1, True), (len(data) - 1000, True), (len(data) - size, True)):
+        path.write_bytes(data[:end])
+        with open_video(path if as_file else io.BytesIO(data[:end])) as reader:
+            assert len(list(reader.frames())) == 50 - broken
+            assert ("ends in the middle of a frame" in reader.damage.broken) == broken
+    path.write_bytes(data[: len(data) // 2] + data[len(data) // 2 + 700 :])
+    with open_video(path) as reader:
+        assert len(list(reader.frames())) < 50
+        assert reader.damage
 
 
 def test_blocks_are_counted_against_packets(files, tmp_path):

@@ -7,15 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 
 from browser import serve_folder
 from libranet.cli.web import web
 from libranet.errors import LibraNetError
-from libranet.network import LiBrANet, checkpoint, packaged_weights, save_checkpoint
+from libranet.network import checkpoint, packaged_weights
 from libranet.thirdparty import find_model, find_weights, pull_weights
 from libranet.web import site as site_module
-from tiny_network import TINY, perturb
 
 
 @pytest.fixture(scope="session")
@@ -32,14 +30,6 @@ def libraries() -> None:
             _ = find_weights(model) or pull_weights(model, index=registry)
         except LibraNetError as error:
             pytest.skip(f"{name} cannot be had: {error}")
-
-
-@pytest.fixture(scope="session")
-def tiny_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch.manual_seed(0)
-    path = tmp_path_factory.mktemp("weights") / "tiny.safetensors"
-    save_checkpoint(perturb(LiBrANet(TINY)), path)
-    return path
 
 
 @pytest.fixture(scope="session")

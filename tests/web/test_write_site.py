@@ -23,7 +23,7 @@ def test_small_weights_are_small_and_close(tmp_path):
     network = perturb(LiBrANet(TINY))
     graph = make_graph(network, "streaming", None, lookahead=0)
     path = tmp_path / "net.onnx"
-    write_onnx(graph, graph.inputs(), graph.outputs(), path, metadata={})
+    write_onnx(graph, path, metadata={})
     before = path.stat().st_size
     store_weights_small(path)
     assert path.stat().st_size < before

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn
 
 from libranet.cli import EXIT_INTERRUPTED, EXIT_TERMINATED
+from libranet.cli.dehaze_run import LINE_SECONDS
 from libranet.cli.signals import Terminated
-from libranet.cluster.storage import is_remote, local_name
+from libranet.engine.jobs import is_remote, local_name
+from libranet.engine.plan import format_duration
 from libranet.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import TaskID
 
     from libranet.cluster.ray_pool import Placement
     from libranet.cluster.runner import JobState, TaskResult
@@ -55,7 +61,6 @@ def run_tasks(
     *,
     shown: bool = True,
     what: str = "videos",
-    on_result: Callable[[TaskResult], None] | None = None,
 ) -> tuple[list[TaskResult], JobState]:
     """Run tasks on the connected cluster.
 
@@ -66,31 +71,24 @@ def run_tasks(
         console: For people.
         shown: Whether progress is shown.
         what: The tasks, for people.
-        on_result: Called with each task that has ended.
 
     Returns:
         The results in the order of the tasks, and the state at the end.
     """
-    from libranet.cli.cluster_progress import ClusterProgress
     from libranet.cluster.metrics import JobMetrics
     from libranet.cluster.ray_pool import RayPool
     from libranet.cluster.runner import Runner
 
     with RayPool(make, placement) as pool:
         given = tasks(pool.places())
-        with ClusterProgress(console, shown=shown, count=len(given), what=what) as progress:
+        with _Progress(console, shown=shown, count=len(given), what=what) as progress:
             metrics = JobMetrics()
 
             def watch(state: JobState) -> None:
                 progress.update(state)
                 metrics.update(state)
 
-            def ended(result: TaskResult) -> None:
-                progress.print_result(result)
-                if on_result is not None:
-                    on_result(result)
-
-            runner = Runner(pool, on_result=ended, watch=watch)
+            runner = Runner(pool, on_result=progress.print_result, watch=watch)
             try:
                 results = runner.run(given)
             except KeyboardInterrupt as stop:
@@ -99,3 +97,81 @@ def run_tasks(
             if shown:
                 progress.print_summary(results, runner.state)
     return results, runner.state
+
+
+class _Progress:
+    """Lines on stderr that change; where stderr is no terminal, a new line every `LINE_SECONDS`."""
+
+    def __init__(self, console: Console, *, shown: bool, count: int, what: str = "videos") -> None:
+        self._console, self._shown, self._what = console, shown, what
+        self._lines = shown and not console.is_terminal
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=28),
+            TextColumn("{task.fields[text]}"),
+            console=console,
+            disable=not shown or not console.is_terminal,
+            transient=True,
+        )
+        self._whole = self._bar.add_task(what, total=1.0, text=f"0/{count}")
+        self._workers: dict[str, TaskID] = {}
+        self._last_line = time.monotonic()
+
+    def __enter__(self) -> _Progress:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def update(self, state: JobState) -> None:
+        """Show the state of the run."""
+        left = state.seconds_left
+        unfinished = left is not None and state.work_done < state.work_total
+        rest = f", about {format_duration(left or 0.0)} left" if unfinished else ""
+        failed = f", {state.failed} failed" if state.failed else ""
+        text = f"{state.done}/{state.tasks}{failed}, {state.frames} frames, {state.fps:.1f} fps{rest}"
+        now = time.monotonic()
+        if self._lines and now - self._last_line >= LINE_SECONDS:
+            self._last_line = now
+            self._console.print(f"{self._what}: {text}, {len(state.workers)} workers busy", markup=False)
+        self._bar.update(self._whole, completed=state.work_done, total=max(state.work_total, 1e-9), text=text)
+        for name in [name for name in self._workers if name not in state.workers]:
+            self._bar.remove_task(self._workers.pop(name))
+        for name, (key, step) in state.workers.items():
+            if name not in self._workers:
+                self._workers[name] = self._bar.add_task(name, total=None, text="")
+            speed = f", {step.fps:.1f} fps" if step.fps else ""
+            count = f"{step.frames}/{step.total} frames{speed}" if step.total else ""
+            short = key if len(key) <= 40 else f"...{key[-37:]}"
+            self._bar.update(
+                self._workers[name],
+                description=f"  {name}",
+                completed=step.frames,
+                total=step.total,
+                text=f"{short} {count}".strip(),
+            )
+
+    def print_result(self, result: TaskResult) -> None:
+        """Say that a task has ended."""
+        if result.error:
+            self._console.print(f"[bold red]error:[/] {escape(result.key)}: {escape(result.error)}")
+        elif self._shown:
+            values = result.result
+            if values.get("partial"):
+                self._console.print(f"[bold yellow]partial:[/] {escape(result.key)}: {escape(str(values['partial']))}")
+            done = f"{values['frames']} frames" if "frames" in values else "done"
+            text = "finished before, left as it is" if values.get("skipped") else f"{done} ({result.worker})"
+            self._console.print(f"{result.key}: {text}", markup=False)
+
+    def print_summary(self, results: list[TaskResult], state: JobState) -> None:
+        """Say what the whole run did."""
+        skipped = sum(bool(result.result.get("skipped")) for result in results)
+        before = f", {skipped} finished before" if skipped else ""
+        deaths = f"; {state.deaths} workers died and were replaced" if state.deaths else ""
+        frames = f", {state.frames} frames" if state.frames else ""
+        self._console.print(
+            f"{state.done - skipped} {self._what} done{before}, {state.failed} failed{frames} in {state.seconds:.1f} s"
+            f"{f' ({state.fps:.1f} fps)' if frames else ''}{deaths}",
+            markup=False,
+        )

@@ -1,26 +1,22 @@
 """`libranet data`: check, show and report on a dataset."""
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
 from libranet.errors import InputError
 
 
-class Action(StrEnum):
-    """What to do with the dataset."""
-
-    check = "check"
-    show = "show"
-    report = "report"
-    figures = "figures"
-    pack = "pack"
-
-
 def data(
-    action: Annotated[Action, typer.Argument(help="check, show, write report.html or figures, or pack into shards.")],
+    action: Annotated[
+        Literal["check", "show", "report", "figures", "pack"],
+        typer.Argument(help="check, show, write report.html or figures, or pack into shards."),
+    ],
     folder: Annotated[Path, typer.Argument(help="A folder that `libranet synth` made.")],
     remeasure: Annotated[
         bool, typer.Option("--remeasure", help="With check: run the five checks again on the files.")
@@ -30,7 +26,6 @@ def data(
         typer.Option("-o", "--output", help="With figures and pack: where they go; of figures, the set by default."),
     ] = None,
     split: Annotated[Literal["train", "test", "all"], typer.Option(help="With pack: part of the set.")] = "train",
-    shard_size: Annotated[float, typer.Option(help="With pack: megabytes at which a new shard begins.")] = 1024,
 ) -> None:
     """Check, show or report on a dataset made by `libranet synth`.
 
@@ -38,23 +33,23 @@ def data(
     with a row for this one (datasets.md, .csv and .tex). Of sets in other layouts it writes the table alone.
     `pack` writes the pairs of a set in any layout as tar shards for training on many machines.
     """
-    if action is Action.check:
+    if action == "check":
         _check(folder, remeasure)
-    elif action is Action.show:
+    elif action == "show":
         _show(folder)
-    elif action is Action.figures:
+    elif action == "figures":
         from libranet.extension import lab
 
         lab("cli.data_figures").write_figures(folder, output or folder)
-    elif action is Action.pack:
-        _pack(folder, output, split, shard_size)
+    elif action == "pack":
+        _pack(folder, output, split)
     else:
         from libranet.synth.report import write_report
 
         print(write_report(folder))
 
 
-def _pack(folder: Path, output: Path | None, split: Literal["train", "test", "all"], megabytes: float) -> None:
+def _pack(folder: Path, output: Path | None, split: Literal["train", "test", "all"]) -> None:
     from libranet.data import open_pairs, pack_pairs, uhv4k_pairs
     from libranet.data.dataset import DATASET_FILE
 
@@ -66,16 +61,13 @@ def _pack(folder: Path, output: Path | None, split: Literal["train", "test", "al
     clips = uhv4k_pairs(folder, split) if ours else open_pairs(folder, split)
     if clips is None:
         raise InputError(f"expected hazy and clear frames in {folder}, for example hazy/ and gt/, found neither")
-    shards = pack_pairs(clips, output, shard_bytes=max(1, round(megabytes * 1e6)))
+    shards = pack_pairs(clips, output)
     frames = sum(len(clip) for clip in clips)
     print(f"{len(clips)} clips, {frames} pairs in {shards} shard{'' if shards == 1 else 's'}: {output}")
 
 
 def _check(folder: Path, remeasure: bool) -> None:
     """Check that every file has its checksum and that every accepted clip passed the five checks."""
-    from rich.console import Console
-    from rich.markup import escape
-
     from libranet.data.dataset import CLIPS_FOLDER, Clip, DatasetInfo, find_damage
     from libranet.synth.screening import screen_clip
 
@@ -105,11 +97,6 @@ def _check(folder: Path, remeasure: bool) -> None:
 
 
 def _show(folder: Path) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
     from libranet.data.dataset import CLIPS_FOLDER, Clip, DatasetInfo
     from libranet.haze.scattering import PAPER_HAZY_PSNR
 

@@ -14,10 +14,10 @@ from libranet.cli.bugs import bug_sentence
 from libranet.errors import InputError, LibraNetError
 
 if TYPE_CHECKING:
+    from libranet.cli.dehaze_run import RunChoices
     from libranet.device import Precision
     from libranet.engine import DehazeOptions
-    from libranet.engine.adjust import Exposure
-    from libranet.engine.options import Compare, View
+    from libranet.engine.options import Compare, Exposure, View
     from libranet.network import Network
     from libranet.video.encoder import CodecName
 
@@ -71,7 +71,7 @@ def dehaze(
     audio: Annotated[
         str, typer.Option(help="copy, none, or transcode to aac, opus, flac, ac3, mp3, mp2, pcm.")
     ] = "copy",
-    audio_tracks: Annotated[str | None, typer.Option(help="Sound tracks to keep, such as 0,2; default all.")] = None,
+    audio_tracks: Annotated[str | None, typer.Option(help="Audio tracks to keep, such as 0,2; default all.")] = None,
     fps: Annotated[float, typer.Option(help="Frame rate of an image sequence.")] = 25.0,
     preview: Annotated[int | None, typer.Option(help="Write a contact sheet of N before/after pairs and stop.")] = None,
     segment_time: Annotated[
@@ -82,11 +82,10 @@ def dehaze(
     deinterlace: Annotated[bool, typer.Option("--deinterlace", help="Deinterlace first.")] = False,
     decoder: Annotated[str, typer.Option(help="cpu, or cuda: an NVIDIA GPU's own decoder, where it can.")] = "cpu",
     shot_detection: Annotated[bool, typer.Option(help="Detect cuts and reset the network's memory there.")] = True,
-    scene_cuts: Annotated[bool | None, typer.Option(help="Old name of --shot-detection.", hidden=True)] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")] = "auto",
     precision: Annotated[str, typer.Option(help="auto, fp32, fp16 or bf16.")] = "auto",
     backend: Annotated[
-        str, typer.Option(help="On a CPU: auto (the fastest measured here), plain, torch-bf16, openvino-int8, ...")
+        str, typer.Option(help="auto, plain (the reference), or on a CPU numba-fp32 or numba-bf16 (our kernels).")
     ] = "auto",
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue what was stopped or killed; finished outputs stay.")
@@ -117,7 +116,7 @@ def dehaze(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
-    """Remove haze, fog and smog from videos and images. Sound, subtitles, timestamps, colour and bit depth stay.
+    """Remove haze, fog and smog from videos and images. Audio, subtitles, timestamps, colour and bit depth stay.
 
     Exit codes: 0 done; 1 a bug; 2 an input, an option or the output cannot be used; 3 partial: the output is valid, but
     does not hold all of the input, or some of several inputs failed; 130 stopped by Ctrl-C, 143 by SIGTERM, --resume
@@ -125,18 +124,24 @@ def dehaze(
     """
     from rich.console import Console
 
-    from libranet.cli.cluster_run import ClusterChoices
-    from libranet.cli.dehaze_cluster import run_on_cluster
     from libranet.cli.dehaze_jobs import plan_jobs, select_shard
     from libranet.cli.dehaze_run import RunChoices, print_json, run_jobs
     from libranet.cli.signals import stop_on_sigterm
     from libranet.cli.units import parse_bitrate, parse_numbers, parse_pairs, parse_strength, parse_time
-    from libranet.cluster.dehazing import DehazeSetup
     from libranet.device import pick_device
     from libranet.engine import DehazeOptions, load_network
-    from libranet.engine.adjust import Adjustments
+    from libranet.engine.options import Adjustments
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
+    choices = RunChoices(
+        resume=resume,
+        overwrite=overwrite,
+        skip_finished=skip_finished,
+        dry_run=dry_run,
+        fps=fps,
+        as_json=as_json,
+        quiet=quiet,
+    )
     try:
         largest, keys = parse_strength(strength)
         options = DehazeOptions(
@@ -172,21 +177,29 @@ def dehaze(
             live=live,
             shot_detection=shot_detection,
             segment_frames=segment_frames,
-            scene_cuts=scene_cuts,
         )
-        where = None if cluster is None else ClusterChoices(cluster, workers, threads, report, dashboard)
-        if where is None:
-            _check_cluster_options(workers=workers, threads=threads, report=report, dashboard=dashboard or None)
+        if cluster is None:
+            given = {"workers": workers, "threads": threads, "report": report, "dashboard": dashboard or None}
+            if misplaced := [name for name, value in given.items() if value is not None]:
+                raise InputError(f"--{misplaced[0]} is for runs on a cluster: add --cluster")
             pick_device(device)
+        else:
+            from libranet.cli.cluster_run import ClusterChoices
+
+            where = ClusterChoices(cluster, workers, threads, report, dashboard)
         jobs = [] if preview is not None else plan_jobs(inputs, output, live=live, adjust=options.adjust)
         if (segment_time is not None or options.reconnect) and any(job.kind != "stream" for job in jobs):
             raise InputError("--segment-time and --reconnect are for recordings: add --live, or leave them out")
         jobs = jobs if shard is None else select_shard(jobs, shard)
         checkpoint = str(weights) if weights else None
-        setup = DehazeSetup(model, checkpoint, device, cast("Precision", precision))
-        network = load_network(model, weights=checkpoint, device="cpu" if where else device, precision=setup.precision)
+        network = load_network(
+            model,
+            weights=checkpoint,
+            device=device if cluster is None else "cpu",
+            precision=cast("Precision", precision),
+        )
         if preview is not None:
-            _preview(inputs, output, network, options, preview, overwrite=overwrite, as_json=as_json, quiet=quiet)
+            _preview(inputs, output, network, options, preview, choices)
             return
     except Exception as error:
         if as_json:
@@ -194,50 +207,30 @@ def dehaze(
             code, sentence = (EXIT_USER_ERROR, str(error)) if expected else (EXIT_BUG, bug_sentence(error))
             print_json({"results": [], "error": sentence, "exit_code": code}, to_stderr=output == "-")
         raise
-    choices = RunChoices(
-        resume=resume,
-        overwrite=overwrite,
-        skip_finished=skip_finished,
-        dry_run=dry_run,
-        fps=fps,
-        as_json=as_json,
-        quiet=quiet,
-    )
     with stop_on_sigterm():
-        if where is None or dry_run:
+        if cluster is None or dry_run:
             code = run_jobs(jobs, network, options, choices, console)
         else:
+            from libranet.cli.dehaze_cluster import run_on_cluster
+            from libranet.cluster.dehazing import DehazeSetup
+
+            setup = DehazeSetup(model, checkpoint, device, cast("Precision", precision))
             code = run_on_cluster(jobs, network, setup, options, choices, where, console)
     if code:
         raise typer.Exit(code)
 
 
-def _check_cluster_options(**given: object) -> None:
-    for name, value in given.items():
-        if value is not None:
-            raise InputError(f"--{name} is for runs on a cluster: add --cluster")
-
-
 def _preview(
-    inputs: list[str],
-    output: str,
-    network: Network,
-    options: DehazeOptions,
-    count: int,
-    *,
-    overwrite: bool,
-    as_json: bool,
-    quiet: bool,
+    inputs: list[str], output: str, network: Network, options: DehazeOptions, count: int, choices: RunChoices
 ) -> None:
     from libranet.cli.dehaze_run import print_json
     from libranet.engine.preview import write_preview
 
     if len(inputs) != 1:
         raise InputError(f"a preview shows one video, got {len(inputs)} inputs: give one")
-    path = write_preview(inputs[0], output, network, count=count, options=options, overwrite=overwrite)
-    if as_json:
-        print_json(
-            {"preview": str(path), "exit_code": 0, "libranet": libranet.__version__, **network.weights.as_json()}
-        )
-    elif not quiet:
+    path = write_preview(inputs[0], output, network, count=count, options=options, overwrite=choices.overwrite)
+    if choices.as_json:
+        values = {"preview": str(path), "exit_code": 0, "libranet": libranet.__version__}
+        print_json({**values, **network.weights.as_json()})
+    elif choices.talkative:
         print(f"{path}: open it to see before and after", file=sys.stderr)

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from libranet.cli.cluster_run import ClusterChoices, run_tasks
 from libranet.cli.dehaze_run import Outcome, RunChoices, print_json
-from libranet.errors import InputError
+from libranet.cluster.dehazing import DehazeSetup, DehazeWorkload, WholeJob, forget_leftovers, part_counts
+from libranet.cluster.ray_pool import LOCAL, Placement, connect, pick_cluster_device, smallest_node
+from libranet.cluster.runner import JobState, TaskResult
+from libranet.cluster.storage import fingerprint, size_of, write_text
+from libranet.cluster.tasks import Task
+from libranet.engine.plan import expected_pixels
+from libranet.engine.segment_encoders import CORES_PER_ENCODER, machine_cores
+from libranet.errors import InputError, LibraNetError
+from libranet.network import LiBrANet
+from libranet.runtime.choose import choose_on_cpu
+from libranet.video.reader import open_video
 from libranet.video.source import parse_source
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from libranet.cluster.dehazing import DehazeSetup
-    from libranet.cluster.runner import JobState, TaskResult
-    from libranet.cluster.tasks import Task
     from libranet.engine import DehazeOptions
     from libranet.engine.jobs import Job
     from libranet.network import Network
@@ -36,35 +44,29 @@ def run_on_cluster(
 ) -> int:
     """Run all jobs on a cluster, print what happened, and return the exit code.
 
-    Args:
-        jobs: What to do.
-        network: The network, loaded here to be sure that it can be.
-        setup: How workers load it.
-        options: Of all jobs.
-        choices: How to run.
-        cluster: Where to run.
-        console: For people.
+    The network is loaded here to be sure that it can be; `setup` says how workers load it.
     """
-    import torch
-
-    from libranet.cluster.dehazing import DehazeWorkload
-    from libranet.cluster.ray_pool import LOCAL, Placement, connect, pick_cluster_device, smallest_node
-    from libranet.cluster.storage import fingerprint
-    from libranet.engine.segment_encoders import CORES_PER_ENCODER, machine_cores
-
     for job in jobs:
         if job.kind in ("stream", "sequence"):
             raise InputError(f"a cluster takes videos and images as files, got the {job.kind} {job.source.name}")
         job.options(options)  # raises what a worker would
+    jobs = [_absolute(job) for job in jobs]
     if not choices.overwrite and all(fingerprint(job.output) is not None for job in jobs):
-        return _say_finished(jobs, choices, cluster, console)
+        results = []
+        for job in jobs:  # without a cluster
+            forget_leftovers(job)
+            results.append(TaskResult(job.output, "done", {"skipped": True, "partial": ""}))
+            if choices.talkative:
+                console.print(f"{job.output}: finished before, left as it is", markup=False)
+        return _report(jobs, results, JobState(tasks=len(jobs), done=len(jobs)), choices, cluster)
     threads = cluster.threads or torch.get_num_threads()
     dashboard = connect(cluster.address, dashboard=cluster.dashboard)
     if choices.talkative and dashboard:
         console.print(f"dashboard: {dashboard}", markup=False)
     device = pick_cluster_device(setup.device)
-    if device == "cpu":
-        options = replace(options, backend=_backend(network, options, jobs))
+    if device == "cpu" and options.backend == "auto" and isinstance(network, LiBrANet):
+        # What a run of the longest video on this machine would take, so that all workers take the same.
+        options = replace(options, backend=choose_on_cpu(network, _most_pixels(jobs, options)))
     if options.adjust.mask is not None:
         mask = str(Path(options.adjust.mask).absolute())
         options = replace(options, adjust=replace(options.adjust, mask=mask))
@@ -85,33 +87,32 @@ def run_on_cluster(
     return _report(jobs, results, state, choices, cluster)
 
 
-def _say_finished(jobs: list[Job], choices: RunChoices, cluster: ClusterChoices, console: Console) -> int:
-    """All outputs are there: report that, without a cluster."""
-    from libranet.cluster.dehazing import forget_leftovers
-    from libranet.cluster.runner import JobState, TaskResult
-
-    results = []
-    for job in map(_absolute, jobs):
-        forget_leftovers(job)
-        results.append(TaskResult(job.output, "done", {"skipped": True, "partial": ""}))
-        if choices.talkative:
-            console.print(f"{job.output}: finished before, left as it is", markup=False)
-    return _report(jobs, results, JobState(tasks=len(jobs), done=len(jobs)), choices, cluster)
-
-
 def _report(
     jobs: list[Job], results: list[TaskResult], state: JobState, choices: RunChoices, cluster: ClusterChoices
 ) -> int:
     """Print and write what happened to every job, and return the exit code."""
-    from libranet.cluster.storage import write_text
-
     outcome = Outcome()
-    for job, result in zip(map(_absolute, jobs), results, strict=True):
-        outcome.results.append(_as_json(job, result))
+    for job, result in zip(jobs, results, strict=True):
+        values: dict[str, Any] = {"source": job.source.name, "output": job.output, **result.result}
+        if result.error:
+            values["error"] = result.error
+        values |= {"attempts": result.attempts, "worker": result.worker, "node": result.node}
+        outcome.results.append(values)
         outcome.failed += result.status == "failed"
         outcome.bugs += result.trouble == "bug"
     code = outcome.exit_code
-    report = {"results": outcome.results, "exit_code": code, **_summary(results, state)}
+    skipped = sum(bool(result.result.get("skipped")) for result in results)
+    report = {
+        "results": outcome.results,
+        "exit_code": code,
+        "done": state.done - skipped,
+        "finished_before": skipped,
+        "failed": state.failed,
+        "new_frames": state.frames,
+        "seconds": round(state.seconds, 3),
+        "fps": round(state.fps, 3),
+        "worker_deaths": state.deaths,
+    }
     if cluster.report is not None:
         write_text(cluster.report, json.dumps(report, indent=2))
     if choices.as_json:
@@ -121,14 +122,10 @@ def _report(
 
 def _tasks(jobs: list[Job], options: DehazeOptions, choices: RunChoices, *, workers: int) -> list[Task]:
     """Tasks with their expected work, in bytes of the source. Videos that would hold up the others are divided."""
-    from libranet.cluster.dehazing import WholeJob, part_counts
-    from libranet.cluster.storage import fingerprint, size_of
-    from libranet.cluster.tasks import Task
-
     costs = [max(1.0, float(size_of(job.source.name))) for job in jobs]
     shares = part_counts(costs, workers)
     tasks = []
-    for job, cost, parts in zip(map(_absolute, jobs), costs, shares, strict=True):
+    for job, cost, parts in zip(jobs, costs, shares, strict=True):
         replaces = fingerprint(job.output) if choices.overwrite else None
         work = WholeJob(job, options, choices.overwrite, replaces, choices.fps, parts)
         tasks.append(Task(job.output, work, cost))
@@ -150,41 +147,13 @@ def _absolute(job: Job) -> Job:
     return replace(job, source=source, output=output, changes=changes)
 
 
-def _backend(network: Network, options: DehazeOptions, jobs: list[Job]) -> str:
-    """The CPU backend that a run of the longest video on this machine would take, so that all workers take the same."""
-    from libranet.cluster.storage import size_of
-    from libranet.engine.video import pixels_of
-    from libranet.errors import LibraNetError
-    from libranet.network import LiBrANet
-    from libranet.runtime.choose import choose_on_cpu
-    from libranet.video.reader import open_video
-
-    if options.backend != "auto" or not isinstance(network, LiBrANet):
-        return options.backend
+def _most_pixels(jobs: list[Job], options: DehazeOptions) -> int | None:
+    """Pixels of the longest video on this machine; 0 where there is none."""
     videos = [job for job in jobs if job.kind == "video" and job.source.path is not None]
-    pixels: int | None = 0
-    if videos:
-        longest = max(videos, key=lambda job: size_of(job.source.name))
-        with suppress(LibraNetError), open_video(longest.source, deinterlace=True) as reader:  # its worker will say so
-            pixels = pixels_of(reader, options)
-    return choose_on_cpu(network, pixels)
-
-
-def _as_json(job: Job, result: TaskResult) -> dict[str, Any]:
-    values = {"source": job.source.name, "output": job.output, **result.result}
-    if result.error:
-        values["error"] = result.error
-    return {**values, "attempts": result.attempts, "worker": result.worker, "node": result.node}
-
-
-def _summary(results: list[TaskResult], state: JobState) -> dict[str, Any]:
-    skipped = sum(bool(result.result.get("skipped")) for result in results)
-    return {
-        "done": state.done - skipped,
-        "finished_before": skipped,
-        "failed": state.failed,
-        "new_frames": state.frames,
-        "seconds": round(state.seconds, 3),
-        "fps": round(state.fps, 3),
-        "worker_deaths": state.deaths,
-    }
+    if not videos:
+        return 0
+    try:
+        with open_video(max(videos, key=lambda job: size_of(job.source.name)).source, deinterlace=True) as reader:
+            return expected_pixels(reader, options)
+    except LibraNetError:
+        return 0  # its worker will say so

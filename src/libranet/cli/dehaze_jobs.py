@@ -3,18 +3,18 @@
 import glob
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from libranet.cli.dehaze_manifest import is_manifest, read_manifest
-from libranet.cluster.storage import is_remote, list_files, local_name
-from libranet.engine.adjust import Adjustments
-from libranet.engine.jobs import Job, Kind
+from libranet.engine.jobs import Job, Kind, is_remote, local_name
+from libranet.engine.options import Adjustments
 from libranet.errors import InputError
 from libranet.images import count_images, is_image_name
 from libranet.video.encoder import is_video_name
 from libranet.video.source import Source, is_pattern, parse_source
 
 _OTHER_VIDEOS = (".mpeg", ".wmv", ".flv", ".mts", ".3gp", ".ogv", ".vob", ".y4m")
+_LISTS = (".csv", ".jsonl", ".ndjson")
 _PATTERN = re.compile(r"[*?\[]")
 _FIELDS = re.compile(r"\{(name|stem|suffix|folder|number)\}")
 
@@ -34,37 +34,32 @@ def plan_jobs(inputs: list[str], output: str, *, live: bool, adjust: Adjustments
     if not output.strip():
         raise InputError("the output is empty: give -o a file, a folder, or - for y4m")
     inputs, output = [local_name(name) for name in inputs], local_name(output)
-    if any(is_manifest(name) for name in inputs):
-        return _checked(_from_manifests(inputs, output, adjust or Adjustments()))
-    if any(is_remote(name) for name in (*inputs, output)):
-        return _checked(_remote_jobs(inputs, output))
-    sources = [parse_source(name) for text in inputs for name in _matching(text)]
-    streams = [source for source in sources if source.kind in ("pipe", "url", "camera")]
-    if streams or output == "-" or live:
-        return [_stream_job(sources, output)]
-    if _FIELDS.search(output):
-        return _checked(_from_template(sources, output))
-    if len(sources) == 1 and sources[0].kind != "folder":
-        return [_single(sources[0], output)]
-    if Path(output).suffix and not Path(output).is_dir():
-        raise InputError(
-            f"several inputs need a folder as output, got -o {output}: give a folder's name, or {{stem}}.mp4"
-        )
-    jobs: list[Job] = []
-    for source in sources:
-        assert source.path is not None or source.kind == "sequence"
-        if source.kind == "sequence":
-            raise InputError(f"a sequence must be the only input, got {source.name} and others: dehaze it on its own")
-        assert source.path is not None
-        if source.kind != "folder":
-            jobs.append(_into_folder(source, Path(output) / source.path.name))
-            continue
-        found = _media_below(source.path, Path(output))
-        jobs.extend(
-            _into_folder(file, Path(output) / file.path.relative_to(source.path)) for file in found if file.path
-        )
-    if not jobs:
+    if any(Path(name).suffix.lower() in _LISTS and Path(name).is_file() for name in inputs):
+        return _checked(_from_list(inputs, output, adjust or Adjustments()))
+    remote = any(is_remote(name) for name in (*inputs, output))
+    sources = [_source(name) for text in inputs for name in _matching(text)]
+    template = _FIELDS.search(output) is not None
+    if not remote:
+        if live or output == "-" or any(source.kind in ("pipe", "url", "camera") for source in sources):
+            return [_stream_job(sources, output)]
+        if len(sources) == 1 and sources[0].kind != "folder" and not template:
+            return [_single(sources[0], output)]
+        if Path(output).suffix and not Path(output).is_dir() and not template:
+            raise InputError(
+                f"several inputs need a folder as output, got -o {output}: give a folder's name, or {{stem}}.mp4"
+            )
+    files = [found for source in sources for found in _files(source, output)]
+    if not files:
         raise InputError(f"no video or image was found in {', '.join(inputs)}: give a file or another folder")
+    # One file of an object store may have a name for its output, as one on this machine has.
+    named = remote and len(inputs) == len(files) == 1 and (is_video_name(output) or is_image_name(output))
+    jobs = []
+    for number, (source, below) in enumerate(files, start=1):
+        if template:
+            target = _filled(output, source.path or PurePosixPath(source.name), number)
+        else:
+            target = output if named else _below(output, below)
+        jobs.append(Job(_kind(source.name, target, source.path), source, target))
     return _checked(jobs)
 
 
@@ -84,9 +79,13 @@ def select_shard(jobs: list[Job], text: str) -> list[Job]:
     return jobs[int(match[1]) - 1 :: int(match[2])]
 
 
+def _source(name: str) -> Source:
+    return Source("url", name) if is_remote(name) else parse_source(name)
+
+
 def _matching(text: str) -> list[str]:
     """The files that a pattern such as clips/*.mp4 names; other inputs stay as they are."""
-    if not any(sign in text for sign in "*?[") or os.path.lexists(text) or "://" in text or is_pattern(text):
+    if not _PATTERN.search(text) or os.path.lexists(text) or "://" in text or is_pattern(text):
         return [text]
     found = sorted(glob.glob(text, recursive=True))
     if not found:
@@ -94,67 +93,58 @@ def _matching(text: str) -> list[str]:
     return found
 
 
-def _from_manifests(inputs: list[str], output: str, adjust: Adjustments) -> list[Job]:
+def _files(source: Source, output: str) -> Iterator[tuple[Source, str]]:
+    """Videos and images of an input, with their names below a folder as output."""
+    if is_remote(source.name):
+        yield from _remote_files(source)
+    elif source.kind == "folder" and source.path is not None:
+        for path in sorted(source.path.rglob("*")):
+            below = path.relative_to(source.path)
+            hidden = any(part.startswith(".") for part in below.parts)
+            made_here = Path(output).resolve() in path.resolve().parents
+            if path.is_file() and _is_media(path.name) and not hidden and not made_here:
+                yield Source("file", str(path), path), str(below)
+    elif source.kind == "file" and source.path is not None:
+        yield source, source.path.name
+    elif _FIELDS.search(output):
+        raise InputError(f"a template such as {output} is for files and folders, got {source.name}")
+    else:
+        raise InputError(f"a {source.kind} must be the only input, got {source.name} and others: dehaze it on its own")
+
+
+def _remote_files(source: Source) -> Iterator[tuple[Source, str]]:
+    from libranet.cluster.storage import list_files  # only addresses of object stores need it
+
+    address = source.name
+    if _PATTERN.search(address):
+        yield from ((Source("url", name), PurePosixPath(name).name) for name in list_files(address))
+    elif _is_media(address):
+        yield source, PurePosixPath(address).name
+    else:
+        below = address.rstrip("/") + "/"
+        found = [name for name in list_files(address) if _is_media(name)]
+        yield from ((Source("url", name), name.removeprefix(below)) for name in found)
+
+
+def _from_list(inputs: list[str], output: str, adjust: Adjustments) -> list[Job]:
+    from libranet.cli.dehaze_manifest import read_manifest
+
     if len(inputs) > 1:
         raise InputError(f"a list of jobs must be the only input, got {len(inputs)} inputs: give one list")
     if _FIELDS.search(output) or output == "-" or is_video_name(output):
         raise InputError(f"a list of jobs needs a folder as output, got -o {output}: its rows name the files")
     jobs = []
     for row in read_manifest(Path(inputs[0]), adjust):
-        name = row.output or PurePosixPath(row.source).name
-        target = name if "://" in name or Path(name).is_absolute() else f"{output.rstrip('/')}/{name}"
-        if not row.output and not is_image_name(name) and not is_video_name(name):
-            target = str(Path(target).with_suffix(".mkv")) if "://" not in target else f"{target}.mkv"
         name = local_name(row.source)  # one that is missing fails when its turn comes, not the whole list
-        source = _remote_source(name) if is_remote(name) else Source("file", name, Path(name))
-        jobs.append(Job(_kind_by_name(source.name, target), source, local_name(target), row.changes))
-    return jobs
-
-
-def _remote_jobs(inputs: list[str], output: str) -> list[Job]:
-    """Jobs with files in object stores. Folders keep their structure below a folder as output."""
-    files: list[tuple[str, str]] = []  # address and name below the output
-    for text in inputs:
-        if is_remote(text) and not is_image_name(text) and not _is_media(text) and not _PATTERN.search(text):
-            below = text.rstrip("/") + "/"
-            files += [(name, name.removeprefix(below)) for name in list_files(text) if _is_media(name)]
-        elif is_remote(text):
-            found = list_files(text) if _PATTERN.search(text) else [text]
-            files += [(name, PurePosixPath(name).name) for name in found]
+        source = Source("url", name) if is_remote(name) else Source("file", name, Path(name))
+        if not row.output:
+            target = _below(output, PurePosixPath(row.source).name)
+        elif "://" in row.output or Path(row.output).is_absolute():
+            target = local_name(row.output)
         else:
-            for name in _matching(text):
-                root = Path(name)
-                media = _media_below(root, None) if root.is_dir() else [parse_source(name)]
-                files += [(m.name, str(Path(m.name).relative_to(root)) if root.is_dir() else root.name) for m in media]
-    if not files:
-        raise InputError(f"no video or image was found in {', '.join(inputs)}: give a file or another folder")
-    jobs = []
-    for number, (name, below) in enumerate(files, start=1):
-        path = PurePosixPath(name)
-        if _FIELDS.search(output):
-            values = {"name": path.name, "stem": path.stem, "suffix": path.suffix, "folder": str(path.parent)}
-            target = _filled(output, {**values, "number": f"{number:04d}"})
-        elif len(inputs) == len(files) == 1 and (is_video_name(output) or is_image_name(output)):
-            target = output
-        else:
-            target = f"{output.rstrip('/')}/{below}"
-            if not is_image_name(target) and not is_video_name(target):
-                target = f"{target[: -len(path.suffix)]}.mkv"
-        source = _remote_source(name) if is_remote(name) else parse_source(name)
-        jobs.append(Job(_kind_by_name(name, target), source, target))
+            target = f"{output.rstrip('/')}/{row.output}"
+        jobs.append(Job(_kind(name, target), source, target, row.changes))
     return jobs
-
-
-def _remote_source(address: str) -> Source:
-    return Source("url", address)
-
-
-def _kind_by_name(source: str, output: str) -> Kind:
-    return "image" if is_image_name(source) and not is_video_name(output) else "video"
-
-
-def _is_media(name: str) -> bool:
-    return is_video_name(name) or is_image_name(name) or PurePosixPath(name).suffix.lower() in _OTHER_VIDEOS
 
 
 def _stream_job(sources: list[Source], output: str) -> Job:
@@ -172,65 +162,32 @@ def _single(source: Source, output: str) -> Job:
         return Job("sequence" if is_pattern(output) and is_image_name(output) else "video", source, output)
     assert source.path is not None
     if Path(output).is_dir() or output.endswith(("/", "\\")):
-        return _into_folder(source, Path(output) / source.path.name)
-    return Job(_kind(source.path, output), source, output)
+        output = _below(output, source.path.name)
+    return Job(_kind(source.name, output, source.path), source, output)
 
 
-def _kind(source: Path, output: str) -> Kind:
+def _kind(source: str, output: str, path: Path | None = None) -> Kind:
     """An image becomes an image; an animation may become a video as well."""
     if not is_image_name(source):
         return "video"
-    return "video" if is_video_name(output) and count_images(source) > 1 else "image"
+    still = path is not None and is_video_name(output) and count_images(path) == 1
+    return "image" if still or not is_video_name(output) else "video"
 
 
-def _into_folder(source: Source, output: Path) -> Job:
-    assert source.path is not None
-    if is_image_name(source.path):
-        return Job("image", source, str(output))
-    if not is_video_name(output):
-        output = output.with_suffix(".mkv")
-    return Job("video", source, str(output))
+def _is_media(name: str) -> bool:
+    return is_video_name(name) or is_image_name(name) or PurePosixPath(name).suffix.lower() in _OTHER_VIDEOS
 
 
-def _from_template(sources: list[Source], template: str) -> list[Job]:
-    files: list[Source] = []
-    for source in sources:
-        if source.kind == "folder" and source.path is not None:
-            files += _media_below(source.path, None)
-        elif source.kind == "file":
-            files.append(source)
-        else:
-            raise InputError(f"a template such as {template} is for files and folders, got {source.name}")
-    if not files:
-        raise InputError(f"no video or image was found in {', '.join(source.name for source in sources)}")
-    jobs = []
-    for number, source in enumerate(files, start=1):
-        path = source.path
-        assert path is not None
-        values = {
-            "name": path.name,
-            "stem": path.stem,
-            "suffix": path.suffix,
-            "folder": str(path.parent),
-            "number": f"{number:04d}",
-        }
-        output = _filled(template, values)
-        jobs.append(Job(_kind(path, output), source, output))
-    return jobs
+def _below(folder: str, name: str) -> str:
+    """The name of an output in a folder. Formats that we only read become Matroska."""
+    if not is_image_name(name) and not is_video_name(name):
+        name = f"{name.removesuffix(PurePosixPath(name).suffix)}.mkv"
+    return f"{folder.rstrip('/')}/{name}" if is_remote(folder) else str(Path(folder) / name)
 
 
-def _filled(template: str, values: dict[str, str]) -> str:
-    return _FIELDS.sub(lambda match: values[match[1]], template)
-
-
-def _media_below(folder: Path, output: Path | None) -> list[Source]:
-    found = []
-    for path in sorted(folder.rglob("*")):
-        hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
-        inside_output = output is not None and output.resolve() in path.resolve().parents
-        if path.is_file() and _is_media(path.name) and not hidden and not inside_output:
-            found.append(Source("file", str(path), path))
-    return found
+def _filled(template: str, path: PurePosixPath | Path, number: int) -> str:
+    values = {"name": path.name, "stem": path.stem, "suffix": path.suffix, "folder": str(path.parent)}
+    return _FIELDS.sub(lambda match: {**values, "number": f"{number:04d}"}[match[1]], template)
 
 
 def _checked(jobs: list[Job]) -> list[Job]:

@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from libranet.cli.units import parse_bitrate, parse_strength, parse_time
-from libranet.engine.adjust import Adjustments
+from libranet.engine.options import Adjustments
 from libranet.errors import InputError
-
-SUFFIXES = (".csv", ".jsonl", ".ndjson")
 
 
 def _flag(text: str) -> bool:
@@ -20,28 +18,19 @@ def _flag(text: str) -> bool:
     return text.lower() in ("true", "yes", "1")
 
 
-_OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
-    "steady": ("steady", float),
-    "backend": ("backend", str),
-    "compare": ("compare", str),
-    "view": ("view", str),
-    "start": ("start", lambda text: parse_time(text, "start")),
-    "end": ("end", lambda text: parse_time(text, "end")),
-    "codec": ("codec", str),
-    "crf": ("crf", int),
-    "preset": ("preset", str),
-    "bitrate": ("bitrate", parse_bitrate),
-    "pix_fmt": ("pixel_format", str),
-    "audio": ("audio", str),
-    "deinterlace": ("deinterlace", _flag),
-    "shot_detection": ("shot_detection", _flag),
+_OPTIONS: dict[str, Callable[[str], Any]] = {
+    "steady": float,
+    "start": lambda text: parse_time(text, "start"),
+    "end": lambda text: parse_time(text, "end"),
+    "crf": int,
+    "bitrate": parse_bitrate,
+    "deinterlace": _flag,
+    "shot_detection": _flag,
+    **dict.fromkeys(("backend", "compare", "view", "codec", "preset", "pix_fmt", "audio"), str),
 }
 _ADJUSTMENTS: dict[str, Callable[[str], Any]] = {
-    "exposure": str,
-    "protect_sky": float,
-    "protect_shadows": float,
-    "color": float,
-    "mask": str,
+    **dict.fromkeys(("exposure", "mask"), str),
+    **dict.fromkeys(("protect_sky", "protect_shadows", "color"), float),
 }
 NAMES = ("strength", *_OPTIONS, *_ADJUSTMENTS)
 """Options that a row may have, as the command line names them."""
@@ -56,11 +45,6 @@ class Row:
     """Empty where the output gets its name from the source."""
     changes: Mapping[str, Any] = field(default_factory=dict)
     """Fields of `DehazeOptions`."""
-
-
-def is_manifest(name: str) -> bool:
-    """Return whether an input is a list of jobs."""
-    return Path(name).suffix.lower() in SUFFIXES and Path(name).is_file()
 
 
 def read_manifest(path: Path, base: Adjustments) -> list[Row]:
@@ -95,27 +79,21 @@ def _lines(path: Path) -> list[tuple[int, dict[str, Any]]]:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot read {path} ({error}): check the file") from None
-    if path.suffix.lower() == ".csv":
-        reader = csv.DictReader(text.splitlines())
-        if "source" not in (reader.fieldnames or ()):
-            raise InputError(f"{path} has no column source: its first line names the columns")
-        found = []
-        for row in reader:
-            if None in row:
-                raise InputError(f"{path}, line {reader.line_num} has more values than the header: quote commas")
-            found.append((reader.line_num, _with_object(dict(row), path, reader.line_num)))
-        return found
-    rows = []
-    for number, line in enumerate(text.splitlines(), start=1):
-        if line.strip():
-            rows.append((number, _object(line, f"{path}, line {number}")))
-    return rows
-
-
-def _with_object(row: dict[str, Any], path: Path, number: int) -> dict[str, Any]:
-    if row.get("options"):
-        row["options"] = _object(row["options"], f"{path}, line {number}, column options")
-    return row
+    if path.suffix.lower() != ".csv":
+        lines = enumerate(text.splitlines(), start=1)
+        return [(number, _object(line, f"{path}, line {number}")) for number, line in lines if line.strip()]
+    reader = csv.DictReader(text.splitlines())
+    if "source" not in (reader.fieldnames or ()):
+        raise InputError(f"{path} has no column source: its first line names the columns")
+    found = []
+    for row in reader:
+        where, values = f"{path}, line {reader.line_num}", dict[str, Any](row)
+        if None in row:
+            raise InputError(f"{where} has more values than the header: quote commas")
+        if values.get("options"):
+            values["options"] = _object(values["options"], f"{where}, column options")
+        found.append((reader.line_num, values))
+    return found
 
 
 def _object(text: str, where: str) -> dict[str, Any]:
@@ -139,8 +117,7 @@ def _changes(options: dict[str, Any], base: Adjustments, where: str) -> dict[str
             elif key in _ADJUSTMENTS:
                 adjust[key] = _ADJUSTMENTS[key](text)
             elif key in _OPTIONS:
-                field_name, parse = _OPTIONS[key]
-                changes[field_name] = parse(text)
+                changes["pixel_format" if key == "pix_fmt" else key] = _OPTIONS[key](text)
             else:
                 raise InputError(f"{where} has the unknown option {name!r}: use {', '.join(NAMES)}")
         except ValueError as error:

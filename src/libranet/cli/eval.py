@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ import typer
 import libranet
 from libranet.cli.frame_size import parse_size
 from libranet.errors import InputError
+from libranet.extension import lab
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,11 +23,8 @@ if TYPE_CHECKING:
     from libranet.cli.cluster_run import ClusterChoices
     from libranet.cluster.evaluating import EvalWorkload
     from libranet.evaluation.clips import EvalClip
-    from libranet.evaluation.restorers import Restorer
-    from libranet.evaluation.results import ClipResult, ResultStore
-    from libranet.evaluation.scores import Scores
+    from libranet.evaluation.runner import ClipProgress
     from libranet.evaluation.summary import ReportContent
-    from libranet.evaluation.tables import PrintedTable, TableFormat
 
 
 def evaluate_command(
@@ -71,6 +69,7 @@ def evaluate_command(
     clips: Annotated[int | None, typer.Option(min=1, help="Only the first N clips.")] = None,
     frames: Annotated[int | None, typer.Option(min=1, help="Only the first N frames of each clip.")] = None,
     stills: Annotated[bool, typer.Option(help="Every image is a clip of its own.")] = False,
+    deinterlace: Annotated[bool, typer.Option("--deinterlace", help="Deinterlace videos, as `dehaze` does.")] = False,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")] = "cpu",
     precision: Annotated[
         Literal["auto", "fp32", "fp16", "bf16"], typer.Option(help="auto is what `dehaze` computes in on that device.")
@@ -78,6 +77,9 @@ def evaluate_command(
     steady: Annotated[
         float, typer.Option(help="As `dehaze` has it: seconds of the filter over time of LiBrA-Net; 0 is off.")
     ] = 1.0,
+    reproducible: Annotated[
+        bool, typer.Option("--reproducible", help="Compute with plain PyTorch, the same on every machine.")
+    ] = False,
     cache: Annotated[Path | None, typer.Option(help="Cache folder of third-party weights.")] = None,
     fresh: Annotated[bool, typer.Option(help="Delete earlier results in the report's folder.")] = False,
     cluster: Annotated[
@@ -88,55 +90,56 @@ def evaluate_command(
     ] = None,
     workers: Annotated[int | None, typer.Option(help="With --cluster: workers in all; default what fits.")] = None,
 ) -> None:
-    """Measure models on a dataset: CSV files, summary.json and a self-contained HTML report. Run again to resume."""
+    """Measure models on a dataset: CSV files, summary.json and a self-contained HTML report. Run again to resume.
+
+    A model restores a file as `libranet dehaze` does: in the file's own samples, by the same backend.
+    """
     import torch
     from rich.console import Console
 
     from libranet.cli.cluster_run import ClusterChoices
     from libranet.cluster.evaluating import EvalWorkload
-    from libranet.device import describe_device, pick_device, pick_dtype
+    from libranet.device import describe_device, pick_device
     from libranet.evaluation.clips import open_dataset
     from libranet.evaluation.html_report import render_report
     from libranet.evaluation.metric_table import PAIRED_GROUPS, choose_metrics
-    from libranet.evaluation.restorers import NetworkRestorer, open_restorers
-    from libranet.evaluation.results import write_file
-    from libranet.evaluation.runner import default_report_folder, smallest_size
+    from libranet.evaluation.restorers import PACKAGED_NAME, TRUTH, NetworkRestorer, open_restorers
+    from libranet.evaluation.results import ResultStore, write_file
+    from libranet.evaluation.runner import evaluate
     from libranet.evaluation.scores import prepare_scores
-    from libranet.evaluation.summary import ReportContent, RunInfo, summarise_models, write_summaries
-    from libranet.evaluation.tables import TRUTH
-    from libranet.extension import lab
+    from libranet.evaluation.summary import ReportContent, RunInfo, write_summaries
 
     where = pick_device(device)
-    pick_dtype(precision, where)
     device = str(where)
     # A table for a file has the standard output to itself.
     beside = table_format != "text" and bool(table)
     terminal = (sys.stderr if beside else sys.stdout).isatty()
     console = Console(stderr=beside) if terminal else Console(width=120, stderr=beside)
     chosen = choose_metrics(",".join(metrics) if metrics else "all")
-    paper = lab("paper.tables") if table else None
-    wanted = [paper.choose_table(name) for name in table or []] if paper else []
+    wanted = [lab("paper.tables").choose_table(name) for name in table or []]
     sizes = [parse_size(size)] if size else None
+    names = model or ["identity", "dcp", PACKAGED_NAME]
+    backend = "plain" if reproducible else "auto"
+    load_restorers = partial(open_restorers, device=device, precision=precision, steady=steady, backend=backend)
     if dataset is None:
         if wanted != ["efficiency"]:
             raise InputError("expected a dataset to measure on; only --table efficiency does without one")
-        restorers = open_restorers(model or _default_models(console), device=device, precision=precision)
-        for printed in _measure_efficiency(restorers, device, sizes):
-            print_table(console, printed, table_format)
+        for printed in lab("paper.tables").efficiency_tables(load_restorers(names), device, sizes):
+            lab("paper.printed").print_table(console, printed, table_format)
         return
-    found = open_dataset(dataset if cluster is None else dataset.resolve(), split=split, stills=stills)[:clips]
-    paired = _check_pairs(found)
+    place = dataset.resolve()
+    found = open_dataset(dataset if cluster is None else place, split=split, stills=stills, deinterlace=deinterlace)
+    found = found[:clips]
+    paired = found[0].clear is not None  # a set has ground truth for every clip or for none
     if not metrics and paired:
         chosen = choose_metrics(PAIRED_GROUPS)
-    names = model or _default_models(console)
     if paired and {"temporal", "downstream"} & set(wanted) and TRUTH not in names:
         names = [TRUTH, *names]  # the reference of what these tables measure
-    load_restorers = partial(open_restorers, names, device=device, precision=precision, steady=steady)
     load_scores = partial(
         prepare_scores,
         chosen,
         paired=paired,
-        smallest=smallest_size(found),
+        smallest=min((clip.hazy.size for clip in found), key=min),
         flow=flow,
         detector=detector,
         segmenter=segmenter,
@@ -144,35 +147,35 @@ def evaluate_command(
         cache=cache,
         device=device,
     )
-    restorers, scores = load_restorers(), load_scores()
-    store = _open_store(output or default_report_folder(dataset), fresh)
-    store.begin(
-        {
-            "dataset": str(dataset.resolve()),
-            "metrics": [metric.name for metric in chosen if metric.name not in scores.not_measured],
-            "estimators": scores.estimators(),
-            "frames": frames,
-        }
-    )
-    subject = _choose_subject(restorers)
+    restorers, scores = load_restorers(names), load_scores()
+    store = ResultStore(output or Path(f"eval-{place.name}"))
+    settings = {
+        "dataset": str(place),
+        "metrics": [metric.name for metric in chosen if metric.name not in scores.not_measured],
+        "estimators": scores.estimators,
+        "frames": frames,
+    }
+    store.begin(settings, fresh=fresh)
+    subject = _choose_subject([restorer.name for restorer in restorers])
     if cluster is not None:
-        choices = ClusterChoices(cluster, workers)
         workload = partial(
             EvalWorkload,
             store.folder.resolve(),
-            restorers=load_restorers,
+            restorers=partial(load_restorers, names),
             scores=load_scores,
             subject=subject,
             frames=frames,
             device="cuda" if where.type == "cuda" else device,
             threads=torch.get_num_threads(),
         )
-        _run_on_cluster(choices, workload, found, Console(stderr=True, highlight=False), gpus=where.type == "cuda")
-    # Results of the cluster are in the store by now.
-    results = _run(console, found, restorers, scores, store, subject=subject, frames=frames, device=device)
-
+        _run_on_cluster(ClusterChoices(cluster, workers), workload, found, gpus=where.type == "cuda")
+    total = sum(min(len(clip), frames or len(clip)) for clip in found)
+    with _progress(console, total) as show:  # results of the cluster are in the store by now
+        results = evaluate(
+            found, restorers, scores, store, subject=subject, limit_frames=frames, device=device, report=show
+        )
     info = RunInfo(
-        dataset=dataset.resolve().name,
+        dataset=place.name,
         paired=paired,
         created=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         version=libranet.__version__,
@@ -180,44 +183,24 @@ def evaluate_command(
         machine=describe_device(where),
     )
     content = ReportContent(
-        info=info,
-        subject=subject,
-        metrics=chosen,
-        not_measured=scores.not_measured,
-        estimators=scores.estimators(),
-        seconds=dict(scores.seconds),
-        results=results,
+        info, subject, chosen, scores.not_measured, scores.estimators, dict(scores.seconds), results
     )
-    models = summarise_models(content.clips)
-    tables: list[PrintedTable] = []
-    place, behind = dataset.resolve(), scores.estimators()
-    for name in wanted:
-        assert paper is not None
-        if name == "efficiency":
-            tables += _measure_efficiency(restorers, device, sizes)
-            continue
-        tables.append(
-            paper.compare_with_paper(name, models, dataset=place, not_measured=scores.not_measured, estimators=behind)
-        )
+    tables = lab("paper.tables").make_tables(wanted, content, restorers, place, device, sizes) if wanted else []
     write_summaries(content, store.folder)
-    write_file(store.folder / "report.html", render_report(content, store, tables))
-    _print_summary(console, content)
-    _print_blind(console, content)
+    sections = "".join(lab("paper.printed").as_html(printed) for printed in tables)
+    write_file(store.folder / "report.html", render_report(content, store, sections))
+    _print_results(console, content)
     for printed in tables:
-        print_table(console, printed, table_format)
+        lab("paper.printed").print_table(console, printed, table_format)
     console.print(f"report: {store.folder / 'report.html'}", soft_wrap=True)
 
 
 def _run_on_cluster(
-    choices: ClusterChoices,
-    workload: Callable[[], EvalWorkload],
-    clips: list[EvalClip],
-    console: Console,
-    *,
-    gpus: bool,
+    choices: ClusterChoices, workload: Callable[[], EvalWorkload], clips: list[EvalClip], *, gpus: bool
 ) -> None:
     """Evaluate the clips on a cluster, all workers into the same folder."""
     import torch
+    from rich.console import Console
 
     from libranet.cli.cluster_run import run_tasks
     from libranet.cluster.ray_pool import Placement, connect
@@ -228,7 +211,7 @@ def _run_on_cluster(
         workload,
         lambda workers: [Task(clip.name, clip, float(len(clip))) for clip in clips],
         Placement(gpus=gpus, cores=torch.get_num_threads(), most=choices.workers),
-        console,
+        Console(stderr=True, highlight=False),
         what="clips",
     )
     failed = [result for result in results if result.error]
@@ -236,71 +219,18 @@ def _run_on_cluster(
         raise InputError(f"{len(failed)} of {len(results)} clips failed; the first, {failed[0].key}: {failed[0].error}")
 
 
-def _measure_efficiency(
-    restorers: list[Restorer], device: str, sizes: list[tuple[int, int]] | None
-) -> list[PrintedTable]:
-    from libranet.evaluation.restorers import NetworkRestorer
-    from libranet.extension import lab
-
-    speed = lab("bench.efficiency")
-    subjects = [speed.Subject(r.name, r.network) for r in restorers if isinstance(r, NetworkRestorer)]
-    measured = speed.measure_efficiency(subjects, sizes=sizes or speed.SIZES, device=device)
-    return list(lab("paper.tables").compare_efficiency(measured))
-
-
-def _check_pairs(clips: list[EvalClip]) -> bool:
-    paired = [clip.clear is not None for clip in clips]
-    if any(paired) and not all(paired):
-        missing = clips[paired.index(False)].name
-        raise InputError(f"expected ground truth for every clip or for none, and clip {missing} has none")
-    return all(paired)
-
-
-def _default_models(console: Console) -> list[str]:
-    from libranet.evaluation.restorers import PACKAGED_NAME
-    from libranet.network import packaged_weights
-
-    models = ["identity", "dcp"]
-    if packaged_weights().is_file():
-        return [*models, PACKAGED_NAME]
-    console.print("the package has no weights of its own: measuring identity and dcp only; add --model PATH")
-    return models
-
-
-def _choose_subject(restorers: list[Restorer]) -> str:
+def _choose_subject(names: list[str]) -> str:
     """The worst frames of the report are those of the last model that is more than a reference point."""
-    real = [r.name for r in restorers if r.name not in ("identity", "clahe", "dcp", "truth")]
-    others = [r.name for r in restorers if r.name != "truth"]
-    return (real or others or ["truth"])[-1]
+    rank = {"truth": 0, "identity": 1, "clahe": 1, "dcp": 1}
+    return max(enumerate(names), key=lambda pair: (rank.get(pair[1], 2), pair[0]))[1]
 
 
-def _open_store(folder: Path, fresh: bool) -> ResultStore:
-    from libranet.evaluation.results import RUN_FILE, ResultStore
-
-    if fresh and folder.exists():
-        if any(folder.iterdir()) and not (folder / RUN_FILE).is_file():
-            raise InputError(f"{folder} is not the folder of an evaluation, so --fresh will not delete it")
-        shutil.rmtree(folder)
-    return ResultStore(folder)
-
-
-def _run(
-    console: Console,
-    clips: list[EvalClip],
-    restorers: list[Restorer],
-    scores: Scores,
-    store: ResultStore,
-    *,
-    subject: str,
-    frames: int | None,
-    device: str,
-) -> list[ClipResult]:
+@contextmanager
+def _progress(console: Console, total: int) -> Iterator[ClipProgress]:
+    """Show how many of all frames are done."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from libranet.evaluation.runner import evaluate
-
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    total = sum(min(len(clip), frames or len(clip)) for clip in clips)
     done: dict[str, int] = {}
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("frames", total=total)
@@ -309,78 +239,42 @@ def _run(
             done[clip] = index
             bar.update(task, completed=sum(done.values()), description=clip)
 
-        return evaluate(
-            clips, restorers, scores, store, subject=subject, limit_frames=frames, device=device, report=show
-        )
+        yield show
 
 
-def _print_summary(console: Console, content: ReportContent) -> None:
+def _print_results(console: Console, content: ReportContent) -> None:
+    from rich import box
     from rich.table import Table
 
-    from libranet.evaluation.summary import summarise_models
-    from libranet.evaluation.tables import format_estimate
+    from libranet.evaluation.summary import format_estimate, summarise_models
 
-    table = Table(title=f"{content.info.dataset}: mean over clips ± 95 % interval", title_justify="left")
     models = summarise_models(content.clips)
-    table.add_column("metric")
+    title = f"{content.info.dataset}: mean over clips ± 95 % interval"
+    table = Table("metric", title=title, title_justify="left")
     for model in models:
         table.add_column(model, justify="right")
     for metric in content.measured:
         cells = (format_estimate(values.get(metric.name), metric.digits) for values in models.values())
         table.add_row(f"{metric.label} {metric.arrow}", *cells)
     console.print(table)
-    for name, value in content.estimators.items():
-        console.print(f"{name}: {value}", soft_wrap=True, highlight=False)
-    for reason in dict.fromkeys(content.not_measured.values()):
-        labels = ", ".join(m.label for m in content.metrics if content.not_measured.get(m.name) == reason)
-        console.print(f"[yellow]not measured: {labels}[/] ({reason})", soft_wrap=True, highlight=False)
+    lines = [f"{name}: {value}" for name, value in content.estimators.items()]
+    lines += [f"backend of {model}: {backend}" for model, backend in content.backends.items()]
+    lines += [f"[yellow]not measured: {labels}[/] ({reason})" for reason, labels in content.missing.items()]
     if content.seconds:
-        times = ", ".join(f"{name} {value:.1f} s" for name, value in content.seconds.items())
-        console.print(f"time per metric: {times}", soft_wrap=True, highlight=False)
-
-
-def _print_blind(console: Console, content: ReportContent) -> None:
-    """The blind metrics of the subject clip by clip: on real haze, means hide the clip that pumps."""
-    from rich import box
-    from rich.table import Table
-
-    from libranet.evaluation.summary import summarise_models
-
+        lines.append("time per metric: " + ", ".join(f"{name} {s:.1f} s" for name, s in content.seconds.items()))
+    console.print("\n".join(lines), soft_wrap=True, highlight=False)
+    # The blind metrics of the subject clip by clip: on real haze, means hide the clip that pumps.
     metrics = [metric for metric in content.measured if metric.group == "blind"]
     clips = [clip for clip in content.clips if clip.model == content.subject]
     if not metrics or len(clips) < 2:
         return
-    table = Table(
-        title=f"{content.subject}, clip by clip", title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
-    )
+    title = f"{content.subject}, clip by clip"
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("clip", no_wrap=True)
     for metric in metrics:
         table.add_column(f"{metric.label} {metric.arrow}", justify="right", overflow="fold")
-    means = {name: value.mean for name, value in summarise_models(clips)[content.subject].items()}
+    means = {name: value.mean for name, value in models[content.subject].items()}
     for name, values in [*((clip.clip, clip.values) for clip in clips), ("mean", means)]:
         cells = (f"{values[m.name]:.{m.digits}f}" if m.name in values else "–" for m in metrics)
         table.add_row(name, *cells, end_section=name == clips[-1].clip)
     console.print(table)
-
-
-def print_table(console: Console, printed: PrintedTable, form: TableFormat) -> None:
-    """Print a table of the paper with our rows in it."""
-    from rich import box
-    from rich.table import Table
-
-    from libranet.evaluation.tables import format_table
-
-    if form != "text":
-        print(format_table(printed, form), end="")
-        return
-
-    table = Table(title=printed.title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("method", overflow="fold")
-    table.add_column("source", overflow="fold")
-    for heading in printed.headings:
-        table.add_column(heading, justify="right", overflow="fold")
-    for row in printed.rows:
-        style = "bold" if row.source == "measured" else "dim"
-        table.add_row(row.method, row.source, *row.cells, style=style)
-    console.print(table)
-    console.print(f"{printed.note}.", soft_wrap=True, highlight=False)

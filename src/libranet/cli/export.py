@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
 from libranet.cli.frame_size import parse_size
 from libranet.errors import InputError
@@ -14,8 +17,7 @@ from libranet.errors import InputError
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from libranet.export.exporter import ExportReport
-    from libranet.export.options import ExportOptions
+    from libranet.export.exporter import ExportOptions, ExportReport
 
 
 def export(
@@ -45,8 +47,7 @@ def export(
 ) -> None:
     """Write the network for another runtime, run the file there, and print how far it is from PyTorch."""
     from libranet.device import pick_device
-    from libranet.export.exporter import check_target, export_network
-    from libranet.export.options import SUFFIXES, ExportOptions
+    from libranet.export.exporter import SUFFIXES, ExportOptions, check_target, export_network
     from libranet.network import GridFilter, load_model
 
     if streaming and window:
@@ -61,7 +62,8 @@ def export(
     )
     if calibration and precision != "int8":
         raise InputError(f"calibration images are for int8, got --precision {precision}: leave them out")
-    target = output or Path(default_name(options) + SUFFIXES[options.format])
+    named = "" if options.size is None else f"-{options.size[0]}x{options.size[1]}"
+    target = output or Path(f"libranet-{options.form}{named}-{precision}{SUFFIXES[options.format]}")
     check_target(target, options, overwrite=overwrite)
     where, frames = pick_device(device), [read_frame(path) for path in calibration or []]
     network = load_model(model)
@@ -70,12 +72,6 @@ def export(
         print(json.dumps(report.as_json(), indent=2))
     else:
         _print(report, options)
-
-
-def default_name(options: ExportOptions) -> str:
-    """A file name that says what is inside."""
-    size = "" if options.size is None else f"-{options.size[0]}x{options.size[1]}"
-    return f"libranet-{options.form}{size}-{options.precision}"
 
 
 def read_frame(path: Path) -> Tensor:  # [1, 3, H, W] in [0, 1]
@@ -90,9 +86,7 @@ def read_frame(path: Path) -> Tensor:  # [1, 3, H, W] in [0, 1]
 
 
 def _print(report: ExportReport, options: ExportOptions) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
+    from libranet.export.onnx_file import OPSET
 
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="dim")
@@ -102,8 +96,6 @@ def _print(report: ExportReport, options: ExportOptions) -> None:
         for name, shape in ports.items():
             table.add_row(title, escape(f"{name} [{', '.join(str(side) for side in shape)}]"))
     if report.nodes is not None:
-        from libranet.export.options import OPSET
-
         table.add_row("graph", f"opset {OPSET}, {report.nodes} nodes of {len(report.operators)} operators")
     checked = report.difference or "not run: this machine has no Core ML; the conversion passed"
     table.add_row("against PyTorch", str(checked))

@@ -7,6 +7,8 @@ import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
+from rich.table import Table
 
 import libranet
 from libranet.cli.frame_size import parse_size
@@ -62,14 +64,11 @@ def _as_json(cost: Cost, checkpoint: CheckpointInfo) -> dict[str, object]:
         "stream_gflops": round(cost.stream_gflops, 3),
         "parts": [dataclasses.asdict(part) for part in cost.parts],
         "paper": {"size": "3840x2160", "parameters": PAPER_PARAMETERS, "gflops": PAPER_GFLOPS},
-        "config": dataclasses.asdict(checkpoint.config),
+        "config": checkpoint.config.stored(),
     }
 
 
 def _print_table(cost: Cost, checkpoint: CheckpointInfo) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
     from libranet.network.cost import PAPER_GFLOPS, PAPER_PARAMETERS
 
     table = Table(

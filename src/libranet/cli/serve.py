@@ -36,12 +36,12 @@ def serve(
 
     from libranet.cli.units import parse_bytes, parse_time
     from libranet.serve.run import run_server
-    from libranet.serve.settings import Limits, ServeSettings, default_folder
+    from libranet.serve.settings import Limits, ServeSettings
 
     if token == "new":
         token = secrets.token_urlsafe(16)
     settings = ServeSettings(
-        folder=(data or default_folder()).resolve(),
+        folder=(data or Path.home() / ".cache" / "libranet" / "serve").resolve(),
         host=host,
         port=port,
         token=token,

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from libranet.cli.frame_size import parse_size
 from libranet.errors import InputError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.progress import TaskID
-
     from libranet.data.dataset import DatasetInfo
     from libranet.flow import FlowEstimator
     from libranet.synth.depth_estimators import DepthEstimator, DepthQuantity
@@ -74,8 +75,6 @@ def synth(
     ] = None,
 ) -> None:
     """Make hazy, clear, depth, transmission and flow for every clip, check them, and write a report."""
-    from rich.console import Console
-
     from libranet.device import pick_device
     from libranet.synth.manifest import locate, read_manifest
     from libranet.synth.report import write_report
@@ -86,23 +85,13 @@ def synth(
         _draw_manifest(sources, output, seed, licence)
         return
     device = str(pick_device(device))
-    base = PRESETS[preset]
-    config = replace(
-        base,
-        seed=seed,
-        scenes=base.scenes if scenes is None else scenes,
-        frames=base.frames if frames is None else frames,
-        size=base.size if size is None else parse_size(size),
-        angstrom=angstrom,
-        noise=noise,
-    )
+    given = {"scenes": scenes, "frames": frames, "size": None if size is None else parse_size(size)}
+    given = {name: value for name, value in given.items() if value is not None}
+    config = replace(PRESETS[preset], seed=seed, angstrom=angstrom, noise=noise, **given)  # type: ignore[arg-type]
     if preset == "uhv4k-paper":
         _check_paper(sources, depth, flow)
     depth = depth or ("hf" if preset == "uhv4k-paper" else "prior")
     flow = flow or ("raft" if preset == "uhv4k-paper" else "dis")
-    cores = os.cpu_count() or 1
-    cluster_workers = workers
-    workers = workers if workers is not None else min(cores, 2 if config.size[0] > 1920 else cores)
     found: list[ClipSource]
     if manifest is None:
         found = find_sources(sources, scenes=config.scenes, seed=seed, folders=folders, licence=licence, device=device)
@@ -123,22 +112,22 @@ def synth(
     estimate_depth = choose_depth()
     run = None
     if cluster is not None:
-        run = partial(_run_on_cluster, cluster, cluster_workers, console, choose_depth, choose_flow, device)
-    with _Bars(console, len(found), shown=cluster is None) as bars:
+        run = partial(_run_on_cluster, cluster, workers, console, choose_depth, choose_flow, device)
+    cores = os.cpu_count() or 1
+    with _clip_bars(console, len(found), shown=cluster is None) as (step, finish):
         info = synthesize(
             found,
             output,
             config,
             depth=estimate_depth,
             flow=motion,
-            workers=workers,
+            workers=workers if workers is not None else min(cores, 2 if config.size[0] > 1920 else cores),
             run=run,
             choices=choices,
-            progress=bars.step,
-            finished=bars.finish,
+            progress=step,
+            finished=finish,
         )
-    page = write_report(output)
-    _summary(console, info, output, page)
+    _summary(console, info, output, write_report(output))
 
 
 def _run_on_cluster(
@@ -172,10 +161,8 @@ def _run_on_cluster(
         what="clips",
     )
     return [
-        Outcome(result.key, None, result.error)
-        if result.error
-        else Outcome(result.key, ClipInfo.load(place / CLIPS_FOLDER / result.key))
-        for result in results
+        Outcome(r.key, None, r.error) if r.error else Outcome(r.key, ClipInfo.load(place / CLIPS_FOLDER / r.key))
+        for r in results
     ]
 
 
@@ -216,24 +203,25 @@ def _choose_depth(text: str, quantity: DepthQuantity, device: str) -> Callable[[
     kind, _, rest = text.partition(":")
     if kind == "prior" and not rest:
         return LayoutPrior
+    model: DepthEstimator
     if kind == "hf":
         model = TransformersDepth(rest or DEPTH_ANYTHING_V2, device=device, quantity=quantity)
-        return lambda seed: model
-    if kind == "onnx" and rest:
-        network = OnnxDepth(rest, quantity=quantity)
-        return lambda seed: network
-    raise InputError(f"expected --depth as prior, hf, hf:FOLDER_OR_ID or onnx:FILE, got {text!r}")
+    elif kind == "onnx" and rest:
+        model = OnnxDepth(rest, quantity=quantity)
+    else:
+        raise InputError(f"expected --depth as prior, hf, hf:FOLDER_OR_ID or onnx:FILE, got {text!r}")
+    return lambda seed: model
 
 
 def _choose_flow(text: str, device: str) -> FlowEstimator:
-    from libranet.flow import DisFlow, RaftFlow, RaftSmall, read_raft_weights
-    from libranet.thirdparty import find_model, load_weights
+    from libranet.flow import DisFlow, RaftFlow, RaftSmall
+    from libranet.thirdparty import find_model, load_weights, read_tensors
 
     kind, _, rest = text.partition(":")
     if text == "dis":
         return DisFlow()
     if kind == "raft":
-        state = read_raft_weights(Path(rest)) if rest else load_weights(find_model("raft-small"))
+        state = read_tensors(Path(rest)) if rest else load_weights(find_model("raft-small"))
         return RaftFlow(RaftSmall.from_weights(state, device=device))
     raise InputError(f"expected --flow as dis, raft or raft:WEIGHTS, got {text!r}")
 
@@ -249,42 +237,26 @@ def _summary(console: Console, info: DatasetInfo, output: Path, page: Path) -> N
         raise InputError(f"{len(info.failures)} of {len(info.generator['sources'])} sources gave no clip: {reasons}")
 
 
-class _Bars:
-    """One progress bar for the dataset and one per clip in work."""
+@contextmanager
+def _clip_bars(
+    console: Console, clips: int, *, shown: bool
+) -> Iterator[tuple[Callable[[str, str, int, int], None], Callable[[Outcome], None]]]:
+    """Show one progress bar for the dataset and one per clip in work. Yields what moves and what ends a clip's bar."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=not shown) as progress:
+        whole = progress.add_task("clips", total=clips)
+        bars: dict[str, TaskID] = {}
 
-    def __init__(self, console: Console, clips: int, *, shown: bool = True) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+        def step(name: str, stage: str, done: int, total: int) -> None:
+            if name not in bars:
+                bars[name] = progress.add_task(name, total=total)
+            progress.update(bars[name], description=f"  {name} [dim]{stage}", completed=done, total=total)
 
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            console=console,
-            disable=not shown,
-        )
-        self._console = console
-        self._whole = self._progress.add_task("clips", total=clips)
-        self._clips: dict[str, TaskID] = {}
+        def finish(outcome: Outcome) -> None:
+            if outcome.name in bars:
+                progress.remove_task(bars.pop(outcome.name))
+            if outcome.error:
+                console.print(f"[red]failed:[/] {outcome.name}: {escape(outcome.error)}")
+            progress.advance(whole)
 
-    def __enter__(self) -> _Bars:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._progress.stop()
-
-    def step(self, name: str, stage: str, done: int, total: int) -> None:
-        if name not in self._clips:
-            self._clips[name] = self._progress.add_task(name, total=total)
-        self._progress.update(self._clips[name], description=f"  {name} [dim]{stage}", completed=done, total=total)
-
-    def finish(self, outcome: Outcome) -> None:
-        from rich.markup import escape
-
-        task = self._clips.pop(outcome.name, None)
-        if task is not None:
-            self._progress.remove_task(task)
-        if outcome.error:
-            self._console.print(f"[red]failed:[/] {outcome.name}: {escape(outcome.error)}")
-        self._progress.advance(self._whole)
+        yield step, finish

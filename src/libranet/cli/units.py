@@ -1,4 +1,4 @@
-"""Values with units on the command line: times, bit rates, lists."""
+"""Values on the command line: times, sizes, bit rates, lists. What cannot be read raises an InputError."""
 
 import math
 import re
@@ -12,11 +12,7 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kKmMgGtT]?)i?[bB]?")
 
 
 def parse_time(text: str, option: str) -> float:
-    """Read seconds, mm:ss or hh:mm:ss, with decimals.
-
-    Raises:
-        InputError: It is none of them.
-    """
+    """Read seconds, mm:ss or hh:mm:ss, with decimals."""
     match = _TIME.fullmatch(text.strip())
     value = math.nan
     if match:
@@ -28,11 +24,7 @@ def parse_time(text: str, option: str) -> float:
 
 
 def parse_bitrate(text: str) -> int:
-    """Read bits per second, such as 8M or 2500k.
-
-    Raises:
-        InputError: It is none.
-    """
+    """Read bits per second, such as 8M or 2500k."""
     match = _RATE.fullmatch(text.strip())
     value = float(match[1]) * {"": 1, "k": 1000, "m": 1_000_000}[match[2].lower()] if match else 0.0
     if value < 1000:
@@ -45,9 +37,6 @@ def parse_strength(text: str) -> tuple[float, tuple[tuple[float, float], ...]]:
 
     Returns:
         The largest strength, and the key frames.
-
-    Raises:
-        InputError: It is none of them.
     """
     keyed = ":" in text
     lines = text.split(",") if keyed else [text]
@@ -72,11 +61,7 @@ def parse_strength(text: str) -> tuple[float, tuple[tuple[float, float], ...]]:
 
 
 def parse_pairs(texts: list[str], option: str) -> tuple[tuple[str, str], ...]:
-    """Read options such as key=value.
-
-    Raises:
-        InputError: One of them has no key or no value.
-    """
+    """Read options such as key=value."""
     pairs = []
     for text in texts:
         key, sign, value = text.partition("=")
@@ -87,11 +72,7 @@ def parse_pairs(texts: list[str], option: str) -> tuple[tuple[str, str], ...]:
 
 
 def parse_numbers(text: str, option: str) -> tuple[int, ...]:
-    """Read numbers such as 0,2.
-
-    Raises:
-        InputError: One of them is no number.
-    """
+    """Read numbers such as 0,2."""
     parts = text.split(",")
     if not all(part.strip().isdecimal() for part in parts):
         raise InputError(f"expected {option} as numbers such as 0,2, got {text!r}")
@@ -99,11 +80,7 @@ def parse_numbers(text: str, option: str) -> tuple[int, ...]:
 
 
 def parse_bytes(text: str, option: str) -> int:
-    """Read a size such as 500M, 4G or 1T, in powers of 1024.
-
-    Raises:
-        InputError: It is none.
-    """
+    """Read a size such as 500M, 4G or 1T, in powers of 1024."""
     match = _SIZE.fullmatch(text.strip())
     if match is None or float(match[1]) <= 0:
         raise InputError(f"expected {option} as a size such as 500M or 4G, got {text!r}")

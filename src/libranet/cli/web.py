@@ -12,18 +12,18 @@ def web(
     model: Annotated[
         list[str] | None, typer.Option(help="base, small or a checkpoint, repeatedly; the first is the default.")
     ] = None,
-    registry: Annotated[str | None, typer.Option(help="npm registry to get the libraries from.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing site.")] = False,
 ) -> None:
     """Write a static site that dehazes photos, short clips and the camera in the visitor's own browser.
 
-    Nothing is uploaded anywhere. The libraries (onnxruntime-web, mediabunny) come from npm once, with pinned hashes.
+    Nothing is uploaded anywhere. The libraries (onnxruntime-web, mediabunny) come from npm once, with pinned hashes;
+    `libranet weights pull NAME --index REGISTRY` gets them from elsewhere.
     """
     from libranet.web.site import default_models, write_site
 
-    report = write_site(output, model or default_models(), overwrite=overwrite, registry=registry)
-    for name, difference in report.models.items():
+    report = write_site(output, model or default_models(), overwrite=overwrite)
+    for name, difference in report.differences.items():
         print(f"{name}: {difference}")
     for what, size in report.downloads.items():
         print(f"download of {what}: {size / 1e6:.1f} MB")
-    print(f"site: {report.folder} (serve it, for example: python -m http.server -d {report.folder})")
+    print(f"site: {output} (serve it, for example: python -m http.server -d {output})")

@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+from rich.table import Table
 
 from libranet.errors import InputError, LibraNetError
 
@@ -47,9 +50,6 @@ def weights(
 
 
 def _list(cache: Path, as_json: bool) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
     from libranet.thirdparty import TABLE, find_weights
 
     rows = _packaged_rows() + [
@@ -88,10 +88,8 @@ def _packaged_rows() -> list[dict[str, Any]]:
     from libranet.network import packaged_weights, read_checkpoint_info
     from libranet.network.checkpoint import PACKAGED
 
-    rows = []
-    for path in filter(Path.is_file, map(packaged_weights, PACKAGED)):
-        weights = read_checkpoint_info(path).weights
-        row = {
+    return [
+        {
             "name": weights.name,
             "version": weights.version,
             "purpose": "dehazing: a network of this package",
@@ -101,14 +99,12 @@ def _packaged_rows() -> list[dict[str, Any]]:
             "sha256": {path.name: hashlib.sha256(path.read_bytes()).hexdigest()},
             "path": str(path),
         }
-        rows.append(row)
-    return rows
+        for path in filter(Path.is_file, map(packaged_weights, PACKAGED))
+        for weights in [read_checkpoint_info(path).weights]
+    ]
 
 
 def _pull(names: list[str], local: Path | None, cache: Path, index: str | None) -> None:
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
-
     from libranet.thirdparty import TABLE, find_model, find_weights, pull_weights
 
     if local is not None and len(names) != 1:

@@ -6,18 +6,19 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 
-from libranet.cluster.storage import fetch, fingerprint, is_remote, local_name, scratch_folder, upload
+from libranet.cluster.storage import fetch, fingerprint, scratch_folder, upload
 from libranet.cluster.tasks import Done, Outcome, Split, Step, Task
 from libranet.device import Precision
-from libranet.engine.jobs import Job, make_folder, run_job
+from libranet.engine.jobs import Job, is_remote, make_folder, run_job
 from libranet.engine.options import DehazeOptions, DehazeReport, Progress, check_output
 from libranet.engine.parts import Part, dehaze_part, forget_parts, join_parts, plan_parts
 from libranet.engine.segments import BusyError, OtherSettingsError, RunFolder
+from libranet.engine.video import VideoRun
 from libranet.errors import InputError
 from libranet.images import is_image_name
 from libranet.network import Network
@@ -76,12 +77,7 @@ PARTS_PER_WORKER = 4
 
 
 def part_counts(costs: Sequence[float], workers: int) -> list[int]:
-    """Into how many parts each video is divided: those that would hold up the others; 0 for none.
-
-    Args:
-        costs: How long each takes in comparison with the others.
-        workers: That share the work.
-    """
+    """Into how many parts each video is divided, by how long it takes: those that would hold up the others; 0: none."""
     piece = sum(costs) / (workers * PARTS_PER_WORKER)
     return [math.ceil(cost / piece) if workers > 1 and cost > 2 * piece else 0 for cost in costs]
 
@@ -101,7 +97,7 @@ class DehazeWorkload:
         """Do a task."""
         work = task.work
         if isinstance(work, PartJob):
-            return self._make_part(work, report)
+            return Done({"new_frames": dehaze_part(self._run(work.whole, report), work.part)})
         if isinstance(work, JoinJob):
             return self._join(work)
         assert isinstance(work, WholeJob)
@@ -114,53 +110,33 @@ class DehazeWorkload:
                 Task(f"{task.key}#join", JoinJob(work, parts), task.cost / 100),
                 Task(task.key, replace(work, parts=0), task.cost),
             )
-        setup = self.setup
-        done = run_anywhere(work, self.network, cores=setup.cores, encoders=setup.encoders, report=report)
+        done = run_anywhere(work, self.network, cores=self.setup.cores, encoders=self.setup.encoders, report=report)
         if not is_remote(work.job.output):
-            forget_parts(Path(local_name(work.job.output)))  # of a video that could not be divided after all
+            forget_parts(Path(work.job.output))  # of a video that could not be divided after all
         return Done({**done.as_json(), "new_frames": done.frames - done.resumed_frames})
+
+    def _run(self, work: WholeJob, report: Callable[[Step], None] = lambda step: None) -> VideoRun:
+        job, setup = work.job, self.setup
+        source, options = parse_source(job.source.name), job.options(work.options)
+        return VideoRun(source, Path(job.output), self.network, options, setup.cores, setup.encoders, _Reporter(report))
 
     def _divide(self, work: WholeJob) -> tuple[Part, ...]:
         job = work.job
-        if work.parts < 2 or job.kind != "video" or is_remote(job.output) or is_remote(job.source.name):
+        if work.parts < 2 or job.kind != "video" or job.is_remote or is_image_name(job.source.name):
             return ()
-        source, output = parse_source(local_name(job.source.name)), Path(local_name(job.output))
-        if source.kind != "file" or is_image_name(job.source.name):
+        run = self._run(work)
+        if run.source.kind != "file":
             return ()
-        make_folder(output.parent)
-        check_output(source, output, overwrite=work.overwrite)
-        options = job.options(work.options)
-        return plan_parts(source, output, self.network, options, wanted=work.parts, cores=self.setup.cores)
-
-    def _make_part(self, work: PartJob, report: Callable[[Step], None]) -> Outcome:
-        job = work.whole.job
-        frames = dehaze_part(
-            parse_source(local_name(job.source.name)),
-            Path(local_name(job.output)),
-            work.part,
-            self.network,
-            job.options(work.whole.options),
-            cores=self.setup.cores,
-            encoders=self.setup.encoders,
-            progress=_Reporter(report),
-        )
-        return Done({"new_frames": frames})
+        make_folder(run.output.parent)
+        check_output(run.source, run.output, overwrite=work.overwrite)
+        return plan_parts(run, wanted=work.parts)
 
     def _join(self, work: JoinJob) -> Outcome:
         job = work.whole.job
-        output = Path(local_name(job.output))
         if is_finished(work.whole):  # the worker was killed between the join and its answer
             forget_leftovers(job)
             return Done({"output": job.output, "frames": sum(part.frames for part in work.parts), "partial": ""})
-        done = join_parts(
-            parse_source(local_name(job.source.name)),
-            output,
-            work.parts,
-            self.network,
-            job.options(work.whole.options),
-            cores=self.setup.cores,
-            overwrite=work.whole.overwrite,
-        )
+        done = join_parts(self._run(work.whole), work.parts, overwrite=work.whole.overwrite)
         return Done({**done.as_json(), "parts": len(work.parts), "resumed_frames": 0})
 
 
@@ -173,8 +149,8 @@ def is_finished(work: WholeJob) -> bool:
 def forget_leftovers(job: Job) -> None:
     """Delete the work folder of a finished output: its worker was killed before it could."""
     if not is_remote(job.output):
-        shutil.rmtree(RunFolder(Path(local_name(job.output))).path, ignore_errors=True)
-        forget_parts(Path(local_name(job.output)))
+        shutil.rmtree(RunFolder(Path(job.output)).path, ignore_errors=True)
+        forget_parts(Path(job.output))
 
 
 def run_anywhere(
@@ -185,33 +161,28 @@ def run_anywhere(
     encoders: int | None = None,
     report: Callable[[Step], None] = lambda step: None,
 ) -> DehazeReport:
-    """Run a job whose source and output may be in an object store. It goes on where a killed worker stopped.
-
-    Args:
-        work: The job.
-        network: The network, on its device.
-        cores: As `dehaze_video` takes it.
-        encoders: As `dehaze_video` takes it.
-        report: Called after each frame.
-    """
+    """Run a job whose source and output may be in an object store. It goes on where a killed worker stopped."""
     job = work.job
     if is_remote(job.output) and not work.overwrite and fingerprint(job.output) is not None:
         raise InputError(f"{job.output} exists: add --overwrite to replace it, or choose another name")
-    folder = scratch_folder(job.output) if is_remote(job.output) or is_remote(job.source.name) else None
-    local = staged(job, folder)
-    progress = _Reporter(report)
-    values: dict[str, Any] = {
-        "overwrite": work.overwrite or is_remote(job.output),
-        "rate": work.rate,
-        "cores": cores,
-        "encoders": encoders,
-        "progress": progress,
-    }
+    folder = scratch_folder(job.output) if job.is_remote else None
+    local = _staged(job, folder)
+    run = partial(
+        run_job,
+        local,
+        network,
+        work.options,
+        overwrite=work.overwrite or is_remote(job.output),
+        rate=work.rate,
+        cores=cores,
+        encoders=encoders,
+        progress=_Reporter(report),
+    )
     with _named_by_address(job, local, folder):
         try:
-            done = run_job(local, network, work.options, resume=local.kind == "video", **values)
+            done = run(resume=local.kind == "video")
         except OtherSettingsError:
-            done = run_job(local, network, work.options, **values)
+            done = run()
     if is_remote(job.output):
         upload(Path(local.output), job.output)
     if folder is not None:
@@ -219,7 +190,7 @@ def run_anywhere(
     return replace(done, source=job.source.name, output=job.output)
 
 
-def staged(job: Job, folder: Path | None) -> Job:
+def _staged(job: Job, folder: Path | None) -> Job:
     """Return the job with files on this machine's disk in place of remote ones."""
     name, output = job.source.name, job.output
     if folder is not None and is_remote(name):
@@ -230,7 +201,7 @@ def staged(job: Job, folder: Path | None) -> Job:
         name = str(target)
     if folder is not None and is_remote(output):
         output = str(folder / Path(output).name)
-    return replace(job, source=parse_source(local_name(name)), output=local_name(output))
+    return replace(job, source=parse_source(name), output=output)
 
 
 @contextmanager

@@ -27,16 +27,9 @@ class EvalWorkload:
         device: str,
         threads: int,
     ) -> None:
-        """Load models and metrics.
+        """Load models and metrics. The folder of the report is on a file system that all nodes share.
 
-        Args:
-            folder: Of the report, on a file system that all nodes share.
-            restorers: Makes the models.
-            scores: Makes the metrics.
-            subject: The model whose worst frames are shown.
-            frames: Only the first frames of each clip, or None.
-            device: Where models and metrics compute.
-            threads: Of torch.
+        Only the first `frames` of a clip are measured; `subject` is the model whose worst frames are shown.
         """
         torch.set_num_threads(threads)
         self._store = ResultStore(folder)

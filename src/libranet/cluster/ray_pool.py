@@ -1,15 +1,20 @@
 """Workers as Ray actors: so many on each node, new ones for those that die, more when nodes join."""
 
 import logging
+import os
 import socket
+import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from libranet.cluster.tasks import Died, Finished, Step, Task, WorkerInfo, Workload
-from libranet.cluster.worker import Worker
+from libranet.cluster.tasks import Died, Failed, Finished, Outcome, Step, Task, WorkerInfo, Workload
+from libranet.engine.options import OutputError
+from libranet.engine.parts import CannotSplitError
+from libranet.engine.segments import BusyError
 from libranet.errors import LibraNetError, MissingDependencyError
 
 logger = logging.getLogger(__name__)
@@ -50,6 +55,50 @@ class Placement:
         if self.gpus:
             return int(resources.get("GPU", 0))
         return int(resources.get("CPU", 0)) // self.cores
+
+
+class Worker:
+    """The process that does tasks: it turns every error into an answer.
+
+    It holds a workload. `run` does one task at a time; the other methods answer meanwhile, on another thread.
+    """
+
+    def __init__(self, make: Callable[[], Workload]) -> None:
+        self._workload = make()
+        self._step = Step()
+        self._lock = threading.Lock()
+
+    def pid(self) -> int:
+        """The process, once the workload is ready."""
+        return os.getpid()
+
+    def run(self, task: Task) -> Outcome:
+        """Do a task. Only the death of this process is an error for the caller."""
+        self._report(Step())
+        try:
+            return self._workload.run(task, self._report)
+        except CannotSplitError as error:
+            return Failed("whole", str(error))
+        except BusyError as error:
+            return Failed("busy", str(error))
+        except OutputError as error:
+            return Failed("output", str(error))
+        except LibraNetError as error:
+            return Failed("input", str(error))
+        except Exception as error:  # the one boundary: a bug in one task must not take the worker with it
+            logger.exception("task %s", task.key)
+            return Failed("bug", f"unexpected {type(error).__name__} ({error}): this is a bug in libranet")
+        finally:
+            self._report(Step())
+
+    def step(self) -> Step:
+        """How far the task is."""
+        with self._lock:
+            return self._step
+
+    def _report(self, step: Step) -> None:
+        with self._lock:
+            self._step = step
 
 
 @dataclass
@@ -124,14 +173,7 @@ def _start_local(ray: Any, cores: int | None, *, dashboard: bool) -> Any:
 
 
 def pick_cluster_device(device: str) -> str:
-    """Return where the workers of the connected cluster compute: `cuda` or `cpu`.
-
-    Args:
-        device: `auto` takes GPUs where a node has one; `cuda` or `cpu`.
-
-    Raises:
-        ClusterError: No node has a GPU, or one GPU is named, which a cluster hands out itself.
-    """
+    """Return where the workers of the connected cluster compute: `cuda` or `cpu`; `auto` takes GPUs where there are."""
     import ray
 
     if device not in ("auto", "cpu", "cuda"):
@@ -158,19 +200,14 @@ class RayPool:
     """Actors on all nodes of the connected cluster."""
 
     def __init__(self, make: Callable[[], Workload], placement: Placement) -> None:
-        """Begin to start workers.
-
-        Args:
-            make: Makes the workload in each worker. It travels there by pickle.
-            placement: How many workers a node gets.
-        """
+        """Begin to start workers. `make` makes the workload in each of them; it travels there by pickle."""
         import ray
 
         self._ray, self._placement = ray, placement
         self._make = ray.put(make)
         self._class = ray.remote(Worker)
         self._actors: dict[str, _Actor] = {}
-        self._failed_starts: dict[str, int] = {}
+        self._failed_starts: Counter[str] = Counter()
         self._reason = ""
         self._count = 0
         self._counted = -REFRESH_SECONDS
@@ -249,8 +286,7 @@ class RayPool:
             self._counted = -REFRESH_SECONDS  # a new one at once
             reason = _reason(error)
             if not actor.ready:
-                node = actor.info.node
-                self._failed_starts[node] = self._failed_starts.get(node, 0) + 1
+                self._failed_starts[actor.info.node] += 1
                 self._reason = reason
             return Died(actor.info, reason) if actor.task is not None else None
         if not actor.ready:
@@ -265,15 +301,13 @@ class RayPool:
         if time.monotonic() - self._counted < REFRESH_SECONDS:
             return
         self._counted = time.monotonic()
-        alive = [node for node in self._ray.nodes() if node["Alive"]]
+        alive = self._alive()
         wanted = self._wanted(alive)
-        here: dict[str, int] = {}
-        for actor in self._actors.values():
-            here[actor.info.node] = here.get(actor.info.node, 0) + 1
+        here = Counter(actor.info.node for actor in self._actors.values())
         for node in alive:
             name = node["NodeID"]
-            if self._failed_starts.get(name, 0) < MOST_STARTS:
-                for _ in range(wanted[name] - here.get(name, 0)):
+            if self._failed_starts[name] < MOST_STARTS:
+                for _ in range(wanted[name] - here[name]):
                     self._launch(node, wanted[name])
 
     def _launch(self, node: dict[str, Any], shares: int) -> None:
@@ -306,23 +340,23 @@ class RayPool:
 
     def places(self) -> int:
         """How many workers the cluster has room for now."""
-        return sum(self._wanted([node for node in self._ray.nodes() if node["Alive"]]).values())
+        return sum(self._wanted(self._alive()).values())
+
+    def _alive(self) -> list[dict[str, Any]]:
+        return [node for node in self._ray.nodes() if node["Alive"]]
 
     def _wanted(self, alive: list[dict[str, Any]]) -> dict[str, int]:
-        wanted = {node["NodeID"]: self._placement.on(node) for node in alive}
-        return wanted if self._placement.most is None else _limited(wanted, alive, self._placement)
-
-
-def _limited(wanted: dict[str, int], alive: list[dict[str, Any]], placement: Placement) -> dict[str, int]:
-    """Deal out a given number of workers, one after another to the node with the most room for each."""
-    room = {node["NodeID"]: placement.on(node) or (0 if placement.gpus else 1) for node in alive}
-    given = dict.fromkeys(wanted, 0)
-    for _ in range(placement.most or 0):
-        if not any(room.values()):
-            break
-        name = max(room, key=lambda n: room[n] / (1 + given[n]))
-        given[name] += 1
-    return given
+        """Workers of each node; a given number is dealt out, one after another to the node with the most room."""
+        placement = self._placement
+        room = {node["NodeID"]: placement.on(node) for node in alive}
+        if placement.most is None:
+            return room
+        given = dict.fromkeys(room, 0)
+        if not placement.gpus:
+            room = {name: max(1, count) for name, count in room.items()}
+        for _ in range(placement.most if any(room.values()) else 0):
+            given[max(room, key=lambda name: room[name] / (1 + given[name]))] += 1
+        return given
 
 
 def _reason(error: Exception) -> str:

@@ -66,14 +66,38 @@ class JobState:
         return self.seconds * (self.work_total - self.work_done) / self.work_done
 
 
+@dataclass(frozen=True)
+class _Group:
+    """The parts of one video."""
+
+    last: Task
+    whole: Task
+    waiting: set[str]
+
+
 @dataclass
-class _Entry:
-    """A task and what happened to it so far."""
+class _Given:
+    """A task as the user gave it."""
 
     task: Task
-    root: str
-    """The key of the task that the user gave: its own, or that of the video it is a part of."""
-    group: "_Group | None" = None
+    group: _Group | None = None
+    """Its parts, if it is a video that was divided."""
+    deaths: int = 0
+    done: float = 0.0
+    """Cost of the parts that are done."""
+    result: TaskResult | None = None
+
+
+@dataclass
+class _Entry:
+    """A task that waits or runs, and what happened to it so far."""
+
+    task: Task
+    given: _Given
+    """What the user gave: the task itself, or the video it is a part of."""
+    cost: float
+    """Its share in the work of the run."""
+    group: _Group | None = None
     """The parts that it is one of."""
     deaths: int = 0
     bugs: int = 0
@@ -86,14 +110,10 @@ class _Entry:
     starts: int = 0
     """How often a worker began it."""
 
-
-@dataclass
-class _Group:
-    """The parts of one video."""
-
-    last: Task
-    whole: Task
-    waiting: set[str]
+    @property
+    def stale(self) -> bool:
+        """Whether it is a part of a video that has failed or is done whole now."""
+        return self.given.result is not None or (self.group is not None and self.given.group is not self.group)
 
 
 class Runner:
@@ -116,28 +136,18 @@ class Runner:
         self._pool, self._on_result, self._watch = pool, on_result, watch
         self._queue: list[tuple[float, int, _Entry]] = []
         self._order = itertools.count()
+        self._given: list[_Given] = []
         self._running: dict[str, _Entry] = {}
-        self._groups: dict[str, _Group] = {}
-        self._results: dict[str, TaskResult] = {}
-        self._deaths: dict[str, int] = {}
-        self._costs: dict[str, float] = {}
-        self._group_done: dict[str, float] = {}
         self._frames = 0
-        self._ended = 0.0
         self.state = JobState()
 
     def run(self, tasks: Iterable[Task]) -> list[TaskResult]:
-        """Run all tasks.
-
-        Returns:
-            One result for each of them, in their order.
-        """
-        given = list(tasks)
-        self.state = JobState(tasks=len(given), work_total=sum(task.cost for task in given))
+        """Run all tasks, and return one result for each of them, in their order."""
+        self._given = [_Given(task) for task in tasks]
+        self.state = JobState(tasks=len(self._given), work_total=sum(given.task.cost for given in self._given))
         begin = looked = self._pool.clock()
-        self._costs = {task.key: task.cost for task in given}
-        for task in given:
-            self._put(_Entry(task, task.key))
+        for given in self._given:
+            self._put(_Entry(given.task, given, given.task.cost))
         while self._queue or self._running:
             self._hand_out()
             events = self._pool.wait(POLL_SECONDS)
@@ -152,7 +162,7 @@ class Runner:
                 self._update(self._pool.clock() - begin)
                 looked = self._pool.clock()
         self._update(self._pool.clock() - begin)
-        return [self._results[task.key] for task in given]
+        return [given.result for given in self._given if given.result is not None]
 
     def _put(self, entry: _Entry) -> None:
         heapq.heappush(self._queue, (-entry.task.cost, next(self._order), entry))
@@ -164,7 +174,7 @@ class Runner:
             while self._queue:
                 item = heapq.heappop(self._queue)
                 entry = item[2]
-                if self._is_stale(entry):
+                if entry.stale:
                     continue
                 if entry.not_before <= now and worker.node not in entry.avoid:
                     self._running[worker.name] = entry
@@ -179,38 +189,37 @@ class Runner:
                 heapq.heappush(self._queue, item)
 
     def _finished(self, entry: _Entry, event: Finished) -> None:
-        outcome = event.outcome
-        if self._is_stale(entry):
+        outcome, given = event.outcome, entry.given
+        if entry.stale:
             return
         if isinstance(outcome, Done):
             self._done(entry, event.worker, outcome)
         elif isinstance(outcome, Split):
             group = _Group(outcome.last, outcome.whole, {part.key for part in outcome.parts})
-            self._groups[entry.root] = group
+            given.group = group
             total = sum(part.cost for part in outcome.parts) or 1.0
             for part in outcome.parts:
-                share = self._costs[entry.root] * part.cost / total
-                self._costs[part.key] = share
-                self._put(_Entry(Task(part.key, part.work, share), entry.root, group))
+                share = given.task.cost * part.cost / total
+                self._put(_Entry(Task(part.key, part.work, share), given, share, group))
         else:
             self._failed(entry, event.worker, outcome)
 
     def _done(self, entry: _Entry, worker: WorkerInfo, outcome: Done) -> None:
         self._frames += int(outcome.result.get("new_frames", 0))
-        group = entry.group
-        if group is None:
+        if entry.group is None:
             self._end(entry, worker, result=outcome.result)
             return
-        group.waiting.discard(entry.task.key)
-        self._group_done[entry.root] = self._group_done.get(entry.root, 0.0) + self._costs[entry.task.key]
-        if not group.waiting:
-            self._put(_Entry(group.last, entry.root))
+        entry.group.waiting.discard(entry.task.key)
+        entry.given.done += entry.cost
+        if not entry.group.waiting:
+            self._put(_Entry(entry.group.last, entry.given, 0.0))
 
     def _failed(self, entry: _Entry, worker: WorkerInfo, failure: Failed) -> None:
-        retry = False
-        if failure.trouble == "whole" and entry.root in self._groups:
-            self._drop_parts(entry.root)
-            self._put(_Entry(self._groups.pop(entry.root).whole, entry.root))
+        retry, given = False, entry.given
+        if failure.trouble == "whole" and given.group is not None:
+            whole, given.group = given.group.whole, None
+            self._drop_parts(given)
+            self._put(_Entry(whole, given, given.task.cost))
             return
         if failure.trouble == "bug":
             entry.bugs += 1
@@ -229,13 +238,13 @@ class Runner:
 
     def _died(self, entry: _Entry, event: Died) -> None:
         self.state.deaths += 1
-        if self._is_stale(entry):
+        if entry.stale:
             return
         step = self.state.workers.get(event.worker.name, ("", Step()))[1]
         # A task that gets further each time is not what kills its workers.
         entry.deaths = 1 if step.frames > entry.farthest else entry.deaths + 1
         entry.farthest = max(entry.farthest, step.frames)
-        self._deaths[entry.root] = self._deaths.get(entry.root, 0) + 1
+        entry.given.deaths += 1
         if entry.deaths < MOST_DEATHS:
             self._put(entry)
             return
@@ -251,47 +260,40 @@ class Runner:
         error: str = "",
         trouble: str = "",
     ) -> None:
-        root = entry.root
+        given = entry.given
         if error:
-            self._drop_parts(root)
-        self._results[root] = ended = TaskResult(
-            root,
+            self._drop_parts(given)
+        given.result = TaskResult(
+            given.task.key,
             "failed" if error else "done",
             result or {},
             error,
             trouble,
-            1 + self._deaths.get(root, 0) if root in self._groups else entry.starts,
-            worker.name,
-            worker.node,
+            attempts=entry.starts if given.group is None else 1 + given.deaths,
+            worker=worker.name,
+            node=worker.node,
         )
-        self._ended += self._costs[root]
         self.state.done += not error
         self.state.failed += bool(error)
         if self._on_result is not None:
-            self._on_result(ended)
+            self._on_result(given.result)
 
-    def _is_stale(self, entry: _Entry) -> bool:
-        """Whether it is a part of a video that has failed or is done whole now."""
-        return entry.root in self._results or (
-            entry.group is not None and self._groups.get(entry.root) is not entry.group
-        )
-
-    def _drop_parts(self, root: str) -> None:
-        self._queue = [item for item in self._queue if item[2].root != root]
+    def _drop_parts(self, given: _Given) -> None:
+        self._queue = [item for item in self._queue if item[2].given is not given]
         heapq.heapify(self._queue)
-        self._group_done.pop(root, None)
+        given.done = 0.0
 
     def _update(self, seconds: float) -> None:
         state, steps = self.state, self._pool.steps()
         state.seconds = seconds
         state.workers = {name: (entry.task.key, steps.get(name, Step())) for name, entry in self._running.items()}
-        parts = sum(done for root, done in self._group_done.items() if root not in self._results)
+        ended = sum(given.done if given.result is None else given.task.cost for given in self._given)
         under_way = sum(
-            self._costs.get(entry.task.key, 0.0) * min(1.0, step.frames / step.total)
+            entry.cost * min(1.0, step.frames / step.total)
             for name, entry in self._running.items()
             if (step := steps.get(name)) is not None and step.total
         )
         state.frames = self._frames + sum(step.new for step in steps.values())
-        state.work_done = self._ended + parts + under_way
+        state.work_done = ended + under_way
         if self._watch is not None:
             self._watch(state)

@@ -1,45 +1,25 @@
 """Files elsewhere: object stores through fsspec. Workers copy a source to their own disk and the result back."""
 
+import errno
 import hashlib
 import os
-import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 from libranet.atomic import write_atomically
+from libranet.engine.jobs import is_remote, local_name
 from libranet.engine.options import OutputError
-from libranet.errors import InputError, MissingDependencyError
+from libranet.errors import InputError, LibraNetError, MissingDependencyError
 
-_REMOTE = re.compile(r"(s3|gs|gcs|az|abfs|abfss|hdfs|sftp)://")
 _PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "az": "adlfs", "abfs": "adlfs", "abfss": "adlfs"}
 
 
-def is_remote(name: str) -> bool:
-    """Return whether a name is an address of an object store, such as s3://bucket/clip.mp4."""
-    return _REMOTE.match(name) is not None
-
-
-def local_name(name: str) -> str:
-    """Turn file:// addresses into paths; other names stay."""
-    return unquote(name.removeprefix("file://")) if name.startswith("file://") else name
-
-
-def suffix_of(name: str) -> str:
-    """The suffix of a file's name, also of an address."""
-    return PurePosixPath(name).suffix.lower()
-
-
 def list_files(address: str) -> list[str]:
-    """List the files below a folder, or those that match a pattern, as addresses in order.
-
-    Raises:
-        InputError: The store cannot be read.
-    """
+    """List the files below a folder, or those that match a pattern, as addresses in order."""
     store, path, scheme = _open(address)
     with _input_errors(address):
         found = store.glob(path) if any(sign in path for sign in "*?[") else store.find(path)
@@ -50,7 +30,7 @@ def fingerprint(address: str) -> str | None:
     """Facts that change when a file is replaced; None if there is no file."""
     if not is_remote(address):
         try:
-            stat = os.stat(local_name(address))
+            stat = os.stat(address)
         except OSError:
             return None
         return f"{stat.st_ino} {stat.st_size} {stat.st_mtime_ns}"
@@ -67,7 +47,7 @@ def size_of(address: str) -> int:
     """Bytes of a file; 0 where they are not known."""
     try:
         if not is_remote(address):
-            return Path(local_name(address)).stat().st_size
+            return Path(address).stat().st_size
         store, path, _ = _open(address)
         return int(store.info(path).get("size") or 0)
     except (OSError, InputError):
@@ -75,12 +55,7 @@ def size_of(address: str) -> int:
 
 
 def fetch(address: str, target: Path) -> None:
-    """Copy a file from a store. It gets its name when it is whole.
-
-    Raises:
-        InputError: It cannot be read.
-        OutputError: The disk does not take it.
-    """
+    """Copy a file from a store. It gets its name when it is whole."""
     store, path, _ = _open(address)
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
@@ -92,11 +67,7 @@ def fetch(address: str, target: Path) -> None:
 
 
 def upload(source: Path, address: str) -> None:
-    """Copy a file to a store. Object stores show it when it is whole.
-
-    Raises:
-        OutputError: The store does not take it.
-    """
+    """Copy a file to a store. Object stores show it when it is whole."""
     store, path, _ = _open(address)
     try:
         store.put_file(str(source), path)
@@ -105,11 +76,7 @@ def upload(source: Path, address: str) -> None:
 
 
 def write_text(address: str, text: str) -> None:
-    """Write a small file to a store or to this machine. It gets its name when it is whole.
-
-    Raises:
-        OutputError: It cannot be written.
-    """
+    """Write a small file to a store or to this machine. It gets its name when it is whole."""
     if not is_remote(address):
         try:
             write_atomically(Path(local_name(address)), text.encode())
@@ -120,15 +87,6 @@ def write_text(address: str, text: str) -> None:
         path = Path(folder) / "text"
         path.write_text(text)
         upload(path, address)
-
-
-def remove_folder(address: str) -> None:
-    """Delete what is below an address, if there is anything."""
-    store, path, _ = _open(address)
-    with _input_errors(address):
-        store.invalidate_cache()
-        if store.exists(path):
-            store.rm(path, recursive=True)
 
 
 def scratch_folder(address: str) -> Path:
@@ -167,15 +125,13 @@ def _store(scheme: str) -> Any:
 def _input_errors(address: str) -> Iterator[None]:
     try:
         yield
+    except LibraNetError:
+        raise
     except FileNotFoundError:
         raise InputError(f"there is no file {address}: check the address") from None
-    except OSError as error:
-        if error.errno in (28, 122):  # no space, over quota
-            raise OutputError(f"the disk is full while copying {address}: free some space") from None
-        raise InputError(f"cannot read {address} ({_one_line(error)}): check the address and your rights") from None
-    except (InputError, OutputError, MissingDependencyError):
-        raise
     except Exception as error:  # every store has errors of its own
+        if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
+            raise OutputError(f"the disk is full while copying {address}: free some space") from None
         raise InputError(f"cannot read {address} ({_one_line(error)}): check the address and your rights") from None
 
 

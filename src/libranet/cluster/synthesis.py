@@ -25,14 +25,7 @@ class SynthWorkload:
         flow: Callable[[], FlowEstimator],
         threads: int,
     ) -> None:
-        """Load the estimators.
-
-        Args:
-            folder: The dataset, on a file system that all nodes share.
-            depth: Makes what returns the depth estimator for a clip's seed.
-            flow: Makes the flow estimator.
-            threads: Of torch.
-        """
+        """Load the estimators: `depth` makes what returns one for a clip's seed. All nodes share the folder."""
         torch.set_num_threads(threads)
         self._folder, self._depth, self._flow = folder, depth(), flow()
 

@@ -67,7 +67,6 @@ class Workload(Protocol):
 
     def run(self, task: Task, report: Callable[[Step], None]) -> Outcome:
         """Do a task. It may be called again for a task whose worker was killed: what is there must be used."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -96,28 +95,11 @@ class Died:
 
 
 class Pool(Protocol):
-    """Workers. `libranet.cluster.ray_pool` has real ones; benchmarks have simulated ones."""
+    """Workers. `libranet.cluster.ray_pool` has real ones, and says what each method does; benchmarks simulate them."""
 
-    def idle(self) -> list[WorkerInfo]:
-        """Workers that wait for a task."""
-        ...
-
-    def nodes(self) -> set[str]:
-        """Nodes with workers."""
-        ...
-
-    def start(self, worker: WorkerInfo, task: Task) -> None:
-        """Give a task to an idle worker."""
-        ...
-
-    def wait(self, seconds: float) -> list[Finished | Died]:
-        """Wait for something to happen, no longer than this."""
-        ...
-
-    def steps(self) -> dict[str, Step]:
-        """How far busy workers are, by their names."""
-        ...
-
-    def clock(self) -> float:
-        """Seconds, from any beginning."""
-        ...
+    def idle(self) -> list[WorkerInfo]: ...
+    def nodes(self) -> set[str]: ...
+    def start(self, worker: WorkerInfo, task: Task) -> None: ...
+    def wait(self, seconds: float) -> list[Finished | Died]: ...
+    def steps(self) -> dict[str, Step]: ...
+    def clock(self) -> float: ...

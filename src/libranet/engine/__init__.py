@@ -1,29 +1,21 @@
 """Model meets video: the only product path. The command line, the Python API and evaluation call it."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from libranet.engine.dehazer import Dehazer
-from libranet.runtime import load_network
-
 if TYPE_CHECKING:
+    from libranet.engine.dehazer import Dehazer
     from libranet.engine.options import DehazeOptions, DehazeReport, OutputError, Progress
     from libranet.engine.video import dehaze_video
+    from libranet.runtime import load_network
 
-__all__ = [
-    "DehazeOptions",
-    "DehazeReport",
-    "Dehazer",
-    "OutputError",
-    "Progress",
-    "dehaze_video",
-    "load_network",
-]
+__all__ = ["DehazeOptions", "DehazeReport", "Dehazer", "OutputError", "Progress", "dehaze_video", "load_network"]
+
+_PLACES = {"Dehazer": "engine.dehazer", "dehaze_video": "engine.video", "load_network": "runtime"}
 
 
 def __getattr__(name: str) -> Any:
-    """Import the rest when it is first used: it needs PyAV. `Dehazer` works on machines without PyAV."""
+    """Import a name when it is first used: `Dehazer` works without PyAV, and a command loads only what it needs."""
     if name not in __all__:
         raise AttributeError(f"module 'libranet.engine' has no attribute {name!r}")
-    from libranet.engine import options, video
-
-    return video.dehaze_video if name == "dehaze_video" else getattr(options, name)
+    return getattr(import_module(f"libranet.{_PLACES.get(name, 'engine.options')}"), name)

@@ -5,83 +5,26 @@ the change: 0 keeps the original, 1 takes the restored sample. So every backend 
 control is the identity, bit for bit.
 """
 
-import math
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
-from typing import Literal
 
 import cv2
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from libranet.errors import InputError
+from libranet.engine.options import Adjustments
 from libranet.frames import ColorConverter, FrameFormat
 from libranet.frames.color import code_scales
 from libranet.images import read_image
 from libranet.runtime import Restored
-
-Exposure = Literal["network", "keep"]
 
 _SMALL = 8
 """Maps are computed on squares of this many pixels."""
 _GAMMA_STEPS = 14
 _DARKEST, _BRIGHTEST = 2.5, 0.4
 """Exponents between which the exposure is searched."""
-EXPOSURE_SECONDS = 1.0
-"""The exposure is averaged over this time, so that it does not flicker."""
-_MOST_COLOR = 1.5
-
-
-@dataclass(frozen=True)
-class Adjustments:
-    """Controls as people know them from photo and grading programs. The defaults change nothing."""
-
-    exposure: Exposure = "network"
-    """`keep` gives the result the mean brightness of the input; haze brightens, so its removal darkens."""
-    protect_sky: float = 0.0
-    """0 to 1: how much of the original stays where the frame shows a bright even sky."""
-    protect_shadows: float = 0.0
-    """0 to 1: how much of the original stays in dark places."""
-    color: float = 1.0
-    """Factor on the change of colour, 0 to 1.5: 0 changes brightness only."""
-    mask: str | None = None
-    """An image: haze is removed where it is white, and stays where it is black."""
-    strength_keys: tuple[tuple[float, float], ...] = ()
-    """Seconds and strengths; between them the strength changes evenly."""
-
-    def __post_init__(self) -> None:
-        if self.exposure not in ("network", "keep"):
-            raise InputError(f"unknown exposure {self.exposure!r}: use network or keep")
-        for name, value, most in (
-            ("protect_sky", self.protect_sky, 1.0),
-            ("protect_shadows", self.protect_shadows, 1.0),
-            ("color", self.color, _MOST_COLOR),
-        ):
-            if not 0.0 <= value <= most:
-                raise InputError(f"expected --{name.replace('_', '-')} from 0 to {most:g}, got {value}")
-        times = [time for time, _ in self.strength_keys]
-        if times != sorted(set(times)) or not all(math.isfinite(time) and time >= 0 for time in times):
-            raise InputError(f"expected key frames of the strength at increasing times, got {self.strength_keys}")
-
-    def check_mask(self) -> None:
-        """Read the mask once, before anything is computed.
-
-        Raises:
-            InputError: It cannot be read.
-        """
-        if self.mask is not None:
-            read_image(self.mask)
-
-    @property
-    def neutral(self) -> bool:
-        """Whether nothing is adjusted."""
-        return self == Adjustments()
-
-    def memory(self, rate: float) -> int:
-        """Return how many earlier frames a frame depends on."""
-        return round(EXPOSURE_SECONDS * rate) if self.exposure == "keep" else 0
 
 
 class Adjuster:
@@ -115,16 +58,8 @@ class Adjuster:
         self._gammas: deque[Tensor] = deque(maxlen=max(1, adjustments.memory(rate)))
 
     def apply(self, restored: Restored, seconds: float, *, cut: bool = False) -> Restored:
-        """Return the frame with its samples adjusted.
-
-        Args:
-            restored: A frame beside its original.
-            seconds: Its time.
-            cut: A new shot begins with it.
-        """
+        """Return the frame, shown at a time, with its samples adjusted. `cut`: a new shot begins with it."""
         a = self._adjustments
-        if a.neutral:
-            return restored
         gain = self._gain(restored, seconds)
         after = restored.after
         if gain is not None or a.color != 1.0:
@@ -142,10 +77,9 @@ class Adjuster:
         if a.protect_sky or a.protect_shadows:
             small = self._converter.to_small_rgb(restored.before, _SMALL)
             kept = torch.ones_like(small[:, :1])
-            if a.protect_sky:
-                kept = kept * (1 - a.protect_sky * sky_map(small))
-            if a.protect_shadows:
-                kept = kept * (1 - a.protect_shadows * shadow_map(small))
+            for amount, map_ in ((a.protect_sky, sky_map), (a.protect_shadows, shadow_map)):
+                if amount:
+                    kept = kept * (1 - amount * map_(small))
             size = (self._format.height, self._format.width)
             kept = F.interpolate(kept, size=size, mode="bilinear", align_corners=False)
             gain = kept if gain is None else gain * kept
@@ -208,9 +142,7 @@ def strength_at(keys: tuple[tuple[float, float], ...], seconds: float) -> float:
     return keys[0][1] if seconds < keys[0][0] else keys[-1][1]
 
 
-def sky_map(
-    rgb: Tensor,  # [1, 3, h, w] in [0, 1]
-) -> Tensor:  # [1, 1, h, w] in [0, 1]
+def sky_map(rgb: Tensor) -> Tensor:  # [1, 3, h, w] in [0, 1] -> [1, 1, h, w] in [0, 1]
     """Find bright, even, blue or gray parts in the upper half of a frame."""
     light = _luma(rgb)
     down = F.pad((light[..., 1:, :] - light[..., :-1, :]).abs(), (0, 0, 0, 1))
@@ -223,9 +155,7 @@ def sky_map(
     return F.avg_pool2d(even * bright * cool * (1 - _ramp(rows, 0.4, 0.75)), 3, 1, 1, count_include_pad=False)
 
 
-def shadow_map(
-    rgb: Tensor,  # [1, 3, h, w] in [0, 1]
-) -> Tensor:  # [1, 1, h, w] in [0, 1]
+def shadow_map(rgb: Tensor) -> Tensor:  # [1, 3, h, w] in [0, 1] -> [1, 1, h, w] in [0, 1]
     """Find dark parts."""
     return 1 - _ramp(_luma(rgb), 0.05, 0.35)
 
@@ -241,10 +171,8 @@ def _ramp(x: Tensor, low: float, high: float) -> Tensor:
 
 def _matching_gamma(before: Tensor, after: Tensor) -> Tensor:  # a number
     """Search the exponent that gives `after` the mean of `before`. Equal means give exactly 1."""
-    wanted = before.mean()
-    bright = after.new_tensor(_BRIGHTEST)
-    dark = after.new_tensor(_DARKEST)
-    values = after.clamp_min(1e-3)
+    wanted, values = before.mean(), after.clamp_min(1e-3)
+    bright, dark = after.new_tensor(_BRIGHTEST), after.new_tensor(_DARKEST)
     for _ in range(_GAMMA_STEPS):
         middle = (bright + dark) / 2
         too_bright = (values**middle).mean() > wanted

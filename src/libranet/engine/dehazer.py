@@ -5,27 +5,22 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from libranet.device import Precision
-from libranet.engine.transfer import Download, Upload
 from libranet.errors import InputError
 from libranet.frames import FrameFormat, Frames, PixelLayout
-from libranet.frames.format import (
-    PLANAR_RGB8,
-    PLANAR_RGB16,
-    PLANAR_RGB_FLOAT,
-    RGB8,
-    RGB16,
-    RGB_FLOAT,
-)
+from libranet.frames.format import PLANAR_RGB8, PLANAR_RGB16, PLANAR_RGB_FLOAT, RGB8, RGB16, RGB_FLOAT
 from libranet.network import GridFilter, Network
 from libranet.runtime import Restored, load_network, make_backend
 from libranet.runtime.interface import check_size
+
+if TYPE_CHECKING:
+    from libranet.engine.transfer import Download, Upload
 
 Frame = TypeVar("Frame", bound=Any)
 
@@ -37,19 +32,19 @@ _PLANAR: dict[torch.dtype, PixelLayout] = {torch.uint8: PLANAR_RGB8, torch.uint1
 class _Given:
     """The form in which a frame came, and in which it goes back."""
 
-    kind: Literal["numpy", "torch"]
     shape: tuple[int, ...]
     dtype: torch.dtype
     device: torch.device
     packed: bool
+    numpy: bool
 
 
 class Dehazer:
     """Dehazes a stream of RGB frames. Each comes back in its own type, dtype, shape and device.
 
-    Frames are NumPy arrays [H, W, 3], torch tensors [3, H, W] or [1, 3, H, W], or any other array [H, W, 3] that speaks
-    DLPack (CuPy, JAX), which comes back as a torch tensor that speaks it, too. Samples are uint8, uint16, or floating
-    point in [0, 1]. A frame is copied: its memory may be overwritten as soon as `push` returns.
+    Frames are NumPy arrays [H, W, 3], or [H, W, 1] in gray, torch tensors [3, H, W] or [1, 3, H, W], or any other array
+    [H, W, 3] that speaks DLPack (CuPy, JAX), which comes back as a torch tensor that speaks it, too. Samples are uint8,
+    uint16, or floating point in [0, 1]. A frame is copied: its memory may be overwritten as soon as `push` returns.
 
     A `Dehazer` belongs to one thread at a time; several of them may share a network. CUDA tensors are read and written
     in the order of the thread's current stream, without waiting for the GPU; values outside [0, 1] are then clamped and
@@ -76,6 +71,7 @@ class Dehazer:
         device: str = "auto",
         precision: Precision = "auto",
         backend: str = "auto",
+        pixels: int | None = None,
     ) -> None:
         """Load the network.
 
@@ -90,6 +86,7 @@ class Dehazer:
             precision: As `libranet.device.pick_dtype` takes it.
             backend: One of `libranet.runtime.choose.BACKENDS`. `auto` takes our kernels; on a CPU they are compiled
                 with the first frame, once for this machine. `plain` is the reference.
+            pixels: Of all frames to restore, which the choice looks at; None where nobody knows.
         """
         network = model if isinstance(model, Network) else None if model is None else str(model)
         self.network = load_network(network, device=device, precision=precision)
@@ -102,15 +99,18 @@ class Dehazer:
             batch=batch,
             backend=backend,
         )
-        self._backend = make()
+        self._backend = make(pixels=pixels)
         # A single image is not worth compiling the CPU's kernels for.
         self._for_images = make(pixels=1) if self._backend.device.type == "cpu" else self._backend
         self._waiting: deque[_Given] = deque()
         self._size: tuple[int, int] | None = None
         self._upload: Upload | None = None
         self._download: Download | None = None
-        self._upload_format: FrameFormat | None = None
-        self._download_format: FrameFormat | None = None
+
+    @property
+    def backend_name(self) -> str:
+        """What restores the frames, such as `plain`, `numba-fp32` or `fused`."""
+        return self._backend.name
 
     def push(self, frame: Frame, *, cut: bool = False) -> list[Frame]:
         """Take one frame and return those that are ready. `cut` marks the first frame of a new shot.
@@ -133,12 +133,7 @@ class Dehazer:
         return self._return(ready)
 
     def push_many(self, frames: Iterable[Frame], *, cuts: Sequence[bool] = ()) -> list[Frame]:
-        """Take several frames and return those that are ready, as `push` does one by one.
-
-        Args:
-            frames: The frames in order.
-            cuts: For each of them, whether it begins a new shot.
-        """
+        """Take several frames in order and return those that are ready. `cuts`: which of them begin a new shot."""
         ready: list[Frame] = []
         for index, frame in enumerate(frames):
             ready += self.push(frame, cut=bool(cuts) and cuts[index])
@@ -168,8 +163,10 @@ class Dehazer:
         device = self._backend.device
         if device.type != "cuda" or frames.planes[0].device.type == "cuda":
             return self._backend.push(frames, cuts=(cut,))
-        if self._upload is None or self._upload_format != frames.format:
-            self._upload, self._upload_format = Upload(frames.format, device, slots=2), frames.format
+        if self._upload is None or self._upload.format != frames.format:
+            from libranet.engine.transfer import Upload
+
+            self._upload = Upload(frames.format, device, slots=2)
         planes = self._upload.send(self._upload.fill(frames.plane_list(0)))
         ready = self._backend.push(Frames(planes, frames.format), cuts=(cut,))
         self._upload.release()
@@ -192,8 +189,10 @@ class Dehazer:
         """Begin to fetch a restored frame that goes back to main memory."""
         if given.device.type != "cpu" or self._backend.device.type != "cuda":
             return given, restored.after, None
-        if self._download is None or self._download_format != restored.format:
-            self._download, self._download_format = Download(self._backend.device, restored.format), restored.format
+        if self._download is None or self._download.format != restored.format:
+            from libranet.engine.transfer import Download
+
+            self._download = Download(self._backend.device, restored.format)
         planes, arrived = self._download.begin(restored.after)
         return given, tuple(planes), arrived
 
@@ -202,23 +201,25 @@ def _read(frame: Any) -> tuple[_Given, Frames]:
     if isinstance(frame, Tensor):
         return _read_torch(frame)
     if isinstance(frame, np.ndarray):
-        return _read_packed(torch.from_numpy(np.ascontiguousarray(frame)), "numpy")
+        return _read_packed(torch.from_numpy(np.ascontiguousarray(frame)), numpy=True)
     if hasattr(frame, "__dlpack__"):
-        return _read_packed(torch.from_dlpack(frame), "torch")
+        return _read_packed(torch.from_dlpack(frame), numpy=False)
     raise InputError(f"expected a NumPy array, a torch tensor or an array with DLPack, got {type(frame).__name__}")
 
 
-def _read_packed(tensor: Tensor, kind: Literal["numpy", "torch"]) -> tuple[_Given, Frames]:
-    if tensor.dim() != 3 or tensor.shape[2] != 3:
-        raise InputError(f"expected a NumPy frame as [H, W, 3], got shape {tuple(tensor.shape)}")
-    given = _Given(kind, tuple(tensor.shape), tensor.dtype, tensor.device, packed=True)
+def _read_packed(tensor: Tensor, *, numpy: bool) -> tuple[_Given, Frames]:
+    if tensor.dim() != 3 or tensor.shape[2] not in (1, 3):
+        raise InputError(f"expected a NumPy frame as [H, W, 3], or [H, W, 1] in gray, got shape {tuple(tensor.shape)}")
+    given = _Given(tuple(tensor.shape), tensor.dtype, tensor.device, packed=True, numpy=numpy)
     samples = _samples(tensor)
     layout = _PACKED.get(samples.dtype, RGB_FLOAT)
+    if tensor.shape[2] == 1:
+        samples, layout = samples[..., 0], PixelLayout(f"gray{layout.bits}", "gray", layout.bits, 1, 1, alpha=False)
     return given, Frames((samples[None],), FrameFormat(tensor.shape[1], tensor.shape[0], layout))
 
 
 def _read_torch(tensor: Tensor) -> tuple[_Given, Frames]:
-    given = _Given("torch", tuple(tensor.shape), tensor.dtype, tensor.device, packed=False)
+    given = _Given(tuple(tensor.shape), tensor.dtype, tensor.device, packed=False, numpy=False)
     if tensor.dim() == 4 and tensor.shape[0] == 1:
         tensor = tensor[0]
     if tensor.dim() != 3 or tensor.shape[0] != 3:
@@ -245,8 +246,8 @@ def _samples(tensor: Tensor) -> Tensor:
 def _give_back(given: _Given, planes: tuple[Tensor, ...]) -> np.ndarray | Tensor:
     """A copy in the form in which the frame came."""
     if given.packed:
-        result = planes[0].to(given.device, given.dtype, copy=True)
-        return result.numpy() if given.kind == "numpy" else result
+        result = planes[0].to(given.device, given.dtype, copy=True).view(given.shape)
+        return result.numpy() if given.numpy else result
     green, blue, red = planes
     result = torch.empty(given.shape, dtype=given.dtype, device=given.device)
     for place, plane in zip(result.view(3, *red.shape), (red, green, blue), strict=True):

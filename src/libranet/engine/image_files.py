@@ -5,6 +5,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from itertools import accumulate, groupby
 from pathlib import Path
 
 import cv2
@@ -13,6 +14,7 @@ import torch
 
 from libranet.engine.adjust import Adjuster
 from libranet.engine.options import DehazeOptions, DehazeReport, Progress, check_output, translate_io_errors
+from libranet.engine.plan import backend_for
 from libranet.engine.views import FrameView
 from libranet.errors import InputError
 from libranet.frames import FrameFormat, Frames, PixelLayout
@@ -31,7 +33,7 @@ from libranet.images import (
     write_images,
 )
 from libranet.network import Network
-from libranet.runtime import Restored, make_backend
+from libranet.runtime import Backend, Restored
 from libranet.video.reader import DEFAULT_RATE
 from libranet.video.scale import scaled_size
 from libranet.video.shots import ShotDetector
@@ -66,10 +68,8 @@ def dehaze_image(
     given = list(read_images(source))
     for image, _ in given:
         check_image_fits(output, image, several=True)
-    timed, at = [], 0.0
-    for image, seconds in given:
-        timed.append((image, at))
-        at += seconds or 1 / DEFAULT_RATE
+    times = accumulate((seconds or 1 / DEFAULT_RATE for _, seconds in given), initial=0.0)
+    timed = zip((image for image, _ in given), times, strict=False)
     restored = [image for image, _ in restore_images(timed, network, options)]
     with translate_io_errors(output):
         write_images(output, restored, [seconds for _, seconds in given], loops=read_loops(source))
@@ -124,7 +124,8 @@ def dehaze_sequence(
         raise InputError(f"expected --fps above 0, got {rate}")
     alone = len(sources) == 1
     everything = list(zip(sources, outputs, strict=True))
-    numbers = [n for n in range(len(everything)) if alone or _is_asked_for(n / rate, options)]
+    end = math.inf if options.end is None else options.end
+    numbers = [n for n in range(len(everything)) if alone or options.start <= n / rate < end]
     pairs = [everything[number] for number in numbers]
     if not pairs:
         raise InputError("there is no image between --start and --end: choose another part")
@@ -188,10 +189,6 @@ def dehaze_sequence(
     )
 
 
-def _is_asked_for(seconds: float, options: DehazeOptions) -> bool:
-    return seconds >= options.start and (options.end is None or seconds < options.end)
-
-
 def _lost_metadata(image: Image, output: Path, *, several: bool = False) -> tuple[str, ...]:
     """Say what an image's file says about it and the output will not."""
     names = image.lost_in(output.suffix.lower(), several=several)
@@ -202,8 +199,8 @@ def _lost_metadata(image: Image, output: Path, *, several: bool = False) -> tupl
 
 
 def _first_few(sentences: list[str]) -> str:
-    rest = f"; and {len(sentences) - 3} more files" if len(sentences) > 3 else ""
-    return "; ".join(sentences[:3]) + rest
+    rest = [f"and {len(sentences) - 3} more files"] if len(sentences) > 3 else []
+    return "; ".join(sentences[:3] + rest)
 
 
 def _describe_damage(sources: list[Path], more: int = 0) -> str:
@@ -217,51 +214,29 @@ def _describe_damage(sources: list[Path], more: int = 0) -> str:
 def restore_images(
     images: Iterable[tuple[Image, float]], network: Network, options: DehazeOptions, *, rate: float = DEFAULT_RATE
 ) -> Iterator[tuple[Image, bool]]:
-    """Restore images in order. Another size or depth begins a new shot.
-
-    Args:
-        images: Each with its time in seconds.
-        network: The network, on its device.
-        options: How to restore.
-        rate: Images per second.
+    """Restore images, each with its time in seconds, in order. Another size or depth begins a new shot.
 
     Yields:
         Each image, and whether a new shot begins with it.
     """
     shot: _Shot | None = None
-    for image, seconds in images:
-        if shot is None or not shot.takes(image):
-            changed = shot is not None
-            if shot is not None:
-                yield from shot.finish()
-            shot = _Shot(image, network, options, rate=rate, cut=changed)
-        yield from shot.push(image, seconds)
-    if shot is not None:
+    for (shape, _), group in groupby(images, key=lambda item: (item[0].samples.shape, item[0].samples.dtype)):
+        backend = backend_for(network, options, rate=rate, pixels=shape[0] * shape[1])
+        shot = _Shot(backend, options, rate=rate, cut=shot is not None)
+        for image, seconds in group:
+            yield from shot.push(image, seconds)
         yield from shot.finish()
 
 
 class _Shot:
     """Images of one size and depth."""
 
-    def __init__(self, first: Image, network: Network, options: DehazeOptions, *, rate: float, cut: bool) -> None:
-        self._options, self._rate = options, rate
-        self._shape = (first.samples.shape, first.samples.dtype)
-        self._backend = make_backend(
-            network,
-            strength=options.strength,
-            live=options.live,
-            want_transmission=options.view == "haze",
-            grid_filter=options.grid_filter(rate),
-            backend=options.backend,
-            pixels=first.samples.shape[0] * first.samples.shape[1],
-        )
+    def __init__(self, backend: Backend, options: DehazeOptions, *, rate: float, cut: bool) -> None:
+        self._backend, self._options, self._rate = backend, options, rate
         self._detector = ShotDetector()
         self._begins = cut
         self._waiting: deque[tuple[Image, float, bool]] = deque()
         self._adjuster: tuple[tuple[int, bool], Adjuster] | None = None
-
-    def takes(self, image: Image) -> bool:
-        return (image.samples.shape, image.samples.dtype) == self._shape
 
     def push(self, image: Image, seconds: float) -> Iterator[tuple[Image, bool]]:
         gray = cv2.cvtColor(np.ascontiguousarray(image.rgb), cv2.COLOR_RGB2GRAY)
@@ -276,25 +251,25 @@ class _Shot:
     def _finished(self, results: list[Restored]) -> Iterator[tuple[Image, bool]]:
         for result in results:
             image, seconds, cut = self._waiting.popleft()
-            neutral = self._options.adjust.neutral
-            restored = result if neutral else self._adjust(image, result).apply(result, seconds, cut=cut)
-            yield _finish(image, restored, self._options), cut
+            shown = result
+            if not self._options.adjust.neutral:
+                if self._adjuster is None or self._adjuster[0] != image.orientation:
+                    self._adjuster = image.orientation, self._make_adjuster(image, result)
+                shown = self._adjuster[1].apply(result, seconds, cut=cut)
+            yield _finish(image, shown, self._options), cut
 
-    def _adjust(self, image: Image, restored: Restored) -> Adjuster:
+    def _make_adjuster(self, image: Image, restored: Restored) -> Adjuster:
         """The controls, prepared for the way that this image is shown."""
-        if self._adjuster is None or self._adjuster[0] != image.orientation:
-            turns, mirrored = image.orientation
-            adjuster = Adjuster(
-                self._options.adjust,
-                restored.format,
-                device=restored.after[0].device,
-                rate=self._rate,
-                strength=self._options.strength,
-                turns=turns,
-                mirrored=mirrored,
-            )
-            self._adjuster = image.orientation, adjuster
-        return self._adjuster[1]
+        options, (turns, mirrored) = self._options, image.orientation
+        return Adjuster(
+            options.adjust,
+            restored.format,
+            device=restored.after[0].device,
+            rate=self._rate,
+            strength=options.strength,
+            turns=turns,
+            mirrored=mirrored,
+        )
 
 
 def _as_frames(image: Image) -> Frames:
@@ -310,6 +285,7 @@ def _as_frames(image: Image) -> Frames:
 
 
 def _finish(image: Image, restored: Restored, options: DehazeOptions) -> Image:
+    """Draw and scale what the output shows of an image."""
     colourful = options.view != "result" or options.compare == "split"
     target = restored.format
     if target.layout.model == "gray" and colourful:
@@ -321,14 +297,9 @@ def _finish(image: Image, restored: Restored, options: DehazeOptions) -> Image:
     if (alpha := image.samples[..., 3:]).size:
         alpha = np.concatenate([alpha, alpha], axis=1) if options.compare == "side" else alpha
         samples = np.concatenate([samples, alpha], axis=2)
-    return replace(image, samples=_scaled(samples, options))
-
-
-def _scaled(samples: np.ndarray, options: DehazeOptions) -> np.ndarray:  # [H, W, C]
-    """Scale an image as `options.scale` says."""
-    height, width, channels = samples.shape
-    if options.scale is None:
-        return samples
-    size = scaled_size(options.scale, width, height, layout=RGB8)
-    method = cv2.INTER_AREA if size[0] <= width else cv2.INTER_LANCZOS4
-    return cv2.resize(samples, size, interpolation=method).reshape(size[1], size[0], channels)
+    if options.scale is not None:
+        height, width, channels = samples.shape
+        size = scaled_size(options.scale, width, height, layout=RGB8)
+        method = cv2.INTER_AREA if size[0] <= width else cv2.INTER_LANCZOS4
+        samples = cv2.resize(samples, size, interpolation=method).reshape(size[1], size[0], channels)
+    return replace(image, samples=samples)

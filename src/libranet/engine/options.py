@@ -1,12 +1,11 @@
 """Options of a run, its progress and its report, and the errors of its output."""
 
 import errno
-import logging
 import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import InitVar, asdict, dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -14,7 +13,6 @@ import av
 
 import libranet
 from libranet.atomic import replaced_file
-from libranet.engine.adjust import Adjustments
 from libranet.errors import InputError, LibraNetError
 from libranet.network import GridFilter, WeightsInfo
 from libranet.runtime import MAX_STRENGTH
@@ -26,15 +24,64 @@ from libranet.video.source import Source
 
 Compare = Literal["split", "side"]
 View = Literal["result", "haze", "removed"]
+Exposure = Literal["network", "keep"]
 Phase = Literal["frames", "first pass", "second pass", "joining"]
 
-logger = logging.getLogger(__name__)
-
+EXPOSURE_SECONDS = 1.0
+"""The exposure is averaged over this time, so that it does not flicker."""
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class OutputError(LibraNetError):
     """The output cannot be written: a full disk, a folder without write permission."""
+
+
+def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise InputError(f"unknown {name} {value!r}: use {', '.join(choices[:-1])} or {choices[-1]}")
+
+
+@dataclass(frozen=True)
+class Adjustments:
+    """Controls as people know them from photo and grading programs. The defaults change nothing."""
+
+    exposure: Exposure = "network"
+    """`keep` gives the result the mean brightness of the input; haze brightens, so its removal darkens."""
+    protect_sky: float = 0.0
+    """0 to 1: how much of the original stays where the frame shows a bright even sky."""
+    protect_shadows: float = 0.0
+    """0 to 1: how much of the original stays in dark places."""
+    color: float = 1.0
+    """Factor on the change of colour, 0 to 1.5: 0 changes brightness only."""
+    mask: str | None = None
+    """An image: haze is removed where it is white, and stays where it is black."""
+    strength_keys: tuple[tuple[float, float], ...] = ()
+    """Seconds and strengths; between them the strength changes evenly."""
+
+    def __post_init__(self) -> None:
+        _check_choice("exposure", self.exposure, get_args(Exposure))
+        for name, most in (("protect_sky", 1.0), ("protect_shadows", 1.0), ("color", 1.5)):
+            if not 0.0 <= getattr(self, name) <= most:
+                raise InputError(f"expected --{name.replace('_', '-')} from 0 to {most:g}, got {getattr(self, name)}")
+        times = [time for time, _ in self.strength_keys]
+        if times != sorted(set(times)) or not all(math.isfinite(time) and time >= 0 for time in times):
+            raise InputError(f"expected key frames of the strength at increasing times, got {self.strength_keys}")
+
+    def check_mask(self) -> None:
+        """Read the mask once, before anything is computed: one that cannot be read raises an error then."""
+        if self.mask is not None:
+            from libranet.images import read_image  # only where there is a mask
+
+            read_image(self.mask)
+
+    @property
+    def neutral(self) -> bool:
+        """Whether nothing is adjusted."""
+        return self == Adjustments()
+
+    def memory(self, rate: float) -> int:
+        """Return how many earlier frames a frame depends on."""
+        return round(EXPOSURE_SECONDS * rate) if self.exposure == "keep" else 0
 
 
 @dataclass(frozen=True)
@@ -46,7 +93,7 @@ class DehazeOptions:
     steady: float = 1.0
     """Seconds over which colours are kept steady, so that video does not pump; 0 is off, up to 2."""
     backend: str = "auto"
-    """On a CPU, what computes the layers: `auto` is the fastest measured here, `plain` the reference in PyTorch."""
+    """What computes the layers: `auto` takes our kernels where they pay, `plain` is the reference in PyTorch."""
     adjust: Adjustments = field(default_factory=Adjustments)
     """Exposure, protection of skies and shadows, colour, a mask, key frames of the strength."""
     compare: Compare | None = None
@@ -75,9 +122,9 @@ class DehazeOptions:
     encoder_options: tuple[tuple[str, str], ...] = ()
     """Further options of the encoder, as FFmpeg names them."""
     audio: str = "copy"
-    """`copy`, `none`, or the codec that sound is transcoded to."""
+    """`copy`, `none`, or the codec that audio is transcoded to."""
     audio_tracks: tuple[int, ...] | None = None
-    """Numbers of the sound tracks to keep, from 0; None keeps all."""
+    """Numbers of the audio tracks to keep, from 0; None keeps all."""
     deinterlace: bool = False
     decoder: DecoderName = "cpu"
     """`cuda` decodes files in an NVIDIA GPU where it can; samples are the same."""
@@ -91,16 +138,8 @@ class DehazeOptions:
     """Seconds to try again when a network source is lost."""
     segment_frames: int = 120
     """Frames per segment: the most that a killed run loses, and the longest distance of key frames."""
-    scene_cuts: InitVar[bool | None] = None
-    """Old name of `shot_detection`; goes with the next version."""
 
-    def __post_init__(self, scene_cuts: bool | None) -> None:
-        if scene_cuts is not None:
-            logger.warning("the option scene_cuts is now called shot_detection")
-            object.__setattr__(self, "shot_detection", scene_cuts)
-        if self.view == "veil":  # type: ignore[comparison-overlap]
-            logger.warning("the view veil is now called removed")
-            object.__setattr__(self, "view", "removed")
+    def __post_init__(self) -> None:
         if not 0.0 <= self.strength <= MAX_STRENGTH:
             raise InputError(f"expected a strength from 0 to {MAX_STRENGTH}, got {self.strength}")
         GridFilter(self.steady)  # checks the value
@@ -124,12 +163,10 @@ class DehazeOptions:
             raise InputError(f"expected --segment-time of at least 1 second, got {self.segment_time}")
         if not 0 <= self.reconnect < math.inf:
             raise InputError(f"expected --reconnect of at least 0 seconds, got {self.reconnect}")
-        if self.compare not in (None, "split", "side"):
-            raise InputError(f"unknown comparison {self.compare!r}: use split or side")
-        if self.decoder not in get_args(DecoderName):
-            raise InputError(f"unknown decoder {self.decoder!r}: use {' or '.join(get_args(DecoderName))}")
-        if self.view not in ("result", "haze", "removed"):
-            raise InputError(f"unknown view {self.view!r}: use result, haze or removed")
+        if self.compare is not None:
+            _check_choice("comparison", self.compare, get_args(Compare))
+        _check_choice("decoder", self.decoder, get_args(DecoderName))
+        _check_choice("view", self.view, get_args(View))
 
     def grid_filter(self, rate: float) -> GridFilter:
         """The filter of the grids over time, at this frame rate."""
@@ -139,10 +176,6 @@ class DehazeOptions:
         """Return how many frames back a restored frame depends on. Earlier frames change nothing.
 
         Those are the frames that the filter over time and the adjustments reach, and the window of the oldest of them.
-
-        Args:
-            window: Frames that the network sees at once.
-            rate: Frames per second.
         """
         return window // 2 + self.grid_filter(rate).reach + self.adjust.memory(rate)
 
@@ -200,7 +233,6 @@ class DehazeReport:
         del values["weights"]
         return {
             **values,
-            "scene_cuts": self.cuts,  # the name of `cuts` in version 0.1
             "fps": round(fps, 3),
             "libranet": libranet.__version__,
             **self.weights.as_json(),
@@ -208,13 +240,7 @@ class DehazeReport:
 
 
 def what_lifts(stage: str, *, codec: str, device: str) -> str:
-    """Return what a user can do about the stage that bounds a run, or nothing.
-
-    Args:
-        stage: decode, network or encode.
-        codec: Of the output.
-        device: Type of the device that the network runs on.
-    """
+    """Return what a user can do about the stage (decode, network or encode) that bounds a run, or nothing."""
     if stage == "network":
         return "a GPU (--device cuda)" if device == "cpu" else ""
     if stage == "encode" and codec in ("h264", "hevc"):

@@ -7,34 +7,25 @@ times of all frames must be those of an index, and the frames that two neighbour
 samples. Where they do not, the video has to be done whole.
 """
 
-import dataclasses
 import os
 import shutil
-import time
 import zlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from itertools import islice, pairwise
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import chain, islice, pairwise
 from pathlib import Path
+from typing import Any
 
-from libranet.engine.options import DehazeOptions, DehazeReport, Progress, translate_io_errors
-from libranet.engine.pipeline import PipelineResult, run_pipeline
-from libranet.engine.segment_encoders import EncoderPlan, SegmentSink
-from libranet.engine.segments import RESUME_HINT, OtherSettingsError, OutputClock, RunFolder, Segment, run_settings
-from libranet.engine.video import (
-    begins_at_zero,
-    dehaze_video,
-    make_restorer,
-    plan_run,
-    run_facts,
-)
+from libranet.engine.options import DehazeReport, translate_io_errors
+from libranet.engine.pipeline import PipelineResult
+from libranet.engine.segments import RESUME_HINT, OtherSettingsError, RunFolder
+from libranet.engine.video import VideoRun, dehaze_video
 from libranet.errors import LibraNetError
-from libranet.network import LiBrANet, Network
+from libranet.network import LiBrANet
 from libranet.video.clock import may_jump
 from libranet.video.decoding import Damage, read_packets
 from libranet.video.pixels import plane_views
-from libranet.video.reader import SourceFrame, VideoReader, frame_duration, open_video
-from libranet.video.source import Source
+from libranet.video.reader import SourceFrame, VideoReader, open_video
 from libranet.video.structure import find_breaks
 
 SHARE_OF_LEAD = 0.1
@@ -67,23 +58,15 @@ class Part:
     """Time of the video's first frame."""
 
 
-@dataclass(frozen=True)
-class FrameIndex:
-    """Times of a video's frames, from its packets."""
-
-    times: tuple[int, ...]
-    keys: tuple[int, ...]
-
-
-def index_frames(reader: VideoReader) -> FrameIndex | None:
-    """Read the times of all frames without decoding them; None where seeking would not be exact."""
+def _index_frames(reader: VideoReader) -> tuple[list[int], list[int]] | None:
+    """Read the times of all frames and of key frames without decoding them; None where seeking would not be exact."""
     source, container, stream = reader.source, reader.container, reader.stream
     if source is None or source.kind != "file" or container is None or stream is None or reader.deinterlace:
         return None
     assert source.path is not None
-    if find_breaks(source.path, container.format.name):
-        return None
     if may_jump(container) or container.format.name == "avi" or reader.codec not in _SEEKABLE:
+        return None
+    if find_breaks(source.path, container.format.name):
         return None
     times: list[int] = []
     keys: list[int] = []
@@ -102,7 +85,7 @@ def index_frames(reader: VideoReader) -> FrameIndex | None:
     ordered = sorted(times)
     if damage or not keys or len(set(times)) < len(times) or keys[0] != ordered[0]:
         return None
-    return FrameIndex(tuple(ordered), tuple(sorted(keys)))
+    return ordered, sorted(keys)
 
 
 def part_starts(frames: int, *, lead: int, length: int, wanted: int) -> list[int]:
@@ -120,77 +103,45 @@ def part_starts(frames: int, *, lead: int, length: int, wanted: int) -> list[int
     return [segments * number // count * length for number in range(count)] if count > 1 else []
 
 
-def plan_parts(
-    source: Source, output: Path, network: Network, options: DehazeOptions, *, wanted: int, cores: int | None = None
-) -> tuple[Part, ...]:
-    """Divide a long video, or return nothing where it is better or has to be done whole.
-
-    Args:
-        source: The video.
-        output: The file to write.
-        network: The network, on its device.
-        options: How to restore and encode.
-        wanted: Number of parts; fewer where they would be too short.
-        cores: As `dehaze_video` takes it.
-    """
+def plan_parts(run: VideoRun, *, wanted: int) -> tuple[Part, ...]:
+    """Divide a long video into so many parts, or fewer; nothing where it is better or has to be done whole."""
+    network, options = run.network, run.options
     excerpt = options.start > 0 or options.end is not None
     if wanted < 2 or not isinstance(network, LiBrANet) or options.live or options.two_pass or excerpt:
         return ()
-    with open_video(source, deinterlace=options.deinterlace) as reader:
+    with open_video(run.source, deinterlace=options.deinterlace) as reader:
         lead = options.reach(network.config.window, float(reader.rate))
         length = options.segment_frames
         if reader.frame_count and not part_starts(reader.frame_count, lead=lead, length=length, wanted=wanted):
             return ()
-        plan = plan_run(reader, output, network, options, cores=cores)
-        index = index_frames(reader)
+        plan = run.plan(reader)
+        index = _index_frames(reader)
         first = next(reader.frames(), None)
-        if index is None or plan.settings.time_base != reader.time_base or first is None or first.pts != index.times[0]:
+        if index is None or plan.settings.time_base != reader.time_base or first is None or first.pts != index[0][0]:
             return ()
-    starts = part_starts(len(index.times), lead=lead, length=length, wanted=wanted)
-    ahead = network.config.window // 2
+    times, keys = index
+    starts = part_starts(len(times), lead=lead, length=length, wanted=wanted)
     parts = []
-    for number, begin in enumerate(starts):
-        end = starts[number + 1] if number + 1 < len(starts) else len(index.times)
+    for number, (begin, end) in enumerate(pairwise([*starts, len(times)])):
         before = min(begin, lead)
-        times = index.times[begin - before : end + ahead]
-        keys = [key for key in index.keys if key <= times[0]]
+        decoded = times[begin - before : end + network.config.window // 2]
         parts.append(
             Part(
                 number=number,
                 first=begin,
                 frames=end - begin,
                 lead=before,
-                tail=lead if end < len(index.times) else 0,
-                times=times,
-                keys=tuple(reversed(keys[-3:])),
-                origin=index.times[0],
+                tail=lead if end < len(times) else 0,
+                times=tuple(decoded),
+                keys=tuple(reversed([key for key in keys if key <= decoded[0]][-3:])),
+                origin=times[0],
             )
         )
     return tuple(parts)
 
 
-def dehaze_part(
-    source: Source,
-    output: Path,
-    part: Part,
-    network: Network,
-    options: DehazeOptions,
-    *,
-    cores: int | None = None,
-    encoders: int | None = None,
-    progress: Callable[[Progress], None] | None = None,
-) -> int:
+def dehaze_part(run: VideoRun, part: Part) -> int:
     """Make the segments of one part. It goes on after the last finished segment of a killed process.
-
-    Args:
-        source: The video.
-        output: The file that all parts will be joined to.
-        part: Which one.
-        network: The network, on its device.
-        options: How to restore and encode.
-        cores: As `dehaze_video` takes it.
-        encoders: As `dehaze_video` takes it.
-        progress: Called after each frame.
 
     Returns:
         Frames restored in this call.
@@ -198,12 +149,11 @@ def dehaze_part(
     Raises:
         CannotSplitError: The frames are not those of the index, or the file is damaged.
     """
-    with open_video(source) as reader:
-        plan = plan_run(reader, output, network, options, cores=cores)
-        settings = plan.settings
-        folder = part_folder(output, part)
+    with open_video(run.source) as reader:
+        settings = run.plan(reader).settings
+        folder = part_folder(run.output, part)
         folder.path.parent.mkdir(exist_ok=True)
-        wanted = {**run_settings(source, network, options, settings), "part": [part.first, part.frames]}
+        wanted = _part_settings(run.settings(settings), part)
         try:
             folder.open(wanted, resume=True)
         except OtherSettingsError:
@@ -211,94 +161,67 @@ def dehaze_part(
         try:
             if folder.ended is not None:
                 return 0
-            done = folder.frames
-            origin = part.origin if begins_at_zero(output, options) else 0
-            clock = OutputClock(
-                reader.time_base, settings.time_base, origin, frame_duration(reader.rate, reader.time_base)
+            done, sums = folder.frames, {"lead": 0, "tail": 0}
+            frames = _watched(frames_of(reader, part), part, sums)
+            result = run.encode(
+                reader, frames, settings, folder, first_pts=part.origin, lead=part.lead, count=part.frames
             )
-            count = EncoderPlan.make(settings, length=options.segment_frames, most=encoders).encoders
-            sink = SegmentSink(
-                folder, settings, clock, length=options.segment_frames, encoders=count, keep_frames=False
-            )
-            overlap = _Overlap(part)
-            lead = min(part.lead + done, options.reach(network.config.window, float(reader.rate)))
-            begin = time.perf_counter()
-
-            def report(result: PipelineResult) -> None:
-                if progress is not None and result.frames <= part.frames - done:
-                    fps = result.frames / max(1e-9, time.perf_counter() - begin)
-                    progress(Progress(done + result.frames, part.frames, fps, result.slowest_stage))
-
-            try:
-                result = run_pipeline(
-                    overlap.watched(frames_of(reader, part)),
-                    make_restorer(reader, network, options, settings),
-                    _FirstFrames(sink, part.frames - done),
-                    skip=part.lead + done - lead,
-                    warm_up=lead,
-                    detect_shots=options.shot_detection,
-                    on_frame=report,
-                )
-            except BaseException:
-                sink.discard()
-                raise
             if reader.damage or reader.damage.repaired_times or result.format_change:
-                raise CannotSplitError(f"{source.name} is damaged or changes its format: it is done whole")
-            folder.end({"lead": overlap.lead, "tail": overlap.tail, "cuts": result.cuts})
+                raise CannotSplitError(f"{run.source.name} is damaged or changes its format: it is done whole")
+            folder.end({**sums, "cuts": result.cuts})
             return part.frames - done
         finally:
             folder.release()
 
 
-def join_parts(
-    source: Source,
-    output: Path,
-    parts: tuple[Part, ...],
-    network: Network,
-    options: DehazeOptions,
-    *,
-    cores: int | None = None,
-    overwrite: bool = False,
-) -> DehazeReport:
-    """Join finished parts to the output, with sound and all other streams, as a single run does.
+def _part_settings(settings: dict[str, Any], part: Part) -> dict[str, Any]:
+    return {**settings, "part": [part.first, part.frames]}
+
+
+def join_parts(run: VideoRun, parts: tuple[Part, ...], *, overwrite: bool = False) -> DehazeReport:
+    """Join finished parts to the output, with audio and all other streams, as a single run does.
 
     Raises:
         CannotSplitError: A part is missing, or two neighbours decoded different frames.
     """
-    run = RunFolder(output)
+    joined = RunFolder(run.output)
     finished: list[RunFolder] = []
-    with open_video(source) as reader:
-        settings = run_settings(
-            source, network, options, plan_run(reader, output, network, options, cores=cores).settings
-        )
+    with open_video(run.source) as reader:
+        settings = run.settings(run.plan(reader).settings)
         for part in parts:
-            folder = part_folder(output, part)
-            folder.open({**settings, "part": [part.first, part.frames]}, resume=True)
+            folder = part_folder(run.output, part)
+            folder.open(_part_settings(settings, part), resume=True)
             folder.release()
             if folder.ended is None or folder.frames != part.frames:
-                raise CannotSplitError(f"part {part.number} of {output} is missing: the video is done whole")
+                raise CannotSplitError(f"part {part.number} of {run.output} is missing: the video is done whole")
             finished.append(folder)
         for before, after in pairwise(finished):
             assert before.ended is not None
             assert after.ended is not None
             if before.ended["tail"] != after.ended["lead"]:
-                raise CannotSplitError(f"{source.name} decodes differently after seeking: it is done whole")
-        run.open(settings, resume=False)
+                raise CannotSplitError(f"{run.source.name} decodes differently after seeking: it is done whole")
+        joined.open(settings, resume=False)
         try:
             for folder in finished:
                 for segment in folder.segments:
-                    target = run.segment_file(len(run.segments))
+                    target = joined.segment_file(len(joined.segments))
                     _link(folder.path / segment.file, target)
-                    run.add(Segment(target.name, segment.frames, segment.first_pts, segment.end_pts))
-            run.end(run_facts(reader, options, run, PipelineResult()))
+                    joined.add(replace(segment, file=target.name))
+            joined.end(run.facts(reader, joined, PipelineResult()))
         finally:
-            run.release()
+            joined.release()
     report = dehaze_video(
-        source.name, output, model=network, options=options, cores=cores, overwrite=overwrite, resume=True
+        run.source.name,
+        run.output,
+        model=run.network,
+        options=run.options,
+        cores=run.cores,
+        overwrite=overwrite,
+        resume=True,
     )
-    forget_parts(output)
+    forget_parts(run.output)
     cuts = sum(folder.ended["cuts"] for folder in finished if folder.ended is not None)
-    return dataclasses.replace(report, cuts=cuts)
+    return replace(report, cuts=cuts)
 
 
 def _link(file: Path, target: Path) -> None:
@@ -341,7 +264,7 @@ def frames_of(reader: VideoReader, part: Part) -> Iterator[SourceFrame]:
             if first is None or first.pts != wanted[0]:
                 continue  # it began too late
             count = 0
-            for frame in _chained(first, frames, len(wanted)):
+            for frame in chain([first], islice(frames, len(wanted) - 1)):
                 if frame.pts != wanted[count]:
                     raise CannotSplitError(f"{reader.name} has other frames than its packets say: it is done whole")
                 count += 1
@@ -352,45 +275,18 @@ def frames_of(reader: VideoReader, part: Part) -> Iterator[SourceFrame]:
     raise CannotSplitError(f"{reader.name} cannot be read from the middle: it is done whole")
 
 
-def _chained(first: SourceFrame, rest: Iterator[SourceFrame], count: int) -> Iterator[SourceFrame]:
-    yield first
-    yield from islice(rest, count - 1)
-
-
-class _Overlap:
-    """Checksums of the frames that a part shares with its neighbours."""
-
-    def __init__(self, part: Part) -> None:
-        self._part = part
-        self.lead = self.tail = 0
-
-    def watched(self, frames: Iterator[SourceFrame]) -> Iterator[SourceFrame]:
-        part = self._part
-        end = part.lead + part.frames
-        for place, frame in enumerate(frames):
-            if place < part.lead:
-                self.lead = _checksum(frame, self.lead)
-            if end - part.tail <= place < end:
-                self.tail = _checksum(frame, self.tail)
-            yield frame
+def _watched(frames: Iterator[SourceFrame], part: Part, sums: dict[str, int]) -> Iterator[SourceFrame]:
+    """Sum up the frames that a part shares with its neighbours."""
+    end = part.lead + part.frames
+    for place, frame in enumerate(frames):
+        if place < part.lead:
+            sums["lead"] = _checksum(frame, sums["lead"])
+        if end - part.tail <= place < end:
+            sums["tail"] = _checksum(frame, sums["tail"])
+        yield frame
 
 
 def _checksum(frame: SourceFrame, value: int) -> int:
     for view in plane_views(frame.image):
         value = zlib.crc32(view.tobytes(), value)
     return value
-
-
-class _FirstFrames:
-    """A sink that takes the first frames. Those behind them are the look-ahead, which the next part restores."""
-
-    def __init__(self, sink: SegmentSink, count: int) -> None:
-        self._sink, self._left = sink, count
-
-    def write(self, frame: SourceFrame) -> None:
-        if self._left:
-            self._left -= 1
-            self._sink.write(frame)
-
-    def finish(self) -> None:
-        self._sink.finish()

@@ -7,13 +7,16 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Protocol
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Protocol
 
 from libranet.engine.allocator import RETURN_SECONDS, keep_large_arrays, return_free_memory
-from libranet.engine.restorer import FrameRestorer
 from libranet.video.pixels import plane_views
 from libranet.video.reader import FormatChangeError, SourceFrame
 from libranet.video.shots import ShotDetector
+
+if TYPE_CHECKING:
+    from libranet.engine.restorer import FrameRestorer
 
 QUEUE_FRAMES = 4
 """Frames that may wait between two stages. Together with the look-ahead, this bounds the memory of a run."""
@@ -28,11 +31,9 @@ class FrameSink(Protocol):
 
     def write(self, frame: SourceFrame) -> None:
         """Take the next frame."""
-        ...
 
     def finish(self) -> None:
         """Finish: there are no more frames."""
-        ...
 
 
 @dataclass
@@ -62,65 +63,65 @@ class PipelineResult:
         return {stage: round(seconds, 3) for stage, seconds in self.seconds.items()}
 
 
-class _End:
-    """The last item in a queue, with the error that ended the stage, if any."""
-
-    def __init__(self, error: BaseException | None = None) -> None:
-        self.error = error
-
-
-class _Halt:
-    """The last item in the encoder's queue when a run is stopped: nothing is finished, nothing is lost."""
-
-
-@dataclass(frozen=True)
 class LateFrames:
     """When a live source loses frames, so that the delay does not grow."""
 
-    time_base: Fraction
-    """Of the frames' times."""
-    allowed: float
-    """Seconds that the network may be behind the source's clock. Sources that send in bursts, such as HLS, are ahead of
-    it most of the time."""
+    def __init__(self, time_base: Fraction, allowed: float) -> None:
+        """Measure how far the wall clock is ahead of the source's clock.
+
+        Args:
+            time_base: Of the frames' times.
+            allowed: Seconds that the network may be behind the source's clock. Sources that send in bursts, such as
+                HLS, are ahead of it most of the time.
+        """
+        self._time_base, self._allowed = time_base, allowed
+        self._begin: tuple[float, float] | None = None
+
+    def too_late(self, frame: SourceFrame) -> bool:
+        """Whether a frame that arrives now is late."""
+        now, shown = time.monotonic(), frame.time(self._time_base)
+        self._begin = self._begin or (now, shown)
+        return (now - self._begin[0]) - (shown - self._begin[1]) >= self._allowed
 
 
-class Stopped(Exception):  # noqa: N818
+class _Stopped(Exception):  # noqa: N818
     """Another stage has ended; this one has nothing more to do."""
 
 
+@dataclass(frozen=True)
+class _End:
+    """The last item in a queue, with the error that ended the stage, if any."""
+
+    error: BaseException | None = None
+
+
+_HALT = object()
+"""The last item in the encoder's queue when a run is stopped: nothing is finished, nothing is lost."""
+
+
 class _Channel:
-    """A bounded queue that raises `Stopped` when the run is stopped."""
+    """A bounded queue that raises `_Stopped` when the run is stopped."""
 
     def __init__(self, stop: threading.Event) -> None:
         self._queue: queue.Queue[Any] = queue.Queue(QUEUE_FRAMES)
-        self._stop = stop
+        self._stop, self.full = stop, self._queue.full
 
     def put(self, item: Any) -> None:
-        while True:
-            if self._stop.is_set():
-                raise Stopped
-            try:
-                return self._queue.put(item, timeout=0.1)
-            except queue.Full:
-                continue
-
-    @property
-    def full(self) -> bool:
-        return self._queue.full()
+        self._tried(lambda: self._queue.put(item, timeout=0.1))
 
     def get(self) -> Any:
-        while True:
-            if self._stop.is_set():
-                raise Stopped
-            try:
-                return self._queue.get(timeout=0.1)
-            except queue.Empty:
-                continue
+        return self._tried(lambda: self._queue.get(timeout=0.1))
+
+    def _tried(self, call: Callable[[], Any]) -> Any:
+        while not self._stop.is_set():
+            with suppress(queue.Full, queue.Empty):
+                return call()
+        raise _Stopped
 
 
 def run_pipeline(
     frames: Iterable[SourceFrame],
-    restorer: FrameRestorer,
+    restorer: "FrameRestorer",
     sink: FrameSink,
     *,
     skip: int = 0,
@@ -145,169 +146,123 @@ def run_pipeline(
         on_frame: Called on the encoder's thread after each frame.
     """
     keep_large_arrays()
-    stop = threading.Event()
-    decoded, finished = _Channel(stop), _Channel(stop)
-    result = PipelineResult()
-    decoder = threading.Thread(
-        target=_decode,
-        args=(frames, decoded, restorer, result),
-        kwargs={"skip": skip, "detect_shots": detect_shots, "late": late},
-        name="decode",
-        daemon=True,
-    )
-    failures: list[BaseException] = []
-    encoder = threading.Thread(
-        target=_encode,
-        args=(finished, restorer, sink, result, failures, stop),
-        kwargs={"on_frame": on_frame},
-        name="encode",
-        daemon=True,
-    )
+    run = _Run(restorer, sink)
+    decoding = (islice(frames, skip, None), ShotDetector() if detect_shots else None, late)
+    decoder = threading.Thread(target=run.decode, args=decoding, name="decode", daemon=True)
+    encoder = threading.Thread(target=run.encode, args=(on_frame,), name="encode", daemon=True)
     decoder.start()
     encoder.start()
     try:
-        _restore(decoded, finished, restorer, result, warm_up)
+        run.restore(warm_up)
         encoder.join()
-    except Stopped:
+    except _Stopped:
         pass
     except KeyboardInterrupt:
-        with suppress(Stopped):
-            finished.put(_Halt())
+        with suppress(_Stopped):
+            run.finished.put(_HALT)
         encoder.join()
         raise
     finally:
-        stop.set()
+        run.stop.set()
         encoder.join()
         decoder.join(BLOCKED_SECONDS)  # it may wait for a network or a pipe, which nothing can interrupt
-    if failures:
-        raise failures[0]
-    return result
+    if run.failure is not None:
+        raise run.failure
+    return run.result
 
 
-def _decode(
-    frames: Iterable[SourceFrame],
-    out: _Channel,
-    restorer: FrameRestorer,
-    result: PipelineResult,
-    *,
-    skip: int,
-    detect_shots: bool,
-    late: LateFrames | None,
-) -> None:
-    detector = ShotDetector()
-    end: _End = _End()
-    lateness = _Lateness(late)
-    try:
+class _Run:
+    """What the three stages share. Each method is one of them, on a thread of its own."""
+
+    def __init__(self, restorer: "FrameRestorer", sink: FrameSink) -> None:
+        self._restorer, self._sink = restorer, sink
+        self.stop = threading.Event()
+        self.decoded, self.finished = _Channel(self.stop), _Channel(self.stop)
+        self.result = PipelineResult()
+        self.failure: BaseException | None = None
+        """What went wrong in the encoder."""
+
+    def decode(self, frames: Iterable[SourceFrame], detector: ShotDetector | None, late: LateFrames | None) -> None:
+        """Decode, detect shots, and copy frames to where the network takes them."""
+        end = _End()
         begin = time.perf_counter()
-        for index, frame in enumerate(frames):
-            if index >= skip:
-                cut = detect_shots and _is_cut(detector, frame)
-                result.seconds["decode"] += time.perf_counter() - begin
-                if lateness.too_late(frame) and out.full:
-                    result.dropped += 1
-                    begin = time.perf_counter()
-                    continue
+        try:
+            for frame in frames:
+                cut = detector is not None and is_cut(detector, frame)
+                dropped = late is not None and late.too_late(frame) and self.decoded.full()
+                staged = None if dropped else self._restorer.stage(frame)
+                self.result.seconds["decode"] += time.perf_counter() - begin
+                self.result.dropped += dropped
+                if not dropped:
+                    self.decoded.put((staged, cut))
                 begin = time.perf_counter()
-                staged = restorer.stage(frame)
-                result.seconds["decode"] += time.perf_counter() - begin
-                out.put((staged, cut))
+        except _Stopped:
+            return
+        except BaseException as error:
+            end = _End(error)
+        with suppress(_Stopped):
+            self.decoded.put(end)
+
+    def restore(self, warm_up: int) -> None:
+        """Restore frames. The first ones of a resumed run only warm up the network's memory."""
+        result, returned = self.result, time.perf_counter()
+        started = not self._restorer.prepares_with_first_frame
+        end: _End | None = None
+        while end is None:
+            item = self.decoded.get()
+            begin = time.perf_counter()
+            if isinstance(item, _End):
+                end = item
+                if end.error is not None and not isinstance(end.error, FormatChangeError):
+                    raise end.error
+                result.format_change = "" if end.error is None else str(end.error)
+                ready = self._restorer.flush()
+            else:
+                staged, cut = item
+                result.cuts += cut and warm_up == 0
+                ready = self._restorer.push(staged, cut=cut)
+            spent = time.perf_counter() - begin
+            if started:
+                result.seconds["network"] += spent
+            else:  # backends prepare for a format when they see its first frame
+                result.start_seconds += spent
+                started = True
+            for frame in ready:
+                if warm_up:
+                    warm_up -= 1
+                else:
+                    self.finished.put(frame)
+            if time.perf_counter() - returned > RETURN_SECONDS:
+                return_free_memory()
+                returned = time.perf_counter()
+        self.finished.put(end)
+
+    def encode(self, on_frame: Callable[[PipelineResult], None] | None) -> None:
+        """Hand finished frames to the sink."""
+        seconds = self.result.seconds
+        try:
+            while (item := self.finished.get()) is not _HALT:
                 begin = time.perf_counter()
-    except Stopped:
-        return
-    except BaseException as error:
-        end = _End(error)
-    try:
-        out.put(end)
-    except Stopped:
-        return
+                if isinstance(item, _End):
+                    self._sink.finish()
+                    seconds["encode"] += time.perf_counter() - begin
+                    return
+                self._restorer.wait(item)
+                arrived = time.perf_counter()
+                seconds["network"] += arrived - begin
+                self._sink.write(self._restorer.pack(item))
+                self.result.frames += 1
+                seconds["encode"] += time.perf_counter() - arrived
+                if on_frame is not None:
+                    on_frame(self.result)
+        except _Stopped:
+            return
+        except BaseException as error:
+            self.failure = error
+            self.stop.set()
 
 
-class _Lateness:
-    """How far the wall clock is ahead of the source's clock."""
-
-    def __init__(self, late: LateFrames | None) -> None:
-        self._late = late
-        self._begin: tuple[float, float] | None = None
-
-    def too_late(self, frame: SourceFrame) -> bool:
-        if self._late is None:
-            return False
-        now, shown = time.monotonic(), frame.time(self._late.time_base)
-        self._begin = self._begin or (now, shown)
-        return (now - self._begin[0]) - (shown - self._begin[1]) >= self._late.allowed
-
-
-def _is_cut(detector: ShotDetector, frame: SourceFrame) -> bool:
+def is_cut(detector: ShotDetector, frame: SourceFrame) -> bool:
+    """Return whether a decoded frame begins a new shot."""
     luma = plane_views(frame.image)[0]  # the green plane of RGB frames serves as well
     return detector.is_cut(luma, (1 << frame.image.format.components[0].bits) - 1)
-
-
-def _restore(
-    decoded: _Channel, finished: _Channel, restorer: FrameRestorer, result: PipelineResult, warm_up: int
-) -> None:
-    drop, returned, started = warm_up, time.perf_counter(), not restorer.prepares_with_first_frame
-    while True:
-        item = decoded.get()
-        begin = time.perf_counter()
-        if isinstance(item, _End):
-            if item.error is not None and not isinstance(item.error, FormatChangeError):
-                raise item.error
-            result.format_change = "" if item.error is None else str(item.error)
-            ready = restorer.flush()
-        else:
-            staged, cut = item
-            result.cuts += cut and drop == 0
-            ready = restorer.push(staged, cut=cut)
-        spent = time.perf_counter() - begin
-        if started:
-            result.seconds["network"] += spent
-        else:  # backends prepare for a format when they see its first frame
-            result.start_seconds += spent
-            started = True
-        for finished_frame in ready:
-            if drop:
-                drop -= 1
-            else:
-                finished.put(finished_frame)
-        if isinstance(item, _End):
-            finished.put(item)
-            return
-        if time.perf_counter() - returned > RETURN_SECONDS:
-            return_free_memory()
-            returned = time.perf_counter()
-
-
-def _encode(
-    finished: _Channel,
-    restorer: FrameRestorer,
-    sink: FrameSink,
-    result: PipelineResult,
-    failures: list[BaseException],
-    stop: threading.Event,
-    *,
-    on_frame: Callable[[PipelineResult], None] | None,
-) -> None:
-    try:
-        while True:
-            item = finished.get()
-            begin = time.perf_counter()
-            if isinstance(item, _Halt):
-                return
-            if isinstance(item, _End):
-                sink.finish()
-            else:
-                restorer.wait(item)
-                result.seconds["network"] += time.perf_counter() - begin
-                begin = time.perf_counter()
-                sink.write(restorer.pack(item))
-                result.frames += 1
-            result.seconds["encode"] += time.perf_counter() - begin
-            if isinstance(item, _End):
-                return
-            if on_frame is not None:
-                on_frame(result)
-    except Stopped:
-        return
-    except BaseException as error:
-        failures.append(error)
-        stop.set()

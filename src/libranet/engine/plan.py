@@ -1,19 +1,21 @@
 """The plan of a run: everything that is decided, and everything that can refuse is asked, before the first frame."""
 
+import time
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+import torch
+
 from libranet.device import describe_device
-from libranet.engine.estimate import format_duration
 from libranet.engine.options import DehazeOptions
-from libranet.engine.restorer import target_tags
-from libranet.engine.views import side_size
 from libranet.errors import InputError
 from libranet.frames.format import PixelLayout
-from libranet.network import LiBrANet, Network
+from libranet.network import NO_FILTER, LiBrANet, Network
+from libranet.runtime import Backend, make_backend, rgb_frames
+from libranet.video.copied_stream import StreamPlan
 from libranet.video.encoder import (
     CodecName,
     EncoderSettings,
@@ -27,16 +29,18 @@ from libranet.video.encoder import (
     pick_pixel_format,
 )
 from libranet.video.encoder_options import TWO_PASS, encoder_options, with_user_options
-from libranet.video.lossless import check_lossless
 from libranet.video.pixels import layout_of, planar_name
 from libranet.video.reader import VideoReader
 from libranet.video.scale import scaled_size, scaled_tags
-from libranet.video.stream_plan import StreamPlan
 from libranet.video.streams import plan_streams
 
 _GIF_BASE = Fraction(1, 100)
 _SMALL_WIDTH = 16
 """Most channels of a refiner that outruns x264 at its usual preset: 0.07 and 0.17 core-seconds for a frame of 1080p."""
+LONG_RUN = 300_000_000
+"""Pixels in all frames, five seconds of 1080p, from which on the time that a run takes is estimated."""
+_TRIAL_SIZES = ((320, 184), (640, 368))
+"""Frames restored for an estimate: the encoders cost the same at every size, the rest grows with the pixels."""
 
 
 @dataclass(frozen=True)
@@ -89,22 +93,25 @@ class RunPlan:
     def as_json(self) -> dict[str, Any]:
         """Return the plan for JSON."""
         s = self.settings
+        same = ("width", "height", "codec", "pixel_format", "lossless", "encoder")
         return {
             "source": self.source,
             "output": self.output,
             "frames": self.frames,
-            "width": s.width,
-            "height": s.height,
-            "codec": s.codec,
-            "pixel_format": s.pixel_format,
-            "lossless": s.lossless,
-            "encoder": s.encoder,
+            **{name: getattr(s, name) for name in same},
             "encoder_options": dict(s.options),
             "device": self.device,
             "estimated_seconds": None if self.seconds is None else round(self.seconds),
             "streams": [stream.as_json() for stream in self.streams],
             "notes": list(self.notes),
         }
+
+
+def format_duration(seconds: float) -> str:
+    """Return a time in words."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def _outruns_encoders(network: Network) -> bool:
@@ -142,6 +149,8 @@ def make_plan(reader: VideoReader, output: Path, network: Network, options: Deha
         open_encoder(settings)
         notes.append(note)
     if settings.lossless:
+        from libranet.video.lossless import check_lossless
+
         check_lossless(settings)
     if options.two_pass and settings.codec not in TWO_PASS:
         raise InputError(f"{settings.codec} cannot be encoded in two passes: use --codec {' or '.join(TWO_PASS)}")
@@ -185,14 +194,10 @@ def encoder_settings(
 ) -> EncoderSettings:
     """Choose codec, pixel format and options for the frames of `reader` in file `output`.
 
-    Args:
-        reader: The source.
-        output: The file to write.
-        options: What the user wants.
-        fast: The encoder will bound the run: without a preset, choose a fast one.
+    `fast`: the encoder will bound the run, so without a preset a fast one is chosen.
     """
     layout = layout_of(reader.pixel_format)
-    wanted = layout if options.pixel_format is None else _named_layout(options.pixel_format)
+    wanted = layout if options.pixel_format is None else named_layout(options.pixel_format)
     size = output_size(reader, options, wanted)
     exact = options.crf == 0
     choose = partial(choose_codec, output, asked=options.codec, source_codec=reader.codec, size=size, exact=exact)
@@ -210,7 +215,9 @@ def encoder_settings(
         chosen = pick_pixel_format(codec, layout, exact=lossless)
     assert chosen is not None
     planar, name = chosen
-    tags = target_tags(reader.tags, reader.pixel_format, planar, reader.height)
+    tags = reader.tags
+    if reader.pixel_format.startswith("gbr") and planar.startswith("yuv"):  # the matrix of its size, limited range
+        tags = replace(tags, colorspace=1 if reader.height >= 720 else 6, color_range=1)
     target = layout_of(planar)
     size = output_size(reader, options, target)
     tags = scaled_tags(tags, drawn_size(reader, options, target), size)
@@ -218,19 +225,26 @@ def encoder_settings(
         codec, crf=options.crf, preset=options.preset, layout=target, tags=tags, bitrate=options.bitrate, fast=fast
     )
     if codec == "h264" and output.suffix.lower() == ".avi":
-        chosen_options["bf"] = "0"  # AVI has one time for each frame: reordered ones would be late against the sound
+        chosen_options["bf"] = "0"  # AVI has one time for each frame: reordered ones would be late against the audio
     return EncoderSettings(
         codec=codec,
         pixel_format=planar,
         width=size[0],
         height=size[1],
-        time_base=encoder_time_base(codec, output, reader),
+        time_base=_time_base(codec, output, reader),
         rate=reader.rate,
         tags=tags,
         options=with_user_options(chosen_options, options.encoder_options),
         encoder_format="" if name == planar else name,
         lossless=lossless,
     )
+
+
+def side_size(layout: PixelLayout, width: int, height: int, turns: int) -> tuple[int, int]:
+    """Return width and height of two frames side by side, as a player rotates them, in whole chroma samples."""
+    if turns % 2:
+        return width, 2 * (height // layout.sub_y * layout.sub_y)
+    return 2 * (width // layout.sub_x * layout.sub_x), height
 
 
 def drawn_size(reader: VideoReader, options: DehazeOptions, layout: PixelLayout) -> tuple[int, int]:
@@ -248,14 +262,15 @@ def output_size(reader: VideoReader, options: DehazeOptions, layout: PixelLayout
     return scaled_size(options.scale, width, height, layout=layout, turns=reader.tags.quarter_turns)
 
 
-def _named_layout(name: str) -> PixelLayout:
+def named_layout(name: str) -> PixelLayout:
+    """Return the layout of a pixel format that a user names."""
     try:
         return layout_of(planar_name(name))
     except ValueError:
         raise InputError(f"unknown pixel format {name!r}: use FFmpeg's name, such as yuv420p or yuv422p10le") from None
 
 
-def encoder_time_base(codec: str, output: Path, reader: VideoReader) -> Fraction:
+def _time_base(codec: str, output: Path, reader: VideoReader) -> Fraction:
     """Return the time base of the output: the source's own, where codec and container can count in it."""
     if codec == "gif":
         return _GIF_BASE
@@ -272,3 +287,62 @@ def expected_frames(reader: VideoReader, options: DehazeOptions) -> int | None:
         return None
     end = min(reader.duration, options.end) if options.end is not None else reader.duration
     return max(1, round((end - options.start) * float(reader.rate)))
+
+
+def expected_pixels(reader: VideoReader, options: DehazeOptions) -> int | None:
+    """Return how many pixels all frames of a run have together, or None where the source does not say."""
+    frames = expected_frames(reader, options)
+    return None if frames is None else frames * reader.width * reader.height
+
+
+def backend_for(
+    network: Network,
+    options: DehazeOptions,
+    *,
+    rate: float | None = None,
+    live: bool | None = None,
+    batch: int = 1,
+    pixels: int | None,
+) -> Backend:
+    """Ask the runtime for what restores frames as the options say. Without a `rate` nothing is filtered over time.
+
+    `pixels` are those of all frames together, which the choice looks at; None where nobody knows.
+    """
+    return make_backend(
+        network,
+        strength=options.strength,
+        live=options.live if live is None else live,
+        want_transmission=options.view == "haze",
+        grid_filter=NO_FILTER if rate is None else options.grid_filter(rate),
+        batch=batch,
+        backend=options.backend,
+        pixels=pixels,
+    )
+
+
+def with_estimate(plan: RunPlan, reader: VideoReader, network: Network, options: DehazeOptions) -> RunPlan:
+    """Return the plan of a long run on a CPU with the time that it should take, from a few small frames.
+
+    On a GPU the encoder bounds a run, and the first seconds of it say more.
+    """
+    pixels = expected_pixels(reader, options)
+    if pixels is None or pixels < LONG_RUN or options.live:
+        return plan
+    if network.device.type != "cpu" or not isinstance(network, LiBrANet):
+        return plan
+    make = partial(backend_for, network, options, live=True, pixels=pixels)
+    small, large = ((w * h, _seconds_per_frame(make(), w, h)) for w, h in _TRIAL_SIZES)
+    per_pixel = max(0.0, (large[1] - small[1]) / (large[0] - small[0]))
+    seconds = (plan.frames or 0) * (large[1] + per_pixel * (reader.width * reader.height - large[0]))
+    return replace(plan, seconds=seconds)
+
+
+def _seconds_per_frame(backend: Backend, width: int, height: int) -> float:
+    frame = rgb_frames(torch.rand(1, 3, height, width))
+    backend.push(frame)  # prepares for the size
+    seconds = []
+    for _ in range(2):
+        begin = time.perf_counter()
+        backend.push(frame)
+        seconds.append(time.perf_counter() - begin)
+    return min(seconds)

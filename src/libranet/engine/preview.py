@@ -1,6 +1,5 @@
 """Previews: a contact sheet of before and after, in seconds, to try a setting before a long run."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -13,13 +12,12 @@ from torch import Tensor
 from libranet.engine.adjust import Adjuster
 from libranet.engine.image_files import restore_images
 from libranet.engine.options import DehazeOptions, check_output, translate_io_errors
-from libranet.engine.plan import expected_frames
+from libranet.engine.plan import backend_for, expected_frames
 from libranet.engine.views import FrameView
 from libranet.errors import InputError
 from libranet.frames import ColorConverter
 from libranet.images import Image, is_image_name, read_image, write_image
 from libranet.network import LiBrANet, Network
-from libranet.runtime import make_backend
 from libranet.runtime.interface import rgb_frames
 from libranet.video.pixels import layout_of, read_planes
 from libranet.video.reader import VideoReader, open_video
@@ -56,28 +54,28 @@ class PreviewFrames:
 
     def restore(self, network: Network, options: DehazeOptions) -> np.ndarray:  # uint8 [H, W, 3]
         """Restore the centre frame and show it upright, as `view` and `compare` say."""
-        return self.upright(_restored(list(self.frames), network, options, self.seconds, self.turns))
+        return self.upright(_restored(self, network, options))
 
 
 def read_video_frames(
     source: str | Path | Source, network: Network, options: DehazeOptions, moment: float
 ) -> PreviewFrames | None:
-    """Read the frames of a video around a moment in seconds, or None where it has none there.
-
-    Raises:
-        InputError: The video cannot be read.
-    """
+    """Read the frames of a video around a moment in seconds, or None where it has none there."""
     with open_video(source, deinterlace=options.deinterlace, start=moment) as reader:
-        frames, at = _window(reader, network, options, moment)
-        return PreviewFrames(tuple(frames), at, reader.tags.quarter_turns) if frames else None
+        window = network.config.window
+        begin = max(0.0, options.start, moment - (window // 2 + 0.5) / float(reader.rate))
+        frames = list(islice(reader.frames(start=begin, end=options.end), window))
+        if not frames:
+            return None
+        spec = reader.tags.color_spec(reader.pixel_format, reader.height)
+        converter = ColorConverter(layout_of(reader.pixel_format), spec)
+        small = tuple(_smaller(converter.to_rgb(read_planes(frame.image))) for frame in frames)
+        seconds = frames[len(frames) // 2].time(reader.time_base) - float(reader.first_time)
+        return PreviewFrames(small, seconds, reader.tags.quarter_turns)
 
 
 def read_image_frame(path: Path) -> PreviewFrames:
-    """Read an image, or the first one of an animation.
-
-    Raises:
-        InputError: The image cannot be read.
-    """
+    """Read an image, or the first one of an animation."""
     image = read_image(path)
     samples = torch.from_numpy(image.rgb.astype(np.float32) / image.peak).permute(2, 0, 1)[None]
     turns, mirrored = image.orientation
@@ -133,7 +131,7 @@ def _video_pairs(
     pairs: dict[float, Pair] = {}
     with open_video(source, deinterlace=options.deinterlace) as reader:
         size = (reader.width, reader.height)
-        moments = list(_moments(reader, options, count))
+        moments = _moments(reader, options, count)
     for moment in moments:
         found = read_video_frames(source, network, options, moment)
         if found is not None and found.seconds not in pairs:
@@ -143,68 +141,43 @@ def _video_pairs(
     return list(pairs.values()), size
 
 
-def _moments(reader: VideoReader, options: DehazeOptions, count: int) -> Iterator[float]:
+def _moments(reader: VideoReader, options: DehazeOptions, count: int) -> list[float]:
     length = reader.duration if options.end is None else min(options.end, reader.duration or options.end)
-    frames = expected_frames(reader, options)
     if length is None:
-        yield options.start
-        return
-    count = min(count, frames or count)
+        return [options.start]
+    count = min(count, expected_frames(reader, options) or count)
     span = max(0.0, length - options.start)
-    yield from (options.start + span * (index + 0.5) / count for index in range(count))
+    return [options.start + span * (index + 0.5) / count for index in range(count)]
 
 
-def _window(
-    reader: VideoReader, network: Network, options: DehazeOptions, moment: float
-) -> tuple[list[Tensor], float]:  # each [1, 3, H, W] in [0, 1]; time of the centre one
-    """Return the frames around a moment, at most as large as `LARGEST_SIDE`."""
-    half = network.config.window // 2
-    begin = max(options.start, moment - (half + 0.5) / float(reader.rate))
-    frames = list(islice(reader.frames(start=max(0.0, begin), end=options.end), network.config.window))
-    if not frames:
-        return [], 0.0
-    spec = reader.tags.color_spec(reader.pixel_format, reader.height)
-    converter = ColorConverter(layout_of(reader.pixel_format), spec)
-    centre = frames[len(frames) // 2]
-    seconds = centre.time(reader.time_base) - float(reader.first_time)
-    return [_smaller(converter.to_rgb(read_planes(frame.image))) for frame in frames], seconds
-
-
-def _restored(
-    frames: list[Tensor], network: Network, options: DehazeOptions, seconds: float, turns: int
-) -> Tensor:  # [1, 3, H, W]
+def _restored(preview: PreviewFrames, network: Network, options: DehazeOptions) -> Tensor:  # [1, 3, H, W]
     """Restore the centre frame alone where the network can."""
-    centre = len(frames) // 2
+    frames, centre = preview.frames, len(preview.frames) // 2
     plain = options.view == "result" and options.compare is None and options.adjust.neutral
     if isinstance(network, LiBrANet) and plain and len(frames) == network.config.window:
         window = torch.stack(frames, dim=1).to(network.device, network.dtype)
         with torch.no_grad():
             return network(window, strength=options.strength).float().cpu()
-    backend = make_backend(
-        network,
-        strength=options.strength,
-        want_transmission=options.view == "haze",
-        backend=options.backend,
-        pixels=len(frames) * frames[0][0, 0].numel(),
-    )
-    kept = []
+    pixels, shown = len(frames) * frames[0][0, 0].numel(), []
+    backend = backend_for(network, options, live=False, pixels=pixels)
     for frame in [*frames, None]:
-        ready = backend.flush() if frame is None else backend.push(rgb_frames(frame))
-        for found in ready:
-            restored = found
+        for found in backend.flush() if frame is None else backend.push(rgb_frames(frame)):
+            restored, format_, device = found, found.format, backend.device
             if not options.adjust.neutral:
-                adjuster = Adjuster(options.adjust, found.format, device=backend.device, strength=options.strength)
-                restored = adjuster.apply(found, seconds)
+                adjuster = Adjuster(
+                    options.adjust,
+                    format_,
+                    device=device,
+                    strength=options.strength,
+                    turns=preview.turns,
+                    mirrored=preview.mirrored,
+                )
+                restored = adjuster.apply(found, preview.seconds)
             view = FrameView(
-                restored.format,
-                restored.format,
-                compare=options.compare,
-                view=options.view,
-                turns=turns,
-                device=backend.device,
+                format_, format_, compare=options.compare, view=options.view, turns=preview.turns, device=device
             )
-            kept.append([plane.clone() for plane in view.draw(restored)])
-    green, blue, red = kept[centre]
+            shown.append([plane.clone() for plane in view.draw(restored)])
+    green, blue, red = shown[centre]
     return torch.stack([red, green, blue])[None].float().cpu()
 
 

@@ -1,41 +1,44 @@
 """From a decoded frame to the frame to encode: restore it in its own samples, draw comparisons and heat maps."""
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import av
 import numpy as np
 import torch
 from torch import Tensor
 
-from libranet.engine.adjust import Adjuster, Adjustments
-from libranet.engine.options import Compare, View
-from libranet.engine.transfer import Download, Upload
-from libranet.engine.views import FrameView
-from libranet.frames import FrameFormat, Frames, PixelLayout
-from libranet.runtime import Backend, Restored
+from libranet.engine.options import DehazeOptions
+from libranet.engine.pipeline import STAGED_FRAMES
+from libranet.engine.plan import backend_for, expected_pixels
+from libranet.frames import ColorConverter, FrameFormat, Frames
+from libranet.network import Network
+from libranet.runtime import Restored
+from libranet.video.encoder import EncoderSettings
 from libranet.video.pixels import layout_of, plane_views, write_planes
-from libranet.video.reader import SourceFrame
+from libranet.video.reader import SourceFrame, VideoReader
 from libranet.video.scale import FrameScaler
 from libranet.video.tags import VideoTags
 
+if TYPE_CHECKING:
+    from libranet.engine.adjust import Adjuster
+    from libranet.engine.transfer import Download, Upload
+
+Planes = tuple[Tensor, ...]
+"""A frame's planes, each [h, w], or one [h, w, 3] of a packed layout."""
+StagedFrame = tuple[SourceFrame, int]
+"""A decoded frame that is ready for the network's stage, and where its samples are in pinned memory, for a GPU."""
+
+FRAMES_AT_ONCE = 4
+"""Frames that a GPU restores in one step. Eight are 2 % faster on an H200 and need twice the memory."""
 OUTPUT_BUFFERS = 6
 """Sets of arrays for finished frames: as many as can be on their way to the encoder, used in turn, so that a slow
 encoder needs no more memory than a fast one.
 """
-
 ARRIVING_FRAMES = 12
 """Frames between a GPU and the encoder, whose pinned memory is made ahead: it takes milliseconds a piece."""
-
-
-@dataclass(frozen=True)
-class StagedFrame:
-    """A decoded frame that is ready for the network's stage."""
-
-    source: SourceFrame
-    slot: int = -1
-    """Where its samples are in pinned memory, for a GPU."""
 
 
 @dataclass(frozen=True)
@@ -58,81 +61,87 @@ class FrameRestorer:
 
     def __init__(
         self,
-        backend: Backend,
+        reader: VideoReader,
+        network: Network,
+        options: DehazeOptions,
+        settings: EncoderSettings | None = None,
         *,
-        pixel_format: str,
-        width: int,
-        height: int,
-        tags: VideoTags,
-        target_format: str,
-        target_tags: VideoTags,
-        compare: Compare | None = None,
-        view: View = "result",
-        staged_frames: int = 1,
-        adjust: Adjustments | None = None,
-        strength: float = 1.0,
-        rate: float = 25.0,
-        time_base: Fraction = Fraction(1, 1000),
-        first_time: Fraction = Fraction(0),
-        output_size: tuple[int, int] | None = None,
+        size: tuple[int, int] | None = None,
     ) -> None:
-        """Prepare for frames of one format.
+        """Prepare for a video's frames.
 
         Args:
-            backend: What restores them.
-            pixel_format: Of the decoded frames.
-            width: Of the decoded frames.
-            height: Of the decoded frames.
-            tags: Of the decoded frames.
-            target_format: Of the finished frames.
-            target_tags: Of the finished frames.
-            compare: Show the original, too.
-            view: What to show instead of the result.
-            staged_frames: Frames that may be between `stage` and `push`.
-            adjust: Controls over the result.
-            strength: That the backend restores with.
-            rate: Frames per second.
-            time_base: Of the frames' times.
-            first_time: Where the source's clock begins, in seconds.
-            output_size: Width and height that finished frames are scaled to.
+            reader: The source.
+            network: What restores the frames.
+            options: How to restore them.
+            settings: Of the output's encoder; None keeps the source's pixel format.
+            size: Of the output where there are no settings.
         """
-        self._backend = backend
-        self._format = FrameFormat(width, height, layout_of(pixel_format), tags.color_spec(pixel_format, height))
-        target = FrameFormat(width, height, layout_of(target_format), target_tags.color_spec(target_format, height))
-        if target_format == pixel_format:
-            target = self._format
-        self._view = FrameView(
-            self._format, target, compare=compare, view=view, turns=tags.quarter_turns, device=backend.device
-        )
-        self._target_tags = target_tags
-        self._scaler = None if output_size is None else FrameScaler(*output_size)
-        self._time_base, self._first_time = time_base, float(first_time)
+        rate, tags, pixels = float(reader.rate), reader.tags, expected_pixels(reader, options)
+        self._backend = backend_for(network, options, rate=rate, batch=FRAMES_AT_ONCE, pixels=pixels)
+        device = self._backend.device
+        self.prepares_with_first_frame = device.type != "cpu"
+        """Whether the first frame costs far more than the next ones: kernels are compiled and compared then."""
+        self._format = target = _format(reader, reader.pixel_format, tags)
+        self._target_name, self._target_tags = reader.pixel_format, tags
+        if settings is not None:
+            size = (settings.width, settings.height)
+            self._target_name, self._target_tags = settings.pixel_format, settings.tags
+            if settings.pixel_format != reader.pixel_format:
+                target = _format(reader, settings.pixel_format, settings.tags)
+        self._draw: Callable[[Restored], Planes]
+        if options.view == "result" and options.compare is None:
+            convert = conversion(self._format, target, device)
+            self._draw = lambda restored: convert(restored.after)
+        else:
+            from libranet.engine.views import FrameView  # only runs that draw load it
+
+            view = FrameView(
+                self._format,
+                target,
+                compare=options.compare,
+                view=options.view,
+                turns=tags.quarter_turns,
+                device=device,
+            )
+            self._draw, target = view.draw, view.output
+        self._output = target
+        self._scaler = None if size is None else FrameScaler(*size)
+        self._time_base, self._first_time = reader.time_base, float(reader.first_time)
         self._adjuster: Adjuster | None = None
-        if adjust is not None and not adjust.neutral:
-            self._adjuster = Adjuster(
-                adjust, self._format, device=backend.device, rate=rate, strength=strength, turns=tags.quarter_turns
+        if not options.adjust.neutral:
+            from libranet.engine import adjust  # only runs with adjustments load it
+
+            self._adjuster = adjust.Adjuster(
+                options.adjust,
+                self._format,
+                device=device,
+                rate=rate,
+                strength=options.strength,
+                turns=tags.quarter_turns,
             )
         self._waiting: deque[tuple[SourceFrame, bool]] = deque()
         self._free: deque[list[Tensor]] = deque()
         self._upload: Upload | None = None
         self._download: Download | None = None
-        if backend.device.type == "cuda":
-            self._upload = Upload(self._format, backend.device, slots=staged_frames + 1, one_thread=True)
-            self._download = Download(backend.device, self._view.output, ahead=ARRIVING_FRAMES)
+        if device.type == "cuda":
+            from libranet.engine import transfer
+
+            self._upload = transfer.Upload(self._format, device, slots=STAGED_FRAMES + 1, one_thread=True)
+            self._download = transfer.Download(device, target, ahead=ARRIVING_FRAMES)
 
     def stage(self, frame: SourceFrame) -> StagedFrame:
         """Prepare a frame for `push`, in the order of the frames. Any one thread may call it."""
-        if self._upload is None:
-            return StagedFrame(frame)
-        return StagedFrame(frame, self._upload.fill(self._planes(frame)))
+        return frame, -1 if self._upload is None else self._upload.fill(self._planes(frame))
 
     def push(self, staged: StagedFrame, *, cut: bool = False) -> list[FinishedFrame]:
         """Take a frame and return the finished ones. `cut` marks the first frame of a shot."""
+        frame, slot = staged
         if self._upload is None:
-            planes = tuple(plane[None] for plane in self._planes(staged.source))
+            planes = tuple(plane[None] for plane in self._planes(frame))
         else:
-            planes = self._upload.send(staged.slot)
-        self._waiting.append((staged.source, cut))
+            planes = self._upload.send(slot)
+        self._waiting.append((frame, cut))
         ready = self._backend.push(Frames(planes, self._format), cuts=(cut,))
         if self._upload is not None:
             self._upload.release()
@@ -150,22 +159,34 @@ class FrameRestorer:
     def pack(self, finished: FinishedFrame) -> SourceFrame:
         """Return the frame to encode. Call it once per frame, on any thread: the arrays are reused afterwards."""
         self.wait(finished)
-        image = self._image(finished.source.image, finished.planes)
-        if self._download is not None:
-            self._download.free(finished.planes)
-        else:
-            self._free.append(finished.planes)
+        planes, carrier = finished.planes, finished.source.image
+        height, width = planes[0].shape
+        image = output_image(carrier, self._target_name, width, height, self._target_tags)
+        write_planes(image, planes)
+        if image is not carrier:
+            _copy_alpha(carrier, image)
+        if self._scaler is not None:
+            image = self._scaler.scale(image)
+        self._reuse(planes)
         return replace(finished.source, image=image)
 
-    @property
-    def prepares_with_first_frame(self) -> bool:
-        """Whether the first frame costs far more than the next ones: kernels are compiled and compared then."""
-        return self._backend.device.type != "cpu"
+    def samples(self, finished: FinishedFrame) -> Frames:
+        """Return a copy of the samples, in place of `pack`, for callers that encode nothing and keep the source."""
+        self.wait(finished)
+        copy = Frames(tuple(plane[None].clone() for plane in finished.planes), self._output)
+        self._reuse(finished.planes)
+        return copy
 
     @property
-    def output_layout(self) -> PixelLayout:
-        """Pixel format of the output frames."""
-        return self._view.target.layout
+    def backend_name(self) -> str:
+        """What restores the frames, such as `plain`, `numba-fp32` or `fused`."""
+        return self._backend.name
+
+    def _reuse(self, planes: list[Tensor]) -> None:
+        if self._download is not None:
+            self._download.free(planes)
+        else:
+            self._free.append(planes)
 
     def _planes(self, frame: SourceFrame) -> list[Tensor]:
         """The colour planes in the decoder's memory."""
@@ -176,26 +197,27 @@ class FrameRestorer:
         frame, cut = self._waiting.popleft()
         if self._adjuster is not None:
             restored = self._adjuster.apply(restored, frame.time(self._time_base) - self._first_time, cut=cut)
-        planes = self._view.draw(restored)
+        planes = self._draw(restored)
         if self._download is not None:
             return FinishedFrame(frame, *self._download.begin(planes))
-        return FinishedFrame(frame, self._copy_to_output_buffers(planes))
-
-    def _copy_to_output_buffers(self, planes: tuple[Tensor, ...]) -> list[Tensor]:
         if not self._free:
             self._free.extend([torch.empty_like(plane) for plane in planes] for _ in range(OUTPUT_BUFFERS))
         output = self._free.popleft()
         for target, plane in zip(output, planes, strict=True):
             target.copy_(plane)
-        return output
+        return FinishedFrame(frame, output)
 
-    def _image(self, carrier: av.VideoFrame, planes: list[Tensor]) -> av.VideoFrame:
-        height, width = planes[0].shape
-        image = output_image(carrier, self.output_layout.name, width, height, self._target_tags)
-        write_planes(image, planes)
-        if image is not carrier:
-            _copy_alpha(carrier, image)
-        return image if self._scaler is None else self._scaler.scale(image)
+
+def _format(reader: VideoReader, name: str, tags: VideoTags) -> FrameFormat:
+    return FrameFormat(reader.width, reader.height, layout_of(name), tags.color_spec(name, reader.height))
+
+
+def conversion(source: FrameFormat, target: FrameFormat, device: torch.device) -> Callable[[Planes], Planes]:
+    """Return what turns planes of one format into those of another; planes stay as they are where both are alike."""
+    if (source.layout, source.color) == (target.layout, target.color):
+        return lambda planes: planes
+    reader, writer = (ColorConverter(f.layout, f.color, device=device) for f in (source, target))
+    return lambda planes: tuple(writer.encode(reader.to_rgb(planes)))
 
 
 def output_image(carrier: av.VideoFrame, name: str, width: int, height: int, tags: VideoTags) -> av.VideoFrame:
@@ -222,10 +244,3 @@ def _copy_alpha(source: av.VideoFrame, target: av.VideoFrame) -> None:
             part = alpha.take(range(half), axis=axis)
             alpha = np.concatenate([part, part], axis=axis)
     after[...] = alpha
-
-
-def target_tags(tags: VideoTags, pixel_format: str, target_format: str, height: int) -> VideoTags:
-    """Return the tags of the output. RGB that becomes YUV takes the matrix of its size and limited range."""
-    if pixel_format.startswith("gbr") and target_format.startswith("yuv"):
-        return replace(tags, colorspace=1 if height >= 720 else 6, color_range=1)
-    return tags

@@ -6,14 +6,12 @@ import queue
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import Any
 
 import av
 
 from libranet.engine.allocator import RETURN_SECONDS, return_free_memory
-from libranet.engine.journal import FrameJournal
 from libranet.engine.options import translate_io_errors
-from libranet.engine.segments import RESUME_HINT, OutputClock, RunFolder, Segment, prepare_for_encoder
+from libranet.engine.segments import RESUME_HINT, FrameJournal, OutputClock, RunFolder, Segment, prepare_for_encoder
 from libranet.video.encoder import EncoderSettings, is_hardware, open_encoder
 from libranet.video.packets import PacketLog
 from libranet.video.pixels import layout_of
@@ -30,45 +28,59 @@ SHORT_QUEUE = 2
 """Frames that wait for a single encoder."""
 
 
-@dataclass(frozen=True)
-class EncoderPlan:
-    """How encoders share a machine."""
+def encoder_threads(settings: EncoderSettings, *, cores: int | None = None) -> int:
+    """Return the threads of each encoder. They decide its bits, so they depend on the cores alone.
 
-    encoders: int
-    """Segments that are encoded at once."""
-    threads: int
-    """Of each encoder; 0 leaves it to a single one. It decides an encoder's bits, so it depends on the cores alone."""
+    Args:
+        settings: Of the encoders.
+        cores: Write the bits of a machine with this many cores; None for this machine.
 
-    @classmethod
-    def make(
-        cls, settings: EncoderSettings, *, length: int, cores: int | None = None, most: int | None = None
-    ) -> "EncoderPlan":
-        """Divide the cores, with frames of all segments under way in a share of the memory.
+    Returns:
+        0 leaves the number to a single encoder.
+    """
+    here, cores = cores is None, cores or machine_cores()
+    if cores < 2 * CORES_PER_ENCODER or is_hardware(settings.codec):
+        if here and settings.encoder != "libx265":  # whose own choice no number can ask for again
+            return 0
+        return cores if settings.encoder in ("libx264", "libx264rgb", "libx265", "libsvtav1") else 0
+    if settings.codec == "h264":  # x264's own rule
+        return min(MOST_THREADS, cores * 3 // 2, max(1, settings.height // 32))
+    return min(MOST_THREADS, cores)
 
-        Args:
-            settings: Of the encoders.
-            length: Frames of a segment.
-            cores: Write the bits of a machine with this many cores; None for this machine.
-            most: The largest number of encoders, where other processes share this machine; None for as many as fit.
-        """
-        here, cores = cores is None, cores or machine_cores()
-        wanted = max(1, cores // CORES_PER_ENCODER)
-        threads = min(MOST_THREADS, cores)
-        if settings.codec == "h264":  # x264's own rule
-            threads = min(MOST_THREADS, cores * 3 // 2, max(1, settings.height // 32))
-        if wanted == 1 or is_hardware(settings.codec):
-            here = here and settings.encoder != "libx265"  # whose own choice no number can ask for again
-            return cls(1, 0 if here else _own_choice(settings, cores))
-        layout = layout_of(settings.pixel_format)
-        samples = settings.width * settings.height * (1 + (layout.colour_planes - 1) / (layout.sub_x * layout.sub_y))
-        segment_bytes = samples * layout.dtype.itemsize * length
-        room = int(SHARE_OF_MEMORY * _memory() / segment_bytes)
-        return cls(max(1, min(wanted, 1 + room, most or wanted)), threads)
+
+def encoder_count(settings: EncoderSettings, *, length: int, most: int | None = None) -> int:
+    """Return how many segments are encoded at once, with frames of all of them in a share of the memory.
+
+    Args:
+        settings: Of the encoders.
+        length: Frames of a segment.
+        most: The largest number, where other processes share this machine; None for as many as fit.
+    """
+    wanted = machine_cores() // CORES_PER_ENCODER
+    if wanted < 2 or is_hardware(settings.codec):
+        return 1
+    layout = layout_of(settings.pixel_format)
+    samples = settings.width * settings.height * (1 + (layout.colour_planes - 1) / (layout.sub_x * layout.sub_y))
+    room = int(SHARE_OF_MEMORY * _memory() / (samples * layout.dtype.itemsize * length))
+    return max(1, min(wanted, 1 + room, most or wanted))
+
+
+def machine_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _memory() -> int:
+    """Bytes of the machine's memory; a few where the system does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return 4 << 30
 
 
 @dataclass
 class _Worker:
-    """A segment under way. Frames come through a queue; None is its end."""
+    """A segment under way. Frames and their durations come through a queue; None is its end."""
 
     number: int
     first_pts: int
@@ -76,9 +88,8 @@ class _Worker:
     count: int = 0
     end_pts: int = 0
     error: BaseException | None = None
-    thread: threading.Thread | None = None
+    thread: threading.Thread = field(init=False)
     log: PacketLog | None = None
-    durations: dict[int, int] = field(default_factory=dict)
     encoded: threading.Event = field(default_factory=threading.Event)
     """Its encoder is done, well or not. The file may still be on its way to the disk."""
 
@@ -98,7 +109,7 @@ class SegmentSink:
         *,
         length: int,
         encoders: int = 1,
-        keep_frames: bool = True,
+        limit: int | None = None,
     ) -> None:
         """Write to a run's folder.
 
@@ -108,19 +119,24 @@ class SegmentSink:
             clock: Times of the output.
             length: Frames per segment.
             encoders: Segments that are encoded at once; frames of all of them are in memory.
-            keep_frames: Keep the frames of slow segments on disk until they are finished.
+            limit: Frames of a part: those behind them are look-ahead, which the next part restores, and nothing is
+                journalled. None takes all.
         """
         self._folder, self._settings, self._clock, self._length = folder, settings, clock, length
-        self._encoders = encoders
+        self._encoders, self._left = encoders, limit
         self._next = len(folder.segments)
         self._workers: list[_Worker] = []  # oldest first
         self._open: _Worker | None = None
         self._stop = threading.Event()
-        self._journal = FrameJournal(folder.path, length=length) if keep_frames else None
+        self._journal = FrameJournal(folder.path, length=length) if limit is None else None
         self._returned = time.monotonic()
 
     def write(self, frame: SourceFrame, *, replayed: bool = False) -> None:
         """Take a frame. It waits where all encoders are busy. One that is `replayed` is in the journal already."""
+        if self._left is not None:
+            if self._left == 0:
+                return
+            self._left -= 1
         with translate_io_errors(self._folder.path, RESUME_HINT):
             if self._open is None:
                 self._wait_for_encoder()
@@ -152,7 +168,6 @@ class SegmentSink:
                 self._record_oldest()
         self._stop.set()
         for worker in self._workers:
-            assert worker.thread is not None
             worker.thread.join()
             if worker.log is not None:
                 worker.log.discard()
@@ -172,24 +187,21 @@ class SegmentSink:
     def _put(self, worker: _Worker, item: tuple[av.VideoFrame, int] | None) -> None:
         while True:
             self._raise_failure()
-            try:
+            with contextlib.suppress(queue.Full):
                 return worker.frames.put(item, timeout=0.1)
-            except queue.Full:
-                continue
 
     def _wait_for_encoder(self) -> None:
         """Wait until fewer encoders than there may be are at work. Record what is on disk meanwhile."""
         while len(busy := [worker for worker in self._workers if not worker.encoded.is_set()]) >= self._encoders:
             busy[0].encoded.wait(0.1)
             self._raise_failure()
-        while self._workers and not _is_running(self._workers[0]):
+        while self._workers and not self._workers[0].thread.is_alive():
             self._record_oldest()
 
     def _record_oldest(self) -> None:
         """Wait for the oldest segment and record it."""
         worker = self._workers[0]
-        while _is_running(worker):
-            assert worker.thread is not None
+        while worker.thread.is_alive():
             worker.thread.join(0.1)
             self._raise_failure()
         self._raise_failure()
@@ -210,20 +222,21 @@ class SegmentSink:
     def _run(self, worker: _Worker) -> None:
         """Write one segment, on a thread of its own."""
         try:
-            complete = self._encode(worker)
+            encoder = open_encoder(self._settings)
+            worker.log = log = PacketLog(self._folder.segment_file(worker.number))
+            complete = self._encode(worker, encoder, log)
             worker.encoded.set()  # the next encoder begins while this segment goes to the disk
-            if complete and worker.log is not None:
-                worker.log.finish()
+            if complete:
+                log.finish()
                 worker.log = None
         except BaseException as error:
             worker.error = error
         finally:
             worker.encoded.set()
 
-    def _encode(self, worker: _Worker) -> bool:
+    def _encode(self, worker: _Worker, encoder: av.VideoCodecContext, log: PacketLog) -> bool:
         """Encode one segment. Return whether it has all its frames."""
-        encoder = open_encoder(self._settings)
-        worker.log = PacketLog(self._folder.segment_file(worker.number))
+        durations: dict[int, int] = {}
         while True:
             try:
                 item = worker.frames.get(timeout=0.1)
@@ -231,40 +244,9 @@ class SegmentSink:
                 if self._stop.is_set():
                     return False
                 continue
-            if item is None:
-                break
-            image, duration = item
-            worker.durations[image.pts or 0] = duration
-            _store(worker, encoder.encode(image))
-            if self._stop.is_set():
-                return False
-        _store(worker, encoder.encode(None))
-        return True
-
-
-def _is_running(worker: _Worker) -> bool:
-    return worker.thread is not None and worker.thread.is_alive()
-
-
-def _store(worker: _Worker, packets: list[Any]) -> None:
-    assert worker.log is not None
-    for packet in packets:
-        worker.log.add(packet, worker.durations.pop(packet.pts, 0))
-
-
-def _own_choice(settings: EncoderSettings, cores: int) -> int:
-    """The threads that an encoder chooses by itself on a machine with so many cores; 0 where they change no bit."""
-    return cores if settings.encoder in ("libx264", "libx264rgb", "libx265", "libsvtav1") else 0
-
-
-def machine_cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _memory() -> int:
-    """Bytes of the machine's memory; a few where the system does not say."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):
-        return 4 << 30
+            if item is not None:
+                durations[item[0].pts or 0] = item[1]
+            for packet in encoder.encode(item and item[0]):
+                log.add(packet, durations.pop(packet.pts or 0, 0))
+            if item is None or self._stop.is_set():
+                return item is None

@@ -1,9 +1,13 @@
-"""Resumable runs: a hidden folder of finished segments and a manifest, from which `--resume` continues."""
+"""Resumable runs: a hidden folder of finished segments, a manifest and a journal, from which `--resume` continues."""
 
 import glob
 import hashlib
 import json
 import shutil
+import struct
+import time
+import zlib
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from fractions import Fraction
@@ -11,20 +15,26 @@ from pathlib import Path
 from typing import IO, Any
 
 import av
+import numpy as np
 import torch
 
 from libranet.atomic import atomic_file, replaced_file
-from libranet.engine.journal import has_journal
 from libranet.engine.options import DehazeOptions, OutputError
 from libranet.errors import InputError
 from libranet.network import Network
-from libranet.video.encoder import EncoderSettings
-from libranet.video.encoder_frames import encoder_frame
+from libranet.video.encoder import EncoderSettings, encoder_frame
+from libranet.video.pixels import plane_views
 from libranet.video.reader import SourceFrame
 from libranet.video.source import Source
 
 _MANIFEST = "manifest.json"
 RESUME_HINT = " and run it again with --resume"
+KEEP_SECONDS = 5.0
+"""A segment that takes longer than this is journalled."""
+_TRIAL_FRAMES = 4
+"""Frames before the pace of a run is known."""
+_RECORD = struct.Struct("<qII")  # time of the frame, size, checksum
+_JOURNALS = "journal-*.frames"
 
 
 class OtherSettingsError(InputError):
@@ -56,7 +66,6 @@ class RunFolder:
     def __init__(self, output: Path) -> None:
         target = replaced_file(output)
         self.path = target.with_name(f".{target.name}.libranet")
-        self.output_name = output.name
         self.segments: list[Segment] = []
         self.ended: dict[str, Any] | None = None
         """What joining needs to know, once all frames are encoded."""
@@ -74,11 +83,7 @@ class RunFolder:
         return [self.path / segment.file for segment in self.segments]
 
     def open(self, settings: dict[str, Any], *, resume: bool) -> None:
-        """Begin a run, or continue an unfinished one.
-
-        Args:
-            settings: Everything that decides the output's bits.
-            resume: Continue the unfinished run, if there is one.
+        """Begin a run, or continue an unfinished one, if there is one with these settings.
 
         Raises:
             OtherSettingsError: The unfinished run had other settings.
@@ -92,7 +97,9 @@ class RunFolder:
             self.path.mkdir(exist_ok=True)
             self._take_lock()
             if not (resume and self._read(settings)):
-                self._clear()
+                for file in self.path.iterdir():
+                    if file.name != "lock":
+                        file.unlink()
                 self._settings = settings
                 self._write()
         except OSError as error:
@@ -122,7 +129,7 @@ class RunFolder:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
-        if not self.segments and not has_journal(self.path) and self.path.is_dir():
+        if not self.segments and not any(self.path.glob(_JOURNALS)) and self.path.is_dir():
             shutil.rmtree(self.path, ignore_errors=True)
 
     def _take_over(self, settings: dict[str, Any]) -> None:
@@ -144,7 +151,7 @@ class RunFolder:
             return False
         try:
             manifest = json.loads(path.read_text())
-            old, segments = _renamed(manifest["settings"]), [Segment(**entry) for entry in manifest["segments"]]
+            old, segments = manifest["settings"], [Segment(**entry) for entry in manifest["segments"]]
         except (ValueError, KeyError, TypeError):
             raise InputError(f"{path} is damaged: leave out --resume to start over") from None
         for key, value in json.loads(json.dumps(settings)).items():
@@ -167,32 +174,126 @@ class RunFolder:
         with atomic_file(self.path / _MANIFEST) as temporary:
             temporary.write_text(json.dumps(manifest, indent=1))
 
-    def _clear(self) -> None:
-        for file in self.path.iterdir():
-            if file.name != "lock":
-                file.unlink()
-
     def _take_lock(self) -> None:
         try:
             import fcntl
         except ImportError:  # Windows: nothing keeps two runs at the same output apart
             return
-        self._lock = (self.path / "lock").open("w")
+        lock = (self.path / "lock").open("w")
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            self._lock.close()
-            self._lock = None
+            lock.close()
             raise BusyError(f"another run is writing the same output (it holds {self.path}): wait for it") from None
+        self._lock = lock
 
 
-def _renamed(settings: dict[str, Any]) -> dict[str, Any]:
-    """Give settings of a run of version 0.1 the names they have now."""
-    if "scene_cuts" in settings:
-        settings["shot_detection"] = settings.pop("scene_cuts")
-    if settings.get("view") == "veil":
-        settings["view"] = "removed"
-    return settings
+class FrameJournal:
+    """Restored frames of unfinished segments, as they went to the encoder: a stopped run loses none of them.
+
+    A segment has a fixed number of frames, so that a resumed run writes the same bytes as an uninterrupted one. On a
+    slow machine a segment of `length` frames takes minutes. The journal keeps its frames on disk until it is finished;
+    a resumed run only encodes them again. Fast runs write no journal: their segments take seconds.
+    """
+
+    def __init__(self, folder: Path, *, length: int) -> None:
+        self._folder, self._length = folder, length
+        self._file: IO[bytes] | None = None
+        self._segment: int | None = None
+        self._begin: float | None = None
+        self._frames = 0
+        self._needed = True
+
+    def add(self, segment: int, frame: SourceFrame) -> None:
+        """Keep a frame. A disk that does not take it ends the journal, not the run."""
+        self._judge()
+        if not self._needed:
+            return
+        planes = [np.ascontiguousarray(view) for view in plane_views(frame.image)]  # copies only where rows are padded
+        checksum = 0
+        for plane in planes:
+            checksum = zlib.crc32(plane.data, checksum)
+        try:
+            if self._file is None or self._segment != segment:
+                self.close()
+                self._file, self._segment = _path(self._folder, segment).open("ab", buffering=0), segment
+            self._file.write(_RECORD.pack(frame.pts, sum(plane.nbytes for plane in planes), checksum))
+            for plane in planes:
+                rest = plane.data.cast("B")
+                while rest:  # an unbuffered file may take a part at a time
+                    rest = rest[self._file.write(rest) :]
+        except OSError:
+            self._give_up()
+
+    def clear(self, segment: int) -> None:
+        """Forget a segment: it is finished."""
+        if segment == self._segment:
+            self.close()
+        with suppress(OSError):
+            _path(self._folder, segment).unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Close the file. What is in it stays."""
+        if self._file is not None:
+            with suppress(OSError):
+                self._file.close()
+            self._file = None
+
+    def _give_up(self) -> None:
+        self._needed = False
+        self.close()
+        for path in self._folder.glob(_JOURNALS):
+            with suppress(OSError):
+                path.unlink()
+
+    def _judge(self) -> None:
+        """Find out whether a segment takes long enough to be worth it."""
+        now = time.monotonic()
+        self._begin = now if self._begin is None else self._begin
+        self._frames += 1
+        if self._frames > _TRIAL_FRAMES and self._needed:
+            pace = (now - self._begin) / (self._frames - 1)
+            if pace * self._length <= KEEP_SECONDS:
+                self._give_up()
+
+
+def journalled_frames(folder: Path, segment: int, *, length: int) -> Iterator[tuple[int, bytes]]:
+    """Yield time and samples of the frames that a stopped run had restored, from the first unfinished segment on.
+
+    A journal of fewer than `length` frames is the last one.
+    """
+    full = True
+    while full:
+        records = 0
+        for record in _records(_path(folder, segment)):
+            records += 1
+            yield record
+        full, segment = records == length, segment + 1
+
+
+def _records(path: Path) -> Iterator[tuple[int, bytes]]:
+    with suppress(OSError), path.open("rb") as file:
+        while len(head := file.read(_RECORD.size)) == _RECORD.size:
+            pts, size, checksum = _RECORD.unpack(head)
+            data = file.read(size)
+            if len(data) < size or zlib.crc32(data) != checksum:
+                return
+            yield pts, data
+
+
+def _path(folder: Path, segment: int) -> Path:
+    return folder / f"journal-{segment:06d}.frames"
+
+
+def write_samples(views: list[np.ndarray], data: bytes) -> bool:
+    """Write the samples of a journal to the planes of a frame. Return False where they do not fit."""
+    if len(data) != sum(view.nbytes for view in views):
+        return False
+    at = 0
+    for view in views:
+        view[...] = np.frombuffer(data, view.dtype, view.size, at).reshape(view.shape)
+        at += view.nbytes
+    return True
 
 
 @dataclass
@@ -218,8 +319,6 @@ class OutputClock:
 
     def duration(self, frame: SourceFrame) -> int:
         """Return the frame's duration in the output, 0 where the source does not say."""
-        if self.source_base == self.target_base:
-            return frame.duration
         return round(frame.duration * self.source_base / self.target_base)
 
     def end(self, frame: SourceFrame) -> int:
@@ -235,13 +334,13 @@ def prepare_for_encoder(frame: SourceFrame, settings: EncoderSettings, clock: Ou
     return encoder_frame(image, settings)
 
 
-def fingerprint_source(path: Path) -> dict[str, Any]:
+def _fingerprint_file(path: Path) -> dict[str, Any]:
     """Return facts that distinguish one input file from another."""
     stat = path.stat()
     return {"path": str(path.resolve()), "size": stat.st_size, "changed": stat.st_mtime_ns}
 
 
-def fingerprint_network(network: Network) -> str:
+def _fingerprint_network(network: Network) -> str:
     """Hash configuration, weights, precision and kind of device: everything that decides the network's bits."""
     digest = hashlib.sha256(repr(network.config).encode())
     for name, tensor in sorted(network.state_dict().items()):
@@ -252,16 +351,16 @@ def fingerprint_network(network: Network) -> str:
 
 
 def run_settings(source: Source, network: Network, options: DehazeOptions, settings: EncoderSettings) -> dict[str, Any]:
-    """Return everything that decides the bits of the segments. Sound and the container do not."""
+    """Return everything that decides the bits of the segments. Audio and the container do not."""
     encoder = {k: str(v) for k, v in asdict(settings).items()}
     shaping = asdict(options)
     if options.adjust.mask is not None:
-        shaping["adjust"]["mask"] = fingerprint_source(Path(options.adjust.mask))
+        shaping["adjust"]["mask"] = _fingerprint_file(Path(options.adjust.mask))
     del shaping["audio"], shaping["audio_tracks"], shaping["decoder"]
     files = [path for _, path in source.files] or ([source.path] if source.path is not None else [])
     return {
-        "source": [fingerprint_source(path) for path in files],
-        "network": fingerprint_network(network),
+        "source": [_fingerprint_file(path) for path in files],
+        "network": _fingerprint_network(network),
         **shaping,
         "encoder": encoder,
         "libraries": f"PyAV {av.__version__}",

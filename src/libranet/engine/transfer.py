@@ -29,7 +29,7 @@ class Upload:
             slots: Frames that may be in pinned memory: more than can be between `fill` and `send`.
             one_thread: Copy by the calling thread alone. Torch's threads would wait for cores that a codec has.
         """
-        self._one_thread = one_thread
+        self.format, self._one_thread = format_, one_thread
         self._device, self._stream = device, torch.cuda.Stream(device)
         self._pinned = [format_.empty(1, pinned=True) for _ in range(slots)]
         self._arrays = [format_.empty(1, device=device) for _ in range(DEVICE_SLOTS)]
@@ -71,14 +71,8 @@ class Download:
     """Frames from a GPU to pinned memory."""
 
     def __init__(self, device: torch.device, format_: FrameFormat, *, ahead: int = 0) -> None:
-        """Make the buffers.
-
-        Args:
-            device: The GPU.
-            format_: Of the frames.
-            ahead: Frames to make pinned memory for now; more are made where they are needed.
-        """
-        self._device, self._stream, self._format = device, torch.cuda.Stream(device), format_
+        """Make the buffers. There is pinned memory for `ahead` frames now; more is made where it is needed."""
+        self._device, self._stream, self.format = device, torch.cuda.Stream(device), format_
         self._arrays = [_one(format_.empty(1, device=device)) for _ in range(DEVICE_SLOTS)]
         self._done = [torch.cuda.Event() for _ in range(DEVICE_SLOTS)]
         self._free: deque[list[Tensor]] = deque(self._pinned() for _ in range(ahead))
@@ -111,7 +105,7 @@ class Download:
         self._free.append(pinned)
 
     def _pinned(self) -> list[Tensor]:
-        return list(_one(self._format.empty(1, pinned=True)))
+        return list(_one(self.format.empty(1, pinned=True)))
 
 
 def _one(planes: tuple[Tensor, ...]) -> tuple[Tensor, ...]:

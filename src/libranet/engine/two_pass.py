@@ -4,6 +4,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import av
@@ -11,8 +12,7 @@ import av
 from libranet.engine.options import Phase, Progress, translate_io_errors
 from libranet.engine.segments import RESUME_HINT, RunFolder
 from libranet.errors import InputError
-from libranet.video.encoder import EncoderSettings, open_encoder, pick_pixel_format
-from libranet.video.encoder_frames import encoder_frame
+from libranet.video.encoder import EncoderSettings, encoder_frame, open_encoder, pick_pixel_format
 from libranet.video.encoder_options import encoder_options, pass_options
 from libranet.video.packets import PacketLog, StoredPacket, read_segment
 from libranet.video.pixels import layout_of, plane_views, to_planar
@@ -42,32 +42,26 @@ def encode_twice(
 ) -> Path:
     """Encode all frames of a run's lossless segments in two passes. Return the segment that holds the result.
 
-    Args:
-        folder: The run's folder with all of its segments.
-        settings: Of the encoder, with a bit rate.
-        carriers: Opens the source again.
-        progress: Called after each frame.
+    `carriers` opens the source again.
     """
     final = folder.segment_file(0).with_name("two-passes.packets")
     if final.exists():
         return final
     begin = time.perf_counter()
 
-    def report(number: int) -> Callable[[int], None]:
-        def call(count: int) -> None:
-            if progress is not None:
-                fps = ((number - 1) * folder.frames + count) / max(1e-9, time.perf_counter() - begin)
-                phase: Phase = "first pass" if number == 1 else "second pass"
-                progress(Progress(count, folder.frames, fps, "encode", phase))
-
-        return call
+    def report(number: int, count: int) -> None:
+        if progress is not None:
+            fps = ((number - 1) * folder.frames + count) / max(1e-9, time.perf_counter() - begin)
+            phase: Phase = "first pass" if number == 1 else "second pass"
+            progress(Progress(count, folder.frames, fps, "encode", phase))
 
     with translate_io_errors(folder.path, RESUME_HINT), tempfile.TemporaryDirectory() as place:
         for number in (1, 2):
             chosen = pass_options(settings, number, Path(place) / "statistics")
             log = PacketLog(final) if number == 2 else None
+            stored = _stored_frames(folder, lossless_settings(settings))
             try:
-                _encode(_stored_frames(folder, lossless_settings(settings)), carriers(), chosen, log, report(number))
+                _encode(stored, carriers(), chosen, log, partial(report, number))
             except BaseException:
                 if log is not None:
                     log.discard()

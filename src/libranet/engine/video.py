@@ -1,10 +1,10 @@
 """`dehaze_video`: one video file in, one out. All other streams and tags are kept."""
 
 import contextlib
-import dataclasses
 import os
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from itertools import chain, islice
@@ -13,8 +13,6 @@ from typing import Any
 
 from libranet.atomic import replaced_file
 from libranet.device import Precision
-from libranet.engine.estimate import estimate_seconds
-from libranet.engine.journal import journalled_frames, write_samples
 from libranet.engine.options import (
     DehazeOptions,
     DehazeReport,
@@ -23,20 +21,21 @@ from libranet.engine.options import (
     translate_io_errors,
     what_lifts,
 )
-from libranet.engine.pipeline import STAGED_FRAMES, PipelineResult, run_pipeline
-from libranet.engine.plan import RunPlan, drawn_size, expected_frames, make_plan
+from libranet.engine.pipeline import PipelineResult, run_pipeline
+from libranet.engine.plan import RunPlan, drawn_size, expected_frames, make_plan, with_estimate
 from libranet.engine.restorer import FrameRestorer, output_image
-from libranet.engine.segment_encoders import EncoderPlan, SegmentSink
+from libranet.engine.segment_encoders import SegmentSink, encoder_count, encoder_threads
 from libranet.engine.segments import (
     RESUME_HINT,
     OutputClock,
     RunFolder,
+    journalled_frames,
     run_settings,
+    write_samples,
 )
-from libranet.engine.two_pass import encode_twice, lossless_settings
 from libranet.errors import InputError
 from libranet.network import Network
-from libranet.runtime import load_network, make_backend
+from libranet.runtime import load_network
 from libranet.video.copied_stream import Excerpt
 from libranet.video.encoder import EncoderSettings
 from libranet.video.mux import ZERO_BASED, JoinReport, join
@@ -48,11 +47,106 @@ from libranet.video.verify import verify
 
 ProgressCallback = Callable[[Progress], None]
 
-FRAMES_AT_ONCE = 4
-"""Frames that a GPU restores in one step. Eight are 2 % faster on an H200 and need twice the memory."""
 
-LONG_RUN = 300_000_000
-"""Pixels in all frames, five seconds of 1080p, from which on the time that a run takes is estimated."""
+@dataclass(frozen=True)
+class VideoRun:
+    """A video, its output, and how one becomes the other: what whole runs and parts of long videos share."""
+
+    source: Source
+    output: Path
+    network: Network
+    options: DehazeOptions
+    cores: int | None = None
+    """As `dehaze_video` takes it."""
+    encoders: int | None = None
+    """As `dehaze_video` takes it."""
+    progress: ProgressCallback | None = None
+
+    @property
+    def begins_at_zero(self) -> bool:
+        """Whether the output's clock begins with its first frame: after a cut, and in containers without a start."""
+        return self.options.start > 0 or self.output.suffix.lower() in ZERO_BASED
+
+    def plan(self, reader: VideoReader) -> RunPlan:
+        """Return the plan of the run with the threads of its encoders, which decide their bits."""
+        plan = make_plan(reader, self.output, self.network, self.options)
+        return replace(plan, settings=replace(plan.settings, threads=encoder_threads(plan.settings, cores=self.cores)))
+
+    def settings(self, encoder: EncoderSettings) -> dict[str, Any]:
+        """Return everything that decides the bits of the segments."""
+        return run_settings(self.source, self.network, self.options, encoder)
+
+    def encode(
+        self,
+        reader: VideoReader,
+        frames: Iterator[SourceFrame],
+        settings: EncoderSettings,
+        folder: RunFolder,
+        *,
+        first_pts: int,
+        lead: int = 0,
+        count: int | None = None,
+    ) -> PipelineResult:
+        """Restore frames and encode them into the segments that the run's folder does not have yet.
+
+        Args:
+            reader: The source.
+            frames: Its frames, from the first one that the network has to see.
+            settings: Of the encoders.
+            folder: The run's folder, open.
+            first_pts: Time of the video's first frame.
+            lead: Frames before the first one of a part, to be restored, but not written.
+            count: Frames of a part; None writes all, and journals them.
+        """
+        network, options = self.network, self.options
+        origin, step = first_pts if self.begins_at_zero else 0, frame_duration(reader.rate, reader.time_base)
+        clock = OutputClock(reader.time_base, settings.time_base, origin, step)
+        length, left = options.segment_frames, None if count is None else count - folder.frames
+        number = encoder_count(settings, length=length, most=self.encoders)
+        sink = SegmentSink(folder, settings, clock, length=length, encoders=number, limit=left)
+        total = expected_frames(reader, options) if count is None else count
+        begin = time.perf_counter()
+        try:
+            done = folder.frames + (_replay(reader, options, settings, folder, sink) if count is None else 0)
+            warm_up = min(lead + done, options.reach(network.config.window, float(reader.rate)))
+
+            def report(result: PipelineResult) -> None:
+                if self.progress is not None and (left is None or result.frames <= left):
+                    fps, stage = result.frames / max(1e-9, time.perf_counter() - begin), result.slowest_stage
+                    remedy = what_lifts(stage, codec=settings.codec, device=network.device.type)
+                    self.progress(Progress(done + result.frames, total, fps, stage, remedy=remedy))
+
+            preparing = time.perf_counter()
+            restorer = FrameRestorer(reader, network, options, settings)
+            prepared = time.perf_counter() - preparing
+            result = run_pipeline(
+                frames,
+                restorer,
+                sink,
+                skip=lead + done - warm_up,
+                warm_up=warm_up,
+                detect_shots=options.shot_detection,
+                on_frame=report,
+            )
+            result.start_seconds += prepared
+            return result
+        except BaseException:
+            sink.discard()
+            raise
+
+    def facts(self, reader: VideoReader, folder: RunFolder, result: PipelineResult) -> dict[str, Any]:
+        """Collect what joining needs to know, also after a crash between the last frame and the end."""
+        warnings = []
+        if reader.damage.repaired_times:
+            warnings.append(f"{reader.damage.repaired_times} frames had no usable timestamp and got the next free one")
+        end = folder.segments[-1].end_pts if folder.segments else 0
+        cut_off = self.options.end is not None or bool(result.format_change)
+        return {
+            "partial": describe_partial(reader, result),
+            "warnings": warnings,
+            "start_pts": folder.segments[0].first_pts if folder.segments and self.begins_at_zero else 0,
+            "end_pts": end if cut_off else None,
+        }
 
 
 def dehaze_video(
@@ -109,35 +203,23 @@ def dehaze_video(
     if not origin.can_reopen:
         from libranet.engine.stream import dehaze_stream
 
-        if options.two_pass:
-            raise InputError(f"{origin.name} can be read only once: leave out --two-pass")
         if resume:
             raise InputError(f"{origin.name} can be read only once and cannot be resumed: leave out --resume")
         return dehaze_stream(origin, output, network, options=options, overwrite=overwrite, progress=progress)
     if options.segment_time is not None or options.reconnect:
         raise InputError(f"--segment-time and --reconnect are for recordings, and {origin.name} is a file: add --live")
     with open_for(origin, options, rate=rate) as reader:
-        plan = plan_run(reader, output, network, options, cores=cores)
+        run = VideoRun(origin, output, network, options, cores, encoders, progress)
+        plan = run.plan(reader)
         if on_plan is not None:
             # A resumed run has less to do, and its own pace says how much.
-            on_plan(plan if resume else _with_estimate(plan, reader, network, options))
-        return _dehaze(
-            reader, plan, origin, output, network, options, resume=resume, encoders=encoders, progress=progress
-        )
+            on_plan(plan if resume else with_estimate(plan, reader, network, options))
+        return _dehaze(run, reader, plan, resume=resume)
 
 
 def open_for(source: Source, options: DehazeOptions, *, rate: float | None) -> VideoReader:
     """Open a video as the options say."""
     return open_video(source, deinterlace=options.deinterlace, rate=rate, decoder=options.decoder, start=options.start)
-
-
-def plan_run(
-    reader: VideoReader, output: Path, network: Network, options: DehazeOptions, *, cores: int | None = None
-) -> RunPlan:
-    """Return the plan of a run with the threads of its encoders, which decide their bits."""
-    plan = make_plan(reader, output, network, options)
-    threads = EncoderPlan.make(plan.settings, length=options.segment_frames, cores=cores).threads
-    return dataclasses.replace(plan, settings=dataclasses.replace(plan.settings, threads=threads))
 
 
 def plan_video(
@@ -164,69 +246,7 @@ def plan_video(
     if Path(output).parent.is_dir():  # a batch makes its folders when it runs
         check_output(origin, Path(output), overwrite=overwrite)
     with open_for(origin, options, rate=rate) as reader:
-        return _with_estimate(make_plan(reader, Path(output), network, options), reader, network, options)
-
-
-def _with_estimate(plan: RunPlan, reader: VideoReader, network: Network, options: DehazeOptions) -> RunPlan:
-    """Return the plan of a long run with the time that it should take."""
-    pixels = pixels_of(reader, options)
-    if options.live or (pixels is not None and pixels < LONG_RUN):
-        return plan
-    seconds = estimate_seconds(network, options, frames=plan.frames, width=reader.width, height=reader.height)
-    return dataclasses.replace(plan, seconds=seconds)
-
-
-def pixels_of(reader: VideoReader, options: DehazeOptions) -> int | None:
-    """Pixels of all frames of a run, which the choice of a backend looks at; None where nobody knows."""
-    frames = expected_frames(reader, options)
-    return None if frames is None else frames * reader.width * reader.height
-
-
-def make_restorer(
-    reader: VideoReader,
-    network: Network,
-    options: DehazeOptions,
-    settings: EncoderSettings | None = None,
-    *,
-    size: tuple[int, int] | None = None,
-) -> FrameRestorer:
-    """Build the restorer for this video's frames.
-
-    Args:
-        reader: The source.
-        network: What restores the frames.
-        options: How to restore them.
-        settings: Of the output's encoder; None keeps the source's pixel format.
-        size: Of the output where there are no settings.
-    """
-    backend = make_backend(
-        network,
-        strength=options.strength,
-        live=options.live,
-        want_transmission=options.view == "haze",
-        grid_filter=options.grid_filter(float(reader.rate)),
-        batch=FRAMES_AT_ONCE,
-        backend=options.backend,
-        pixels=pixels_of(reader, options),
-    )
-    return FrameRestorer(
-        backend,
-        pixel_format=reader.pixel_format,
-        width=reader.width,
-        height=reader.height,
-        tags=reader.tags,
-        target_format=settings.pixel_format if settings else reader.pixel_format,
-        target_tags=settings.tags if settings else reader.tags,
-        compare=options.compare,
-        view=options.view,
-        staged_frames=STAGED_FRAMES,
-        adjust=options.adjust,
-        strength=options.strength,
-        rate=float(reader.rate),
-        time_base=reader.time_base,
-        first_time=reader.first_time,
-        output_size=size if settings is None else (settings.width, settings.height),
-    )
+        return with_estimate(make_plan(reader, Path(output), network, options), reader, network, options)
 
 
 def describe_partial(reader: VideoReader, result: PipelineResult) -> str:
@@ -235,28 +255,24 @@ def describe_partial(reader: VideoReader, result: PipelineResult) -> str:
     return "; ".join(text for text in (damage.sentence() if damage else "", result.format_change) if text)
 
 
-def _dehaze(
-    reader: VideoReader,
-    plan: RunPlan,
-    source: Source,
-    output: Path,
-    network: Network,
-    options: DehazeOptions,
-    *,
-    resume: bool,
-    encoders: int | None,
-    progress: ProgressCallback | None,
-) -> DehazeReport:
+def _dehaze(run: VideoRun, reader: VideoReader, plan: RunPlan, *, resume: bool) -> DehazeReport:
+    options, progress = run.options, run.progress
     begin = time.perf_counter()
-    settings = plan.settings
-    folder = RunFolder(output)
-    folder.open(run_settings(source, network, options, settings), resume=resume)
+    settings = stored = plan.settings
+    if options.two_pass:
+        from libranet.engine.two_pass import encode_twice, lossless_settings
+
+        stored = lossless_settings(settings)
+    folder = RunFolder(run.output)
+    folder.open(run.settings(settings), resume=resume)
     try:
         result = PipelineResult()
         if folder.ended is None:
-            stored = lossless_settings(settings) if options.two_pass else settings
-            result = _encode_segments(reader, network, options, stored, folder, most=encoders, progress=progress)
-            folder.end(run_facts(reader, options, folder, result))
+            frames = reader.frames(start=options.start, end=options.end)
+            first = next(frames, None)
+            if first is not None:
+                result = run.encode(reader, chain([first], frames), stored, folder, first_pts=first.pts)
+            folder.end(run.facts(reader, folder, result))
         assert folder.ended is not None
         if not folder.segments:
             raise InputError(f"{reader.name} has no frame between --start and --end: choose another part")
@@ -266,14 +282,14 @@ def _dehaze(
             segments = [encode_twice(folder, settings, images, progress=progress)]
         if progress is not None:
             progress(Progress(folder.frames, folder.frames, 0.0, "disk", "joining"))
-        joined, problems = _join(reader, source, output, plan, folder, segments, chosen=options.start > 0)
+        joined, problems = _join(run, reader, plan, folder, segments)
         folder.remove()
     finally:
         folder.release()
-    missing = "; ".join([text for text in (folder.ended["partial"],) if text] + problems)
+    missing = "; ".join(text for text in (folder.ended["partial"], *problems) if text)
     return DehazeReport(
-        source=source.name,
-        output=str(output),
+        source=run.source.name,
+        output=str(run.output),
         frames=folder.frames,
         resumed_frames=folder.frames - result.frames,
         width=settings.width,
@@ -287,58 +303,8 @@ def _dehaze(
         copied_streams=plan.kept,
         partial=missing,
         warnings=(*folder.ended["warnings"], *plan.left_out, *plan.notes, *joined.notes),
-        weights=network.weights,
+        weights=run.network.weights,
     )
-
-
-def _encode_segments(
-    reader: VideoReader,
-    network: Network,
-    options: DehazeOptions,
-    settings: EncoderSettings,
-    folder: RunFolder,
-    *,
-    most: int | None,
-    progress: ProgressCallback | None,
-) -> PipelineResult:
-    step = frame_duration(reader.rate, reader.time_base)
-    frames = reader.frames(start=options.start, end=options.end)
-    first = next(frames, None)
-    if first is None:
-        return PipelineResult()
-    origin = first.pts if begins_at_zero(Path(folder.output_name), options) else 0
-    clock = OutputClock(reader.time_base, settings.time_base, origin, step)
-    encoders = EncoderPlan.make(settings, length=options.segment_frames, most=most).encoders
-    sink = SegmentSink(folder, settings, clock, length=options.segment_frames, encoders=encoders)
-    begin = time.perf_counter()
-    try:
-        done = folder.frames + _replay(reader, options, settings, folder, sink)
-        warm_up = min(done, options.reach(network.config.window, float(reader.rate)))
-
-        def report(result: PipelineResult) -> None:
-            if progress is not None:
-                fps = result.frames / max(1e-9, time.perf_counter() - begin)
-                total, stage = expected_frames(reader, options), result.slowest_stage
-                remedy = what_lifts(stage, codec=settings.codec, device=network.device.type)
-                progress(Progress(done + result.frames, total, fps, stage, remedy=remedy))
-
-        preparing = time.perf_counter()
-        restorer = make_restorer(reader, network, options, settings)
-        prepared = time.perf_counter() - preparing
-        result = run_pipeline(
-            chain([first], frames),
-            restorer,
-            sink,
-            skip=done - warm_up,
-            warm_up=warm_up,
-            detect_shots=options.shot_detection,
-            on_frame=report,
-        )
-        result.start_seconds += prepared
-        return result
-    except BaseException:
-        sink.discard()
-        raise
 
 
 def _replay(
@@ -351,13 +317,11 @@ def _replay(
         return 0
     count = 0
     for frame in islice(_carriers(reader, options, settings), folder.frames, None):
-        if record[0] != frame.pts or not write_samples(plane_views(frame.image), record[1]):
+        if record is None or record[0] != frame.pts or not write_samples(plane_views(frame.image), record[1]):
             break
         sink.write(frame, replayed=True)
         count += 1
         record = next(kept, None)
-        if record is None:
-            break
     return count
 
 
@@ -366,42 +330,14 @@ def _carriers(reader: VideoReader, options: DehazeOptions, settings: EncoderSett
     assert reader.source is not None
     scaler = FrameScaler(settings.width, settings.height)
     size = drawn_size(reader, options, layout_of(settings.pixel_format))
-    with open_for(reader.source, dataclasses.replace(options, decoder="cpu"), rate=float(reader.rate)) as again:
+    with open_for(reader.source, replace(options, decoder="cpu"), rate=float(reader.rate)) as again:
         for frame in again.frames(start=options.start, end=options.end):
             image = output_image(frame.image, settings.pixel_format, *size, settings.tags)
-            yield dataclasses.replace(frame, image=scaler.scale(image))
-
-
-def begins_at_zero(output: Path, options: DehazeOptions) -> bool:
-    """Return whether the output's clock begins with its first frame: after a cut, and in containers without a start."""
-    return options.start > 0 or output.suffix.lower() in ZERO_BASED
-
-
-def run_facts(reader: VideoReader, options: DehazeOptions, folder: RunFolder, result: PipelineResult) -> dict[str, Any]:
-    """Collect what joining needs to know, also after a crash between the last frame and the end."""
-    at_zero = begins_at_zero(Path(folder.output_name), options)
-    warnings = []
-    if reader.damage.repaired_times:
-        warnings.append(f"{reader.damage.repaired_times} frames had no usable timestamp and got the next free one")
-    end = folder.segments[-1].end_pts if folder.segments else 0
-    cut_off = options.end is not None or bool(result.format_change)
-    return {
-        "partial": describe_partial(reader, result),
-        "warnings": warnings,
-        "start_pts": folder.segments[0].first_pts if folder.segments and at_zero else 0,
-        "end_pts": end if cut_off else None,
-    }
+            yield replace(frame, image=scaler.scale(image))
 
 
 def _join(
-    reader: VideoReader,
-    source: Source,
-    output: Path,
-    plan: RunPlan,
-    folder: RunFolder,
-    segments: list[Path],
-    *,
-    chosen: bool,
+    run: VideoRun, reader: VideoReader, plan: RunPlan, folder: RunFolder, segments: list[Path]
 ) -> tuple[JoinReport, list[str]]:
     """Write the output, read it back, and give it its name. Return what was written and what is missing."""
     assert folder.ended is not None
@@ -409,14 +345,14 @@ def _join(
     excerpt = Excerpt(
         start=Fraction(start) * reader.time_base,
         end=None if end is None else Fraction(end) * reader.time_base,
-        chosen=chosen,
+        chosen=run.options.start > 0,
     )
-    temporary = folder.path / f"joined{output.suffix}"
-    original = source if reader.container is not None else None
-    with translate_io_errors(output, RESUME_HINT):
+    temporary = folder.path / f"joined{run.output.suffix}"
+    original = run.source if reader.container is not None else None
+    with translate_io_errors(run.output, RESUME_HINT):
         joined = join(temporary, plan.settings, segments, source=original, plans=plan.streams, excerpt=excerpt)
         problems = verify(temporary, joined.written)
         with contextlib.suppress(OSError), temporary.open("rb") as file:
             os.fsync(file.fileno())
-        os.replace(temporary, replaced_file(output))
+        os.replace(temporary, replaced_file(run.output))
     return joined, problems

@@ -1,27 +1,31 @@
 """What a frame shows: the result, a heat map, or a comparison, drawn in the samples of the output on any device."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
+import cv2
+import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from libranet.engine.options import Compare, View
-from libranet.engine.overlays import OverlayPainter, heat_tables
-from libranet.frames import ColorConverter, FrameFormat, PixelLayout
+from libranet.engine.plan import side_size
+from libranet.engine.restorer import Planes, conversion
+from libranet.frames import ColorConverter, FrameFormat
 from libranet.kernels.drawing import reference
-from libranet.kernels.drawing.reference import HeatMap, Join, Overlay
+from libranet.kernels.drawing.reference import HeatMap, Join, Overlay, no_overlay
 from libranet.kernels.samples.reference import SampleCodes
 from libranet.runtime import Restored
 from libranet.runtime.gpu.support import has_kernels
 from libranet.video.visualize import estimate_airlight
 
-Planes = tuple[Tensor, ...]
-"""A frame's planes, each [h, w], or one [h, w, 3] of a packed layout."""
-
 TRANSMISSION_STEP = 4
 """The transmission of removed haze is estimated at a quarter of the size, which also averages noise away."""
+LABEL_SHADE = 0.45
+"""Brightness that a label's background keeps."""
+_WHITE = (1.0, 1.0, 1.0)
 
 
 class FrameView:
@@ -41,7 +45,7 @@ class FrameView:
         turns: int = 0,
         device: torch.device | str = "cpu",
     ) -> None:
-        """Prepare for frames of one format.
+        """Prepare for frames of one format on a device.
 
         Args:
             source: Of the restored frames.
@@ -55,9 +59,7 @@ class FrameView:
         self.target, self._compare, self._view, self._turns = target, compare, view, turns
         self._source, self._device = source, device
         self.output = _output_format(target, compare, turns)
-        self._reader = ColorConverter(source.layout, source.color, device=device)
-        same = (source.layout, source.color) == (target.layout, target.color)
-        self._writer = None if same else ColorConverter(target.layout, target.color, device=device)
+        self._convert = conversion(source, target, device)
         self._draws = view != "result" or compare is not None
         if self._draws:
             self._joins = _joins(target, compare, turns)
@@ -65,7 +67,7 @@ class FrameView:
             if compare == "side" and turns in (0, 1):  # what lies on the result moves with it
                 overlays = [_moved(overlay, join) for overlay, join in zip(overlays, self._joins, strict=True)]
             self._overlays = overlays
-            self._heat = list(zip([table.to(device) for table in heat_tables(target)], _sizes(target), strict=True))
+            self._heat = list(zip([table.to(device) for table in _heat_tables(target)], _sizes(target), strict=True))
             self._ops, self._extra = _operations(source, device)
             if self._ops is not reference:
                 self.draw(self._example())  # compiles the kernels
@@ -95,11 +97,6 @@ class FrameView:
         planes = tuple(torch.zeros_like(plane[0]) for plane in self._source.empty(1, device=self._device))
         return Restored(planes, planes, self._source, torch.ones(1, 1, 4, 4, device=self._device))
 
-    def _convert(self, planes: Planes) -> Planes:
-        if self._writer is None:
-            return planes
-        return tuple(self._writer.encode(self._reader.to_rgb(planes)))
-
     def _transmission(self, restored: Restored) -> Tensor:  # [h, w] in [0, 1]
         if self._view == "haze":
             assert restored.transmission is not None
@@ -123,13 +120,6 @@ def haze_heat_map(
     return FrameView(format_, format_, view="haze", device=transmission.device).draw(
         Restored((), (), format_, transmission)
     )
-
-
-def side_size(layout: PixelLayout, width: int, height: int, turns: int) -> tuple[int, int]:
-    """Return width and height of two frames side by side, as a player rotates them, in whole chroma samples."""
-    if turns % 2:
-        return width, 2 * (height // layout.sub_y * layout.sub_y)
-    return 2 * (width // layout.sub_x * layout.sub_x), height
 
 
 def _operations(source: FrameFormat, device: torch.device) -> tuple[ModuleType, dict[str, Any]]:
@@ -188,9 +178,123 @@ def _joins(format_: FrameFormat, compare: Compare | None, turns: int) -> list[Jo
     return joins
 
 
-def _paint(upright: FrameFormat, compare: Compare | None, view: View) -> OverlayPainter:
+@dataclass(frozen=True)
+class _Layer:
+    """What is drawn on one component: sample * factor + summand."""
+
+    factor: Tensor  # [h, w]
+    summand: Tensor  # [h, w]
+    sub_y: int
+    sub_x: int
+    black: float
+
+    def area(self, top: int, bottom: int, left: int, right: int) -> tuple[slice, slice]:
+        """The samples of a rectangle, given in luma pixels."""
+        rows = slice(top // self.sub_y, -(-bottom // self.sub_y))
+        return rows, slice(left // self.sub_x, -(-right // self.sub_x))
+
+
+class _Painter:
+    """Draws what will lie on top of every frame, upright."""
+
+    def __init__(self, format_: FrameFormat) -> None:
+        """Begin with nothing, for frames of a format as they are shown."""
+        layout = format_.layout
+        self.height, self.width = format_.height, format_.width
+        self._format, self._layout, self._converter = format_, layout, ColorConverter(layout, format_.color)
+        sizes = _sizes(format_)
+        steps = [(layout.sub_y, layout.sub_x) if layout.model == "yuv" and i else (1, 1) for i in range(len(sizes))]
+        black = self._codes((0.0, 0.0, 0.0))
+        self._layers = [
+            _Layer(torch.ones(size), torch.zeros(size), *step, black=value)
+            for size, step, value in zip(sizes, steps, black, strict=True)
+        ]
+
+    def fill(self, top: int, bottom: int, left: int, right: int, rgb: tuple[float, float, float] = _WHITE) -> None:
+        """Fill a rectangle with a colour."""
+        for layer, code in zip(self._layers, self._codes(rgb), strict=True):
+            area = layer.area(top, bottom, left, right)
+            layer.factor[area] = 0.0
+            layer.summand[area] = self._sample(code)
+
+    def draw_scale(self, top: int, bottom: int, left: int, right: int) -> None:
+        """Fill a rectangle with the heat map's colours, from its first to its last."""
+        for layer, table in zip(self._layers, _heat_tables(self._format), strict=True):
+            area = layer.area(top, bottom, left, right)
+            columns = layer.factor[area].shape[1]
+            across = torch.arange(columns) * 255 // max(1, columns - 1)
+            layer.factor[area] = 0.0
+            layer.summand[area] = table[across].float()
+
+    def stamp(self, text: str, corner: tuple[int, int], size: int, *, right: bool = False) -> int:
+        """Write white letters, `size` pixels high, on a darkened strip whose left (or right) and top is `corner`.
+
+        Returns:
+            The column behind the strip.
+        """
+        label = _label(text, size)
+        height, width = label.shape
+        left = max(0, corner[0] - width if right else corner[0])
+        left -= left % self._layout.sub_x
+        top = corner[1] - corner[1] % self._layout.sub_y
+        letters = torch.from_numpy(label).float()[None, None] / 255.0
+        for layer, white in zip(self._layers, self._codes(_WHITE), strict=True):
+            area = layer.area(top, top + height, left, left + width)
+            rows, columns = layer.factor[area].shape
+            ink = F.avg_pool2d(letters, (layer.sub_y, layer.sub_x), ceil_mode=True)[0, 0, :rows, :columns]
+            keep = LABEL_SHADE * (1.0 - ink)
+            layer.factor[area] = keep
+            layer.summand[area] = layer.black * (1.0 - keep) + ink * (white - layer.black)
+        return left + width
+
+    def overlays(self, turns: int, device: torch.device | str) -> list[Overlay]:
+        """One overlay for each component, rotated back by `turns` quarter turns, in the smallest box that holds it."""
+        return [_cropped(layer, turns, torch.device(device)) for layer in self._layers]
+
+    def _codes(self, rgb: tuple[float, float, float]) -> list[float]:
+        codes: list[float] = self._converter.codes(torch.tensor(rgb)).tolist()
+        return codes
+
+    def _sample(self, code: float) -> float:
+        return code if self._layout.floating else min(max(round(code), 0), self._layout.peak)
+
+
+def _heat_tables(format_: FrameFormat) -> list[Tensor]:  # [256] each
+    """The heat map's colours, from clear air to dense haze, in the samples of each component."""
+    ramp = np.arange(256, dtype=np.uint8)[:, None]
+    table = cv2.applyColorMap(ramp, cv2.COLORMAP_INFERNO)[:, 0, ::-1].astype(np.float32) / 255  # [256, 3], RGB
+    layout = format_.layout
+    codes = ColorConverter(layout, format_.color).codes(torch.from_numpy(np.ascontiguousarray(table)))
+    if not layout.floating:
+        codes = codes.round().clamp(0, layout.peak).int()
+    return [code.contiguous() for code in codes.unbind(1)]
+
+
+def _cropped(layer: _Layer, turns: int, device: torch.device) -> Overlay:
+    factor, summand = (torch.rot90(map_, -turns, (0, 1)) for map_ in (layer.factor, layer.summand))
+    drawn = (factor != 1.0) | (summand != 0.0)
+    if not drawn.any():
+        return no_overlay(device)
+    rows, columns = drawn.any(1).nonzero(), drawn.any(0).nonzero()
+    top, bottom, left, right = int(rows[0]), int(rows[-1]) + 1, int(columns[0]), int(columns[-1]) + 1
+    factor, summand = (map_[top:bottom, left:right].contiguous().to(device) for map_ in (factor, summand))
+    return Overlay(top, left, factor, summand)
+
+
+def _label(text: str, size: int) -> np.ndarray:  # [h, w] uint8
+    """Letters on a strip, with room around them."""
+    scale, thickness = size / 22, max(1, round(size / 14))
+    (width, _), _ = cv2.getTextSize(text, cv2.FONT_HERSHEY_DUPLEX, scale, thickness)
+    (_, height), baseline = cv2.getTextSize("Hy", cv2.FONT_HERSHEY_DUPLEX, scale, thickness)  # one height for all words
+    pad = size // 2
+    label = np.zeros((height + baseline + 2 * pad, width + 2 * pad), np.uint8)
+    cv2.putText(label, text, (pad, height + pad), cv2.FONT_HERSHEY_DUPLEX, scale, 255, thickness, cv2.LINE_AA)
+    return label
+
+
+def _paint(upright: FrameFormat, compare: Compare | None, view: View) -> _Painter:
     """The line and the labels of a comparison, the scale of a heat map."""
-    painter = OverlayPainter(upright)
+    painter = _Painter(upright)
     room = upright.height >= 160 and upright.width >= 240
     size = int(min(64, max(12, upright.height // 40)))  # pixels from baseline to capital height
     if view != "result" and room:
@@ -204,7 +308,7 @@ def _paint(upright: FrameFormat, compare: Compare | None, view: View) -> Overlay
     return painter
 
 
-def _stamp_scale(painter: OverlayPainter, size: int) -> None:
+def _stamp_scale(painter: _Painter, size: int) -> None:
     """Draw a strip of the heat map's colours between labels for its ends."""
     long, border = max(64, painter.width // 8), max(1, size // 12)
     top = painter.height - 4 * size

@@ -5,13 +5,12 @@ from collections.abc import Iterator
 
 import torch
 
-from libranet.engine.video import FRAMES_AT_ONCE
-from libranet.errors import InputError
-from libranet.frames import ColorSpec, FrameFormat, Frames, PixelLayout
+from libranet.engine.plan import named_layout
+from libranet.engine.restorer import FRAMES_AT_ONCE
+from libranet.frames import ColorSpec, FrameFormat, Frames
 from libranet.frames.format import RGB8, RGB16
 from libranet.runtime import load_network, make_backend
 from libranet.runtime.choose import why_not_fused_here
-from libranet.video.pixels import layout_of, planar_name
 
 _PACKED = {"rgb24": RGB8, "rgb48le": RGB16}
 
@@ -33,7 +32,7 @@ def warm_up(
     Raises:
         InputError: A format is unknown.
     """
-    layouts = [_layout(name) for name in pixel_formats]
+    layouts = [_PACKED.get(name) or named_layout(name) for name in pixel_formats]
     network = load_network(model, device=device)
     if reason := why_not_fused_here(network):
         yield f"nothing to compile: {reason}"
@@ -53,12 +52,3 @@ def warm_up(
                 backend.flush()
                 torch.cuda.synchronize(network.device)
             yield f"{width}x{height} {layout.name}: ready after {time.perf_counter() - begin:.1f} s"
-
-
-def _layout(name: str) -> PixelLayout:
-    if name in _PACKED:
-        return _PACKED[name]
-    try:
-        return layout_of(planar_name(name))
-    except ValueError:
-        raise InputError(f"unknown pixel format {name!r}: use a name of FFmpeg's, such as yuv420p10le") from None

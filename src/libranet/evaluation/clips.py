@@ -1,15 +1,38 @@
 """The clips of a dataset: a set of ours, hazy/ beside clear/, or hazy frames and videos alone."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from libranet.data.dataset import DATASET_FILE, Clip, Split, modality_file, open_clips
 from libranet.data.frames import VIDEO_SUFFIXES, FrameFiles, FrameSequence, VideoFrames, list_images
 from libranet.data.pairs import CLEAR_NAMES, HAZY_NAMES, PairedClip, open_pairs
+from libranet.engine.frame_sources import FrameSource, ImageSource, VideoSource
 from libranet.errors import InputError
+from libranet.frames import ColorConverter, ColorSpec, Frames, PixelLayout
+from libranet.images import Image, read_image
+
+
+@dataclass(frozen=True)
+class EvalFrame:
+    """One frame of a clip."""
+
+    given: Any
+    """As its `FrameSource` read it, for `restore`."""
+    hazy: Tensor  # [3, H, W] in [0, 1], 8-bit values
+    clear: Tensor | None  # [3, H, W]
+
+    @cached_property
+    def guide(self) -> np.ndarray:  # [H, W, 3] 8 bit
+        """The clear frame where there is one, else the hazy one: its motion is that of the clip."""
+        return to_array(self.hazy if self.clear is None else self.clear)
 
 
 @dataclass(frozen=True)
@@ -25,18 +48,11 @@ class EvalClip:
     """Frames per second, where they are known."""
     transmission: tuple[Path, ...] = ()
     """Files of the true transmission, one per frame, where the set has them."""
+    deinterlace: bool = False
+    """Make progressive frames of an interlaced video."""
 
     def __post_init__(self) -> None:
-        if len(self.hazy) == 0:
-            raise InputError(f"expected frames in clip {self.name}, found none")
-        if self.clear is None:
-            return
-        if len(self.clear) != len(self.hazy):
-            raise InputError(
-                f"expected as many clear as hazy frames in clip {self.name}, "
-                f"got {len(self.clear)} clear and {len(self.hazy)} hazy"
-            )
-        if self.clear.size != self.hazy.size:
+        if self.clear is not None and self.clear.size != self.hazy.size:
             clear, hazy = (f"{width}x{height}" for width, height in (self.clear.size, self.hazy.size))
             raise InputError(
                 f"expected clear frames of the hazy frames' size in clip {self.name}, got {clear} and {hazy}"
@@ -45,26 +61,64 @@ class EvalClip:
     def __len__(self) -> int:
         return len(self.hazy)
 
+    def open(self) -> FrameSource:
+        """Open the hazy side as `libranet dehaze` opens it."""
+        return self._open(self.hazy)
+
+    def read(
+        self, source: FrameSource, *, limit: int | None = None, device: str = "cpu"
+    ) -> Generator[EvalFrame, None, None]:
+        """Read the frames of a source that `open` made, and the clear ones beside them, one pair at a time."""
+        clear = None if self.clear is None else self._read_side("clear", self._open(self.clear), device)
+        for index, (given, hazy) in enumerate(islice(self._read_side("hazy", source, device), limit)):
+            truth = None if clear is None else next(clear, None)
+            if clear is not None and truth is None:
+                raise InputError(f"clip {self.name}: the clear side ends at frame {index} of {len(self)}")
+            yield EvalFrame(given, hazy, None if truth is None else truth[1])
+
     def frames(self, limit: int | None = None) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
         """Yield hazy and clear frames [H, W, 3] RGB 8 bit in order, one pair at a time."""
-        count = min(len(self), limit or len(self))
-        clear = _read_all(self.clear, count) if self.clear is not None else None
-        size = self.hazy.size[::-1]
-        for index, image in enumerate(_read_all(self.hazy, count)):
-            truth = next(clear, None) if clear is not None else None
-            if clear is not None and truth is None:
-                raise InputError(f"clip {self.name}: the clear side ends at frame {index} of {count}")
-            for side, frame in (("hazy", image), ("clear", truth)):
-                if frame is not None and frame.shape[:2] != size:
-                    found = f"{frame.shape[1]}x{frame.shape[0]}"
-                    raise InputError(
-                        f"expected every frame of clip {self.name} to be {size[1]}x{size[0]}, "
-                        f"got {found} for the {side} frame {index}"
-                    )
-            yield image, truth
+        for frame in self.read(self.open(), limit=limit):
+            yield to_array(frame.hazy), None if frame.clear is None else to_array(frame.clear)
+
+    def _open(self, frames: FrameSequence) -> FrameSource:
+        if isinstance(frames, VideoFrames):
+            return VideoSource(frames.path, deinterlace=self.deinterlace)
+        if isinstance(frames, FrameFiles):
+            return ImageSource(map(read_image, frames.paths), rate=self.rate)
+        return ImageSource((Image(frames.read(index)) for index in range(len(frames))), rate=self.rate)
+
+    def _read_side(self, side: str, source: FrameSource, device: str) -> Iterator[tuple[Any, Tensor]]:
+        width, height = self.hazy.size
+        for index, given in enumerate(source.frames()):
+            image = to_rgb(source.samples(given), device)
+            if image.shape[1:] != (height, width):
+                raise InputError(
+                    f"expected every frame of clip {self.name} to be {width}x{height}, "
+                    f"got {image.shape[2]}x{image.shape[1]} for the {side} frame {index}"
+                )
+            yield given, image
 
 
-def open_dataset(path: str | Path, *, split: Split = "test", stills: bool = False) -> list[EvalClip]:
+def to_rgb(samples: Frames, device: str | torch.device) -> Tensor:  # [3, H, W] in [0, 1], multiples of 1/255
+    """Convert a frame to RGB and round it as an 8-bit file does: every metric is computed on this."""
+    rgb = _converter(samples.format.layout, samples.format.color, str(device)).to_rgb(samples.plane_list(0))
+    return rgb[0].mul_(255.0).round_().div_(255.0)
+
+
+@lru_cache(maxsize=8)
+def _converter(layout: PixelLayout, color: ColorSpec, device: str) -> ColorConverter:
+    return ColorConverter(layout, color, device=device)
+
+
+def to_array(image: Tensor) -> np.ndarray:  # [3, H, W] in [0, 1] -> [H, W, 3] 8 bit
+    """Return a frame as an image file holds it."""
+    return (image * 255.0).round().to(torch.uint8).permute(1, 2, 0).contiguous().cpu().numpy()
+
+
+def open_dataset(
+    path: str | Path, *, split: Split = "test", stills: bool = False, deinterlace: bool = False
+) -> list[EvalClip]:
     """List the clips of the dataset at `path`.
 
     A folder with dataset.json is a set of ours; its `split` part is used, or all of it if that part is empty. A folder
@@ -76,6 +130,7 @@ def open_dataset(path: str | Path, *, split: Split = "test", stills: bool = Fals
         path: The dataset.
         split: Which part of a set of ours.
         stills: Every image is a clip of its own.
+        deinterlace: Make progressive frames of interlaced videos.
 
     Raises:
         InputError: There is no dataset, or its clips do not fit together.
@@ -95,7 +150,7 @@ def open_dataset(path: str | Path, *, split: Split = "test", stills: bool = Fals
     if len(set(names)) < len(names):
         double = next(name for name in names if names.count(name) > 1)
         raise InputError(f"expected different clip names in {path}, got {double!r} twice")
-    return clips
+    return [replace(clip, deinterlace=True) for clip in clips] if deinterlace else clips
 
 
 def _paired_or_unpaired(path: Path, split: Split) -> list[EvalClip]:
@@ -143,26 +198,11 @@ def _unpaired(path: Path) -> list[EvalClip]:
     if files := list_images(path):
         return [EvalClip(path.resolve().name, FrameFiles(files))]
     entries = sorted(path.iterdir())
-    clips = [EvalClip(entry.name, FrameFiles(list_images(entry))) for entry in entries if _holds_images(entry)]
+    folders = {entry.name: list_images(entry) for entry in entries if entry.is_dir()}
+    clips = [EvalClip(name, FrameFiles(files)) for name, files in folders.items() if files]
     return clips + [_video(entry) for entry in entries if entry.suffix.lower() in VIDEO_SUFFIXES]
 
 
 def _video(path: Path) -> EvalClip:
     frames = VideoFrames(path)
     return EvalClip(path.stem, frames, rate=frames.rate)
-
-
-def _holds_images(path: Path) -> bool:
-    return path.is_dir() and bool(list_images(path))
-
-
-def _read_all(frames: FrameSequence, count: int) -> Iterator[np.ndarray]:
-    """Read the first frames in order; a video is decoded once from its start."""
-    if isinstance(frames, VideoFrames):
-        for index, image in enumerate(frames.read_all()):
-            if index == count:
-                return
-            yield image
-    else:
-        for index in range(count):
-            yield frames.read(index)

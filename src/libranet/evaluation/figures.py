@@ -143,10 +143,7 @@ def interval_chart(
     """
     row, left, right = 26, 96, 34 + 7 * digits
     height = row * len(values) + 22
-    low = min(mean - (half or 0.0) for mean, half in values.values())
-    high = max(mean + (half or 0.0) for mean, half in values.values())
-    margin = (high - low) * 0.08 or abs(high) * 0.05 or 1.0
-    low, high = low - margin, high + margin
+    low, high = _range([mean + sign * (half or 0.0) for mean, half in values.values() for sign in (-1, 1)])
     if all(mean >= 0.0 for mean, _ in values.values()):
         low = max(low, 0.0)  # no metric that is positive for every model can be negative
     if highest is not None:
@@ -160,12 +157,11 @@ def interval_chart(
     for tick in _ticks(low, high, 4):
         x = x_of(tick)
         parts.append(f'<line class="grid" x1="{x:.1f}" y1="4" x2="{x:.1f}" y2="{height - 18}"/>')
-        parts.append(f'<text class="tick" x="{x:.1f}" y="{height - 5}" text-anchor="middle">{_short(tick)}</text>')
+        parts.append(f'<text class="tick" x="{x:.1f}" y="{height - 5}" text-anchor="middle">{tick:.4g}</text>')
     for index, (name, (mean, half)) in enumerate(values.items()):
         y, colour = index * row + row / 2 + 4, colour_of(index)
-        parts.append(
-            f'<text class="name" x="{left - 8}" y="{y + 4:.1f}" text-anchor="end">{escape(_shorten(name))}</text>'
-        )
+        short = name if len(name) <= 14 else name[:13] + "…"
+        parts.append(f'<text class="name" x="{left - 8}" y="{y + 4:.1f}" text-anchor="end">{escape(short)}</text>')
         if half:
             a, b = x_of(max(mean - half, low)), x_of(min(mean + half, high))
             parts.append(
@@ -190,9 +186,7 @@ def line_chart(
     frames = max((len(values) for values in series.values()), default=0)
     if not points or frames == 0:
         return ""
-    low, high = min(points), max(points)
-    margin = (high - low) * 0.08 or abs(high) * 0.05 or 1.0
-    low, high = low - margin, high + margin
+    low, high = _range(points)
 
     def place(index: int, value: float) -> tuple[float, float]:
         x = left + (width - left - right) * (index / max(frames - 1, 1))
@@ -202,7 +196,7 @@ def line_chart(
     for tick in _ticks(low, high, 4):
         _, y = place(0, tick)
         parts.append(f'<line class="grid" x1="{left}" y1="{y:.1f}" x2="{width - right}" y2="{y:.1f}"/>')
-        parts.append(f'<text class="tick" x="{left - 6}" y="{y + 4:.1f}" text-anchor="end">{_short(tick)}</text>')
+        parts.append(f'<text class="tick" x="{left - 6}" y="{y + 4:.1f}" text-anchor="end">{tick:.4g}</text>')
     parts.append(f'<text class="tick" x="{left}" y="{height - 6}">frame 0</text>')
     parts.append(f'<text class="tick" x="{width - right}" y="{height - 6}" text-anchor="end">{frames - 1}</text>')
     parts.append(f'<text class="tick" x="{width / 2}" y="{height - 6}" text-anchor="middle">{escape(unit)}</text>')
@@ -212,6 +206,13 @@ def line_chart(
     return "".join(parts) + "</svg>"
 
 
+def _range(values: list[float]) -> tuple[float, float]:
+    """The ends of an axis: the values' own, and a margin."""
+    low, high = min(values), max(values)
+    margin = (high - low) * 0.08 or abs(high) * 0.05 or 1.0
+    return low - margin, high + margin
+
+
 def _ticks(low: float, high: float, count: int) -> list[float]:
     """Find round numbers inside the range."""
     raw = (high - low) / count
@@ -219,11 +220,3 @@ def _ticks(low: float, high: float, count: int) -> list[float]:
     step = next(m * power for m in (1, 2, 5, 10) if m * power >= raw)
     first = math.ceil(low / step)
     return [k * step for k in range(first, math.floor(high / step) + 1)]
-
-
-def _short(value: float) -> str:
-    return f"{value:.4g}"
-
-
-def _shorten(name: str) -> str:
-    return name if len(name) <= 14 else name[:13] + "…"

@@ -7,28 +7,16 @@ from pathlib import Path
 from libranet.evaluation.figures import HEAT_RANGE, Panel, colour_of, interval_chart, line_chart, read_panel
 from libranet.evaluation.results import ResultStore
 from libranet.evaluation.summary import Estimate, ReportContent, summarise_models
-from libranet.evaluation.tables import PrintedTable
 from libranet.page import make_page
 
 MAX_PANELS = 12
 
 
-def render_report(content: ReportContent, store: ResultStore, tables: list[PrintedTable]) -> str:
-    """Render the whole page."""
-    body = "".join(
-        (
-            _head(content),
-            _overall(content),
-            _missing(content),
-            _charts(content),
-            _regimes(content),
-            _worst_frames(content, store),
-            _per_clip(content),
-            "".join(_printed(table) for table in tables),
-            _how(content),
-        )
-    )
-    return make_page(f"Evaluation: {content.info.dataset}", body)
+def render_report(content: ReportContent, store: ResultStore, tables: str = "") -> str:
+    """Render the whole page; `tables` are further sections in HTML."""
+    parts = [_head(content), _overall(content), _missing(content), _charts(content), _regimes(content)]
+    parts += [_worst_frames(content, store), _per_clip(content), tables, _how(content)]
+    return make_page(f"Evaluation: {content.info.dataset}", "".join(parts))
 
 
 def _head(content: ReportContent) -> str:
@@ -43,6 +31,7 @@ def _head(content: ReportContent) -> str:
         f"libranet {info.version}",
         *(f"{model}: weights {weights}" for model, weights in info.weights.items()),
         info.machine,
+        *(f"{model}: backend {backend}" for model, backend in content.backends.items()),
     ]
     return f'<h1>Evaluation on {escape(info.dataset)}</h1><p class="soft">{escape(" · ".join(facts))}</p>'
 
@@ -72,17 +61,14 @@ def _estimates(content: ReportContent, models: dict[str, dict[str, Estimate]]) -
             interval = "" if value.half_width is None else f" <small>± {value.half_width:.{metric.digits}f}</small>"
             cells.append(f"<td{mark}>{value.mean:.{metric.digits}f}{interval}</td>")
         rows.append(f"<tr><td>{_swatch(index)}{escape(model)}</td>{''.join(cells)}</tr>")
-    return f'<div class="wide"><table><tr><th>model</th>{heads}</tr>{"".join(rows)}</table></div>'
+    return _table(f"<th>model</th>{heads}", rows)
 
 
 def _missing(content: ReportContent) -> str:
     if not content.not_measured:
         return ""
-    reasons: dict[str, list[str]] = {}
-    for metric in content.metrics:
-        if metric.name in content.not_measured:
-            reasons.setdefault(content.not_measured[metric.name], []).append(metric.label)
-    items = "".join(f"<li><b>{escape(', '.join(labels))}</b>: {escape(why)}</li>" for why, labels in reasons.items())
+    missing = content.missing.items()
+    items = "".join(f"<li><b>{escape(labels)}</b>: {escape(why)}</li>" for why, labels in missing)
     return f'<div class="missing">Not measured:<ul>{items}</ul></div>'
 
 
@@ -102,24 +88,17 @@ def _charts(content: ReportContent) -> str:
 
 
 def _regimes(content: ReportContent) -> str:
-    regimes = sorted({clip.regime for clip in content.clips if clip.regime})
-    if not regimes:
-        return ""
-    parts = ["<h2>By haze regime</h2>"]
-    for regime in regimes:
-        chosen = [clip for clip in content.clips if clip.regime == regime]
-        count = len({clip.clip for clip in chosen})
+    parts = ["<h2>By haze regime</h2>"] if content.regimes else []
+    for regime in content.regimes:
+        count = len({clip.clip for clip in content.clips if clip.regime == regime})
         parts.append(f'<h3>{escape(regime)} <span class="soft">({_count(count, "clip")})</span></h3>')
         parts.append(_estimates(content, summarise_models(content.clips, regime=regime)))
     return "".join(parts)
 
 
 def _worst_frames(content: ReportContent, store: ResultStore) -> str:
-    found: list[tuple[Panel, str]] = []
-    for name in dict.fromkeys(clip.clip for clip in content.clips):
-        panel = read_panel(store.clip_folder(name))
-        if panel is not None:
-            found.append((panel, name))
+    names = dict.fromkeys(clip.clip for clip in content.clips)
+    found = [(panel, name) for name in names if (panel := read_panel(store.clip_folder(name))) is not None]
     if not found:
         return ""
     found.sort(key=lambda pair: pair[0].value)
@@ -174,9 +153,8 @@ def _caption(content: ReportContent, by_model: dict[str, list[dict[str, float]]]
 
 def _per_clip(content: ReportContent) -> str:
     metrics = content.measured
-    first = metrics[0] if metrics else None
     clips = [clip for clip in content.clips if clip.model == content.subject]
-    if first is not None:
+    for first in metrics[:1]:
         sign = 1 if first.higher_is_better else -1
         clips.sort(key=lambda clip: sign * clip.values.get(first.name, 0.0))
     heads = "".join(f"<th>{escape(m.label)}</th>" for m in metrics)
@@ -193,25 +171,9 @@ def _per_clip(content: ReportContent) -> str:
                 f'<tr><td>{escape(name)}</td><td class="text">{escape(clip.model)}</td>'
                 f'<td class="text">{escape(clip.regime)}</td>{cells}<td>{worst}</td><td>{speed}</td></tr>'
             )
-    table = (
-        f'<div class="wide"><table><tr><th>clip</th><th>model</th><th>regime</th>{heads}<th>worst frame</th>'
-        f"<th>frames/s</th></tr>{''.join(rows)}</table></div>"
-    )
+    table = _table(f"<th>clip</th><th>model</th><th>regime</th>{heads}<th>worst frame</th><th>frames/s</th>", rows)
     summary = f"{_count(len(clips), 'clip')}, worst first"
     return f"<h2>Every clip</h2><details open><summary>{summary}</summary>{table}</details>"
-
-
-def _printed(table: PrintedTable) -> str:
-    heads = "".join(f"<th>{escape(h)}</th>" for h in table.headings)
-    rows = "".join(
-        f'<tr class="{row.source}"><td>{escape(row.method)}</td><td class="text">{row.source}'
-        f"</td>{''.join(f'<td>{escape(cell)}</td>' for cell in row.cells)}</tr>"
-        for row in table.rows
-    )
-    return (
-        f"<h2>{escape(table.title)}</h2><p>{escape(table.note)}.</p>"
-        f'<div class="wide"><table><tr><th>method</th><th>source</th>{heads}</tr>{rows}</table></div>'
-    )
 
 
 def _how(content: ReportContent) -> str:
@@ -232,6 +194,10 @@ def _how(content: ReportContent) -> str:
         "the hazy ones where there are none). σ-PSNR is the standard deviation of PSNR within a clip. The formulas are "
         f"in docs/evaluation.md.</p><ul>{estimators}</ul>{timing}"
     )
+
+
+def _table(heads: str, rows: list[str]) -> str:
+    return f'<div class="wide"><table><tr>{heads}</tr>{"".join(rows)}</table></div>'
 
 
 def _embed(path: Path) -> str:

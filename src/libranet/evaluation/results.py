@@ -4,6 +4,8 @@ import csv
 import io
 import json
 import re
+import shutil
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,8 @@ class ClipResult:
     """Metric name to value, one per frame."""
     seconds: float
     """Time that the model took for the clip."""
+    backend: str = ""
+    """What computed it: `plain`, `numba-fp32`, `fused`; empty where nothing was computed."""
 
 
 def write_file(path: Path, content: str | bytes) -> None:
@@ -34,19 +38,34 @@ def write_file(path: Path, content: str | bytes) -> None:
     write_atomically(path, content.encode() if isinstance(content, str) else content)
 
 
+def write_csv(path: Path, rows: Iterable[Sequence[Any]]) -> None:
+    """Write a table whole or not at all."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    write_file(path, text.getvalue())
+
+
 class ResultStore:
     """The folder of one evaluation."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def begin(self, settings: dict[str, Any]) -> None:
+    def begin(self, settings: dict[str, Any], *, fresh: bool = False) -> None:
         """Record what is measured, or check that the folder's earlier results were measured the same way.
 
+        Args:
+            settings: What is measured.
+            fresh: Delete earlier results first.
+
         Raises:
-            InputError: The folder has results of other settings, or is no folder.
+            InputError: The folder has results of other settings, is no folder, or is not ours to delete.
         """
         path = self.folder / RUN_FILE
+        if fresh and self.folder.is_dir():
+            if any(self.folder.iterdir()) and not path.is_file():
+                raise InputError(f"{self.folder} is not the folder of an evaluation, so --fresh will not delete it")
+            shutil.rmtree(self.folder)
         if path.is_file():
             try:
                 earlier = json.loads(path.read_text())
@@ -78,23 +97,23 @@ class ResultStore:
                 return None
             names = rows[1][1:]
             frames = [{n: float(v) for n, v in zip(names, row[1:], strict=True) if v != ""} for row in rows[2:]]
+            return ClipResult(model, clip, note["regime"], frames, note["seconds"], note["backend"])
         except (ValueError, IndexError, KeyError, TypeError):
             return None
-        return ClipResult(model, clip, note["regime"], frames, note["seconds"])
 
     def save(self, result: ClipResult, fingerprint: str) -> None:
         """Write one model's result on one clip."""
         names = sorted({name for frame in result.frames for name in frame})
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
         note = {
             "fingerprint": fingerprint,
             "clip": result.clip,
             "regime": result.regime,
             "seconds": round(result.seconds, 4),
+            "backend": result.backend,
         }
-        writer.writerow(["#", json.dumps(note)])
-        writer.writerow(["frame", *names])
-        for index, frame in enumerate(result.frames):
-            writer.writerow([index, *(repr(frame[name]) if name in frame else "" for name in names)])
-        write_file(self.clip_folder(result.clip) / f"{result.model}.csv", text.getvalue())
+        rows = [
+            [index, *(repr(frame[name]) if name in frame else "" for name in names)]
+            for index, frame in enumerate(result.frames)
+        ]
+        path = self.clip_folder(result.clip) / f"{result.model}.csv"
+        write_csv(path, [["#", json.dumps(note)], ["frame", *names], *rows])

@@ -1,53 +1,55 @@
 """The metrics of one run, prepared once: weights loaded, estimators chosen, reasons for what is not measured."""
 
-import functools
 import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, Protocol
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from libranet.errors import CheckpointError, LibraNetError
-from libranet.evaluation.detectors import Detector, open_detector
-from libranet.evaluation.metric_table import Metric, find_metric
-from libranet.evaluation.segmenters import Segmenter, open_segmenter
+from libranet.evaluation.clips import EvalFrame
+from libranet.evaluation.metric_table import Metric
+from libranet.extension import lab
 from libranet.flow import DisFlow, FlowEstimator, RaftFlow, RaftSmall, warp_tensor
 from libranet.metrics.blind import FrameFacts, compare_with_input
 from libranet.metrics.fidelity import psnr, ssim
 from libranet.metrics.lpips import Lpips
-from libranet.metrics.musiq import Musiq
-from libranet.metrics.no_reference import MATLAB, NIQE_LEAST, SCIKIT_VIDEO, NiqeVariant, brisque, niqe
-from libranet.metrics.perception import measure_detections, measure_segmentation
 from libranet.metrics.temporal import warp_error
 from libranet.thirdparty import explain_absence, find_model, find_weights, load_weights
-from libranet.thirdparty.musiq import MUSIQ_FILE, read_musiq_weights
 
-NIQE_VARIANTS: dict[str, NiqeVariant] = {"niqe": MATLAB, "niqe_skvideo": SCIKIT_VIDEO}
-"""By metric."""
 FlowChoice = Literal["auto", "raft", "dis"]
 PSNR_OF_EQUAL_FRAMES = 100.0
 """Recorded in place of infinity, so that means stay numbers."""
 
 
-@dataclass(frozen=True)
-class FrameToScore:
-    """One restored frame with all that its metrics look at."""
+class ImageMetric(Protocol):
+    """A metric of the laboratory that looks at one restored frame."""
 
-    restored: Tensor  # [3, H, W] in [0, 1], rounded to 8 bit
-    clear: Tensor | None  # [3, H, W]
-    previous: Tensor | None  # [3, H, W], the restored frame before
-    flow: Tensor | None  # [2, H, W], to the frame before
-    clear_features: list[Tensor] | None
-    """LPIPS features of `clear`, computed once for all models."""
+    name: str
+    """What stands behind it, for reports; empty where there is nothing to say."""
+
+    def measure(self, image: Tensor) -> dict[str, float]:  # [3, H, W] in [0, 1]
+        """Compute the metrics of a frame, by name."""
+        ...
+
+
+@dataclass(frozen=True)
+class SharedFacts:
+    """What the metrics of all models know of one frame, computed once."""
+
+    clear: Tensor | None = None  # [3, H, W]
+    flow: Tensor | None = None  # [2, H, W], to the frame before
+    clear_features: list[Tensor] | None = None
+    """For LPIPS."""
     hazy: FrameFacts | None = None
-    """What the blind metrics know of the input, computed once for all models; None where they are not wanted."""
+    """For the blind metrics."""
     hazy_tof: float | None = None
-    """Warped difference of the input to its frame before, where the blind metrics want it."""
+    """Warped difference of the input to its frame before, to which that of the models is compared."""
 
 
 @dataclass
@@ -55,91 +57,55 @@ class Scores:
     """Prepared metrics, and the time each has taken."""
 
     metrics: tuple[Metric, ...]
-    not_measured: dict[str, str]
+    not_measured: dict[str, str] = field(default_factory=dict)
     """Reason by metric name."""
+    by_image: dict[str, Callable[[Tensor], dict[str, float]]] = field(default_factory=dict)
+    """Metrics of the restored frame alone, by what `seconds` calls them."""
+    estimators: dict[str, str] = field(default_factory=dict)
+    """The networks behind the metrics, for the report."""
     lpips: Lpips | None = None
     flow: FlowEstimator | None = None
-    niqe_parameters: dict[str, dict[str, Tensor]] = field(default_factory=dict)
-    """By metric: each variant of NIQE has its own."""
-    brisque_regression: dict[str, Tensor] | None = None
-    musiq: Musiq | None = None
-    detector: Detector | None = None
-    segmenter: Segmenter | None = None
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
 
     def wants(self, name: str) -> bool:
         """Whether this metric was asked for and can be computed."""
         return any(m.name == name for m in self.metrics) and name not in self.not_measured
 
-    def estimators(self) -> dict[str, str]:
-        """Name the networks behind the metrics, for the report."""
-        parts = {"tof": self.flow, "musiq": self.musiq, "detection": self.detector, "segmentation": self.segmenter}
-        named = {key: part.name for key, part in parts.items() if part is not None}
-        if self.lpips is not None:
-            named["lpips"] = f"LPIPS v0.1 ({self.lpips.backbone})"
-        if "niqe" in self.niqe_parameters:
-            named["niqe"] = "the authors' parameters and conventions (MATLAB)"
-        return named
+    def share(self, frame: EvalFrame, before: EvalFrame | None) -> SharedFacts:
+        """Compute what the metrics of all models need of a frame and the one before it."""
+        clear, hazy, flow, tof = frame.clear, frame.hazy, None, None
+        if before is not None and self.flow is not None:
+            estimate = partial(self.flow.estimate, frame.guide, before.guide)
+            flow = torch.from_numpy(self._timed("tof", estimate)).to(hazy.device)
+            if self.wants("flicker"):
+                tof = self._timed("tof", warp_error, hazy, *warp_tensor(before.hazy, flow))
+        features = self._timed("lpips", self.lpips.features, clear) if self.lpips and clear is not None else None
+        blind = any(self.wants(metric.name) for metric in self.metrics if metric.group == "blind")
+        return SharedFacts(clear, flow, features, FrameFacts(hazy) if blind else None, tof)
 
-    def clear_features(self, clear: Tensor | None) -> list[Tensor] | None:
-        """Compute the reference's half of LPIPS, once for all models."""
-        if clear is None or self.lpips is None or not self.wants("lpips"):
-            return None
-        return self._timed("lpips", lambda: self.lpips.features(clear))  # type: ignore[union-attr]
-
-    def find_flow(
+    def measure(
         self,
-        current: np.ndarray,  # [H, W, 3] uint8
-        previous: np.ndarray | None,  # [H, W, 3] uint8
-    ) -> Tensor | None:  # [2, H, W]
-        """Estimate the motion that tOF compensates, once for all models."""
-        if previous is None or self.flow is None:
-            return None
-        return torch.from_numpy(self._timed("tof", lambda: self.flow.estimate(current, previous)))  # type: ignore[union-attr]
-
-    def describe_input(self, hazy: Tensor) -> FrameFacts | None:
-        """Prepare the input's half of the blind metrics, once for all models."""
-        return FrameFacts(hazy) if any(self.wants(m.name) for m in self.metrics if m.group == "blind") else None
-
-    def input_tof(self, hazy: Tensor, previous: Tensor | None, flow: Tensor | None) -> float | None:
-        """Compute the warped difference of the input itself, to which that of the models is compared."""
-        if previous is None or flow is None or not self.wants("flicker"):
-            return None
-        before, motion = previous, flow.to(hazy.device)
-        return float(self._timed("tof", lambda: warp_error(hazy, *warp_tensor(before, motion))))
-
-    def measure(self, frame: FrameToScore) -> dict[str, float]:
+        restored: Tensor,  # [3, H, W] in [0, 1], 8-bit values
+        previous: Tensor | None,  # [3, H, W], the restored frame before
+        facts: SharedFacts,
+    ) -> dict[str, float]:
         """Compute every per-frame metric that applies to this frame."""
         found: dict[str, float] = {}
-        restored, clear = frame.restored, frame.clear
-        if clear is not None and self.wants("psnr"):
-            value = self._timed("psnr", lambda: psnr(restored, clear))
-            found["psnr"] = min(value, PSNR_OF_EQUAL_FRAMES)
-        if clear is not None and self.wants("ssim"):
-            found["ssim"] = self._timed("ssim", lambda: ssim(restored, clear))
-        if frame.clear_features is not None and self.lpips is not None:
-            lpips, reference = self.lpips, frame.clear_features
-            found["lpips"] = self._timed("lpips", lambda: lpips.distance(lpips.features(restored), reference))
-        if frame.previous is not None and frame.flow is not None:
-            before, flow = frame.previous, frame.flow.to(restored.device)
-            found["tof"] = self._timed("tof", lambda: warp_error(restored, *warp_tensor(before, flow)))
-        for name, parameters in self.niqe_parameters.items():
-            found[name] = self._timed(name, functools.partial(niqe, restored, parameters, NIQE_VARIANTS[name]))
-        if self.brisque_regression is not None and self.wants("brisque"):
-            regression = self.brisque_regression
-            found["brisque"] = self._timed("brisque", lambda: brisque(restored, regression))
-        if self.musiq is not None:
-            musiq = self.musiq
-            found["musiq"] = self._timed("musiq", lambda: musiq.score(restored))
-        if self.detector is not None:
-            found |= self._timed("detection", lambda: self._detect(restored))
-        if self.segmenter is not None:
-            found |= self._timed("segmentation", lambda: self._segment(restored))
-        wanted = {name for name in found if self.wants(name)} | ({"tof"} if self.wants("flicker") else set())
-        found = {name: value for name, value in found.items() if name in wanted}
-        if frame.hazy is not None:
-            hazy, tof = frame.hazy, frame.hazy_tof
-            found |= self._timed("blind", lambda: self._blind(hazy, tof, restored))
+        if facts.clear is not None and self.wants("psnr"):
+            found["psnr"] = min(self._timed("psnr", psnr, restored, facts.clear), PSNR_OF_EQUAL_FRAMES)
+        if facts.clear is not None and self.wants("ssim"):
+            found["ssim"] = self._timed("ssim", ssim, restored, facts.clear)
+        if facts.clear_features is not None and self.lpips is not None:
+            features = self._timed("lpips", self.lpips.features, restored)
+            found["lpips"] = self._timed("lpips", self.lpips.distance, features, facts.clear_features)
+        if previous is not None and facts.flow is not None:
+            warped = self._timed("tof", warp_tensor, previous, facts.flow)
+            found["tof"] = self._timed("tof", warp_error, restored, *warped)
+        for name, measure in self.by_image.items():
+            values = self._timed(name, measure, restored)
+            found |= {metric: value for metric, value in values.items() if self.wants(metric)}
+        if facts.hazy is not None:
+            found |= self._timed("blind", self._blind, facts.hazy, facts.hazy_tof, restored)
         return found
 
     def _blind(self, hazy: FrameFacts, hazy_tof: float | None, restored: Tensor) -> dict[str, float]:
@@ -154,20 +120,9 @@ class Scores:
         }
         return values | series | ({} if hazy_tof is None else {"tof_input": hazy_tof})
 
-    def _detect(self, image: Tensor) -> dict[str, float]:
-        assert self.detector is not None
-        boxes, scores = self.detector.detect(image)
-        m = measure_detections(boxes, scores, width=image.shape[2], height=image.shape[1])
-        return {"det": m.count, "conf": m.confidence, "highconf": m.high_confidence, "smallobj": m.small}
-
-    def _segment(self, image: Tensor) -> dict[str, float]:
-        assert self.segmenter is not None
-        m = measure_segmentation(self.segmenter.segment(image), self.segmenter.classes)
-        return {"bdrye": m.boundary, "classh": m.entropy, "numcomp": m.components}
-
-    def _timed(self, name: str, work: Callable):  # type: ignore[no-untyped-def, type-arg]
+    def _timed(self, name: str, work: Callable[..., Any], *given: Any) -> Any:
         start = time.perf_counter()
-        result = work()
+        result = work(*given)
         self.seconds[name] += time.perf_counter() - start
         return result
 
@@ -188,65 +143,47 @@ def prepare_scores(
 
     What is missing becomes a reason in `not_measured`, not an error, unless the user asked for it by name.
     """
-    scores = Scores(metrics, {})
+    scores = Scores(metrics)
     for metric in metrics:
         if metric.needs == "reference" and not paired:
             scores.not_measured[metric.name] = "the set has no ground truth"
-    if scores.wants("musiq") and musiq is not None:
-        scores.musiq = Musiq(read_musiq_weights(musiq), source=musiq.name, device=device)
-    elif scores.wants("musiq"):
-        scores.not_measured["musiq"] = (
-            "no weights given: use --musiq with a file; KonIQ's are at "
-            f"https://huggingface.co/chaofengc/IQA-PyTorch-Weights, file {MUSIQ_FILE}"
-        )
-    for name in NIQE_VARIANTS:
-        if scores.wants(name) and min(smallest) < NIQE_LEAST:
-            scores.not_measured[name] = (
-                f"NIQE needs frames of at least {NIQE_LEAST}x{NIQE_LEAST}, "
+        elif min(smallest) < metric.least:
+            scores.not_measured[metric.name] = (
+                f"{metric.label} needs frames of at least {metric.least}x{metric.least}, "
                 f"the smallest clip is {smallest[0]}x{smallest[1]}"
             )
-    if scores.wants("lpips") and (state := _weights(scores, "lpips", cache)):
-        scores.lpips = Lpips(state, device=device)
-    for name in NIQE_VARIANTS:
-        if scores.wants(name) and (parameters := _weights(scores, name, cache)):
-            scores.niqe_parameters[name] = parameters
-    if scores.wants("brisque"):
-        scores.brisque_regression = _weights(scores, "brisque", cache)
+        elif metric.weights is not None:
+            try:
+                weights = load_weights(find_model(metric.weights), cache)
+            except LibraNetError as error:
+                scores.not_measured[metric.name] = str(error)
+                continue
+            if metric.name == "lpips":
+                scores.lpips = Lpips(weights, device=device)
+                scores.estimators["lpips"] = f"LPIPS v0.1 ({scores.lpips.backbone})"
+            else:
+                _add(scores, metric.name, lab("perception.no_reference").NoReference(metric.name, weights))
     if scores.wants("tof") or scores.wants("flicker"):
         scores.flow = _choose_flow(flow, cache, device)
-    _prepare_perception(scores, detector, segmenter, cache, device)
+        scores.estimators["tof"] = scores.flow.name
+    for need, place in (("musiq", musiq), ("detector", detector), ("segmenter", segmenter)):
+        names = [metric.name for metric in metrics if metric.needs == need]
+        if names and place is not None:
+            network = lab("perception.measures").open_metric(need, place, device=device, cache=cache)
+            _add(scores, _REPORTED[need], network)
+        elif names:
+            scores.not_measured |= dict.fromkeys(names, lab("perception.measures").why_missing(need))
     return scores
 
 
-def _prepare_perception(
-    scores: Scores, detector: Path | None, segmenter: Path | None, cache: Path | None, device: str
-) -> None:
-    detection = [m.name for m in scores.metrics if m.needs == "detector"]
-    segmentation = [m.name for m in scores.metrics if m.needs == "segmenter"]
-    if detection and detector is not None:
-        scores.detector = open_detector(detector, device, cache=cache)
-    elif detection:
-        reason = (
-            "no detector given: use --detector with yolov8n, yolov8s or fastestdet from the cache, or with a file; "
-            f"the paper's is yolov8x ({find_model('yolov8x').source})"
-        )
-        scores.not_measured |= dict.fromkeys(detection, reason)
-    if segmentation and segmenter is not None:
-        scores.segmenter = open_segmenter(segmenter, device)
-    elif segmentation:
-        source = find_model("segformer-b5").source
-        reason = f"no segmenter given: use --segmenter with a folder; the paper's is segformer-b5 ({source})"
-        scores.not_measured |= dict.fromkeys(segmentation, reason)
+_REPORTED = {"musiq": "musiq", "detector": "detection", "segmenter": "segmentation"}
+"""What reports call the networks that options name."""
 
 
-def _weights(scores: Scores, metric: str, cache: Path | None) -> dict[str, Tensor] | None:
-    name = find_metric(metric).weights
-    assert name is not None
-    try:
-        return load_weights(find_model(name), cache)
-    except LibraNetError as error:
-        scores.not_measured[metric] = str(error)
-        return None
+def _add(scores: Scores, name: str, metric: ImageMetric) -> None:
+    scores.by_image[name] = metric.measure
+    if metric.name:
+        scores.estimators[name] = metric.name
 
 
 def _choose_flow(choice: FlowChoice, cache: Path | None, device: str) -> FlowEstimator:

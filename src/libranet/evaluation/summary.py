@@ -1,17 +1,15 @@
 """Means with 95 % confidence intervals, over frames, clips, regimes and the set, and the files that hold them."""
 
-import csv
-import io
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from libranet.evaluation.metric_table import METRICS, Metric
-from libranet.evaluation.results import ClipResult, write_file
+from libranet.evaluation.results import ClipResult, write_csv, write_file
 from libranet.metrics.blind import drift, gain, largest_jump
 from libranet.metrics.temporal import sigma_psnr
 from libranet.network import WeightsInfo
@@ -34,6 +32,14 @@ class Estimate:
     clips: int
 
 
+def format_estimate(value: Estimate | None, digits: int) -> str:
+    """Format mean and interval, or say that there is none."""
+    if value is None:
+        return "not measured"
+    interval = "" if value.half_width is None else f" ± {value.half_width:.{digits}f}"
+    return f"{value.mean:.{digits}f}{interval}"
+
+
 @dataclass(frozen=True)
 class ClipSummary:
     """One model on one clip."""
@@ -43,6 +49,8 @@ class ClipSummary:
     regime: str
     frames: int
     seconds: float
+    backend: str
+    """What computed it; empty where nothing was computed."""
     values: dict[str, float]
     """Mean over the frames by metric name, and the per-clip metrics."""
     worst_frame: int | None
@@ -61,9 +69,8 @@ def summarise_clip(result: ClipResult) -> ClipSummary:
         values["sigma_psnr"] = sigma_psnr(series)
     values |= _blind_values(result)
     worst = min(range(len(series)), key=series.__getitem__) if series else None
-    return ClipSummary(
-        result.model, result.clip, result.regime, len(result.frames), result.seconds, values, worst_frame=worst
-    )
+    place = (result.model, result.clip, result.regime)
+    return ClipSummary(*place, len(result.frames), result.seconds, result.backend, values, worst)
 
 
 def _blind_values(result: ClipResult) -> dict[str, float]:
@@ -97,24 +104,14 @@ def estimate(values: Sequence[float]) -> Estimate:
     return Estimate(mean, quantile * deviation / math.sqrt(n), n)
 
 
-def summarise(clips: Iterable[ClipSummary]) -> dict[str, Estimate]:
-    """Estimate every metric over some clips of one model."""
-    clips = list(clips)
-    found: dict[str, Estimate] = {}
-    for metric in METRICS:
-        values = [clip.values[metric.name] for clip in clips if metric.name in clip.values]
-        if values:
-            found[metric.name] = estimate(values)
-    return found
-
-
 def summarise_models(clips: list[ClipSummary], *, regime: str | None = None) -> dict[str, dict[str, Estimate]]:
     """Estimate every metric of every model, over all clips or over those of one regime."""
-    models = dict.fromkeys(clip.model for clip in clips)
-    return {
-        model: summarise(c for c in clips if c.model == model and (regime is None or c.regime == regime))
-        for model in models
-    }
+    found: dict[str, dict[str, Estimate]] = {}
+    for model in dict.fromkeys(clip.model for clip in clips):
+        mine = [c.values for c in clips if c.model == model and (regime is None or c.regime == regime)]
+        series = {metric.name: [v[metric.name] for v in mine if metric.name in v] for metric in METRICS}
+        found[model] = {name: estimate(values) for name, values in series.items() if values}
+    return found
 
 
 @dataclass(frozen=True)
@@ -155,6 +152,28 @@ class ReportContent:
         return list(dict.fromkeys(clip.model for clip in self.clips))
 
     @property
+    def backends(self) -> dict[str, str]:
+        """What computed each model's clips, by the model's name; no entry where nothing was computed."""
+        found: dict[str, set[str]] = {}
+        for clip in self.clips:
+            if clip.backend:
+                found.setdefault(clip.model, set()).add(clip.backend)
+        return {model: ", ".join(sorted(names)) for model, names in found.items()}
+
+    @property
+    def missing(self) -> dict[str, str]:
+        """The labels of what was not measured, by the reason."""
+        reasons = dict.fromkeys(self.not_measured.values())
+        return {
+            why: ", ".join(m.label for m in self.metrics if self.not_measured.get(m.name) == why) for why in reasons
+        }
+
+    @property
+    def regimes(self) -> list[str]:
+        """The haze regimes of the clips, in the order of their names."""
+        return sorted({clip.regime for clip in self.clips if clip.regime})
+
+    @property
     def measured(self) -> list[Metric]:
         """The metrics that at least one clip has a value for."""
         return [m for m in self.metrics if any(m.name in clip.values for clip in self.clips)]
@@ -162,40 +181,38 @@ class ReportContent:
 
 def write_summaries(content: ReportContent, folder: Path) -> None:
     """Write frames.csv, clips.csv, regimes.csv and summary.json."""
-    _write_csv(folder / "frames.csv", *_frames_table(content.results))
+    found = sorted({name for result in content.results for frame in result.frames for name in frame})
+    frames = [
+        [result.model, result.clip, result.regime, index, *(_cell(frame.get(name, math.nan)) for name in found)]
+        for result in content.results
+        for index, frame in enumerate(result.frames)
+    ]
+    write_csv(folder / "frames.csv", [["model", "clip", "regime", "frame", *found], *frames])
     names = [metric.name for metric in content.measured]
     clips = [
-        [c.model, c.clip, c.regime, c.frames, f"{c.seconds:.3f}", c.worst_frame, *(c.values.get(n, "") for n in names)]
+        [c.model, c.clip, c.regime, c.frames, f"{c.seconds:.3f}", c.backend, c.worst_frame]
+        + [c.values.get(name, "") for name in names]
         for c in content.clips
     ]
-    _write_csv(folder / "clips.csv", ["model", "clip", "regime", "frames", "seconds", "worst_frame", *names], clips)
-    regimes = sorted({clip.regime for clip in content.clips if clip.regime})
+    head = ["model", "clip", "regime", "frames", "seconds", "backend", "worst_frame"]
+    write_csv(folder / "clips.csv", [head + names, *clips])
     rows = [
         [model, regime, metric, e.mean, "" if e.half_width is None else e.half_width, e.clips]
-        for regime in regimes
+        for regime in content.regimes
         for model, values in summarise_models(content.clips, regime=regime).items()
         for metric, e in values.items()
     ]
     if rows:
-        _write_csv(folder / "regimes.csv", ["model", "regime", "metric", "mean", "half_width_95", "clips"], rows)
-    write_file(folder / "summary.json", json.dumps(_summary(content, regimes), indent=2) + "\n")
-
-
-def _frames_table(results: list[ClipResult]) -> tuple[list[str], list[list[Any]]]:
-    names = sorted({name for result in results for frame in result.frames for name in frame})
-    rows = [
-        [result.model, result.clip, result.regime, index, *(_cell(frame.get(name, math.nan)) for name in names)]
-        for result in results
-        for index, frame in enumerate(result.frames)
-    ]
-    return ["model", "clip", "regime", "frame", *names], rows
+        head = ["model", "regime", "metric", "mean", "half_width_95", "clips"]
+        write_csv(folder / "regimes.csv", [head, *rows])
+    write_file(folder / "summary.json", json.dumps(_summary(content), indent=2) + "\n")
 
 
 def _cell(value: float) -> str:
     return "" if math.isnan(value) else f"{value:.8g}"
 
 
-def _summary(content: ReportContent, regimes: list[str]) -> dict[str, Any]:
+def _summary(content: ReportContent) -> dict[str, Any]:
     info = content.info
     return {
         "dataset": info.dataset,
@@ -204,6 +221,7 @@ def _summary(content: ReportContent, regimes: list[str]) -> dict[str, Any]:
         "libranet": info.version,
         "weights": {model: asdict(weights) for model, weights in info.weights.items()},
         "machine": info.machine,
+        "backends": content.backends,
         "metrics": [m.name for m in content.metrics],
         "not_measured": content.not_measured,
         "estimators": content.estimators,
@@ -211,7 +229,7 @@ def _summary(content: ReportContent, regimes: list[str]) -> dict[str, Any]:
         "models": {m: _estimates(values) for m, values in summarise_models(content.clips).items()},
         "regimes": {
             regime: {m: _estimates(v) for m, v in summarise_models(content.clips, regime=regime).items()}
-            for regime in regimes
+            for regime in content.regimes
         },
         "clips": [asdict(clip) for clip in content.clips],
     }
@@ -219,11 +237,3 @@ def _summary(content: ReportContent, regimes: list[str]) -> dict[str, Any]:
 
 def _estimates(values: dict[str, Estimate]) -> dict[str, Any]:
     return {name: {"mean": e.mean, "half_width_95": e.half_width, "clips": e.clips} for name, e in values.items()}
-
-
-def _write_csv(path: Path, header: list[str], rows: list[list[Any]]) -> None:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
-    write_file(path, text.getvalue())

@@ -70,7 +70,7 @@ def import_openvino():  # type: ignore[no-untyped-def]
     try:
         import openvino
     except ImportError:
-        raise MissingDependencyError("OpenVINO is not installed: pip install 'libranet[cpu]'") from None
+        raise MissingDependencyError("OpenVINO is not installed: pip install 'libranet[openvino]'") from None
     return openvino
 
 

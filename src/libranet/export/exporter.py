@@ -1,37 +1,81 @@
 """`export_network`: the network as a checked file of one format."""
 
+import copy
 import json
 import os
 import shutil
 import tempfile
 import warnings
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
 
 import libranet
 from libranet.errors import InputError, LibraNetError, MissingDependencyError
-from libranet.export.check import (
-    Difference,
-    compare,
-    import_openvino,
-    open_onnx,
-    open_openvino,
-    open_torchscript,
-)
-from libranet.export.graphs import Graph, StreamGraph, make_graph
+from libranet.export.check import Difference, compare, import_openvino, open_onnx, open_openvino, open_torchscript
+from libranet.export.graphs import Form, Graph, StreamGraph, make_graph
 from libranet.export.half_precision import convert_to_half
-from libranet.export.onnx_file import describe, example_inputs, write_onnx
-from libranet.export.options import OPSET, SUFFIXES, ExportOptions
+from libranet.export.onnx_file import OPSET, describe, example_inputs, write_onnx
 from libranet.export.quantize import measure_ranges, quantize_refiner, rendered_frames
-from libranet.network import LiBrANet
+from libranet.network import GridFilter, LiBrANet
+from libranet.network.libranet import MIN_SIZE
 
+Format = Literal["onnx", "openvino", "torchscript", "coreml", "tensorrt-ready"]
+Precision = Literal["fp32", "fp16", "int8"]
+
+SUFFIXES: dict[Format, str] = {
+    "onnx": ".onnx",
+    "openvino": ".xml",
+    "torchscript": ".pt",
+    "coreml": ".mlpackage",
+    "tensorrt-ready": ".onnx",
+}
+MAX_SIDE = 8192
+"""The longest side of a frame: larger ones do not fit the memory of any device that the runtimes support."""
 LIMITS = {"fp32": (0.1, 1.0), "fp16": (0.5, 2.0), "int8": (2.0, 20.0)}
 """The largest accepted mean and single difference from PyTorch in float32, in steps of 1/255, by precision."""
 CHECK_FRAMES = 3
+
+
+@dataclass(frozen=True)
+class ExportOptions:
+    """One file to export."""
+
+    format: Format = "onnx"
+    form: Form = "still"
+    """`still`: one frame in and out. `streaming`: frame and state in and out. `window`: T frames in, one out."""
+    size: tuple[int, int] | None = None
+    """(width, height) of the frames; None leaves it open until the file is used."""
+    precision: Precision = "fp32"
+    """Of the weights and most of the arithmetic. Frames are float32 always. `int8`: the refiner alone."""
+    lookahead: int | None = None
+    """Frames of the future that the streaming form waits for; None is half of the window."""
+    grid_filter: GridFilter = field(default_factory=GridFilter)
+    """How the streaming form averages grids over time. A file has one frame rate for good."""
+
+    def __post_init__(self) -> None:
+        for name, value, known in (
+            ("format", self.format, get_args(Format)),
+            ("form", self.form, get_args(Form)),
+            ("precision", self.precision, get_args(Precision)),
+        ):
+            if value not in known:
+                raise InputError(f"unknown {name} {value!r}: use {', '.join(known[:-1])} or {known[-1]}")
+        if self.size is not None and not all(MIN_SIZE <= side <= MAX_SIDE for side in self.size):
+            width, height = self.size
+            raise InputError(f"expected a size of {MIN_SIZE} to {MAX_SIDE} pixels a side, got {width}x{height}")
+        if self.size is None and self.format in ("coreml", "tensorrt-ready"):
+            raise InputError(f"{self.format} needs one frame size: add for example --size 1920x1080")
+        if self.size is not None and self.format == "torchscript":
+            raise InputError("a torchscript file takes frames of any size: leave --size out")
+        if self.precision == "int8" and self.format not in ("onnx", "openvino"):
+            raise InputError(f"int8 is for onnx and openvino, got {self.format}: use --precision fp16 or fp32")
+        if self.lookahead is not None and self.form != "streaming":
+            raise InputError("a look-ahead belongs to the streaming form: add --streaming, or leave it out")
 
 
 @dataclass(frozen=True)
@@ -82,11 +126,12 @@ def export_network(
         LibraNetError: The file does not compute what the network computes.
     """
     device = device or torch.device("cpu")
-    output = check_target(output, options, overwrite=overwrite)
+    check_target(output, options, overwrite=overwrite)
     graph = make_graph(
         network, options.form, options.size, lookahead=options.lookahead, grid_filter=options.grid_filter
     )
     metadata = make_metadata(network, graph, options)
+    frames = rendered_frames() if calibration is None else calibration
     with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}.") as folder:
         path = Path(folder) / output.name
         if options.format == "torchscript":
@@ -96,14 +141,18 @@ def export_network(
             runtime, run = "", None
             _write_coreml(graph, path, metadata, half=options.precision == "fp16")
         elif options.format == "openvino":
-            _write_openvino(graph, path, metadata, options, calibration)
+            _write_openvino(graph, path, metadata, options, frames)
             runtime, run = open_openvino(path)
         else:
-            _write_onnx(graph, path, metadata, options, calibration)
+            _write_onnx(graph, path, metadata, options, frames)
             runtime, run = open_onnx(path)
         difference = None if run is None else compare(graph, network, run, runtime, frames=CHECK_FRAMES)
-        if difference is not None:
-            _refuse_if_different(difference, options)
+        mean, largest = LIMITS[options.precision]
+        if difference is not None and not (difference.mean <= mean and difference.largest <= largest):
+            raise LibraNetError(
+                f"the {options.format} file differs from PyTorch by more than {options.precision} may "
+                f"(mean {mean}/255, largest {largest}/255): {difference}; nothing was written"
+            )
         nodes, operators = describe(path) if path.suffix == ".onnx" else (None, [])
         del run  # some runtimes keep the file open
         written = sorted(Path(folder).glob(f"{output.stem}.*"))
@@ -125,7 +174,7 @@ def export_network(
     )
 
 
-def check_target(output: Path, options: ExportOptions, *, overwrite: bool) -> Path:
+def check_target(output: Path, options: ExportOptions, *, overwrite: bool) -> None:
     """Refuse an output that cannot work, before any work is done."""
     suffix = SUFFIXES[options.format]
     if output.suffix != suffix:
@@ -137,7 +186,6 @@ def check_target(output: Path, options: ExportOptions, *, overwrite: bool) -> Pa
     taken = [file for file in (output, output.with_suffix(".bin")) if file.exists()]
     if taken and not overwrite and (options.format == "openvino" or taken[0] == output):
         raise InputError(f"{taken[0]} exists: add --overwrite to replace it, or choose another name")
-    return output
 
 
 def make_metadata(network: LiBrANet, graph: Graph, options: ExportOptions) -> dict[str, str]:
@@ -151,7 +199,7 @@ def make_metadata(network: LiBrANet, graph: Graph, options: ExportOptions) -> di
         "precision": options.precision,
         "window": str(network.config.window),
         "frames": "RGB, float32 in [0, 1], planar (1, 3, height, width)",
-        "config": json.dumps(asdict(network.config)),
+        "config": json.dumps(network.config.stored()),
     }
     if options.format in ("onnx", "tensorrt-ready"):
         details["opset"] = str(OPSET)
@@ -166,26 +214,21 @@ def make_metadata(network: LiBrANet, graph: Graph, options: ExportOptions) -> di
 
 
 def _write_onnx(
-    graph: Graph,
-    path: Path,
-    metadata: dict[str, str],
-    options: ExportOptions,
-    calibration: list[Tensor] | None,
+    graph: Graph, path: Path, metadata: dict[str, str], options: ExportOptions, frames: Iterable[Tensor]
 ) -> None:
-    write_onnx(graph, graph.inputs(), graph.outputs(), path, metadata=metadata)
+    write_onnx(graph, path, metadata=metadata)
     if options.precision == "fp16":
         convert_to_half(path)
     if options.precision == "int8":
-        ranges = measure_ranges(graph.network, rendered_frames() if calibration is None else calibration)
-        quantize_refiner(path, path, ranges, quantize_outputs=options.format == "onnx")
+        quantize_refiner(path, measure_ranges(graph.network, frames), quantize_outputs=options.format == "onnx")
 
 
 def _write_openvino(
-    graph: Graph, path: Path, metadata: dict[str, str], options: ExportOptions, calibration: list[Tensor] | None
+    graph: Graph, path: Path, metadata: dict[str, str], options: ExportOptions, frames: Iterable[Tensor]
 ) -> None:
     openvino = import_openvino()
     source = path.with_name("source.onnx")
-    _write_onnx(graph, source, metadata, options, calibration)
+    _write_onnx(graph, source, metadata, options, frames)
     model = openvino.convert_model(source)
     for key, value in metadata.items():
         model.set_rt_info(value, ["libranet", key])
@@ -194,11 +237,9 @@ def _write_openvino(
 
 
 def _write_torchscript(graph: Graph, path: Path, metadata: dict[str, str], *, half: bool, device: torch.device) -> None:
-    import copy
-
     moved = copy.deepcopy(graph).to(device)
     moved.network.to(torch.float16 if half else torch.float32)
-    examples = tuple(tensor.to(device) for tensor in example_inputs(graph.inputs()))
+    examples = tuple(tensor.to(device) for tensor in example_inputs(graph))
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         traced = torch.jit.trace(moved, examples, check_trace=False)
@@ -212,7 +253,7 @@ def _write_coreml(graph: Graph, path: Path, metadata: dict[str, str], *, half: b
         raise MissingDependencyError("coremltools is not installed: pip install 'libranet[coreml]'") from None
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        program = torch.export.export(graph, tuple(example_inputs(graph.inputs()))).run_decompositions({})
+        program = torch.export.export(graph, tuple(example_inputs(graph))).run_decompositions({})
         model = coremltools.convert(
             program,
             inputs=[coremltools.TensorType(port.name, port.shape) for port in graph.inputs()],
@@ -223,12 +264,3 @@ def _write_coreml(graph: Graph, path: Path, metadata: dict[str, str], *, half: b
     for key, value in metadata.items():
         model.user_defined_metadata[key] = value
     model.save(str(path))
-
-
-def _refuse_if_different(difference: Difference, options: ExportOptions) -> None:
-    mean, largest = LIMITS[options.precision]
-    if not (difference.mean <= mean and difference.largest <= largest):
-        raise LibraNetError(
-            f"the {options.format} file differs from PyTorch by more than {options.precision} may "
-            f"(mean {mean}/255, largest {largest}/255): {difference}; nothing was written"
-        )

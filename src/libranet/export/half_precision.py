@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from libranet.export.onnx_file import import_onnx, replace_entries
+from libranet.export.onnx_file import import_onnx, save_changed
 
 HALF_PARTS = ("encoder/", "refiner/", "attention/", "head/expand/")
 """What the names of nodes contain that compute in half precision: where the network itself does."""
@@ -49,13 +49,8 @@ def convert_to_half(path: Path) -> None:
         del node.input[:]
         node.input.extend(inputs)
         nodes.append(node)
-    used = {name for node in nodes for name in node.input}
-    kept = [constant for constant in graph.initializer if constant.name in used]
-    replace_entries(graph.node, nodes)
-    replace_entries(graph.initializer, kept)
     del graph.value_info[:]  # says float32 everywhere
-    onnx.checker.check_model(model, full_check=True)
-    onnx.save(model, path)
+    save_changed(model, path, nodes)
 
 
 def _is_half(node: Any) -> bool:

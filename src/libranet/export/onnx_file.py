@@ -1,4 +1,4 @@
-"""ONNX files: trace a graph in float32, fold its constants, add metadata."""
+"""ONNX files: trace a graph in float32, fold its constants, add metadata, replace its nodes."""
 
 import warnings
 from collections.abc import Sequence
@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
 from libranet.errors import MissingDependencyError
-from libranet.export.graphs import Port
-from libranet.export.options import OPSET
+from libranet.export.graphs import Graph
 
+OPSET = 17
+"""ONNX operators up to here: LayerNormalization is the newest one used. onnxruntime 1.12, OpenVINO 2022.3, TensorRT 8.6
+and their successors read it."""
 EXAMPLE_SIZE = (72, 96)
 """Height and width to trace an open size with: unequal, so that no axis can be mistaken for the other."""
 
@@ -30,31 +31,19 @@ def import_onnx() -> tuple[Any, Any]:
     return onnx, onnxruntime
 
 
-def example_inputs(ports: Sequence[Port]) -> list[torch.Tensor]:
+def example_inputs(graph: Graph) -> list[torch.Tensor]:
     """Zeros of the shapes of a graph's inputs."""
     free = dict(zip(("height", "width"), EXAMPLE_SIZE, strict=True))
-    return [torch.zeros([free[side] if isinstance(side, str) else side for side in port.shape]) for port in ports]
+    return [
+        torch.zeros([free[side] if isinstance(side, str) else side for side in port.shape]) for port in graph.inputs()
+    ]
 
 
-def write_onnx(
-    graph: nn.Module,
-    inputs: Sequence[Port],
-    outputs: Sequence[Port],
-    path: Path,
-    *,
-    metadata: dict[str, str],
-) -> None:
-    """Write a graph as one ONNX file.
-
-    Args:
-        graph: The graph. It and all of its parts are in evaluation mode from then on.
-        inputs: Its inputs, in order.
-        outputs: Its outputs, in order.
-        path: The file.
-        metadata: Goes into the file's properties.
-    """
+def write_onnx(graph: Graph, path: Path, *, metadata: dict[str, str]) -> None:
+    """Write a graph as one ONNX file. It and all of its parts are in evaluation mode from then on."""
     onnx, onnxruntime = import_onnx()
     graph.eval()  # the exporter leaves all parts in the graph's own mode, which is training in a new module
+    inputs, outputs = graph.inputs(), graph.outputs()
     free = {
         port.name: {axis: side for axis, side in enumerate(port.shape) if isinstance(side, str)}
         for port in (*inputs, *outputs)
@@ -63,7 +52,7 @@ def write_onnx(
         warnings.simplefilter("ignore")  # the tracer's: sizes that are constants of this graph on purpose
         torch.onnx.export(
             graph,
-            tuple(example_inputs(inputs)),
+            tuple(example_inputs(graph)),
             str(path),
             dynamo=False,
             opset_version=OPSET,
@@ -94,8 +83,15 @@ def describe(path: Path) -> tuple[int, list[str]]:
     return len(nodes), sorted({node.op_type for node in nodes})
 
 
-def replace_entries(field: Any, entries: Sequence[Any]) -> None:
-    """Put other entries into a repeated field of an ONNX file; some of them may be in it already."""
-    copies = [type(entry).FromString(entry.SerializeToString()) for entry in entries]
-    del field[:]
-    field.extend(copies)
+def save_changed(model: Any, path: Path, nodes: Sequence[Any], constants: Sequence[Any] | None = None) -> None:
+    """Write a model with other nodes, which may be among its own, and constants: those of its own that they use."""
+    onnx, _ = import_onnx()
+    if constants is None:
+        used = {name for node in nodes for name in node.input}
+        constants = [constant for constant in model.graph.initializer if constant.name in used]
+    for field, entries in ((model.graph.node, nodes), (model.graph.initializer, constants)):
+        copies = [type(entry).FromString(entry.SerializeToString()) for entry in entries]
+        del field[:]
+        field.extend(copies)
+    onnx.checker.check_model(model, full_check=True)
+    onnx.save(model, path)

@@ -6,16 +6,16 @@ weights take up: channels of small range keep their digits (SmoothQuant, Xiao et
 floating point: they are a small share of the work, and what they predict moves the colour of the whole frame.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from libranet.export.onnx_file import import_onnx, replace_entries
+from libranet.export.onnx_file import import_onnx, save_changed
 from libranet.extension import lab
 from libranet.network import LiBrANet
 
@@ -44,40 +44,28 @@ class MapRange:
         return np.array(np.clip(np.round(-self.low / self.scale), 0, 255), np.uint8)
 
 
-@dataclass(frozen=True)
-class ConvRanges:
-    """The ranges of a convolution's input and output."""
-
-    input: MapRange
-    output: MapRange
+Ranges = dict[str, tuple[MapRange, MapRange]]
+"""Of the input and of the output of each convolution, by its name within the refiner."""
 
 
-@cache
-def rendered_frames() -> tuple[Tensor, ...]:  # each [1, 3, H, W] in [0, 1]
+def rendered_frames() -> Iterator[Tensor]:  # each [1, 3, H, W] in [0, 1]
     """Hazy frames of our own scenes, the same on every machine: four scenes, thin to dense haze, clean and noisy."""
     width, height = CALIBRATION_SIZE
-    frames = []
     for seed, beta in enumerate(_BETAS):
         frame = next(lab("scenes").render_clip(seed + 1, frames=1, width=width, height=height))
         transmission = torch.exp(-beta * frame.depth)
         airlight = 0.6 + 0.1 * seed
         hazy = frame.image * transmission + airlight * (1.0 - transmission)
         noise = torch.randn(hazy.shape, generator=torch.Generator().manual_seed(seed))
-        frames.append((hazy + noise * (0.04 if seed % 2 else 0.005)).clamp(0.0, 1.0)[None])
-    return tuple(frames)
+        yield (hazy + noise * (0.04 if seed % 2 else 0.005)).clamp(0.0, 1.0)[None]
 
 
 @torch.no_grad()
-def measure_ranges(network: LiBrANet, frames: Iterable[Tensor]) -> dict[str, ConvRanges]:
-    """Run the network on calibration frames and measure the refiner's maps.
-
-    Args:
-        network: In float32.
-        frames: Each [1, 3, H, W] in [0, 1].
-
-    Returns:
-        The ranges by the name of the convolution within the refiner.
-    """
+def measure_ranges(
+    network: LiBrANet,
+    frames: Iterable[Tensor],  # each [1, 3, H, W] in [0, 1]
+) -> Ranges:
+    """Run the network, in float32, on calibration frames and measure the refiner's maps."""
     assert network.refiner is not None
     convolutions = {name: part for name, part in network.refiner.named_modules() if isinstance(part, nn.Conv2d)}
     seen: dict[str, list[tuple[Tensor, Tensor]]] = {name: [] for name in convolutions}
@@ -96,7 +84,7 @@ def measure_ranges(network: LiBrANet, frames: Iterable[Tensor]) -> dict[str, Con
     for name, part in convolutions.items():
         before, after = (torch.cat(maps, dim=1) for maps in zip(*seen[name], strict=True))
         weight = part.weight.abs().amax(dim=(0, 2, 3))
-        ranges[name] = ConvRanges(_range(before, weight), _range(after, None))
+        ranges[name] = (_range(before, weight), _range(after, None))
     return ranges
 
 
@@ -104,24 +92,18 @@ def _range(
     values: Tensor,  # [C, N]
     weight: Tensor | None,  # [C], the largest weight that meets each channel; None where weights adapt for free
 ) -> MapRange:
-    ends = [_ends(channel) for channel in values]
-    widest = torch.tensor([max(-low, high) for low, high in ends]).clamp(min=1e-3)
+    widest = values.abs().amax(dim=1).clamp(min=1e-3)
     balance = widest if weight is None else (widest / weight.clamp(min=1e-5)).sqrt()
     balance = balance / balance.mean()
-    low, high = _ends((values / balance[:, None]).flatten())
-    return MapRange(balance.numpy(), min(low, 0.0), max(high, 1e-6))
+    balanced = values / balance[:, None]
+    return MapRange(balance.numpy(), min(float(balanced.min()), 0.0), max(float(balanced.max()), 1e-6))
 
 
-def _ends(values: Tensor) -> tuple[float, float]:
-    return float(values.min()), float(values.max())
-
-
-def quantize_refiner(path: Path, target: Path, ranges: dict[str, ConvRanges], *, quantize_outputs: bool) -> None:
-    """Rewrite an ONNX file so that the refiner's convolutions compute with 8-bit integers.
+def quantize_refiner(path: Path, ranges: Ranges, *, quantize_outputs: bool) -> None:
+    """Rewrite an ONNX file in float32 so that the refiner's convolutions compute with 8-bit integers.
 
     Args:
-        path: The file in float32.
-        target: The file to write.
+        path: The file.
         ranges: From `measure_ranges`.
         quantize_outputs: Also round the convolutions' outputs. onnxruntime computes in integers only so; OpenVINO does
             without, and keeps more accuracy.
@@ -129,7 +111,7 @@ def quantize_refiner(path: Path, target: Path, ranges: dict[str, ConvRanges], *,
     onnx, _ = import_onnx()
     model = onnx.load(path)
     graph, constants = model.graph, {constant.name: constant for constant in model.graph.initializer}
-    nodes, dropped = [], set()
+    nodes = []
 
     def constant(name: str, values: np.ndarray) -> str:
         graph.initializer.append(onnx.numpy_helper.from_array(values, name))
@@ -149,19 +131,18 @@ def quantize_refiner(path: Path, target: Path, ranges: dict[str, ConvRanges], *,
         if name is None:
             nodes.append(node)
             continue
-        measured, weight = ranges[name], onnx.numpy_helper.to_array(constants[node.input[1]])
+        (before, after), weight = ranges[name], onnx.numpy_helper.to_array(constants[node.input[1]])
         bias = onnx.numpy_helper.to_array(constants[node.input[2]]) if len(node.input) > 2 else None
-        dropped |= set(node.input[1:])
-        weight = weight * measured.input.balance[None, :, None, None]
+        weight = weight * before.balance[None, :, None, None]
         if quantize_outputs:
-            weight = weight / measured.output.balance[:, None, None, None]
-            bias = None if bias is None else bias / measured.output.balance
+            weight = weight / after.balance[:, None, None, None]
+            bias = None if bias is None else bias / after.balance
         step = np.maximum(np.abs(weight).max(axis=(1, 2, 3)), 1e-9).astype(np.float32) / 127.0
         rounded = np.round(weight / step[:, None, None, None]).astype(np.int8)
-        inverse = constant(f"{name}_balance", (1.0 / measured.input.balance).astype(np.float32)[None, :, None, None])
+        inverse = constant(f"{name}_balance", (1.0 / before.balance).astype(np.float32)[None, :, None, None])
         balanced = add("Mul", [node.input[0], inverse], f"{name}_balanced")
         inputs = [
-            round_trip(balanced, f"{name}_input", measured.input),
+            round_trip(balanced, f"{name}_input", before),
             add(
                 "DequantizeLinear",
                 [
@@ -182,18 +163,13 @@ def quantize_refiner(path: Path, target: Path, ranges: dict[str, ConvRanges], *,
         node.input.extend(inputs)
         nodes.append(node)
         if quantize_outputs:
-            trimmed = round_trip(node.output[0], f"{name}_result", measured.output)
-            factor = constant(f"{name}_unbalance", measured.output.balance.astype(np.float32)[None, :, None, None])
+            trimmed = round_trip(node.output[0], f"{name}_result", after)
+            factor = constant(f"{name}_unbalance", after.balance.astype(np.float32)[None, :, None, None])
             add("Mul", [trimmed, factor], result)
-    used = {name for node in nodes for name in node.input}
-    kept = [entry for entry in graph.initializer if entry.name in used or entry.name not in dropped]
-    replace_entries(graph.node, nodes)
-    replace_entries(graph.initializer, kept)
-    onnx.checker.check_model(model, full_check=True)
-    onnx.save(model, target)
+    save_changed(model, path, nodes)
 
 
-def _convolution(node, ranges: dict[str, ConvRanges]) -> str | None:  # type: ignore[no-untyped-def]
+def _convolution(node: Any, ranges: Ranges) -> str | None:
     """The name of the refiner's convolution that a node computes, from the name of its weights."""
     if node.op_type != "Conv":
         return None

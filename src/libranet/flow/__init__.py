@@ -1,7 +1,7 @@
 """Optical flow between two frames: one estimator interface, DIS and RAFT behind it, and warping along a flow."""
 
 from libranet.flow.estimators import DisFlow, FlowEstimator, RaftFlow
-from libranet.flow.raft import RaftSmall, read_raft_weights
+from libranet.flow.raft import RaftSmall
 from libranet.flow.warp import invert_flow, resize_flow, warp, warp_tensor
 
 __all__ = [
@@ -10,7 +10,6 @@ __all__ = [
     "RaftFlow",
     "RaftSmall",
     "invert_flow",
-    "read_raft_weights",
     "resize_flow",
     "warp",
     "warp_tensor",

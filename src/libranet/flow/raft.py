@@ -6,9 +6,7 @@ published checkpoint.
 """
 
 from collections.abc import Mapping
-from pathlib import Path
 
-import safetensors.torch
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -83,26 +81,6 @@ class RaftSmall(nn.Module):
         flow = 8 * F.interpolate(places - origin, scale_factor=8, mode="bilinear", align_corners=True)
         top, left = _margin(height), _margin(width)
         return flow[..., top : top + height, left : left + width]
-
-
-def read_raft_weights(path: Path) -> dict[str, Tensor]:
-    """Read the tensors of a .safetensors file or of one that `torch.save` wrote. No code of the file is run.
-
-    Raises:
-        CheckpointError: There is no such file, or it holds something else.
-    """
-    if not path.is_file():
-        raise CheckpointError(f"expected RAFT weights, found no file {path}")
-    try:
-        if path.suffix == ".safetensors":
-            return safetensors.torch.load_file(path)
-        state: dict[str, Tensor] = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch, pickle and safetensors raise classes that share no base
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise CheckpointError(f"expected RAFT weights, could not read {path} ({reason})") from None
-    if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
-        raise CheckpointError(f"expected RAFT weights as a flat table of tensors, got something else in {path}")
-    return state
 
 
 def _our_name(name: str) -> str:

@@ -90,7 +90,7 @@ def make_study(datasets: Mapping[str, Sequence[EvalClip]], folder: Path, *, fram
         "sheets": list(sheets),
         "members": sheets,
     }
-    template = (resources.files("libranet") / "evaluation" / "study_page.html").read_text(encoding="utf-8")
+    template = (resources.files("libranet.lab") / "study_page.html").read_text(encoding="utf-8")
     index_file = page / "index.html"
     write_atomically(index_file, template.replace("/*STUDY*/null", json.dumps(content)).encode())
     record = {"format": "libranet-study", "version": 1, "id": study, "seed": seed, "items": key}

@@ -1,21 +1,10 @@
 """The page and its look: shared by the server, the static site and the HTML reports. No build step, no other host."""
 
 from html import escape
-from importlib import resources
 from pathlib import Path
 
-ASSETS = {
-    "page.css": "text/css",
-    "page.js": "text/javascript",
-    "wipe.js": "text/javascript",
-    "player.js": "text/javascript",
-    "camera.js": "text/javascript",
-    "confirm.js": "text/javascript",
-    "drop.js": "text/javascript",
-    "header.js": "text/javascript",
-    "history.js": "text/javascript",
-    "icon.svg": "image/svg+xml",
-}
+_SCRIPTS = ("page", "wipe", "player", "camera", "confirm", "drop", "header", "history")
+ASSETS = {"page.css": "text/css", **{f"{name}.js": "text/javascript" for name in _SCRIPTS}, "icon.svg": "image/svg+xml"}
 """The files of the page beside index.html and its engine, and their types."""
 EXAMPLE_NAME = "foggy.mp4"
 """Two seconds of real mist, CC BY-SA 3.0: see NOTICE.md."""
@@ -23,7 +12,7 @@ EXAMPLE_NAME = "foggy.mp4"
 
 def asset_path(name: str) -> Path:
     """Return the path of a file of this package."""
-    return Path(str(resources.files("libranet") / "page" / name))
+    return Path(__file__).with_name(name)
 
 
 def read_asset(name: str) -> str:

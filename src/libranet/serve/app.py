@@ -3,20 +3,21 @@
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from typing import Any
 
 from fastapi import FastAPI, Request
-from fastapi.exceptions import HTTPException, RequestValidationError
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, Response
+from starlette.exceptions import HTTPException
 
 import libranet
 from libranet.page import ASSETS, read_asset
 from libranet.serve.api_docs import describe_api
-from libranet.serve.camera_routes import camera_router
 from libranet.serve.dispatcher import Dispatcher
-from libranet.serve.guard import Guard, Refusal
-from libranet.serve.job_routes import job_router
-from libranet.serve.schemas import ServerFacts, server_facts
+from libranet.serve.guard import Guard
+from libranet.serve.routes import Known, camera_router, job_router
+from libranet.serve.schemas import ServerFacts
 from libranet.serve.settings import ServeSettings, make_folders
 
 logger = logging.getLogger(__name__)
@@ -89,16 +90,18 @@ def _add_page(app: FastAPI) -> None:
         return HTMLResponse(describe_api(app.openapi()))
 
     @app.get("/api/server", tags=["server"])
-    async def server(request: Request) -> ServerFacts:
+    async def server(known: Known) -> ServerFacts:
         """What this server is, and what it accepts."""
-        known: Dispatcher = request.app.state.dispatcher
-        return server_facts(libranet.__version__, known.weights, list(known.devices.values()), known.limits)
+        weights = [f"{hello['weights_name']} {hello['weights_version']}" for hello in known.hellos]
+        devices = dict.fromkeys(hello["device"] for hello in known.hellos)
+        facts = {"version": libranet.__version__, "weights": "".join(weights[:1]), "devices": list(devices)}
+        return ServerFacts.model_validate(asdict(known.limits) | facts)
 
     @app.get("/{name}", include_in_schema=False)
     async def asset(name: str) -> Response:
         """The files of the page, by their names in a fixed table."""
         if name not in ASSETS:
-            raise Refusal(404, "there is nothing here")
+            raise HTTPException(404, "there is nothing here")
         return Response(read_asset(name), media_type=ASSETS[name], headers={"cache-control": "no-cache"})
 
 
@@ -106,9 +109,6 @@ def _add_error_handlers(app: FastAPI) -> None:
     """Every error is one sentence, and none of them tells about the inside."""
 
     async def refused(request: Request, error: Any) -> Response:
-        return JSONResponse({"error": error.sentence}, error.status)
-
-    async def http_error(request: Request, error: Any) -> Response:
         return JSONResponse({"error": str(error.detail)}, error.status_code, headers=error.headers)
 
     async def invalid(request: Request, error: Any) -> Response:
@@ -120,7 +120,6 @@ def _add_error_handlers(app: FastAPI) -> None:
         logger.error("an unexpected error", exc_info=error)
         return JSONResponse({"error": "the server made a mistake, which is in its log"}, 500)
 
-    app.add_exception_handler(Refusal, refused)
-    app.add_exception_handler(HTTPException.__mro__[1], http_error)  # Starlette's, also of unknown paths
+    app.add_exception_handler(HTTPException, refused)  # Starlette's, also of unknown paths
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(Exception, bug)

@@ -4,39 +4,30 @@ import asyncio
 import logging
 import shutil
 import time
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import Coroutine
 from contextlib import suppress
-from dataclasses import dataclass
-from itertools import count
 from typing import Any
 
-from libranet.serve.child import Child, ChildDied
+from fastapi import HTTPException
+
+from libranet.serve.child import Child, ChildDied, Message, Pool
 from libranet.serve.confine import resident_bytes
-from libranet.serve.inspectors import Inspectors
 from libranet.serve.jobs import UNDER_WAY, Job, JobStore, State
-from libranet.serve.previews import Previews
+from libranet.serve.media import REFUSED, Media
 from libranet.serve.settings import GIB, ServeSettings
 
 logger = logging.getLogger(__name__)
 
 _MOST_ATTEMPTS = 3
-_START_SECONDS = 300.0
-_CANCEL_SECONDS = 8.0
 _TIDY_SECONDS = 30.0
 _FASTEST = 1000.0
 """Frames per second that a file may claim."""
 _LIBRARIES = 6 * GIB
 """Memory that a process may have in use for the network and its libraries, beside the media."""
-_NICE_PREVIEWS, _NICE_JOBS = 2, 5
-"""A visitor waits for a preview: it goes before the jobs and after the server itself."""
-
-
-@dataclass
-class Attempt:
-    """A worker's run of one job. The worker may still be starting."""
-
-    number: int
-    child: Child | None = None
+_INSPECTIONS = 2
+"""Files that are inspected at once."""
+_NICE_VISITS, _NICE_JOBS = 2, 5
+"""Visitors wait for previews and inspections: they go before the jobs and after the server itself."""
 
 
 class Dispatcher:
@@ -44,23 +35,28 @@ class Dispatcher:
 
     def __init__(self, settings: ServeSettings) -> None:
         self.settings, self.limits = settings, settings.limits
-        self.store = JobStore(settings.database, settings.jobs_folder, self._notify)
-        self.previews = Previews(self._start_previewer, self.limits.preview_seconds)
-        self.progress: dict[str, dict[str, Any]] = {}
+        self.store = JobStore(settings.database, settings.jobs_folder)
+        self.progress: dict[str, Message] = {}
         """The latest report of each running job."""
-        self.devices: dict[str, str] = {}
-        """Where each worker computes."""
-        self.weights: dict[str, str] = {}
-        self._listeners: dict[str, set[asyncio.Event]] = {}
+        self._previewer = self._child("previewer", settings.devices[0], _NICE_VISITS)
+        self._workers = [self._child("worker", device, _NICE_JOBS) for device in settings.devices]
+        limits = (self.limits.pixels, self.limits.seconds, self.limits.inspect_seconds)
+        self._inspectors = [Child("libranet.serve.media", *limits, nice=_NICE_VISITS) for _ in range(_INSPECTIONS)]
+        self.previews, self._inspections = Pool(self._previewer), Pool(*self._inspectors)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._runs: dict[str, asyncio.Task[None]] = {}
+        """The jobs that workers have, by their ids."""
         self._work_waits = asyncio.Event()
-        self._tasks: list[asyncio.Task[None]] = []
-        self._background: set[asyncio.Task[None]] = set()
-        self._attempts: dict[str, Attempt] = {}
-        self._numbers = count()
-        self._cancelled: set[str] = set()
-        self._deleting: set[str] = set()
-        self._inspectors = Inspectors(self.limits)
         self._room = asyncio.Lock()
+
+    def _child(self, module: str, device: str, nice: int) -> Child:
+        arguments = (device, self.settings.model or "", self.limits.memory_bytes)
+        return Child(f"libranet.serve.{module}", *arguments, nice=nice)
+
+    @property
+    def hellos(self) -> list[Message]:
+        """What the processes with a network say about it, as far as they have been started."""
+        return [child.hello for child in (self._previewer, *self._workers) if child.hello]
 
     async def start(self) -> None:
         """Take up what an earlier server left, and begin."""
@@ -70,40 +66,56 @@ class Dispatcher:
                 self.store.update(job, state=State.queued)
             elif job.state == State.checking:
                 self.check(job)
-        self._tasks = [asyncio.create_task(self._work(device)) for device in self.settings.devices]
-        begin = (self._tidy(), self.previews.warm_up(), self._inspectors.prepare())
-        self._tasks += [asyncio.create_task(work) for work in begin]
+        warm_up = (self.previews.warm_up(), self._inspections.warm_up())
+        for work in (self._tidy(), *warm_up, *map(self._work, self._workers)):
+            self._spawn(work)
 
     async def stop(self) -> None:
         """End every process. Running jobs go on when the server starts again."""
-        for task in [*self._tasks, *self._background]:
+        tasks = [*self._tasks]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, *self._background, return_exceptions=True)
-        await self.previews.stop()
-        await self._inspectors.stop()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*(child.kill() for child in (self._previewer, *self._workers, *self._inspectors)))
         self.store.close()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     # Files
 
-    async def create(self, name: str, size: int) -> Job | None:
-        """Begin a job, or return None where there is no room for its file."""
+    async def create(self, name: str, size: int) -> Job:
+        """Begin a job.
+
+        Raises:
+            HTTPException: The file is too large, or there is no room for it.
+        """
+        limits = self.limits
+        if size > limits.upload_bytes:
+            raise HTTPException(413, f"the file has {size} bytes, at most {limits.upload_bytes} are accepted")
         async with self._room:
-            if await self.bytes_used() + size > self.limits.quota_bytes:
-                return None
-            return self.store.add(name, size)
+            if len(self.store.all()) >= limits.jobs:
+                raise HTTPException(429, f"there are {limits.jobs} jobs already: delete some first")
+            if await self.bytes_used() + size > limits.quota_bytes:
+                raise HTTPException(507, "the server has no room for this file: delete other jobs first")
+            job = self.store.add(name, size)
+        await self.store.written()
+        return job
 
     def check(self, job: Job) -> None:
         """Begin to inspect a file whose last byte has come."""
-        job = self.store.update(job, state=State.checking)
-        self._spawn(self._check(job))
+        self._spawn(self._check(self.store.update(job, state=State.checking)))
 
     async def _check(self, job: Job) -> None:
         folder = self.store.folder(job)
         try:
-            found = await self._inspectors.inspect(str(folder.upload))
+            found = await self._inspect(str(folder.upload))
             if self.store.get(job.id) is None:
                 return
-            if not isinstance(found, str):
+            if isinstance(found, Media):
                 folder.upload.rename(folder.source(found))
                 self.store.update(job, state=State.ready, media=found)
                 return
@@ -114,6 +126,20 @@ class Dispatcher:
             self.store.update(job, state=State.failed, error=found)
             await asyncio.to_thread(folder.empty)
 
+    async def _inspect(self, path: str) -> Media | str:
+        """Return the facts of a file, or why it is refused."""
+        async with self._inspections.take() as child:
+            for _ in range(2):  # a file harms a copy of the process alone: where that itself died, another may answer
+                try:
+                    # The copy ends by itself after twice its processor time; this is for the process itself.
+                    answer = await child.ask({"path": path}, 3 * self.limits.inspect_seconds + 10)
+                    return str(answer["error"]) if "error" in answer else Media(**answer)
+                except ChildDied:
+                    continue
+                except TimeoutError:
+                    break
+            return REFUSED
+
     async def bytes_used(self) -> int:
         """What all jobs take, unfinished uploads as if they were whole."""
         jobs = self.store.all()
@@ -123,203 +149,115 @@ class Dispatcher:
 
     # Jobs
 
-    async def submit(self, job: Job, settings: dict[str, Any]) -> Job:
+    async def submit(self, job: Job, settings: dict[str, Any]) -> None:
         """Put a job into the queue."""
-        aside = self.store.folder(job).set_result_aside()
-        job = self.store.update(
-            job, state=State.queued, settings=settings, queued=time.time(), attempts=0, error="", report={}, result=""
-        )
-        self._work_waits.set()
-        if aside is not None:
-            await asyncio.to_thread(shutil.rmtree, aside, ignore_errors=True)
-        return job
+        begun = {"state": State.queued, "settings": settings, "queued": time.time(), "attempts": 0}
+        await self._change(job, **begun, error="", report={}, result="")
 
     async def cancel(self, job: Job) -> None:
-        """Stop a job, and wait until it has stopped."""
-        if job.id not in self._attempts:
-            if job.state in UNDER_WAY:
-                await self._end(job, State.cancelled)
-            return
-        self._cancelled.add(job.id)
-        begin, told = time.monotonic(), None
-        while (attempt := self._attempts.get(job.id)) is not None:
-            child = attempt.child
-            if child is not None and told is not child:
-                told = child
-                with suppress(ChildDied):
-                    await child.send({"op": "cancel", "run": attempt.number})
-            elif child is not None and time.monotonic() - begin > _CANCEL_SECONDS:
-                await child.kill()
-            await asyncio.sleep(0.02)
+        """Stop a job, and wait until nothing writes its result any more."""
+        await self._stop(job)
+        current = self.store.get(job.id)
+        if current is not None and current.state in UNDER_WAY:
+            await self._change(job, state=State.cancelled)
 
     async def delete(self, job: Job) -> None:
         """Stop a job and delete it with its files."""
-        self._deleting.add(job.id)
-        try:
-            await self.cancel(job)
-        finally:
-            self._deleting.discard(job.id)
-        self.progress.pop(job.id, None)
+        await self._stop(job)
         self.store.forget(job)
-        await asyncio.to_thread(self.store.folder(job).remove)
+        await asyncio.to_thread(shutil.rmtree, self.store.folder(job).path, ignore_errors=True)
 
-    async def _work(self, device: str) -> None:
+    async def _stop(self, job: Job) -> None:
+        """Take a job from its worker. That process ends, and the next job starts another."""
+        while (run := self._runs.get(job.id)) is not None:
+            run.cancel()
+            await asyncio.wait({run})
+
+    async def _change(self, job: Job, **changes: Any) -> None:
+        """Change a job that is to have no result from now on."""
+        aside = self.store.folder(job).set_result_aside()
+        self.store.update(job, **changes)
+        self._work_waits.set()
+        await asyncio.to_thread(shutil.rmtree, aside, ignore_errors=True)
+
+    async def _work(self, worker: Child) -> None:
         """One worker's life: the next job, as long as the server runs."""
-        child: Child | None = None
+        while True:
+            job = self.store.next_queued()
+            if job is None:
+                self._work_waits.clear()
+                await self._work_waits.wait()
+                continue
+            job = self.store.update(job, state=State.running, attempts=job.attempts + 1)
+            self._runs[job.id] = run = self._spawn(self._run(job, worker))
+            try:
+                await asyncio.wait({run})
+            finally:
+                del self._runs[job.id]
+            if worker.hello and worker.pid is None:  # whoever cancels soon starts again: it loads meanwhile
+                with suppress(ChildDied, TimeoutError):
+                    await worker.start()
+
+    async def _run(self, job: Job, worker: Child) -> None:
+        """Have a worker run a job, and write down how it ended."""
         try:
-            while True:
-                job = self.store.next_queued()
-                if job is None:
-                    self._work_waits.clear()
-                    await self._work_waits.wait()
-                    continue
-                attempt = self._attempts[job.id] = Attempt(next(self._numbers))
-                try:
-                    job = self.store.update(job, state=State.running, attempts=job.attempts + 1)
-                    if child is None or not child.alive:
-                        child = await self._start_worker(device)
-                    attempt.child = child
-                    await self._finish(job, await self._follow(job, attempt.number, child))
-                except (ChildDied, TimeoutError):
-                    if child is not None:
-                        await child.kill()
-                    await self._finish(job, {"event": "died"})
-                except Exception:
-                    logger.exception("job %s met an unexpected error", job.id)
-                    await self._finish(job, {"event": "failed", "error": "the server made a mistake: see its log"})
-                finally:
-                    self._attempts.pop(job.id, None)
-                    self._cancelled.discard(job.id)
+            await worker.start()
+            outcome = await self._follow(job, worker)
+        except (ChildDied, TimeoutError):
+            if job.attempts < _MOST_ATTEMPTS:
+                logger.warning("a worker died during job %s, which goes on where it was", job.id)
+                self.store.update(job, state=State.queued)
+                return
+            outcome = {"error": f"the process that dehazed it ended {_MOST_ATTEMPTS} times: the file may be damaged"}
+        except Exception:
+            logger.exception("job %s met an unexpected error", job.id)
+            outcome = {"error": "the server made a mistake: see its log"}
+        if "error" in outcome:
+            await self._change(job, state=State.failed, error=outcome["error"])
+        else:
+            name = self.store.folder(job).result(result_suffix(job)).name
+            self.store.update(job, state=State.done, report=outcome["report"], result=name)
+
+    async def _follow(self, job: Job, worker: Child) -> Message:
+        """Give a job to a worker and return its answer, or why it had to end."""
+        stall = self.limits.stall_seconds
+        rate = min((job.media and job.media.rate) or 60.0, _FASTEST)
+        request = {
+            **self.about(job),
+            "result": str(self.store.folder(job).result(result_suffix(job))),
+            "settings": job.settings,
+            "most_frames": int(self.limits.seconds * max(rate, 1.0)) + 1,
+        }
+
+        def show(progress: Message) -> None:
+            self.progress[job.id] = progress
+
+        answer = asyncio.create_task(worker.ask(request, stall, show))
+        try:
+            while not (await asyncio.wait({answer}, timeout=1.0))[0]:
+                if problem := await self._problem(worker):
+                    return {"error": problem}
+            return answer.result()
+        except TimeoutError:
+            return {"error": f"a frame took longer than {stall:.0f} s"}
         finally:
-            if child is not None:
-                await child.stop()
+            self.progress.pop(job.id, None)
+            answer.cancel()  # where it has not come, this ends the process
+            await asyncio.wait({answer})
 
-    async def _start_worker(self, device: str) -> Child:
-        arguments = (device, self.settings.model or "", str(self.limits.memory_bytes))
-        child = await Child.start("libranet.serve.worker", *arguments, nice=_NICE_JOBS)
-        await self._greet(child, device)
-        return child
-
-    async def _start_previewer(self) -> Child:
-        limits, device = self.limits, self.settings.devices[0]
-        arguments = (device, self.settings.model or "", str(limits.memory_bytes), str(limits.cameras))
-        child = await Child.start("libranet.serve.previewer", *arguments, nice=_NICE_PREVIEWS)
-        await self._greet(child, device)
-        return child
-
-    async def _greet(self, child: Child, device: str) -> None:
-        try:
-            hello = await asyncio.wait_for(child.receive(), _START_SECONDS)
-        except (TimeoutError, asyncio.CancelledError):
-            await child.kill()
-            raise
-        self.devices[device] = hello["device"]
-        self.weights = {key: hello[key] for key in ("weights_name", "weights_version")}
-
-    async def _follow(self, job: Job, run: int, child: Child) -> dict[str, Any]:
-        """Give a job to a worker and return how it ended."""
-        assert job.media is not None
-        if job.id in self._cancelled:
-            return {"event": "cancelled"}
-        folder, media = self.store.folder(job), job.media
-        suffix = result_suffix(job)
-        rate = min(media.rate or 60.0, _FASTEST)
-        await child.send(
-            {
-                "op": "run",
-                "run": run,
-                "name": job.name,
-                "kind": media.kind,
-                "source": str(folder.source(media)),
-                "result": str(folder.result(suffix)),
-                "settings": job.settings,
-                "interlaced": media.interlaced,
-                "most_frames": int(self.limits.seconds * max(rate, 1.0)) + 1,
-            }
-        )
-        heard = checked = time.monotonic()
-        receive = asyncio.ensure_future(child.receive())
-        try:
-            while True:
-                done, _ = await asyncio.wait({receive}, timeout=1.0)
-                now = time.monotonic()
-                if now - checked >= 1.0:
-                    checked = now
-                    if problem := await self._problem(child, now - heard):
-                        await child.kill()
-                        return {"event": "failed", "error": problem}
-                if not done:
-                    continue
-                message, heard = receive.result(), now
-                if message["event"] in ("done", "failed", "cancelled"):
-                    return message
-                if message["event"] == "progress":
-                    self.progress[job.id] = message
-                    self._notify(job)
-                receive = asyncio.ensure_future(child.receive())
-        finally:
-            receive.cancel()
-
-    async def _problem(self, child: Child, silent: float) -> str:
+    async def _problem(self, worker: Child) -> str:
         """Why a running job must end, or nothing."""
-        if silent > self.limits.stall_seconds:
-            return f"a frame took longer than {self.limits.stall_seconds:.0f} s"
-        if (resident_bytes(child.pid) or 0) > self.limits.memory_bytes + _LIBRARIES:
+        if worker.pid is not None and (resident_bytes(worker.pid) or 0) > self.limits.memory_bytes + _LIBRARIES:
             return "it takes more memory than the server gives to one file"
         if await self.bytes_used() > self.limits.quota_bytes:
             return "the result does not fit into the server's space: delete other jobs first"
         return ""
 
-    async def _finish(self, job: Job, outcome: dict[str, Any]) -> None:
-        self.progress.pop(job.id, None)
-        if self.store.get(job.id) is None:
-            await asyncio.to_thread(self.store.folder(job).remove)
-        elif job.id in self._cancelled or outcome["event"] == "cancelled":
-            await self._end(job, State.cancelled)
-        elif outcome["event"] == "done":
-            name = self.store.folder(job).result(result_suffix(job)).name
-            self.store.update(job, state=State.done, report=outcome["report"], result=name)
-        elif outcome["event"] == "died" and job.attempts < _MOST_ATTEMPTS:
-            logger.warning("a worker died during job %s, which goes on where it was", job.id)
-            self.store.update(job, state=State.queued)
-        else:
-            died = f"the process that dehazed it ended {_MOST_ATTEMPTS} times: the file may be damaged"
-            await self._end(job, State.failed, error=outcome.get("error", died))
-
-    async def _end(self, job: Job, state: State, *, error: str = "") -> None:
-        """End a job without a result."""
-        if job.id in self._deleting:  # visitors hear of the deletion, not of a cancellation before it
-            return
-        aside = self.store.folder(job).set_result_aside()
-        self.store.update(job, state=state, error=error)
-        if aside is not None:
-            await asyncio.to_thread(shutil.rmtree, aside, ignore_errors=True)
-
-    # News and order
-
-    async def follow(self, id_: str, *, heartbeat: float = 15.0) -> AsyncIterator[Job | None]:
-        """Yield a job whenever it changes, and None from time to time. Ends when the job is deleted."""
-        event = asyncio.Event()
-        self._listeners.setdefault(id_, set()).add(event)
-        try:
-            while (job := self.store.get(id_)) is not None:
-                event.clear()  # before the visitor is told: what changes meanwhile is news
-                yield job
-                while True:
-                    try:
-                        await asyncio.wait_for(event.wait(), heartbeat)
-                        break
-                    except TimeoutError:
-                        yield None
-        finally:
-            listeners = self._listeners.get(id_, set())
-            listeners.discard(event)
-            if not listeners:
-                self._listeners.pop(id_, None)
-
-    def _notify(self, job: Job) -> None:
-        for event in self._listeners.get(job.id, ()):
-            event.set()
+    def about(self, job: Job) -> Message:
+        """What processes are told of a file."""
+        assert job.media is not None
+        source = str(self.store.folder(job).source(job.media))
+        return {"name": job.name, "kind": job.media.kind, "source": source, "interlaced": job.media.interlaced}
 
     async def _tidy(self) -> None:
         """Delete what nobody has touched for long, and uploads that do not go on."""
@@ -332,14 +270,9 @@ class Dispatcher:
                     await self.delete(job)
             await asyncio.sleep(min(_TIDY_SECONDS, limits.keep_seconds, limits.abandoned_seconds))
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(work)
-        self._background.add(task)
-        task.add_done_callback(self._background.discard)
-
 
 def result_suffix(job: Job) -> str:
     """How the result's name ends."""
     assert job.media is not None
     chosen = job.settings.get("container", "same")
-    return job.media.result_suffix if chosen == "same" or job.media.kind == "image" else f".{chosen}"
+    return job.media.suffix if chosen == "same" or job.media.kind == "image" else f".{chosen}"

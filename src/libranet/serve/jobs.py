@@ -1,19 +1,19 @@
 """The jobs of a server: one row each in SQLite, one folder each on disk. A restart finds both."""
 
 import asyncio
-import json
 import logging
 import re
 import secrets
 import shutil
 import sqlite3
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from libranet.serve.media import Media
 
@@ -54,7 +54,7 @@ class Job:
     state: State = State.uploading
     created: float = 0.0
     changed: float = 0.0
-    queued: float | None = None
+    queued: float = 0.0
     attempts: int = 0
     """How often a worker has begun it."""
     media: Media | None = None
@@ -65,6 +65,9 @@ class Job:
     """How the run went."""
     result: str = ""
     """File name of the result."""
+
+
+_JSON = TypeAdapter(Job)
 
 
 class JobFolder:
@@ -96,14 +99,11 @@ class JobFolder:
                 continue
         return total
 
-    def set_result_aside(self) -> Path | None:
+    def set_result_aside(self) -> Path:
         """Move the result and what an unfinished run left out of the way, at once. Returns what is to be deleted."""
-        files = [*self.path.glob("result*"), *self.path.glob(".result*")]
-        if not files:
-            return None
         aside = self.path / f"{_ASIDE}{secrets.token_hex(8)}"
         aside.mkdir()
-        for file in files:
+        for file in (*self.path.glob("result*"), *self.path.glob(".result*")):
             file.rename(aside / file.name)
         return aside
 
@@ -112,10 +112,6 @@ class JobFolder:
         for file in self.path.iterdir():
             file.unlink(missing_ok=True)
 
-    def remove(self) -> None:
-        """Delete everything."""
-        shutil.rmtree(self.path, ignore_errors=True)
-
 
 class JobStore:
     """All jobs, in memory and in SQLite. It belongs to the server's thread, which never waits for the disk.
@@ -123,18 +119,12 @@ class JobStore:
     A thread of its own writes the rows, in order. `written` waits until it has caught up.
     """
 
-    def __init__(self, database: Path, folder: Path, on_change: Callable[[Job], None] | None = None) -> None:
-        """Open the list, or make it.
-
-        Args:
-            database: The SQLite file.
-            folder: Holds one folder per job.
-            on_change: Called with every job that changed.
-        """
-        self._folder, self._on_change = folder, on_change
+    def __init__(self, database: Path, folder: Path) -> None:
+        """Open the list, or make it. The folder holds one folder per job."""
+        self._folder = folder
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="jobs")
         self._db, rows = self._writer.submit(_open, database).result()
-        self._jobs = {job.id: job for job in (_from_json(text) for (text,) in rows)}
+        self._jobs = {job.id: job for job in (_JSON.validate_json(text) for (text,) in rows)}
 
     def close(self) -> None:
         """Write the last changes and close the file."""
@@ -172,19 +162,20 @@ class JobStore:
         """Strike a job from the list. Its files are the caller's."""
         self._jobs.pop(job.id, None)
         self._write("DELETE FROM jobs WHERE id = ?", (job.id,))
-        if self._on_change is not None:
-            self._on_change(job)
 
     def next_queued(self) -> Job | None:
         """The job that has waited longest."""
         waiting = [job for job in self._jobs.values() if job.state == State.queued]
-        return min(waiting, key=lambda job: job.queued or 0.0, default=None)
+        return min(waiting, key=lambda job: job.queued, default=None)
 
-    def queue_positions(self) -> dict[str, int]:
-        """How many jobs are before each one that waits."""
-        under_way = [job for job in self._jobs.values() if job.state in UNDER_WAY]
-        order = sorted(under_way, key=lambda job: (job.state == State.queued, job.queued or 0.0))
-        return {job.id: before for before, job in enumerate(order) if job.state == State.queued}
+    def queue_position(self, job: Job) -> int | None:
+        """How many jobs are before one that waits."""
+        if job.state != State.queued:
+            return None
+        return sum(
+            other.state == State.running or (other.state == State.queued and other.queued < job.queued)
+            for other in self._jobs.values()
+        )
 
     def folder(self, job: Job) -> JobFolder:
         """Where its files are."""
@@ -200,10 +191,8 @@ class JobStore:
 
     def _save(self, job: Job) -> None:
         self._jobs[job.id] = job
-        text = json.dumps(asdict(job))
+        text = _JSON.dump_json(job).decode()
         self._write("INSERT OR REPLACE INTO jobs VALUES (?, ?, ?)", (job.id, job.created, text))
-        if self._on_change is not None:
-            self._on_change(job)
 
     def _write(self, statement: str, values: tuple[Any, ...]) -> None:
         def execute() -> None:
@@ -229,11 +218,3 @@ def clean_name(name: str) -> str:
     last = re.split(r"[/\\]", name)[-1]
     kept = "".join(c for c in last if c.isprintable() and c not in '"<>|:*?;%').strip(" .")
     return kept[-_LONGEST_NAME:] or "unnamed"
-
-
-def _from_json(text: str) -> Job:
-    values = json.loads(text)
-    known = {entry.name for entry in fields(Job)}
-    values = {key: value for key, value in values.items() if key in known}
-    media = values.get("media")
-    return Job(**{**values, "state": State(values["state"]), "media": Media(**media) if media else None})

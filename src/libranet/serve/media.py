@@ -1,8 +1,8 @@
 """What an uploaded file is, found by decoding its first frame in a process of its own with little to lose.
 
 `python -m libranet.serve.media PIXELS SECONDS PROCESSOR_SECONDS` loads its libraries, reads paths from standard input
-and answers each with the facts as JSON, from a copy of itself that ends with the file. It imports no PyTorch, so that
-it starts fast and fits into a small address space. A file's name is never looked at.
+and answers each with the facts as JSON, from a copy of itself (a fork) that ends with the file. It imports no PyTorch,
+so that it starts fast and fits into a small address space. A file's name is never looked at.
 """
 
 import json
@@ -11,6 +11,7 @@ import os
 import re
 import sys
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,50 +19,28 @@ import av
 import cv2
 
 from libranet.errors import InputError
-from libranet.image_headers import ImageHeader, read_header
+from libranet.image_structure import ImageHeader, read_header
 from libranet.images import read_image
-from libranet.serve.confine import limit_address_space, limit_processor_time, limit_time
+from libranet.serve.confine import limit_address_space, limit_time
 from libranet.video.pyav import open_input
 
-Kind = Literal["image", "video"]
-
-DEMUXERS = (
-    "mov,mp4,m4a,3gp,3g2,mj2",
-    "matroska,webm",
-    "avi",
-    "mpegts",
-    "mpeg",
-    "flv",
-    "asf",
-    "ogg",
-    "gif",
-    "mxf",
-    "yuv4mpegpipe",
-)
+DEMUXERS = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpegts,mpeg,flv,asf,ogg,gif,mxf,yuv4mpegpipe"
 """Containers that hold their own frames. Playlists and the like, which name other files, are not among them."""
+REFUSED = "the file takes too much time or memory to decode, or makes the decoder fail"
 MIN_SIDE = 16
 _FRAMES_TO_CHECK = 3
 _ADDRESS_SPACE = 2 << 30
 """Beside the libraries: a frame of the largest size as FFmpeg and OpenCV hold it, several times."""
-_SUFFIXES = {
-    "mov,mp4,m4a,3gp,3g2,mj2": ".mp4",
-    "avi": ".avi",
-    "mpegts": ".ts",
-    "mpeg": ".mpg",
-    "gif": ".gif",
-    "mxf": ".mxf",
-}
+_SUFFIXES = {"avi": ".avi", "mpegts": ".ts", "mpeg": ".mpg", "gif": ".gif", "mxf": ".mxf"}
 
 
 @dataclass(frozen=True)
 class Media:
     """What a file holds."""
 
-    kind: Kind
+    kind: Literal["image", "video"]
     suffix: str
-    """That the file gets, by its content."""
-    result_suffix: str
-    """Of the result, unless the user chooses another."""
+    """That the file gets, by its content, and the result, unless the user chooses another."""
     width: int
     """As it is shown, after rotation."""
     height: int
@@ -77,18 +56,11 @@ class Media:
 def inspect(path: Path, *, pixels: int, seconds: float) -> Media:
     """Find out what a file is, by decoding.
 
-    Args:
-        path: The file.
-        pixels: The largest frame.
-        seconds: The longest video.
-
     Raises:
-        InputError: It is neither an image nor a video, or larger or longer than allowed.
+        InputError: It is neither an image nor a video, has more pixels, or takes more seconds.
     """
     header = read_header(path)
-    if header is not None:
-        return _inspect_image(path, header, pixels)
-    return _inspect_video(path, pixels, seconds)
+    return _inspect_video(path, pixels, seconds) if header is None else _inspect_image(path, header, pixels)
 
 
 def _inspect_image(path: Path, header: ImageHeader, pixels: int) -> Media:
@@ -109,7 +81,7 @@ def _inspect_image(path: Path, header: ImageHeader, pixels: int) -> Media:
     _check_size(width, height, pixels)
     if image.orientation[0] % 2:
         width, height = height, width
-    return Media("image", suffix, suffix, width, height, suffix.lstrip("."), header.frames)
+    return Media("image", suffix, width, height, suffix.lstrip("."), header.frames)
 
 
 def _image_suffix(path: Path) -> str:
@@ -120,7 +92,7 @@ def _image_suffix(path: Path) -> str:
 
 
 def _inspect_video(path: Path, pixels: int, longest: float) -> Media:
-    options = {"format_whitelist": ",".join(DEMUXERS), "protocol_whitelist": "file"}
+    options = {"format_whitelist": DEMUXERS, "protocol_whitelist": "file"}
     try:
         with open_input(f"file:{path}", options=options) as container:
             if not container.streams.video:
@@ -136,23 +108,16 @@ def _inspect_video(path: Path, pixels: int, longest: float) -> Media:
                 raise InputError(
                     f"the video is {length:.0f} s long, at most {longest:.0f} s are accepted: cut it first"
                 )
-            frames = []
-            for frame in container.decode(stream):
-                frames.append(frame)
-                if len(frames) == _FRAMES_TO_CHECK:
-                    break
+            frames = list(islice(container.decode(stream), _FRAMES_TO_CHECK))
             if not frames:
                 raise InputError("no frame of the video can be decoded")
             first = frames[0]
             _check_size(first.width, first.height, pixels)
             turned = round(first.rotation / 90) % 2 == 1
             rate = stream.average_rate or stream.guessed_rate
-            name = container.format.name
-            suffix = _video_suffix(path, name, dict(container.metadata))
             return Media(
                 "video",
-                suffix,
-                suffix if suffix in _SUFFIXES.values() or suffix in (".mov", ".webm") else ".mkv",
+                _video_suffix(path, container.format.name, dict(container.metadata)),
                 first.height if turned else first.width,
                 first.width if turned else first.height,
                 context.codec.canonical_name,
@@ -180,9 +145,9 @@ def _video_suffix(path: Path, demuxer: str, metadata: dict[str, str]) -> str:
     if demuxer == "matroska,webm":
         with path.open("rb") as file:
             return ".webm" if b"webm" in file.read(64) else ".mkv"
-    if demuxer.startswith("mov,") and metadata.get("major_brand", "").strip() == "qt":
-        return ".mov"
-    return _SUFFIXES.get(demuxer, ".video")
+    if demuxer.startswith("mov,"):
+        return ".mov" if metadata.get("major_brand", "").strip() == "qt" else ".mp4"
+    return _SUFFIXES.get(demuxer, ".mkv")  # which holds whatever the others do
 
 
 def _check_size(width: int, height: int, pixels: int) -> None:
@@ -202,30 +167,29 @@ def main() -> None:
     pixels, seconds, processor_seconds = sys.argv[1:]
     cv2.setNumThreads(1)
     av.logging.set_level(av.logging.PANIC)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # libraries write about damaged files there
+    _print({"ready": True})
     for line in sys.stdin:
         path = Path(json.loads(line)["path"])
-        if not hasattr(os, "fork"):  # Windows: the server replaces a process that dies
+        copy = os.fork() if hasattr(os, "fork") else None  # Windows: the server replaces a process that dies
+        if not copy:
             _answer(path, int(pixels), float(seconds), float(processor_seconds))
-            continue
-        copy = os.fork()
         if copy == 0:
-            _answer(path, int(pixels), float(seconds), float(processor_seconds))
             os._exit(0)
-        if os.waitpid(copy, 0)[1] != 0:
-            _print({"refused": "the file takes too much time or memory to decode, or makes the decoder fail"})
+        if copy and os.waitpid(copy, 0)[1] != 0:
+            _print({"error": REFUSED})
 
 
 def _answer(path: Path, pixels: int, seconds: float, processor_seconds: float) -> None:
     """Inspect one file within limits that end this process."""
     limit_address_space(_ADDRESS_SPACE)
-    limit_processor_time(processor_seconds)
-    limit_time(2 * processor_seconds)  # others may go first
+    limit_time(processor_seconds)
     try:
         answer = asdict(inspect(path, pixels=pixels, seconds=seconds))
     except InputError as error:
-        answer = {"refused": without_paths(str(error), path.parent, "the file")}
+        answer = {"error": without_paths(str(error), path.parent, "the file")}
     except MemoryError:
-        answer = {"refused": "decoding the file takes too much memory"}
+        answer = {"error": "decoding the file takes too much memory"}
     _print(answer)
 
 

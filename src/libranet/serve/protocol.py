@@ -1,6 +1,7 @@
-"""The other end of `child.py`: how our processes read requests and write answers."""
+"""The other end of `child.py`: how our processes read requests and write answers, and load a network for them."""
 
 import json
+import logging
 import os
 import sys
 import threading
@@ -10,46 +11,66 @@ from pathlib import Path
 from queue import Queue
 from typing import Any, TextIO
 
+from libranet.engine import load_network
 from libranet.errors import LibraNetError
+from libranet.network import Network
+from libranet.serve.confine import limit_address_space
 from libranet.serve.media import without_paths
+
+Message = dict[str, Any]
+Send = Callable[[Message], None]
+Answer = Callable[[Message], Message]
 
 
 class Channel:
     """Lines of JSON on standard input and output. Whatever else prints goes to standard error."""
 
-    def __init__(self, on_urgent: Callable[[dict[str, Any]], bool] = lambda _: False) -> None:
-        """Take over the standard streams. The process ends when its input ends.
-
-        Args:
-            on_urgent: Called on the reading thread with every message; true keeps it out of the queue.
-        """
+    def __init__(self) -> None:
+        """Take over the standard streams. The process ends when its input ends."""
         self._out: TextIO = os.fdopen(os.dup(1), "w", buffering=1)
         os.dup2(2, 1)
-        self._lock = threading.Lock()
-        self._queue: Queue[dict[str, Any]] = Queue()
-        self._on_urgent = on_urgent
+        self._queue: Queue[Message] = Queue()
         threading.Thread(target=self._read, daemon=True).start()
 
-    def send(self, message: dict[str, Any]) -> None:
+    def send(self, message: Message) -> None:
         """Write one line."""
-        with self._lock:
-            self._out.write(json.dumps(message) + "\n")
-            self._out.flush()
+        self._out.write(json.dumps(message) + "\n")
+        self._out.flush()
 
-    def requests(self) -> Iterator[dict[str, Any]]:
+    def requests(self) -> Iterator[Message]:
         """Every request, in order."""
         while True:
             yield self._queue.get()
 
     def _read(self) -> None:
         for line in sys.stdin:
-            message = json.loads(line)
-            if not self._on_urgent(message):
-                self._queue.put(message)
+            self._queue.put(json.loads(line))
         os._exit(0)  # the server has gone; unfinished runs are safe on disk at any moment
 
 
-def sentence_for_visitors(error: BaseException, path: str, name: str) -> str:
+def answer_with_network(begin: Callable[[Network, Send], Answer]) -> None:
+    """Be a process that has a network: `python -m MODULE DEVICE MODEL MEMORY` answers requests until its input ends.
+
+    Args:
+        begin: Returns what answers one request. It may send `{"progress": ...}` before that.
+    """
+    device, model, memory = sys.argv[1:]
+    logging.basicConfig(format="worker: %(message)s", level=logging.WARNING)
+    channel = Channel()
+    network = load_network(model or None, device=device)
+    if network.device.type == "cpu":  # drivers of GPUs reserve more addresses than they use
+        limit_address_space(int(memory))
+    answer = begin(network, channel.send)
+    channel.send({"device": str(network.device), **network.weights.as_json()})
+    for request in channel.requests():
+        try:
+            channel.send(answer(request))
+        except Exception as error:
+            path, name = request.get("source", ""), request.get("name", "the frame")
+            channel.send({"error": sentence_for_visitors(error, path, name)})
+
+
+def sentence_for_visitors(error: Exception, path: str, name: str) -> str:
     """Say what went wrong without saying where the server keeps its files. The log gets what nobody expected."""
     if isinstance(error, LibraNetError):
         return without_paths(str(error), Path(path).parent, name) if path else str(error)

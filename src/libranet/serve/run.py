@@ -12,17 +12,13 @@ from urllib.parse import quote
 from libranet.device import pick_device
 from libranet.engine import load_network
 from libranet.errors import InputError, MissingDependencyError
-from libranet.serve.settings import ServeSettings, make_folders
+from libranet.serve.settings import ServeSettings
 
 _MOST_CONNECTIONS = 512
 
 
 def run_server(settings: ServeSettings, *, open_browser: bool = False) -> None:
-    """Serve until Ctrl-C or SIGTERM.
-
-    Args:
-        settings: The server.
-        open_browser: Open the page once the server answers.
+    """Serve until Ctrl-C or SIGTERM. The browser opens once the server listens.
 
     Raises:
         InputError: The port or the folder is taken, or a device is not here.
@@ -39,14 +35,14 @@ def run_server(settings: ServeSettings, *, open_browser: bool = False) -> None:
     for device in settings.devices:  # whatever can be refused is refused before the first visitor
         pick_device(device)
     load_network(settings.model, device="cpu")
-    make_folders(settings)
+    app = make_app(settings)
     with _lock(settings.folder), _listen(settings.host, settings.port) as listener:
         port = listener.getsockname()[1]
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         query = "" if settings.token is None else f"?token={quote(settings.token)}"
         address = f"http://{host}:{port}/{query}"
         config = uvicorn.Config(
-            make_app(settings),
+            app,
             log_level="warning",
             server_header=False,
             timeout_graceful_shutdown=2,
@@ -61,15 +57,11 @@ def run_server(settings: ServeSettings, *, open_browser: bool = False) -> None:
         uvicorn.Server(config).run(sockets=[listener])
 
 
-@contextmanager
-def _listen(host: str, port: int) -> Iterator[socket.socket]:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+def _listen(host: str, port: int) -> socket.socket:
     try:
-        listener = socket.create_server((host, port), family=family)
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
         raise InputError(f"cannot listen at {host}:{port} ({error.strerror}): choose another --port") from None
-    with listener:
-        yield listener
 
 
 @contextmanager

@@ -4,27 +4,43 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from libranet.serve.jobs import Job, State
-from libranet.serve.media import Media
-from libranet.serve.settings import Limits
+from libranet.serve.jobs import State
 
 LARGEST_STRENGTH = 1.5
-View = Literal["result", "split", "side", "haze", "removed"]
 
 
-class RunSettings(BaseModel):
+class FrameSettings(BaseModel):
+    """How to restore a frame: what previews and runs share."""
+
+    strength: float = Field(default=1.0, ge=0.0, le=LARGEST_STRENGTH, description="0 is the input, 1 the network.")
+    view: Literal["result", "split", "side", "haze", "removed"] = Field(
+        default="result", description="What the frames show."
+    )
+    protect_sky: float = Field(default=0.0, ge=0.0, le=1.0)
+    protect_shadows: float = Field(default=0.0, ge=0.0, le=1.0)
+    color: float = Field(default=1.0, ge=0.0, le=1.5, description="Factor on the change of colour.")
+
+
+class RunSettings(FrameSettings):
     """How to restore: the options of `libranet dehaze` that the page has."""
 
     model_config = ConfigDict(extra="forbid")
 
-    strength: float = Field(default=1.0, ge=0.0, le=LARGEST_STRENGTH, description="0 is the input, 1 the network.")
     steady: float = Field(default=1.0, ge=0.0, le=2.0, description="Seconds over which colours are kept steady.")
-    view: View = Field(default="result", description="What the frames show.")
     exposure: Literal["network", "keep"] = Field(default="network", description="keep: the brightness of the input.")
-    protect_sky: float = Field(default=0.0, ge=0.0, le=1.0)
-    protect_shadows: float = Field(default=0.0, ge=0.0, le=1.0)
-    color: float = Field(default=1.0, ge=0.0, le=1.5, description="Factor on the change of colour.")
     container: Literal["same", "mp4", "mov", "mkv", "webm"] = Field(default="same", description="Of a video.")
+
+
+class PreviewSettings(FrameSettings):
+    """Which frame of a file to restore, and how."""
+
+    at: float = Field(default=0.0, ge=0.0, le=1e6, description="Seconds.")
+    keep_exposure: bool = False
+
+    def as_run(self) -> dict[str, Any]:
+        """The settings of a run whose frames look so."""
+        shared = self.model_dump(include=set(FrameSettings.model_fields))
+        return RunSettings(**shared, exposure="keep" if self.keep_exposure else "network").model_dump()
 
 
 class NewJob(BaseModel):
@@ -38,6 +54,8 @@ class NewJob(BaseModel):
 
 class MediaFacts(BaseModel):
     """What the file holds, found by decoding."""
+
+    model_config = ConfigDict(from_attributes=True)
 
     kind: Literal["image", "video"]
     width: int
@@ -101,50 +119,3 @@ class ErrorBody(BaseModel):
     """Why not, in one sentence."""
 
     error: str
-
-
-def media_facts(media: Media) -> MediaFacts:
-    """What visitors may know about a file."""
-    return MediaFacts(**{name: getattr(media, name) for name in MediaFacts.model_fields})
-
-
-def job_status(job: Job, *, received: int, progress: dict[str, Any] | None, ahead: int | None) -> JobStatus:
-    """A job as visitors see it."""
-    shown = None
-    if progress is not None:
-        fps, total = progress["fps"], progress["total"]
-        left = (total - progress["frames"]) / fps if total and fps > 0 else None
-        shown = JobProgress(
-            **{key: progress[key] for key in ("frames", "total", "fps", "bound_by", "phase")}, remaining_seconds=left
-        )
-    stem, dot, _ = job.name.rpartition(".")
-    suffix = job.result.removeprefix("result")
-    return JobStatus(
-        id=job.id,
-        name=job.name,
-        size=job.size,
-        received=received,
-        state=job.state,
-        created=job.created,
-        media=media_facts(job.media) if job.media else None,
-        settings=RunSettings(**job.settings) if job.settings else None,
-        progress=shown,
-        error=job.error,
-        report=job.report,
-        result_name=f"{stem if dot else job.name}-clear{suffix}" if job.result else "",
-        queue_position=ahead,
-    )
-
-
-def server_facts(version: str, weights: dict[str, str], devices: list[str], limits: Limits) -> ServerFacts:
-    """What visitors may know about the server."""
-    return ServerFacts(
-        version=version,
-        weights=" ".join(weights.values()),
-        devices=devices,
-        upload_bytes=limits.upload_bytes,
-        chunk_bytes=limits.chunk_bytes,
-        seconds=limits.seconds,
-        pixels=limits.pixels,
-        keep_seconds=limits.keep_seconds,
-    )

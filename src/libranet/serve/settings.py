@@ -9,6 +9,8 @@ from libranet.errors import InputError
 
 GIB = 1 << 30
 MIN_TOKEN = 8
+MOST_CAMERAS = 8
+"""Cameras at a time."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +45,6 @@ class Limits:
     """Time to restore one frame."""
     stall_seconds: float = 300.0
     """The longest time that a job may take for one frame."""
-    cameras: int = 8
-    """Cameras at a time."""
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -100,11 +100,6 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def default_folder() -> Path:
-    """Where a server keeps its files unless the user names another folder."""
-    return Path.home() / ".cache" / "libranet" / "serve"
 
 
 def make_folders(settings: ServeSettings) -> None:

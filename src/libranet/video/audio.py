@@ -1,6 +1,7 @@
 """Sound in another codec, where the user asks for it or the container needs it."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -10,16 +11,8 @@ from libranet.errors import InputError
 
 AudioCodec = Literal["aac", "opus", "flac", "ac3", "mp3", "mp2", "pcm"]
 
-AUDIO_ENCODERS: dict[str, tuple[str, str]] = {
-    "aac": ("aac", "aac"),
-    "opus": ("libopus", "opus"),
-    "flac": ("flac", "flac"),
-    "ac3": ("ac3", "ac3"),
-    "mp3": ("libmp3lame", "mp3"),
-    "mp2": ("mp2", "mp2"),
-    "pcm": ("pcm_s16le", "pcm_s16le"),
-}
-"""FFmpeg's names of encoder and codec."""
+AUDIO_ENCODERS = {"opus": "libopus", "mp3": "libmp3lame", "pcm": "pcm_s16le"}
+"""FFmpeg's names of encoders, where they are not ours."""
 _BITS_PER_CHANNEL = {"aac": 96_000, "opus": 80_000, "ac3": 112_000, "mp3": 112_000, "mp2": 128_000}
 _ONLY_RATE = 48_000
 """Of Opus and in MXF."""
@@ -29,15 +22,10 @@ class AudioTranscoder:
     """Decodes packets of one sound track and encodes them again. Times stay."""
 
     def __init__(self, source: Any, container: Any, codec: str) -> None:
-        """Add a track to an output.
-
-        Args:
-            source: The stream to read.
-            container: The output container.
-            codec: A key of `AUDIO_ENCODERS`.
+        """Add a track to the container of an output.
 
         Raises:
-            InputError: The sound cannot be decoded.
+            InputError: The sound of the source's stream cannot be decoded.
         """
         context = source.codec_context
         if context is None:
@@ -49,10 +37,11 @@ class AudioTranscoder:
         self._decoder, self._source = decoder, source
         self.damaged = 0
         """Packets that could not be decoded."""
-        encoder = AUDIO_ENCODERS[codec][0]
-        rates = av.codec.Codec(encoder, "w").audio_rates
-        only = codec == "opus" or container.format.name == "mxf"
-        rate = _ONLY_RATE if only else _nearest(context.sample_rate, rates)
+        encoder = AUDIO_ENCODERS.get(codec, codec)
+        rates = av.codec.Codec(encoder, "w").audio_rates or [context.sample_rate]
+        if codec == "opus" or container.format.name == "mxf":
+            rates = [_ONLY_RATE]
+        rate = min(rates, key=lambda known: abs(known - context.sample_rate))
         self.target = container.add_stream(encoder, rate=rate, time_base=Fraction(1, rate))
         self._encoder = self.target.codec_context
         self._encoder.layout = context.layout.name
@@ -75,11 +64,9 @@ class AudioTranscoder:
 
     def finish(self) -> Iterator[av.Packet]:
         """Drain decoder and encoder."""
-        try:
+        with suppress(av.FFmpegError, EOFError):
             for frame in self._decoder.decode(None):
                 yield from self._encode(frame)
-        except (av.FFmpegError, EOFError):
-            pass
         if self._encoder.is_open:
             yield from self._encode(None)
 
@@ -87,7 +74,3 @@ class AudioTranscoder:
         for packet in self._encoder.encode(frame):
             packet.stream = self.target
             yield packet
-
-
-def _nearest(rate: int, rates: list[int] | None) -> int:
-    return rate if not rates else min(rates, key=lambda known: abs(known - rate))

@@ -34,17 +34,12 @@ def open_camera(source: str) -> VideoReader:
     height, width = image.shape[:2]
     return VideoReader(
         name=re.sub(r"\s", " ", source),
-        container=None,
-        stream=None,
-        codec="rawvideo",
         time_base=_TIME_BASE,
         rate=Fraction(rate).limit_denominator(1001) if 1 <= rate <= 1000 else Fraction(30),
         tags=VideoTags(color_range=1, colorspace=_matrix(height)),
         pixel_format="yuv420p",
         width=width,
         height=height,
-        duration=None,
-        deinterlace=False,
         demuxed=_frames(capture, image),
     )
 

@@ -2,15 +2,14 @@
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import av
 from av.codec.context import Flags
 
 from libranet.video.clock import ContinuousClock, may_jump
-from libranet.video.leading_frames import LeadingFrames
 
-_ONE_FRAME_A_PACKET = (
+ONE_FRAME_A_PACKET = (
     "h264", "hevc", "av1", "vp8", "vp9", "mpeg1video", "mpeg2video", "mpeg4", "prores", "dnxhd", "mjpeg", "ffv1", "png",
     "qtrle", "flv1", "huffyuv", "ffvhuff", "utvideo", "rawvideo", "v210", "msmpeg4v3", "wmv2", "h263",
 )  # fmt: skip
@@ -20,6 +19,8 @@ _FIELD_CODECS = ("h264", "mpeg2video")
 _MOST_READ_ERRORS = 100
 _PACKED_FILLER = 8
 """MPEG-4 in AVI: packets smaller than this stand for a frame that an earlier packet held."""
+LONGEST_NUT_HEAD = 64
+"""Bytes before a frame of NUT that belong to it, at most."""
 
 
 @dataclass
@@ -44,6 +45,8 @@ class Damage:
     """Those of them, but for the last one, that the container's reader marked: pieces of them are missing."""
     read_bytes: int = 0
     """Bytes of the file up to the end of the last packet."""
+    gaps: list[tuple[int, int]] = field(default_factory=list)
+    """In NUT: from where to where no packet came, but for heads of frames."""
     jumps: int = 0
     """Jumps of the clock, where recordings were joined."""
     read_to: float = 0.0
@@ -74,24 +77,21 @@ class Damage:
         return "; ".join(parts)
 
 
-def read_packets(
-    container: av.container.InputContainer, damage: Damage, clock: ContinuousClock | None = None
-) -> Iterator[av.Packet]:
-    """Yield the packets of all streams. Behind damage, reading goes on where the format finds its feet again."""
-    clock = clock or ContinuousClock(active=may_jump(container))
+def read_packets(container: av.container.InputContainer, damage: Damage) -> Iterator[av.Packet]:
+    """Yield the packets of all streams. Behind damage, reading goes on where FFmpeg recognizes the format again."""
+    clock = ContinuousClock(active=may_jump(container))
     packets = container.demux()
+    is_nut = container.format.name == "nut"
     failures = 0
     while True:
         try:
             packet = next(packets, None)
-        except av.InvalidDataError as error:
-            failures, damage.unread = failures + 1, damage.unread + 1
-            if failures < 3 and damage.unread < _MOST_READ_ERRORS:
-                packets = container.demux()
-                continue
-            damage.truncated = f"the file cannot be read beyond this point ({reason(error)})"
-            return
         except (av.FFmpegError, OSError) as error:
+            if isinstance(error, av.InvalidDataError):
+                failures, damage.unread = failures + 1, damage.unread + 1
+                if failures < 3 and damage.unread < _MOST_READ_ERRORS:
+                    packets = container.demux()
+                    continue
             damage.truncated = f"the file cannot be read beyond this point ({reason(error)})"
             return
         except IndexError:  # PyAV knows only the streams that were there when it opened the file
@@ -104,7 +104,10 @@ def read_packets(
         failures = 0
         clock.fix(packet)
         damage.jumps = clock.jumps
-        damage.read_bytes = max(damage.read_bytes, (packet.pos or 0) + packet.size)
+        begin = packet.pos or 0
+        if is_nut and begin > damage.read_bytes + LONGEST_NUT_HEAD:
+            damage.gaps.append((damage.read_bytes, begin))
+        damage.read_bytes = max(damage.read_bytes, begin + packet.size)
         if packet.pts is not None and packet.time_base:
             damage.read_to = max(damage.read_to, float((packet.pts + (packet.duration or 0)) * packet.time_base))
         yield packet
@@ -141,7 +144,11 @@ class FrameDecoder:
             self._slots, threads = deque(), False
         self._last = 0
         self._context = _context(stream, threads=threads)
-        self._leading = LeadingFrames(stream.codec_context.extradata) if self._codec == "hevc" else None
+        self._leading = None
+        if self._codec == "hevc":
+            from libranet.video.leading_frames import LeadingFrames
+
+            self._leading = LeadingFrames(stream.codec_context.extradata)
         self._first: int | None = None
         """Presentation time of the first frame. Earlier packets belong to frames that cannot be decoded, but for key
         frames, which need no other."""
@@ -173,7 +180,7 @@ class FrameDecoder:
     @property
     def missing(self) -> int:
         """Packets that gave no frame so far. After `drain`, they are lost."""
-        if not has_frame_per_packet(self._codec):
+        if self._codec not in ONE_FRAME_A_PACKET:
             return 0
         frames = self._frames * 2 if self._interlaced and self._codec in _FIELD_CODECS else self._frames
         return max(0, self._packets - frames)
@@ -218,11 +225,6 @@ class FrameDecoder:
             self._slots.popleft()
         self._last = self._slots.popleft() if self._slots else self._last + 1
         return self._last
-
-
-def has_frame_per_packet(codec: str) -> bool:
-    """Return whether each packet of a codec holds one shown frame."""
-    return codec in _ONE_FRAME_A_PACKET
 
 
 def reason(error: BaseException) -> str:

@@ -1,8 +1,10 @@
-"""Codecs and encoders: which container holds which codec, the defaults, and opening an encoder."""
+"""Codecs and encoders: which container holds which codec, opening an encoder, and frames in the form that it takes."""
 
 import os
-from collections.abc import Iterable
-from contextlib import suppress
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
@@ -10,11 +12,11 @@ from pathlib import Path
 from typing import Literal, get_args
 
 import av
+import av.filter
 
 from libranet.errors import InputError
 from libranet.frames.format import PixelLayout
 from libranet.video.pixels import layout_of, planar_name
-from libranet.video.priority import kept_priority
 from libranet.video.tags import VideoTags
 
 CodecName = Literal[
@@ -24,14 +26,9 @@ CodecName = Literal[
 ]  # fmt: skip
 
 ENCODERS: dict[CodecName, str] = {
-    "h264": "libx264",
-    "hevc": "libx265",
-    "av1": "libsvtav1",
-    "vp9": "libvpx-vp9",
-    "ffv1": "ffv1",
-    "prores": "prores_ks",
+    "h264": "libx264", "hevc": "libx265", "av1": "libsvtav1", "vp9": "libvpx-vp9", "prores": "prores_ks",
     "mpeg2": "mpeg2video",
-}
+}  # fmt: skip
 """FFmpeg's names, where they are not ours."""
 DEFAULT_CRF: dict[CodecName, int] = {"h264": 18, "hevc": 20, "av1": 26, "vp9": 24}
 _REFUSED = {
@@ -68,6 +65,7 @@ CONTAINERS: dict[str, tuple[CodecName, ...]] = {
     ".gif": ("gif",),
 }
 """The codecs that each container may hold, its default first."""
+_THREADS = Path("/proc/self/task")
 
 
 @dataclass(frozen=True)
@@ -225,15 +223,8 @@ def pick_pixel_format(codec: CodecName, layout: PixelLayout, *, exact: bool = Fa
 
     def cost(choice: tuple[PixelLayout, str]) -> tuple[bool, bool, int, bool, int, bool]:
         found, name = choice
-        other = found.model != layout.model
-        return (
-            found.name != layout.name,
-            other,
-            found.bits,
-            found.alpha,
-            -found.sub_x * found.sub_y,
-            found.name != name,
-        )
+        rest = found.bits, found.alpha, -found.sub_x * found.sub_y, found.name != name
+        return found.name != layout.name, found.model != layout.model, *rest
 
     best, name = min(fitting, key=cost)
     return best.name, name
@@ -256,10 +247,7 @@ def named_pixel_format(codec: CodecName, name: str) -> tuple[str, str]:
 @cache
 def _encoder_formats(encoder: str) -> tuple[tuple[str, str], ...]:
     """Return planar formats and the encoder's names for them. Empty where this FFmpeg lacks the encoder."""
-    try:
-        names = [fmt.name for fmt in av.codec.Codec(encoder, "w").video_formats or []]
-    except av.codec.codec.UnknownCodecError:
-        return ()
+    names = [fmt.name for fmt in av.codec.Codec(encoder, "w").video_formats or []] if is_available(encoder) else []
     found = []
     for name in names:
         if name in _REFUSED.get(encoder, ()) or name.startswith(_COARSE) or name.endswith("be") or "msb" in name:
@@ -349,3 +337,58 @@ def configure(context: av.VideoCodecContext, settings: EncoderSettings) -> None:
 def joined(*parts: object) -> str:
     """Join parameters of x264, x265 or SVT-AV1; those that are not set drop out."""
     return ":".join(str(part) for part in parts if part)
+
+
+@contextmanager
+def kept_priority() -> Iterator[None]:
+    """Take back a real-time priority that appears within.
+
+    SVT-AV1 gives its threads, and the thread that opens it, the highest real-time priority of the system where it may,
+    which is as root. Everything else on the machine then waits for it, and so does every process that is started later,
+    because it inherits the priority.
+    """
+    if sys.platform != "linux" or os.sched_getscheduler(0) != os.SCHED_OTHER:  # real time was wanted
+        yield
+        return
+    before = {thread.name for thread in _THREADS.iterdir()} - {str(threading.get_native_id())}
+    try:
+        yield
+    finally:
+        for name in {thread.name for thread in _THREADS.iterdir()} - before:
+            with suppress(OSError):  # a thread that ended meanwhile
+                if os.sched_getscheduler(int(name)) == os.SCHED_FIFO:
+                    os.sched_setscheduler(int(name), os.SCHED_OTHER, os.sched_param(0))
+
+
+def encoder_frame(frame: av.VideoFrame, settings: EncoderSettings) -> av.VideoFrame:
+    """Return a planar frame as the encoder takes it, with its time."""
+    if settings.frame_format == frame.format.name:
+        return frame
+    if settings.frame_format == "pal8":
+        ready = _with_palette(frame, settings)
+    else:
+        full = 2 if frame.format.is_rgb else frame.color_range or 1
+        ready = frame.reformat(format=settings.frame_format, src_color_range=full, dst_color_range=full)
+    ready.pts, ready.time_base = frame.pts, frame.time_base
+    return ready
+
+
+def _with_palette(frame: av.VideoFrame, settings: EncoderSettings) -> av.VideoFrame:
+    """Reduce a frame to the 256 colours that suit it best."""
+    graph = av.filter.Graph()
+    source = graph.add_buffer(width=frame.width, height=frame.height, format=frame.format, time_base=settings.time_base)
+    split = graph.add("split")
+    palette = graph.add("palettegen", "stats_mode=single:reserve_transparent=0")
+    use = graph.add("paletteuse", "new=1")
+    sink = graph.add("buffersink")
+    source.link_to(split)
+    split.link_to(palette, 0, 0)
+    split.link_to(use, 1, 0)
+    palette.link_to(use, 0, 1)
+    use.link_to(sink)
+    graph.configure()
+    graph.push(frame)
+    graph.push(None)
+    ready = graph.pull()
+    assert isinstance(ready, av.VideoFrame)
+    return ready

@@ -95,13 +95,7 @@ def with_user_options(options: dict[str, str], given: Iterable[tuple[str, str]])
 
 
 def pass_options(settings: EncoderSettings, number: int, statistics: Path) -> EncoderSettings:
-    """Return the settings of pass 1 or 2.
-
-    Args:
-        settings: Those of a single pass.
-        number: Of the pass.
-        statistics: What the first pass writes and the second one reads.
-    """
+    """Return the settings of pass 1 or 2. The first one writes statistics that the second one reads."""
     options = dict(settings.options)
     if settings.codec == "hevc":
         options["x265-params"] = joined(options.get("x265-params"), f"pass={number}", f"stats={statistics}")

@@ -11,7 +11,7 @@ from libranet.images import Image, read_images
 from libranet.video.decoding import Damage
 from libranet.video.pixels import to_planar
 from libranet.video.pyav import open_input
-from libranet.video.reader import MIN_SIDE, VideoReader
+from libranet.video.reader import VideoReader, check_frame_size
 from libranet.video.source import Source
 from libranet.video.tags import VideoTags, read_tags
 
@@ -36,10 +36,7 @@ def open_images(source: Source, count: int, *, rate: Fraction) -> VideoReader:
     first, tags = next(frames, (None, VideoTags()))
     if first is None:
         raise InputError(f"no image of {source.name} can be decoded: check the files")
-    if min(first.width, first.height) < MIN_SIDE:
-        raise InputError(
-            f"{source.name} is {first.width}x{first.height}: expected at least {MIN_SIDE}x{MIN_SIDE} pixels"
-        )
+    check_frame_size(source.name, first)
 
     def images() -> Iterator[av.VideoFrame]:
         yield first
@@ -48,9 +45,6 @@ def open_images(source: Source, count: int, *, rate: Fraction) -> VideoReader:
     notes = [f"{source.gaps} numbers are missing in {source.name}: the others follow each other"] if source.gaps else []
     return VideoReader(
         name=source.name,
-        container=None,
-        stream=None,
-        codec="rawvideo",
         time_base=time_base,
         rate=rate,
         tags=tags,
@@ -58,7 +52,6 @@ def open_images(source: Source, count: int, *, rate: Fraction) -> VideoReader:
         width=first.width,
         height=first.height,
         duration=None if timed else float(count / rate),
-        deinterlace=False,
         demuxed=images(),
         source=source,
         frame_count=count,

@@ -6,8 +6,7 @@ import av
 import numpy as np
 
 from libranet.errors import InputError
-from libranet.video.encoder import EncoderSettings, open_encoder
-from libranet.video.encoder_frames import encoder_frame
+from libranet.video.encoder import EncoderSettings, encoder_frame, open_encoder
 from libranet.video.pixels import plane_views, to_planar
 
 _FRAMES = 6

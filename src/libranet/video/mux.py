@@ -4,7 +4,7 @@ import heapq
 import io
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
@@ -14,17 +14,14 @@ import av
 
 from libranet.errors import InputError
 from libranet.video.audio import AudioTranscoder
-from libranet.video.copied_stream import CopiedStream, Excerpt, PacketLengths
+from libranet.video.copied_stream import CopiedStream, Excerpt, PacketLengths, StreamPlan
 from libranet.video.decoding import Damage, read_packets
-from libranet.video.encoder import EncoderSettings, configure
+from libranet.video.encoder import EncoderSettings, configure, kept_priority
 from libranet.video.packets import decode_times, read_segment, read_times, reorder_delay
-from libranet.video.priority import kept_priority
 from libranet.video.pyav import open_input, set_side_data
 from libranet.video.reader import frame_duration, main_video_stream
 from libranet.video.source import Source
-from libranet.video.stream_plan import StreamPlan
 from libranet.video.tags import TITLE_FILLER, write_matroska_tags
-from libranet.video.timecode import shift_timecode
 
 FORMATS = {
     ".mp4": "mp4", ".m4v": "ipod", ".mov": "mov", ".mkv": "matroska", ".webm": "webm", ".avi": "avi", ".ts": "mpegts",
@@ -102,7 +99,8 @@ class OutputFile:
         self._settings, self._suffix = settings, suffix
         self.copies: dict[int, CopiedStream] = {}
         self.written: dict[int, Written] = {}
-        self._targets: dict[int, int] = {}
+        self.places: dict[int, int] = {}
+        """Where each stream of the source that was copied is in the file."""
         self._last: dict[int, int] = {}
         plain = source is None or set(source.metadata) <= _PLAIN_MP4_KEYS | set(STALE_METADATA)
         options = _options(suffix, settings, plain, trial=self._path is None)
@@ -113,16 +111,16 @@ class OutputFile:
         if source is None or main is None:
             self.video = self._add_video(None)
             return
-        kept = [plan for plan in plans if plan.kept]
-        for plan in kept:  # streams stay in their order
-            if plan.index < main.index:
-                self._add(source.streams[plan.index], plan)
-        self.video = self._add_video(main)
-        for plan in kept:
-            if plan.index > main.index:
-                self._add(source.streams[plan.index], plan)
+        kept = {plan.index: plan for plan in plans if plan.kept}
+        for index in sorted([*kept, main.index]):  # streams stay in their order
+            if index == main.index:
+                self.video = self._add_video(main)
+            else:
+                self._add(source.streams[index], kept[index])
         self.container.metadata.update({k: v for k, v in source.metadata.items() if k not in STALE_METADATA})
         if excerpt is not None and excerpt.start:
+            from libranet.video.timecode import shift_timecode
+
             frames = round((excerpt.start - (main.start_time or 0) * (main.time_base or 0)) * settings.rate)
             for metadata in (self.container.metadata, self.video.metadata):
                 if "timecode" in metadata:
@@ -162,14 +160,9 @@ class OutputFile:
         cut = [note for copy in self.copies.values() for note in copy.notes(self._suffix)]
         return JoinReport((video, *others), (*moved, *cut))
 
-    @property
-    def places(self) -> dict[int, int]:
-        """Where each stream of the source that was copied is in the file."""
-        return dict(self._targets)
-
     def sampled(self, index: int) -> bool:
         """Return whether any packet of the source's stream `index` was written."""
-        target = self._targets.get(index)
+        target = self.places.get(index)
         return target is not None and self.written[target].packets > 0
 
     def _count(self, packet: av.Packet) -> None:
@@ -243,7 +236,7 @@ class OutputFile:
         if stream.type != "attachment":
             self.copies[stream.index] = CopiedStream(stream, target, plan, transcoder)
             self.written[target.index] = Written(plan.kind, plan.target)
-            self._targets[stream.index] = target.index
+            self.places[stream.index] = target.index
 
 
 def join(
@@ -269,8 +262,8 @@ def join(
         InputError: The container refuses the streams.
     """
     suffix = path.suffix.lower()
-    origin = open_input(source.location) if source is not None else None
-    try:
+    with ExitStack() as opened:
+        origin = opened.enter_context(open_input(source.location)) if source is not None else None
         output = OutputFile(path, suffix, settings, origin, plans, excerpt)
         try:
             if origin is not None:
@@ -283,16 +276,14 @@ def join(
                 ) from None
             video = _video_packets(output.video, settings, segments)
             if suffix in ZERO_BASED:
-                excerpt = replace(excerpt, first_frame=excerpt.start + _first_time(segments, settings))
+                first = min(read_times(segments[0])) * settings.time_base
+                excerpt = replace(excerpt, first_frame=excerpt.start + first)
             others = _other_packets(origin, output.copies, excerpt) if origin is not None else iter(())
             output.write(heapq.merge(video, others, key=_time))
         except BaseException:
             output.abandon()
             raise
         output.close()
-    finally:
-        if origin is not None:
-            origin.close()
     return output.report()
 
 
@@ -362,10 +353,6 @@ def _other_packets(source: Any, copies: dict[int, CopiedStream], excerpt: Excerp
         yield from copies[last.stream.index].packets(last, excerpt)
     for copy in copies.values():
         yield from copy.finish()
-
-
-def _first_time(segments: list[Path], settings: EncoderSettings) -> Fraction:
-    return min(read_times(segments[0])) * settings.time_base
 
 
 def _rescaled(value: int, source: Fraction, target: Fraction) -> int:

@@ -44,8 +44,7 @@ def open_source(source: Source) -> av.container.InputContainer:
             return _interruptible(lambda: open_input(source.location))
         return open_input(source.location)
     except (av.FFmpegError, OSError, ValueError) as error:
-        head = _head(source)
-        if b"ftyp" in head:
+        if source.kind == "file" and b"ftyp" in _head(source.location.removeprefix("file:")):
             raise InputError(
                 f"{name} is an mp4 or mov file without its index ({reason(error)}): the recording was cut off, "
                 "repair it with a tool such as untrunc first"
@@ -104,11 +103,9 @@ def _interruptible(work: Callable[[], av.container.InputContainer]) -> av.contai
     return results[0]
 
 
-def _head(source: Source) -> bytes:
-    if source.kind != "file" or source.path is None:
-        return b""
+def _head(name: str) -> bytes:
     try:
-        with source.path.open("rb") as file:
+        with open(name, "rb") as file:
             return file.read(16)
     except OSError:
         return b""

@@ -9,34 +9,14 @@ from libranet.errors import InputError
 from libranet.frames.format import Model, PixelLayout
 
 _PLANAR_EQUIVALENTS = {
-    "nv12": "yuv420p",
-    "nv21": "yuv420p",
-    "nv16": "yuv422p",
-    "nv24": "yuv444p",
-    "nv42": "yuv444p",
-    "nv20le": "yuv422p10le",
-    "p010le": "yuv420p10le",
-    "p012le": "yuv420p12le",
-    "p016le": "yuv420p16le",
-    "p210le": "yuv422p10le",
-    "p212le": "yuv422p12le",
-    "p410le": "yuv444p10le",
-    "yuyv422": "yuv422p",
-    "uyvy422": "yuv422p",
-    "yvyu422": "yuv422p",
-    "y210le": "yuv422p10le",
-    "y212le": "yuv422p12le",
-    "x2rgb10le": "gbrp10le",
-    "x2bgr10le": "gbrp10le",
-    "yuvj420p": "yuv420p",
-    "yuvj422p": "yuv422p",
-    "yuvj440p": "yuv440p",
-    "yuvj444p": "yuv444p",
-    "monob": "gray",
-    "monow": "gray",
-    "ya8": "gbrap",
-    "ya16le": "gbrap16le",
-}
+    "nv12": "yuv420p", "nv21": "yuv420p", "nv16": "yuv422p", "nv24": "yuv444p", "nv42": "yuv444p",
+    "nv20le": "yuv422p10le", "p010le": "yuv420p10le", "p012le": "yuv420p12le", "p016le": "yuv420p16le",
+    "p210le": "yuv422p10le", "p212le": "yuv422p12le", "p410le": "yuv444p10le",
+    "yuyv422": "yuv422p", "uyvy422": "yuv422p", "yvyu422": "yuv422p", "y210le": "yuv422p10le", "y212le": "yuv422p12le",
+    "x2rgb10le": "gbrp10le", "x2bgr10le": "gbrp10le",
+    "yuvj420p": "yuv420p", "yuvj422p": "yuv422p", "yuvj440p": "yuv440p", "yuvj444p": "yuv444p",
+    "monob": "gray", "monow": "gray", "ya8": "gbrap", "ya16le": "gbrap16le",
+}  # fmt: skip
 """Packed and deprecated formats, and the planar formats that hold the same samples in the same precision."""
 
 

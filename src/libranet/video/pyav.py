@@ -42,6 +42,11 @@ def open_input(
     )
 
 
+def codec_name(stream: Any) -> str:
+    """Return FFmpeg's name of a stream's codec, or its type where it has none."""
+    return stream.codec_context.codec.canonical_name if stream.codec_context else stream.type
+
+
 def side_data(frame: av.VideoFrame, name: str) -> bytes | None:
     """Return a frame's side data of one type, such as DISPLAYMATRIX, or None."""
     item: Any = _known_side_data(frame).side_data.get(name)  # iterating gives values in PyAV 18 and keys in PyAV 19

@@ -1,5 +1,6 @@
 """Decoding: frames in order with exact timestamps, past damage where that is possible."""
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -19,13 +20,10 @@ from libranet.video.pixels import is_opaque, planar_name, to_planar
 from libranet.video.pyav import deinterlaced, open_input
 from libranet.video.source import Source, parse_source
 from libranet.video.tags import VideoTags, read_tags
-from libranet.video.wholeness import describe_breaks, note_truncation, stream_duration
 
 DecoderName = Literal["cpu", "cuda"]
 """What decodes a file."""
 MIN_SIDE = 16
-Y4M_MARK = 86
-"""Bytes that the mark of a frame in y4m has at most."""
 DEFAULT_RATE = 25.0
 """Frames per second of images without times."""
 
@@ -54,22 +52,22 @@ class VideoReader:
     """An opened video. Iterate `frames()` once; `damage` is complete afterwards."""
 
     name: str
-    container: av.container.InputContainer | None
-    """None for a camera."""
-    stream: av.VideoStream | None
-    codec: str
-    """FFmpeg's name of the video codec."""
     time_base: Fraction
     rate: Fraction
     tags: VideoTags
     pixel_format: str
     width: int
     height: int
-    duration: float | None
-    """In seconds; None where the file does not say."""
-    deinterlace: bool
     demuxed: Iterator[av.VideoFrame | av.Packet]
     """From the beginning: decoded frames, and packets of the other streams."""
+    container: av.container.InputContainer | None = None
+    """None for images and cameras."""
+    stream: av.VideoStream | None = None
+    codec: str = "rawvideo"
+    """FFmpeg's name of the video codec."""
+    duration: float | None = None
+    """In seconds; None where the file does not say."""
+    deinterlace: bool = False
     source: Source | None = None
     frame_count: int | None = None
     """Number of frames, or None where the file does not say."""
@@ -119,10 +117,9 @@ class VideoReader:
                 if self.watch_alpha and not is_opaque(planar):
                     self.damage.transparent += 1
                 yield SourceFrame(planar, pts, duration)
-        if self.container is not None and self.stream is not None:
-            note_truncation(self.container, self.stream, self.damage, seen_end=seen_end, step=longest)
-            if start == 0:
-                self._note_breaks(self.container, self.stream)
+        from libranet.video.wholeness import note_losses
+
+        note_losses(self, seen_end=seen_end, step=longest, whole=start == 0)
 
     def close(self) -> None:
         """Release the file. One that another thread still waits for is left to the end of the process."""
@@ -169,7 +166,7 @@ class VideoReader:
         except av.FFmpegError:
             return self.demuxed
         packets = read_packets(self.container, self.damage)
-        return decode_packets(packets, self.stream, FrameDecoder(self.stream, self.damage), self.source, self.damage)
+        return decode_packets(packets, self.stream, self.source, self.damage)
 
     def _from_beginning(self, pts: int) -> Iterator[av.VideoFrame | av.Packet]:
         assert self.source is not None
@@ -178,7 +175,7 @@ class VideoReader:
             stream = container.streams[self.stream.index]
             assert isinstance(stream, av.VideoStream)
             packets = from_key_frame(read_packets(container, self.damage), stream.index, pts)
-            yield from decode_packets(packets, stream, FrameDecoder(stream, self.damage), self.source, self.damage)
+            yield from decode_packets(packets, stream, self.source, self.damage)
 
     def _presentation_time(self, image: av.VideoFrame, last_pts: int | None, step: int) -> int:
         pts = image.pts
@@ -221,15 +218,6 @@ class VideoReader:
                     "dehaze it again with --deinterlace"
                 )
             raise InputError(f"{self.name} is interlaced, which dehazing would smear: add --deinterlace")
-
-    def _note_breaks(self, container: av.container.InputContainer, stream: av.VideoStream) -> None:
-        """Look for parts that FFmpeg left out without an error."""
-        if self.source is None:  # y4m from another program
-            rest = 0 if self.counted is None else self.counted.size - self.damage.read_bytes
-            if container.format.name == "yuv4mpegpipe" and rest > Y4M_MARK:
-                self.damage.broken = "the stream ends in the middle of a frame"
-        elif self.source.kind == "file" and self.source.path is not None:
-            self.damage.broken = describe_breaks(self.source.path, container, stream, self.codec, self.damage)
 
 
 def frame_duration(rate: Fraction, time_base: Fraction) -> int:
@@ -296,6 +284,17 @@ def open_video(
         raise
 
 
+def check_frame_size(name: str, frame: av.VideoFrame) -> None:
+    """Refuse frames that are too small for the network, or too large for memory."""
+    if min(frame.width, frame.height) < MIN_SIDE:
+        raise InputError(f"{name} is {frame.width}x{frame.height}: expected at least {MIN_SIDE}x{MIN_SIDE} pixels")
+    if frame.width * frame.height > MAX_PIXELS:
+        raise InputError(
+            f"{name} is {frame.width}x{frame.height}: frames of more than {MAX_PIXELS >> 20} million pixels do not fit "
+            "into memory, make it smaller first"
+        )
+
+
 def main_video_stream(container: av.container.InputContainer) -> av.VideoStream | None:
     """Return the first video stream that is not cover art."""
     moving = [s for s in container.streams.video if not s.disposition & Disposition.attached_pic]
@@ -312,8 +311,7 @@ def _prepare(
     if stream.codec_context is None:
         raise InputError(f"{name} uses a video codec that this FFmpeg cannot decode: convert it to H.264 first")
     damage = Damage()
-    decoder = FrameDecoder(stream, damage)
-    demuxed = decode_packets(read_packets(container, damage), stream, decoder, source, damage)
+    demuxed = decode_packets(read_packets(container, damage), stream, source, damage)
     head: list[av.VideoFrame | av.Packet] = []
     for item in demuxed:
         head.append(item)
@@ -323,15 +321,15 @@ def _prepare(
         raise InputError(
             f"{name} has a video stream, but no frame of it can be decoded: it is damaged, or its server cannot seek"
         )
-    if min(frame.width, frame.height) < MIN_SIDE:
-        raise InputError(f"{name} is {frame.width}x{frame.height}: expected at least {MIN_SIDE}x{MIN_SIDE} pixels")
-    if frame.width * frame.height > MAX_PIXELS:
-        raise InputError(
-            f"{name} is {frame.width}x{frame.height}: frames of more than {MAX_PIXELS >> 20} million pixels do not fit "
-            "into memory, make it smaller first"
-        )
+    check_frame_size(name, frame)
     rate = stream.average_rate or stream.guessed_rate or Fraction(25)
     time_base = stream.time_base or 1 / rate
+    # Players begin to count at the earliest time of any stream.
+    known = container.start_time is not None
+    first_time = Fraction(container.start_time, av.time_base) if known else (stream.start_time or 0) * time_base
+    duration = stream_duration(stream)
+    if duration is None and container.duration:
+        duration = container.duration / av.time_base
     return VideoReader(
         name=name,
         container=container,
@@ -343,12 +341,12 @@ def _prepare(
         pixel_format=to_planar(frame).format.name,
         width=frame.width,
         height=frame.height,
-        duration=_duration(container, stream),
+        duration=duration,
         deinterlace=deinterlace,
         demuxed=chain(head, demuxed),
         source=source,
         frame_count=stream.frames or None,
-        first_time=_first_time(container, stream, time_base),
+        first_time=first_time,
         first_packets=tuple(item for item in head if isinstance(item, av.Packet)),
         opaque=is_opaque(to_planar(frame)),
         damage=damage,
@@ -375,10 +373,10 @@ def _seconds(image: av.VideoFrame, time_base: Fraction) -> float:
 
 
 def decode_packets(
-    packets: Iterator[av.Packet], stream: av.VideoStream, decoder: FrameDecoder, source: Source | None, damage: Damage
+    packets: Iterator[av.Packet], stream: av.VideoStream, source: Source | None, damage: Damage
 ) -> Iterator[av.VideoFrame | av.Packet]:
     """Yield the frames of `stream` and the packets of all other streams."""
-    last: int | None = None
+    decoder, last = FrameDecoder(stream, damage), None
     corrupt = False  # the packet before: a recording may end in the middle of the last one
     for packet in packets:
         if packet.stream.index != stream.index:
@@ -416,18 +414,15 @@ def _tail(source: Source, index: int, last: int) -> Iterator[av.VideoFrame]:
         yield from (frame for frame in decoder.drain() if frame.pts is not None and frame.pts > last)
 
 
-def _first_time(container: av.container.InputContainer, stream: av.VideoStream, time_base: Fraction) -> Fraction:
-    """Return where players begin to count: the earliest time of any stream."""
-    if container.start_time is not None:
-        return Fraction(container.start_time, av.time_base)
-    return (stream.start_time or 0) * time_base
-
-
-def _duration(container: av.container.InputContainer, stream: av.VideoStream) -> float | None:
-    length = stream_duration(stream)
-    if length is None and container.duration:
-        return container.duration / av.time_base
-    return length
+def stream_duration(stream: av.VideoStream) -> float | None:
+    """Return the stream's own duration. Matroska and FLV have that of the longest stream, and Matroska a tag."""
+    match = re.fullmatch(r"(\d+):(\d+):(\d+(?:\.\d*)?)", stream.metadata.get("DURATION", "").strip())
+    if match:
+        start = float((stream.start_time or 0) * (stream.time_base or 0))
+        return int(match[1]) * 3600 + int(match[2]) * 60 + float(match[3]) - start
+    if stream.duration and stream.time_base and stream.container.format.name not in ("matroska,webm", "flv"):
+        return float(stream.duration * stream.time_base)
+    return None
 
 
 def _as_images(source: Source) -> int | None:

@@ -7,7 +7,7 @@ from fractions import Fraction
 import av
 
 from libranet.errors import InputError
-from libranet.video.decoding import FrameDecoder, read_packets
+from libranet.video.decoding import read_packets
 from libranet.video.opening import open_source
 from libranet.video.reader import VideoReader, decode_packets, main_video_stream
 
@@ -32,13 +32,13 @@ class _Watch:
 
 
 def reconnecting(reader: VideoReader, seconds: float) -> Iterator[av.VideoFrame | av.Packet]:
-    """Return what the reader demuxes. When the source ends, it is opened again.
+    """Yield what the reader demuxes. When the source ends, it is opened again.
 
     Args:
         reader: An opened network source. Give it the result as `demuxed`.
         seconds: How long to try.
     """
-    return _continued(reader, reader.demuxed, seconds)
+    return _continued(reader, reader.demuxed, seconds)  # `demuxed` is read now: the caller replaces it
 
 
 def _continued(
@@ -62,7 +62,7 @@ def _continued(
         reader.damage.truncated = ""
         reader.notes.append(f"the source was lost for {time.monotonic() - began:.1f} s")
         packets = _shifted(read_packets(container, reader.damage), watch)
-        items = decode_packets(packets, stream, FrameDecoder(stream, reader.damage), None, reader.damage)
+        items = decode_packets(packets, stream, None, reader.damage)
 
 
 def _open_again(reader: VideoReader, seconds: float) -> av.container.InputContainer | None:

@@ -1,28 +1,29 @@
-"""What happens to each stream of a source besides its video, decided and tried before the first frame."""
+"""What happens to each stream of a source besides its video, decided and tried before the first frame.
+
+What a container does not keep besides (chapters, tags, rotation, languages, timecode) needs no table of containers: the
+trial file, written with everything that the source has, is read back and compared.
+"""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from itertools import islice
+from typing import Any, get_args
 
 import av
 from av.stream import Disposition
 
 from libranet.errors import InputError
-from libranet.video.audio import AUDIO_ENCODERS, AudioCodec
-from libranet.video.container_losses import describe_losses, is_turn_lost
-from libranet.video.copied_stream import Excerpt, text_codec
+from libranet.video.audio import AudioCodec
+from libranet.video.copied_stream import Excerpt, StreamPlan, text_codec
 from libranet.video.decoding import Damage, read_packets
-from libranet.video.encoder import EncoderSettings
-from libranet.video.encoder_frames import encoder_frame
-from libranet.video.mux import OutputFile, copy_chapters
+from libranet.video.encoder import EncoderSettings, encoder_frame
+from libranet.video.mux import STALE_METADATA, OutputFile, copy_chapters
 from libranet.video.pixels import plane_views
-from libranet.video.pyav import open_input
+from libranet.video.pyav import codec_name, open_input, side_data
 from libranet.video.reader import main_video_stream
 from libranet.video.source import Source
-from libranet.video.stream_plan import StreamPlan
 
-AudioChoice = Literal["copy", "none"] | AudioCodec
 AUDIO_CHOICES = ("copy", "none", *get_args(AudioCodec))
 
 _SAMPLE_PACKETS = 3
@@ -35,6 +36,12 @@ _EXACT_AUDIO = {"pcm_mulaw": "pcm", "pcm_alaw": "pcm"}
 """Sound that a container refuses, and a codec that holds the same samples."""
 _REWRITTEN_HANDLERS = ("SubtitleHandler", "TimeCodeHandler", "Time Code Media Handler", "Core Media Time Code")
 """Data tracks for chapters and timecodes. The muxer writes its own."""
+_IDENTITIES = ("uid", "umid", "_ul")
+"""Ends of the names of tags that only mark a file."""
+_ROLES = (
+    Disposition.forced, Disposition.comment, Disposition.hearing_impaired, Disposition.visual_impaired,
+    Disposition.dub, Disposition.original, Disposition.lyrics, Disposition.karaoke,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -89,13 +96,8 @@ def plan_streams(
         )
     if container is None:
         return (), ()
-    plans = _proposals(container, suffix, audio, tracks)
-    samples = _samples(source) if source is not None else _by_stream(first_packets)
-    plans = tuple(
-        replace(p, cover=bytes(samples[p.index][0])) if p.action == "attach" and samples.get(p.index) else p
-        for p in plans
-    )
-    plans = tuple(_without_cover(p) for p in plans)
+    samples = _samples(source, len(container.streams)) if source is not None else _by_stream(first_packets)
+    plans = tuple(_with_cover(p, samples) for p in _proposals(container, suffix, audio, tracks))
     return _tried(container, suffix, settings, plans, samples)
 
 
@@ -110,7 +112,7 @@ def _proposals(container: Any, suffix: str, audio: str, tracks: Sequence[int] | 
     for stream in container.streams:
         if main is not None and stream.index == main.index:
             continue
-        name = stream.codec_context.codec.canonical_name if stream.codec_context else stream.type
+        name = codec_name(stream)
         plan = StreamPlan(stream.index, stream.type, name, "copy", name)
         if stream.disposition & Disposition.attached_pic:
             plan = replace(plan, kind="cover", action="attach" if suffix in (".mkv",) else "copy")
@@ -141,10 +143,12 @@ def _audio_proposal(plan: StreamPlan, audio: str, kept: set[int] | None) -> Stre
     return replace(plan, action="transcode", target=audio)
 
 
-def _without_cover(plan: StreamPlan) -> StreamPlan:
-    if plan.action == "attach" and not plan.cover:
-        return replace(plan, action="leave out", reason="the image of a stream that is read once cannot be attached")
-    return plan
+def _with_cover(plan: StreamPlan, samples: dict[int, list[av.Packet]]) -> StreamPlan:
+    if plan.action != "attach":
+        return plan
+    if cover := b"".join(bytes(packet) for packet in samples.get(plan.index, ())[:1]):
+        return replace(plan, cover=cover)
+    return replace(plan, action="leave out", reason="the image of a stream that is read once cannot be attached")
 
 
 def _tried(
@@ -212,8 +216,8 @@ def _try(
     try:
         with open_input(file, format_name=None) as written:
             lost = _unreadable(written, output, plans)
-            notes = describe_losses(container, written, output.places, suffix)
-            if is_turn_lost(written, settings.tags.display_matrix):
+            notes = _losses(container, written, output.places, suffix)
+            if _is_turn_lost(written, settings.tags.display_matrix):
                 notes.append(
                     f"the rotation is left out: {suffix} has no place for it, and players will show frames turned"
                 )
@@ -240,36 +244,31 @@ def _unreadable(
 def _wanted(plan: StreamPlan) -> tuple[str, str]:
     if plan.kind in ("cover", "attachment"):
         return plan.kind, "" if plan.kind == "attachment" else plan.codec
-    return plan.kind, AUDIO_ENCODERS[plan.target][1] if plan.action == "transcode" else plan.target
+    return plan.kind, "pcm_s16le" if plan.action == "transcode" and plan.target == "pcm" else plan.target
 
 
 def _identity(stream: Any) -> tuple[str, str]:
     if stream.type == "attachment":
         return "attachment", ""
-    name = stream.codec_context.codec.canonical_name if stream.codec_context else stream.type
-    return ("cover" if stream.disposition & Disposition.attached_pic else stream.type), name
+    return ("cover" if stream.disposition & Disposition.attached_pic else stream.type), codec_name(stream)
 
 
-def _samples(source: Source) -> dict[int, list[av.Packet]]:
-    """Return the first packets of each stream."""
-    found: dict[int, list[av.Packet]] = {}
+def _samples(source: Source, streams: int) -> dict[int, list[av.Packet]]:
+    """Return the first packets of each stream of a file."""
     with open_input(source.location) as container:
-        wanted = len(container.streams)
-        for count, packet in enumerate(read_packets(container, Damage())):
-            bucket = found.setdefault(packet.stream.index, [])
-            if len(bucket) < _SAMPLE_PACKETS and packet.size:
-                bucket.append(packet)
-            full = sum(len(packets) == _SAMPLE_PACKETS for packets in found.values())
-            if full == wanted or count >= _MOST_PACKETS:
-                break
-        return found
+        return _by_stream(islice(read_packets(container, Damage()), _MOST_PACKETS), streams)
 
 
-def _by_stream(packets: Sequence[av.Packet]) -> dict[int, list[av.Packet]]:
+def _by_stream(packets: Iterable[av.Packet], streams: int | None = None) -> dict[int, list[av.Packet]]:
+    """Return the first packets of each stream. Stop where all have enough."""
     found: dict[int, list[av.Packet]] = {}
     for packet in packets:
-        found.setdefault(packet.stream.index, []).append(packet)
-    return {index: bucket[:_SAMPLE_PACKETS] for index, bucket in found.items()}
+        bucket = found.setdefault(packet.stream.index, [])
+        if len(bucket) < _SAMPLE_PACKETS and packet.size:
+            bucket.append(packet)
+        if sum(len(bucket) == _SAMPLE_PACKETS for bucket in found.values()) == streams:
+            break
+    return found
 
 
 def _again(packet: av.Packet) -> av.Packet:
@@ -290,3 +289,63 @@ def _gray_frame(settings: EncoderSettings) -> av.VideoFrame:
 
 def _words(error: BaseException) -> str:
     return str(getattr(error, "strerror", None) or error).split("\n")[0]
+
+
+def _losses(source: Any, written: Any, places: Mapping[int, int], suffix: str) -> list[str]:
+    """Return a sentence for each kind of fact about a source that a trial file does not give back."""
+    no_place = f"{suffix} has no place for"
+    notes = []
+    chapters = len(source.chapters()) - len(written.chapters())
+    if chapters > 0:
+        notes.append(f"{chapters} chapters are left out: {no_place} them")
+    main, video = main_video_stream(source), main_video_stream(written)
+    if missing := _missing_tags(source.metadata, written.metadata):
+        notes.append(f"{', '.join(missing)} left out: {no_place} {'this tag' if len(missing) == 1 else 'these tags'}")
+    if main is not None and video is not None:
+        if _timecode(source, main) and not _timecode(written, video):
+            notes.append(f"the timecode {_timecode(source, main)} is left out: {no_place} it")
+        places = {**places, main.index: video.index}
+    for index, place in sorted(places.items()):
+        if place < len(written.streams):
+            notes += _stream_losses(source.streams[index], written.streams[place], no_place)
+    return notes
+
+
+def _is_turn_lost(written: Any, matrix: tuple[int, ...] | None) -> bool:
+    """Return whether a trial file lost the matrix that says how frames are turned or mirrored."""
+    video = main_video_stream(written)
+    if matrix is None or video is None or (matrix[0] > 0 and matrix[4] > 0 and matrix[1] == matrix[3] == 0):
+        return False
+    try:
+        frame = next(written.decode(video), None)
+    except (av.FFmpegError, ValueError):
+        return False
+    return frame is not None and side_data(frame, "DISPLAYMATRIX") is None
+
+
+def _missing_tags(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    kept = {key.lower() for key in after}
+    stale = {key.lower() for key in STALE_METADATA} | {"timecode"}
+    return [key for key in before if key.lower() not in kept | stale and not key.lower().endswith(_IDENTITIES)]
+
+
+def _timecode(container: Any, video: Any) -> str:
+    owners = (container, video, *container.streams)
+    return next(
+        (owner.metadata[key] for key in ("timecode", "TIMECODE") for owner in owners if key in owner.metadata), ""
+    )
+
+
+def _stream_losses(before: Any, after: Any, no_place: str) -> list[str]:
+    what = f"{before.type} stream {before.index}"
+    notes = []
+    language = before.metadata.get("language", "und")
+    if language != "und" and after.metadata.get("language", "und") == "und":
+        notes.append(f"the language ({language}) of {what} is left out: {no_place} it")
+    title = before.metadata.get("title", "")
+    if title and not any(after.metadata.get(key) for key in ("title", "name", "handler_name")):
+        notes.append(f"the title ({title}) of {what} is left out: {no_place} it")
+    lost = [str(role.name) for role in _ROLES if before.disposition & role and not after.disposition & role]
+    if lost:
+        notes.append(f"the role ({', '.join(lost)}) of {what} is left out: {no_place} it")
+    return notes

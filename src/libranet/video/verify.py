@@ -2,14 +2,13 @@
 
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import av
 
 from libranet.errors import InputError
 from libranet.video.decoding import Damage, read_packets
 from libranet.video.mux import Written
-from libranet.video.pyav import open_input
+from libranet.video.pyav import codec_name, open_input
 from libranet.video.reader import main_video_stream
 
 _SLACK = Fraction(1, 2)
@@ -38,7 +37,7 @@ def verify(path: Path, written: tuple[Written, ...]) -> list[str]:
     try:
         with open_input(f"file:{path}") as container:
             for stream in container.streams:
-                found[stream.index] = Written(stream.type, _codec(stream))
+                found[stream.index] = Written(stream.type, codec_name(stream))
             guessed = container.format.name == "avi"  # which has decoding times alone
             for packet in read_packets(container, damage):
                 _count(found[packet.stream.index], packet, by_decoding=guessed)
@@ -124,7 +123,3 @@ def _count(stream: Written, packet: av.Packet, *, by_decoding: bool) -> None:
     shown = stamp * packet.time_base
     stream.first = shown if stream.first is None else min(stream.first, shown)
     stream.end = max(stream.end, shown + (packet.duration or 0) * packet.time_base)
-
-
-def _codec(stream: Any) -> str:
-    return stream.codec_context.codec.canonical_name if stream.codec_context else stream.type

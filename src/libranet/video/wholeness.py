@@ -1,35 +1,52 @@
 """Whether a file gave everything that it says it holds: lengths in headers, indices, the chain of its parts."""
 
-import re
 from pathlib import Path
 
 import av
 
-from libranet.video.decoding import Damage, has_frame_per_packet
+from libranet.video.decoding import ONE_FRAME_A_PACKET, Damage
 from libranet.video.pyav import open_input
+from libranet.video.reader import VideoReader, stream_duration
 from libranet.video.structure import find_breaks
 
 
-def describe_breaks(
-    path: Path, container: av.container.InputContainer, stream: av.VideoStream, codec: str, damage: Damage
-) -> str:
-    """Say which parts of a file FFmpeg left out without an error, or nothing.
+def note_losses(reader: VideoReader, *, seen_end: float, step: int, whole: bool) -> None:
+    """Note what a video that was read to its end lacks, where FFmpeg says nothing.
 
     Args:
-        path: The file.
-        container: It, read to its end.
-        stream: Its video.
-        codec: FFmpeg's name of the video codec.
-        damage: What was counted while reading.
+        reader: Whose damage is completed.
+        seen_end: End of the last frame, in seconds.
+        step: Longest distance of two frames, in the stream's time base.
+        whole: It was read from its beginning, so that its structure can be compared with what came.
     """
+    container, stream, source = reader.container, reader.stream, reader.source
+    if container is None or stream is None:
+        return
+    _note_truncation(container, stream, reader.damage, seen_end=seen_end, step=step)
+    if not whole:
+        return
+    if container.format.name == "yuv4mpegpipe":  # all of it is frames
+        path = source.path if source is not None else None
+        size = path.stat().st_size if path is not None else reader.counted.size if reader.counted is not None else 0
+        if size > reader.damage.read_bytes:
+            reader.damage.broken = "the video ends in the middle of a frame"
+    elif source is not None and source.kind == "file" and source.path is not None:
+        reader.damage.broken = _describe_breaks(source.path, container, stream, reader.codec, reader.damage)
+
+
+def _describe_breaks(
+    path: Path, container: av.container.InputContainer, stream: av.VideoStream, codec: str, damage: Damage
+) -> str:
+    """Say which parts of a file FFmpeg left out without an error, or nothing."""
     name = container.format.name
     streams = [other.id for other in container.streams if other.type in ("video", "audio")]
     # FFmpeg makes one packet of two fields in MPEG-2, and each field may have a time.
     video = stream.id if codec not in ("mpeg1video", "mpeg2video") else None
-    breaks = find_breaks(path, name, streams, joins=damage.jumps, video=video)
+    gaps = [*damage.gaps, (damage.read_bytes, path.stat().st_size)]
+    breaks = find_breaks(path, name, streams, joins=damage.jumps, video=video, gaps=gaps)
     parts = [breaks.sentence()] if breaks else []
     unread = (breaks.video_packets or 0) - damage.video_packets
-    if unread > 0 and has_frame_per_packet(codec):
+    if unread > 0 and codec in ONE_FRAME_A_PACKET:
         parts.append(f"{unread} packets of the video could not be read")
     if name == "mpegts" and damage.corrupt > damage.jumps:  # the last packet before a join may be cut off
         parts.append(f"pieces of {damage.corrupt} packets of the video are missing")
@@ -38,18 +55,10 @@ def describe_breaks(
     return "; ".join(parts)
 
 
-def note_truncation(
+def _note_truncation(
     container: av.container.InputContainer, stream: av.VideoStream, damage: Damage, *, seen_end: float, step: int
 ) -> None:
-    """Note where a video ended before the end that its header gives.
-
-    Args:
-        container: The file, read to its end.
-        stream: Its video.
-        damage: Where it is noted.
-        seen_end: End of the last frame, in seconds.
-        step: Longest distance of two frames, in the stream's time base.
-    """
+    """Note where a video ended before the end that its header gives."""
     if damage.truncated:
         return
     length = stream_duration(stream)
@@ -66,17 +75,6 @@ def note_truncation(
         return
     if missing > slack:
         damage.truncated = f"the video ends {missing:.2f} s before the end that its header gives"
-
-
-def stream_duration(stream: av.VideoStream) -> float | None:
-    """Return the stream's own duration. Matroska and FLV have that of the longest stream, and Matroska a tag."""
-    match = re.fullmatch(r"(\d+):(\d+):(\d+(?:\.\d*)?)", stream.metadata.get("DURATION", "").strip())
-    if match:
-        start = float((stream.start_time or 0) * (stream.time_base or 0))
-        return int(match[1]) * 3600 + int(match[2]) * 60 + float(match[3]) - start
-    if stream.duration and stream.time_base and stream.container.format.name not in ("matroska,webm", "flv"):
-        return float(stream.duration * stream.time_base)
-    return None
 
 
 def _unread_samples(path: Path, stream: av.VideoStream, read: int) -> int:

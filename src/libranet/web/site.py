@@ -5,17 +5,16 @@ import os
 import shutil
 import tarfile
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import libranet
 from libranet.errors import CheckpointError, InputError, LibraNetError
-from libranet.export.check import compare, open_onnx
-from libranet.export.exporter import make_metadata
+from libranet.export.check import Difference, compare, open_onnx
+from libranet.export.exporter import ExportOptions, make_metadata
 from libranet.export.graphs import StreamGraph, make_graph
 from libranet.export.onnx_file import write_onnx
-from libranet.export.options import ExportOptions
 from libranet.network import GridFilter, LiBrANet, load_model, packaged_weights
 from libranet.page import ASSETS, EXAMPLE_NAME, asset_path, read_asset
 from libranet.thirdparty import find_model, find_weights, pull_weights
@@ -44,32 +43,15 @@ _CSP = (
     "media-src 'self' blob:; connect-src 'self' blob:; worker-src 'self'; base-uri 'none'; form-action 'none'"
 )
 _PAGE_FILES = ("engine-browser.js", "network-worker.js", "clip.js")
-_NOTICE = """Files of others in this folder, unchanged:
-
-onnxruntime-web 1.30.0 (ort*), https://github.com/microsoft/onnxruntime, Copyright (c) Microsoft Corporation, MIT
-licence: Permission is hereby granted, free of charge, to any person obtaining a copy of this software and
-associated documentation files (the "Software"), to deal in the Software without restriction, including without
-limitation the rights to use, copy, modify, merge, publish, distribute, sublicense, and/or sell copies of the
-Software, and to permit persons to whom the Software is furnished to do so, subject to the following conditions: The
-above copyright notice and this permission notice shall be included in all copies or substantial portions of the
-Software. THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT NOT
-LIMITED TO THE WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT
-SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF
-CONTRACT, TORT OR OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN
-THE SOFTWARE.
-
-mediabunny 1.61.0, https://github.com/Vanilagy/mediabunny, MPL-2.0: see LICENSE.
-"""
 
 
 @dataclass(frozen=True)
 class SiteReport:
     """What was written."""
 
-    folder: Path
-    models: dict[str, str]
-    """By name, how far each network is from PyTorch."""
-    downloads: dict[str, int] = field(default_factory=dict)
+    differences: dict[str, str]
+    """How far each network is from PyTorch."""
+    downloads: dict[str, int]
     """Bytes that a visitor downloads, by network and runtime."""
 
 
@@ -81,22 +63,13 @@ def default_models() -> list[str]:
     return found
 
 
-def write_site(
-    output: Path,
-    models: list[str],
-    *,
-    overwrite: bool = False,
-    registry: str | None = None,
-    cache: Path | None = None,
-) -> SiteReport:
+def write_site(output: Path, models: list[str], *, overwrite: bool = False) -> SiteReport:
     """Write the static site. The folder appears only when it is complete.
 
     Args:
         output: The folder.
         models: `base`, `small` or paths of checkpoints; the first is the default of the page.
         overwrite: Replace an existing folder that holds such a site.
-        registry: The npm registry to download libraries from, where they are not in the cache.
-        cache: Folder of third-party files.
 
     Raises:
         InputError: The folder exists, or cannot be made.
@@ -105,26 +78,23 @@ def write_site(
     """
     _check_output(output, overwrite=overwrite)
     networks = {Path(name).stem.removeprefix("libranet-"): load_model(name) for name in models}
-    archives = {name: _fetch(name, registry, cache) for name in _LIBRARIES}
+    libraries = [find_model(name) for name in _LIBRARIES]
+    archives = [find_weights(library) or pull_weights(library) for library in libraries]
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}.") as scratch:
         folder = Path(scratch) / "site"
-        (folder / "vendor").mkdir(parents=True)
+        vendor = folder / "vendor"
+        vendor.mkdir(parents=True)
         (folder / "models").mkdir()
-        for name, members in _LIBRARIES.items():
-            _unpack(archives[name], members, folder / "vendor")
-        (folder / "vendor" / "NOTICE.txt").write_text(_NOTICE)
+        for archive, members in zip(archives, _LIBRARIES.values(), strict=True):
+            _unpack(archive, members, vendor)
+        shutil.copyfile(asset_path("vendor-notice.txt"), vendor / "NOTICE.txt")
         _write_page(folder)
-        entries, differences = [], {}
-        for name, network in networks.items():
-            entry, differences[name] = _write_model(name, network, folder / "models")
-            entries.append(entry)
+        written = {name: _write_model(name, network, folder / "models") for name, network in networks.items()}
+        entries = [entry for entry, _ in written.values()]
+        sizes = {file.name: file.stat().st_size for file in vendor.glob("ort*")}
         runtimes = {
-            runtime: sum(
-                file.stat().st_size
-                for file in (folder / "vendor").glob("ort*")
-                if any(part in file.name for part in parts)
-            )
+            runtime: sum(size for name, size in sizes.items() if any(part in name for part in parts))
             for runtime, parts in _RUNTIMES.items()
         }
         manifest = {"version": libranet.__version__, "rate": RATE, "models": entries, "runtimes": runtimes}
@@ -133,28 +103,21 @@ def write_site(
         if output.exists():
             shutil.rmtree(output)
         os.replace(folder, output)
-    downloads = {
-        f"{e['name']} with {runtime}": e["bytes"] + size for e in entries for runtime, size in runtimes.items()
-    }
-    return SiteReport(output, differences, downloads)
+    return SiteReport(
+        {name: str(difference) for name, (_, difference) in written.items()},
+        {f"{e['name']} with {runtime}": e["bytes"] + size for e in entries for runtime, size in runtimes.items()},
+    )
 
 
 def _check_output(output: Path, *, overwrite: bool) -> None:
-    if not output.exists():
-        return
-    if not output.is_dir():
+    if output.is_file():
         raise InputError(f"the output {output} is a file: give a folder")
-    if not any(output.iterdir()):
+    if not output.exists() or not any(output.iterdir()):
         return
     if not (output / "manifest.json").is_file() or not (output / "engine.js").is_file():
         raise InputError(f"{output} holds other files: choose another folder")
     if not overwrite:
         raise InputError(f"{output} exists: add --overwrite to replace it")
-
-
-def _fetch(name: str, registry: str | None, cache: Path | None) -> Path:
-    model = find_model(name)
-    return find_weights(model, cache) or pull_weights(model, cache, index=registry)
 
 
 def _unpack(archive: Path, members: tuple[str, ...], folder: Path) -> None:
@@ -174,13 +137,13 @@ def _write_page(folder: Path) -> None:
         shutil.copyfile(asset_path(name), folder / target)
 
 
-def _write_model(name: str, network: LiBrANet, folder: Path) -> tuple[dict[str, Any], str]:
+def _write_model(name: str, network: LiBrANet, folder: Path) -> tuple[dict[str, Any], Difference]:
     """One graph serves photos, clips and the camera: it needs no frame of the future."""
     options = ExportOptions(form="streaming", lookahead=0, grid_filter=GridFilter(rate=RATE))
     graph = make_graph(network, options.form, None, lookahead=0, grid_filter=options.grid_filter)
     assert isinstance(graph, StreamGraph)
     path = folder / f"{name}.onnx"
-    write_onnx(graph, graph.inputs(), graph.outputs(), path, metadata=make_metadata(network, graph, options))
+    write_onnx(graph, path, metadata=make_metadata(network, graph, options))
     store_weights_small(path)
     runtime, run = open_onnx(path)
     difference = compare(graph, network, run, runtime, frames=CHECK_FRAMES)
@@ -193,4 +156,4 @@ def _write_model(name: str, network: LiBrANet, folder: Path) -> tuple[dict[str, 
         "weights": str(network.weights),
         "state": {f"state_{port.name}": port.shape for port in graph.state()},
     }
-    return entry, str(difference)
+    return entry, difference

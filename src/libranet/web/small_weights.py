@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from libranet.export.onnx_file import import_onnx, replace_entries
+from libranet.export.onnx_file import import_onnx, save_changed
 
 _SMALLEST = 4096
 """Tensors with fewer values are not worth it."""
@@ -44,7 +44,4 @@ def store_weights_small(path: Path) -> None:
             helper.make_node("Cast", [stored], [f"{name}_steps"], name=f"{name}_unpack", **as_float),
             helper.make_node("Mul", [f"{name}_steps", store(f"{name}_scale", scale)], [name], name=f"{name}_scaled"),
         ]
-    replace_entries(graph.initializer, constants)
-    replace_entries(graph.node, [*unpack, *graph.node])
-    onnx.checker.check_model(model, full_check=True)
-    onnx.save(model, path)
+    save_changed(model, path, [*unpack, *graph.node], constants)

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from libranet.errors import InputError
-from libranet.evaluation.tables import format_table
 from libranet.lab.ablation.ablate import AblationOptions, ablate, parse_part, plan_study
 from libranet.lab.ablation.ablation_tables import Study, ablation_tables
 from libranet.lab.ablation.records import Run
 from libranet.lab.ablation.variants import PAPER_ROWS, Variant, load_variants
+from libranet.lab.paper.printed import format_table
 
 RECIPES = Path(__file__).parents[3] / "recipes" / "ablations"
 NO_WEIGHTS = ("loss.perceptual=none",)

@@ -10,7 +10,7 @@ from torch import Tensor
 from libranet.data.frames import FrameFiles, write_png
 from libranet.evaluation.clips import EvalClip
 from libranet.kernels.color_field.reference import estimate_transmission, slice_plane, transforms
-from libranet.lab.analysis.anatomy import AnatomyProbe, bin_norms, neighbour_purity
+from libranet.lab.analysis.anatomy import AnatomyProbe, bin_norms, embed, neighbour_purity
 from libranet.lab.analysis.composition import CompositionProbe, composition_error, fit_slope
 from libranet.lab.analysis.heatmap import HeatmapProbe
 from libranet.lab.analysis.invertibility import InvertibilityProbe, eigenvalue_distance
@@ -173,6 +173,18 @@ def test_the_anatomy_knows_the_bin_that_carries_everything_and_cells_that_cluste
     assert result["cells"] == 200
     bins = torch.arange(800) % 8
     assert neighbour_purity(torch.randn(800, 12), bins) == pytest.approx(1 / 8, abs=0.04)
+
+
+def test_t_sne_keeps_clusters_together_and_apart() -> None:
+    pytest.importorskip("sklearn.manifold")
+    random = torch.Generator().manual_seed(0)
+    label = torch.arange(160) % 4
+    points = torch.randn(4, 12, generator=random)[label] * 5 + 0.3 * torch.randn(160, 12, generator=random)
+    plane = embed(points)
+    assert np.array_equal(plane, embed(points))
+    centres = np.stack([plane[label == k].mean(0) for k in range(4)])
+    nearest_centre = ((plane[:, None] - centres) ** 2).sum(-1).argmin(1)
+    assert (nearest_centre == label.numpy()).all()
 
 
 def test_a_grid_from_a_known_transmission_gives_correlation_one() -> None:

@@ -40,6 +40,7 @@ def test_tables_and_plots(capsys, monkeypatch, tmp_path: Path):
     assert all(float(row["milliseconds"]) > 0 for row in rows)
     content = json.loads((folder / "bench.json").read_text())
     assert content["rows"][1]["parameters"] == 339_323
+    assert content["rows"][1]["backend"] == rows[1]["backend"] == "plain"
     assert content["date"]
     assert "uhdformer & 64x48 & 0.34" in (folder / "bench.tex").read_text()
     assert (folder / "fps-by-size.svg").read_text().count("<polyline") == 3

@@ -310,7 +310,7 @@ def _measure(
     for name, path in plan.sets.items():
         clips = _open_set(name, path)
         store = ResultStore(records.folder / "measured" / f"{_file_name(name)}-seed-{seed}")
-        store.begin({"metrics": METRICS, "estimators": scores.estimators(), "frames": plan.options.frames})
+        store.begin({"metrics": METRICS, "estimators": scores.estimators, "frames": plan.options.frames})
         for number, clip in enumerate(clips, start=1):
             evaluate(
                 [clip],

@@ -7,10 +7,10 @@ from typing import Any
 
 from libranet.atomic import write_atomically
 from libranet.evaluation.metric_table import find_metric
-from libranet.evaluation.summary import Estimate, estimate
-from libranet.evaluation.tables import PrintedTable, TableRow, format_estimate, format_table
+from libranet.evaluation.summary import Estimate, estimate, format_estimate
 from libranet.lab.ablation.records import Run
 from libranet.lab.ablation.variants import FULL, Group, Variant
+from libranet.lab.paper.printed import PrintedTable, TableRow, format_table
 
 FIDELITY = ("psnr", "ssim", "lpips")
 TEMPORAL = ("tof", "sigma_psnr", "psnr")

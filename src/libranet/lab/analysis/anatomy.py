@@ -7,13 +7,15 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from libranet.errors import MissingDependencyError
 from libranet.lab.analysis.observation import Observation
 from libranet.lab.analysis.plotting import new_figure
-from libranet.lab.analysis.tsne import embed, nearest
 
 CELLS = 20_000
 CHANNELS = ("m11", "m12", "m13", "m21", "m22", "m23", "m31", "m32", "m33", "b1", "b2", "b3")
 _NEIGHBOURS = 10
+_PERPLEXITY = 15.0
+_CHUNK = 2048
 
 
 def bin_norms(
@@ -25,8 +27,26 @@ def bin_norms(
 
 def neighbour_purity(cells: Tensor, bins: Tensor) -> float:  # [N, 12], [N]
     """The mean share of a cell's nearest cells, by coefficients, that are of its own bin."""
-    _, index = nearest(cells, min(_NEIGHBOURS, len(cells) - 1))
-    return float((bins[index] == bins[:, None]).double().mean())
+    count, same = min(_NEIGHBOURS, len(cells) - 1), []
+    for start in range(0, len(cells), _CHUNK):
+        distance = torch.cdist(cells[start : start + _CHUNK], cells)
+        distance.diagonal(start).fill_(torch.inf)  # a cell is no neighbour of itself
+        found = distance.topk(count, dim=1, largest=False).indices
+        same.append(bins[found] == bins[start : start + _CHUNK, None])
+    return float(torch.cat(same).double().mean())
+
+
+def embed(cells: Tensor) -> np.ndarray:  # [N, 12] -> [N, 2]
+    """Place cells in the plane by t-SNE so that neighbours stay neighbours.
+
+    Raises:
+        MissingDependencyError: scikit-learn is not installed.
+    """
+    try:
+        from sklearn.manifold import TSNE
+    except ImportError:
+        raise MissingDependencyError("t-SNE needs scikit-learn: pip install 'libranet[lab]'") from None
+    return TSNE(perplexity=min(_PERPLEXITY, len(cells) / 4), random_state=0).fit_transform(cells.numpy())
 
 
 class AnatomyProbe:
@@ -76,8 +96,7 @@ class AnatomyProbe:
             return None
         self._thin(self._most)
         norms = (self._squares / self._frames).sqrt().numpy()
-        scale = self._cells.std()
-        plane = embed(self._cells / scale if scale > 0 else self._cells)
+        plane = embed(self._cells)
         figure = new_figure(7.6, 3.4)
         left, right = figure.subplots(1, 2)
         drawn = left.imshow(norms, aspect="auto", cmap="magma")

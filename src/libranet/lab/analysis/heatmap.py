@@ -1,16 +1,15 @@
 """The change from frame to frame, as the paper's heat maps show it."""
 
+from itertools import islice, tee
 from typing import Any
 
 import numpy as np
-import torch
 from matplotlib.figure import Figure
 
-from libranet.data.windows import frame_to_tensor
-from libranet.evaluation.clips import EvalClip
-from libranet.lab.analysis.observation import encoder_square, read_frames, window_frames
+from libranet.evaluation.clips import EvalClip, to_array
+from libranet.evaluation.restorers import NetworkRestorer
 from libranet.lab.analysis.plotting import new_figure
-from libranet.network import LiBrANet
+from libranet.network import GridFilter, LiBrANet
 
 _SHOWN_WIDTH = 640
 
@@ -21,43 +20,34 @@ def frame_change(now: np.ndarray, before: np.ndarray) -> np.ndarray:  # [H, W, 3
 
 
 class HeatmapProbe:
-    """Restores three consecutive frames of every clip; the first clip is drawn."""
+    """Restores three consecutive frames of every clip as `libranet dehaze` does; the first clip is drawn."""
 
     def __init__(self, model: LiBrANet) -> None:
         self._model = model
         self._clips: dict[str, dict[str, float]] = {}
         self._rows: dict[str, list[np.ndarray]] = {}
 
-    @torch.no_grad()
     def add_clip(self, clip: EvalClip) -> None:
         """Restore the frames in the middle of a clip. A clip of fewer than three frames is left out."""
-        length, model = len(clip), self._model
-        if length < 3:
+        middle, window = len(clip) // 2, self._model.config.window
+        if len(clip) < 3:
             return
-        middle = length // 2
-        centres = [middle - 1, middle, middle + 1]
-        windows = {centre: window_frames(centre, model.config.window, length) for centre in centres}
-        wanted = sorted({index for window in windows.values() for index in window})
-        squares, frames = {}, {}
-        for index, image in read_frames(clip.hazy, wanted):
-            frame = frame_to_tensor(image)[None].to(model.device)
-            squares[index] = encoder_square(model, frame)
-            if index in centres:
-                frames[index] = image
-        rows: dict[str, list[np.ndarray]] = {"hazy": [frames[centre] / np.float32(255) for centre in centres]}
-        rows["restored"] = []
-        for centre in centres:
-            grids = model.predict_grids(torch.stack([squares[i] for i in windows[centre]], dim=1), centre_only=True)
-            restored = model.restore(frame_to_tensor(frames[centre])[None].to(model.device), grids).image
-            rows["restored"].append(restored[0].movedim(0, -1).float().cpu().numpy())
+        # What is restored earlier changes nothing here: the filter over time reaches no further back.
+        first = max(0, middle - 1 - window // 2 - GridFilter(1.0, clip.rate or 25.0).reach)
+        source = clip.open()
+        frames, shown = tee(islice(clip.read(source, device=str(self._model.device)), first, middle + 2 + window // 2))
+        restored = NetworkRestorer(self._model, "restored", "").restore(source, frames)
+        taken = list(islice(zip(shown, restored, strict=False), middle - 1 - first, middle + 2 - first))
+        rows = {"hazy": [frame.hazy for frame, _ in taken], "restored": [image for _, image in taken]}
         if clip.clear is not None:
-            rows["clear"] = [image / np.float32(255) for _, image in read_frames(clip.clear, centres)]
-        self._clips[clip.name] = {name: float(frame_change(row[1], row[0]).mean()) for name, row in rows.items()}
+            rows["clear"] = [frame.clear for frame, _ in taken if frame.clear is not None]
+        images = {name: [to_array(image) / np.float32(255) for image in row] for name, row in rows.items()}
+        self._clips[clip.name] = {name: float(frame_change(row[1], row[0]).mean()) for name, row in images.items()}
         if not self._rows:
-            step = max(1, frames[middle].shape[1] // _SHOWN_WIDTH)
+            step = max(1, images["hazy"][0].shape[1] // _SHOWN_WIDTH)
             self._rows = {
                 name: [image[::step, ::step] for image in row] + [frame_change(row[1], row[0])[::step, ::step]]
-                for name, row in rows.items()
+                for name, row in images.items()
             }
 
     def result(self) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """What the probes look at: sampled frames of a dataset with the grids that the network predicts for them."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -10,10 +10,9 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from libranet.data.frames import FrameSequence, VideoFrames
+from libranet.data.frames import FrameFiles
 from libranet.data.maps import read_map
-from libranet.data.windows import frame_to_tensor
-from libranet.evaluation.clips import EvalClip
+from libranet.evaluation.clips import EvalClip, EvalFrame
 from libranet.kernels.color_field.reference import fuse_grids
 from libranet.kernels.resample.reference import downsample, pad_to_multiple
 from libranet.network import Grids, LiBrANet
@@ -99,8 +98,8 @@ def observe(
         around = window_frames(centre, model.config.window, length)
         squares: dict[int, dict[int, Tensor]] = {height: {} for height in (0, *heights)}
         low: Tensor | None = None
-        for index, image in read_frames(clip.hazy, sorted(set(around))):
-            frame = frame_to_tensor(image)[None].to(model.device)
+        for index, image in read_frames(clip, sorted(set(around))):
+            frame = image.to(model.device)
             squares[0][index] = encoder_square(model, frame)
             for height in heights:
                 size = (height, max(16, round(frame.shape[-1] * height / frame.shape[-2])))
@@ -126,16 +125,16 @@ def window_frames(centre: int, window: int, length: int) -> list[int]:
     return [min(max(centre + step, 0), length - 1) for step in range(-(window // 2), window // 2 + 1)]
 
 
-def read_frames(frames: FrameSequence, wanted: Sequence[int]) -> Iterator[tuple[int, np.ndarray]]:
-    """Read frames in rising order; a video is decoded once, up to the last of them."""
-    if not isinstance(frames, VideoFrames):
-        yield from ((index, frames.read(index)) for index in wanted)
-        return
-    for index, image in enumerate(frames.read_all()):
-        if index in wanted:
-            yield index, image
-        if index >= wanted[-1]:
-            return
+def read_frames(clip: EvalClip, wanted: Sequence[int]) -> Iterator[tuple[int, Tensor]]:  # [1, 3, H, W] in [0, 1] each
+    """Read hazy frames in rising order; a video is decoded up to the last of them."""
+    found: Iterable[tuple[int, EvalFrame]]
+    if isinstance(clip.hazy, FrameFiles):
+        chosen = replace(clip, hazy=FrameFiles(tuple(clip.hazy.paths[index] for index in wanted)), clear=None)
+        found = zip(wanted, chosen.read(chosen.open()), strict=True)
+    else:
+        everything = enumerate(clip.read(clip.open(), limit=wanted[-1] + 1))
+        found = ((index, frame) for index, frame in everything if index in wanted)
+    return ((index, frame.hazy[None]) for index, frame in found)
 
 
 def encoder_square(

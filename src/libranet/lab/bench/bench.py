@@ -7,7 +7,6 @@ that lack them.
 import argparse
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -23,20 +22,9 @@ OURS, OURS_PLAIN = "libranet", "libranet-plain"
 """LiBrA-Net on its product path, and the same network in plain PyTorch, as the peers run."""
 
 
-@dataclass(frozen=True)
-class Entries:
-    """The networks of a benchmark, and those that cannot take part, with the reason."""
-
-    subjects: tuple[Subject, ...]
-    missing: dict[str, str]
-
-
-def default_models() -> list[str]:
-    """LiBrA-Net both ways, and every peer that does something."""
-    return [OURS, OURS_PLAIN, *(entry.name for entry in PEERS if entry.name != "identity")]
-
-
-def open_entries(models: Iterable[str], *, device: str = "auto", precision: Precision = "auto") -> Entries:
+def open_entries(
+    models: Iterable[str], *, device: str = "auto", precision: Precision = "auto"
+) -> tuple[list[Subject], dict[str, str]]:
     """Open the networks of a benchmark on the CPU, in the precision that they run in on the device.
 
     The speed of a network does not depend on its weights: a peer without any gets random ones.
@@ -46,11 +34,15 @@ def open_entries(models: Iterable[str], *, device: str = "auto", precision: Prec
         device: Where they will run.
         precision: What they will compute in, as `libranet.device.pick_dtype` takes it.
 
+    Returns:
+        The networks, and those that cannot take part, with the reason.
+
     Raises:
         InputError: There is no such network.
     """
     dtype = pick_dtype(precision, pick_device(device))
-    names = [name for model in models for name in (default_models() if model == "all" else [model])]
+    everything = [OURS, OURS_PLAIN, *(entry.name for entry in PEERS if entry.name != "identity")]
+    names = [name for model in models for name in (everything if model == "all" else [model])]
     subjects: list[Subject] = []
     missing: dict[str, str] = {}
     for name in dict.fromkeys(names):
@@ -70,7 +62,7 @@ def open_entries(models: Iterable[str], *, device: str = "auto", precision: Prec
             if not is_peer(name):
                 raise
             missing[name] = str(error)
-    return Entries(tuple(subjects), missing)
+    return subjects, missing
 
 
 def run_bench(
@@ -97,13 +89,13 @@ def run_bench(
     Returns:
         A row per network and size, and the networks that could not take part, with the reason.
     """
-    entries = open_entries(models, device=device, precision=precision)
+    subjects, missing = open_entries(models, device=device, precision=precision)
     where = str(pick_device(device))
     rows: list[Efficiency] = []
     for size in sizes:
-        rows += measure_efficiency(entries.subjects, sizes=[size], device=where, seconds=seconds, report=report)
-        keep(rows, entries.missing)
-    return rows, entries.missing
+        rows += measure_efficiency(subjects, sizes=[size], device=where, seconds=seconds, report=report)
+        keep(rows, missing)
+    return rows, missing
 
 
 def read_quality(path: Path) -> dict[str, float]:

@@ -71,6 +71,8 @@ class Efficiency:
     precision: str
     failure: Literal["", "out of memory"] | str = ""
     """Why there is no time."""
+    backend: str = ""
+    """What computed it; empty where it could not run."""
 
     @property
     def fps(self) -> float | None:
@@ -111,6 +113,7 @@ class _Entrant:
         self.backend: Backend | None = None
         self.samples: list[float] = []
         self.block = 1
+        self.backend_name = ""
         self.peak: int | None = None
         self.failure = ""
 
@@ -122,6 +125,7 @@ class _Entrant:
         before = _begin_peak(self.device)
         self.subject.network.to(self.device)
         self.backend = self.subject.backend()
+        self.backend_name = self.backend.name
         while not self.backend.push(self.frames):  # fill the look-ahead
             pass
         once = self._time(1)
@@ -190,6 +194,7 @@ def _measure_size(
             describe_device(device),
             dtype,
             entrant.failure,
+            entrant.backend_name,
         )
         entrant.leave()
         if row.parameters:

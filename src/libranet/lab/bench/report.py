@@ -19,7 +19,7 @@ from libranet.lab.bench.efficiency import SIZES, Efficiency
 from libranet.lab.paper.values import EFFICIENCY
 from libranet.lab.peers import PEERS
 
-HEADINGS = ("model", "size", "params (M)", "GFLOPs", "ms", "FPS", "memory (GiB)", "precision")
+HEADINGS = ("model", "size", "params (M)", "GFLOPs", "ms", "FPS", "memory (GiB)", "precision", "backend")
 LINE = 15.0
 """Height of a label in a plot."""
 REPORTED_AT = (3840, 2160)
@@ -63,7 +63,7 @@ def as_markdown(rows: Sequence[Efficiency], missing: Mapping[str, str]) -> str:
     measured = {row.model for row in rows}
     for model, method, (fps, gflops, parameters) in _reported(measured):
         cells = (f"{method} ({model})", "4K", f"{parameters:.2f}", f"{gflops:,.0f}", f"{1000 / fps:,.0f}", f"{fps:.2f}")
-        lines.append(f"| {' | '.join(cells)} | - | - | reported |")
+        lines.append(f"| {' | '.join(cells)} | - | - | - | reported |")
     lines += [f"\nNot measured: {model}: {reason}." for model, reason in missing.items()]
     return "\n".join(lines) + "\n"
 
@@ -72,7 +72,8 @@ def as_csv(rows: Sequence[Efficiency]) -> str:
     """The measured rows in full precision."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    keys = ("parameters", "gflops", "milliseconds", "fps", "peak_bytes", "turns", "precision", "device", "failure")
+    keys = ["parameters", "gflops", "milliseconds", "fps", "peak_bytes", "turns"]
+    keys += ["precision", "backend", "device", "failure"]
     writer.writerow(("model", "width", "height", *keys))
     for row in rows:
         values = ("" if (v := getattr(row, key)) is None else v for key in keys)
@@ -85,7 +86,7 @@ def as_latex(rows: Sequence[Efficiency]) -> str:
     body = "".join(f"    {' & '.join(_latex(cell) for cell in _cells(row))} \\\\\n" for row in rows)
     heads = " & ".join(_latex(heading) for heading in HEADINGS)
     return (
-        "\\begin{tabular}{ll" + "r" * (len(HEADINGS) - 3) + "l}\n    \\toprule\n"
+        "\\begin{tabular}{ll" + "r" * (len(HEADINGS) - 4) + "ll}\n    \\toprule\n"
         f"    {heads} \\\\\n    \\midrule\n{body}    \\bottomrule\n\\end{{tabular}}\n"
     )
 
@@ -229,6 +230,7 @@ def _cells(row: Efficiency) -> tuple[str, ...]:
         "-" if row.fps is None else f"{row.fps:,.2f}",
         "-" if row.peak_bytes is None else f"{row.peak_bytes / 2**30:.2f}",
         row.precision,
+        row.backend or "-",
     )
 
 

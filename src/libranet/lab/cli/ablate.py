@@ -82,10 +82,10 @@ def ablate(
 def _run(options: AblationOptions, form: Literal["text", "md", "csv", "latex"], *, dry_run: bool) -> None:
     from rich.console import Console
 
-    from libranet.cli.eval import print_table
     from libranet.lab.ablation.ablate import ablate as run_study
     from libranet.lab.ablation.ablate import estimate_study, plan_study
     from libranet.lab.ablation.ablation_tables import ablation_tables
+    from libranet.lab.paper.printed import print_table
 
     console = Console(highlight=False) if sys.stdout.isatty() else Console(width=160, highlight=False)
     progress = Console(stderr=True, highlight=False, markup=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -44,11 +45,11 @@ def analyze(
     except ImportError as error:
         if error.name != "matplotlib":
             raise
-        raise MissingDependencyError(
-            "figures need matplotlib; install it with: pip install libranet[analysis]"
-        ) from error
+        raise MissingDependencyError("figures need matplotlib: pip install 'libranet[lab]'") from error
 
     chosen = choose_probes(probes)
+    if "anatomy" in chosen and find_spec("sklearn") is None:  # now, not after hours of probing
+        raise MissingDependencyError("the probe anatomy needs scikit-learn: pip install 'libranet[lab]'")
     where = pick_device(device)
     if (output / RESULT_FILE).exists() and not overwrite:
         raise InputError(f"{output} has an analysis already: choose another folder, or add --overwrite")

@@ -8,8 +8,8 @@ def write_figures(folder: Path, output: Path) -> None:
     from libranet.data.dataset import DATASET_FILE
     from libranet.errors import MissingDependencyError
     from libranet.evaluation.results import write_file
-    from libranet.evaluation.tables import format_table
     from libranet.lab.paper.dataset_table import compare_datasets
+    from libranet.lab.paper.printed import format_table
 
     table = compare_datasets(folder)
     figure = None
@@ -20,9 +20,7 @@ def write_figures(folder: Path, output: Path) -> None:
         except ImportError as error:
             if error.name != "matplotlib":
                 raise
-            raise MissingDependencyError(
-                "figures need matplotlib; install it with: pip install libranet[analysis]"
-            ) from error
+            raise MissingDependencyError("figures need matplotlib: pip install 'libranet[lab]'") from error
         figure = composition_figure(folder)
     write_file(output / "datasets.md", format_table(table, "md"))
     write_file(output / "datasets.csv", format_table(table, "csv"))

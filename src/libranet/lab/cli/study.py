@@ -55,7 +55,7 @@ def _score(files: list[Path], output: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from libranet.evaluation.tables import format_estimate
+    from libranet.evaluation.summary import format_estimate
     from libranet.lab.study import KEY_FILE, PAPER_STUDY, QUESTIONS, score_study
 
     rows = score_study(output / KEY_FILE, files)

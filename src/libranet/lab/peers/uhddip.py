@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from libranet.lab.peers.convnext import ChannelNorm
 from libranet.network.padding import reflect_pad
 from libranet.network.peer import Peer, PeerConfig
 
@@ -16,13 +17,6 @@ FFN_HIDDEN = 42
 POOL = 4
 BLUR = (0.0545, 0.2442, 0.4026, 0.2442, 0.0545)
 """A Gaussian of five taps, sigma 1."""
-
-
-class ChannelNorm(nn.LayerNorm):
-    """Layer norm over the channels of every pixel."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return super().forward(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
 
 
 class NafBlock(nn.Module):

@@ -4,6 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from libranet.lab.peers.convnext import ChannelNorm
 from libranet.network.peer import Peer, PeerConfig
 
 WIDTH, HEADS, SCALE = 16, 8, 8
@@ -23,13 +24,6 @@ class FullBlock(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return x + self.gamma * self.reduce(F.gelu(self.expand(self.conv(x))))
-
-
-class ChannelNorm(nn.LayerNorm):
-    """Layer norm over the channels of every pixel."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return super().forward(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
 
 
 class HighFeatures(nn.Module):

@@ -1,8 +1,10 @@
-"""MP4 and QuickTime: boxes with a size and four letters."""
+"""MP4 and QuickTime: boxes with a size and four letters.
+
+The silent loss: FFmpeg passes over a fragment or a table whose box lost its name or its length, and plays the rest.
+"""
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from libranet.video.structure.breaks import Breaks, FileBytes
 from libranet.video.structure.sample_tables import check_track
@@ -24,27 +26,15 @@ _MOST = 64 << 20
 """Bytes of the index that are read. That of a day of video is shorter."""
 
 
-@dataclass(frozen=True)
-class Box:
-    """A box inside of another."""
-
-    name: bytes
-    content: int
-    """Where its content begins."""
-    end: int
-
-
 def walk_boxes(file: FileBytes, breaks: Breaks) -> None:
     """Follow the boxes of the file, and those of its index down to the tables of samples."""
     at = 0
     while at < file.size:
         head = file.read(at, 16)
-        if len(head) < 8 or not head[4:8].isalnum():
-            if not (head[4:8].strip(b" ").isalnum() or file.only_zeros(at)):
+        if len(head) < 8 or not head[4:8].strip(b" ").isalnum():
+            if not file.only_zeros(at):
                 breaks.add(file.size - at)
-                return
-            if file.only_zeros(at):
-                return
+            return
         size, begin = struct.unpack(">I", head[:4])[0], 8
         if size == 1 and len(head) == 16:
             size, begin = struct.unpack(">Q", head[8:])[0], 16
@@ -54,58 +44,57 @@ def walk_boxes(file: FileBytes, breaks: Breaks) -> None:
             breaks.add(file.size - at)
             return
         if head[4:8] in (b"moov", b"moof") and at + size <= file.size and size <= _MOST:
-            _walk_index(file.read(at + begin, size - begin), head[4:8], file.size, breaks)
+            _walk_index(head[4:8], memoryview(file.read(at + begin, size - begin)), file.size, breaks)
         at += size
     breaks.cut |= at > file.size
 
 
-def _walk_index(data: bytes, name: bytes, file_size: int, breaks: Breaks) -> None:
+def _walk_index(name: bytes, data: memoryview, file_size: int, breaks: Breaks) -> None:
     """Follow the boxes inside of an index, and compare the tables of each track."""
-    movie = Box(name, 0, len(data))
-    boxes = _children(data, movie, breaks)
-    header = next((data[box.content : box.end] for box in boxes if box.name == b"mvhd"), b"")
-    for box in boxes:
+    boxes = _children(name, data, breaks)
+    header = next((bytes(content) for kind, content in boxes if kind == b"mvhd"), b"")
+    for kind, content in boxes:
         found: dict[bytes, bytes] = {}
-        _collect(data, box, found, breaks)
-        if box.name == b"trak":
+        _collect(kind, content, found, breaks)
+        if kind == b"trak":
             breaks.contradictions += not check_track(found, header, file_size)
 
 
-def _collect(data: bytes, parent: Box, found: dict[bytes, bytes], breaks: Breaks) -> None:
+def _collect(name: bytes, data: memoryview, found: dict[bytes, bytes], breaks: Breaks) -> None:
     """Gather the contents of all boxes inside of another that hold no further boxes."""
-    if parent.name not in _PARENTS:
-        found.setdefault(parent.name, data[parent.content : parent.end])
+    if name not in _PARENTS:
+        found.setdefault(name, bytes(data))
         return
-    for box in _children(data, parent, breaks):
-        _collect(data, box, found, breaks)
+    for kind, content in _children(name, data, breaks):
+        _collect(kind, content, found, breaks)
 
 
-def _children(data: bytes, parent: Box, breaks: Breaks) -> list[Box]:
-    boxes = list(_follow(data, parent, breaks))
-    names = {box.name for box in boxes}
-    lacking = set(_NEEDED.get(parent.name, ())) - names
+def _children(name: bytes, data: memoryview, breaks: Breaks) -> list[tuple[bytes, memoryview]]:
+    """Return the boxes inside of one of this name. What it needs has to be there."""
+    boxes = list(_follow(data, breaks))
+    lacking = set(_NEEDED.get(name, ())) - {kind for kind, _ in boxes}
     if lacking == {b"trun"}:
-        header = next(box.content for box in boxes if box.name == b"tfhd")
-        lacking = set() if int.from_bytes(data[header : header + 4], "big") & _NO_SAMPLES else lacking
+        flags = int.from_bytes(next(content for kind, content in boxes if kind == b"tfhd")[:4], "big")
+        lacking = set() if flags & _NO_SAMPLES else lacking
     breaks.contradictions += bool(lacking)
     return boxes
 
 
-def _follow(data: bytes, parent: Box, breaks: Breaks) -> Iterator[Box]:
-    at = parent.content
-    while at < parent.end:
-        if parent.end - at < 8 or data[at : at + 8] == bytes(8):
-            if any(data[at : parent.end]):  # QuickTime may end a list with zeros
-                breaks.add(parent.end - at)
+def _follow(data: memoryview, breaks: Breaks) -> Iterator[tuple[bytes, memoryview]]:
+    at = 0
+    while at < len(data):
+        if len(data) - at < 8 or data[at : at + 8] == bytes(8):
+            if any(data[at:]):  # QuickTime may end a list with zeros
+                breaks.add(len(data) - at)
             return
         size, name = struct.unpack_from(">I4s", data, at)
         begin = 8
-        if size == 1 and parent.end - at >= 16:
+        if size == 1 and len(data) - at >= 16:
             size, begin = struct.unpack_from(">Q", data, at + 8)[0], 16
-        if size < begin or at + size > parent.end or not _is_name(name):
-            breaks.add(parent.end - at)
+        if size < begin or at + size > len(data) or not _is_name(name):
+            breaks.add(len(data) - at)
             return
-        yield Box(name, at + begin, at + size)
+        yield name, data[at + begin : at + size]
         at += size
 
 

@@ -1,13 +1,17 @@
-"""Broken places of a file, and reading at any place."""
+"""Broken places of a file, reading at any place, and the checksum of Ogg and NUT."""
 
 import os
 import re
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
 _CHUNK = 1 << 20
 _MOST_READS = 5_000_000
 """Half a day of frames and sound. A hostile file may have any number of empty parts."""
+
+
+_MIRRORED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 
 
 class TooManyPartsError(Exception):
@@ -27,7 +31,7 @@ class Breaks:
     strays: int = 0
     """Parts that belong to no stream."""
     gaps: int = 0
-    """Jumps of the counters in a transport stream."""
+    """Jumps of the counters in a transport stream, or of the numbers of pages in Ogg."""
     contradictions: int = 0
     """Tables of an index that contradict each other, or are not there."""
 
@@ -49,7 +53,7 @@ class Breaks:
             where = "one place" if self.places == 1 else f"{self.places} places"
             parts.append(f"the file is damaged in {where}: {self.bytes} bytes belong to no part of it")
         if self.gaps:
-            parts.append(f"pieces of the transport stream are missing in {self.gaps} places")
+            parts.append(f"pieces of a stream are missing in {self.gaps} places")
         if self.strays:
             parts.append(f"{self.strays} packets of the file belong to no stream")
         if self.contradictions:
@@ -101,3 +105,9 @@ class FileBytes:
     def only_zeros(self, at: int) -> bool:
         """Return whether nothing but zeros follows, as in files with room kept for more."""
         return self.find(re.compile(rb"[^\0]"), at) is None
+
+
+def is_sound(data: bytes) -> bool:
+    """Return whether data that end with their own CRC-32, its highest bit first, give zero, as undamaged ones do."""
+    # zlib has the same polynomial with the lowest bit first; the value given makes its register begin at zero.
+    return zlib.crc32(data.translate(_MIRRORED), 0xFFFFFFFF) == 0xFFFFFFFF

@@ -1,4 +1,7 @@
-"""MXF: a key of sixteen bytes, a length, a value."""
+"""MXF: a key of sixteen bytes, a length, a value.
+
+The silent loss: FFmpeg passes over keys that it does not know, also over a frame whose key has one wrong byte.
+"""
 
 import re
 from collections import Counter

@@ -1,10 +1,12 @@
-"""Ogg: pages with a number of their own in each stream."""
+"""Ogg: pages with a number of their own in each stream.
+
+The silent loss: FFmpeg drops a page whose checksum is wrong, with all frames and sound in it.
+"""
 
 import re
 import struct
 
-from libranet.video.structure.breaks import Breaks, FileBytes
-from libranet.video.structure.checksum import is_sound
+from libranet.video.structure.breaks import Breaks, FileBytes, is_sound
 
 _PAGE = re.compile(rb"OggS")
 _HEAD = struct.Struct("<4sBBqIIIB")

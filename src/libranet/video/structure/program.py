@@ -1,4 +1,8 @@
-"""MPEG program streams (.mpg, .vob): packs and packets, each with a start code and most with a length."""
+"""MPEG program streams (.mpg, .vob): packs and packets, each with a start code and most with a length.
+
+The silent loss: FFmpeg looks for the next start code. Sound that was in between is gone, and MPEG-2 decoders fill up
+frames that lack a piece.
+"""
 
 import re
 

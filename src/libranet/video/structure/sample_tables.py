@@ -1,11 +1,11 @@
 """The tables of a track in MP4 and QuickTime: each says anew how many samples there are, and how long they last.
 
-A wrong number in one of them moves frames out of the part that the edit list shows, and readers leave them out as they
-leave out what a user has cut away. Then the tables contradict each other, which those of a cut file do not.
+The silent loss: a wrong number in one of them moves frames out of the part that the edit list shows, and readers leave
+them out as they leave out what a user has cut away. Then the tables contradict each other, which those of a cut file do
+not.
 """
 
 import struct
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,14 +17,6 @@ _MOST_SAMPLES = 50_000_000
 _UNKNOWN = (0, 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF)
 """Durations that programs write before they know them."""
 _FOR_VIDEO = b"vide"
-
-
-@dataclass(frozen=True)
-class _Edit:
-    """A part of a track that is shown, in units of the track."""
-
-    begin: float
-    end: float
 
 
 def check_track(boxes: dict[bytes, bytes], movie_header: bytes, file_size: int) -> bool:
@@ -79,9 +71,9 @@ def _shows_all(
     edits, total = _edits(boxes[b"elst"], tick)
     if len(edits) != 1:  # put together from several parts
         return True
-    edit, shown = edits[0], decoded[:-1] + offsets
-    early, late = shown < edit.begin, shown >= edit.end
-    if not (early.any() or late.any()):
+    (begin, end), shown = edits[0], decoded[:-1] + offsets
+    late = shown >= end
+    if not ((shown < begin).any() or late.any()):
         return True
     steps = np.diff(decoded)
     step = float(steps.max())
@@ -89,17 +81,17 @@ def _shows_all(
     if shown.max() - shown.min() > decoded[-2] + _MOST_HELD * step:
         return False
     steady = bool((steps[:-1] == step).all())
-    if steady and not _has_all_places(np.sort(shown), step, edit, cut_behind=bool(late.any())):
+    if steady and not _has_all_places(np.sort(shown), step, begin, end if late.any() else -1.0):
         return False
     slack = 2 * tick + 1 + (0 if steady else step)
-    if edit.end != float("inf") and edit.end > shown.max() + (step if steady else steps[-1]) + slack:
+    if end != float("inf") and end > shown.max() + (step if steady else steps[-1]) + slack:
         return False
     _, duration = _numbers(boxes[b"tkhd"], 16, 24)
-    lengths = (total, edit.end - edit.begin)
+    lengths = (total, end - begin)
     return duration in _UNKNOWN or any(abs(duration * tick - length) <= slack + step for length in lengths)
 
 
-def _has_all_places(shown: np.ndarray, step: float, edit: _Edit, *, cut_behind: bool) -> bool:
+def _has_all_places(shown: np.ndarray, step: float, begin: float, complete_to: float) -> bool:
     """Return whether frames of one duration, in order, leave no place between them free.
 
     Copies of a part of a video lack frames near both of its ends, which would be shown before frames that came first.
@@ -108,7 +100,7 @@ def _has_all_places(shown: np.ndarray, step: float, edit: _Edit, *, cut_behind: 
     if ((shown - shown[0]) % step != 0).any():
         return False
     free = np.flatnonzero(np.diff(shown) != step)
-    if cut_behind and ((shown[free] >= edit.begin) & (shown[free] + step < edit.end)).any():
+    if ((shown[free] >= begin) & (shown[free] + step < complete_to)).any():
         return False
     return bool(((free < _MOST_HELD) | (free >= len(shown) - 1 - _MOST_HELD)).all())
 
@@ -156,8 +148,8 @@ def _numbers(header: bytes, narrow: int, wide: int) -> tuple[int, int]:
     return int(first), int(second)
 
 
-def _edits(table: bytes, tick: float) -> tuple[list[_Edit], float]:
-    """Return the parts of a track that are shown, and the duration of all with the pauses between them."""
+def _edits(table: bytes, tick: float) -> tuple[list[tuple[float, float]], float]:
+    """Return begin and end of the parts of a track that are shown, and the duration of all with the pauses between."""
     rows = struct.unpack_from(">I", table, 4)[0]
     entry = struct.Struct(">Qqi" if table[:1] == b"\x01" else ">Iii")
     if 8 + rows * entry.size > len(table):
@@ -166,5 +158,5 @@ def _edits(table: bytes, tick: float) -> tuple[list[_Edit], float]:
     for length, begin, _ in entry.iter_unpack(table[8 : 8 + rows * entry.size]):
         total += length * tick
         if begin >= 0:
-            edits.append(_Edit(begin, begin + length * tick if length else float("inf")))
+            edits.append((begin, begin + length * tick if length else float("inf")))
     return edits, total

@@ -4,16 +4,21 @@ No package ships its weights. They are read from a file of the user's, with the 
 conversion (`conv_root.weight`, `transformer_encoder.cls`, ...); the file decides how deep and wide the network is.
 """
 
+import hashlib
 import math
 from collections.abc import Mapping
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from libranet.errors import CheckpointError
+from libranet.errors import CheckpointError, InputError
 from libranet.metrics.frame_pair import check_frame
+from libranet.thirdparty import read_tensors
 
+MUSIQ_FILE = "musiq_koniq_ckpt-e95806b9.pth"
+"""As published; the name ends with the beginning of the file's SHA-256."""
 PATCH = 32
 LONG_SIDES = (224, 384)
 """Sizes of the reduced frames; the third is the frame itself."""
@@ -24,6 +29,31 @@ _ROOT_GROUPS = 32
 _BLOCKS = "transformer_encoder.transformer.encoderblock_"
 _POSITION = "transformer_encoder.posembed_input.position_emb"
 _SCALE = "transformer_encoder.scaleembed_input.scale_emb"
+
+
+def read_musiq_weights(path: Path) -> dict[str, Tensor]:
+    """Read weights of MUSIQ by their published names.
+
+    Args:
+        path: The published .pth of KonIQ, or any .safetensors with those names.
+
+    Raises:
+        InputError: There is no such file.
+        CheckpointError: It is damaged, or a .pth that is not the published one.
+    """
+    if not path.is_file():
+        raise InputError(f"no weights of MUSIQ at {path}: check the path given with --musiq")
+    if path.suffix == ".safetensors":
+        return read_tensors(path)
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    wanted = MUSIQ_FILE.rpartition("-")[2].partition(".")[0]
+    if not digest.startswith(wanted):
+        raise CheckpointError(
+            f"{path} is not the published {MUSIQ_FILE}: its SHA-256 begins with {digest[:8]}, not {wanted}. "
+            "Weights of another training are read as safetensors"
+        )
+    return read_tensors(path)
 
 
 class Musiq:
@@ -80,6 +110,10 @@ class Musiq:
         if len(out) == 1:
             return float(out)
         return float(out.softmax(dim=0) @ torch.arange(1.0, len(out) + 1, device=out.device))
+
+    def measure(self, image: Tensor) -> dict[str, float]:  # [3, H, W]
+        """The score under the metric's name."""
+        return {"musiq": self.score(image)}
 
     def _tokens(self, image: Tensor, scale: int) -> Tensor:  # [1, 3, H, W] -> [1, N, C]
         """Patches through the convolutional root, with where and at which size they lie."""

