@@ -14,7 +14,7 @@ import numpy as np
 from libranet.atomic import write_atomically
 from libranet.data.png_bands import encode_png, read_png_rows
 from libranet.errors import InputError, MissingDependencyError
-from libranet.image_headers import read_header
+from libranet.image_structure import read_header
 from libranet.images import is_image_name
 
 RgbImage: TypeAlias = np.ndarray
