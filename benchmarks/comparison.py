@@ -36,14 +36,15 @@ from libranet.evaluation.results import ResultStore
 from libranet.evaluation.runner import evaluate
 from libranet.evaluation.scores import Scores, prepare_scores
 from libranet.evaluation.summary import summarise_clip, summarise_models
+from libranet.haze.images import ImageBank
+from libranet.haze.kinds import HazeConfig, RegimeHaze, VariedHaze
 from libranet.lab.ablation.ablate import parse_part
 from libranet.lab.held_back import write_held_back_clips
 from libranet.lab.peers import PEERS
 from libranet.losses.objective import LossConfig
 from libranet.thirdparty import find_model, find_weights
-from libranet.training.config import HazeConfig, OptimiserConfig, PhotoSourceConfig, RegimeConfig, TrainConfig
+from libranet.training.config import OptimiserConfig, PhotoSourceConfig, TrainConfig
 from libranet.training.distributed import Shard
-from libranet.training.image_bank import ImageBank
 from libranet.training.start import haze_source, load_images
 from libranet.training.trainer import Trainer, TrainingStoppedError
 from machine import describe_machine
@@ -137,10 +138,9 @@ def training_config(model: str, options: argparse.Namespace) -> TrainConfig:
         batch=options.batch,
         crops=((options.crop, options.crop),),
         precision=options.precision,
-        ema=0.99,
         fused=model == OURS,
         peer="" if model in (OURS, OURS_PLAIN) else model,
-        optimiser=OptimiserConfig(lr=options.lr, warmup=0.05),
+        optimiser=OptimiserConfig(lr=options.lr, warmup=0.05, ema=0.99),
         loss=LossConfig(perceptual="none"),
         photos=PhotoSourceConfig(
             folders=tuple(map(str, options.photos)),
@@ -148,7 +148,7 @@ def training_config(model: str, options: argparse.Namespace) -> TrainConfig:
             scenes=options.scenes,
             scene_views=4,
             lines=options.lines,
-            haze=HazeConfig(regimes=RegimeConfig(probability=0.65)),
+            haze=HazeConfig(regimes=RegimeHaze(share=0.65), varied=VariedHaze(share=0.35)),
         ),
     )
 

@@ -23,11 +23,11 @@ import torch
 
 from libranet.frames import FrameFormat, Frames
 from libranet.frames.format import RGB8
+from libranet.haze.scattering import REGIMES, add_haze, transmission
 from libranet.metrics import psnr
 from libranet.network import NO_FILTER, GridFilter, Network
 from libranet.runtime import load_network, make_backend
 from libranet.runtime.choose import BACKENDS, why_not_kernels
-from libranet.synth.scattering import REGIMES, add_haze, transmission
 from machine import describe_machine
 from stills import pairs
 from weights import make_clip

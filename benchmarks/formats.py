@@ -15,9 +15,9 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from libranet.data.frames import read_rgb
+from libranet.data.frames import Box, read_rgb
 from libranet.data.maps import encode_exr, read_exr_rows
-from libranet.data.png_bands import encode_png, read_png_rows
+from libranet.data.png_bands import encode_png
 from machine import describe_machine
 
 WIDTH, HEIGHT = 3840, 2160
@@ -86,8 +86,8 @@ def frame_formats(frame: np.ndarray, folder: Path) -> list[Format]:
             f"PNG in bands, level {level}{', ours' if level == 1 else ''}",
             bands,
             lambda: encode_png(frame, level=level),
-            lambda: read_png_rows(bands),
-            lambda: read_png_rows(bands, top=top, height=CROP),
+            lambda: read_rgb(bands),
+            lambda: read_rgb(bands, Box(top, 0, CROP, frame.shape[1])),
         )
 
     def opencv(name: str, path: Path, options: list[int]) -> Format:

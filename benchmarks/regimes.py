@@ -11,10 +11,10 @@ import numpy as np
 import torch
 
 from libranet.data.frames import list_images, read_rgb
+from libranet.haze.scattering import AIRLIGHTS, PAPER_HAZY_PSNR, REGIMES, TIERS, add_haze, transmission
 from libranet.lab.scenes import SKY_DEPTH, render_clip
 from libranet.synth.depth_estimators import LayoutPrior
 from libranet.synth.depth_maps import DepthRange
-from libranet.synth.scattering import AIRLIGHTS, PAPER_HAZY_PSNR, REGIMES, TIERS, add_haze, transmission
 from machine import describe_machine
 
 WIDTH, HEIGHT = 480, 270

@@ -25,6 +25,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from libranet.haze.scattering import REGIMES, add_haze, transmission
 from libranet.lab.scenes import render_room
 from libranet.metrics import psnr
 from libranet.network import load_model
@@ -32,7 +33,6 @@ from libranet.runtime import rgb_frames, rgb_of
 from libranet.runtime.plain import PlainBackend
 from libranet.synth.depth_estimators import LayoutPrior
 from libranet.synth.depth_maps import DepthRange
-from libranet.synth.scattering import REGIMES, add_haze, transmission
 
 SMALL, MIDDLE = (480, 270), (640, 360)
 MIN_SKY = 0.02

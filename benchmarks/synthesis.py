@@ -22,10 +22,10 @@ from libranet.data.frames import RgbImage, write_png
 from libranet.data.maps import FlowField, Map, Plane, encode_exr, write_map
 from libranet.data.png_bands import encode_png
 from libranet.flow import DisFlow, resize_flow
+from libranet.haze.scattering import REGIMES, Regime, add_haze, transmission
 from libranet.synth.depth_estimators import LayoutPrior
 from libranet.synth.depth_maps import DepthRange, guided_upsample, smooth_depth
 from libranet.synth.photo_motion import CameraMove, photo_clip
-from libranet.synth.scattering import REGIMES, Regime, add_haze, transmission
 from libranet.synth.screening import screen_clip
 from machine import describe_machine
 

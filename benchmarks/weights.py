@@ -23,13 +23,13 @@ import torch
 from torch import Tensor
 
 from libranet.flow import warp_tensor
+from libranet.haze.scattering import REGIMES, Regime, add_haze, transmission
 from libranet.lab.peers.dcp import dark_channel_dehaze
 from libranet.metrics import psnr, warp_error
 from libranet.network import GridFilter, LiBrANet
 from libranet.runtime import load_network, make_backend, rgb_frames, rgb_of
 from libranet.runtime.choose import choose_on_cpu
 from libranet.synth.photo_motion import CameraMove, photo_clip
-from libranet.synth.scattering import REGIMES, Regime, add_haze, transmission
 from machine import describe_machine
 from stills import prior_depth, sky_shift
 

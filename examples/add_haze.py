@@ -3,8 +3,8 @@
 import cv2
 import torch
 
+from libranet.haze.scattering import add_haze, transmission
 from libranet.lab.scenes import render_clip
-from libranet.synth.scattering import add_haze, transmission
 
 frame = next(iter(render_clip(seed=7, frames=1, width=320, height=180)))
 clear, metres = frame.image[None], frame.depth[None]  # [1, 3, H, W] in [0, 1], [1, H, W]

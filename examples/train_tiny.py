@@ -9,7 +9,7 @@ from libranet.training.start import train
 
 recipe = Path(__file__).parents[1] / "recipes" / "smoke.toml"
 quick = ["steps=6", "batch=2", "crops=[[48, 64]]", "photos.scenes=1", "photos.scene_views=1", "photos.lines=72"]
-outcome = train(recipe, "run", overrides=[*quick, "log_every=2"], device="cpu")
+outcome = train(recipe, "run", overrides=[*quick, "every.log=2"], device="cpu")
 print(f"{outcome.progress.step} steps in {outcome.seconds:.0f} s -> run/model.safetensors")
 
 network = load_model("run/model.safetensors")  # a checkpoint for every command: libranet dehaze --model ...

@@ -22,7 +22,7 @@ from photo_depth import GEOMETRY, depth_and_sky, read_photo
 from photo_geometry import read_geometry
 
 from libranet import Dehazer
-from libranet.synth.scattering import REGIMES, add_haze, transmission
+from libranet.haze.scattering import REGIMES, add_haze, transmission
 
 ROOT = Path(__file__).parents[1]
 LARGE = (1200, 675)

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from libranet.training.config import HazeConfig
+from libranet.haze.images import ImageBank
+from libranet.haze.kinds import HazeConfig
 from libranet.training.dataloader import OnlineHazeSource
-from libranet.training.image_bank import ClearImage, ImageBank, load_bank
+from libranet.training.image_bank import ClearImage, load_bank
 
 
 def haze_config(base: HazeConfig | None = None, **groups: dict[str, Any]) -> HazeConfig:
@@ -17,10 +18,15 @@ def haze_config(base: HazeConfig | None = None, **groups: dict[str, Any]) -> Haz
     return replace(base, **{name: replace(getattr(base, name), **values) for name, values in groups.items()})
 
 
+def only(kind: str, **settings: Any) -> dict[str, dict[str, Any]]:
+    """Groups for `haze_config` that leave one kind of haze, with these settings."""
+    kinds = ("regimes", "pairs", "outdoor_pairs", "varied", "footage")
+    return {name: {"share": 0.0} for name in kinds if name != kind} | {kind: {"share": 1.0, **settings}}
+
+
 NO_HAZE = haze_config(
-    density={"clear_probability": 1.0},
+    density={"clear_probability": 1.0, "residual_probability": 0.0},
     camera={"noise_std": 0.0, "dull_probability": 0.0},
-    residual={"probability": 0.0},
 )
 STILL = {"zoom": (1, 1), "still_probability": 1.0}
 """Geometry: the whole image, without motion."""
@@ -30,7 +36,7 @@ PLAIN = haze_config(
         "near": (0, 0), "depth_gamma": (1, 1), "min_transmission": (0, 0), "wavelength_spread": 0,
         "clear_probability": 0, "uniform_probability": 0, "patch_probability": 0,
     },
-    airlight={"scene_probability": 0, "tint_std": 0, "gradient": 0},
+    varied={"scene_probability": 0, "tint_std": 0, "gradient": 0},
     geometry=STILL,
 )  # fmt: skip
 """Haze over the image's own depth and nothing else that is random, but for its density and the airlight."""

@@ -18,13 +18,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "thirdparty": set(),
     "metrics": set(),
     "flow": set(),
+    "haze": set(),
     "network": {"kernels"},
     "runtime": {"network", "kernels"},
     "engine": {"runtime", "network", "video", "kernels"},
     "export": {"network", "kernels"},
     "losses": {"network", "kernels"},
-    "synth": {"data", "video", "flow", "kernels"},
-    "training": {"network", "losses", "data", "metrics", "runtime", "kernels", "synth"},
+    "synth": {"haze", "data", "video", "flow"},
+    "training": {"haze", "network", "losses", "data", "metrics", "runtime"},
     "evaluation": {"engine", "runtime", "network", "metrics", "flow", "data", "thirdparty"},
     "serve": {"engine", "network", "video"},
     "cluster": {"engine", "runtime", "network", "video", "data", "flow", "synth", "evaluation"},
@@ -35,7 +36,7 @@ EVERY_PACKAGE = PRODUCT | {"lab"}
 MAY_IMPORT |= {module: SHARED - {module} for module in SHARED}
 MAY_IMPORT |= {"cli": PRODUCT, "__init__": {"network", "engine"}, "__main__": {"cli"}, "lab": EVERY_PACKAGE}
 
-WITHOUT_VIDEO = {"network", "kernels", "runtime", "losses", "training", "flow"}
+WITHOUT_VIDEO = {"haze", "network", "kernels", "runtime", "losses", "training", "flow"}
 """These do without PyAV and typer: they run on GPU machines where those are not installed."""
 
 

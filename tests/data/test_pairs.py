@@ -54,7 +54,7 @@ def test_hazeworld_maps_many_hazy_clips_to_one_truth(tmp_path: Path) -> None:
     truths = {pair.name: int(pair.clear.read(0)[0, 0, 0]) for pair in pairs if pair.name.startswith("DDAD")}
     assert truths == {"DDAD/video1_0.05_0.9": 10, "DDAD/video1_0.10_0.8": 10, "DDAD/video10/beta2": 60}
     put(tmp_path / "train" / "hazy" / "DAVIS" / "stranger" / "00000.jpg", 1)
-    with pytest.raises(InputError, match=r"ground truth for .*stranger"):
+    with pytest.raises(InputError, match=r"ground truth of .*stranger"):
         hazeworld_pairs(tmp_path, "train")
 
 

@@ -7,7 +7,7 @@ import torch
 
 from libranet.data import ClipWindows, WindowConfig, open_clips, uhv4k_pairs
 from libranet.errors import InputError
-from libranet.synth.scattering import add_haze
+from libranet.haze.scattering import add_haze
 from small_sets import RampSource, SlidingSource, make_set
 
 

@@ -11,8 +11,8 @@ from clips import write_clip
 from libranet.cli.main import build_app
 from libranet.data.dataset import Clip, DatasetInfo
 from libranet.errors import InputError
+from libranet.haze.scattering import REGIMES
 from libranet.synth.manifest import ManifestRow, draw_manifest, locate, read_manifest, write_manifest
-from libranet.synth.scattering import REGIMES
 
 SHIPPED = Path(__file__).parents[2] / "recipes" / "uhv4k-sources.csv"
 

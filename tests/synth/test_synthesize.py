@@ -12,7 +12,7 @@ import torch
 from libranet.data import Clip, DatasetInfo, open_clips
 from libranet.data.dataset import find_damage, sha256
 from libranet.errors import InputError
-from libranet.synth.scattering import add_haze, assign_regimes, transmission
+from libranet.haze.scattering import add_haze, assign_regimes, transmission
 from libranet.synth.synthesize import split_clips
 from small_sets import TINY, RampSource, SlidingSource, make_set, tree
 

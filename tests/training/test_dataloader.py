@@ -15,7 +15,6 @@ from libranet.errors import InputError
 from libranet.training.config import PairedSourceConfig
 from libranet.training.dataloader import PairedSource, open_training_clips
 from libranet.training.distributed import Shard
-from libranet.training.haze_sampler import choose_images
 from libranet.training.image_bank import render_scenes
 
 QUIET = haze_config(camera={"noise_std": 0.0})
@@ -93,7 +92,7 @@ def test_crops_stay_inside_narrow_images(aspect_jitter: float):
     image = coloured_blocks(0, height=72, width=40)
     image.image[:] = (200, 10, 10)
     bank = bank_of(image)
-    assert float(bank.width[0]) < 0.35
+    assert float(bank.facts.width[0]) < 0.35
     bank.fine[..., 41:] = 255
     haze = haze_config(NO_HAZE, geometry={"aspect_jitter": aspect_jitter})
     assert source_over(bank, haze, crops=((32, 32),)).batch(0, Shard()).hazy[:, :, 1].max() < 0.1
@@ -118,13 +117,8 @@ def test_crops_may_be_wider_or_narrower_than_they_are():
 def test_rendered_scenes_bring_their_depth():
     scenes = render_scenes(1, 1, seed=3, lines=36, device=torch.device("cpu"))
     bank = bank_of(*scenes, coloured_blocks(0), lines=36)
-    assert bank.has_depth.tolist() == [True, True]
+    assert bank.facts.has_depth.tolist() == [True, True]
     assert bank.depth[0].float().std() > 5
-
-
-def test_every_image_is_chosen_about_as_often():
-    chosen = choose_images(4, 400, torch.Generator().manual_seed(0))
-    assert (torch.bincount(chosen, minlength=4) > 70).all()
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from libranet.network.config import SMALL
 from libranet.network.cost import measure_cost
 from libranet.runtime import load_network
 from libranet.runtime.gpu.support import why_not_network
-from libranet.training.config import LossConfig, PhotoSourceConfig, TrainConfig
+from libranet.training.config import LossConfig, PhotoSourceConfig, TeacherConfig, TrainConfig
 from libranet.training.dataloader import Batch
 from libranet.training.recipe import load_recipe
 from libranet.training.trainer import Trainer
@@ -29,10 +29,10 @@ def test_small_keeps_within_its_budget_and_has_fused_kernels():
 
 @pytest.mark.parametrize("stage", ["1-stills", "2-finish"])
 def test_the_stages_train_small_and_may_have_a_teacher(stage: str):
-    config = load_recipe(RECIPE.with_name(f"libranet-small-{stage}.toml"), ["teacher=base"])
+    config = load_recipe(RECIPE.with_name(f"libranet-small-{stage}.toml"), ["teacher.checkpoint=base"])
     free = {"drop_path": 0.0, "dropout": 0.0, "encoder_size": SMALL.encoder.size}
     assert make_config(config.model, **free) == make_config(SMALL, **free)
-    assert config.teacher == "base"
+    assert config.teacher.checkpoint == "base"
 
 
 def test_the_weights_in_the_package_are_smalls():
@@ -51,8 +51,7 @@ def test_the_truth_is_mixed_with_the_teachers_output(tiny_model, tmp_path):
         model=TINY,
         loss=LossConfig(perceptual="none"),
         photos=PhotoSourceConfig(),
-        teacher=str(tmp_path / "teacher.safetensors"),
-        teacher_share=0.25,
+        teacher=TeacherConfig(str(tmp_path / "teacher.safetensors"), share=0.25),
     )
     trainer = Trainer(config, steps=4, device=torch.device("cpu"))
     hazy = torch.rand(2, 5, 3, 32, 32, generator=torch.Generator().manual_seed(0))
@@ -68,8 +67,8 @@ def test_the_truth_is_mixed_with_the_teachers_output(tiny_model, tmp_path):
 
 
 def test_a_share_beyond_one_is_refused():
-    with pytest.raises(InputError, match=r"teacher_share from 0 to 1, got 1\.5"):
-        TrainConfig(steps=1, photos=PhotoSourceConfig(), teacher_share=1.5)
+    with pytest.raises(InputError, match=r"share from 0 to 1, got 1\.5"):
+        TeacherConfig(share=1.5)
 
 
 def test_base_is_a_name_of_the_packaged_network():

@@ -7,7 +7,7 @@ import torch
 
 from clear_images import bank_of, coloured_blocks, haze_config, sky_over_ground
 from libranet.errors import InputError
-from libranet.training.haze_sampler import draw_parameters
+from libranet.haze.sampler import draw_samples
 from libranet.training.image_bank import DENSITY_SIZE, load_bank, read_density
 
 
@@ -16,10 +16,10 @@ def test_a_sky_is_known_by_its_depth_and_its_mean_colour_is_kept():
     without, unknown = coloured_blocks(1), coloured_blocks(2, depth=False)
     without.depth[:] = 249
     bank = bank_of(with_sky, without, unknown)
-    torch.testing.assert_close(bank.sky[0], torch.tensor([60, 120, 200]) / 255, atol=0.02, rtol=0)
-    assert (bank.sky[1:] == 0).all()
-    torch.testing.assert_close(bank.skyline, torch.tensor([24 / 72, 0, 0]))
-    torch.testing.assert_close(bank.open_sky, torch.tensor([24 / 72, 0, 0]))
+    torch.testing.assert_close(bank.facts.sky[0], torch.tensor([60, 120, 200]) / 255, atol=0.02, rtol=0)
+    assert (bank.facts.sky[1:] == 0).all()
+    torch.testing.assert_close(bank.facts.skyline, torch.tensor([24 / 72, 0, 0]))
+    torch.testing.assert_close(bank.facts.open_sky, torch.tensor([24 / 72, 0, 0]))
 
 
 def test_density_maps_are_spread_over_the_whole_range_and_lend_their_shape_to_haze(tmp_path):
@@ -31,7 +31,8 @@ def test_density_maps_are_spread_over_the_whole_range_and_lend_their_shape_to_ha
     assert float(density.max()) == 1.0
     bank = load_bank([coloured_blocks(1)], lines=72, device=torch.device("cpu"), density=density)
     haze = haze_config(density={"bank_probability": 1.0, "clear_probability": 0.0})
-    drawn = draw_parameters(haze, bank, torch.zeros(200, dtype=torch.long), (32, 32), torch.Generator().manual_seed(0))
+    index, generator = torch.zeros(200, dtype=torch.long), torch.Generator().manual_seed(0)
+    drawn, _ = draw_samples(haze, bank, index, (32, 32), generator)
     patches = drawn.scattering.patches[:, 0]
     assert float(patches.abs().max()) < 1
     downwards, rightwards = (patches.diff(dim=axis).mean(dim=(1, 2)) for axis in (1, 2))

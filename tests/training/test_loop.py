@@ -19,7 +19,14 @@ from clear_images import haze_config, small_source
 from libranet.errors import CheckpointError, InputError
 from libranet.metrics import psnr
 from libranet.network import load_model, read_checkpoint_info
-from libranet.training.config import LossConfig, OptimiserConfig, PhotoSourceConfig, TrainConfig, ValidationConfig
+from libranet.training.config import (
+    IntervalConfig,
+    LossConfig,
+    OptimiserConfig,
+    PhotoSourceConfig,
+    TrainConfig,
+    ValidationConfig,
+)
 from libranet.training.dataloader import Batch
 from libranet.training.distributed import Shard, average_gradients
 from libranet.training.loop import run_training
@@ -32,8 +39,7 @@ CONFIG = TrainConfig(
     steps=20,
     batch=4,
     precision="fp32",
-    log_every=5,
-    checkpoint_every=100,
+    every=IntervalConfig(log=5, checkpoint=100),
     model=make_config(TINY, drop_path=0.2, dropout=0.2),  # random parts, so that the RNG state matters
     loss=LossConfig(perceptual="none"),
     photos=PhotoSourceConfig(),
@@ -104,7 +110,7 @@ def test_a_loss_that_is_not_finite_is_skipped_and_counted(tmp_path):
 
 
 def test_a_loss_that_stays_not_finite_stops_the_run(tmp_path):
-    config = dataclasses.replace(CONFIG, max_bad_steps=4)
+    config = dataclasses.replace(CONFIG, optimiser=OptimiserConfig(max_bad_steps=4))
     with pytest.raises(TrainingStoppedError, match=r"not finite in 4 steps in a row \(step 6\): lower optimiser\.lr"):
         run(tmp_path, config=config, source=Poisoned(set(range(2, 20))))
 
@@ -144,7 +150,9 @@ def test_validation_keeps_the_best_and_what_it_measures_is_what_ships(tmp_path, 
             image = np.random.default_rng(number).integers(0, 190, (40, 56, 3), np.uint8) + np.uint8(offset)
             cv2.imwrite(str(tmp_path / name / f"{number}.png"), image)
     pairs = load_pairs(ValidationConfig(hazy=(str(tmp_path / "hazy"),), clear=(str(tmp_path / "clear"),)))
-    config = dataclasses.replace(CONFIG, steps=4, validate_every=2, pivot=0.8)
+    config = dataclasses.replace(
+        CONFIG, steps=4, every=IntervalConfig(validation=2), optimiser=OptimiserConfig(pivot=0.8)
+    )
     with caplog.at_level(logging.INFO):
         run_training(trainer(config), small_source(), folder=tmp_path / "run", pairs=pairs)
     assert [text.split(":")[0] for text in caplog.messages if text.startswith("validation")] == [

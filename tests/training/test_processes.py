@@ -24,10 +24,8 @@ batch = 8
 accumulate = 4
 crops = [[32, 32]]
 precision = "fp32"
-ema = 0.9
-log_every = 1
-checkpoint_every = 4
-validate_every = 100
+optimiser = { ema = 0.9 }
+every = { log = 1, checkpoint = 4, validation = 100 }
 
 [model]
 encoder.size = 32

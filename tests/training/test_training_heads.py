@@ -50,8 +50,8 @@ def test_variants_without_a_field(missing: str) -> None:
 
 def test_a_run_with_a_pivot_leaves_an_ordinary_checkpoint(tmp_path) -> None:
     config = TrainConfig(
-        batch=2, pivot=0.8, ema=0.0, precision="fp32", model=TINY, photos=PhotoSourceConfig(),
-        loss=LossConfig(perceptual="none"), optimiser=OptimiserConfig(lr=1e-3),
+        batch=2, precision="fp32", model=TINY, photos=PhotoSourceConfig(), loss=LossConfig(perceptual="none"),
+        optimiser=OptimiserConfig(lr=1e-3, pivot=0.8, ema=0.0),
     )  # fmt: skip
     trainer = Trainer(config, steps=10, device=torch.device("cpu"))
     frames = torch.rand(2, 5, 3, 32, 32)

@@ -98,7 +98,7 @@ def _check(folder: Path, remeasure: bool) -> None:
 
 def _show(folder: Path) -> None:
     from libranet.data.dataset import CLIPS_FOLDER, Clip, DatasetInfo
-    from libranet.synth.scattering import PAPER_HAZY_PSNR
+    from libranet.haze.scattering import PAPER_HAZY_PSNR
 
     info = DatasetInfo.load(folder)
     table = Table(title=str(folder), title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))

@@ -3,6 +3,8 @@
 import dataclasses
 import hashlib
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -77,20 +79,15 @@ class ClipInfo:
 
     def save(self, folder: Path) -> None:
         """Write clip.json."""
-        _save_versioned(folder / CLIP_FILE, CLIP_FORMAT, CLIP_VERSION, dataclasses.asdict(self))
+        write_json(folder / CLIP_FILE, {"format": CLIP_FORMAT, "version": CLIP_VERSION, **dataclasses.asdict(self)})
 
     @classmethod
     def load(cls, folder: Path) -> "ClipInfo":
         """Read clip.json."""
-        path = folder / CLIP_FILE
-        content = _load_versioned(path, CLIP_FORMAT, CLIP_VERSION)
-        try:
-            content["checks"] = tuple(CheckResult(**check) for check in content["checks"])
-            content["beta"] = tuple(content["beta"])
-            content["airlight"] = tuple(content["airlight"])
-            return cls(**content)
-        except (KeyError, TypeError) as error:
-            raise InputError(f"expected the fields of a clip in {path}: {error}") from error
+        with _fields_of("clip", folder / CLIP_FILE, CLIP_FORMAT, CLIP_VERSION) as content:
+            checks = tuple(CheckResult(**check) for check in content["checks"])
+            tuples = {name: tuple(content[name]) for name in ("beta", "airlight")}
+            return cls(**content | tuples | {"checks": checks})
 
 
 class Clip:
@@ -144,20 +141,15 @@ class DatasetInfo:
 
     def save(self, folder: Path) -> None:
         """Write dataset.json."""
-        _save_versioned(folder / DATASET_FILE, DATASET_FORMAT, DATASET_VERSION, dataclasses.asdict(self))
+        content = {"format": DATASET_FORMAT, "version": DATASET_VERSION, **dataclasses.asdict(self)}
+        write_json(folder / DATASET_FILE, content)
 
     @classmethod
     def load(cls, folder: Path) -> "DatasetInfo":
         """Read dataset.json."""
-        path = folder / DATASET_FILE
-        content = _load_versioned(path, DATASET_FORMAT, DATASET_VERSION)
-        try:
-            content["regimes"] = tuple(content["regimes"])
-            content["split"] = {part: tuple(names) for part, names in content["split"].items()}
-            content["flagged"] = {name: tuple(checks) for name, checks in content["flagged"].items()}
-            return cls(**content)
-        except (KeyError, TypeError, AttributeError) as error:
-            raise InputError(f"expected the fields of a dataset in {path}: {error}") from error
+        with _fields_of("dataset", folder / DATASET_FILE, DATASET_FORMAT, DATASET_VERSION) as content:
+            lists = {name: {k: tuple(v) for k, v in content[name].items()} for name in ("split", "flagged")}
+            return cls(**content | lists | {"regimes": tuple(content["regimes"])})
 
     def names(self, split: Split, *, flagged: bool = False) -> tuple[str, ...]:
         """List the clips of a split, and the flagged ones only if asked.
@@ -235,12 +227,13 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _save_versioned(path: Path, kind: str, version: int, content: dict[str, Any]) -> None:
-    write_json(path, {"format": kind, "version": version, **content})
-
-
-def _load_versioned(path: Path, kind: str, version: int) -> dict[str, Any]:
+@contextmanager
+def _fields_of(what: str, path: Path, kind: str, version: int) -> Iterator[dict[str, Any]]:
+    """Read a versioned file; fields that do not fit are named."""
     content = read_json(path)
     if content.pop("format", None) != kind or content.pop("version", None) != version:
         raise InputError(f"expected format {kind!r} version {version} in {path}; made by another tool?")
-    return content
+    try:
+        yield content
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"expected the fields of a {what} in {path}: {error}") from error

@@ -6,14 +6,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, BinaryIO, NamedTuple, Protocol, TypeAlias
 
 import cv2
 import numpy as np
 
 from libranet.atomic import write_atomically
-from libranet.data.png_bands import encode_png, png_size, read_png_rows
+from libranet.data.png_bands import encode_png, read_png_rows
 from libranet.errors import InputError, MissingDependencyError
+from libranet.image_structure import read_header
 from libranet.images import is_image_name
 
 RgbImage: TypeAlias = np.ndarray
@@ -57,7 +58,8 @@ class FrameFiles:
 
     @cached_property
     def size(self) -> tuple[int, int]:
-        return png_size(self.paths[0]) or read_rgb(self.paths[0]).shape[1::-1]
+        header = read_header(self.paths[0]) if self.paths[0].suffix.lower() == ".png" else None
+        return (header.width, header.height) if header else read_rgb(self.paths[0]).shape[1::-1]
 
     def read(self, index: int, box: Box | None = None) -> RgbImage:
         return read_rgb(self.paths[index], box)
@@ -133,13 +135,20 @@ def _open_video(path: Path) -> Iterator[tuple[Any, Any]]:  # container and first
 def read_rgb(path: Path, box: Box | None = None) -> RgbImage:  # [H, W, 3] RGB
     """Read an 8-bit image. Of a PNG in bands, only the rows of `box` are decoded."""
     try:
-        if path.suffix.lower() == ".png":
-            rows = read_png_rows(path, top=box.top, height=box.height) if box else read_png_rows(path)
-            if rows is not None:
-                return crop_image(rows, Box(0, box.left, box.height, box.width), path) if box else rows
-        content = np.frombuffer(path.read_bytes(), np.uint8)
+        with path.open("rb") as file:
+            return read_image_at(file, path, box)
     except OSError as error:
         raise InputError(f"could not read the frame {path}: {error.strerror or error}") from error
+
+
+def read_image_at(file: BinaryIO, path: object, box: Box | None, size: int = -1) -> RgbImage:  # [H, W, 3] RGB
+    """Read an image of so many bytes from where the file stands; `path` is for messages."""
+    start = file.tell()
+    rows = read_png_rows(file, path, *((box.top, box.height) if box else ()))
+    if rows is not None:
+        return crop_image(rows, Box(0, box.left, box.height, box.width), path) if box else rows
+    file.seek(start)
+    content = np.frombuffer(file.read(size), np.uint8)
     image = cv2.imdecode(content, cv2.IMREAD_COLOR) if content.size else None
     if image is None:
         raise InputError(f"expected a whole image, got a damaged or unknown file: {path}")
@@ -151,7 +160,7 @@ def write_png(path: Path, image: RgbImage) -> None:  # [H, W, 3] RGB
     write_atomically(path, encode_png(image))
 
 
-def crop_image(image: RgbImage, box: Box | None, path: Path) -> RgbImage:
+def crop_image(image: RgbImage, box: Box | None, path: object) -> RgbImage:
     """Return the part of a frame inside `box`. `path` is for the message."""
     if box is None:
         return image

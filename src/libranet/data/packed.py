@@ -15,13 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import cv2
-import numpy as np
-
 from libranet.atomic import atomic_file
-from libranet.data.frames import Box, FrameFiles, FrameSequence, RgbImage, crop_image
+from libranet.data.frames import Box, FrameFiles, FrameSequence, RgbImage, read_image_at
 from libranet.data.pairs import PairedClip
-from libranet.data.png_bands import encode_png, read_rows
+from libranet.data.png_bands import encode_png
 from libranet.errors import InputError
 
 INDEX_FILE = "index.json"
@@ -57,17 +54,9 @@ class PackedFrames:
         try:
             with self.shard.open("rb") as file:
                 file.seek(place.offset)
-                rows = read_rows(file, self.shard, *((box.top, box.height) if box else (0, None)))
-                if rows is not None:
-                    return crop_image(rows, Box(0, box.left, box.height, box.width), self.shard) if box else rows
-                file.seek(place.offset)
-                content = np.frombuffer(file.read(place.size), np.uint8)
+                return read_image_at(file, f"byte {place.offset} of {self.shard}", box, place.size)
         except OSError as error:
             raise InputError(f"could not read {self.shard}: {error.strerror or error}") from error
-        image = cv2.imdecode(content, cv2.IMREAD_COLOR) if content.size == place.size else None
-        if image is None:
-            raise InputError(f"expected a whole image at byte {place.offset} of {self.shard}: pack the set again")
-        return np.ascontiguousarray(crop_image(np.asarray(image, np.uint8), box, self.shard)[..., ::-1])
 
 
 def pack_pairs(

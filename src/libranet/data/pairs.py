@@ -66,8 +66,7 @@ def uhv4k_pairs(folder: str | Path, split: Split = "train", *, flagged: bool = F
 def revide_pairs(folder: str | Path, split: Literal["train", "test"] = "train") -> list[PairedClip]:
     """Open REVIDE in its official split: Train/hazy/CLIP/*.JPG beside Train/gt/CLIP/*.JPG, and the same under Test."""
     part = _child(Path(folder), split)
-    hazy, clear = _child(part, "hazy"), _child(part, "gt")
-    return [_pair(clip.name, clip, clear / clip.name) for clip in _folders(hazy)]
+    return folder_pairs(_child(part, "hazy"), _child(part, "gt"))
 
 
 def hazeworld_pairs(folder: str | Path, split: Literal["train", "test"] = "train") -> list[PairedClip]:
@@ -77,17 +76,11 @@ def hazeworld_pairs(folder: str | Path, split: Literal["train", "test"] = "train
     with an underscore, or lies one level below it.
     """
     part = _child(Path(folder), split)
-    pairs = []
+    found = []
     for subset in HAZEWORLD_SUBSETS:
-        hazy, clear = _child(part / "hazy", subset), _child(part / "gt", subset)
-        truths = {path.relative_to(clear).as_posix(): path for path in _leaves(clear)}
-        for clip in _leaves(hazy):
-            name = clip.relative_to(hazy).as_posix()
-            truth = _truth_of(name, truths)
-            if truth is None:
-                raise InputError(f"expected a ground truth for {clip} under {clear}, found none")
-            pairs.append(_pair(f"{subset}/{name}", clip, truths[truth]))
-    return pairs
+        pairs = folder_pairs(_child(part / "hazy", subset), _child(part / "gt", subset))
+        found += [replace(pair, name=f"{subset}/{pair.name}") for pair in pairs]
+    return found
 
 
 def open_pairs(folder: str | Path, split: Split = "train") -> list[PairedClip] | None:
@@ -222,10 +215,6 @@ def _child(folder: Path, name: str) -> Path:
             if path.name.lower() == name.lower() and path.is_dir():
                 return path
     raise InputError(f"expected a folder {name!r} in {folder}, found none")
-
-
-def _folders(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if path.is_dir() and list_images(path))
 
 
 def _leaves(folder: Path) -> list[Path]:

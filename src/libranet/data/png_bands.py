@@ -8,7 +8,6 @@ with one cumulative sum.
 import struct
 import zlib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
@@ -57,23 +56,12 @@ def encode_png(
 
 
 def read_png_rows(
-    path: Path,
-    *,
-    top: int = 0,
-    height: int | None = None,
+    file: BinaryIO, path: object, top: int = 0, height: int | None = None
 ) -> Bytes | None:  # [height, W, 3] RGB; None if the file is not in bands
-    """Decode only the bands that contain the rows. The CRC of every chunk read is checked."""
-    with path.open("rb") as file:
-        return read_rows(file, path, top, height)
+    """Decode only the bands that contain the rows, from where the file stands; `path` is for messages.
 
-
-def read_rows(
-    file: BinaryIO,
-    path: Path,
-    top: int = 0,
-    height: int | None = None,
-) -> Bytes | None:  # [height, W, 3] RGB; None if the file is not in bands
-    """`read_png_rows` of an open file, from where it stands. `path` is for messages."""
+    The CRC of every chunk read is checked.
+    """
     if file.read(8) != SIGNATURE:
         return None
     chunks = _read_chunks(file, path)
@@ -107,21 +95,7 @@ def read_rows(
         result[low - top : high - top] = pixels[low - start : high - start]
         if index == last:
             return result
-
     raise InputError(f"expected a whole PNG, got a truncated file: {path}")
-
-
-def png_size(path: Path) -> tuple[int, int] | None:
-    """Read width and height from a PNG's header; None for another kind of file."""
-    try:
-        with path.open("rb") as file:
-            head = file.read(24)
-    except OSError:
-        return None
-    if len(head) < 24 or head[:8] != SIGNATURE:
-        return None
-    width, height = struct.unpack(">II", head[16:24])
-    return width, height
 
 
 def _filter(rows: Bytes) -> bytes:
@@ -139,7 +113,7 @@ def _unfilter(plain: Bytes) -> Bytes:
     return np.add.accumulate(rows, axis=0, dtype=np.uint8)
 
 
-def _inflate(data: bytes, size: int, path: Path) -> Bytes:
+def _inflate(data: bytes, size: int, path: object) -> Bytes:
     try:
         plain = zlib.decompressobj(-15).decompress(data, size)
     except zlib.error as error:
@@ -153,7 +127,7 @@ def _chunk(kind: bytes, body: bytes) -> bytes:
     return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
 
 
-def _read_chunks(file: BinaryIO, path: Path) -> Iterator[tuple[bytes, int, bytes]]:
+def _read_chunks(file: BinaryIO, path: object) -> Iterator[tuple[bytes, int, bytes]]:
     """Yield kind, size and body of each chunk. The body of IDAT is left to the caller, who may skip it."""
     while True:
         start = file.tell()
@@ -167,7 +141,7 @@ def _read_chunks(file: BinaryIO, path: Path) -> Iterator[tuple[bytes, int, bytes
         file.seek(start + 12 + size)
 
 
-def _read_body(file: BinaryIO, kind: bytes, size: int, path: Path) -> bytes:
+def _read_body(file: BinaryIO, kind: bytes, size: int, path: object) -> bytes:
     body = file.read(size)
     tail = file.read(4)
     if len(body) < size or len(tail) < 4:

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from libranet.atomic import write_atomically
+from libranet.haze.scattering import Regime, add_haze, assign_regimes, transmission
 from libranet.lab.scenes import SKY_DEPTH, render_clip
 from libranet.synth.depth_maps import DepthRange
-from libranet.synth.scattering import Regime, add_haze, assign_regimes, transmission
 
 FIRST_SCENE = 900_000
 """Scenes from here on are held back; training takes those from its own small seed on."""

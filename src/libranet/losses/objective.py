@@ -16,10 +16,6 @@ COLOUR_CELL, CONSISTENCY_CELL = 16, 8
 """Pixels, each way, over which the colour term averages colours, and the consistency term errors."""
 
 
-TERMS = ("total", "pixel", "colour", "field", "consistency", "perceptual")
-"""What the log shows beside the Lie regulariser."""
-
-
 @dataclass(frozen=True)
 class LieWeights:
     """How much each penalty counts inside the Lie regulariser. The defaults are the paper's."""
@@ -93,9 +89,8 @@ class LossTerms:
 
     def scalars(self) -> dict[str, float]:
         """For the log."""
-        terms = {name: getattr(self, name) for name in TERMS}
-        terms["lie"] = self.lie.total
-        terms |= {f"lie_{name}": getattr(self.lie, name) for name in ("identity", "spatial", "temporal", "guide")}
+        terms = vars(self) | {f"lie_{name}": value for name, value in vars(self.lie).items()}
+        terms["lie"] = terms.pop("lie_total")
         return {name: float(value.detach()) for name, value in terms.items()}
 
 
@@ -135,7 +130,11 @@ class Objective:
             consistency = charbonnier(error[0::2], error[1::2], epsilon=c.charbonnier_epsilon)
         if self.perceptual is not None:
             perceptual = self.perceptual(*(self._middle(image) for image in (prediction.image, clear)))
-        lie = no_lie_terms(pixel) if prediction.grids is None else lie_regulariser(prediction.grids, c.lie)
+        lie = (
+            LieTerms(*[pixel.new_zeros(())] * 5)
+            if prediction.grids is None
+            else lie_regulariser(prediction.grids, c.lie)
+        )
         total = pixel + c.perceptual_weight * perceptual + c.lie_weight * lie.total
         total = total + c.colour_weight * colour + c.field_weight * field_error + c.consistency_weight * consistency
         return LossTerms(total, pixel, colour, field_error, consistency, perceptual, lie)
@@ -178,12 +177,6 @@ def lie_regulariser(grids: Grids, weights: LieWeights | None = None) -> LieTerms
         weights.identity * identity + weights.spatial * spatial + weights.temporal * along_time + weights.guide * guide
     )
     return LieTerms(identity, spatial, along_time, guide, total)
-
-
-def no_lie_terms(pixel: Tensor) -> LieTerms:
-    """The penalties of a network without grids: zero."""
-    zero = pixel.new_zeros(())
-    return LieTerms(zero, zero, zero, zero, zero)
 
 
 def _mean_square_step(grid: Tensor, dim: int) -> Tensor:  # []

@@ -31,8 +31,8 @@ from libranet.data.frames import RgbImage, read_rgb, write_png
 from libranet.data.maps import Plane, write_map
 from libranet.data.windows import frame_to_tensor
 from libranet.flow import FlowEstimator, resize_flow
+from libranet.haze.scattering import Regime, add_haze, transmission
 from libranet.synth.depth_maps import DepthRange, guided_upsample, smooth_depth
-from libranet.synth.scattering import Regime, add_haze, transmission
 from libranet.synth.screening import screen_clip
 from libranet.synth.sources import ClipSource, FrameRequest
 

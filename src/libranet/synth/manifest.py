@@ -9,8 +9,8 @@ from pathlib import Path
 from libranet.atomic import write_atomically
 from libranet.data.frames import VIDEO_SUFFIXES
 from libranet.errors import InputError
-from libranet.synth.scattering import REGIMES, assign_regimes
-from libranet.synth.sources import ListedVideo
+from libranet.haze.scattering import REGIMES, assign_regimes
+from libranet.synth.sources import VideoSource
 from libranet.synth.synthesize import split_clips
 
 
@@ -113,7 +113,7 @@ def write_manifest(rows: Sequence[ManifestRow], path: Path) -> None:
     write_atomically(path, text.getvalue().encode())
 
 
-def locate(rows: Sequence[ManifestRow], folders: Sequence[Path]) -> list[ListedVideo]:
+def locate(rows: Sequence[ManifestRow], folders: Sequence[Path]) -> list[VideoSource]:
     """Find the video of every row below the source folders.
 
     Raises:
@@ -122,14 +122,14 @@ def locate(rows: Sequence[ManifestRow], folders: Sequence[Path]) -> list[ListedV
     for folder in folders:
         if not folder.is_dir():
             raise InputError(f"expected a folder with the manifest's videos, got {folder}")
-    found: list[ListedVideo] = []
+    found: list[VideoSource] = []
     missing: list[str] = []
     for row in rows:
         fitting = [path for folder in folders for path in sorted(folder.glob(row.file)) if path.is_file()]
         if len(fitting) > 1:
             raise InputError(f"{row.file} of the manifest fits several videos: {fitting[0]} and {fitting[1]}")
         if fitting:
-            found.append(ListedVideo(fitting[0], row.licence, row.begin, row.scene, row.region))
+            found.append(VideoSource(fitting[0], row.licence, row.begin, row.scene, row.region))
         else:
             missing.append(row.file)
     if missing:

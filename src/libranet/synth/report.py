@@ -11,8 +11,8 @@ from libranet.atomic import write_atomically
 from libranet.data.dataset import CLIPS_FOLDER, FRAME_MODALITIES, MODALITIES, CheckResult, Clip, ClipInfo, DatasetInfo
 from libranet.data.frames import RgbImage
 from libranet.data.maps import FlowField, Plane
+from libranet.haze.scattering import PAPER_HAZY_PSNR
 from libranet.page import make_page
-from libranet.synth.scattering import PAPER_HAZY_PSNR
 
 REPORT_FILE = "report.html"
 THUMBNAIL_WIDTH = 320

@@ -12,19 +12,27 @@ from libranet.data.frames import RgbImage
 from libranet.data.maps import Map
 from libranet.data.windows import frame_to_tensor
 from libranet.flow import warp
-from libranet.synth.scattering import add_haze, airlight_sums, transmission
+from libranet.haze.scattering import add_haze, airlight_sums, transmission
 
-ALIGNMENT_LIMIT = 1.0 / 255.0
-"""Largest difference between a hazy frame and the one recomputed from clear, transmission and airlight."""
-STABILITY_LIMIT = 0.08
-"""Mean change of normalised depth along the flow between neighbouring frames. A fast drive at 5 frames per second
-(three metres per frame in a street of thirty metres) has 0.06; an unstable estimate has 0.1 and more."""
-CONSISTENCY_LIMIT = 0.05
-"""Largest jump of the mean veil between neighbouring frames, as a fraction of the airlight."""
-AIRLIGHT_LIMIT = 1.0 / 255.0
-"""Difference between the airlight recovered from the files and the one in clip.json."""
-RANGE_LIMIT = 0.0
-"""Fraction of values outside their range."""
+CHECKS = {
+    "alignment": (
+        1.0 / 255.0,
+        "largest difference between a hazy frame and clear * t + airlight * (1 - t), or between t and exp(-beta d)",
+    ),
+    # A fast drive at 5 frames per second (three metres per frame in a street of thirty metres) has 0.06; an unstable
+    # estimate has 0.1 and more.
+    "depth stability": (0.08, "mean change of depth along the flow between neighbouring frames"),
+    "haze consistency": (0.05, "largest jump of the mean veil between neighbouring frames, relative to the airlight"),
+    "airlight round trip": (
+        1.0 / 255.0,
+        "difference between the airlight solved from the files and the one in clip.json",
+    ),
+    "pixel ranges": (
+        0.0,
+        "fraction of values outside depth 0..1, transmission 0..1, flow of four frame sides, or not finite",
+    ),
+}
+"""The largest value that passes each check, and what the value is."""
 FLOW_LIMIT = 4.0
 """Largest flow as a multiple of the longer side: the ground below a fast camera leaves the frame within one step."""
 WARP_WIDTH = 960
@@ -114,43 +122,18 @@ def _judge(clip: Clip, reports: list[FrameReport], drifts: list[float]) -> tuple
     jumps = [abs(after.veil - before.veil) for before, after in itertools.pairwise(reports)]
     numerator, denominator = np.sum([report.airlight for report in reports], axis=0)
     recovered = numerator / np.where(denominator > 0, denominator, np.nan)
-    return (
-        _result(
-            "alignment",
-            max(report.misfit for report in reports),
-            ALIGNMENT_LIMIT,
-            "largest difference between a hazy frame and clear * t + airlight * (1 - t), or between t and exp(-beta d)",
-        ),
-        _result(
-            "depth stability",
-            float(np.mean(drifts)) if drifts else float("nan"),
-            STABILITY_LIMIT,
-            "mean change of depth along the flow between neighbouring frames",
-        ),
-        _result(
-            "haze consistency",
-            max(jumps, default=float("nan")) / float(light.mean()),
-            CONSISTENCY_LIMIT,
-            "largest jump of the mean veil between neighbouring frames, relative to the airlight",
-        ),
-        _result(
-            "airlight round trip",
-            float(np.abs(recovered - light).max()),
-            AIRLIGHT_LIMIT,
-            "difference between the airlight solved from the files and the one in clip.json",
-        ),
-        _result(
-            "pixel ranges",
-            max(report.outside for report in reports),
-            RANGE_LIMIT,
-            "fraction of values outside depth 0..1, transmission 0..1, flow of four frame sides, or not finite",
-        ),
-    )
-
-
-def _result(name: str, value: float, threshold: float, what: str) -> CheckResult:
-    passed = bool(np.isfinite(value)) and value <= threshold * (1.0 + 1e-6)
-    return CheckResult(name, round(value, 6), round(threshold, 6), passed, what)
+    values = {
+        "alignment": max(report.misfit for report in reports),
+        "depth stability": float(np.mean(drifts)) if drifts else float("nan"),
+        "haze consistency": max(jumps, default=float("nan")) / float(light.mean()),
+        "airlight round trip": float(np.abs(recovered - light).max()),
+        "pixel ranges": max(report.outside for report in reports),
+    }
+    results = []
+    for name, (limit, what) in CHECKS.items():
+        passed = bool(np.isfinite(values[name])) and values[name] <= limit * (1.0 + 1e-6)
+        results.append(CheckResult(name, round(values[name], 6), round(limit, 6), passed, what))
+    return tuple(results)
 
 
 def _outside(values: Map, low: float, high: float) -> float:

@@ -14,8 +14,8 @@ from libranet.data.frames import VIDEO_SUFFIXES, RgbImage, decode_video, list_im
 from libranet.data.maps import FlowField, Plane
 from libranet.errors import InputError
 from libranet.extension import lab
+from libranet.haze.images import SKY_DEPTH
 from libranet.images import is_image_name
-from libranet.kernels.haze.reference import SKY_DEPTH
 from libranet.synth.depth_estimators import DepthEstimator
 from libranet.synth.depth_maps import DepthRange, guided_upsample
 from libranet.synth.photo_motion import CameraMove, crop_to_aspect, photo_clip
@@ -101,10 +101,14 @@ class VideoSource(FileSource):
 
     begin: float = 0.0
     """Seconds into the video."""
+    scene: str = ""
+    """What it shows and where it was filmed, as a manifest says; may be empty."""
+    region: str = ""
     kind = "video"
 
     def describe(self) -> dict[str, Any]:
-        return super().describe() | ({"begin": self.begin} if self.begin else {})
+        more = {"begin": self.begin, "scene": self.scene, "region": self.region}
+        return super().describe() | {key: value for key, value in more.items() if value}
 
     def frames(self, request: FrameRequest, start: int = 0) -> Iterator[SourceFrame]:
         count, shape, origin = 0, None, None
@@ -126,18 +130,6 @@ class VideoSource(FileSource):
                 return
         start_text = f" from {self.begin:g} s on" if self.begin else ""
         _require_frames(count, self.path, f" at {request.fps:g} fps{start_text}")
-
-
-@dataclass(frozen=True)
-class ListedVideo(VideoSource):
-    """A video of a manifest, with what the manifest says of it."""
-
-    scene: str = ""
-    region: str = ""
-
-    def describe(self) -> dict[str, Any]:
-        labels = {"scene": self.scene, "region": self.region}
-        return super().describe() | {key: value for key, value in labels.items() if value}
 
 
 class FolderSource(FileSource):

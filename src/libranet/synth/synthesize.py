@@ -18,9 +18,9 @@ import numpy as np
 from libranet.data.dataset import CLIP_FILE, CLIPS_FOLDER, DATASET_FILE, ClipInfo, DatasetInfo
 from libranet.errors import InputError, LibraNetError
 from libranet.flow import FlowEstimator
+from libranet.haze.scattering import REGIMES, assign_regimes
 from libranet.synth.depth_estimators import DepthEstimator
 from libranet.synth.make_clip import ClipTask, make_clip
-from libranet.synth.scattering import REGIMES, assign_regimes
 from libranet.synth.sources import ClipSource, FrameRequest
 
 logger = logging.getLogger(__name__)

@@ -22,13 +22,17 @@ from libranet.data import (
     uhv4k_pairs,
 )
 from libranet.errors import InputError
-from libranet.kernels.haze import reference
+from libranet.haze.draws import Draws
+from libranet.haze.images import ImageBank
+from libranet.haze.kinds import HazeConfig
+from libranet.haze.parameters import rows, to_device
+from libranet.haze.recording import draw_footage, film
+from libranet.haze.sampler import draw_samples
+from libranet.haze.windows import reference
 from libranet.runtime.gpu.support import why_not_device
-from libranet.training.config import HazeConfig, PairedSourceConfig
+from libranet.training.config import PairedSourceConfig
 from libranet.training.distributed import Shard
-from libranet.training.footage import draw_footage, film
-from libranet.training.haze_sampler import chance, choose_images, draw_parameters
-from libranet.training.image_bank import COARSE, FINE, ImageBank
+from libranet.training.image_bank import COARSE, FINE
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,7 @@ class OnlineHazeSource:
         self.window = 1 if self.still else window  # a still window is made and encoded once
         self.haze_windows = reference.haze_windows
         if why_not_device(bank.fine.device) is None:
-            from libranet.kernels.haze import triton  # needs Triton
+            from libranet.haze.windows import triton  # needs Triton
 
             self.haze_windows = triton.haze_windows
 
@@ -87,8 +91,8 @@ class OnlineHazeSource:
         """Make this process's part of a step's batch."""
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + step)
         size = self.crops[step % len(self.crops)]
-        index = choose_images(len(self.bank), self.samples, generator)
-        drawn = draw_parameters(self.haze, self.bank, index, size, generator, outputs=self.outputs)
+        index = torch.randint(len(self.bank), (self.samples,), generator=generator)
+        drawn, kinds = draw_samples(self.haze, self.bank, index, size, generator, outputs=self.outputs)
         noise_seed = int(torch.randint(2**40, (1,), generator=generator)) + shard.rank
         # A crop that covers more image lines than it has pixels reads the smaller copy, which is free of aliasing.
         shrink = float(drawn.view.half_size[:, 1].mean()) * self.bank.fine.shape[-2] / size[0]
@@ -97,23 +101,25 @@ class OnlineHazeSource:
         hazy, clear = self.haze_windows(
             images,
             self.bank.depth,
-            drawn.rows(mine),
+            rows(drawn, mine),
             size,
             window=self.window,
             outputs=self.outputs,
             seed=noise_seed,
         )
-        if self.haze.footage.probability > 0:
+        filmed = torch.tensor([kind.filmed for kind in self.haze.kinds])[kinds]
+        draws = Draws(self.samples, generator)
+        elsewhere = draws.chance(self.haze.front.elsewhere_probability) & ~filmed
+        if filmed.any() or elsewhere.any():
             frames, first = hazy.shape[1], self.window // 2
-            footage = draw_footage(self.haze.front, self.haze.recording, self.samples, frames, generator)
-            filmed = drawn.camera.filmed
-            elsewhere = chance(self.samples, self.haze.front.elsewhere_probability, generator) & ~filmed
+            footage = draw_footage(self.haze.front, self.haze.recording, frames, draws)
             for part, how in ((filmed, footage), (elsewhere, footage.fronts_only())):
-                rows = torch.nonzero(part[mine])[:, 0]
-                if len(rows) == 0:
+                places = torch.nonzero(part[mine])[:, 0]
+                if len(places) == 0:
                     continue
-                chosen, rows = how.rows(mine).rows(rows).to(hazy.device), rows.to(hazy.device)
-                hazy[rows], clear[rows] = film(hazy[rows], clear[rows], chosen, first=first, seed=noise_seed)
+                chosen = to_device(rows(rows(how, mine), places), hazy.device)
+                places = places.to(hazy.device)
+                hazy[places], clear[places] = film(hazy[places], clear[places], chosen, first=first, seed=noise_seed)
         return Batch(hazy, clear.flatten(0, 1), still=self.still)
 
 
@@ -122,15 +128,11 @@ def open_training_clips(config: PairedSourceConfig) -> list[PairedClip]:
     path = Path(config.path)
     if not path.is_dir():
         raise InputError(f"no dataset at {path}: check the recipe's [paired] path")
-    if config.layout == "folders":
-        pairs = open_pairs(path, "train")
-        if pairs is None:
-            raise InputError(f"expected hazy and clear frames in {path}, for example hazy/ and gt/, found neither")
-        return pairs
-    if config.layout == "packed":
-        return packed_pairs(path)
-    reader = {"uhv4k": uhv4k_pairs, "revide": revide_pairs, "hazeworld": hazeworld_pairs}[config.layout]
-    return list(reader(path, "train"))
+    readers = {"uhv4k": uhv4k_pairs, "revide": revide_pairs, "hazeworld": hazeworld_pairs, "folders": open_pairs}
+    pairs = packed_pairs(path) if config.layout == "packed" else readers[config.layout](path, "train")
+    if pairs is None:
+        raise InputError(f"expected hazy and clear frames in {path}, for example hazy/ and gt/, found neither")
+    return pairs
 
 
 class PairedSource:

@@ -48,11 +48,7 @@ def was_restarted() -> bool:
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
 
 
-def any_process(
-    condition: bool,
-    shard: Shard,
-    device: torch.device,
-) -> bool:
+def any_process(condition: bool, shard: Shard, device: torch.device) -> bool:
     """Whether something is true in at least one process: they must all take the same way."""
     return not bool(agreed(torch.tensor(not condition, device=device), shard))
 

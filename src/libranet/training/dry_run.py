@@ -1,9 +1,12 @@
 """`libranet train --dry-run`: data, weights, memory, time and folder are checked before a run begins."""
 
 import os
+import resource
 import shutil
+import sys
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -11,15 +14,16 @@ import torch
 from libranet.device import describe_device, pick_device
 from libranet.errors import InputError
 from libranet.training.config import PhotoSourceConfig, TrainConfig
-from libranet.training.dataloader import PairedSource
-from libranet.training.image_bank import ASPECT, COARSE, DEPTH_SCALE, FINE, PHOTO_SUFFIXES
+from libranet.training.dataloader import Batch, PairedSource
+from libranet.training.image_bank import ASPECT, COARSE, DEPTH_SCALE, FINE, find_photos
 from libranet.training.recipe import load_recipe
-from libranet.training.rehearsal import rehearse
 from libranet.training.start import build_source, training_clips
-from libranet.training.state import read_progress
-from libranet.training.trainer import STATE_FILE
+from libranet.training.state import STATE_FILE, check_folder, read_progress
+from libranet.training.trainer import Trainer
 from libranet.training.validation import load_pairs
 
+CPU_SAMPLES = 2
+"""Samples of a rehearsed step on a CPU; time and memory are scaled up to the recipe's batch."""
 STATE_COPIES = 4
 """Float32 copies of the network in a state: weights, their average, two moments of the optimiser."""
 
@@ -56,7 +60,8 @@ def plan_training(
     """
     config = load_recipe(recipe, overrides)
     place = pick_device(device)
-    done = _check_folder(Path(folder), resume)
+    check_folder(Path(folder), resume=resume)
+    done = read_progress(Path(folder) / STATE_FILE).step if resume else 0
     data, held_out, steps, data_bytes = _check_data(config, place)
     pairs = [f"{len(pairs)} images" for pairs in load_pairs(config.validation)]
     if held_out:
@@ -65,7 +70,8 @@ def plan_training(
         rehearsal = rehearse(config, place)
     except torch.OutOfMemoryError:
         raise InputError(f"a batch of {config.batch} does not fit into {describe_device(place)}: lower it") from None
-    available = _available_bytes(place)
+    on_cpu = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    available = torch.cuda.mem_get_info(place)[1] if place.type == "cuda" else on_cpu
     needed = rehearsal.peak_bytes + data_bytes
     if needed > available:
         raise InputError(
@@ -93,18 +99,6 @@ def plan_training(
     )
 
 
-def _check_folder(folder: Path, resume: bool) -> int:
-    """How many steps the folder's run has done."""
-    exists = (folder / STATE_FILE).is_file()
-    if resume and not exists:
-        raise InputError(f"nothing to resume: {folder} has no {STATE_FILE}")
-    if exists and not resume:
-        raise InputError(f"{folder} already holds a run: add --resume to go on, or choose another folder")
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"expected a folder for the run, got the file {folder}")
-    return read_progress(folder / STATE_FILE).step if resume else 0
-
-
 def _check_data(config: TrainConfig, device: torch.device) -> tuple[str, int, int, int]:
     """The data in words, held-out clips, steps, and the bytes that data takes on the device."""
     if config.photos is not None:
@@ -126,36 +120,74 @@ def _check_data(config: TrainConfig, device: torch.device) -> tuple[str, int, in
 
 def _check_photos(photos: PhotoSourceConfig) -> tuple[str, int]:
     """The images in words, and how many there are."""
-    found, with_depth = 0, 0
-    for folder in map(Path, photos.folders):
-        if not folder.is_dir():
-            raise InputError(f"no photos at {folder}: check the recipe's [photos] folders")
-        names = [path.stem for path in folder.iterdir() if path.suffix.lower() in PHOTO_SUFFIXES]
-        if not names:
-            raise InputError(f"expected JPEG, PNG or WebP photos in {folder}, found none")
-        found += len(names)
-        if photos.depth:
-            with_depth += sum((Path(photos.depth) / f"{folder.name}__{name}.png").is_file() for name in names)
+    found = find_photos(photos.folders, photos.depth)
     rendered = photos.scenes * photos.scene_views
-    if not found + rendered:
+    if not found and not rendered:
         raise InputError("no clear images to train on: give folders of photos, or a number of scenes")
-    parts = [f"{found} photos, {with_depth} with depth maps"] if found else []
+    parts = [f"{len(found)} photos, {sum(map_ is not None for _, map_ in found)} with depth maps"] if found else []
     parts += [f"{rendered} images of {photos.scenes} rendered scenes"] if rendered else []
-    return f"{'; '.join(parts)}; haze on the fly", found + rendered
+    return f"{'; '.join(parts)}; haze on the fly", len(found) + rendered
 
 
 def _describe_weights(config: TrainConfig, parameters: int) -> str:
     parts = [f"{parameters / 1e6:.2f} M parameters", f"begins from {config.init_from or 'random numbers'}"]
-    parts += [f"teacher {config.teacher}"] if config.teacher else []
+    parts += [f"teacher {config.teacher.checkpoint}"] if config.teacher.checkpoint else []
     return ", ".join([*parts, f"perceptual term: {config.loss.perceptual}"])
-
-
-def _available_bytes(device: torch.device) -> int:
-    if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[1]
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _clock(seconds: float) -> str:
     minutes = round(seconds / 60)
     return f"{seconds:.0f} s" if seconds < 120 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """What a step of a recipe costs on this device."""
+
+    seconds_per_step: float
+    peak_bytes: int
+    """Memory of the device; on a CPU that of the process, scaled to the batch."""
+    parameters: int
+
+
+def rehearse(config: TrainConfig, device: torch.device, *, steps: int = 3) -> Rehearsal:
+    """Train some steps on random numbers. The slowest crop of the recipe is taken.
+
+    Args:
+        config: The recipe.
+        device: Where it would run.
+        steps: Steps that are timed, after two that are not.
+
+    Raises:
+        LibraNetError: The network, its initial weights or those of the perceptual term cannot be loaded.
+        torch.OutOfMemoryError: The batch does not fit.
+    """
+    outputs = config.outputs
+    batch = config.batch if device.type == "cuda" else min(config.batch, CPU_SAMPLES)
+    parts = config.accumulate if batch % (config.accumulate * outputs) == 0 else 1
+    trainer = Trainer(replace(config, batch=batch, accumulate=parts), steps=steps + 2, device=device)
+    window = 1 if config.still else config.window
+    height, width = max(config.crops, key=lambda crop: crop[0] * crop[1])
+    before = _process_bytes()
+    hazy = torch.rand(batch // parts // outputs, window + (outputs - 1), 3, height, width, device=device)
+    clear = torch.rand(batch // parts, 3, height, width, device=device)
+    times = []
+    for _ in range(steps + 2):
+        begin = time.perf_counter()
+        trainer.step(*[Batch(hazy, clear, still=config.still)] * parts)
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        times.append(time.perf_counter() - begin)
+    scale = config.batch / batch
+    if device.type == "cuda":
+        peak = torch.cuda.max_memory_reserved(device)
+    else:
+        peak = int(before + (_process_bytes() - before) * scale)
+    parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
+    return Rehearsal(sorted(times[2:])[steps // 2] * scale, peak, parameters)
+
+
+def _process_bytes() -> int:
+    """The most memory that this process has had."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

@@ -2,17 +2,19 @@
 
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
 import torch
 from torch import Tensor
 
+from libranet.data.frames import read_rgb
 from libranet.errors import InputError
 from libranet.extension import lab
-from libranet.kernels.haze.reference import SKY_DEPTH, SKY_LEVEL
+from libranet.haze.images import SKY_DEPTH, SKY_LEVEL, ImageBank, ImageFacts
 
 PHOTO_SUFFIXES = {".jpg", ".jpeg", ".png", ".webp"}
 ASPECT = 16 / 9
@@ -37,25 +39,6 @@ class ClearImage:
     depth: np.ndarray | None  # [h, w] uint8, 0 near, 255 far
 
 
-@dataclass(frozen=True)
-class ImageBank:
-    """All clear images as bytes, stacked, so that a batch is one gather. What is small stays on the CPU."""
-
-    fine: Tensor  # [N, 3, lines, lines * 16 / 9] uint8, on the device
-    coarse: Tensor  # [N, 3, lines * 2 / 3, ...] uint8, on the device
-    depth: Tensor  # [N, 1, lines / 2, ...] uint8, 0 near, 255 far, on the device
-    width: Tensor  # [N] in (0, 1], the used share of the canvas
-    has_depth: Tensor  # [N] bool
-    brightness: Tensor  # [N] in [0, 1], of each image's bright parts
-    sky: Tensor  # [N, 3] in [0, 1], mean colour of each image's sky, 0 where it has none
-    skyline: Tensor  # [N] in [0, 1], how far down the lowest bit of sky is
-    open_sky: Tensor  # [N] in [0, 1], how far down there is nothing but sky
-    density: Tensor  # [M, DENSITY_SIZE, DENSITY_SIZE] in [0, 1], density maps of haze; M may be 0
-
-    def __len__(self) -> int:
-        return len(self.width)
-
-
 def load_bank(
     images: Iterable[ClearImage], *, lines: int, device: torch.device, density: Tensor | None = None
 ) -> ImageBank:
@@ -65,35 +48,46 @@ def load_bank(
     if not laid:
         raise InputError("no clear images to train on: give folders of photos, or a number of scenes")
 
-    def stack(arrays: list[np.ndarray]) -> Tensor:
-        return torch.from_numpy(np.stack(arrays)).permute(0, 3, 1, 2).contiguous().to(device)
+    def stack(name: str) -> Tensor:
+        return torch.from_numpy(np.stack([canvases[name] for canvases, _ in laid])).permute(0, 3, 1, 2).contiguous()
 
     return ImageBank(
-        fine=stack([item.fine for item in laid]),
-        coarse=stack([item.coarse for item in laid]),
-        depth=stack([item.depth for item in laid]),
-        width=torch.tensor([item.width for item in laid]),
-        has_depth=torch.tensor([item.source.depth is not None for item in laid]),
-        brightness=torch.tensor([item.brightness for item in laid], dtype=torch.float32),
-        sky=torch.tensor([item.sky.colour for item in laid]),
-        skyline=torch.tensor([item.sky.lowest for item in laid]),
-        open_sky=torch.tensor([item.sky.open for item in laid]),
+        fine=stack("fine").to(device),
+        coarse=stack("coarse").to(device),
+        depth=stack("depth").to(device),
+        facts=ImageFacts(**{f.name: torch.tensor([facts[f.name] for _, facts in laid]) for f in fields(ImageFacts)}),
         density=torch.zeros(0, DENSITY_SIZE, DENSITY_SIZE) if density is None else density,
     )
 
 
-def read_photos(folders: Iterable[str | Path], depth_folder: str | Path | None) -> list[ClearImage]:
-    """Read every photo of the folders, with its depth map where there is one."""
+def find_photos(folders: Iterable[str | Path], depth_folder: str | Path) -> list[tuple[Path, Path | None]]:
+    """Every photo of the folders, with its depth map where there is one.
+
+    Raises:
+        InputError: A folder is missing, or has no photos.
+    """
     paths: list[Path] = []
     for folder in map(Path, folders):
         if not folder.is_dir():
-            raise InputError(f"no folder of photos at {folder}: check the recipe's [photos] folders")
+            raise InputError(f"no photos at {folder}: check the recipe's [photos] folders")
         found = sorted(path for path in folder.iterdir() if path.suffix.lower() in PHOTO_SUFFIXES)
         if not found:
-            raise InputError(f"no JPEG, PNG or WebP photos in {folder}")
+            raise InputError(f"expected JPEG, PNG or WebP photos in {folder}, found none")
         paths += found
+    maps = [Path(depth_folder) / f"{path.parent.name}__{path.stem}.png" if depth_folder else None for path in paths]
+    return [(path, map_ if map_ and map_.is_file() else None) for path, map_ in zip(paths, maps, strict=True)]
+
+
+def read_photos(folders: Iterable[str | Path], depth_folder: str | Path) -> list[ClearImage]:
+    """Read every photo of the folders, with its depth map where there is one."""
+
+    def read(found: tuple[Path, Path | None]) -> ClearImage:
+        path, map_ = found
+        depth = None if map_ is None else cv2.imread(str(map_), cv2.IMREAD_GRAYSCALE)
+        return ClearImage(path.stem, read_rgb(path), depth)
+
     with ThreadPoolExecutor() as pool:
-        return list(pool.map(lambda path: _read(path, Path(depth_folder) if depth_folder else None), paths))
+        return list(pool.map(read, find_photos(folders, depth_folder)))
 
 
 def read_density(folder: str | Path) -> Tensor:  # [M, DENSITY_SIZE, DENSITY_SIZE] in [0, 1]
@@ -138,56 +132,12 @@ def normalise_depth(metres: np.ndarray, *, farthest: int = 255) -> np.ndarray:  
     return (unit * farthest).round().astype(np.uint8)
 
 
-def _read(path: Path, depth_folder: Path | None) -> ClearImage:
-    image = cv2.imread(str(path), cv2.IMREAD_COLOR)
-    if image is None:
-        raise InputError(f"cannot read {path} as an image: remove it or replace it")
-    depth = None
-    if depth_folder is not None:
-        map_path = depth_folder / f"{path.parent.name}__{path.stem}.png"
-        depth = cv2.imread(str(map_path), cv2.IMREAD_GRAYSCALE) if map_path.is_file() else None
-    return ClearImage(path.stem, cv2.cvtColor(image, cv2.COLOR_BGR2RGB), depth)
+def _lay(source: ClearImage, lines: int) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Bring an image to the canvas's height, crop what is wider, leave free what is narrower.
 
-
-@dataclass(frozen=True)
-class _FoundSky:
-    """An image's sky: its mean colour, and two rows as shares of the height."""
-
-    colour: tuple[float, ...] = (0.0, 0.0, 0.0)
-    lowest: float = 0.0
-    open: float = 0.0
-
-
-def _find_sky(source: ClearImage) -> _FoundSky:
-    if source.depth is None:
-        return _FoundSky()
-    height, width = source.depth.shape
-    sky = source.depth > SKY_LEVEL
-    if sky.mean() < MIN_SKY:
-        return _FoundSky()
-    small = cv2.resize(source.image, (width, height), interpolation=cv2.INTER_AREA)
-    colour = small[sky].mean(axis=0, dtype=np.float32) / 255
-    rows = sky.mean(axis=1)
-    lowest = int(np.flatnonzero(rows > 0.01).max()) + 1
-    blocked = np.flatnonzero(rows < 0.98)
-    return _FoundSky(tuple(colour.tolist()), lowest / height, (int(blocked[0]) if blocked.size else height) / height)
-
-
-@dataclass(frozen=True)
-class _Laid:
-    """One image on its canvases."""
-
-    source: ClearImage
-    fine: np.ndarray  # [H, W, 3] uint8
-    coarse: np.ndarray
-    depth: np.ndarray  # [h, w, 1] uint8
-    width: float
-    brightness: float
-    sky: _FoundSky
-
-
-def _lay(source: ClearImage, lines: int) -> _Laid:
-    """Bring an image to the canvas's height, crop what is wider, leave free what is narrower."""
+    Returns:
+        Canvases [H, W, C] and facts, by their names in `ImageBank` and `ImageFacts`.
+    """
     canvas_width = round(lines * ASPECT)
     height, width = source.image.shape[:2]
     used = min(round(width * lines / height), canvas_width)
@@ -203,12 +153,20 @@ def _lay(source: ClearImage, lines: int) -> _Laid:
     depth = np.zeros((2, 2), np.uint8) if source.depth is None else source.depth
     depth = cv2.resize(depth, (width // 2, height // 2), interpolation=cv2.INTER_LINEAR)
     fine = lay(source.image, FINE)
-    return _Laid(
-        source=source,
-        fine=fine,
-        coarse=lay(source.image, COARSE),
-        depth=lay(depth, DEPTH_SCALE),
-        width=used / canvas_width,
-        brightness=float(np.percentile(fine[:, :used].max(axis=2), BRIGHT_PERCENTILE)) / 255,
-        sky=_find_sky(source),
-    )
+    bright = float(np.percentile(fine[:, :used].max(axis=2), BRIGHT_PERCENTILE)) / 255
+    canvases = {"fine": fine, "coarse": lay(source.image, COARSE), "depth": lay(depth, DEPTH_SCALE)}
+    facts = {"width": used / canvas_width, "has_depth": source.depth is not None, "brightness": bright}
+    return canvases, facts | _find_sky(source)
+
+
+def _find_sky(source: ClearImage) -> dict[str, Any]:
+    """An image's sky: its mean colour, and two rows as shares of the height."""
+    sky = np.zeros((1, 1), bool) if source.depth is None else source.depth > SKY_LEVEL
+    if sky.mean() < MIN_SKY:
+        return {"sky": [0.0] * 3, "skyline": 0.0, "open_sky": 0.0}
+    small = cv2.resize(source.image, sky.shape[::-1], interpolation=cv2.INTER_AREA)
+    colour = small[sky].mean(axis=0, dtype=np.float32) / 255
+    rows = sky.mean(axis=1)
+    lowest, blocked = int(np.flatnonzero(rows > 0.01).max()) + 1, np.flatnonzero(rows < 0.98)
+    open_rows = int(blocked[0]) if blocked.size else len(rows)
+    return {"sky": colour.tolist(), "skyline": lowest / len(rows), "open_sky": open_rows / len(rows)}

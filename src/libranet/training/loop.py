@@ -7,10 +7,10 @@ import math
 import signal
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any
 
 import cv2
@@ -20,14 +20,13 @@ from torch import Tensor
 
 from libranet.atomic import write_atomically
 from libranet.device import describe_device
-from libranet.errors import InputError
 from libranet.losses.objective import LossTerms
 from libranet.network import LiBrANet
 from libranet.network.liveness import MIN_LIVE, live_units
 from libranet.training.dataloader import Batch, BatchSource
 from libranet.training.distributed import agreed
-from libranet.training.state import Progress
-from libranet.training.trainer import MODEL_FILE, STATE_FILE, Trainer, gradient_norms
+from libranet.training.state import Progress, check_folder
+from libranet.training.trainer import MODEL_FILE, Trainer, gradient_norms
 from libranet.training.training_heads import fold_heads
 from libranet.training.validation import ValidationSet, validate
 
@@ -82,7 +81,7 @@ def run_training(
         return Outcome(trainer.progress, False, 0.0)
     begin = time.perf_counter()
     end = min(trainer.steps, until or trainer.steps)
-    with RunLog(folder if shard.rank == 0 else None) as log, _stop_on_signals() as stop:
+    with closing(RunLog(folder if shard.rank == 0 else None)) as log, _stop_on_signals() as stop:
         if trainer.objective.warning:
             log.warn(trainer.objective.warning)
         pace = Pace(trainer.progress.step, end)
@@ -92,13 +91,12 @@ def run_training(
             pace.waiting += time.perf_counter() - waited
             terms, error = trainer.step(*batches)
             step = trainer.progress.step
-            if step % config.log_every == 0 or step == end:
+            if step % config.every.log == 0 or step == end:
                 _log_step(log, trainer, terms, -10 * math.log10(max(float(error), 1e-12)), pace)
-            if step % config.validate_every == 0 or step == end:
+            if step % config.every.validation == 0 or step == end:
                 _check_life(log, trainer, batches[0])
-            if pairs and (step % config.validate_every == 0 or step == end):
                 _validate(log, trainer, pairs, folder)
-            if step % config.checkpoint_every == 0:
+            if step % config.every.checkpoint == 0:
                 trainer.save(folder, _provenance(trainer, time.perf_counter() - begin))
             if not agreed(torch.tensor(not stop.requested, device=trainer.device), shard):
                 stop.requested = True
@@ -132,12 +130,8 @@ class RunLog:
         except ImportError:
             self.info("tensorboard is not installed: scalars go to log.jsonl only (pip install 'libranet[train]')")
 
-    def __enter__(self) -> "RunLog":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Close the files."""
         if self.folder is not None:
             self.lines.close()
         if self.board is not None:
@@ -196,16 +190,12 @@ class Pace:
 
 
 def _prepare_folder(trainer: Trainer, folder: Path, resume: bool) -> None:
-    exists = (folder / STATE_FILE).is_file()
+    check_folder(folder, resume=resume)
     if resume:
-        if not exists:
-            raise InputError(f"nothing to resume: {folder} has no {STATE_FILE}")
         trainer.resume(folder)
         p = trainer.progress
         if p.begin == p.step > 0 and trainer.shard.rank == 0:
             logger.info("extended: steps %d to %d have a warm-up and a cosine of their own", p.begin, p.end)
-    elif exists:
-        raise InputError(f"{folder} already holds a run: add --resume to go on, or choose another folder")
     if trainer.shard.rank == 0:
         _forget_later_steps(folder / LOG_FILE, trainer.progress.step)
 
@@ -247,7 +237,7 @@ def _check_life(log: RunLog, trainer: Trainer, batch: Batch) -> None:
 
 
 def _validate(log: RunLog, trainer: Trainer, sets: Sequence[ValidationSet], folder: Path) -> None:
-    if trainer.shard.rank:
+    if trainer.shard.rank or not sets:
         return
     p = trainer.progress
     network = fold_heads(trainer.ema.model)

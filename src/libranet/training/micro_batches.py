@@ -10,14 +10,14 @@ Branches are powers of two. Where the number of processes is not, such as after 
 processes beyond the largest power of two compute what others compute, and nobody adds it up.
 """
 
-import dataclasses
-from typing import Any
+from collections.abc import Iterable
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
 from libranet.errors import InputError
+from libranet.haze.parameters import map_tensors
 from libranet.losses.objective import LossTerms
 from libranet.training.distributed import Shard
 
@@ -75,62 +75,35 @@ def mean_over_parts(
     return branch / count
 
 
-class PartSums:
-    """Collects gradients and losses of the parts, and gives back their means."""
+def average_parts(
+    model: nn.Module, results: Iterable[tuple[LossTerms, Tensor]], shard: Shard
+) -> tuple[LossTerms, Tensor]:
+    """Leave the mean gradients and running statistics of all parts in the network.
 
-    def __init__(self, model: nn.Module, shard: Shard) -> None:
-        self._parameters, self._shard = list(model.parameters()), shard
-        self._buffers = [buffer for buffer in model.buffers() if buffer.is_floating_point()]
-        self._before = [buffer.clone() for buffer in self._buffers]
-        self._statistics: list[Tensor] = []
-        self._gradients: list[Tensor] = []
-        self._terms: list[LossTerms] = []
-        self._errors: list[Tensor] = []
+    Args:
+        model: The network.
+        results: Loss and squared error of each part of this process. Asking for the next one computes it, which fills
+            every parameter's `.grad`.
+        shard: The process.
 
-    def add(self, terms: LossTerms, error: Tensor) -> None:
-        """Take the gradients of the part that was computed last."""
-        flat = [p.grad.detach().flatten() for p in self._parameters if p.grad is not None]
-        self._gradients.append(torch.cat(flat))
-        self._terms.append(_map(terms, lambda value: value.detach().clone()))
-        self._errors.append(error.detach().clone())
-        if self._buffers:
-            self._statistics.append(torch.cat([buffer.flatten() for buffer in self._buffers]))
-            for buffer, before in zip(self._buffers, self._before, strict=True):
-                buffer.copy_(before)  # the next part begins where this one did
-
-    def finish(self) -> tuple[LossTerms, Tensor]:
-        """Write mean gradients and running statistics into the network; return the mean loss and squared error."""
-        with_gradient = [p for p in self._parameters if p.grad is not None]
-        mean = mean_over_parts(self._gradients, self._shard)
-        sizes = [parameter.numel() for parameter in with_gradient]
-        for parameter, values in zip(with_gradient, mean.split(sizes), strict=True):
-            assert parameter.grad is not None
-            parameter.grad.copy_(values.view_as(parameter.grad))
-        if self._buffers:
-            running = mean_over_parts(self._statistics, self._shard).split([buffer.numel() for buffer in self._buffers])
-            for buffer, values in zip(self._buffers, running, strict=True):
-                buffer.copy_(values.view_as(buffer))
-        numbers = [torch.stack([*_leaves(t), e]) for t, e in zip(self._terms, self._errors, strict=True)]
-        means = list(mean_over_parts(numbers, self._shard))
-        error = means.pop()
-        return _map(self._terms[0], lambda _: means.pop(0)), error
-
-
-def _leaves(terms: Any) -> list[Tensor]:
-    found: list[Tensor] = []
-    for field in dataclasses.fields(terms):
-        value = getattr(terms, field.name)
-        found += _leaves(value) if dataclasses.is_dataclass(value) else [value.detach().float()]
-    return found
-
-
-def _map(terms: Any, change: Any) -> Any:
-    """The same terms with every scalar changed, in the order of `_leaves`."""
-    values = {}
-    for field in dataclasses.fields(terms):
-        value = getattr(terms, field.name)
-        values[field.name] = _map(value, change) if dataclasses.is_dataclass(value) else change(value)
-    return dataclasses.replace(terms, **values)
+    Returns:
+        The mean loss and squared error.
+    """
+    buffers = [buffer for buffer in model.buffers() if buffer.is_floating_point()]
+    before = [buffer.clone() for buffer in buffers]
+    vectors: list[Tensor] = []
+    for terms, error in results:
+        gradients = [p.grad for p in model.parameters() if p.grad is not None]
+        numbers: list[Tensor] = []
+        map_tensors(lambda value, numbers=numbers: numbers.append(value) or value, terms)
+        tensors = [*gradients, *buffers, *numbers, error]
+        vectors.append(torch.cat([tensor.detach().float().flatten() for tensor in tensors]))
+        for buffer, old in zip(buffers, before, strict=True):
+            buffer.copy_(old)  # the next part begins where this one did
+    means = list(mean_over_parts(vectors, shard).split([tensor.numel() for tensor in tensors]))
+    for tensor in (*gradients, *buffers):
+        tensor.copy_(means.pop(0).view_as(tensor))
+    return map_tensors(lambda _: means.pop(0).view(()), terms), means.pop(0).view(())
 
 
 def share_weights(model: nn.Module, shard: Shard) -> None:

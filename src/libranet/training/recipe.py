@@ -5,73 +5,18 @@ recipe and changes those it names.
 """
 
 import dataclasses
-import logging
+import difflib
 import tomllib
 import types
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from libranet.errors import InputError
 from libranet.training.config import TrainConfig
 
-logger = logging.getLogger(__name__)
-
 T = TypeVar("T")
-
-OLD_KEYS = {
-    "loss.steady_weight": "loss.consistency_weight",
-    "photos.haze.footage.front_probability": "photos.haze.front.probability",
-    "photos.haze.footage.front_elsewhere_probability": "photos.haze.front.elsewhere_probability",
-    "photos.haze.footage.change_probability": "photos.haze.front.change_probability",
-    "photos.haze.footage.bars_probability": "photos.haze.front.bars_probability",
-    "photos.haze.beta": "photos.haze.density.beta",
-    "photos.haze.near": "photos.haze.density.near",
-    "photos.haze.gamma": "photos.haze.density.depth_gamma",
-    "photos.haze.floor": "photos.haze.density.min_transmission",
-    "photos.haze.wavelength": "photos.haze.density.wavelength_spread",
-    "photos.haze.clear": "photos.haze.density.clear_probability",
-    "photos.haze.even": "photos.haze.density.uniform_probability",
-    "photos.haze.patches": "photos.haze.density.patch_probability",
-    "photos.haze.patch_strength": "photos.haze.density.patch_strength",
-    "photos.haze.airlight": "photos.haze.airlight.brightness",
-    "photos.haze.even_airlight": "photos.haze.airlight.uniform_brightness",
-    "photos.haze.scene_light": "photos.haze.airlight.scene_probability",
-    "photos.haze.tint": "photos.haze.airlight.tint_std",
-    "photos.haze.light_gradient": "photos.haze.airlight.gradient",
-    "photos.haze.noise": "photos.haze.camera.noise_std",
-    "photos.haze.dull": "photos.haze.camera.dull_probability",
-    "photos.haze.vary": "photos.haze.camera.jitter_probability",
-    "photos.haze.vary_by": "photos.haze.camera.jitter_strength",
-    "photos.haze.cast": "photos.haze.camera.white_balance_std",
-    "photos.haze.shade": "photos.haze.camera.shading",
-    "photos.haze.in_light": "photos.haze.camera.linear_light_probability",
-    "photos.haze.tone_curve": "photos.haze.camera.tone_gamma",
-    "photos.haze.skies": "photos.haze.sky.recolour_probability",
-    "photos.haze.swap": "photos.haze.sky.swap_probability",
-    "photos.haze.overcast": "photos.haze.sky.fog_probability",
-    "photos.haze.zoom": "photos.haze.geometry.zoom",
-    "photos.haze.squeeze": "photos.haze.geometry.aspect_jitter",
-    "photos.haze.motion": "photos.haze.geometry.motion",
-    "photos.haze.still": "photos.haze.geometry.still_probability",
-    "photos.haze.prior": "photos.haze.geometry.prior_depth_probability",
-    "photos.haze.blend": "photos.haze.geometry.prior_depth_blend",
-    "photos.haze.regimes": "photos.haze.regimes.probability",
-    "photos.haze.regime_spread": "photos.haze.regimes.jitter",
-    "photos.haze.leftover": "photos.haze.residual.probability",
-    "photos.haze.leftover_beta": "photos.haze.residual.max_beta",
-}
-"""Names of settings before 0.2, and what they are called now. Recipes and states of runs may still have them."""
-
-REMOVED_KEYS: dict[str, Any] = {
-    "photos.haze.regime_gamma": [1.0, 1.0],
-    "photos.haze.regime_blend": 0.0,
-    "photos.haze.tilt": 0.0,
-    "photos.scene_share": 0.25,
-    "validation.limit": 0,
-}
-"""Settings that are gone, and the value at which they did nothing. Any other value is refused."""
 
 
 def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> TrainConfig:
@@ -84,7 +29,7 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> TrainConfig:
     Raises:
         InputError: There is no such file, it is not TOML, or a setting is unknown or has a wrong value.
     """
-    return build(TrainConfig, _override(_read(Path(path), ()), overrides), where=str(path))
+    return _build(TrainConfig, _override(_read(Path(path), ()), overrides), where=str(path))
 
 
 def load_variant(path: str | Path, base: str | Path, overrides: Sequence[str] = ()) -> TrainConfig:
@@ -102,31 +47,21 @@ def load_variant(path: str | Path, base: str | Path, overrides: Sequence[str] = 
     own, extended = _parse(path, ())
     if extended is None or extended.resolve() != base.resolve():
         raise InputError(f"expected {path} to extend {base}, so that the two differ in what it names")
-    return build(TrainConfig, _merge(_override(_read(base, ()), overrides), own), where=str(path))
+    return _build(TrainConfig, _merge(_override(_read(base, ()), overrides), own), where=str(path))
 
 
-def rename_old_keys(raw: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Bring settings to their present names.
-
-    Returns:
-        The settings, and the old names that were found among them.
-    """
-    renamed: dict[str, Any] = {}
-    found: list[str] = []
-    for name, value in _flatten(raw):
-        if name in OLD_KEYS or value == REMOVED_KEYS.get(name, ...):
-            found.append(name)
-        if value != REMOVED_KEYS.get(name, ...):
-            renamed = _merge(renamed, _nest(OLD_KEYS.get(name, name), value))
-    return renamed, found
-
-
-def build(cls: type[T], raw: Mapping[str, Any], *, where: str) -> T:
+def _build(cls: type[T], raw: Mapping[str, Any], *, where: str) -> T:
     """Make a dataclass from a table. Unknown names and wrong types are refused by name."""
     hints = typing.get_type_hints(cls)
-    known = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
-    if unknown := sorted(set(raw) - known):
-        raise InputError(f"{where} has unknown setting {unknown[0]!r}: expected one of {', '.join(sorted(known))}")
+    known = {f.name: f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    if unknown := sorted(set(raw) - set(known)):
+        # A setting of a group may have been written one level too high.
+        inner = {f.name: f"{name}.{f.name}" for name in known for f in _fields_of_group(hints[name])}
+        (nearest,) = difflib.get_close_matches(unknown[0], inner | known, n=1, cutoff=0.0)
+        raise InputError(
+            f"{where} has unknown setting {unknown[0]!r}: did you mean {(inner | known)[nearest]!r}? "
+            f"Known are {', '.join(known)}"
+        )
     values = {name: _convert(hints[name], value, f"{where}: {name}") for name, value in raw.items()}
     try:
         return cls(**values)
@@ -134,9 +69,23 @@ def build(cls: type[T], raw: Mapping[str, Any], *, where: str) -> T:
         raise InputError(f"{where}: {error}") from None
 
 
+def _fields_of_group(hint: Any) -> tuple[dataclasses.Field[Any], ...]:
+    """The settings of a group; none for a single value."""
+    return dataclasses.fields(hint) if dataclasses.is_dataclass(hint) else ()
+
+
 def _override(raw: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
     for override in overrides:
-        raw = _merge(raw, _with_new_names(_parse_override(override), where=f"--set {override}"))
+        key, equals, text = override.partition("=")
+        if not equals or not key.strip():
+            raise InputError(f"expected --set key=value, got {override!r}")
+        try:
+            value = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            value = text.strip()  # a bare word is a string
+        for name in reversed(key.strip().split(".")):
+            value = {name: value}
+        raw = _merge(raw, value)
     return raw
 
 
@@ -158,46 +107,9 @@ def _parse(path: Path, extended_by: tuple[Path, ...]) -> tuple[dict[str, Any], P
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path} is not valid TOML: {error}") from None
     base = raw.pop("extends", None)
-    raw = _with_new_names(raw, where=str(path))
     if base is not None and not isinstance(base, str):
         raise InputError(f"{path}: extends must be the path of a recipe, got {base!r}")
     return raw, None if base is None else path.parent / base
-
-
-def _with_new_names(raw: Mapping[str, Any], *, where: str) -> dict[str, Any]:
-    renamed, old = rename_old_keys(raw)
-    if removed := [name for name, _ in _flatten(renamed) if name in REMOVED_KEYS]:
-        raise InputError(f"{where}: {removed[0]} was removed, no recipe used it: leave it out")
-    if old:
-        names = ", ".join(f"{name} is now {OLD_KEYS[name]}" if name in OLD_KEYS else f"{name} is gone" for name in old)
-        logger.warning("%s has old names of settings, which the next version will refuse: %s", where, names)
-    return renamed
-
-
-def _parse_override(override: str) -> dict[str, Any]:
-    key, equals, text = override.partition("=")
-    if not equals or not key.strip():
-        raise InputError(f"expected --set key=value, got {override!r}")
-    try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = text.strip()  # a bare word is a string
-    return _nest(key.strip(), value)
-
-
-def _flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """All settings with their dotted names; an empty table is one of them."""
-    for key, value in table.items():
-        if isinstance(value, Mapping) and value:
-            yield from _flatten(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
-
-
-def _nest(name: str, value: Any) -> dict[str, Any]:
-    for key in reversed(name.split(".")):
-        value = {key: value}
-    return value
 
 
 def _merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
@@ -218,7 +130,7 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
     if dataclasses.is_dataclass(hint):
         if not isinstance(value, Mapping):
             raise InputError(f"{where} must be a table, got {value!r}")
-        return build(typing.cast(type, hint), value, where=where)
+        return _build(typing.cast(type, hint), value, where=where)
     if origin is typing.Literal:
         if value not in arguments:
             raise InputError(f"{where} must be one of {', '.join(map(str, arguments))}, got {value!r}")

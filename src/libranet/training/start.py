@@ -16,6 +16,7 @@ import torch
 from libranet.data import PairedClip
 from libranet.device import pick_device
 from libranet.errors import InputError, LibraNetError
+from libranet.haze.images import ImageBank
 from libranet.training.config import PairedSourceConfig, TrainConfig, ValidationConfig
 from libranet.training.dataloader import (
     BatchSource,
@@ -25,10 +26,11 @@ from libranet.training.dataloader import (
     open_training_clips,
 )
 from libranet.training.distributed import any_process, join_processes, leave_processes, own_device, was_restarted
-from libranet.training.image_bank import ImageBank, load_bank, read_density, read_photos, render_scenes
+from libranet.training.image_bank import load_bank, read_density, read_photos, render_scenes
 from libranet.training.loop import Outcome, run_training
 from libranet.training.recipe import load_recipe
-from libranet.training.trainer import STATE_FILE, Trainer
+from libranet.training.state import STATE_FILE
+from libranet.training.trainer import Trainer
 from libranet.training.validation import HeldOutClip, ValidationSet, hold_out, load_pairs
 
 logger = logging.getLogger(__name__)
@@ -95,7 +97,7 @@ def load_images(config: TrainConfig, device: torch.device) -> ImageBank:
     assert config.photos is not None
     photos = config.photos
     images = chain(
-        read_photos(photos.folders, photos.depth or None),
+        read_photos(photos.folders, photos.depth),
         render_scenes(photos.scenes, photos.scene_views, seed=config.seed, lines=photos.lines, device=device),
     )
     return load_bank(images, lines=photos.lines, device=device, density=read_density(photos.density))
@@ -111,7 +113,7 @@ def haze_source(config: TrainConfig, bank: ImageBank) -> BatchSource:
         crops=config.crops,
         window=config.window,
         seed=config.seed,
-        outputs=2 if config.loss.consistency_weight > 0 else 1,
+        outputs=config.outputs,
     )
     return Prefetcher(source) if bank.fine.device.type == "cuda" else source
 
@@ -142,24 +144,16 @@ def main() -> None:
     """Train without the command line's extra packages, as on a bare GPU machine."""
     parser = argparse.ArgumentParser(description="Train a recipe.")
     parser.add_argument("recipe")
-    parser.add_argument("-o", "--output", required=True)
+    parser.add_argument("-o", "--output", required=True, dest="folder")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides")
     parser.add_argument("--resume", action="store_true")
     parser.add_argument("--auto-resume", action="store_true", help="go on if the folder has a state, begin if not")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--seconds", type=float, default=math.inf, help="stop after this long")
-    options = parser.parse_args()
+    options = vars(parser.parse_args())  # named as the arguments of `train`
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     try:
-        outcome = train(
-            options.recipe,
-            options.output,
-            overrides=options.overrides,
-            resume=options.resume,
-            auto_resume=options.auto_resume,
-            device=options.device,
-            seconds=options.seconds,
-        )
+        outcome = train(**options)
     except LibraNetError as error:
         parser.exit(2, f"error: {error}\n")
     if outcome.interrupted:  # a script, and torchrun, must not take a stopped run for a finished one

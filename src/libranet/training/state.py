@@ -11,12 +11,13 @@ import torch
 from torch import Tensor
 
 from libranet.atomic import atomic_file
-from libranet.errors import CheckpointError
+from libranet.errors import CheckpointError, InputError
 from libranet.network import Network
 from libranet.training.config import TrainConfig
 
+STATE_FILE = "state.safetensors"
 FORMAT = "libranet-training-state"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 
 @dataclass
@@ -96,6 +97,21 @@ class RunState:
         return Progress(**json.loads(header["progress"]))
 
 
+def check_folder(folder: Path, *, resume: bool) -> None:
+    """Refuse to begin where a run is, and to resume where none is.
+
+    Raises:
+        InputError: The folder holds a run and `resume` is False, or the other way round, or it is a file.
+    """
+    exists = (folder / STATE_FILE).is_file()
+    if resume and not exists:
+        raise InputError(f"nothing to resume: {folder} has no {STATE_FILE}")
+    if exists and not resume:
+        raise InputError(f"{folder} already holds a run: add --resume to go on, or choose another folder")
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"expected a folder for the run, got the file {folder}")
+
+
 def read_progress(path: Path) -> Progress:
     """How far a run has come, from its state.
 
@@ -115,7 +131,7 @@ def _read_header(path: Path) -> dict[str, str]:
         raise CheckpointError(f"{path} is not the state of a training run")
     if header.get("format_version") != str(FORMAT_VERSION):
         raise CheckpointError(
-            f"{path} was written by another version of libranet, which trained the heads differently: "
+            f"{path} was written by another version of libranet, which drew other samples: "
             "begin anew in another folder, with init_from set to that run's model.safetensors"
         )
     return header
@@ -127,9 +143,9 @@ def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
 
 def _check_same_run(path: Path, old: dict[str, Any], new: dict[str, Any]) -> None:
     """Refuse to resume a run that would compute something else; how long it is and how often it logs may change."""
-    free = {"log_every", "checkpoint_every", "validate_every", "validation", "max_bad_steps", "name", "steps", "epochs"}
+    free = {"name", "steps", "epochs", "every", "validation"}
     changed = sorted(key for key in old.keys() | new.keys() if key not in free and old.get(key) != new.get(key))
-    if old["validation"].get("held_out", 0.0) != new["validation"]["held_out"]:
+    if old["validation"]["held_out"] != new["validation"]["held_out"]:
         changed.append("validation.held_out")
     if changed:
         raise CheckpointError(

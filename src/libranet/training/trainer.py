@@ -4,7 +4,7 @@ import copy
 import dataclasses
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +23,11 @@ from libranet.training.config import OptimiserConfig, TrainConfig
 from libranet.training.dataloader import Batch
 from libranet.training.distributed import Shard, agreed, average_gradients
 from libranet.training.graphed_step import Graphed, LateAnswer
-from libranet.training.micro_batches import PartSums, divide, seed_part, share_weights
+from libranet.training.micro_batches import average_parts, divide, seed_part, share_weights
 from libranet.training.muon import Muon
-from libranet.training.state import Progress, RunState
+from libranet.training.state import STATE_FILE, Progress, RunState
 from libranet.training.training_heads import fold_heads, prepare_heads, preserve_heads
 
-STATE_FILE = "state.safetensors"
 MODEL_FILE = "model.safetensors"
 AMP_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -47,21 +46,21 @@ class Trainer:
         self.config, self.steps, self.device, self.shard = config, steps, device, shard or Shard()
         self.parts = divide(self.shard, config.accumulate)
         """What this process computes in a step, one after another."""
-        self.parts[0].check(config.batch, outputs=2 if config.loss.consistency_weight > 0 else 1)
+        self.parts[0].check(config.batch, outputs=config.outputs)
         torch.manual_seed(config.seed)
         self.model = _initial_model(config)
         ours = self.model if isinstance(self.model, LiBrANet) else None
         if ours is not None:
-            prepare_heads(ours, config.pivot, over_processes=config.accumulate == 1)
+            prepare_heads(ours, config.optimiser.pivot, over_processes=config.accumulate == 1)
         self.model.to(device)
         fused = config.fused and ours is not None and why_not_fused(config.model, device) is None
         if fused:
             _use_channels_last(self.model)
-        self.ema = Ema(self.model, config.ema)
+        self.ema = Ema(self.model, config.optimiser.ema)
         self.optimiser = build_optimiser(self.model, config.optimiser)
         self.scaler = torch.amp.GradScaler(device.type, enabled=config.precision == "fp16")
         self.objective = Objective(config.loss, device)
-        self.teacher = load_model(config.teacher, device=device).requires_grad_(False) if config.teacher else None
+        self.teacher = load_model(config.teacher.checkpoint, device=device) if config.teacher.checkpoint else None
         self.progress = Progress(end=steps)
         self.state = RunState(config, self.model, self.ema.model, self.optimiser, self.scaler)
         self.predict: Callable[..., Predicted] = self.model.predict
@@ -144,7 +143,7 @@ class Trainer:
             return
         p.bad_steps += 1
         p.bad_in_a_row += 1
-        if p.bad_in_a_row >= self.config.max_bad_steps:
+        if p.bad_in_a_row >= self.config.optimiser.max_bad_steps:
             raise TrainingStoppedError(
                 f"the loss was not finite in {p.bad_in_a_row} steps in a row (step {p.step}): "
                 "lower optimiser.lr, or use precision = 'bf16' or 'fp32'"
@@ -158,11 +157,12 @@ class Trainer:
             terms, error = self.gradients(batches[0])
             average_gradients(self.model, self.shard)
             return terms, error
-        sums = PartSums(self.model, self.shard)
+        return average_parts(self.model, self._each_part(batches), self.shard)
+
+    def _each_part(self, batches: tuple[Batch, ...]) -> Iterator[tuple[LossTerms, Tensor]]:
         for part, batch in zip(self.parts, batches, strict=True):
             seed_part(self.config.seed, self.progress.step, part)
-            sums.add(*self.gradients(batch))
-        return sums.finish()
+            yield self.gradients(batch)
 
     def save(self, folder: Path, provenance: dict[str, Any]) -> None:
         """Write the state of the run, and the averaged network as a checkpoint of its own."""
@@ -188,7 +188,7 @@ class Trainer:
         p = self.state.load(folder / STATE_FILE)
         if self.steps < p.step:
             raise InputError(f"{folder} has done {p.step} steps already: expected more than that, got {self.steps}")
-        if p.end not in (0, self.steps):  # 0: of a version that could not be extended
+        if p.end != self.steps:
             p.begin = p.step
         p.end = self.steps
         self.progress = p
@@ -214,7 +214,7 @@ class Trainer:
         amp = AMP_DTYPES.get(self.config.precision)
         with torch.autocast(self.device.type, dtype=amp, enabled=amp is not None):
             restored = self.teach(batch.hazy, still=batch.still).image
-        clear = torch.lerp(batch.clear, restored.to(batch.clear.dtype), self.config.teacher_share)
+        clear = torch.lerp(batch.clear, restored.to(batch.clear.dtype), self.config.teacher.share)
         return dataclasses.replace(batch, clear=clear)
 
     def _compute_gradients(self, batch: Batch) -> tuple[LossTerms, Tensor]:
@@ -313,7 +313,6 @@ def _initial_model(config: TrainConfig) -> Network:
     if model.architecture != fresh.architecture:
         raise InputError(f"{config.init_from} holds {model.architecture}, the recipe trains {fresh.architecture}")
     # These change no weight: a run may begin on small frames and go on with large ones.
-    # These change while a network is trained, and no weight depends on them.
     free: dict[str, Any] = {"drop_path": 0.0, "dropout": 0.0, "encoder_size": 256}
     if not config.peer and model.config.stored() | free != config.model.stored() | free:
         raise InputError(f"{config.init_from} has another configuration than the recipe's [model]")

@@ -62,9 +62,15 @@ class UnitNorm(nn.Module):
 
     def measure(self, x: Tensor) -> tuple[Tensor, Tensor]:  # [units] float32 each
         """Mean and variance of every unit, over the batch of all processes."""
-        x, combine = x.float(), _mean_over_processes if self.over_processes else _alone
-        mean = combine(x.mean(dim=(0, 2, 3)))
-        return mean, combine((x - mean[:, None, None]).square().mean(dim=(0, 2, 3)))
+        x = x.float()
+        mean = self._combine(x.mean(dim=(0, 2, 3)))
+        return mean, self._combine((x - mean[:, None, None]).square().mean(dim=(0, 2, 3)))
+
+    def _combine(self, value: Tensor) -> Tensor:
+        """The mean over all processes, through which gradients flow; their shares of the batch are equal."""
+        if not self.over_processes or not dist.is_initialized() or dist.get_world_size() == 1:
+            return value
+        return all_reduce(value) / dist.get_world_size()
 
     @torch.no_grad()
     def preserve(self, x: Tensor) -> None:
@@ -74,10 +80,6 @@ class UnitNorm(nn.Module):
         self.variance.copy_(variance)
         self.bias.copy_(mean)
         self.weight.copy_(torch.sqrt(variance + self.EPSILON))
-
-
-def _alone(values: Tensor) -> Tensor:
-    return values
 
 
 class TrainingHead(GridHead):
@@ -154,13 +156,6 @@ def fold_heads(model: Network) -> Network:
         if field is not None and isinstance(field.head, TrainingHead):
             field.head = field.head.fold()
     return plain
-
-
-def _mean_over_processes(value: Tensor) -> Tensor:
-    """The mean over all processes, through which gradients flow; the shares are equal."""
-    if not dist.is_initialized() or dist.get_world_size() == 1:
-        return value
-    return all_reduce(value) / dist.get_world_size()
 
 
 def _sizes(head: GridHead) -> tuple[int, int, int, float]:

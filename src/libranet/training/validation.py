@@ -6,14 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import cv2
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from libranet.data import PairedClip
-from libranet.data.frames import FrameFiles, VideoFrames
+from libranet.data.frames import FrameFiles, RgbImage, VideoFrames, read_rgb
 from libranet.errors import InputError
 from libranet.metrics.fidelity import psnr
 from libranet.network import Network
@@ -51,8 +50,7 @@ class HeldOutClip:
         count = min(self.count, len(self.clip))
         first = (len(self.clip) - count) // 2
         for index in range(first, first + count):
-            hazy, clear = (side.read(index) for side in (self.clip.hazy, self.clip.clear))
-            yield torch.from_numpy(hazy).permute(2, 0, 1), torch.from_numpy(clear).permute(2, 0, 1)
+            yield _planes(self.clip.hazy.read(index)), _planes(self.clip.clear.read(index))
 
 
 ValidationSet = Sequence[ImagePair] | Sequence[HeldOutClip]
@@ -149,11 +147,8 @@ def _load_set(hazy_folder: Path, clear_folder: Path) -> list[ImagePair]:
     names = sorted(path.name for path in hazy_folder.iterdir() if (clear_folder / path.name).is_file())
     if not names:
         raise InputError(f"no file name occurs both in {hazy_folder} and in {clear_folder}")
-    return [ImagePair(_read(hazy_folder / name), _read(clear_folder / name)) for name in names]
+    return [ImagePair(*(_planes(read_rgb(folder / name)) for folder in (hazy_folder, clear_folder))) for name in names]
 
 
-def _read(path: Path) -> Tensor:
-    image = cv2.imread(str(path), cv2.IMREAD_COLOR)
-    if image is None:
-        raise InputError(f"cannot read {path} as an image")
-    return torch.from_numpy(cv2.cvtColor(image, cv2.COLOR_BGR2RGB)).permute(2, 0, 1)
+def _planes(image: RgbImage) -> Tensor:  # [3, H, W] uint8
+    return torch.from_numpy(image).permute(2, 0, 1)

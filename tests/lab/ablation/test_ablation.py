@@ -163,7 +163,7 @@ def test_a_run_that_diverges_is_a_result(tmp_path):
         seeds=1,
         steps=6,
         only=("full",),
-        overrides=(*TINY, "optimiser.lr=1e30", "optimiser.clip=1e30", "max_bad_steps=1"),
+        overrides=(*TINY, "optimiser.lr=1e30", "optimiser.clip=1e30", "optimiser.max_bad_steps=1"),
         clips=1,
         frames=1,
         size=(64, 48),

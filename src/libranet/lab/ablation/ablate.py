@@ -26,7 +26,7 @@ from libranet.lab.ablation.variants import FULL, Variant, flat_settings, load_va
 from libranet.lab.held_back import write_held_back_clips
 from libranet.runtime import load_network
 from libranet.training.config import TrainConfig
-from libranet.training.rehearsal import rehearse
+from libranet.training.dry_run import rehearse
 
 METRICS = "psnr,ssim,lpips,tof,sigma_psnr"
 HELD_BACK = "held-back clips"

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from libranet.errors import InputError
-from libranet.kernels.haze.reference import SKY_DEPTH
+from libranet.haze.images import SKY_DEPTH
 from libranet.lab.scenes.room_plan import draw_plan
 from libranet.lab.scenes.room_render import RoomRenderer
 from libranet.lab.scenes.world import build_world, exposed, flow_between, render_view

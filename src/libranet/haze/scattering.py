@@ -1,8 +1,8 @@
 """The atmospheric scattering model and the nine haze regimes of UHV-4K.
 
 hazy = clear * t + airlight * (1 - t) with the transmission t = exp(-beta * depth). The functions are batched,
-differentiable torch for any device: online synthesis in training and the UHV-4K pipeline both use them. A regime is one
-of three densities with one of three airlights; it stays fixed over a clip.
+differentiable torch for any device. Synthesis, haze on the fly in training and the checks of a data set all call them.
+A regime is one of three densities with one of three airlights; it stays fixed over a clip.
 """
 
 from dataclasses import dataclass
@@ -46,13 +46,13 @@ REGIMES = tuple(Regime(f"{tier}-{light}", beta, colour) for tier, beta in TIERS 
 
 
 def transmission(
-    depth: Tensor,  # [B, 1, H, W] or [B, H, W], >= 0
+    depth: Tensor,  # [B, 1, H, W], [B, H, W], or of windows [B, T, 1, H, W]; >= 0
     beta: Tensor | float,  # scalar, [B], or [B, 3] for a different scattering per colour channel
-) -> Tensor:  # [B, 1, H, W], or [B, 3, H, W] with a beta per channel
+) -> Tensor:  # as depth, with three channels where beta has them
     """Compute the share of the scene's light that arrives: t = exp(-beta * depth)."""
     if depth.dim() == 3:
         depth = depth.unsqueeze(1)
-    if depth.dim() != 4 or depth.shape[1] != 1:
+    if depth.dim() not in (4, 5) or depth.shape[-3] != 1:
         raise InputError(f"expected depth as [B, 1, H, W] or [B, H, W], got {tuple(depth.shape)}")
     coefficient = torch.as_tensor(beta, dtype=depth.dtype, device=depth.device)
     if coefficient.dim() == 1:
@@ -60,25 +60,24 @@ def transmission(
     if coefficient.dim() not in (0, 2) or (coefficient.dim() == 2 and coefficient.shape[1] not in (1, 3)):
         raise InputError(f"expected beta as a scalar, [B] or [B, 3], got {tuple(coefficient.shape)}")
     if coefficient.dim() == 2:
-        coefficient = coefficient[:, :, None, None]
+        coefficient = _over_pixels(coefficient, depth)
     return torch.exp(-coefficient * depth)
 
 
 def add_haze(
-    clear: Tensor,  # [B, 3, H, W] in [0, 1]
-    t: Tensor,  # [B, 1, H, W] or [B, 3, H, W] in (0, 1]
-    airlight: Tensor | float,  # scalar, [B], [3] or [B, 3] in [0, 1]
+    clear: Tensor,  # [B, 3, H, W], or windows [B, T, 3, H, W], in [0, 1]
+    t: Tensor,  # the same with three channels or one, in (0, 1]
+    airlight: Tensor | float,  # scalar, [B], [3], [B, 3], or one colour per pixel as `clear`; in [0, 1]
     *,
-    noise: float | Tensor = 0.0,
+    noise: float = 0.0,
     generator: torch.Generator | None = None,
-) -> Tensor:  # [B, 3, H, W] in [0, 1]
-    """Add haze to clear frames, then sensor noise of the standard deviation `noise`, a scalar or [B]."""
+) -> Tensor:  # as clear, in [0, 1]
+    """Add haze to clear frames, then sensor noise of the standard deviation `noise`."""
     light = _as_channels(airlight, clear)
     hazy = torch.lerp(light.expand_as(clear), clear, t.expand_as(clear).to(clear.dtype))
-    sigma = torch.as_tensor(noise, dtype=clear.dtype, device=clear.device)
-    if bool((sigma != 0).any()):
+    if noise:
         grain = torch.randn(clear.shape, generator=generator, dtype=clear.dtype, device=clear.device)
-        hazy = hazy + grain * (sigma[:, None, None, None] if sigma.dim() == 1 else sigma)
+        hazy = hazy + grain * noise
     return hazy.clamp(0.0, 1.0)
 
 
@@ -104,14 +103,16 @@ def assign_regimes(count: int, seed: int) -> list[Regime]:
 
 
 def _as_channels(value: Tensor | float, like: Tensor) -> Tensor:
-    """Reshape an airlight to [B or 1, 3 or 1, 1, 1]. Three numbers are always one colour, also in a batch of three."""
+    """Reshape an airlight to broadcast over frames. Three numbers are always one colour, also in a batch of three."""
     light = torch.as_tensor(value, dtype=like.dtype, device=like.device)
-    if light.dim() == 0:
-        return light.reshape(1, 1, 1, 1)
-    if light.dim() == 1 and light.shape[0] == 3:
-        return light.reshape(1, 3, 1, 1)
-    if light.dim() == 1 and light.shape[0] == like.shape[0]:
-        return light.reshape(-1, 1, 1, 1)
-    if light.dim() == 2 and light.shape[1] == 3 and light.shape[0] in (1, like.shape[0]):
-        return light[:, :, None, None]
+    if light.dim() == 0 or light.shape == like.shape:
+        return light
+    if light.dim() == 1:
+        light = light[None] if light.shape[0] == 3 else light[:, None]
+    if light.dim() == 2 and light.shape[1] in (1, 3) and light.shape[0] in (1, like.shape[0]):
+        return _over_pixels(light, like)
     raise InputError(f"expected an airlight as a scalar, [B], [3] or [B, 3], got {tuple(light.shape)}")
+
+
+def _over_pixels(value: Tensor, like: Tensor) -> Tensor:  # [B, C] -> [B, C, 1, 1] or, for windows, [B, 1, C, 1, 1]
+    return value.view(value.shape[0], *[1] * (like.dim() - 4), value.shape[1], 1, 1)

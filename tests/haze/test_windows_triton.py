@@ -6,22 +6,20 @@ import pytest
 import torch
 
 from clear_images import haze_config, small_source
-from libranet.kernels.haze import reference
-from libranet.training.config import HazeConfig
+from libranet.haze.kinds import HazeConfig
+from libranet.haze.parameters import HazeParameters
+from libranet.haze.windows import reference
 from libranet.training.dataloader import OnlineHazeSource
 from libranet.training.distributed import Shard
 
 EVERYTHING = haze_config(
-    density={"patch_probability": 1.0},
-    camera={
-        "noise_std": 0.0, "dull_probability": 1.0, "jitter_probability": 0.7, "shading": 0.4,
-        "linear_light_probability": 0.7,
-    },
-    sky={"recolour_probability": 0.7, "swap_probability": 0.7, "fog_probability": 0.7},
+    density={"patch_probability": 1.0, "residual_probability": 1.0},
+    camera={"noise_std": 0.0, "dull_probability": 1.0, "jitter_probability": 0.7, "shading": 0.4},
+    sky={"recolour_probability": 0.7, "swap_probability": 0.7},
     geometry={"motion": 0.05, "aspect_jitter": 0.3},
-    regimes={"probability": 0.3},
-    residual={"probability": 1.0},
-    footage={"probability": 0.6, "opaque": (0.2, 0.6)},
+    regimes={"share": 0.3},
+    varied={"share": 0.28, "linear_light_probability": 0.7, "fog_probability": 0.7},
+    footage={"share": 0.42, "opaque": (0.2, 0.6), "fog_probability": 0.7},
     front={"probability": 0.0},
     recording={"drift_probability": 0.0, "noise_std": 0.0, "sharpening": 0.0, "codec_probability": 0.0},
 )  # fmt: skip
@@ -31,19 +29,20 @@ STILL = haze_config(camera={"noise_std": 0.0}, geometry={"still_probability": 1.
 @pytest.fixture(autouse=True)
 def few_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     """In the interpreter a program costs much and a pixel little."""
-    from libranet.kernels.haze import triton as haze_triton
+    from libranet.haze.windows import triton as haze_triton
 
     monkeypatch.setattr(haze_triton, "BLOCK", 1024)
 
 
 def make(device: str, haze: HazeConfig, *, kernel: bool, batch: int = 3, outputs: int = 1) -> OnlineHazeSource:
-    from libranet.kernels.haze import triton
+    from libranet.haze.windows import triton
 
     source = small_source(haze=haze, batch=batch, outputs=outputs)
     tensors = {name: getattr(source.bank, name).to(device) for name in ("fine", "coarse", "depth")}
     tensors["depth"][:, :, :12] = 255  # a sky in all of them, a third of the height
     sky = torch.full((len(source.bank),), 1 / 3)
-    source.bank = dataclasses.replace(source.bank, **tensors, sky=sky[:, None].expand(-1, 3), skyline=sky, open_sky=sky)
+    facts = dataclasses.replace(source.bank.facts, sky=sky[:, None].expand(-1, 3), skyline=sky, open_sky=sky)
+    source.bank = dataclasses.replace(source.bank, **tensors, facts=facts)
     source.haze_windows = triton.haze_windows if kernel else reference.haze_windows
     return source
 
@@ -60,9 +59,9 @@ def test_matches_the_reference(device: str, step: int) -> None:
 
 
 def test_the_row_of_a_sample_holds_every_parameter_once(device: str) -> None:
-    from libranet.kernels.haze.triton import ENTRIES, OFFSETS, ROW, _pack
+    from libranet.haze.windows.triton import ENTRIES, OFFSETS, ROW, _pack
 
-    parameters: list[reference.HazeParameters] = []
+    parameters: list[HazeParameters] = []
     source = make(device, EVERYTHING, kernel=False)
 
     def keep(images, depths, drawn, size, **options):
@@ -75,12 +74,10 @@ def test_the_row_of_a_sample_holds_every_parameter_once(device: str) -> None:
     assert rows.shape == (3, ROW)
     names = [
         (group.name, field.name)
-        for group in dataclasses.fields(reference.HazeParameters)
+        for group in dataclasses.fields(HazeParameters)
         for field in dataclasses.fields(getattr(parameters[0], group.name))
     ]
-    assert {*names} - {("view", "image"), ("sky", "donor"), ("camera", "filmed")} == {
-        (group, name) for group, name, _ in ENTRIES
-    }
+    assert {*names} - {("view", "image"), ("sky", "donor")} == {(group, name) for group, name, _ in ENTRIES}
     for group, name, width in ENTRIES:
         begin = getattr(OFFSETS, f"{group}_{name}")
         value = getattr(getattr(parameters[0], group), name)

@@ -4,125 +4,13 @@ A sample is a moving crop of one image. Its colours are changed as another camer
 image, and haze is laid over it by the scattering model, hazy = clear * t + airlight * (1 - t), t = exp(-beta * depth).
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
-from typing import TypeVar
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-SKY_DEPTH = 10_000.0
-"""Metres that stand for the sky in rendered depth; nothing else reaches as far."""
-SKY_LEVEL = 250
-"""Depth, of 255, beyond which a pixel begins to be sky; four steps later it is nothing else."""
-CELLS = 9
-"""Side of the coarse random fields that become smooth structure."""
-
-Group = TypeVar("Group")
-
-
-@dataclass(frozen=True)
-class View:
-    """What the camera of each sample sees. An image lies on a canvas that spans [-1, 1] both ways."""
-
-    image: Tensor  # [B] int64, which image
-    centre: Tensor  # [B, 2], of the crop
-    half_size: Tensor  # [B, 2], of the crop
-    mirror: Tensor  # [B], -1 mirrors left and right, 1 does not
-    motion: Tensor  # [B, 4], per frame: pan x, pan y, zoom, and parallax, how much more near things move than far ones
-    used_width: Tensor  # [B], share of the canvas's width that the image fills
-
-
-@dataclass(frozen=True)
-class Distance:
-    """How far things are: depth from the map, mixed with a random prior."""
-
-    near: Tensor  # [B], depth of the nearest point
-    gamma: Tensor  # [B], exponent applied to depth
-    prior_share: Tensor  # [B] in [0, 1], how much of the depth is the prior
-    horizon: Tensor  # [B] in [0, 1], the prior's horizon from the top
-    ramp_power: Tensor  # [B], how the prior falls below the horizon
-    relief_share: Tensor  # [B], how much of the prior is smooth structure
-    relief: Tensor  # [B, 1, CELLS, CELLS] in [0, 1], that structure
-
-
-@dataclass(frozen=True)
-class Scattering:
-    """How dense the haze is."""
-
-    beta: Tensor  # [B, 3]
-    residual_beta: Tensor  # [B, 3], of the light haze that stays in the target
-    min_transmission: Tensor  # [B]
-    darkening: Tensor  # [B], exponent of the light that comes through: haze dims a scene that the target shows lit
-    opaque: Tensor  # [B], transmission below which the target keeps haze: nobody can see what is behind it
-    patches: Tensor  # [B, 1, CELLS, CELLS] in [-1, 1], relative change of the optical depth
-
-
-@dataclass(frozen=True)
-class Airlight:
-    """The colour of the haze, and the light it is mixed in."""
-
-    colour: Tensor  # [B, 3]
-    slope: Tensor  # [B, 2], relative change over x and y in [-1, 1]
-    gamma: Tensor  # [B], exponent that takes stored values to the light in which haze is mixed; 1 mixes stored values
-
-
-@dataclass(frozen=True)
-class Camera:
-    """What the camera makes of the clear image, and its noise."""
-
-    white_balance: Tensor  # [B, 3], factors of the channels
-    tone: Tensor  # [B], exponent of the values
-    saturation: Tensor  # [B]
-    black_level: Tensor  # [B]
-    noise: Tensor  # [B], standard deviation
-    shading: Tensor  # [B, 3, CELLS, CELLS], relative change of the light on the ground
-    filmed: Tensor  # [B] bool, samples that a camera and a codec will record; nothing of it happens here
-
-
-@dataclass(frozen=True)
-class Sky:
-    """What becomes of the sky."""
-
-    gain: Tensor  # [B, 3], factors of its colour
-    fog: Tensor  # [B] in [0, 1], how much of it is the airlight, in the target too
-    donor: Tensor  # [B] int64, which image it comes from
-    stretch: Tensor  # [B], rows of the donor per row of the image; 0 keeps the image's own sky
-    donor_width: Tensor  # [B], share of the canvas's width that the donor fills
-
-
-@dataclass(frozen=True)
-class HazeParameters:
-    """Everything random about a batch of samples. Every tensor has the batch as its first axis."""
-
-    view: View
-    distance: Distance
-    scattering: Scattering
-    airlight: Airlight
-    camera: Camera
-    sky: Sky
-
-    def __len__(self) -> int:
-        return len(self.view.image)
-
-    def rows(self, part: slice | Tensor) -> "HazeParameters":
-        """Take some of the samples; a tensor of numbers may name one twice."""
-        return self._map(lambda tensor: tensor[part])
-
-    def to(self, device: torch.device) -> "HazeParameters":
-        """Move everything to a device."""
-        return self._map(lambda tensor: tensor.to(device, non_blocking=True))
-
-    def _map(self, function: Callable[[Tensor], Tensor]) -> "HazeParameters":
-        groups = {f.name: _map_group(getattr(self, f.name), function) for f in fields(self)}
-        return HazeParameters(**groups)
-
-
-def _map_group(group: Group, function: Callable[[Tensor], Tensor]) -> Group:
-    """Apply a function to every tensor of a group."""
-    changed = {f.name: function(getattr(group, f.name)) for f in fields(group)}  # type: ignore[arg-type]
-    return replace(group, **changed)  # type: ignore[type-var]
+from libranet.haze.images import SKY_LEVEL
+from libranet.haze.parameters import HazeParameters, Sky, View, to_device
+from libranet.haze.scattering import add_haze, transmission
 
 
 def haze_windows(
@@ -146,10 +34,10 @@ def haze_windows(
         outputs: Consecutive windows per sample, each a frame later; they share frames, as in a video.
         seed: Of the sensor noise. Other implementations draw other noise from it.
     """
-    p = parameters.to(images.device)
+    p = to_device(parameters, images.device)
     clear, depth, place = _look(images, depths, p.view, size, window, outputs)
     clear = torch.lerp(clear, _look_at_donors(images, p.sky, place), sky_share(depth) * _each(p.sky.stretch > 0))
-    hazy, target = add_haze(grade_colours(clear, depth, place, p), depth, place, p)
+    hazy, target = haze_frames(grade_colours(clear, depth, place, p), depth, place, p)
     generator = torch.Generator(hazy.device).manual_seed(seed)
     grain = torch.randn(hazy.shape, generator=generator, device=hazy.device)
     hazy = (hazy + grain * _each(p.camera.noise)).clamp(0, 1)
@@ -173,7 +61,7 @@ def grade_colours(
     return ((grey + (clear - grey) * _each(camera.saturation)) * (1 - black) + black).clamp(0, 1)
 
 
-def add_haze(
+def haze_frames(
     clear: Tensor,  # [B, T, 3, H, W] in [0, 1]
     depth: Tensor,  # [B, T, 1, H, W] in [0, 1], 0 near, 1 far
     place: Tensor,  # [B, T, H, W, 2] in [-1, 1]
@@ -198,12 +86,12 @@ def add_haze(
     gamma = _each(light.gamma)
     clear = torch.lerp(clear, airlight, in_sky * _each(parameters.sky.fog)) ** gamma
     airlight = airlight**gamma
-    target = torch.lerp(airlight, clear, torch.exp(-_per_channel(s.residual_beta) * distance))
-    transmission = torch.maximum(torch.exp(-_per_channel(s.beta) * optical), _each(s.min_transmission))
+    target = add_haze(clear, transmission(distance, s.residual_beta), airlight)
+    t = torch.maximum(transmission(optical, s.beta), _each(s.min_transmission))
     scene = target ** (1 + (_each(s.darkening) - 1) * (1 - in_sky))
-    hazy = torch.lerp(airlight, scene, transmission)
-    target = torch.lerp(airlight, target, (transmission / _each(s.opaque).clamp_min(1e-6)).clamp_max(1))
-    return hazy.clamp(0, 1) ** (1 / gamma), target ** (1 / gamma)
+    hazy = add_haze(scene, t, airlight)
+    target = add_haze(target, (t / _each(s.opaque).clamp_min(1e-6)).clamp_max(1), airlight)
+    return hazy ** (1 / gamma), target ** (1 / gamma)
 
 
 def sky_share(depth: Tensor) -> Tensor:
@@ -229,9 +117,9 @@ def _look(
     depth = depths[view.image].float() / 255
     nearness = 1 - _sample(depth, unmoved[:, None])[:, 0, 0]  # [B, H, W]
     tau = (torch.arange(t, device=device) - window // 2).view(1, t, 1, 1, 1)
-    pan, zoom, parallax = view.motion[:, None, None, None, :2], view.motion[:, 2], view.motion[:, 3]
-    scale = 1 + tau * _each(zoom) * 0.5
-    shift = tau * (pan + pan.sign() * (nearness * parallax.abs()[:, None, None])[:, None, ..., None])
+    pan = view.pan[:, None, None, None]
+    scale = 1 + tau * _each(view.zoom) * 0.5
+    shift = tau * (pan + pan.sign() * (nearness * view.parallax.abs()[:, None, None])[:, None, ..., None])
     centre, half_size = (v[:, None, None, None] for v in (view.centre, view.half_size))
     place = centre + half_size * (base[:, None] * scale + shift * 2)
     limit = (2 * view.used_width - 1).view(b, 1, 1, 1)

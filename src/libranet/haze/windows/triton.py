@@ -8,10 +8,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from libranet.kernels.haze.reference import CELLS, SKY_LEVEL, HazeParameters
+from libranet.haze.images import SKY_LEVEL
+from libranet.haze.parameters import CELLS, HazeParameters
 
 LAYOUT = {
-    "view": {"centre": 2, "half_size": 2, "mirror": 1, "motion": 4, "used_width": 1},
+    "view": {"centre": 2, "half_size": 2, "mirror": 1, "pan": 2, "zoom": 1, "parallax": 1, "used_width": 1},
     "distance": {"near": 1, "gamma": 1, "prior_share": 1, "horizon": 1, "ramp_power": 1, "relief_share": 1},
     "scattering": {"beta": 3, "residual_beta": 3, "min_transmission": 1, "darkening": 1, "opaque": 1},
     "airlight": {"colour": 3, "slope": 2, "gamma": 1},
@@ -117,8 +118,8 @@ def _haze_kernel(
     base_y = ((pixel // width) * 2.0 + 1.0) / height - 1.0
     centre_x, centre_y = tl.load(row + AT.view_centre), tl.load(row + AT.view_centre + 1)
     half_x, half_y = tl.load(row + AT.view_half_size), tl.load(row + AT.view_half_size + 1)
-    pan_x, pan_y = tl.load(row + AT.view_motion), tl.load(row + AT.view_motion + 1)
-    zoom, parallax = tl.load(row + AT.view_motion + 2), tl.abs(tl.load(row + AT.view_motion + 3))
+    pan_x, pan_y = tl.load(row + AT.view_pan), tl.load(row + AT.view_pan + 1)
+    zoom, parallax = tl.load(row + AT.view_zoom), tl.abs(tl.load(row + AT.view_parallax))
 
     number = tl.load(index_ptr + b)
     depth_ptr += number * depth_lines * depth_columns

@@ -5,13 +5,14 @@ without haze, follows every change of exposure, and sharpens compression blocks.
 """
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from libranet.training.config import FrontConfig, RecordingConfig
+from libranet.haze.config import FrontConfig, RecordingConfig
+from libranet.haze.draws import Draws
 
 SHAPES = 2
 """Things in front of the haze, at most, per sample."""
@@ -39,6 +40,10 @@ CHROMA_STEPS = (
     *((99,) * 8,) * 4,
 )
 """Quantisation steps of the JPEG standard's annex K, at quality 50."""
+DRIFT, FLICKER = 0.012, 0.02
+"""Standard deviations of the change of exposure per frame, and of single frames, as logarithms."""
+QUALITY = (30, 95)
+"""Of the compression, on JPEG's scale."""
 RGB_TO_YCC = ((0.299, 0.587, 0.114), (-0.168736, -0.331264, 0.5), (0.5, -0.418688, -0.081312))
 
 
@@ -63,35 +68,16 @@ class Footage:
     levels: Tensor  # [N], grey levels that are left: few of them make bands
     coarseness: Tensor  # [N, frames], the codec's steps relative to quality 50; 0 stores without loss
 
-    def rows(self, part: slice | Tensor) -> "Footage":
-        """Take some of the samples."""
-        return Footage(**{f.name: getattr(self, f.name)[part] for f in fields(self)})
-
     def fronts_only(self) -> "Footage":
         """The things in front, filmed by a camera and stored in a file without faults."""
         faults = ("bars", "curve", "gain", "noise", "sharpening", "coarseness")
         none = {name: torch.zeros_like(getattr(self, name)) for name in faults}
         return replace(self, levels=torch.full_like(self.levels, 255.0), **none)
 
-    def to(self, device: torch.device) -> "Footage":
-        """Move everything to a device."""
-        return Footage(**{f.name: getattr(self, f.name).to(device, non_blocking=True) for f in fields(self)})
 
-
-def draw_footage(
-    front: FrontConfig, recording: RecordingConfig, n: int, frames: int, generator: torch.Generator
-) -> Footage:
-    """Draw how `n` samples of some frames each are filmed."""
-
-    def rand(*shape: int) -> Tensor:
-        return torch.rand(n, *shape, generator=generator)
-
-    def randn(*shape: int) -> Tensor:
-        return torch.randn(n, *shape, generator=generator)
-
-    def chance(probability: float, *shape: int) -> Tensor:
-        return rand(*shape) < probability
-
+def draw_footage(front: FrontConfig, recording: RecordingConfig, frames: int, draws: Draws) -> Footage:
+    """Draw how samples of some frames each are filmed."""
+    rand, chance = draws.rand, draws.chance
     # Four in ten shapes are dashboards and sills along the lower edge, two in ten are captions and logos.
     kind = rand(SHAPES)
     dashboard, caption = kind < 0.4, kind > 0.8
@@ -102,40 +88,40 @@ def draw_footage(
     small = torch.stack([0.03 + rand(SHAPES) * 0.22, 0.015 + rand(SHAPES) * 0.05], -1)
     free = torch.stack([0.08 + rand(SHAPES) * 0.5, 0.08 + rand(SHAPES) * 0.6], -1)
     radius = torch.where(dashboard[..., None], wide, torch.where(caption[..., None], small, free))
-    dark = rand(SHAPES) * 0.18
-    level = torch.where(caption, rand(SHAPES), torch.where(chance(0.75, SHAPES), dark, rand(SHAPES)))
+    level = torch.where(chance(0.75, SHAPES) & ~caption, rand(SHAPES) * 0.18, rand(SHAPES))
     there = chance(front.probability, SHAPES)
     there[:, 1:] &= chance(0.5, SHAPES - 1)
     # Some come or go within the window, half of those between its two middle frames: the rest must not notice.
     change = torch.where(chance(0.5, SHAPES), frames // 2, (rand(SHAPES) * frames).floor())
-    comes, goes = (kind_ & there for kind_ in _split(rand(SHAPES), front.change_probability))
+    when = rand(SHAPES)
+    comes, goes = when < front.change_probability / 2, when >= 1 - front.change_probability / 2
     moving = (chance(0.5, SHAPES) & ~caption & ~dashboard)[..., None]
 
     bar = 0.04 + 0.16 * rand(1)
     bars = torch.where(chance(0.7, 1), torch.cat([bar, bar * 0], 1), torch.cat([bar * 0, bar], 1))
     steps = torch.arange(frames, dtype=torch.float32)[None, :, None]
-    gain = (randn(1, 3) * 0.25 + randn(1, 1)) * recording.drift * steps
-    gain = gain + (randn(frames, 3) * 0.25 + randn(frames, 1)) * recording.flicker
+    gain = (draws.normal(1, 3) * 0.25 + draws.normal(1, 1)) * DRIFT * steps
+    gain = gain + (draws.normal(frames, 3) * 0.25 + draws.normal(frames, 1)) * FLICKER
     gain = (gain - gain.mean(1, keepdim=True)) * chance(recording.drift_probability, 1)[..., None]
-    quality = recording.quality[0] + rand(1) * (recording.quality[1] - recording.quality[0])
+    quality = draws.uniform(QUALITY)[:, None]
     coarseness = torch.where(quality < 50, 50 / quality, 2 - quality / 50).clamp_min(0.02)
     coarseness = coarseness * chance(recording.codec_probability, 1) * (1 + 0.25 * rand(frames))
     return Footage(
         centre=centre,
         radius=radius,
         power=torch.where(caption, 8.0, torch.exp(rand(SHAPES) * 2 + 0.5)),
-        angle=randn(SHAPES) * torch.where(dashboard, 0.1, torch.where(caption, 0.0, 0.5)),
-        velocity=randn(SHAPES, 2) * 0.02 * moving,
-        first=torch.where(comes, change, 0.0),
+        angle=draws.normal(SHAPES) * torch.where(dashboard, 0.1, torch.where(caption, 0.0, 0.5)),
+        velocity=draws.normal(SHAPES, 2) * 0.02 * moving,
+        first=torch.where(comes & there, change, 0.0),
         last=torch.where(there, torch.where(goes, change, float(frames)), 0.0),
-        colour=(level[..., None] * (1 + randn(SHAPES, 3) * 0.15)).clamp(0, 1),
+        colour=(level[..., None] * (1 + draws.normal(SHAPES, 3) * 0.15)).clamp(0, 1),
         texture=rand(SHAPES, TEXTURE, TEXTURE),
         bars=bars * chance(front.bars_probability, 1),
-        curve=(rand() * 0.9 - 0.3) * chance(0.5),
+        curve=draws.uniform((-0.3, 0.6)) * chance(0.5),
         gain=gain,
         noise=rand() * recording.noise_std * chance(0.6),
         sharpening=rand() * recording.sharpening * chance(0.3),
-        levels=torch.where(chance(0.1), 40 + rand() * 88, 255.0),
+        levels=torch.where(chance(0.1), draws.uniform((40, 128)), 255.0),
         coarseness=coarseness,
     )
 
@@ -221,11 +207,6 @@ def _draw_shape(
     texture = F.interpolate(f.texture[:, shape, None], size=(height, x.shape[4]), mode="bilinear", align_corners=False)
     colour = (f.colour[:, shape, :, None, None] * (0.5 + texture)).clamp(0, 1)
     return (inside * EDGE).clamp(0, 1) * there[..., None, None, None], colour[:, None]
-
-
-def _split(drawn: Tensor, probability: float) -> tuple[Tensor, Tensor]:
-    """Two disjoint events of half the probability each, from numbers in [0, 1)."""
-    return drawn < probability / 2, drawn >= 1 - probability / 2
 
 
 def _s_curve(frames: Tensor, share: Tensor) -> Tensor:

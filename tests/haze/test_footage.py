@@ -7,17 +7,18 @@ import numpy as np
 import pytest
 import torch
 
-from clear_images import haze_config, small_source
-from libranet.training.config import FrontConfig, RecordingConfig
+from clear_images import haze_config, only, small_source
+from libranet.haze.config import FrontConfig, RecordingConfig
+from libranet.haze.draws import Draws
+from libranet.haze.recording import Footage, compress, draw_footage, film
 from libranet.training.distributed import Shard
-from libranet.training.footage import Footage, compress, draw_footage, film
 
 NOTHING = FrontConfig(probability=0, bars_probability=0)
 PERFECT = RecordingConfig(drift_probability=0, noise_std=0, sharpening=0, codec_probability=0)
 
 
 def draw(config: FrontConfig, recording: RecordingConfig = PERFECT, n: int = 64, frames: int = 6) -> Footage:
-    drawn = draw_footage(config, recording, n, frames, torch.Generator().manual_seed(3))
+    drawn = draw_footage(config, recording, frames, Draws(n, torch.Generator().manual_seed(3)))
     return dataclasses.replace(drawn, levels=torch.full((n,), 255.0), curve=torch.zeros(n))
 
 
@@ -85,7 +86,7 @@ def test_the_codec_loses_about_what_jpeg_loses(quality: int) -> None:
 
 
 def test_a_source_films_its_share_and_repeats_itself() -> None:
-    haze = haze_config(footage={"probability": 1.0}, front={"probability": 1.0}, recording={"codec_probability": 1.0})
+    haze = haze_config(**only("footage"), front={"probability": 1.0}, recording={"codec_probability": 1.0})
     first, again = (small_source(haze=haze, batch=4, outputs=2).batch(3, Shard()) for _ in range(2))
     assert first.hazy.shape == (2, 6, 3, 32, 48)
     assert first.clear.shape == (4, 3, 32, 48)

@@ -1,0 +1,1 @@
+"""Haze: one scattering model for synthesis and training, and the kinds of haze that a training recipe mixes."""
