@@ -28,16 +28,16 @@ class Operations(Protocol):
         """Return the frame in whole cells of the refiner, and reduced to 1/p of its size."""
         ...
 
-    def apply_field(self, low: Any, grids: Any, strength: Any) -> tuple[Any, Any]:
-        """Slice the grids at each pixel, fuse them in the Lie algebra, map to GL(3), apply.
-
-        Returns:
-            The restored small frame, and the correction: what it differs from `low` by.
-        """
+    def apply_field(self, low: Any, grids: Any, strength: Any) -> Any:
+        """Slice the grids at each pixel, fuse them in the Lie algebra, map to GL(3), apply. Return the small frame."""
         ...
 
     def refine(self, carrier: Any, small: Any) -> Any:
         """Return the detail that the refiner adds; None without refiner."""
+        ...
+
+    def correction(self, small: Any, low: Any) -> Any:
+        """Return what the colour field changed: small - low. Kernels have it from `apply_field`."""
         ...
 
     def cell_means(self, residual: Any) -> Any:
@@ -75,8 +75,9 @@ def restore(
         The restored frame, and the small one that the colour field alone restored.
     """
     carrier, low = ops.reduce(frame)
-    small, correction = ops.apply_field(low, grids, strength)
+    small = ops.apply_field(low, grids, strength)
     residual = ops.refine(carrier, small)
+    correction = ops.correction(small, low)
     if steady is not None and residual is not None:
         means = ops.cell_means(residual)
         correction = ops.shift(correction, steady(means) - means, strength)
@@ -99,11 +100,11 @@ class TorchOperations:
         size = self._reduced(carrier) if c.parts.adaptive_slicing else (c.encoder.size, c.encoder.size)
         return carrier, downsample(carrier, size)
 
-    def apply_field(self, low: Tensor, grids: "Grids", strength: float) -> tuple[Tensor, Tensor]:
+    def apply_field(self, low: Tensor, grids: "Grids", strength: float) -> Tensor:
         fused = scaled(self.fuse(low, grids), strength)
         self.transform = matrix, offset, _ = transforms(fused, use_cayley=self.config.parts.cayley)
         self._small = apply_affine(matrix, offset, low).clamp(0.0, 1.0)
-        return self._small, self._small - low
+        return self._small
 
     def fuse(self, low: Tensor, grids: "Grids") -> Tensor:  # [B, 12, h, w]
         """The coefficients at each pixel."""
@@ -115,6 +116,9 @@ class TorchOperations:
         structure = small if self.config.parts.adaptive_slicing else upsample(small, self._reduced(carrier))
         dtype = self.network.dtype
         return self.network.refiner(carrier.to(dtype), structure.to(dtype))
+
+    def correction(self, small: Tensor, low: Tensor) -> Tensor:
+        return small - low
 
     def cell_means(self, residual: Tensor) -> Tensor:
         return reduced_means(F.avg_pool2d(residual.float(), self.config.scale), self.network.grid_side)

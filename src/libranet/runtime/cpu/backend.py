@@ -90,10 +90,14 @@ class _SampleOperations:
     def reduce(self, frame: SampleSlot) -> tuple[SampleSlot, Tensor]:
         return frame, frame.low  # read when the frame came, with the encoders' input
 
-    def apply_field(self, low: Tensor, grids: Grids, strength: float) -> tuple[Tensor, Tensor]:
+    def apply_field(self, low: Tensor, grids: Grids, strength: float) -> Tensor:
         assert grids.chromatic is not None
         assert grids.plane is not None
-        return apply_field(low, scaled(grids.chromatic, strength), scaled(grids.plane, strength))
+        small, self._delta = apply_field(low, scaled(grids.chromatic, strength), scaled(grids.plane, strength))
+        return small
+
+    def correction(self, small: Tensor, low: Tensor) -> Tensor:
+        return self._delta
 
     def refine(self, carrier: SampleSlot, small: Tensor) -> np.ndarray:  # [H', W', 48]
         return self._refiner(carrier.cells, small)

@@ -296,12 +296,15 @@ class _StepOperations:
         self._refiner.run_detail(self._buffers)
         return frame, self._buffers.low
 
-    def apply_field(self, low: Tensor, grids: GridHistory, strength: Tensor) -> tuple[Tensor, Tensor]:
+    def apply_field(self, low: Tensor, grids: GridHistory, strength: Tensor) -> Tensor:
         for event in self._grids_ready:  # in latency mode the filter looks ahead to frames that came with this step
             self._step.wait(event)
         grids.filter_grids()
         self._refiner.run_field(grids.filtered_chroma, grids.filtered_planes, strength, self._buffers)
-        return self._buffers.small, self._buffers.delta
+        return self._buffers.small
+
+    def correction(self, small: Tensor, low: Tensor) -> Tensor:
+        return self._buffers.delta
 
     def refine(self, carrier: int, small: Tensor) -> Tensor:
         self._refiner.run_structure(self._buffers)

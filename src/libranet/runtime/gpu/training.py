@@ -53,10 +53,14 @@ def predict(
 class _TrainingOperations(TorchOperations):
     """The forward pass by kernels that have gradients. Frames are data: they get none."""
 
-    def apply_field(self, low: Tensor, grids: Grids, strength: float) -> tuple[Tensor, Tensor]:
+    def apply_field(self, low: Tensor, grids: Grids, strength: float) -> Tensor:
         assert grids.chromatic is not None
         assert grids.plane is not None
-        return apply_field(low, scaled(grids.chromatic, strength), scaled(grids.plane, strength))
+        small, self._delta = apply_field(low, scaled(grids.chromatic, strength), scaled(grids.plane, strength))
+        return small
+
+    def correction(self, small: Tensor, low: Tensor) -> Tensor:
+        return self._delta
 
     def refine(self, carrier: Tensor, small: Tensor) -> Tensor:  # [B, 3 * scale^2, h, w]
         assert self.network.refiner is not None
