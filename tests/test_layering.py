@@ -25,7 +25,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "export": {"network", "kernels"},
     "losses": {"network", "kernels"},
     "synth": {"haze", "data", "video", "flow"},
-    "training": {"haze", "network", "losses", "data", "metrics", "runtime"},
+    "training": {"engine", "haze", "network", "losses", "data", "metrics", "runtime"},
     "evaluation": {"engine", "runtime", "network", "metrics", "flow", "data", "thirdparty"},
     "serve": {"engine", "network", "video"},
     "cluster": {"engine", "runtime", "network", "video", "data", "flow", "synth", "evaluation"},

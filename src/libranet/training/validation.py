@@ -13,10 +13,10 @@ from torch import Tensor
 
 from libranet.data import PairedClip
 from libranet.data.frames import FrameFiles, RgbImage, VideoFrames, read_rgb
+from libranet.engine import Dehazer
 from libranet.errors import InputError
 from libranet.metrics.fidelity import psnr
 from libranet.network import Network
-from libranet.runtime import Backend, make_backend, rgb_frames, rgb_of
 from libranet.training.config import ValidationConfig
 
 EXAMPLES = 4
@@ -95,14 +95,16 @@ def hold_out(clips: list[PairedClip], share: float) -> tuple[list[PairedClip], l
 
 
 def validate(model: Network, pairs: ValidationSet) -> ValidationScore:
-    """Restore images or clips through the same backend as the product, and compare them with the clear ones."""
-    backend = make_backend(model)
+    """Restore images or clips as `Dehazer` does it for a user, in 8 bits, and compare them with the clear ones."""
+    # A CPU restores by the plain network: weights change with every validation, and packing them anew does not pay.
+    dehazer = Dehazer(model, pixels=1)
     before: list[float] = []
     after: list[float] = []
     examples: list[Tensor] = []
     for pair in pairs:
         scores: list[tuple[float, float]] = []
-        for hazy, restored, clear in _restore(backend, pair):
+        for frames in _restore(dehazer, pair):
+            hazy, restored, clear = (image.to(model.device).float() / 255 for image in frames)
             if not scores and len(examples) < EXAMPLES:
                 examples.append(_example(hazy, restored, clear))
             scores.append((psnr(hazy, clear), psnr(restored, clear)))
@@ -111,18 +113,17 @@ def validate(model: Network, pairs: ValidationSet) -> ValidationScore:
     return ValidationScore(float(np.mean(before)), float(np.mean(after)), examples)
 
 
-def _restore(backend: Backend, pair: ImagePair | HeldOutClip) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Hazy, restored and clear frames, [3, H, W] in [0, 1] each, one stream from first to last."""
+def _restore(dehazer: Dehazer, pair: ImagePair | HeldOutClip) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Hazy, restored and clear frames, [3, H, W] uint8 each, one stream from first to last."""
     waiting: deque[tuple[Tensor, Tensor]] = deque()
-    for frames in pair.frames():
-        hazy, clear = (image.to(backend.device).float() / 255 for image in frames)
+    for hazy, clear in pair.frames():
         waiting.append((hazy, clear))
-        for result in backend.push(rgb_frames(hazy[None])):
-            hazy, clear = waiting.popleft()
-            yield hazy, rgb_of(result), clear
-    for result in backend.flush():
-        hazy, clear = waiting.popleft()
-        yield hazy, rgb_of(result), clear
+        for restored in dehazer.push(hazy):
+            before, truth = waiting.popleft()
+            yield before, restored, truth
+    for restored in dehazer.flush():
+        before, truth = waiting.popleft()
+        yield before, restored, truth
 
 
 def _example(hazy: Tensor, restored: Tensor, clear: Tensor) -> Tensor:  # [3, H, W] each -> [3, h, 3 w]
