@@ -165,9 +165,7 @@ def test_validation_keeps_the_best_and_what_it_measures_is_what_ships(tmp_path, 
     (last,) = (line for line in lines if line["group"] == "validation" and line["step"] == 4)
     shipped = Dehazer(tmp_path / "run" / "model.safetensors", device="cpu")
     assert (tmp_path / "run" / "best.safetensors").is_file()
-    scores = []
-    for pair in pairs[0]:
-        scores.append(psnr(shipped.image(pair.hazy).float() / 255, pair.clear.float() / 255))
+    scores = [psnr(shipped.image(pair.hazy).float() / 255, pair.clear.float() / 255) for pair in pairs[0]]
     assert last["psnr"] == pytest.approx(np.mean(scores), abs=1e-4)
 
 
