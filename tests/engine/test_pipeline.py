@@ -18,7 +18,7 @@ from libranet.video.reader import SourceFrame, open_video
 class Worker:
     """Stands for the network: hands every frame on, slowly, or fails."""
 
-    prepares_with_first_frame = False
+    prepares_with_first_frame, backend_name = False, "stand-in"
 
     def __init__(self, delay: float = 0.0, fail_at: int | None = None) -> None:
         self.delay, self.fail_at, self.seen = delay, fail_at, 0

@@ -20,7 +20,7 @@ _LONG = 4096
 
 
 def walk_nut(file: FileBytes, breaks: Breaks, gaps: Sequence[tuple[int, int]]) -> None:
-    """Follow the packets in the gaps between frames, the last of which goes to the end of the file.
+    """Follow the packets in the gaps between frames; the last gap goes to the end of the file.
 
     Without gaps nothing was read, and all of the file is unknown. A file ends with its index or its headers, not with a
     frame: FFmpeg gives a frame that is cut off without a mark.

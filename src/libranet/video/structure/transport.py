@@ -1,7 +1,7 @@
 """MPEG transport streams: packets of one size, with a counter in each stream.
 
 The silent losses: sound that a receiver missed (FFmpeg marks only frames that lack a piece), bytes that FFmpeg passes
-over to find the next packet, and two frames of which it makes one because the second lost its start.
+over to find the next packet, and two frames that it joins because the second lost its start.
 """
 
 from collections.abc import Collection
