@@ -7,7 +7,6 @@ A share per checkpoint makes the mean a weighted one; a negative share leads awa
 """
 
 import argparse
-from dataclasses import replace
 
 import torch
 
@@ -35,8 +34,8 @@ def main() -> None:
         for name in states[0]
     }
     # What only training uses is not the network's: whoever trains on starts from the defaults.
-    usual = LiBrANetConfig()
-    network = LiBrANet(replace(models[0].config, drop_path=usual.drop_path, dropout=usual.dropout)).eval()
+    usual = {name: LiBrANetConfig().stored()[name] for name in ("drop_path", "dropout")}
+    network = LiBrANet(LiBrANetConfig.from_stored(models[0].config.stored() | usual)).eval()
     network.load_state_dict(mean)
     bake_strength(network, options.strength)
     if reason := why_dead(network):
