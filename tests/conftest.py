@@ -64,7 +64,12 @@ LONG = ("test_compiles", "test_site", "test_on_ray", "test_install", "test_step_
 MORE = {
     *("lab", "research", "cluster", "conformance"),  # folders: the laboratory, its scripts, Ray, an independent encoder
     *("test_browser", "test_visits", "test_site", "test_report_look"),  # Chromium
-    *("test_compiles", "test_weight_stationary_gluon", "test_step_triton"),  # kernels for other cards, and whole steps
+    *(
+        "test_compiles",
+        "test_weight_stationary_gluon",
+        "test_step_triton",
+        "test_training_triton",
+    ),  # kernels for other cards, and whole steps
     *("test_examples", "test_install", "test_runtime_examples"),  # other processes, environments and languages
     *("test_parts", "test_recording", "test_scale_and_two_passes", "test_loop", "test_exporter", "test_jobs"),
 }

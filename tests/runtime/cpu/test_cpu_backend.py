@@ -59,7 +59,10 @@ def video_frames(count: int, width: int, height: int) -> Frames:
     return Frames(tuple(torch.stack(list(plane)) for plane in planes), format_)
 
 
-@pytest.mark.parametrize(("backend", "largest", "changed"), [("numba-fp32", 1, 0.01), ("numba-bf16", 8, 0.7)])
+@pytest.mark.parametrize(
+    ("backend", "largest", "changed"),
+    [("numba-fp32", 1, 0.01), pytest.param("numba-bf16", 8, 0.7, marks=pytest.mark.more)],
+)
 def test_our_kernels_restore_video_in_its_own_samples(calm_model, backend, largest, changed):
     if reason := why_not_kernels(backend):
         pytest.skip(reason)
