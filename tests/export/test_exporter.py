@@ -1,6 +1,7 @@
 """Exported files run in their runtimes and agree with PyTorch: every form, odd sizes, a clip of twelve frames."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,9 +9,10 @@ import torch
 
 from libranet.errors import InputError, LibraNetError
 from libranet.export import exporter
-from libranet.export.check import compare, open_onnx, open_openvino, read_metadata
+from libranet.export.check import compare, import_openvino, open_onnx, open_openvino
 from libranet.export.exporter import ExportOptions, export_network
 from libranet.export.graphs import make_graph
+from libranet.export.onnx_file import import_onnx
 from libranet.export.quantize import measure_ranges
 from libranet.network import GridFilter
 
@@ -19,6 +21,19 @@ pytest.importorskip("onnx")
 
 STEADY = GridFilter(0.2)
 ODD = (47, 33)
+
+
+def read_metadata(path: Path) -> dict[str, str]:
+    """Read the metadata of an exported ONNX, OpenVINO or TorchScript file."""
+    if path.suffix == ".onnx":
+        onnx, _ = import_onnx()
+        return {entry.key: entry.value for entry in onnx.load(path, load_external_data=False).metadata_props}
+    if path.suffix == ".xml":
+        model = import_openvino().Core().read_model(str(path))
+        return {key: model.get_rt_info(["libranet", key]).value for key in model.rt_info["libranet"]}
+    extra = {"metadata.json": ""}
+    torch.jit.load(str(path), _extra_files=extra)
+    return json.loads(extra["metadata.json"])
 
 
 def test_a_streaming_onnx_file_of_any_size_restores_a_clip_as_pytorch_does(tiny_model, tmp_path):

@@ -94,11 +94,6 @@ class VideoFrames:
                 return crop_image(frame.to_ndarray(format="rgb24"), box, self.path)
         raise InputError(f"expected {len(stamps)} frames in {self.path}, but frame {index} does not decode")
 
-    def read_all(self) -> Iterator[RgbImage]:
-        """Yield all frames in order, in one pass without seeking."""
-        for frame in decode_video(self.path):
-            yield frame.to_ndarray(format="rgb24")
-
     @cached_property
     def _index(self) -> tuple[list[int], list[int]]:
         """Presentation timestamps of all frames and of the key frames, found without decoding."""

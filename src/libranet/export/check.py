@@ -1,6 +1,5 @@
 """Run an exported file in its runtime and compare with the network in PyTorch."""
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -143,16 +142,3 @@ def restore_by_network(graph: Graph, network: LiBrANet, clip: Sequence[Tensor]) 
 def _window(graph: Graph, clip: Sequence[Tensor], index: int) -> list[Tensor]:
     radius = graph.network.config.window // 2
     return [clip[min(max(index + step, 0), len(clip) - 1)] for step in range(-radius, radius + 1)]
-
-
-def read_metadata(path: Path) -> dict[str, str]:
-    """Read the metadata of an exported ONNX, OpenVINO or TorchScript file."""
-    if path.suffix == ".onnx":
-        onnx, _ = import_onnx()
-        return {entry.key: entry.value for entry in onnx.load(path, load_external_data=False).metadata_props}
-    if path.suffix == ".xml":
-        model = import_openvino().Core().read_model(str(path))
-        return {key: model.get_rt_info(["libranet", key]).value for key in model.rt_info["libranet"]}
-    extra = {"metadata.json": ""}
-    torch.jit.load(str(path), _extra_files=extra)
-    return json.loads(extra["metadata.json"])

@@ -105,7 +105,7 @@ def test_yuv_frames_match_the_plain_backend(device: str, net: LiBrANet) -> None:
             assert (b.cpu().int() - before[0].cpu().int()).abs().float().mean() > 2
         torch.testing.assert_close(step.buffers.transmission.cpu(), want.transmission.cpu(), atol=5e-3, rtol=0)
     step.reset()
-    step.set_strength(0.0)
+    step.strength.fill_(0.0)
     for a, before in zip(step.push(tuple(plane[:1] for plane in planes)), planes, strict=True):
         assert torch.equal(a.cpu(), before[:1].cpu())
 

@@ -199,10 +199,6 @@ class FusedStep:
         self.ended = False
         self.history.reset()
 
-    def set_strength(self, strength: float) -> None:
-        """Scale the correction from the next step on: 0 returns the input."""
-        self.strength.fill_(strength)
-
     @torch.no_grad()
     def _work(self, place: int) -> None:
         """Everything a step does at one place in the ring."""
