@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from libranet.kernels.native import library
 from libranet.network import LiBrANet, LiBrANetConfig, save_checkpoint
-from libranet.runtime import choose
 from libranet.thirdparty import find_model, find_weights, load_weights, pull_weights
 from tiny_network import TINY, perturb
 
@@ -37,10 +37,16 @@ def tiny_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(autouse=True)
-def _no_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`auto` takes the plain network, so that no test waits for numba's compiler unless it names the kernels."""
-    monkeypatch.setattr(choose, "WORTH_PACKING", 10**12)
+@pytest.fixture
+def use_level(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Run the CPU kernels at a level of instructions that an older CPU would take."""
+
+    def use(level: str) -> None:
+        if level not in library.levels():
+            pytest.skip(f"no kernels for {level} here: {library.why_no_library() or 'this CPU lacks it'}")
+        monkeypatch.setattr(library, "level", lambda: level)
+
+    return use
 
 
 THREADS = torch.get_num_threads()

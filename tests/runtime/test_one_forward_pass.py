@@ -74,7 +74,7 @@ def through_export() -> torch.Tensor:
     "run",
     [
         pytest.param(lambda: through("plain"), id="plain"),
-        pytest.param(lambda: through("numba-fp32"), id="cpu"),
+        pytest.param(lambda: through("cpu-fp32"), id="cpu"),
         pytest.param(through_fused_step, id="fused"),
         pytest.param(through_trainer, id="training"),
         pytest.param(through_export, id="export"),

@@ -85,7 +85,7 @@ def dehaze(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")] = "auto",
     precision: Annotated[str, typer.Option(help="auto, fp32, fp16 or bf16.")] = "auto",
     backend: Annotated[
-        str, typer.Option(help="auto, plain (the reference), or on a CPU numba-fp32 or numba-bf16 (our kernels).")
+        str, typer.Option(help="auto, plain (the reference), or on a CPU cpu-fp32 or cpu-bf16 (our kernels).")
     ] = "auto",
     reproducible: Annotated[
         bool,

@@ -32,13 +32,12 @@ class NetworkRun:
     """What computes, as `DehazeOptions` has it."""
     backend_name: str = ""
     """What restored the last clip."""
-    _kept: tuple[tuple[float, int], Dehazer] | None = None
+    _kept: tuple[float, Dehazer] | None = None
 
-    def dehazer(self, rate: float, pixels: int) -> Dehazer:
+    def dehazer(self, rate: float) -> Dehazer:
         """A `Dehazer` at the beginning of a clip. It is kept: a GPU prepares for seconds, and photos are clips, too."""
-        if self._kept is None or self._kept[0] != (rate, pixels):
-            made = Dehazer(self.network, steady=self.steady, rate=rate, backend=self.backend, pixels=pixels)
-            self._kept = (rate, pixels), made
+        if self._kept is None or self._kept[0] != rate:
+            self._kept = rate, Dehazer(self.network, steady=self.steady, rate=rate, backend=self.backend)
         self._kept[1].flush()  # of a clip that was given up
         return self._kept[1]
 
@@ -124,8 +123,7 @@ class ImageSource:
         waiting: deque[Image] = deque()
         for image, cut in given:
             if dehazer is None:
-                pixels = image.samples.shape[0] * image.samples.shape[1]  # the work that `restore_images` states
-                dehazer = run.dehazer(self._rate, pixels)
+                dehazer = run.dehazer(self._rate)
                 run.backend_name = dehazer.backend_name
             waiting.append(image)
             for samples in dehazer.push(_colours(image), cut=cut):

@@ -235,9 +235,8 @@ def restore_images(
     Yields:
         Each image, and whether a new shot begins with it.
     """
-    shot: _Shot | None = None
-    for (shape, _), group in groupby(images, key=lambda item: (item[0].samples.shape, item[0].samples.dtype)):
-        backend = backend_for(network, options, rate=rate, pixels=shape[0] * shape[1])
+    shot, backend = None, backend_for(network, options, rate=rate)
+    for _, group in groupby(images, key=lambda item: (item[0].samples.shape, item[0].samples.dtype)):
         shot = _Shot(backend, options, rate=rate, cut=shot is not None)
         for image, seconds in group:
             yield from shot.push(image, seconds)

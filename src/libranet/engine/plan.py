@@ -302,12 +302,8 @@ def backend_for(
     rate: float | None = None,
     live: bool | None = None,
     batch: int = 1,
-    pixels: int | None,
 ) -> Backend:
-    """Ask the runtime for what restores frames as the options say. Without a `rate` nothing is filtered over time.
-
-    `pixels` are those of all frames together, which the choice looks at; None where nobody knows.
-    """
+    """Ask the runtime for what restores frames as the options say. Without a `rate` nothing is filtered over time."""
     return make_backend(
         network,
         strength=options.strength,
@@ -316,7 +312,6 @@ def backend_for(
         grid_filter=NO_FILTER if rate is None else options.grid_filter(rate),
         batch=batch,
         backend=options.backend,
-        pixels=pixels,
     )
 
 
@@ -330,7 +325,7 @@ def with_estimate(plan: RunPlan, reader: VideoReader, network: Network, options:
         return plan
     if network.device.type != "cpu" or not isinstance(network, LiBrANet):
         return plan
-    make = partial(backend_for, network, options, live=True, pixels=pixels)
+    make = partial(backend_for, network, options, live=True)
     small, large = ((w * h, _seconds_per_frame(make(), w, h)) for w, h in _TRIAL_SIZES)
     per_pixel = max(0.0, (large[1] - small[1]) / (large[0] - small[0]))
     seconds = (plan.frames or 0) * (large[1] + per_pixel * (reader.width * reader.height - large[0]))

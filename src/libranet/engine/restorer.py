@@ -12,7 +12,7 @@ from torch import Tensor
 
 from libranet.engine.options import DehazeOptions
 from libranet.engine.pipeline import STAGED_FRAMES
-from libranet.engine.plan import backend_for, expected_pixels
+from libranet.engine.plan import backend_for
 from libranet.frames import ColorConverter, FrameFormat, Frames
 from libranet.network import Network
 from libranet.runtime import Restored
@@ -77,8 +77,8 @@ class FrameRestorer:
             settings: Of the output's encoder; None keeps the source's pixel format.
             size: Of the output where there are no settings.
         """
-        rate, tags, pixels = float(reader.rate), reader.tags, expected_pixels(reader, options)
-        self._backend = backend_for(network, options, rate=rate, batch=FRAMES_AT_ONCE, pixels=pixels)
+        rate, tags = float(reader.rate), reader.tags
+        self._backend = backend_for(network, options, rate=rate, batch=FRAMES_AT_ONCE)
         device = self._backend.device
         self.prepares_with_first_frame = device.type != "cpu"
         """Whether the first frame costs far more than the next ones: kernels are compiled and compared then."""
@@ -179,7 +179,7 @@ class FrameRestorer:
 
     @property
     def backend_name(self) -> str:
-        """What restores the frames, such as `plain`, `numba-fp32` or `fused`."""
+        """What restores the frames, such as `plain`, `cpu-fp32` or `fused`."""
         return self._backend.name
 
     def _reuse(self, planes: list[Tensor]) -> None:

@@ -35,7 +35,7 @@ class Backend(Protocol):
     """
 
     name: str
-    """What reports call it: `plain`, `numba-fp32`, `numba-bf16` or `fused`."""
+    """What reports call it: `plain`, `cpu-fp32`, `cpu-bf16` or `fused`."""
     device: torch.device
 
     def push(
