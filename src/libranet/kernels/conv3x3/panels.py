@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from libranet.kernels.native.library import call
+from libranet.kernels.native.library import call, thread_count
 
 PANEL = 16
 """Columns of a matrix product that are stored side by side."""
@@ -133,7 +133,7 @@ def convolve(
     check_map(out, size, padded)
     _check_types(x, weights, out)
     total = -(-h // 4) * -(-w // 4)
-    share = -(-total // torch.get_num_threads())
+    share = -(-total // thread_count())
     tiles = min(TILES, -(-share // FEWEST) * FEWEST)
     groups = -(-total // tiles)
     sums = np.empty((groups, 2, padded), np.float32)

@@ -1,6 +1,9 @@
 """Find the C library of the CPU kernels, and call it at the best level of instructions that this CPU has."""
 
 import ctypes
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -58,14 +61,41 @@ def has_bfloat16() -> bool:
     return level() == LEVELS[0]
 
 
+_LENT = threading.local()
+
+
+@contextmanager
+def torch_threads() -> Iterator[None]:
+    """Give torch's threads to the kernels; torch computes on one meanwhile.
+
+    What torch has to do between kernels is small, and after each operation its threads keep their cores busy for
+    milliseconds, waiting for the next: the kernels and the codecs want those cores.
+    """
+    if hasattr(_LENT, "count"):  # already, by a caller
+        yield
+        return
+    _LENT.count = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(_LENT.count)
+        del _LENT.count
+
+
+def thread_count() -> int:
+    """On how many threads a kernel runs."""
+    return getattr(_LENT, "count", None) or torch.get_num_threads()
+
+
 def call(name: str, *arguments: np.ndarray | ctypes.Structure | float | None) -> None:
-    """Call a kernel on as many threads as torch takes.
+    """Call a kernel.
 
     Args:
         name: Without its level.
         arguments: Contiguous arrays and structures, which go as addresses; whole numbers as 64 bits, others as floats.
     """
-    _function(name, level())(ctypes.c_int64(torch.get_num_threads()), *map(_convert, arguments))
+    _function(name, level())(ctypes.c_int64(thread_count()), *map(_convert, arguments))
 
 
 @cache

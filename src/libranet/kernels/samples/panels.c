@@ -12,6 +12,10 @@ enum { RGB, YUV, GRAY, PACKED };
 enum { BYTES, WORDS, FLOATS };
 enum { CELL = 4, CHANNELS = 3 * CELL * CELL, BAND = 64 };
 
+/* A row of a cell. */
+typedef float four __attribute__((vector_size(4 * CELL), aligned(4), may_alias));
+typedef int32_t mask __attribute__((vector_size(4 * CELL)));
+
 /* `_Samples` in panels.py. */
 struct samples {
     const float *numbers; /* [22]: codes to RGB (3x3), its summand (3), RGB to codes (3x3), the largest code */
@@ -53,6 +57,13 @@ struct frame {
 INLINE float unit(float x) {
     x = x > 0.0f ? x : 0.0f;
     return x < 1.0f ? x : 1.0f;
+}
+
+INLINE four unit_four(four x) {
+    const four one = {1.0f, 1.0f, 1.0f, 1.0f};
+    x = (four)((mask)x & (x > 0.0f));
+    mask inside = x < one;
+    return (four)(((mask)x & inside) | ((mask)one & ~inside));
 }
 
 INLINE float sample(const void *plane, int64_t place, int kind) {
@@ -302,7 +313,8 @@ static void change_row(const struct frame *f, int64_t y, const struct rows *rows
     at = at > 0.0f ? at : 0.0f;
     at = at < h - 1.0f ? at : h - 1.0f;
     int64_t above = (int64_t)at, below = above + 1 < h ? above + 1 : h - 1;
-    const float factor = at - above, near = 0.375f, far = 0.125f, strength = f->strength;
+    const float factor = at - above, strength = f->strength;
+    const four before_weights = {0.375f, 0.125f, 0.0f, 0.0f}, after_weights = {0.0f, 0.0f, 0.125f, 0.375f};
     for (int colour = 0; colour < 3; colour++) {
         const float *restrict upper = f->delta + (colour * h + above) * w;
         const float *restrict lower = f->delta + (colour * h + below) * w;
@@ -313,12 +325,11 @@ static void change_row(const struct frame *f, int64_t y, const struct rows *rows
                                      CELL * colour;
         float *restrict out = change + colour * change_step;
         for (int64_t x = 0; x < w; x++) {
-            float here = blended[x + 1], before = blended[x] - here, after = blended[x + 2] - here;
-            const float *a = given + CELL * x, *r = line + CHANNELS * x;
-            out[CELL * x] = unit(a[0] + here + near * before + strength * r[0]) - a[0];
-            out[CELL * x + 1] = unit(a[1] + here + far * before + strength * r[1]) - a[1];
-            out[CELL * x + 2] = unit(a[2] + here + far * after + strength * r[2]) - a[2];
-            out[CELL * x + 3] = unit(a[3] + here + near * after + strength * r[3]) - a[3];
+            float here = blended[x + 1];
+            four pixels = *(const four *)(given + CELL * x);
+            four changed = pixels + here + before_weights * (blended[x] - here) +
+                           after_weights * (blended[x + 2] - here) + strength * *(const four *)(line + CHANNELS * x);
+            *(four *)(out + CELL * x) = unit_four(changed) - pixels;
         }
     }
 }
@@ -407,9 +418,8 @@ static void mean_row(const void *means, int64_t y) {
     const float *line = m->residual + (y + 1) * m->residual_row + CHANNELS;
     for (int64_t x = 0; x < m->width; x++, line += CHANNELS)
         for (int colour = 0; colour < 3; colour++) {
-            float total[CELL] = {0};
-            for (int row = 0; row < CELL; row++)
-                for (int k = 0; k < CELL; k++) total[k] += line[3 * CELL * row + CELL * colour + k];
+            four total = {0};
+            for (int row = 0; row < CELL; row++) total += *(const four *)(line + 3 * CELL * row + CELL * colour);
             m->out[(colour * m->height + y) * m->width + x] =
                 (total[0] + total[1] + total[2] + total[3]) * (1.0f / (CELL * CELL));
         }

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from libranet.errors import InputError
 from libranet.frames import FrameFormat, Frames
 from libranet.kernels.color_field.field import apply_field
+from libranet.kernels.native.library import torch_threads
 from libranet.kernels.resample.reference import upsample
 from libranet.kernels.samples.panels import SampleFormat, cell_means
 from libranet.network import NO_FILTER, GridFilter, LiBrANet, start_stream
@@ -152,11 +153,15 @@ class CpuBackend(SlotBackend[SampleSlot, SampleSlot]):
             return ready + self._plain.push(frames, cuts=cuts)
         waiting = self._plain.flush() if self._enlarges else []
         self._enlarges = False
-        return waiting + super().push(frames, cuts=cuts)
+        with torch_threads():
+            return waiting + super().push(frames, cuts=cuts)
 
     def flush(self) -> list[Restored]:
         """Drain the stream and begin a new one."""
-        return self._plain.flush() if self._enlarges else super().flush()
+        if self._enlarges:
+            return self._plain.flush()
+        with torch_threads():
+            return super().flush()
 
     def begin(self, format_: FrameFormat) -> None:
         """Make the reader and the refiner's maps."""
