@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 import libranet
-from libranet.cli import EXIT_BUG, EXIT_USER_ERROR
+from libranet.cli import EXIT_BUG, EXIT_USER_ERROR, quick_imports
 from libranet.cli.bugs import bug_sentence
 from libranet.errors import InputError, LibraNetError
 
@@ -126,15 +126,16 @@ def dehaze(
     does not hold all of the input, or some of several inputs failed; 130 stopped by Ctrl-C, 143 by SIGTERM, --resume
     continues.
     """
-    from rich.console import Console
+    with quick_imports():
+        from rich.console import Console
 
-    from libranet.cli.dehaze_jobs import plan_jobs, select_shard
-    from libranet.cli.dehaze_run import RunChoices, print_json, run_jobs
-    from libranet.cli.signals import stop_on_sigterm
-    from libranet.cli.units import parse_bitrate, parse_numbers, parse_pairs, parse_strength, parse_time
-    from libranet.device import pick_device
-    from libranet.engine import DehazeOptions, load_network
-    from libranet.engine.options import Adjustments
+        from libranet.cli.dehaze_jobs import plan_jobs, select_shard
+        from libranet.cli.dehaze_run import RunChoices, print_json, run_jobs
+        from libranet.cli.signals import stop_on_sigterm
+        from libranet.cli.units import parse_bitrate, parse_numbers, parse_pairs, parse_strength, parse_time
+        from libranet.device import pick_device
+        from libranet.engine import DehazeOptions, load_network
+        from libranet.engine.options import Adjustments
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     choices = RunChoices(

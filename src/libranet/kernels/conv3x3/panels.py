@@ -60,9 +60,9 @@ def pack_winograd(
     dtype: type[np.generic] = np.float32,
 ) -> Weights:
     """Transform weights for `convolve`."""
-    transform = torch.from_numpy(_transforms())
-    spread = torch.einsum("ia,ocab,jb->ijco", transform, weight.detach().double(), transform)
-    return _pack(spread.flatten(0, 1), bias, 1, dtype)
+    transform = torch.from_numpy(_transforms()).float()
+    spread = torch.kron(transform, transform) @ _order(weight, dtype).flatten(1)  # [36, panels * Cin * 16]
+    return _weights(weight, bias, stored(spread, dtype))
 
 
 def pack_patches(
@@ -71,28 +71,31 @@ def pack_patches(
     dtype: type[np.generic] = np.float32,
 ) -> Weights:
     """Order weights for `convolve_patches` and for 1x1 convolutions."""
-    ordered = weight.detach().double().permute(2, 3, 1, 0)
-    return _pack(ordered.flatten(0, 2)[None], bias, weight.shape[2] * weight.shape[3], dtype)
+    return _weights(weight, bias, stored(_order(weight, dtype).transpose(0, 1), dtype))
 
 
-def _pack(
-    spread: Tensor,  # [positions, taps * Cin, Cout]
-    bias: Tensor | None,
-    taps: int,
-    dtype: type[np.generic],
-) -> Weights:
-    given, outputs = spread.shape[1] // taps, spread.shape[2]
-    inputs = given if given == 3 else whole_panels(given)
-    panels = -(-outputs // PANEL)
-    padded = spread.new_zeros(len(spread), taps, inputs, panels * PANEL)
-    padded[:, :, :given, :outputs] = spread.unflatten(1, (taps, given))
-    ordered = padded.flatten(1, 2).unflatten(2, (panels, PANEL)).transpose(1, 2)  # [positions, panels, depth, 16]
+def _order(weight: Tensor, dtype: type[np.generic]) -> Tensor:  # [taps, panels, Cin * 16]
+    """Weights in whole panels, two rows of inputs interleaved where they will be bfloat16."""
+    outputs, given, *side = weight.shape
+    spread = torch.zeros(side[0] * side[1], _whole_inputs(given), whole_panels(outputs))
+    spread[:, :given, :outputs] = weight.detach().float().permute(2, 3, 1, 0).flatten(0, 1)
+    ordered = spread.unflatten(2, (-1, PANEL)).transpose(1, 2)  # [taps, panels, Cin, 16]
     if dtype is np.uint16:
         ordered = ordered.unflatten(2, (-1, 2)).transpose(3, 4)
-    shift = np.zeros(panels * PANEL, np.float32)
+    return ordered.flatten(2)
+
+
+def _weights(weight: Tensor, bias: Tensor | None, values: np.ndarray) -> Weights:
+    outputs, given = weight.shape[:2]
+    shift = np.zeros(whole_panels(outputs), np.float32)
     if bias is not None:
         shift[:outputs] = bias.detach().float().numpy()
-    return Weights(stored(ordered, dtype).ravel(), shift, inputs, outputs)
+    return Weights(values.ravel(), shift, _whole_inputs(given), outputs)
+
+
+def _whole_inputs(channels: int) -> int:
+    """A frame keeps its three channels; other maps have whole panels."""
+    return 3 if channels == 3 else whole_panels(channels)
 
 
 def whole_panels(channels: int) -> int:

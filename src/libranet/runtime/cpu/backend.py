@@ -54,7 +54,9 @@ class CpuStages:
         assert network.refiner is not None
         self.refiner = CpuRefiner(network.refiner, self.kind)
         # Attention over 16x16 positions is too small for kernels of its own.
-        self._mix = copy.deepcopy(network.temporal).to(torch.bfloat16 if bf16 else torch.float32).eval()
+        without_encoder = {id(network.temporal.encoder): nn.Identity()}  # what `copy` takes for copied already
+        mix = copy.deepcopy(network.temporal, without_encoder)
+        self._mix = mix.to(torch.bfloat16 if bf16 else torch.float32).eval()
         for layer in self._mix.modules():
             if isinstance(layer, nn.Conv2d):
                 layer.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -135,7 +137,9 @@ class CpuBackend(SlotBackend[SampleSlot, SampleSlot]):
         """
         super().__init__(torch.device("cpu"))
         self.name = "cpu-bf16" if bf16 else "cpu-fp32"
-        self._stages, self.strength = CpuStages(network, bf16=bf16), strength
+        with torch_threads():
+            self._stages = CpuStages(network, bf16=bf16)
+        self.strength = strength
         self._lookahead, self._filter = lookahead, grid_filter
         self._plain = PlainBackend(network, lookahead=lookahead, strength=strength, grid_filter=grid_filter)
         self._state = start_stream(network, lookahead=lookahead, grid_filter=grid_filter)
