@@ -12,6 +12,7 @@ from torch import Tensor
 
 from libranet.kernels.native import library
 from libranet.network import LiBrANet, LiBrANetConfig, save_checkpoint
+from libranet.runtime import choose
 from libranet.thirdparty import find_model, find_weights, load_weights, pull_weights
 from tiny_network import TINY, perturb
 
@@ -35,6 +36,12 @@ def tiny_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("weights") / "tiny.safetensors"
     save_checkpoint(perturb(LiBrANet(TINY)), path)
     return path
+
+
+@pytest.fixture(autouse=True)
+def _plain_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`auto` takes the plain network, the reference that tests compare with, unless they name the kernels."""
+    monkeypatch.setattr(choose, "WORTH_PACKING", 10**12)
 
 
 @pytest.fixture

@@ -61,15 +61,14 @@ def diagnose(model: Path | None = None) -> dict[str, str]:
         "device": _describe(device),
         "weights": str(file),
         **checkpoint.weights.as_json(),
-        "path": "plain" if reason else "fused",
+        **(_cpu_path(file) if device.type == "cpu" else {"path": "plain" if reason else "fused"}),
         "why": reason or _fused_because(device, checkpoint.config.refiner.width),
         **({} if reason else _expectation(device)),
-        **(_cpu_backends(file) if device.type == "cpu" else {}),
     }
 
 
-def _cpu_backends(file: Path) -> dict[str, str]:
-    """Which CPU backends this machine has, and which of them `auto` takes."""
+def _cpu_path(file: Path) -> dict[str, str]:
+    """Which of the CPU backends `auto` takes, the kernels' level of instructions, and what keeps from the others."""
     from libranet.kernels.native.library import level
     from libranet.network import load_model
     from libranet.runtime.choose import BACKENDS, choose_on_cpu, why_not_design, why_not_kernels
@@ -77,7 +76,7 @@ def _cpu_backends(file: Path) -> dict[str, str]:
     network = load_model(file)
     reasons = {name: why_not_design(network) or why_not_kernels(name) for name in BACKENDS if name.startswith("cpu")}
     facts = {name: f"not here: {reason}" for name, reason in reasons.items() if reason}
-    return {"cpu_kernels": level() or "none"} | facts | {"backend": choose_on_cpu(network)}
+    return {"cpu_kernels": level() or "none"} | facts | {"path": choose_on_cpu(network)}
 
 
 def _fused_because(device: torch.device, width: int) -> str:

@@ -13,6 +13,8 @@ from libranet.runtime.plain import PlainBackend
 
 BACKENDS = ("auto", "plain", "cpu-fp32", "cpu-bf16")
 """What `--backend` takes. `plain` is the network as it is, the reference; the others are our CPU kernels."""
+WORTH_PACKING = 500_000
+"""Parameters from which on CPU kernels are faster than torch's."""
 
 
 def make_backend(
@@ -87,7 +89,8 @@ def choose_on_cpu(network: LiBrANet) -> str:
     Our kernels were the fastest on every CPU they were measured on (docs/performance.md), in bfloat16 where the CPU
     computes in it.
     """
-    if why_not_design(network) is not None:
+    small = sum(parameter.numel() for parameter in network.parameters()) < WORTH_PACKING
+    if small or why_not_design(network) is not None:
         return "plain"
     return next((name for name in ("cpu-bf16", "cpu-fp32") if why_not_kernels(name) is None), "plain")
 

@@ -8,7 +8,8 @@ from libranet.export.check import moving_clip
 from libranet.frames import ColorConverter, ColorSpec, FrameFormat, Frames, PixelLayout
 from libranet.kernels.native import library
 from libranet.network import GridFilter, LiBrANet
-from libranet.runtime import Restored, choose, make_backend, rgb_frames, rgb_of
+from libranet.network.checkpoint import PACKAGED
+from libranet.runtime import Restored, choose, load_network, make_backend, rgb_frames, rgb_of
 from libranet.runtime.choose import BACKENDS, choose_on_cpu, why_not_kernels
 from tiny_network import TINY, make_config, perturb
 
@@ -118,15 +119,37 @@ def test_the_colour_field_equals_the_reference(level, use_level):
 
 
 def test_auto_depends_on_the_network_and_the_machine_alone(calm_model, use_level, monkeypatch):
+    assert choose_on_cpu(calm_model) == "plain"
+    monkeypatch.setattr(choose, "WORTH_PACKING", 0)
     best = next((name for name in ("cpu-bf16", "cpu-fp32") if why_not_kernels(name) is None), "plain")
     for _ in range(2):  # no choice changes the next one
         assert choose_on_cpu(calm_model) == best
     assert choose_on_cpu(LiBrANet(make_config(TINY, refiner_mix_kernel=3))) == "plain"
     monkeypatch.setattr(choose, "why_no_library", lambda: "built without a compiler")
     assert choose_on_cpu(calm_model) == "plain"
-    monkeypatch.undo()
+    monkeypatch.setattr(choose, "why_no_library", library.why_no_library)
     use_level("portable")
     assert choose_on_cpu(calm_model) == "cpu-fp32"
+
+
+def test_packaged_networks_take_the_kernels(monkeypatch):
+    if reason := why_not_kernels("cpu-fp32"):
+        pytest.skip(reason)
+    monkeypatch.undo()
+    for name in PACKAGED:
+        assert choose_on_cpu(load_network(name, device="cpu")).startswith("cpu-")
+        assert make_backend(load_network(name, device="cpu")).name.startswith("cpu-")
+
+
+def test_the_number_of_threads_does_not_change_a_bit(calm_model, frames):
+    if reason := why_not_kernels("cpu-fp32"):
+        pytest.skip(reason)
+    before, found = torch.get_num_threads(), []
+    for threads in (1, 3):
+        torch.set_num_threads(threads)
+        found.append(restore(calm_model, frames, "cpu-fp32"))
+    torch.set_num_threads(before)
+    assert torch.equal(*found)
 
 
 def test_the_transmission_comes_from_the_plain_network(calm_model, frames):

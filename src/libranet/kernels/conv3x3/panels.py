@@ -14,12 +14,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from libranet.kernels.native.library import call, thread_count
+from libranet.kernels.native.library import call
 
 PANEL = 16
 """Columns of a matrix product that are stored side by side."""
-TILES, FEWEST = 36, 4
-"""Most tiles that go through the three steps at once, and what their number is a multiple of."""
+TILES, FEWEST, PARTS = 36, 4, 4
+"""Most tiles that go through the three steps at once, what their number is a multiple of, and into how many parts small
+maps are cut. The number of threads takes no part in it: it would change the order of sums, and so the last bits."""
 BEHIND = 24
 """Pixels that blocks of rows may read behind the last one, and do not use."""
 
@@ -136,8 +137,7 @@ def convolve(
     check_map(out, size, padded)
     _check_types(x, weights, out)
     total = -(-h // 4) * -(-w // 4)
-    share = -(-total // thread_count())
-    tiles = min(TILES, -(-share // FEWEST) * FEWEST)
+    tiles = min(TILES, -(-total // (PARTS * FEWEST)) * FEWEST)
     groups = -(-total // tiles)
     sums = np.empty((groups, 2, padded), np.float32)
     call(
