@@ -1,6 +1,6 @@
 """What a user waits for: the first frame, a short clip, a file; before and after in one run, with what bounds each.
 
-    PYTHONPATH=src:benchmarks python3 benchmarks/felt.py [--before CHECKOUT] [--rounds 3] [--rows NAME,...]
+    PYTHONPATH=src:benchmarks python3 benchmarks/felt.py [--before CHECKOUT] [--rounds 3] [--rows NAME ...]
         [--seconds 2] [--threads 2] [--json FILE]
 
 Every value is one process from its start to its end, on a CPU and, where there is one, on a GPU. `cold` is the first
@@ -131,13 +131,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--before", type=Path, help="a checkout to compare with")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--rows", default="", help="parts of their names, with commas; all by default")
+    parser.add_argument("--rows", nargs="+", default=[""], help="parts of their names; all by default")
     parser.add_argument("--seconds", type=float, default=2.0, help="of the clips, at 25 frames a second")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    wanted = [name for name in options.rows.split(",") if name]
-    chosen = [row for row in rows() if not wanted or any(name in row.name for name in wanted)]
+    chosen = [row for row in rows() if any(name in row.name for name in options.rows)]
     checkouts = {"after": ROOT} | ({"before": options.before.resolve()} if options.before else {})
     best: dict[str, dict[str, dict]] = {row.name: {} for row in chosen}
     facts = describe_machine() | {"threads": str(options.threads), "load": f"{os.getloadavg()[0]:.1f} before"}

@@ -108,6 +108,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("kernels") and (reason := library.why_no_library()):
+        pytest.skip(reason)
     if item.get_closest_marker("gpu") and not torch.cuda.is_available():
         _missing(item.config, "no CUDA device")
 

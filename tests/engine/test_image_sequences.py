@@ -150,6 +150,7 @@ def test_pages_keep_their_profile_and_animations_their_loops(tmp_path, tiny_mode
     assert read_loops(tmp_path / "out.webp") == 3
 
 
+@pytest.mark.kernels
 def test_every_page_is_its_own_also_where_the_backend_reuses_its_arrays(tmp_path, tiny_model):
     pages = [np.full((96, 160, 3), 40 + 25 * index, np.uint8) for index in range(7)]
     cv2.imwritemulti(str(tmp_path / "in.tif"), pages)

@@ -68,7 +68,7 @@ def _write_video(path: Path, frames: list[np.ndarray], pixel_format: str) -> Non
         ("tiny", "auto"),
         ("dcp", "auto"),
         ("small", "auto"),
-        ("small", "cpu-fp32"),
+        pytest.param("small", "cpu-fp32", marks=pytest.mark.kernels),
     ],
 )
 @pytest.mark.parametrize("pixel_format", ["yuv420p", "yuv422p10le"])

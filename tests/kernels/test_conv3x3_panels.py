@@ -109,6 +109,7 @@ def test_norm_gelu_mix_and_skip_equal_torch(channels, kind):
     assert border_is_zero(joined, h, w)
 
 
+@pytest.mark.kernels
 def test_arrays_that_do_not_fit_are_refused():
     weights = panels.pack_winograd(rand(16, 16, 3, 3))
     x, out = panels.make_map(8, 8, 16), panels.make_map(8, 8, 16)

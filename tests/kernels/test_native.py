@@ -19,12 +19,6 @@ from libranet.kernels.native import library
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture
-def here() -> None:
-    if reason := library.why_no_library():
-        pytest.skip(reason)
-
-
 def load_build():
     pytest.importorskip("hatchling")
     spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
@@ -33,7 +27,8 @@ def load_build():
     return module
 
 
-def test_the_library_was_built_from_these_sources(here):
+@pytest.mark.kernels
+def test_the_library_was_built_from_these_sources():
     sources = library.open_library().libranet_sources
     sources.restype = ctypes.c_char_p
     assert sources().decode() == load_build().digest_sources(), "the kernels changed: run `python hatch_build.py`"
@@ -61,7 +56,8 @@ def convolve(work: tuple[np.ndarray, panels.Weights], threads: int) -> np.ndarra
     return out
 
 
-def test_many_threads_and_many_callers_give_the_same_bits(here):
+@pytest.mark.kernels
+def test_many_threads_and_many_callers_give_the_same_bits():
     works = [make_work(seed) for seed in range(4)]
     alone = [convolve(work, 1) for work in works]
     with ThreadPoolExecutor(4) as pool:
@@ -71,7 +67,8 @@ def test_many_threads_and_many_callers_give_the_same_bits(here):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
-def test_a_child_of_a_fork_has_threads_of_its_own(here):
+@pytest.mark.kernels
+def test_a_child_of_a_fork_has_threads_of_its_own():
     code = f"""if True:
     import os, sys
     sys.path[:0] = {[str(Path(__file__).parent)]!r}

@@ -84,6 +84,7 @@ def test_our_kernels_restore_video_in_its_own_samples(calm_model, backend, large
         assert all(torch.equal(a, plane[number]) for a, plane in zip(restored.before, clip.planes, strict=True))
 
 
+@pytest.mark.kernels
 def test_our_kernels_take_formats_in_turn(calm_model):
     stream = make_backend(calm_model, backend="cpu-fp32", live=True)
     tiny = rgb_frames(moving_clip(1, 20, 24)[0])  # smaller than the encoders' input: through torch
@@ -118,6 +119,7 @@ def test_the_colour_field_equals_the_reference(level, use_level):
         assert (delta - correction).abs().max() <= 2e-5
 
 
+@pytest.mark.kernels
 def test_auto_depends_on_the_network_and_the_machine_alone(calm_model, use_level, monkeypatch):
     assert choose_on_cpu(calm_model) == "plain"
     monkeypatch.setattr(choose, "WORTH_PACKING", 0)
@@ -132,18 +134,16 @@ def test_auto_depends_on_the_network_and_the_machine_alone(calm_model, use_level
     assert choose_on_cpu(calm_model) == "cpu-fp32"
 
 
+@pytest.mark.kernels
 def test_packaged_networks_take_the_kernels(monkeypatch):
-    if reason := why_not_kernels("cpu-fp32"):
-        pytest.skip(reason)
     monkeypatch.undo()
     for name in PACKAGED:
         assert choose_on_cpu(load_network(name, device="cpu")).startswith("cpu-")
         assert make_backend(load_network(name, device="cpu")).name.startswith("cpu-")
 
 
+@pytest.mark.kernels
 def test_the_number_of_threads_does_not_change_a_bit(calm_model, frames):
-    if reason := why_not_kernels("cpu-fp32"):
-        pytest.skip(reason)
     before, found = torch.get_num_threads(), []
     for threads in (1, 3):
         torch.set_num_threads(threads)
@@ -152,6 +152,7 @@ def test_the_number_of_threads_does_not_change_a_bit(calm_model, frames):
     assert torch.equal(*found)
 
 
+@pytest.mark.kernels
 def test_the_transmission_comes_from_the_plain_network(calm_model, frames):
     stream = make_backend(calm_model, backend="cpu-fp32", want_transmission=True, live=True)
     (restored,) = stream.push(rgb_frames(frames[0]))
@@ -159,6 +160,7 @@ def test_the_transmission_comes_from_the_plain_network(calm_model, frames):
     assert restored.transmission is not None
 
 
+@pytest.mark.kernels
 def test_what_cannot_work_is_one_sentence(calm_model, monkeypatch):
     with pytest.raises(InputError, match="unknown backend 'tflite': use auto, plain, cpu-fp32 or cpu-bf16"):
         make_backend(calm_model, backend="tflite")
