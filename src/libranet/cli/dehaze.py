@@ -26,12 +26,14 @@ def dehaze(
     inputs: Annotated[
         list[str],
         typer.Argument(
-            help="Videos, images, frame_%04d.png, folders, clips/*.mp4, a list of jobs (.csv, .jsonl), s3://..., "
-            "rtsp://..., camera:0, or - for y4m."
+            help="Videos, images, frame_%04d.png, folders (numbered frames are a clip), clips/*.mp4, a list of jobs "
+            "(.csv, .jsonl), s3://..., rtsp://..., camera:0, or - for y4m."
         ),
     ],
     *,
-    output: Annotated[str, typer.Option("--output", "-o", help="A file, a folder, {stem}-clear.mp4, or - for y4m.")],
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="A file, frames/%05d.png, a folder, {stem}-clear.mp4, or - for y4m.")
+    ],
     model: Annotated[
         str | None, typer.Option(help="libranet, a peer's name (libranet bench --list), or a checkpoint's path.")
     ] = None,

@@ -34,6 +34,7 @@ from libranet.images import (
 )
 from libranet.network import Network
 from libranet.runtime import Backend, Restored
+from libranet.sequences import describe_gaps
 from libranet.video.reader import DEFAULT_RATE
 from libranet.video.scale import scaled_size
 from libranet.video.shots import ShotDetector
@@ -71,7 +72,7 @@ def dehaze_image(
     times = accumulate((seconds or 1 / DEFAULT_RATE for _, seconds in given), initial=0.0)
     timed = zip((image for image, _ in given), times, strict=False)
     used: list[str] = []
-    restored = [image for image, _ in restore_images(timed, network, options, used=used)]
+    restored = [image for image, _ in restore_images(timed, network, options, count=count, used=used)]
     with translate_io_errors(output):
         write_images(output, restored, [seconds for _, seconds in given], loops=read_loops(source))
     height, width = restored[0].samples.shape[:2]
@@ -139,6 +140,7 @@ def dehaze_sequence(
     first = max(0, min(missing, default=len(pairs)) - options.reach(network.config.window, rate))
     last = max(missing, default=-1) + network.config.window
     begin = time.perf_counter()
+    gaps = describe_gaps(sources)
     height = width = cuts = written = 0
     unread: list[str] = []
     notes: dict[str, None] = {}
@@ -162,7 +164,7 @@ def dehaze_sequence(
     order: deque[int] = deque()
     wanted = set(missing)
     used: list[str] = []
-    for image, cut in restore_images(given(), network, options, rate=rate, used=used):
+    for image, cut in restore_images(given(), network, options, count=len(pairs), rate=rate, used=used):
         index = order.popleft()
         if index not in wanted:
             continue
@@ -187,7 +189,7 @@ def dehaze_sequence(
         seconds=time.perf_counter() - begin,
         cuts=cuts,
         partial="; ".join(text for text in (_first_few(unread), _describe_damage([s for s, _ in pairs])) if text),
-        warnings=tuple(notes),
+        warnings=(*([f"{gaps}; the others follow each other"] if gaps else []), *notes),
         weights=network.weights,
         backend=", ".join(dict.fromkeys(used)),
     )
@@ -220,6 +222,7 @@ def restore_images(
     network: Network,
     options: DehazeOptions,
     *,
+    count: int = 1,
     rate: float = DEFAULT_RATE,
     used: list[str] | None = None,
 ) -> Iterator[tuple[Image, bool]]:
@@ -229,6 +232,7 @@ def restore_images(
         images: The images.
         network: What restores them.
         options: How to restore them.
+        count: How many there are, which the choice of a backend looks at.
         rate: Images per second.
         used: Takes the name of each backend that restored them.
 
@@ -237,7 +241,7 @@ def restore_images(
     """
     shot: _Shot | None = None
     for (shape, _), group in groupby(images, key=lambda item: (item[0].samples.shape, item[0].samples.dtype)):
-        backend = backend_for(network, options, rate=rate, pixels=shape[0] * shape[1])
+        backend = backend_for(network, options, rate=rate, pixels=count * shape[0] * shape[1])
         shot = _Shot(backend, options, rate=rate, cut=shot is not None)
         for image, seconds in group:
             yield from shot.push(image, seconds)

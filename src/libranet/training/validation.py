@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from libranet.data import PairedClip
-from libranet.data.frames import FrameFiles, RgbImage, VideoFrames, read_rgb
+from libranet.data.frames import FrameFiles, RgbImage, VideoFrames, read_rgb, to_8_bit
 from libranet.engine import Dehazer
 from libranet.errors import InputError
 from libranet.metrics.fidelity import psnr
@@ -50,7 +50,7 @@ class HeldOutClip:
         count = min(self.count, len(self.clip))
         first = (len(self.clip) - count) // 2
         for index in range(first, first + count):
-            yield _planes(self.clip.hazy.read(index)), _planes(self.clip.clear.read(index))
+            yield _planes(to_8_bit(self.clip.hazy.read(index))), _planes(to_8_bit(self.clip.clear.read(index)))
 
 
 ValidationSet = Sequence[ImagePair] | Sequence[HeldOutClip]

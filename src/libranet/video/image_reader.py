@@ -8,6 +8,7 @@ import numpy as np
 
 from libranet.errors import InputError
 from libranet.images import Image, read_images
+from libranet.sequences import describe_gaps
 from libranet.video.decoding import Damage
 from libranet.video.pixels import to_planar
 from libranet.video.pyav import open_input
@@ -42,7 +43,8 @@ def open_images(source: Source, count: int, *, rate: Fraction) -> VideoReader:
         yield first
         yield from (frame for frame, _ in frames)
 
-    notes = [f"{source.gaps} numbers are missing in {source.name}: the others follow each other"] if source.gaps else []
+    gaps = describe_gaps([path for _, path in source.files])
+    notes = [f"{source.name}: {gaps}; the others follow each other"] if gaps else []
     return VideoReader(
         name=source.name,
         time_base=time_base,
