@@ -85,8 +85,10 @@ def test_eval_without_ground_truth_prints_blind_metrics_clip_by_clip(
     for clip in ("one", "two"):
         _write_set(tmp_path / clip, clear=False).joinpath("hazy").rename(tmp_path / "clips" / clip)
     report = tmp_path / "out"
-    arguments = ("eval", str(tmp_path / "clips"), "-o", str(report), "--model", "identity", "--model", "dcp")
-    assert _call(monkeypatch, *arguments, "--metrics", "blind", "--flow", "dis") == 0
+    arguments = ("-o", str(report), "--model", "identity", "--model", "dcp", "--metrics", "blind", "--flow", "dis")
+    assert _call(monkeypatch, "eval", str(tmp_path / "clips"), *arguments) == 2
+    assert "one/ and two/" in capsys.readouterr().err  # the same scene twice: hazy and clear, or two hazy clips?
+    assert _call(monkeypatch, "eval", "--hazy", str(tmp_path / "clips"), *arguments) == 0
     shown = capsys.readouterr().out
     table = shown[shown.index("dcp, clip by clip") :]
     assert [line.split()[0] for line in table.splitlines() if line.strip().startswith(("one", "two", "mean"))] == [

@@ -40,7 +40,6 @@ class PairedClip:
             )
         if len(self.hazy) == 0:
             raise InputError(f"expected frames in {self.name}, found none")
-        self._check_sizes()
 
     def __len__(self) -> int:
         return len(self.hazy)
@@ -50,8 +49,12 @@ class PairedClip:
         """The numbers that are missing among its frames, in words, or nothing."""
         return describe_gaps(self.hazy.paths) if isinstance(self.hazy, FrameFiles) else ""
 
-    def _check_sizes(self) -> None:
-        """Compare the first, the middle and the last frame: a crop of unequal sides would show two places."""
+    def checked(self) -> "PairedClip":
+        """Compare the sizes of the first, middle and last frames: a crop of unequal sides would show two places.
+
+        Raises:
+            InputError: They differ.
+        """
         sides: tuple[FrameSequence, FrameSequence] = (self.hazy, self.clear)
         first = self.hazy.size_of(0)
         for index in sorted({0, len(self) // 2, len(self) - 1}):
@@ -66,6 +69,7 @@ class PairedClip:
                         f"expected hazy and clear frames of one size in clip {self.name}, got {whole[0]}x{whole[1]} "
                         f"and {size[0]}x{size[1]} for the {name} frame {index}: bring them to one size first"
                     )
+        return self
 
 
 def uhv4k_pairs(folder: str | Path, split: Split = "train", *, flagged: bool = False) -> list[PairedClip]:
@@ -79,7 +83,7 @@ def uhv4k_pairs(folder: str | Path, split: Split = "train", *, flagged: bool = F
                 modality: tuple(clip.folder / modality_file(modality, i) for i in range(len(clip)))
                 for modality in MAP_MODALITIES
             },
-        )
+        ).checked()
         for clip in open_clips(folder, split, flagged=flagged)
     ]
 
@@ -210,7 +214,7 @@ def _video_clips(hazy: Path, clear: Path) -> list[PairedClip]:
                 f"expected one frame rate on both sides, got {rates[0]:g} and {rates[1]:g} for {video.name}: "
                 "frame n would not be the same moment"
             )
-        pairs.append(PairedClip(video.stem, *sides))
+        pairs.append(PairedClip(video.stem, *sides).checked())
     _name_unused([path for name, path in truths.items() if name not in used], hazy)
     return pairs
 
@@ -235,10 +239,10 @@ def _flat_pairs(hazy: Path, clear: Path) -> list[PairedClip]:
             raise InputError(
                 f"expected as many hazy as clear frames in {hazy.name}, got {len(files)} and {len(truths)}"
             )
-        return [PairedClip(hazy.name, FrameFiles(files), FrameFiles(tuple(found)))]
+        return [PairedClip(hazy.name, FrameFiles(files), FrameFiles(tuple(found))).checked()]
     _name_unused([path for path in truths.values() if path not in set(found)], hazy)
     return [
-        PairedClip(path.stem, FrameFiles((path,)), FrameFiles((truth,)))
+        PairedClip(path.stem, FrameFiles((path,)), FrameFiles((truth,))).checked()
         for path, truth in zip(files, found, strict=True)
     ]
 
@@ -251,7 +255,7 @@ def _pair(name: str, hazy: Path, clear: Path) -> PairedClip:
         for h, c in zip(hazy_files, clear_files, strict=True):
             if _plain(h.stem) != _plain(c.stem):
                 raise InputError(f"expected a clear frame named {h.stem} in {clear} for {h}, found none")
-    return PairedClip(name, FrameFiles(hazy_files), FrameFiles(clear_files))
+    return PairedClip(name, FrameFiles(hazy_files), FrameFiles(clear_files)).checked()
 
 
 def _plain(stem: str) -> str:

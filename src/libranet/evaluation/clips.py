@@ -30,6 +30,8 @@ class EvalFrame:
     """As its `FrameSource` read it, for `restore`."""
     hazy: Tensor  # [3, H, W] in [0, 1], 8-bit values
     clear: Tensor | None  # [3, H, W]
+    clip: "EvalClip | None" = None
+    """Whose frame it is."""
 
     @cached_property
     def guide(self) -> np.ndarray:  # [H, W, 3] 8 bit
@@ -69,6 +71,11 @@ class EvalClip:
         return describe_gaps(self.hazy.paths) if isinstance(self.hazy, FrameFiles) else ""
 
     @property
+    def bits(self) -> int:
+        """Bits of the hazy side's samples, of its first frame."""
+        return 8 * self.hazy.read(0).itemsize
+
+    @property
     def pair(self) -> PairedClip | None:
         """Both sides, where there are two."""
         return None if self.clear is None else PairedClip(self.name, self.hazy, self.clear)
@@ -86,7 +93,7 @@ class EvalClip:
             truth = None if clear is None else next(clear, None)
             if clear is not None and truth is None:
                 raise InputError(f"clip {self.name}: the clear side ends at frame {index} of {len(self)}")
-            yield EvalFrame(given, hazy, None if truth is None else truth[1])
+            yield EvalFrame(given, hazy, None if truth is None else truth[1], self)
 
     def frames(self, limit: int | None = None) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
         """Yield hazy and clear frames [H, W, 3] RGB 8 bit in order, one pair at a time."""

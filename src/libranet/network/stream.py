@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from libranet.errors import InputError
+from libranet.frames import check_values
 from libranet.kernels.grid_filter.reference import GridFilter, cell_means, similarity, weighted_mean
 from libranet.network.config import LiBrANetConfig
 from libranet.network.forward import Steady
@@ -216,6 +217,7 @@ def _check(frame: Tensor, state: StreamState) -> None:
     if frame.dim() != 4:
         raise InputError(f"expected a frame as [B, 3, H, W], got shape {tuple(frame.shape)}")
     check_frames(frame)
+    check_values(frame)
     if state.shape not in (None, frame.shape):
         old, new = (f"{s[-1]}x{s[-2]} (batch {s[0]})" for s in (state.shape, frame.shape) if s is not None)
         raise InputError(f"expected every frame of a stream to have one size, got {new} after {old}")
