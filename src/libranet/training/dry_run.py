@@ -107,7 +107,7 @@ def plan_training(
 def _check_data(config: TrainConfig, device: torch.device) -> tuple[str, int, int, int, str]:
     """The data in words, held-out clips, steps, the bytes that data takes on the device, and how well pairs fit."""
     if config.photos is not None:
-        text, count = _check_photos(config.photos)
+        text, count = describe_photos(config.photos)
         lines = config.photos.lines
         pixels = lines * lines * ASPECT
         return text, 0, config.steps, int(count * pixels * (3 * FINE**2 + 3 * COARSE**2 + DEPTH_SCALE**2)), ""
@@ -128,15 +128,20 @@ def _check_data(config: TrainConfig, device: torch.device) -> tuple[str, int, in
     return text, len(held_out), steps, 0, "\n".join([fit.sentence(), *(f"  CHECK: {doubt}" for doubt in doubts)])
 
 
-def _check_photos(photos: PhotoSourceConfig) -> tuple[str, int]:
-    """The images in words, and how many there are."""
+def describe_photos(photos: PhotoSourceConfig) -> tuple[str, int]:
+    """The clear images of a recipe and their haze in words, and how many images there are.
+
+    Raises:
+        InputError: There are none.
+    """
     found = find_photos(photos.folders, photos.depth)
     rendered = photos.scenes * photos.scene_views
     if not found and not rendered:
         raise InputError("no clear images to train on: give folders of photos, or a number of scenes")
     parts = [f"{len(found)} photos, {sum(map_ is not None for _, map_ in found)} with depth maps"] if found else []
     parts += [f"{rendered} images of {photos.scenes} rendered scenes"] if rendered else []
-    return f"{'; '.join(parts)}; haze on the fly", len(found) + rendered
+    kinds = ", ".join(f"{share:.0%} {name}" for name, share in photos.haze.shares.items() if share)
+    return f"{'; '.join(parts)}; haze on the fly: {kinds}", len(found) + rendered
 
 
 def _describe_weights(config: TrainConfig, parameters: int) -> str:
