@@ -92,7 +92,7 @@ def test_export(tiny_model, tmp_path):
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("backend", ["eager", "inductor"])
+@pytest.mark.parametrize("backend", ["eager", pytest.param("inductor", marks=pytest.mark.slow)])
 def test_compile_in_one_graph(tiny_model, backend):
     torch.compiler.reset()
     compiled = torch.compile(tiny_model, fullgraph=True, backend=backend)
