@@ -1,5 +1,6 @@
 """The training objective: pixel loss, perceptual loss, Lie regulariser, and our colour and consistency terms."""
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Literal
@@ -115,7 +116,7 @@ class LossTerms:
     consistency: Tensor
     perceptual: Tensor
     lie: LieTerms
-    extra: dict[str, Tensor] = field(default_factory=dict)
+    extra: dict[str, Tensor] = dataclasses.field(default_factory=dict)
     """Terms of the user's own by their keys in the log."""
 
     def scalars(self) -> dict[str, float]:

@@ -169,7 +169,7 @@ class TrainConfig:
     fused: bool = True
     """Train on our kernels, in a CUDA graph, where GPU and network allow; `libranet doctor` says whether they do."""
     init_from: str = ""
-    """A checkpoint to start from."""
+    """A checkpoint to start from: a path, `base` or `small`. A recipe without [model] takes its network, too."""
     peer: str = ""
     """Train this network instead of LiBrA-Net, with the same data, optimiser and loss, without the Lie term: a name of
     `libranet.lab.peers`, or your own as `package.module:Class`."""

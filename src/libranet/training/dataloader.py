@@ -173,14 +173,16 @@ class PairedSource:
         workers: int,
         device: torch.device,
     ) -> None:
-        own = clips if isinstance(clips, Dataset) else None
-        self.windows: Any = own or ClipWindows(clips, WindowConfig(window=window, crop=crop, seed=seed))  # type: ignore[arg-type]
+        self.windows: Any
+        if isinstance(clips, Dataset):
+            self.windows = clips
+            check_sample(clips[0], window)
+        else:
+            self.windows = ClipWindows(clips, WindowConfig(window=window, crop=crop, seed=seed))
         self.size, self.seed, self.workers, self.device = batch, seed, workers, device
         self.steps_per_epoch = len(self.windows) // batch
         if self.steps_per_epoch == 0:
             raise InputError(f"expected at least one batch of {batch} windows, the dataset has {len(self.windows)}")
-        if own is not None:
-            check_sample(self.windows[0], window)
         self.running: dict[Shard, tuple[int, Iterator[dict[str, Tensor]]]] = {}
 
     def batch(self, step: int, shard: Shard) -> Batch:
