@@ -65,7 +65,7 @@ def test_a_table_for_a_file_has_the_standard_output_to_itself(
     assert _call(monkeypatch, *arguments, "--table", "main", "--format", "csv") == 0
     shown = capsys.readouterr()
     assert shown.out.startswith("method,source,")
-    assert {len(row) for row in csv.reader(io.StringIO(shown.out))} == {11}, "no line of anything else"
+    assert {len(row) for row in csv.reader(io.StringIO(shown.out))} == {14}, "no line of anything else"
     assert "report: " in shown.err
 
 

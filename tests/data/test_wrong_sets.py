@@ -12,6 +12,7 @@ import pytest
 
 from libranet.data import PairedClip, folder_pairs, open_pairs
 from libranet.data.agreement import compare_sides, refuse_alike_folders
+from libranet.data.frames import VideoFrames
 from libranet.errors import InputError
 from libranet.evaluation.clips import open_dataset
 from tiny_set import make_hazy
@@ -283,3 +284,16 @@ def test_sixteen_bits_stay_sixteen_bits(tmp_path):
             assert np.array_equal(opened[0].clear.read(0), clear)
             sample = ClipWindows(opened, WindowConfig(window=1, crop=None, random=False))[0]
             assert np.array_equal((sample["clear"].permute(1, 2, 0).numpy() * 65535).round(), clear)
+
+
+def test_deep_video_is_read_in_sixteen_bits(tmp_path):
+    with av.open(str(tmp_path / "v.mkv"), "w") as container:
+        stream = container.add_stream("ffv1", rate=25)
+        stream.width, stream.height, stream.pix_fmt = *SIZE, "yuv444p10le"
+        ramp = np.linspace(0, 65535, SIZE[0]).astype(np.uint16)
+        image = np.ascontiguousarray(np.broadcast_to(ramp[None, :, None], (SIZE[1], SIZE[0], 3)))
+        container.mux(stream.encode(av.VideoFrame.from_ndarray(image, format="rgb48le")))
+        container.mux(stream.encode(None))
+    frame = VideoFrames(tmp_path / "v.mkv").read(0)
+    assert frame.dtype == np.uint16
+    assert len(np.unique(frame[0, :, 0] % 257)) > 10, "no multiples of 8-bit values"

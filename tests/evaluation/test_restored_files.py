@@ -154,3 +154,18 @@ def test_a_table_of_nothing_is_an_error(tmp_path, monkeypatch, capsys):
         main()
     assert stop.value.code == 2
     assert "nothing can be measured: the set has no ground truth" in capsys.readouterr().err
+
+
+def test_deep_frames_and_gaps_are_named(tmp_path, monkeypatch, capsys):
+    for side, frames in (("clear", make_frames(4)), ("hazy", make_hazy(make_frames(4)))):
+        (tmp_path / "set" / side).mkdir(parents=True)
+        for number, frame in zip((1, 2, 3, 7), frames, strict=True):
+            write_image(tmp_path / "set" / side / f"{number}.png", Image(frame.astype(np.uint16) * 257))
+    words = ["libranet", "eval", str(tmp_path / "set"), "--model", "identity", "--metrics", "psnr"]
+    monkeypatch.setattr("sys.argv", [*words, "-o", str(tmp_path / "report")])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert not stop.value.code
+    said = capsys.readouterr().out
+    assert "clip set: 3 of the numbers 1 to 7 are missing: 4 to 6" in said
+    assert "the frames have 16 bits and are restored so; metrics are computed on 8 bits" in said

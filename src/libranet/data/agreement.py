@@ -46,13 +46,19 @@ def correlation(a: RgbSamples, b: RgbSamples) -> float:
     return _correlate(_details(a), _details(b))
 
 
-def compare_sides(clips: Sequence[PairedClip], *, most: int = 16) -> Agreement:
-    """Compare the middle frames of clips, evenly spread over a set, with their clear frames and with the neighbours."""
+def compare_sides(clips: Sequence[PairedClip], *, most: int = 16, second: str = "clear") -> Agreement:
+    """Compare the middle frames of clips, evenly spread over a set, with their clear frames and with the neighbours.
+
+    Args:
+        clips: The pairs.
+        most: How many clips are looked at.
+        second: What stands on the clear side, for messages.
+    """
     chosen = [clips[index] for index in sorted({round(i) for i in np.linspace(0, len(clips) - 1, most)})]
     looks = [_look(clip, len(clip) // 2) for clip in chosen]
-    problems = [sentence for clip, look in zip(chosen, looks, strict=True) for sentence in _judge(clip, look)]
+    problems = [sentence for clip, look in zip(chosen, looks, strict=True) for sentence in _judge(clip, look, second)]
     swapped = [look for look in looks if look.contrast_gain > 1.0]
-    if len(swapped) == len(looks) and not any(look.equal for look in looks):
+    if second == "clear" and len(swapped) == len(looks) and not any(look.equal for look in looks):
         problems.append("the hazy side has more contrast than the clear one everywhere: the sides may be swapped")
     return Agreement(len(looks), min(look.correlation for look in looks), tuple(problems))
 
@@ -116,19 +122,19 @@ def _look(clip: PairedClip, index: int) -> _Look:
     return _Look(own, shift, equal, contrast[0] / max(contrast[1], 1e-6))
 
 
-def _judge(clip: PairedClip, look: _Look) -> list[str]:
+def _judge(clip: PairedClip, look: _Look, second: str) -> list[str]:
     index = len(clip) // 2
     if look.equal:
-        return [f"clip {clip.name}: hazy and clear are the same image in frame {index}"]
+        return [f"clip {clip.name}: hazy and {second} are the same image in frame {index}"]
     if look.shift:
         way = "later" if look.shift > 0 else "earlier"
         return [
-            f"clip {clip.name}: hazy frame {index} shows what clear frame {index + look.shift} shows, "
+            f"clip {clip.name}: hazy frame {index} shows what {second} frame {index + look.shift} shows, "
             f"{abs(look.shift)} {way}: the sides are out of step"
         ]
     if look.correlation < SAME_SCENE:
         return [
-            f"clip {clip.name}: hazy and clear frame {index} do not show the same, their details correlate by "
+            f"clip {clip.name}: hazy and {second} frame {index} do not show the same, their details correlate by "
             f"{look.correlation:.2f} (a pair: {SAME_SCENE} and more)"
         ]
     return []

@@ -72,7 +72,7 @@ class RestoredFiles:
                     raise InputError(f"{self.name}: {path} fits {owner} and {clip.name}: use a folder for each clip")
             if isinstance(clip.hazy, FrameFiles) and isinstance(found, FrameFiles):
                 pairs.append(PairedClip(clip.name, FrameFiles(clip.hazy.paths[: len(found)]), found).checked())
-        return compare_sides(pairs, most=8) if pairs else Agreement(0, 1.0, ())
+        return compare_sides(pairs, most=8, second="restored") if pairs else Agreement(0, 1.0, ())
 
     def find(self, clip: EvalClip) -> FrameSequence:
         """The frames of one clip's result, in the order of the clip's frames.

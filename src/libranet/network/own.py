@@ -13,8 +13,8 @@ from libranet.network.peer import Peer, PeerConfig
 class OwnNetwork(Peer):
     """Any module that restores a frame: [B, 3, H, W] to [B, 3, H, W], or [B, T, 3, H, W] with `past` or `future`.
 
-    The module may have integers `past` and `future`, the neighbouring frames that it looks at, and `divisor`: height and
-    width are padded to multiples of it.
+    The module may have integers `past` and `future`, the neighbouring frames that it looks at, and `divisor`: height
+    and width are padded to multiples of it.
     """
 
     def __init__(self, name: str, module: nn.Module) -> None:
