@@ -5,7 +5,7 @@ Every command reads folders of frames by these rules, so that none of them sees 
 
 import re
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 
 import cv2
@@ -100,10 +100,11 @@ def is_clip(paths: Sequence[Path]) -> bool:
     step = max(1, (len(paths) - 1) // _LOOKED_AT)
     changes = []
     for first in range(0, len(paths) - 1, step):
-        try:
-            (a, size), (b, other) = (_thumbnail(path) for path in paths[first : first + 2])
-        except InputError:  # who reads the clip will name the file
+        # One unreadable frame between two good ones decides nothing: who reads the clip names it.
+        readable = list(islice(filter(None, map(_thumbnail, paths[first : first + 3])), 2))
+        if len(readable) < 2:
             continue
+        (a, size), (b, other) = readable
         if size != other:
             return False
         contrast = max(float(a.std() + b.std()) / 2, 4.0)
@@ -111,7 +112,11 @@ def is_clip(paths: Sequence[Path]) -> bool:
     return bool(changes) and float(np.median(changes)) < _MOST_CHANGE
 
 
-def _thumbnail(path: Path) -> tuple[np.ndarray, tuple[int, ...]]:  # [8, 8, 3] from 0 to 255, and the image's size
-    image = read_image(path)
+def _thumbnail(path: Path) -> tuple[np.ndarray, tuple[int, ...]] | None:
+    """An image as [8, 8, 3] from 0 to 255, and its size; None where it cannot be read."""
+    try:
+        image = read_image(path)
+    except InputError:
+        return None
     small = cv2.resize(np.ascontiguousarray(image.rgb), (8, 8), interpolation=cv2.INTER_AREA)
     return small.astype(np.float32) * (255 / image.peak), image.samples.shape[:2]
