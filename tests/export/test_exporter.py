@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 import torch
 
@@ -12,7 +13,6 @@ from libranet.export import exporter
 from libranet.export.check import compare, import_openvino, open_onnx, open_openvino
 from libranet.export.exporter import ExportOptions, export_network
 from libranet.export.graphs import make_graph
-from libranet.export.onnx_file import import_onnx
 from libranet.export.quantize import measure_ranges
 from libranet.network import GridFilter
 
@@ -26,7 +26,6 @@ ODD = (47, 33)
 def read_metadata(path: Path) -> dict[str, str]:
     """Read the metadata of an exported ONNX, OpenVINO or TorchScript file."""
     if path.suffix == ".onnx":
-        onnx, _ = import_onnx()
         return {entry.key: entry.value for entry in onnx.load(path, load_external_data=False).metadata_props}
     if path.suffix == ".xml":
         model = import_openvino().Core().read_model(str(path))

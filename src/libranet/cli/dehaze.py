@@ -31,9 +31,15 @@ def dehaze(
         ),
     ],
     *,
-    output: Annotated[str, typer.Option("--output", "-o", help="A file, a folder, {stem}-clear.mp4, or - for y4m.")],
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output", "-o", help="A file, a folder, {stem}-clear.mp4, or - for y4m; NAME-clear beside a file."
+        ),
+    ] = None,
     model: Annotated[
-        str | None, typer.Option(help="libranet, a peer's name (libranet bench --list), or a checkpoint's path.")
+        str | None,
+        typer.Option(help="libranet-base, libranet-small, a peer (libranet bench --list), or a checkpoint's path."),
     ] = None,
     weights: Annotated[Path | None, typer.Option(help="A checkpoint for the network that --model names.")] = None,
     strength: Annotated[
@@ -231,11 +237,13 @@ def dehaze(
 
 
 def _preview(
-    inputs: list[str], output: str, network: Network, options: DehazeOptions, count: int, choices: RunChoices
+    inputs: list[str], output: str | None, network: Network, options: DehazeOptions, count: int, choices: RunChoices
 ) -> None:
     from libranet.cli.dehaze_run import print_json
     from libranet.engine.preview import write_preview
 
+    if output is None:
+        raise InputError("a preview is an image: add -o with its name, such as sheet.png")
     if len(inputs) != 1:
         raise InputError(f"a preview shows one video, got {len(inputs)} inputs: give one")
     path = write_preview(inputs[0], output, network, count=count, options=options, overwrite=choices.overwrite)

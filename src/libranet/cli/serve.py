@@ -16,7 +16,7 @@ def serve(
     port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 8000,
     token: Annotated[str | None, typer.Option(help="What visitors must know; `new` makes one up.")] = None,
     data: Annotated[Path | None, typer.Option(help="Folder of the jobs; ~/.cache/libranet/serve without it.")] = None,
-    model: Annotated[str | None, typer.Option(help="base, small, or a checkpoint's path.")] = None,
+    model: Annotated[str | None, typer.Option(help="libranet-base, libranet-small, or a checkpoint's path.")] = None,
     device: Annotated[
         list[str] | None, typer.Option(help="auto, cpu, cuda:0 ...; give it repeatedly for a worker on each.")
     ] = None,

@@ -15,7 +15,7 @@ from libranet.cluster.tasks import Died, Failed, Finished, Outcome, Step, Task, 
 from libranet.engine.options import OutputError
 from libranet.engine.parts import CannotSplitError
 from libranet.engine.segments import BusyError
-from libranet.errors import LibraNetError, MissingDependencyError
+from libranet.errors import LibraNetError, MissingDependencyError, install_command
 
 logger = logging.getLogger(__name__)
 
@@ -131,7 +131,7 @@ def connect(address: str, *, cores: int | None = None, dashboard: bool = False) 
     try:
         import ray
     except ImportError:
-        raise MissingDependencyError("--cluster needs Ray: pip install 'libranet[cluster]'") from None
+        raise MissingDependencyError(f"--cluster needs Ray: {install_command('cluster')}") from None
     if ray.is_initialized():
         return ""
     if address == LOCAL:

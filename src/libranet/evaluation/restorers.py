@@ -15,7 +15,7 @@ from libranet.evaluation.clips import EvalFrame, to_rgb
 from libranet.extension import lab
 from libranet.frames import Frames
 from libranet.network import LiBrANet, Network
-from libranet.network.checkpoint import PACKAGED, find_checkpoint
+from libranet.network.checkpoint import PACKAGED, find_checkpoint, packaged_name
 from libranet.runtime import is_peer, load_network
 
 PACKAGED_NAME = "libranet"
@@ -93,7 +93,7 @@ def open_restorer(
     """Open a model by its name or by a checkpoint's path.
 
     Args:
-        spec: `truth`, `libranet` (the package's default weights), `base`, `small`, the name of a peer, or a path;
+        spec: `truth`, `libranet` (the package's default weights), `libranet-small`, the name of a peer, or a path;
             `NAME=` may stand before it.
         device: Where a network computes, as `libranet.device.pick_device` takes it.
         precision: What it computes in, as `libranet.device.pick_dtype` takes it.
@@ -109,13 +109,13 @@ def open_restorer(
         name, rest = "", spec
     if rest == TRUTH:
         return TruthRestorer()
-    ours = rest in (PACKAGED_NAME, *PACKAGED)
+    ours = packaged_name(rest) is not None
     peer = not ours and not Path(rest).exists() and is_peer(rest)
     if not ours and not peer and not Path(rest).exists():
         names = ", ".join((PACKAGED_NAME, *PACKAGED, lab("peers.table").peer_names()))
         raise InputError(f"expected a model: truth, {names} or the path of a checkpoint, got {rest!r}")
     network = load_network(rest, device=device, precision=precision)
-    path = Path(rest) if peer else find_checkpoint(None if rest == PACKAGED_NAME else rest)
+    path = Path(rest) if peer else find_checkpoint(rest)
     fingerprint = f"{rest} {network.weights.version}" if peer else hashlib.sha256(path.read_bytes()).hexdigest()
     if network.dtype != torch.float32:
         fingerprint += f" {network.dtype}"

@@ -6,7 +6,7 @@ from libranet.device import Precision, pick_device, pick_dtype
 from libranet.errors import InputError
 from libranet.extension import lab
 from libranet.network import LiBrANet, Network, load_model
-from libranet.network.checkpoint import PACKAGED, read_header
+from libranet.network.checkpoint import packaged_name, read_header
 from libranet.runtime.choose import make_backend
 from libranet.runtime.interface import MAX_STRENGTH, Backend, Restored, rgb_frames, rgb_of
 
@@ -32,8 +32,8 @@ def load_network(
     """Load a network onto its device, ready for inference.
 
     Args:
-        model: `libranet`, `base`, `small`, the name of a peer, a checkpoint's path, or None for the weights of the
-            package. A network is returned as it is.
+        model: `libranet-base`, `libranet-small`, the name of a peer, a checkpoint's path, or None for the weights of
+            the package. A network is returned as it is.
         weights: A checkpoint for the network that `model` names.
         device: As `libranet.device.pick_device` takes it.
         precision: As `libranet.device.pick_dtype` takes it.
@@ -46,7 +46,7 @@ def load_network(
         return model.eval()
     where = pick_device(device)
     dtype = pick_dtype(precision, where)
-    if model in PACKAGED and weights is None:
+    if weights is None and packaged_name(model) is not None:
         return load_model(model, device=where, dtype=dtype)
     if model in (None, LiBrANet.architecture):
         return load_model(weights, device=where, dtype=dtype)

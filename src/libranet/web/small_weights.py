@@ -6,8 +6,9 @@ The refiner acts on every pixel and keeps 16 bits; everything else has 8 bits, w
 from pathlib import Path
 
 import numpy as np
+import onnx
 
-from libranet.export.onnx_file import import_onnx, save_changed
+from libranet.export.onnx_file import save_changed
 
 _SMALLEST = 4096
 """Tensors with fewer values are not worth it."""
@@ -16,7 +17,6 @@ _IN_HALF = "refiner"
 
 def store_weights_small(path: Path) -> None:
     """Rewrite an ONNX file in float32: the same graph, with weights of 8 and 16 bits and what unpacks them."""
-    onnx, _ = import_onnx()
     model = onnx.load(path)
     graph, helper = model.graph, onnx.helper
     users = {name: node for node in graph.node for name in node.input}
