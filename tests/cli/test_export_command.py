@@ -45,7 +45,7 @@ def test_the_output_is_refused_before_any_work(tmp_path):
 def test_a_missing_package_is_one_sentence(tiny_model, tmp_path, monkeypatch):
     save_checkpoint(tiny_model, tmp_path / "tiny.safetensors")
     monkeypatch.setitem(sys.modules, "openvino", None)
-    with pytest.raises(MissingDependencyError, match="OpenVINO is not installed: pip install .*'openvino>"):
+    with pytest.raises(MissingDependencyError, match=r"OpenVINO is not installed: pip install .*'openvino>"):
         export(tmp_path / "net.xml", file_format="openvino", model=tmp_path / "tiny.safetensors", size="47x33")
     assert not (tmp_path / "net.xml").exists()
 
