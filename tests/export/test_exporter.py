@@ -130,7 +130,7 @@ def test_a_file_that_differs_is_not_written(tiny_model, tmp_path, monkeypatch):
 
 def test_an_existing_file_stays(tiny_model, tmp_path):
     (tmp_path / "net.onnx").write_bytes(b"mine")
-    with pytest.raises(InputError, match="--overwrite"):
+    with pytest.raises(InputError, match="overwrite=True"):
         export_network(tiny_model, tmp_path / "net.onnx", ExportOptions(size=ODD))
     assert (tmp_path / "net.onnx").read_bytes() == b"mine"
 

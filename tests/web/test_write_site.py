@@ -50,7 +50,7 @@ def test_small_is_the_default_where_the_package_has_it(tmp_path, monkeypatch):
     (tmp_path / "base").touch()
     assert default_models() == ["base"]
     (tmp_path / "base").unlink()
-    with pytest.raises(CheckpointError, match="--model"):
+    with pytest.raises(CheckpointError, match="give model the path"):
         default_models()
 
 

@@ -219,8 +219,10 @@ def dehaze(
             return
     except Exception as error:
         if as_json:
-            expected = isinstance(error, LibraNetError)
-            code, sentence = (EXIT_USER_ERROR, str(error)) if expected else (EXIT_BUG, bug_sentence(error))
+            if isinstance(error, LibraNetError):
+                code, sentence = EXIT_USER_ERROR, error.sentence
+            else:
+                code, sentence = EXIT_BUG, bug_sentence(error)
             print_json({"results": [], "error": sentence, "exit_code": code}, to_stderr=output == "-")
         raise
     with stop_on_sigterm():

@@ -23,7 +23,7 @@ __all__ = [
 
 
 def load_network(
-    model: Network | str | None = None,
+    model: Network | str | Path | None = None,
     *,
     weights: str | None = None,
     device: str = "auto",
@@ -44,6 +44,7 @@ def load_network(
     """
     if isinstance(model, Network):
         return model.eval()
+    model = None if model is None else str(model)
     where = pick_device(device)
     dtype = pick_dtype(precision, where)
     if weights is None and packaged_name(model) is not None:
