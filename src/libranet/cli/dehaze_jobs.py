@@ -21,6 +21,10 @@ _BESIDE = "{folder}/{stem}-clear{suffix}"
 """Where the output goes when nobody says."""
 
 
+class NothingFoundError(InputError):
+    """The inputs hold no video and no image."""
+
+
 def plan_jobs(inputs: list[str], output: str | None, *, live: bool, adjust: Adjustments | None = None) -> list[Job]:
     """Turn inputs and output into jobs. Folders keep their structure.
 
@@ -55,7 +59,7 @@ def plan_jobs(inputs: list[str], output: str | None, *, live: bool, adjust: Adju
             )
     files = [found for source in sources for found in _files(source, output)]
     if not files:
-        raise InputError(f"no video or image was found in {', '.join(inputs)}: give a file or another folder")
+        raise NothingFoundError(f"no video or image was found in {', '.join(inputs)}: give a file or another folder")
     # One file of an object store may have a name for its output, as one on this machine has.
     named = remote and len(inputs) == len(files) == 1 and (is_video_name(output) or is_image_name(output))
     jobs = []

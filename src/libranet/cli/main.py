@@ -18,6 +18,7 @@ from libranet.errors import LibraNetError
 
 COMMANDS = {
     "dehaze": "libranet.cli.dehaze:dehaze",
+    "watch": "libranet.cli.watch:watch",
     "synth": "libranet.cli.synth:synth",
     "data": "libranet.cli.data:data",
     "train": "libranet.cli.train:train",
