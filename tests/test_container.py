@@ -10,12 +10,15 @@ import shlex
 import shutil
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -103,50 +106,45 @@ class Chroot:
 
 
 @contextmanager
-def mounted(source: Path, place: Path) -> Iterator[None]:
-    place.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["mount", "--bind", str(source), str(place)], check=True)
-    try:
-        # Whatever deletes the chroot must not delete what is mounted there.
-        subprocess.run(["mount", "-o", "remount,bind,ro", str(place)], check=True)
-        yield
-    finally:
-        subprocess.run(["umount", str(place)], check=True)
-
-
-def pip_settings() -> tuple[dict[str, str], list[Path]]:
-    """What this machine's pip is told, as variables, and the folders that it looks into."""
+def pip_settings() -> Iterator[dict[str, str]]:
+    """What this machine's pip is told, as variables. Folders that it looks into are served over loopback meanwhile."""
     listed = subprocess.run([sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=True)
     pairs = dict(re.findall(r"^(?:\w+|:env:)\.([a-z-]+)='(.*)'$", listed.stdout, re.MULTILINE))
-    folders = re.findall(r"(?:file://)?(/[^\s']+)", " ".join(v for k, v in pairs.items() if k != "cert"))
-    roots = {Path("/", *Path(folder).parts[1:3]) for folder in folders if Path(folder).is_dir()}
-    return {f"PIP_{name.upper().replace('-', '_')}": value for name, value in pairs.items()}, sorted(roots)
+    pairs.pop("cert", None)
+    with ExitStack() as servers:
+
+        def address(match: re.Match[str]) -> str:
+            quiet = type("Quiet", (SimpleHTTPRequestHandler,), {"log_message": lambda *_: None})
+            folder = Path(match[1])
+            server = ThreadingHTTPServer(("127.0.0.1", 0), partial(quiet, directory=str(folder.parent)))
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            servers.callback(server.shutdown)
+            return f"http://127.0.0.1:{server.server_port}/{folder.name}/"
+
+        local = re.compile(r"(?<!\S)(?:file://)?(/\S+)")
+        yield {f"PIP_{name.upper().replace('-', '_')}": local.sub(address, value) for name, value in pairs.items()}
 
 
-@contextmanager
-def build_in_chroots(folder: Path, arguments: dict[str, str]) -> Iterator[Chroot]:
-    """Carry out the whole Dockerfile. Yields its last stage."""
+def build_in_chroots(folder: Path, arguments: dict[str, str]) -> Chroot:
+    """Carry out the whole Dockerfile. Returns its last stage."""
     suite, base = SUITES[sys.version_info[:2]], folder / "base"
     words = ["debootstrap", "--variant=minbase", "--include=ca-certificates,python3,python3-venv", suite, str(base)]
     if subprocess.run(words, capture_output=True, check=False).returncode:
         pytest.skip("debootstrap reaches no Debian")
-    settings, folders = pip_settings()
     stages: dict[str, Chroot] = {}
     stage: Chroot | None = None
-    with ExitStack() as mounts:
+    with pip_settings() as settings:
         for word, rest in parse((ROOT / "Dockerfile").read_text()):
             if word == "FROM":
-                stage = Chroot(folder / f"stage{len(stages)}", dict(arguments))
+                stage = Chroot(folder / f"stage{len(stages)}", arguments | settings)
                 subprocess.run(["cp", "-a", str(base), str(stage.folder)], check=True)
                 shutil.copy("/etc/resolv.conf", stage.folder / "etc/resolv.conf")
-                stage.arguments |= settings
-                for source in folders:
-                    mounts.enter_context(mounted(source, stage.folder / str(source).lstrip("/")))
+                shutil.copy("/etc/ssl/certs/ca-certificates.crt", stage.folder / "etc/ssl/certs/")
                 stages[rest.partition(" AS ")[2] or "last"] = stage
             elif stage is not None:  # arguments before the first stage choose the image, for which Debian stands in
                 stage.do(word, rest, stages)
-        assert stage is not None
-        yield stage
+    assert stage is not None
+    return stage
 
 
 def fetch(path: str, token: str | None = None) -> tuple[int, bytes]:
@@ -179,29 +177,29 @@ def check_server(server: subprocess.Popen) -> None:
 @pytest.mark.skipif(sys.version_info[:2] not in SUITES, reason="no Debian has this Python")
 def test_the_steps_of_the_dockerfile_make_a_server(tmp_path):
     """PyTorch comes from wherever this machine's pip finds it: its CPU index may be out of reach."""
-    with build_in_chroots(tmp_path, {"INDEX": "https://pypi.org/simple"}) as image:
-        assert image.run("id", "-u").strip() == "10001"
-        serve = (*image.entrypoint, *image.command)
-        refused = subprocess.run(image.words(*serve), capture_output=True, text=True, check=False)
-        assert (refused.returncode, "set --token" in refused.stderr) == (2, True)
-        image.environment["LIBRANET_TOKEN"] = TOKEN
-        server = subprocess.Popen(image.words(*serve), stderr=subprocess.PIPE, text=True)
-        try:
-            check_server(server)
-            image.run(*image.health)
-        finally:
-            server.terminate()
-            server.wait(20)
-        assert TOKEN not in server.stderr.read()
-        with pytest.raises(AssertionError):
-            image.run(*image.health)
-        video = image.folder / "work" / "foggy.mp4"
-        shutil.copy(ROOT / "src" / "libranet" / "page" / "foggy.mp4", video)
-        preview = ("--preview", "1", "-o", "sheet.png", "--model", "libranet-small")
-        image.run(*image.entrypoint, "dehaze", "foggy.mp4", *preview)
-        assert (video.parent / "sheet.png").stat().st_uid == 10001
-        site = sum(file.lstat().st_size for file in (image.folder / "opt/libranet").rglob("*") if file.is_file())
-        print(f"/opt/libranet: {site / 1e9:.2f} GB")
+    image = build_in_chroots(tmp_path, {"INDEX": "https://pypi.org/simple"})
+    assert image.run("id", "-u").strip() == "10001"
+    serve = (*image.entrypoint, *image.command)
+    refused = subprocess.run(image.words(*serve), capture_output=True, text=True, check=False)
+    assert (refused.returncode, "set --token" in refused.stderr) == (2, True)
+    image.environment["LIBRANET_TOKEN"] = TOKEN
+    server = subprocess.Popen(image.words(*serve), stderr=subprocess.PIPE, text=True)
+    try:
+        check_server(server)
+        image.run(*image.health)
+    finally:
+        server.terminate()
+        server.wait(20)
+    assert TOKEN not in server.stderr.read()
+    with pytest.raises(AssertionError):
+        image.run(*image.health)
+    video = image.folder / "work" / "foggy.mp4"
+    shutil.copy(ROOT / "src" / "libranet" / "page" / "foggy.mp4", video)
+    preview = ("--preview", "1", "-o", "sheet.png", "--model", "libranet-small")
+    image.run(*image.entrypoint, "dehaze", "foggy.mp4", *preview)
+    assert (video.parent / "sheet.png").stat().st_uid == 10001
+    site = sum(file.lstat().st_size for file in (image.folder / "opt/libranet").rglob("*") if file.is_file())
+    print(f"/opt/libranet: {site / 1e9:.2f} GB")
 
 
 @pytest.mark.slow
