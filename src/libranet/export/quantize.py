@@ -117,7 +117,7 @@ def quantize_refiner(path: Path, ranges: Ranges, *, quantize_outputs: bool) -> N
         graph.initializer.append(onnx.numpy_helper.from_array(values, name))
         return name
 
-    def add(operator: str, inputs: list[str], name: str, **attributes: int) -> str:
+    def add(operator: str, inputs: list[str], name: str, **attributes: Any) -> str:
         nodes.append(onnx.helper.make_node(operator, inputs, [name], name=f"{name}_node", **attributes))
         return name
 

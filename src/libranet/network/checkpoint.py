@@ -222,7 +222,8 @@ def _parse_config(path: Path, raw: dict[str, Any]) -> LiBrANetConfig:
 
 def _refuse_other_formats(path: Path) -> None:
     if not path.exists():
-        raise CheckpointError(f"no checkpoint at {path}: check the path")
+        names = " or ".join(f"libranet-{name}" for name in PACKAGED)
+        raise CheckpointError(f"no checkpoint at {path}: check the path, or use {names}")
     if path.is_dir():
         raise CheckpointError(f"{path} is a folder: give the .safetensors file inside it")
     with path.open("rb") as file:

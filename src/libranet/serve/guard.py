@@ -200,7 +200,7 @@ async def _answer_head(app: ASGIApp, scope: Scope, receive: Receive, send: Send)
             begun.set()
         await asyncio.Event().wait()
 
-    answering = asyncio.create_task(app({**scope, "method": "GET"}, receive, send_head))
+    answering = asyncio.ensure_future(app({**scope, "method": "GET"}, receive, send_head))
     waiting = asyncio.create_task(begun.wait())
     await asyncio.wait({answering, waiting}, return_when=asyncio.FIRST_COMPLETED)
     refused = answering.done()

@@ -31,17 +31,17 @@ def store_weights_small(path: Path) -> None:
         if user is None or values.dtype != np.float32 or values.ndim < 2 or values.size < _SMALLEST:
             constants.append(constant)
             continue
-        name, as_float = constant.name, {"to": onnx.TensorProto.FLOAT}
+        name, as_float = constant.name, onnx.TensorProto.FLOAT
         if _IN_HALF in name or _IN_HALF in user.name:
             stored = store(f"{name}_half", values.astype(np.float16))
-            unpack.append(helper.make_node("Cast", [stored], [name], name=f"{name}_unpack", **as_float))
+            unpack.append(helper.make_node("Cast", [stored], [name], name=f"{name}_unpack", to=as_float))
             continue
         channels = 0 if user.op_type in ("Conv", "Gemm") else values.ndim - 1
         others = tuple(axis for axis in range(values.ndim) if axis != channels)
         scale = np.maximum(np.abs(values).max(axis=others, keepdims=True), 1e-9).astype(np.float32) / 127.0
         stored = store(f"{name}_rounded", np.round(values / scale).astype(np.int8))
         unpack += [
-            helper.make_node("Cast", [stored], [f"{name}_steps"], name=f"{name}_unpack", **as_float),
+            helper.make_node("Cast", [stored], [f"{name}_steps"], name=f"{name}_unpack", to=as_float),
             helper.make_node("Mul", [f"{name}_steps", store(f"{name}_scale", scale)], [name], name=f"{name}_scaled"),
         ]
     save_changed(model, path, [*unpack, *graph.node], constants)
