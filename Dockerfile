@@ -1,10 +1,10 @@
 # The web page in a container. It runs as a user without rights and keeps its files in /data.
 #
-#   docker build -t libranet .                          CPU
+#   docker build -t libranet .                                 CPU
 #   docker build -t libranet:cuda --build-arg TORCH=cuda .     NVIDIA GPUs: run it with --gpus all
 #   docker run -p 8000:8000 -v libranet:/data -e LIBRANET_TOKEN=at-least-8-characters libranet
 #
-# The same image is the command line: docker run --rm -v "$PWD:/work" libranet dehaze foggy.mp4
+# The same image is the command line: docker run --rm -u "$(id -u)" -v "$PWD:/work" libranet dehaze foggy.mp4
 ARG PYTHON=3.13
 FROM python:${PYTHON}-slim AS build
 # PyTorch's own index has builds without CUDA: a tenth of the size.
@@ -21,6 +21,9 @@ RUN rm -rf /opt/libranet/lib/python*/site-packages/torch/include /opt/libranet/l
 RUN /opt/libranet/bin/libranet --version
 
 FROM python:${PYTHON}-slim
+ARG TORCH=cpu
+# Triton compiles the launchers of its kernels where they run.
+RUN test "$TORCH" != cuda || { apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*; }
 RUN useradd --system --create-home --home-dir /data --uid 10001 libranet && install -d -o libranet /work
 COPY --from=build /opt/libranet /opt/libranet
 ENV PATH=/opt/libranet/bin:$PATH

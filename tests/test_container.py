@@ -249,6 +249,24 @@ def test_compose_runs_both_images_with_a_secret():
     assert services["libranet"]["read_only"] is True
 
 
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here")
+def test_systemd_understands_the_unit(tmp_path):
+    text = (ROOT / "packaging" / "libranet.service").read_text()
+    unit = tmp_path / "libranet.service"
+    unit.write_text(text.replace("/opt/libranet/bin/libranet", "/bin/true"))
+    words = ["systemd-analyze", "verify", "--man=no", str(unit)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert [line for line in done.stderr.splitlines() if "libranet.service" in line] == []
+
+
+@pytest.mark.skipif(shutil.which("caddy") is None, reason="no caddy here: apt-get install caddy")
+def test_caddy_understands_its_configuration():
+    words = ["caddy", "adapt", "--config", str(ROOT / "packaging" / "Caddyfile"), "--adapter", "caddyfile"]
+    found = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    assert '"strip_path_prefix":"/haze"' in found
+    assert '"dial":"127.0.0.1:8000"' in found
+
+
 def test_the_ignored_files_are_those_that_the_dockerfile_does_not_copy():
     lines = (ROOT / ".dockerignore").read_text().splitlines()
     steps = parse((ROOT / "Dockerfile").read_text())
