@@ -1,4 +1,4 @@
-"""Make the sources ready for a package index: the repository's addresses, and links of the README that work there.
+"""Make the sources ready for a package index: addresses of the repository, a README whose links and lines work there.
 
     python packaging/for_index.py OWNER/NAME TAG
 
@@ -40,13 +40,20 @@ def absolute_links(text: str, repository: str, tag: str) -> str:
     return re.sub(r'((?:src|srcset|href)=")([^"]+)(")', address, text)
 
 
+def by_name(text: str) -> str:
+    """The README with the package's name where a clone stands: whoever reads it on an index has none."""
+    text = text.replace(" From a clone:", "").replace("uvx --from . libranet", "uvx libranet")
+    return re.sub(r"(pip install(?: --\S+)* '?)\.(?=[\s`\[])", r"\1libranet", text)
+
+
 def main(repository: str, tag: str) -> None:
     """Rewrite both files."""
     project, readme = Path("pyproject.toml"), Path("README.md")
     text = project.read_text(encoding="utf-8")
     before, marker, after = text.partition("[project.optional-dependencies]")
     project.write_text(f"{before}{addresses(repository)}\n{marker}{after}", encoding="utf-8")
-    readme.write_text(absolute_links(readme.read_text(encoding="utf-8"), repository, tag), encoding="utf-8")
+    shown = absolute_links(by_name(readme.read_text(encoding="utf-8")), repository, tag)
+    readme.write_text(shown, encoding="utf-8")
 
 
 if __name__ == "__main__":

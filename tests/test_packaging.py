@@ -105,6 +105,9 @@ def test_links_of_the_readme_work_on_a_package_index(tmp_path, monkeypatch):
     targets = re.findall(r"\]\(([^)\s]+)\)", text) + re.findall(r'(?:src|srcset|href)="([^"]+)"', text)
     assert len(targets) > 15
     assert [target for target in targets if not target.startswith(("https://", "#"))] == []
+    assert "pip install libranet " in text
+    assert "pip install 'libranet[gpu]'" in text
+    assert re.search(r"pip install(?: --\S+)* '?\.|--from \.|clone", text) is None
     ours = "https://raw.githubusercontent.com/Some-One/haze/v9.9/"
     images = [target.removeprefix(ours) for target in targets if target.startswith(ours)]
     assert images
