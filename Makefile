@@ -36,10 +36,10 @@ $(VENV)/.docs: $(VENV)/.user
 demo: $(VENV)/.user
 	$(BIN)/python examples/demo.py
 
-# An encoder that shares no code with the FFmpeg inside PyAV, for tests/conformance, and a browser for tests/serve and
-# tests/web. Without them those tests are skipped.
-.PHONY: ffmpeg chromium
-ffmpeg chromium:
+# An encoder that shares no code with the FFmpeg inside PyAV, for tests/conformance, a browser for tests/serve and
+# tests/web, a proxy, and Debian for the steps of the Dockerfile. Without them those tests are skipped.
+.PHONY: ffmpeg chromium nginx debootstrap
+ffmpeg chromium nginx debootstrap:
 	@command -v $@ >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
 		&& { apt-get install -y -qq $@ >/dev/null 2>&1 || { apt-get update -qq && apt-get install -y -qq $@; } >/dev/null 2>&1; }; } \
 		|| echo "no $@ here: the tests that need it will be skipped"
@@ -56,7 +56,7 @@ suite:
 test-more: $(VENV)/.dev ffmpeg chromium
 	$(PYTEST) -m 'more and not slow and not gpu'
 
-test-slow: $(VENV)/.dev ffmpeg chromium
+test-slow: $(VENV)/.dev ffmpeg chromium nginx debootstrap
 	$(ONE_THREAD) $(BIN)/python -m pytest -m slow --durations=10
 
 docs: $(VENV)/.docs

@@ -74,7 +74,7 @@ def test_an_interlaced_video_is_deinterlaced_as_dehaze_does(tmp_path: Path) -> N
     options = (("x264-params", "interlaced=1:tff=1"),)
     write_clip(tmp_path / "a.mkv", Clip(frames=6, options=options))
     (clip,) = open_dataset(tmp_path / "a.mkv")
-    with pytest.raises(InputError, match="add --deinterlace"):
+    with pytest.raises(InputError, match="add deinterlace=True"):
         list(clip.frames())
     (clip,) = open_dataset(tmp_path / "a.mkv", deinterlace=True)
     with open_video(tmp_path / "a.mkv", deinterlace=True) as reader:

@@ -32,10 +32,16 @@ def dehaze(
     ],
     *,
     output: Annotated[
-        str, typer.Option("--output", "-o", help="A file, frames/%05d.png, a folder, {stem}-clear.mp4, or - for y4m.")
-    ],
+        str | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="A file, frames/%05d.png, a folder, {stem}-clear.mp4, or - for y4m; NAME-clear beside a file.",
+        ),
+    ] = None,
     model: Annotated[
-        str | None, typer.Option(help="libranet, a peer's name (libranet bench --list), or a checkpoint's path.")
+        str | None,
+        typer.Option(help="libranet-base, libranet-small, a peer (libranet bench --list), or a checkpoint's path."),
     ] = None,
     weights: Annotated[Path | None, typer.Option(help="A checkpoint for the network that --model names.")] = None,
     strength: Annotated[
@@ -215,8 +221,10 @@ def dehaze(
             return
     except Exception as error:
         if as_json:
-            expected = isinstance(error, LibraNetError)
-            code, sentence = (EXIT_USER_ERROR, str(error)) if expected else (EXIT_BUG, bug_sentence(error))
+            if isinstance(error, LibraNetError):
+                code, sentence = EXIT_USER_ERROR, error.sentence
+            else:
+                code, sentence = EXIT_BUG, bug_sentence(error)
             print_json({"results": [], "error": sentence, "exit_code": code}, to_stderr=output == "-")
         raise
     with stop_on_sigterm():
@@ -233,11 +241,13 @@ def dehaze(
 
 
 def _preview(
-    inputs: list[str], output: str, network: Network, options: DehazeOptions, count: int, choices: RunChoices
+    inputs: list[str], output: str | None, network: Network, options: DehazeOptions, count: int, choices: RunChoices
 ) -> None:
     from libranet.cli.dehaze_run import print_json
     from libranet.engine.preview import write_preview
 
+    if output is None:
+        raise InputError("a preview is an image: add -o with its name, such as sheet.png")
     if len(inputs) != 1:
         raise InputError(f"a preview shows one video, got {len(inputs)} inputs: give one")
     path = write_preview(inputs[0], output, network, count=count, options=options, overwrite=choices.overwrite)

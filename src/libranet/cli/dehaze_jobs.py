@@ -17,23 +17,32 @@ from libranet.video.source import Source, folder_sequence, is_pattern, numbered_
 _LISTS = (".csv", ".jsonl", ".ndjson")
 _PATTERN = re.compile(r"[*?\[]")
 _FIELDS = re.compile(r"\{(name|stem|suffix|folder|number)\}")
+_BESIDE = "{folder}/{stem}-clear{suffix}"
+"""Where the output goes when nobody says."""
 
 
-def plan_jobs(inputs: list[str], output: str, *, live: bool, adjust: Adjustments | None = None) -> list[Job]:
+class NothingFoundError(InputError):
+    """The inputs hold no video and no image."""
+
+
+def plan_jobs(inputs: list[str], output: str | None, *, live: bool, adjust: Adjustments | None = None) -> list[Job]:
     """Turn inputs and output into jobs. Folders keep their structure.
 
     Args:
         inputs: As the user wrote them: files, folders, patterns such as clips/*.mp4, lists of jobs, addresses.
-        output: A file, a folder, `-`, or a template such as clear/{stem}-clear.mp4.
+        output: A file, a folder, `-`, or a template such as clear/{stem}-clear.mp4; None writes beside the inputs.
         live: The source is live.
         adjust: Adjustments of all jobs, on which those of a list's rows come.
 
     Raises:
         InputError: The inputs and the output do not fit together.
     """
-    if not output.strip():
+    inputs = [local_name(name) for name in inputs]
+    if output is None:
+        output = _output_beside(inputs, live=live)
+    elif not output.strip():
         raise InputError("the output is empty: give -o a file, a folder, or - for y4m")
-    inputs, output = [local_name(name) for name in inputs], local_name(output)
+    output = local_name(output)
     if any(Path(name).suffix.lower() in _LISTS and Path(name).is_file() for name in inputs):
         return _checked(_from_list(inputs, output, adjust or Adjustments()))
     remote = any(is_remote(name) for name in (*inputs, output))
@@ -44,13 +53,13 @@ def plan_jobs(inputs: list[str], output: str, *, live: bool, adjust: Adjustments
             return [_stream_job(sources, output)]
         if len(sources) == 1 and sources[0].kind != "folder" and not template:
             return _checked([_single(sources[0], output)])
-        if Path(output).suffix and not Path(output).is_dir() and not template:
+        if (is_video_name(output) or is_image_name(output)) and not Path(output).is_dir() and not template:
             raise InputError(
                 f"several inputs need a folder as output, got -o {output}: give a folder's name, or {{stem}}.mp4"
             )
     files = [found for source in sources for found in _files(source, output)]
     if not files:
-        raise InputError(f"no video or image was found in {', '.join(inputs)}: give a file or another folder")
+        raise NothingFoundError(f"no video or image was found in {', '.join(inputs)}: give a file or another folder")
     # One file of an object store may have a name for its output, as one on this machine has.
     named = remote and len(inputs) == len(files) == 1 and (is_video_name(output) or is_image_name(output))
     jobs = []
@@ -96,6 +105,14 @@ def select_shard(jobs: list[Job], text: str) -> list[Job]:
     if match is None or not 1 <= int(match[1]) <= int(match[2]):
         raise InputError(f"expected --shard as 1/8 to 8/8, got {text!r}")
     return jobs[int(match[1]) - 1 :: int(match[2])]
+
+
+def _output_beside(inputs: list[str], *, live: bool) -> str:
+    """The output of files that nobody named one for. Folders, lists and streams have no such place."""
+    for name in (name for text in inputs for name in _matching(text)):
+        if live or Path(name).suffix.lower() in _LISTS or _source(name).kind != "file":
+            raise InputError(f"{name} needs an output: add -o with a file or a folder")
+    return _BESIDE
 
 
 def _source(name: str) -> Source:
@@ -216,14 +233,21 @@ def _is_media(name: str) -> bool:
 
 
 def _below(folder: str, name: str) -> str:
-    """The name of an output in a folder. Formats that we only read become Matroska."""
-    if PurePosixPath(name).suffix.lower() in VIDEO_SUFFIXES and not is_video_name(name):
-        name = f"{name.removesuffix(PurePosixPath(name).suffix)}.mkv"
+    """The name of an output in a folder."""
+    name = _writable(name)
     return f"{folder.rstrip('/')}/{name}" if is_remote(folder) else str(Path(folder) / name)
 
 
+def _writable(name: str) -> str:
+    """The same name; formats that we only read become Matroska."""
+    if PurePosixPath(name).suffix.lower() not in VIDEO_SUFFIXES or is_video_name(name):
+        return name
+    return f"{name.removesuffix(PurePosixPath(name).suffix)}.mkv"
+
+
 def _filled(template: str, path: PurePosixPath | Path, number: int) -> str:
-    values = {"name": path.name, "stem": path.stem, "suffix": path.suffix, "folder": str(path.parent)}
+    suffix = Path(_writable(path.name)).suffix
+    values = {"name": path.name, "stem": path.stem, "suffix": suffix, "folder": str(path.parent)}
     return _FIELDS.sub(lambda match: {**values, "number": f"{number:04d}"}[match[1]], template)
 
 

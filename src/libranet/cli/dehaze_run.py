@@ -88,7 +88,7 @@ def run_jobs(jobs: list[Job], network: Network, options: DehazeOptions, choices:
             try:
                 outcome.results.append(_one(job, network, options, choices, bar, console))
             except LibraNetError as error:
-                fail(job, str(error))
+                fail(job, error.sentence)
             except KeyboardInterrupt as stop:
                 resumable = f": run the same command with --resume to continue {job.output}"
                 console.print(

@@ -148,7 +148,7 @@ def _pull(names: list[str], local: Path | None, cache: Path, index: str | None) 
     if len(models) == 1 and failures:
         raise failures[models[0].name]
     for name, reason in failures.items():
-        print(f"not pulled: {name}: {reason}", file=sys.stderr)
+        print(f"not pulled: {name}: {reason.sentence}", file=sys.stderr)
     if failures and (names or len(failures) == len(models)):
         raise InputError(f"{len(failures)} of {len(models)} models could not be pulled")
 

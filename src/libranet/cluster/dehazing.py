@@ -215,7 +215,7 @@ def _named_by_address(job: Job, local: Job, folder: Path | None) -> Iterator[Non
         if folder is None:
             raise
         shutil.rmtree(folder, ignore_errors=True)
-        raise InputError(str(error).replace(local.source.name, job.source.name)) from None
+        raise InputError(error.sentence.replace(local.source.name, job.source.name)) from None
 
 
 class _Reporter:

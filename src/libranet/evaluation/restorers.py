@@ -16,7 +16,7 @@ from libranet.evaluation.clips import EvalFrame, to_rgb
 from libranet.extension import is_own, lab
 from libranet.frames import Frames
 from libranet.network import LiBrANet, Network
-from libranet.network.checkpoint import PACKAGED, find_checkpoint
+from libranet.network.checkpoint import PACKAGED, find_checkpoint, packaged_name
 from libranet.runtime import is_peer, load_network
 
 PACKAGED_NAME = "libranet"
@@ -94,7 +94,7 @@ def open_restorer(
     """Open a model by its name or by a checkpoint's path.
 
     Args:
-        spec: `truth`, `libranet` (the package's default weights), `base`, `small`, the name of a peer, a path, or a
+        spec: `truth`, `libranet` (the package's default weights), `libranet-small`, the name of a peer, a path, or a
             user's own `package.module:Class`, with `@PATH` for its weights; `NAME=` may stand before it.
         device: Where a network computes, as `libranet.device.pick_device` takes it.
         precision: What it computes in, as `libranet.device.pick_dtype` takes it.
@@ -126,7 +126,7 @@ def open_restorer(
 
 def _open_known(spec: str, *, device: str, precision: Precision) -> tuple[Network, str, str]:
     """A network of the package, a peer, or one from a checkpoint, with its name and its fingerprint."""
-    ours = spec in (PACKAGED_NAME, *PACKAGED)
+    ours = packaged_name(spec) is not None
     peer = not ours and not Path(spec).exists() and is_peer(spec)
     if not ours and not peer and not Path(spec).exists():
         names = ", ".join((PACKAGED_NAME, *PACKAGED, lab("peers.table").peer_names()))
@@ -136,7 +136,7 @@ def _open_known(spec: str, *, device: str, precision: Precision) -> tuple[Networ
     network = load_network(spec, device=device, precision=precision)
     if peer:
         return network, spec, f"{spec} {network.weights.version}"
-    path = find_checkpoint(None if spec == PACKAGED_NAME else spec)
+    path = find_checkpoint(spec)
     return network, spec if ours else path.stem, hashlib.sha256(path.read_bytes()).hexdigest()
 
 

@@ -8,7 +8,7 @@ from libranet.device import Precision, pick_device, pick_dtype
 from libranet.errors import CheckpointError, InputError
 from libranet.extension import is_own, lab
 from libranet.network import LiBrANet, Network, load_model
-from libranet.network.checkpoint import PACKAGED, assign_weights, read_header
+from libranet.network.checkpoint import assign_weights, packaged_name, read_header
 from libranet.network.own import build_own
 from libranet.runtime.choose import make_backend
 from libranet.runtime.interface import MAX_STRENGTH, Backend, Restored, rgb_frames, rgb_of
@@ -27,7 +27,7 @@ __all__ = [
 
 
 def load_network(
-    model: Network | str | None = None,
+    model: Network | str | Path | None = None,
     *,
     weights: str | None = None,
     device: str = "auto",
@@ -36,8 +36,9 @@ def load_network(
     """Load a network onto its device, ready for inference.
 
     Args:
-        model: `libranet`, `base`, `small`, the name of a peer, a network of the user's own as `package.module:Class`,
-            a checkpoint's path, or None for the weights of the package. A network is returned as it is.
+        model: `libranet-base`, `libranet-small`, the name of a peer, a network of the user's own as
+            `package.module:Class`, a checkpoint's path, or None for the weights of the package. A network is returned
+            as it is.
         weights: A checkpoint for the network that `model` names.
         device: As `libranet.device.pick_device` takes it.
         precision: As `libranet.device.pick_dtype` takes it.
@@ -48,9 +49,10 @@ def load_network(
     """
     if isinstance(model, Network):
         return model.eval()
+    model = None if model is None else str(model)
     where = pick_device(device)
     dtype = pick_dtype(precision, where)
-    if model in PACKAGED and weights is None:
+    if weights is None and packaged_name(model) is not None:
         return load_model(model, device=where, dtype=dtype)
     if model in (None, LiBrANet.architecture):
         return load_model(weights, device=where, dtype=dtype)

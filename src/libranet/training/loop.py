@@ -20,6 +20,7 @@ from torch import Tensor
 
 from libranet.atomic import write_atomically
 from libranet.device import describe_device
+from libranet.errors import install_command
 from libranet.losses.objective import LossTerms
 from libranet.network import LiBrANet
 from libranet.network.liveness import MIN_LIVE, live_units
@@ -136,7 +137,7 @@ class RunLog:
             # Without `purge_step` TensorBoard would show the repeated steps twice.
             self.board = SummaryWriter(str(folder / "tensorboard"), purge_step=first_step)
         except ImportError:
-            self.info("tensorboard is not installed: scalars go to log.jsonl only (pip install 'libranet[train]')")
+            self.info(f"tensorboard is not installed: scalars go to log.jsonl only ({install_command('train')})")
 
     def close(self) -> None:
         """Close the files."""

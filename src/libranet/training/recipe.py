@@ -75,7 +75,7 @@ def _build(cls: type[T], raw: Mapping[str, Any], *, where: str) -> T:
     try:
         return cls(**values)
     except InputError as error:
-        raise InputError(f"{where}: {error}") from None
+        raise InputError(f"{where}: {error.sentence}") from None
 
 
 def _fields_of_group(hint: Any) -> tuple[dataclasses.Field[Any], ...]:

@@ -176,7 +176,7 @@ def main() -> None:
     try:
         outcome = train(**options)
     except LibraNetError as error:
-        parser.exit(2, f"error: {error}\n")
+        parser.exit(2, f"error: {error.sentence}\n")
     if outcome.interrupted:  # a script, and torchrun, must not take a stopped run for a finished one
         parser.exit(INTERRUPTED)
 
