@@ -45,8 +45,12 @@ def dehaze(
     color: Annotated[float, typer.Option(help="0 to 1.5: factor on the change of colour.")] = 1.0,
     mask: Annotated[Path | None, typer.Option(help="An image: haze is removed where it is white.")] = None,
     steady: Annotated[
-        float, typer.Option(help="Seconds over which colours are kept steady; 0 restores every frame on its own.")
-    ] = 1.0,
+        float | None,
+        typer.Option(
+            help="Seconds over which colours are kept steady, up to 2; 0 restores every frame on its own. Without it "
+            "the whole shot in video files, one second elsewhere."
+        ),
+    ] = None,
     compare: Annotated[str | None, typer.Option(help="split or side: before and after in one frame.")] = None,
     view: Annotated[
         str, typer.Option(help="result; or a heat map: haze (transmission), removed (the haze that was removed).")

@@ -75,8 +75,9 @@ def evaluate_command(
         Literal["auto", "fp32", "fp16", "bf16"], typer.Option(help="auto is what `dehaze` computes in on that device.")
     ] = "auto",
     steady: Annotated[
-        float, typer.Option(help="As `dehaze` has it: seconds of the filter over time of LiBrA-Net; 0 is off.")
-    ] = 1.0,
+        float | None,
+        typer.Option(help="As `dehaze` has it: seconds of the filter over time of LiBrA-Net; 0 is off."),
+    ] = None,
     reproducible: Annotated[
         bool, typer.Option("--reproducible", help="Compute with plain PyTorch, the same on every machine.")
     ] = False,

@@ -60,7 +60,7 @@ class NetworkRestorer:
     """A network, ours or a peer, that restores a file as `libranet dehaze` does: same samples, shots and backend."""
 
     def __init__(
-        self, network: Network, name: str, fingerprint: str, *, steady: float = 1.0, backend: str = "auto"
+        self, network: Network, name: str, fingerprint: str, *, steady: float | None = None, backend: str = "auto"
     ) -> None:
         self.network = network
         self.name = name
@@ -88,7 +88,7 @@ class NetworkRestorer:
 
 
 def open_restorer(
-    spec: str, *, device: str = "cpu", precision: Precision = "auto", steady: float = 1.0, backend: str = "auto"
+    spec: str, *, device: str = "cpu", precision: Precision = "auto", steady: float | None = None, backend: str = "auto"
 ) -> Restorer:
     """Open a model by its name or by a checkpoint's path.
 
@@ -97,7 +97,8 @@ def open_restorer(
             `NAME=` may stand before it.
         device: Where a network computes, as `libranet.device.pick_device` takes it.
         precision: What it computes in, as `libranet.device.pick_dtype` takes it.
-        steady: Seconds over which our network's colours are kept steady; 0 restores every frame on its own.
+        steady: Seconds over which our network's colours are kept steady; None as `libranet dehaze` does without the
+            option, 0 restores every frame on its own.
         backend: What computes our network on a CPU, as `libranet dehaze` takes it.
 
     Raises:
@@ -120,7 +121,7 @@ def open_restorer(
     if network.dtype != torch.float32:
         fingerprint += f" {network.dtype}"
     if isinstance(network, LiBrANet):
-        fingerprint += f" steady {steady:g} backend {backend}"
+        fingerprint += f" steady {'shots' if steady is None else format(steady, 'g')} backend {backend}"
     name = name or (rest if ours or peer else path.stem)
     return NetworkRestorer(network, name, fingerprint, steady=steady, backend=backend)
 
@@ -130,7 +131,7 @@ def open_restorers(
     *,
     device: str = "cpu",
     precision: Precision = "auto",
-    steady: float = 1.0,
+    steady: float | None = None,
     backend: str = "auto",
 ) -> list[Restorer]:
     """Open several models and check that their names differ and can be file names.

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from libranet.errors import InputError
 from libranet.kernels.color_field.reference import estimate_transmission
+from libranet.kernels.grid_filter.reference import visibility
 from libranet.kernels.resample.reference import downsample, pad_to_multiple
 from libranet.network.base import Network, WeightsInfo
 from libranet.network.config import LiBrANetConfig
@@ -110,7 +111,10 @@ class LiBrANet(Network):
         """
         self.check_window(frames, still=still)
         grids = self.predict_grids(frames, centre_only=True, still=still)
-        return self.restore(frames[:, frames.shape[1] // 2], grids, strength=strength).image
+        centre = frames[:, frames.shape[1] // 2]
+        if not frames.is_meta:  # one factor for all windows of a batch: those that show something decide
+            strength *= float(visibility(self.encoder_input(centre)).amax())
+        return self.restore(centre, grids, strength=strength).image
 
     def predict(
         self,
