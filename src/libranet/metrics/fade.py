@@ -43,7 +43,9 @@ class Fade:
 
 def fade(
     image: Tensor,  # [3, H, W] in [0, 1]
-    parameters: Mapping[str, Tensor],  # `clear_mean`, `foggy_mean` [12]; `clear_covariance`, `foggy_covariance` [12, 12]
+    parameters: Mapping[
+        str, Tensor
+    ],  # `clear_mean`, `foggy_mean` [12]; `clear_covariance`, `foggy_covariance` [12, 12]
 ) -> float:
     """Compute FADE of one frame of at least 32x32 pixels."""
     check_frame(image)

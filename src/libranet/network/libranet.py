@@ -13,6 +13,7 @@ from libranet.network.base import Network, WeightsInfo
 from libranet.network.config import LiBrANetConfig
 from libranet.network.forward import Steady, TorchOperations, restore
 from libranet.network.layers import ChromaticField, Encoder, Refiner, TemporalField
+from libranet.network.residual_haze import fold, plan, view_frame
 
 MIN_SIZE = 16
 """Smallest height and width of a frame, in pixels."""
@@ -24,6 +25,7 @@ class Grids:
 
     chromatic: Tensor | None  # [B, 2, 12, bins, 16, 16], guided by red and by green
     temporal: Tensor | None  # [B, 12, T, 16, 16], or [B, 12, 1, 16, 16]: the centre plane alone
+    clearing: Tensor | None = None  # [B, 6, 16, 16], a plan of `residual_haze.py` that is still to be folded in
 
     @property
     def plane(self) -> Tensor | None:  # [B, 12, 16, 16]
@@ -112,6 +114,9 @@ class LiBrANet(Network):
         self.check_window(frames, still=still)
         grids = self.predict_grids(frames, centre_only=True, still=still)
         centre = frames[:, frames.shape[1] // 2]
+        if self.config.dense_fog:
+            view = view_frame(self.encoder_input(centre), self.grid_side)
+            grids = fold(grids, plan(grids, view))
         if not frames.is_meta:  # one factor for all windows of a batch: those that show something decide
             strength *= float(visibility(self.encoder_input(centre)).amax())
         return self.restore(centre, grids, strength=strength).image

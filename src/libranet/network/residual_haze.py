@@ -1,13 +1,13 @@
 """The haze that the network leaves, cleared as one more transform in its grids.
 
-Networks that learnt on synthetic haze stop half way in real, dense fog. What is left looks like haze still: in a cell of
-the grid nothing is dark, little has contrast, nothing has colour. `plan` measures that on the frame as the grids alone
-would restore it, 64x64 pixels, and plans a change of each cell; `fold` composes it with the grids. Kernels, refiner and
-the filter over time do not notice: a change is a map of 16x16 cells, which is averaged over time as grids are.
+Networks that learnt on synthetic haze stop half way in real, dense fog. What is left looks like haze still: in a cell
+of the grid nothing is dark, little has contrast, nothing has colour. `plan` measures that on the frame as the grids
+alone would restore it, 64x64 pixels, and plans a change of each cell; `fold` composes it with the grids. Kernels,
+refiner and the filter over time do not notice: a plan is a map of 16x16 cells, averaged over time as grids are.
 
-The change is one of luma, y -> K y + (1 - K) a, which leaves the airlight a where it is, so skies keep their light. Chroma
-gains less, and loses what the light of the cell cannot have carried: under grey haze a scene's mean chroma keeps its
-direction. Last, frames that got darker than they came are lifted by a curve that leaves black and white alone.
+The change is one of luma, y -> K y + (1 - K) a, which leaves the airlight a where it is, so skies keep their light.
+Chroma gains less, and loses what the light of the cell cannot have carried: under grey haze a scene's mean chroma keeps
+its direction. Last, frames that got darker than they came are lifted by a curve that leaves black and white alone.
 
 A frame that has contrast or colour after the network is left alone: synthetic haze and clear scenes pass unchanged.
 """
@@ -64,16 +64,22 @@ class Clearing:
 DEFAULT = Clearing()
 
 
+def view_frame(
+    small: Tensor,  # [B, 3, S, S] in [-1, 1], the encoders' input
+    side: int,
+) -> Tensor:  # [B, 3, 4 side, 4 side] in [0, 1]
+    """Return what `plan` needs of a frame."""
+    return F.avg_pool2d(small.float(), small.shape[-1] // (side * _VIEW)) * 0.5 + 0.5
+
+
 def plan(
     grids: "Grids",
-    small: Tensor,  # [B, 3, S, S] in [-1, 1], the encoders' input
+    view: Tensor,  # [B, 3, 4 side, 4 side] in [0, 1], the frame
     clearing: Clearing = DEFAULT,
 ) -> Tensor:  # [B, PLAN_MAPS, side, side]
     """Plan the change of every cell, by what the grids leave of the haze in the frame that they were predicted for."""
     assert grids.chromatic is not None
     assert grids.plane is not None
-    side = grids.plane.shape[-1]
-    view = F.avg_pool2d(small.float(), small.shape[-1] // (side * _VIEW)) * 0.5 + 0.5
     matrix, offset, _ = transforms(fuse_grids(view, grids.chromatic, grids.plane))
     restored = apply_affine(matrix, offset, view).clamp(0.0, 1.0)
     level = _luma(restored)
@@ -114,13 +120,14 @@ def plan(
 
 
 def fold(grids: "Grids", planned: Tensor, clearing: Clearing = DEFAULT) -> "Grids":  # planned: [B, PLAN_MAPS, gh, gw]
-    """Compose the planned change with the grids: at each of their vertices A becomes E A, and b becomes E b + offset."""
+    """Compose a plan with the grids: at each of their vertices A becomes E A, and b becomes E b + offset."""
     assert grids.chromatic is not None
     assert grids.plane is not None
     plane = grids.plane[:, None, :, None]  # [B, 1, 12, 1, gh, gw]
     vertices = (grids.chromatic + plane).flatten(0, 1)  # [2 B, 12, D, gh, gw]
     gain, chroma_gain, *offset, lift = (
-        m.repeat_interleave(2, dim=0)[:, None] for m in planned.float().unbind(1)  # each [2 B, 1, gh, gw]
+        m.repeat_interleave(2, dim=0)[:, None]
+        for m in planned.float().unbind(1)  # each [2 B, 1, gh, gw]
     )
     matrix, _ = cayley(vertices[:, :9].unflatten(1, (3, 3)))
     shift = vertices[:, 9:]
@@ -135,18 +142,15 @@ def fold(grids: "Grids", planned: Tensor, clearing: Clearing = DEFAULT) -> "Grid
     matrix, shift, found = slope[:, None] * matrix, slope * shift, slope * found
     above = (found - (1.0 - clearing.shoulder)).clamp_min(0.0) / clearing.shoulder
     bent = found - clearing.shoulder * (above - (1.0 - (-above).exp()))
-    touched = (planned != _IDENTITY.to(planned).view(1, -1, 1, 1)).any(dim=1).repeat_interleave(2, dim=0)
-    shift = shift + torch.where(touched[:, None, None], bent - found, 0.0)
+    shift = shift + bent - found
 
     eye = torch.eye(3, device=matrix.device).view(1, 3, 3, 1, 1, 1)
     inverse, _ = cayley(eye - matrix)  # the inverse of Cayley's map is M = I - cayley(I - A)
     changed = torch.cat(((eye - inverse).flatten(1, 2), shift), dim=1).unflatten(0, (-1, 2)) - plane
-    same = ~touched.unflatten(0, (-1, 2))[:, :1, None, None]
-    return replace(grids, chromatic=torch.where(same, grids.chromatic.float(), changed))
-
-
-_IDENTITY = torch.tensor((1.0, 1.0, 0.0, 0.0, 0.0, 0.0))
-"""A plan that changes nothing; such cells keep their grids to the last bit."""
+    # Cells that nothing is planned for keep their grids to the last bit.
+    touched = ((planned[:, :2] != 1.0).any(dim=1) | (planned[:, 2:] != 0.0).any(dim=1))[:, None, None, None]
+    chromatic = grids.chromatic.float()
+    return replace(grids, chromatic=torch.where(touched, changed, chromatic), clearing=None)
 
 
 def _luma(colours: Tensor) -> Tensor:  # [B, 3, ...] -> [B, 1, ...]
