@@ -40,17 +40,15 @@ class Clearing:
     floor: float = 0.05
     """What the darkest pixel of a clear cell has: black that is not quite black."""
     most: float = 4.0
-    """Largest gain of luma."""
+    """Largest gain of luma in all, that of the grids included."""
     textured: float = 1.0
     """Local contrast, deviation over mean, at which a cell counts as clear."""
     chroma: float = 0.3
     """Gain of chroma, as a share of that of luma."""
     chroma_most: float = 2.5
     """How many times the input's chroma a cell's mean may have."""
-    contrast: tuple[float, float] = (0.17, 0.25)
-    """Mean local contrast of a restored frame up to which all is done, and from which nothing is."""
-    colour: tuple[float, float] = (0.10, 0.18)
-    """The same of its mean saturation: largest minus smallest colour."""
+    clear: tuple[float, float] = (0.38, 0.46)
+    """How clear a restored frame is (`_clearness`) up to which all is done, and from which nothing is."""
     exposure: float = 0.0
     """Share of the airlight's lost brightness that is given back."""
     lift: float = 0.9
@@ -92,13 +90,13 @@ def plan(
     deviation = (_around(F.avg_pool2d(level * level, _VIEW)) - mean * mean).clamp_min(0.0).sqrt()
     contrast = deviation / mean.clamp_min(0.05)
 
-    amount = _falling(contrast.mean(dim=(1, 2, 3)), clearing.contrast) * _falling(
-        (restored.amax(dim=1) - restored.amin(dim=1)).mean(dim=(1, 2)), clearing.colour
-    )
-    amount = amount.view(-1, 1, 1, 1)
+    done, nothing = clearing.clear
+    amount = ((nothing - _clearness(restored, level, contrast)) / (nothing - done)).clamp(0.0, 1.0).view(-1, 1, 1, 1)
     left = (_darkest(restored) - clearing.floor) / (airlight.clamp_min(0.3) - clearing.floor)
     left = left.clamp(0.0, 1.0) * (1.0 - contrast / clearing.textured).clamp(0.0, 1.0)
-    gain = 1.0 / _around(1.0 - amount * clearing.share * left).clamp_min(1.0 / clearing.most)
+    gain = 1.0 / _around(1.0 - amount * clearing.share * left)
+    own = F.avg_pool2d(matrix.diagonal(dim1=1, dim2=2).mean(dim=-1)[:, None], _VIEW)
+    gain = gain.minimum((clearing.most / own.clamp_min(1e-3)).clamp_min(1.0))
     chroma_gain = 1.0 + clearing.chroma * (gain - 1.0)
 
     # Of a cell's mean chroma only what points where the input's does can have come from the scene.
@@ -171,6 +169,10 @@ def _enlarge(cells: Tensor) -> Tensor:
     return F.interpolate(cells, scale_factor=float(_VIEW), mode="bilinear", align_corners=False)
 
 
-def _falling(value: Tensor, between: tuple[float, float]) -> Tensor:
-    """1 up to the first value, 0 from the second on."""
-    return ((between[1] - value) / (between[1] - between[0])).clamp(0.0, 1.0)
+def _clearness(restored: Tensor, level: Tensor, contrast: Tensor) -> Tensor:  # [B]
+    """How clear a frame is: the contrast of the whole, its colour, and the contrast of its parts.
+
+    The weights separate real fog from synthetic haze and from clear photos, each as the network restores it.
+    """
+    saturation = (restored.amax(dim=1) - restored.amin(dim=1)).mean(dim=(1, 2))
+    return level.std(dim=(1, 2, 3)) + 1.2 * saturation + 0.4 * contrast.mean(dim=(1, 2, 3))
