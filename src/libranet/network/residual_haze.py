@@ -35,27 +35,27 @@ PLAN_MAPS = 6
 class Clearing:
     """How far the haze that is left is cleared. Chosen on one half of real photos (research/lab-notes.md)."""
 
-    share: float = 0.95
+    share: float = 0.93
     """Share of the estimated haze that goes; 0 leaves all."""
     floor: float = 0.05
     """What the darkest pixel of a clear cell has: black that is not quite black."""
-    most: float = 4.0
+    most: float = 4.5
     """Largest gain of luma in all, that of the grids included."""
     textured: float = 1.0
     """Local contrast, deviation over mean, at which a cell counts as clear."""
-    chroma: float = 0.3
+    chroma: float = 0.33
     """Gain of chroma, as a share of that of luma."""
-    chroma_most: float = 2.5
+    chroma_most: float = 1.5
     """How many times the input's chroma a cell's mean may have."""
-    clear: tuple[float, float] = (0.38, 0.46)
+    clear: tuple[float, float] = (0.37, 0.43)
     """How clear a restored frame is (`_clearness`) up to which all is done, and from which nothing is."""
-    exposure: float = 0.0
-    """Share of the airlight's lost brightness that is given back."""
-    lift: float = 0.9
+    reach: int = 3
+    """Cells across and down that share an airlight; odd."""
+    lift: float = 0.95
     """Strongest lift: the slope that it adds at black."""
-    darker: float = 10.0 / 255.0
+    darker: float = 5.0 / 255.0
     """How much darker than it came a frame may get before it is lifted."""
-    shoulder: float = 0.15
+    shoulder: float = 0.2
     """How far below white levels begin to bend away from it."""
 
 
@@ -83,9 +83,8 @@ def plan(
     level = _luma(restored)
 
     before, after, grey = (F.avg_pool2d(image, _VIEW) for image in (view, restored, level))
-    # Airlight: the colour of the cells in which even the darkest pixel is bright.
-    haziest = _darkest(view).flatten(1).mul(30.0).softmax(dim=1)
-    airlight = (grey.flatten(1) * haziest).sum(dim=1).view(-1, 1, 1, 1)
+    # The airlight of a place is the brightest mean around it: a sky stays as it is, whatever its gradient.
+    airlight = _around(F.max_pool2d(grey, clearing.reach, stride=1, padding=clearing.reach // 2))
     mean = _around(grey)
     deviation = (_around(F.avg_pool2d(level * level, _VIEW)) - mean * mean).clamp_min(0.0).sqrt()
     contrast = deviation / mean.clamp_min(0.05)
@@ -104,10 +103,6 @@ def plan(
     along = (given * found).sum(dim=1, keepdim=True) / given.square().sum(dim=1, keepdim=True).clamp_min(1e-5)
     wrong = found - along.clamp(0.0, clearing.chroma_most) * given
     offset = (1.0 - gain) * airlight - amount * _around(wrong)
-
-    was = (_luma(before).flatten(1) * haziest).sum(dim=1).view(-1, 1, 1, 1)
-    bright = 1.0 + amount * clearing.exposure * ((was / airlight.clamp_min(0.1)).clamp(1.0, 1.6) - 1.0)
-    gain, chroma_gain, offset = bright * gain, bright * chroma_gain, bright * offset
 
     result = (_enlarge(gain) * level + _enlarge(_luma(offset))).clamp(0.0, 1.0)
     wanted = _luma(view).mean(dim=(1, 2, 3), keepdim=True) - clearing.darker
