@@ -39,6 +39,9 @@ def dehaze(
     strength: Annotated[
         str, typer.Option(help="0 to 1.5, 1 is the network's output; or key frames, 0:0.2,5:1, or a .csv file.")
     ] = "1",
+    dense_fog: Annotated[
+        bool, typer.Option(help="Also clear what the network leaves of dense fog; --no-dense-fog is the network alone.")
+    ] = True,
     exposure: Annotated[str, typer.Option(help="network, or keep: the mean brightness of the input.")] = "network",
     protect_sky: Annotated[float, typer.Option(help="0 to 1: how much of a bright even sky stays.")] = 0.0,
     protect_shadows: Annotated[float, typer.Option(help="0 to 1: how much of dark places stays.")] = 0.0,
@@ -211,6 +214,7 @@ def dehaze(
             weights=checkpoint,
             device=device if cluster is None else "cpu",
             precision=cast("Precision", precision),
+            dense_fog=dense_fog,
         )
         if preview is not None:
             _preview(inputs, output, network, options, preview, choices)
@@ -228,7 +232,7 @@ def dehaze(
             from libranet.cli.dehaze_cluster import run_on_cluster
             from libranet.cluster.dehazing import DehazeSetup
 
-            setup = DehazeSetup(model, checkpoint, device, cast("Precision", precision))
+            setup = DehazeSetup(model, checkpoint, device, cast("Precision", precision), dense_fog)
             code = run_on_cluster(jobs, network, setup, options, choices, where, console)
     if code:
         raise typer.Exit(code)

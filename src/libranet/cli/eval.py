@@ -78,6 +78,9 @@ def evaluate_command(
         float | None,
         typer.Option(help="As `dehaze` has it: seconds of the filter over time of LiBrA-Net; 0 is off."),
     ] = None,
+    dense_fog: Annotated[
+        bool, typer.Option(help="As `dehaze` has it: also clear what LiBrA-Net leaves of dense fog.")
+    ] = True,
     reproducible: Annotated[
         bool, typer.Option("--reproducible", help="Compute with plain PyTorch, the same on every machine.")
     ] = False,
@@ -121,7 +124,9 @@ def evaluate_command(
     sizes = [parse_size(size)] if size else None
     names = model or ["identity", "dcp", PACKAGED_NAME]
     backend = "plain" if reproducible else "auto"
-    load_restorers = partial(open_restorers, device=device, precision=precision, steady=steady, backend=backend)
+    load_restorers = partial(
+        open_restorers, device=device, precision=precision, steady=steady, backend=backend, dense_fog=dense_fog
+    )
     if dataset is None:
         if wanted != ["efficiency"]:
             raise InputError("expected a dataset to measure on; only --table efficiency does without one")

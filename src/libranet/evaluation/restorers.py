@@ -88,7 +88,13 @@ class NetworkRestorer:
 
 
 def open_restorer(
-    spec: str, *, device: str = "cpu", precision: Precision = "auto", steady: float | None = None, backend: str = "auto"
+    spec: str,
+    *,
+    device: str = "cpu",
+    precision: Precision = "auto",
+    steady: float | None = None,
+    backend: str = "auto",
+    dense_fog: bool = True,
 ) -> Restorer:
     """Open a model by its name or by a checkpoint's path.
 
@@ -100,6 +106,7 @@ def open_restorer(
         steady: Seconds over which our network's colours are kept steady; None as `libranet dehaze` does without the
             option, 0 restores every frame on its own.
         backend: What computes our network on a CPU, as `libranet dehaze` takes it.
+        dense_fog: Clear what our network leaves of dense fog, as `libranet dehaze` does.
 
     Raises:
         InputError: There is no such model, or it needs weights.
@@ -115,12 +122,13 @@ def open_restorer(
     if not ours and not peer and not Path(rest).exists():
         names = ", ".join((PACKAGED_NAME, *PACKAGED, lab("peers.table").peer_names()))
         raise InputError(f"expected a model: truth, {names} or the path of a checkpoint, got {rest!r}")
-    network = load_network(rest, device=device, precision=precision)
+    network = load_network(rest, device=device, precision=precision, dense_fog=dense_fog)
     path = Path(rest) if peer else find_checkpoint(None if rest == PACKAGED_NAME else rest)
     fingerprint = f"{rest} {network.weights.version}" if peer else hashlib.sha256(path.read_bytes()).hexdigest()
     if network.dtype != torch.float32:
         fingerprint += f" {network.dtype}"
     if isinstance(network, LiBrANet):
+        fingerprint += " dense fog" if network.config.dense_fog else ""
         fingerprint += f" steady {'shots' if steady is None else format(steady, 'g')} backend {backend}"
     name = name or (rest if ours or peer else path.stem)
     return NetworkRestorer(network, name, fingerprint, steady=steady, backend=backend)
@@ -133,6 +141,7 @@ def open_restorers(
     precision: Precision = "auto",
     steady: float | None = None,
     backend: str = "auto",
+    dense_fog: bool = True,
 ) -> list[Restorer]:
     """Open several models and check that their names differ and can be file names.
 
@@ -140,7 +149,8 @@ def open_restorers(
         InputError: A model does not exist, or a name is taken or unfit.
     """
     restorers = [
-        open_restorer(spec, device=device, precision=precision, steady=steady, backend=backend) for spec in specs
+        open_restorer(spec, device=device, precision=precision, steady=steady, backend=backend, dense_fog=dense_fog)
+        for spec in specs
     ]
     names = [restorer.name for restorer in restorers]
     for name in names:

@@ -1,6 +1,9 @@
 """Backends restore frames: one interface, one chooser (`choose.py`). `load_network` opens a network by its name."""
 
+from dataclasses import replace
 from pathlib import Path
+
+import torch
 
 from libranet.device import Precision, pick_device, pick_dtype
 from libranet.errors import InputError
@@ -28,6 +31,7 @@ def load_network(
     weights: str | None = None,
     device: str = "auto",
     precision: Precision = "auto",
+    dense_fog: bool = True,
 ) -> Network:
     """Load a network onto its device, ready for inference.
 
@@ -37,6 +41,7 @@ def load_network(
         weights: A checkpoint for the network that `model` names.
         device: As `libranet.device.pick_device` takes it.
         precision: As `libranet.device.pick_dtype` takes it.
+        dense_fog: Clear what LiBrA-Net leaves of dense fog, too; False is the network alone.
 
     Raises:
         InputError: A named peer needs weights, or weights were given for a path.
@@ -44,7 +49,13 @@ def load_network(
     """
     if isinstance(model, Network):
         return model.eval()
-    where = pick_device(device)
+    network = _load(model, weights, pick_device(device), precision)
+    if isinstance(network, LiBrANet) and network.config.has_both_fields:
+        network.config = replace(network.config, dense_fog=dense_fog)
+    return network
+
+
+def _load(model: str | None, weights: str | None, where: torch.device, precision: Precision) -> Network:
     dtype = pick_dtype(precision, where)
     if model in PACKAGED and weights is None:
         return load_model(model, device=where, dtype=dtype)
