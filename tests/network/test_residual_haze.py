@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 import torch
+from tests.tiny_network import TINY, make_config
 
 from libranet.kernels.color_field.reference import apply_affine, fuse_grids, transforms
 from libranet.network import LiBrANet, start_stream, stream_step
 from libranet.network.libranet import Grids
 from libranet.network.residual_haze import PLAN_MAPS, Clearing, fold, plan, view_frame
-from tests.tiny_network import TINY, make_config
 
 SIDE, BINS = 16, 8
 

@@ -47,8 +47,10 @@ class Clearing:
     """Gain of chroma, as a share of that of luma."""
     chroma_most: float = 1.5
     """How many times the input's chroma a cell's mean may have."""
-    clear: tuple[float, float] = (0.37, 0.43)
+    clear: tuple[float, float] = (0.33, 0.39)
     """How clear a restored frame is (`_clearness`) up to which all is done, and from which nothing is."""
+    dim: tuple[float, float] = (0.26, 0.34)
+    """The same for the lift: synthetic haze is darker behind, and so is much of the truth."""
     reach: int = 3
     """Cells across and down that share an airlight; odd."""
     lift: float = 0.95
@@ -89,8 +91,8 @@ def plan(
     deviation = (_around(F.avg_pool2d(level * level, _VIEW)) - mean * mean).clamp_min(0.0).sqrt()
     contrast = deviation / mean.clamp_min(0.05)
 
-    done, nothing = clearing.clear
-    amount = ((nothing - _clearness(restored, level, contrast)) / (nothing - done)).clamp(0.0, 1.0).view(-1, 1, 1, 1)
+    clearness = _clearness(restored, level, contrast).view(-1, 1, 1, 1)
+    amount = _falling(clearness, clearing.clear)
     left = (_darkest(restored) - clearing.floor) / (airlight.clamp_min(0.3) - clearing.floor)
     left = left.clamp(0.0, 1.0) * (1.0 - contrast / clearing.textured).clamp(0.0, 1.0)
     gain = 1.0 / _around(1.0 - amount * clearing.share * left)
@@ -108,7 +110,7 @@ def plan(
     wanted = _luma(view).mean(dim=(1, 2, 3), keepdim=True) - clearing.darker
     missing = wanted - result.mean(dim=(1, 2, 3), keepdim=True)
     lift = (missing / (result * (1.0 - result)).mean(dim=(1, 2, 3), keepdim=True).clamp_min(1e-3)).clamp(0.0, 1.0)
-    lift = (lift.minimum(amount * clearing.lift)).expand_as(gain)
+    lift = lift.minimum(_falling(clearness, clearing.dim) * clearing.lift).expand_as(gain)
     return torch.cat((gain, chroma_gain, offset, lift), dim=1)
 
 
@@ -162,6 +164,11 @@ def _around(cells: Tensor) -> Tensor:  # [B, C, side, side]
 
 def _enlarge(cells: Tensor) -> Tensor:
     return F.interpolate(cells, scale_factor=float(_VIEW), mode="bilinear", align_corners=False)
+
+
+def _falling(value: Tensor, between: tuple[float, float]) -> Tensor:
+    """1 up to the first value, 0 from the second on."""
+    return ((between[1] - value) / (between[1] - between[0])).clamp(0.0, 1.0)
 
 
 def _clearness(restored: Tensor, level: Tensor, contrast: Tensor) -> Tensor:  # [B]
