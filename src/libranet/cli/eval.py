@@ -87,8 +87,12 @@ def evaluate_command(
         Literal["auto", "fp32", "fp16", "bf16"], typer.Option(help="auto is what `dehaze` computes in on that device.")
     ] = "auto",
     steady: Annotated[
-        float, typer.Option(help="As `dehaze` has it: seconds of the filter over time of LiBrA-Net; 0 is off.")
-    ] = 1.0,
+        float | None,
+        typer.Option(help="As `dehaze` has it: seconds of the filter over time of LiBrA-Net; 0 is off."),
+    ] = None,
+    dense_fog: Annotated[
+        bool, typer.Option(help="As `dehaze` has it: also clear what LiBrA-Net leaves of dense fog.")
+    ] = True,
     reproducible: Annotated[
         bool, typer.Option("--reproducible", help="Compute with plain PyTorch, the same on every machine.")
     ] = False,
@@ -134,7 +138,9 @@ def evaluate_command(
     sizes = [parse_size(size)] if size else None
     names = model or (["identity"] if restored else ["identity", "dcp", PACKAGED_NAME])
     backend = "plain" if reproducible else "auto"
-    load_restorers = partial(open_restorers, device=device, precision=precision, steady=steady, backend=backend)
+    load_restorers = partial(
+        open_restorers, device=device, precision=precision, steady=steady, backend=backend, dense_fog=dense_fog
+    )
     place = _choose_place(dataset, hazy, clear)
     if place is None:
         if wanted != ["efficiency"]:

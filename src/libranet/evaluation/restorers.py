@@ -61,7 +61,7 @@ class NetworkRestorer:
     """A network, ours or a peer, that restores a file as `libranet dehaze` does: same samples, shots and backend."""
 
     def __init__(
-        self, network: Network, name: str, fingerprint: str, *, steady: float = 1.0, backend: str = "auto"
+        self, network: Network, name: str, fingerprint: str, *, steady: float | None = None, backend: str = "auto"
     ) -> None:
         self.network = network
         self.name = name
@@ -89,7 +89,13 @@ class NetworkRestorer:
 
 
 def open_restorer(
-    spec: str, *, device: str = "cpu", precision: Precision = "auto", steady: float = 1.0, backend: str = "auto"
+    spec: str,
+    *,
+    device: str = "cpu",
+    precision: Precision = "auto",
+    steady: float | None = None,
+    backend: str = "auto",
+    dense_fog: bool = True,
 ) -> Restorer:
     """Open a model by its name or by a checkpoint's path.
 
@@ -98,8 +104,10 @@ def open_restorer(
             user's own `package.module:Class`, with `@PATH` for its weights; `NAME=` may stand before it.
         device: Where a network computes, as `libranet.device.pick_device` takes it.
         precision: What it computes in, as `libranet.device.pick_dtype` takes it.
-        steady: Seconds over which our network's colours are kept steady; 0 restores every frame on its own.
+        steady: Seconds over which our network's colours are kept steady; None as `libranet dehaze` does without the
+            option, 0 restores every frame on its own.
         backend: What computes our network on a CPU, as `libranet dehaze` takes it.
+        dense_fog: Clear what our network leaves of dense fog, as `libranet dehaze` does.
 
     Raises:
         InputError: There is no such model, or it needs weights.
@@ -115,16 +123,17 @@ def open_restorer(
         network = load_network(code, weights=weights or None, device=device, precision=precision)
         name, fingerprint = name or code.partition(":")[2], f"{rest} {_own_fingerprint(code, network)}"
     else:
-        network, called, fingerprint = _open_known(rest, device=device, precision=precision)
+        network, called, fingerprint = _open_known(rest, device=device, precision=precision, dense_fog=dense_fog)
         name = name or called
     if network.dtype != torch.float32:
         fingerprint += f" {network.dtype}"
     if isinstance(network, LiBrANet):
-        fingerprint += f" steady {steady:g} backend {backend}"
+        fingerprint += " dense fog" if network.config.dense_fog else ""
+        fingerprint += f" steady {'shots' if steady is None else format(steady, 'g')} backend {backend}"
     return NetworkRestorer(network, name, fingerprint, steady=steady, backend=backend)
 
 
-def _open_known(spec: str, *, device: str, precision: Precision) -> tuple[Network, str, str]:
+def _open_known(spec: str, *, device: str, precision: Precision, dense_fog: bool) -> tuple[Network, str, str]:
     """A network of the package, a peer, or one from a checkpoint, with its name and its fingerprint."""
     ours = packaged_name(spec) is not None
     peer = not ours and not Path(spec).exists() and is_peer(spec)
@@ -133,7 +142,7 @@ def _open_known(spec: str, *, device: str, precision: Precision) -> tuple[Networ
         raise InputError(
             f"expected a model: truth, {names}, package.module:Class or the path of a checkpoint, got {spec!r}"
         )
-    network = load_network(spec, device=device, precision=precision)
+    network = load_network(spec, device=device, precision=precision, dense_fog=dense_fog)
     if peer:
         return network, spec, f"{spec} {network.weights.version}"
     path = find_checkpoint(spec)
@@ -154,8 +163,9 @@ def open_restorers(
     restored: Sequence[Restorer] = (),
     device: str = "cpu",
     precision: Precision = "auto",
-    steady: float = 1.0,
+    steady: float | None = None,
     backend: str = "auto",
+    dense_fog: bool = True,
 ) -> list[Restorer]:
     """Open several models and check that their names differ and can be file names.
 
@@ -172,7 +182,12 @@ def open_restorers(
     """
     restorers = [
         *restored,
-        *(open_restorer(spec, device=device, precision=precision, steady=steady, backend=backend) for spec in specs),
+        *(
+            open_restorer(
+                spec, device=device, precision=precision, steady=steady, backend=backend, dense_fog=dense_fog
+            )
+            for spec in specs
+        ),
     ]
     names = [restorer.name for restorer in restorers]
     for name in names:

@@ -6,11 +6,13 @@ from torch import Tensor
 
 from libranet.errors import InputError
 from libranet.kernels.color_field.reference import estimate_transmission
+from libranet.kernels.grid_filter.reference import visibility
 from libranet.kernels.resample.reference import downsample, pad_to_multiple
 from libranet.network.base import Network, WeightsInfo
 from libranet.network.config import LiBrANetConfig
 from libranet.network.forward import Steady, TorchOperations, restore
 from libranet.network.layers import ChromaticField, Encoder, Refiner, TemporalField
+from libranet.network.residual_haze import fold, plan, view_frame
 
 MIN_SIZE = 16
 """Smallest height and width of a frame, in pixels."""
@@ -22,6 +24,7 @@ class Grids:
 
     chromatic: Tensor | None  # [B, 2, 12, bins, 16, 16], guided by red and by green
     temporal: Tensor | None  # [B, 12, T, 16, 16], or [B, 12, 1, 16, 16]: the centre plane alone
+    clearing: Tensor | None = None  # [B, 6, 16, 16], a plan of `residual_haze.py` that is still to be folded in
 
     @property
     def plane(self) -> Tensor | None:  # [B, 12, 16, 16]
@@ -113,7 +116,13 @@ class LiBrANet(Network):
         if frames.shape[0] == 0:
             return frames[:, 0]  # resampling takes no empty batch
         grids = self.predict_grids(frames, centre_only=True, still=still)
-        return self.restore(frames[:, frames.shape[1] // 2], grids, strength=strength).image
+        centre = frames[:, frames.shape[1] // 2]
+        if self.config.dense_fog:
+            view = view_frame(self.encoder_input(centre), self.grid_side)
+            grids = fold(grids, plan(grids, view))
+        if not frames.is_meta:  # one factor for all windows of a batch: those that show something decide
+            strength *= float(visibility(self.encoder_input(centre)).amax())
+        return self.restore(centre, grids, strength=strength).image
 
     def predict(
         self,

@@ -1,5 +1,6 @@
 """Backends restore frames: one interface, one chooser (`choose.py`). `load_network` opens a network by its name."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -32,6 +33,7 @@ def load_network(
     weights: str | None = None,
     device: str = "auto",
     precision: Precision = "auto",
+    dense_fog: bool = True,
 ) -> Network:
     """Load a network onto its device, ready for inference.
 
@@ -42,6 +44,7 @@ def load_network(
         weights: A checkpoint for the network that `model` names.
         device: As `libranet.device.pick_device` takes it.
         precision: As `libranet.device.pick_dtype` takes it.
+        dense_fog: Clear what LiBrA-Net leaves of dense fog, too; False is the network alone.
 
     Raises:
         InputError: A named peer needs weights, or weights were given for a path.
@@ -49,8 +52,14 @@ def load_network(
     """
     if isinstance(model, Network):
         return model.eval()
-    model = None if model is None else str(model)
-    where = pick_device(device)
+    name = None if model is None else str(model)
+    network = _load(name, weights, pick_device(device), precision)
+    if isinstance(network, LiBrANet) and network.config.has_both_fields:
+        network.config = replace(network.config, dense_fog=dense_fog)
+    return network
+
+
+def _load(model: str | None, weights: str | None, where: torch.device, precision: Precision) -> Network:
     dtype = pick_dtype(precision, where)
     if weights is None and packaged_name(model) is not None:
         return load_model(model, device=where, dtype=dtype)
