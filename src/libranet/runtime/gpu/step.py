@@ -325,7 +325,9 @@ class _StepOperations:
 
     def shift(self, correction: Tensor, means: Tensor, strength: Tensor) -> Tensor:
         size = (correction.shape[-2], correction.shape[-1])
-        correction += F.interpolate(means * self._strengths.view(-1, 1, 1, 1), size=size, mode="bilinear", align_corners=False)
+        correction += F.interpolate(
+            means * self._strengths.view(-1, 1, 1, 1), size=size, mode="bilinear", align_corners=False
+        )
         return correction
 
     def add_back(self, carrier: int, correction: Tensor, residual: Tensor, strength: Tensor) -> None:
