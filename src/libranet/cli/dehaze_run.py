@@ -262,5 +262,7 @@ class ProgressBar:
 def _bound(step: Progress) -> str:
     """The stage that the others wait for, and what would make it faster."""
     if step.phase != "frames":
-        return {"joining": "writing the file", "reading ahead": "reading ahead"}.get(step.phase, f"encoding, {step.phase}")
+        return {"joining": "writing the file", "reading ahead": "reading ahead"}.get(
+            step.phase, f"encoding, {step.phase}"
+        )
     return f"bound by {step.bound_by}" + (f": {step.remedy} would help" if step.remedy else "")

@@ -24,6 +24,7 @@ from libranet.video.tags import VideoTags
 
 if TYPE_CHECKING:
     from libranet.engine.adjust import Adjuster
+    from libranet.engine.quiet_change import QuietChange
     from libranet.engine.read_ahead import ReadAhead
     from libranet.engine.transfer import Download, Upload
 
@@ -95,9 +96,13 @@ class FrameRestorer:
         """Whether the first frame costs far more than the next ones: kernels are compiled and compared then."""
         self._format = target = _format(reader, reader.pixel_format, tags)
         self._ahead: ReadAhead | None = None
+        self._quiet: QuietChange | None = None
+        self._number, self._segment_frames = first, options.segment_frames
         if settled and read_again is not None and isinstance(network, LiBrANet):
+            from libranet.engine.quiet_change import QuietChange
             from libranet.engine.read_ahead import ReadAhead
 
+            self._quiet = QuietChange(self._format)
             self._ahead = ReadAhead(
                 read_again, self._backend, network, self._format, rate=rate, first=first, options=options
             )
@@ -219,6 +224,9 @@ class FrameRestorer:
 
     def _finish(self, restored: Restored) -> FinishedFrame:
         frame, cut = self._waiting.popleft()
+        if self._quiet is not None:
+            restored = self._quiet.apply(restored, begin=cut or self._number % self._segment_frames == 0)
+        self._number += 1
         if self._adjuster is not None:
             restored = self._adjuster.apply(restored, frame.time(self._time_base) - self._first_time, cut=cut)
         planes = self._draw(restored)

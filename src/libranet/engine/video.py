@@ -114,7 +114,7 @@ class VideoRun:
         begin = time.perf_counter()
         try:
             done = folder.frames + (_replay(reader, options, settings, folder, sink) if count is None else 0)
-            warm_up = min(lead + done, self.reach(float(reader.rate)))
+            warm_up = min(lead + done, self.reach(float(reader.rate), first + lead + done))
 
             def report(result: PipelineResult) -> None:
                 if self.progress is not None and (left is None or result.frames <= left):
@@ -136,9 +136,14 @@ class VideoRun:
             sink.discard()
             raise
 
-    def reach(self, rate: float) -> int:
-        """Return how many frames back a restored frame depends on, at a frame rate."""
-        return self.options.reach(self.network.config.window, rate, settled=settles(self.network, self.options))
+    def reach(self, rate: float, number: int) -> int:
+        """Return how many frames back the restored frame of this number depends on, at a frame rate."""
+        settled = settles(self.network, self.options)
+        reach = self.options.reach(self.network.config.window, rate, settled=settled)
+        if settled:  # `QuietChange` remembers the frames of a segment, the adjustments those of the one before it
+            whole = self.options.segment_frames if self.options.adjust.memory(rate) else 0
+            reach += number % self.options.segment_frames + whole
+        return reach
 
     def _read_again(self, reader: VideoReader, number: int) -> Iterator[SourceFrame]:
         options = self.options

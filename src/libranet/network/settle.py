@@ -4,8 +4,8 @@ The frames of a quarter of a second make a knot: the mean of their grids and the
 settled grid S of a knot is a robust mean of the grids G of all knots of its shot, at each cell on its own:
 
     S_k = sum_j v_j s_jk r_j G_j / sum_j v_j s_jk r_j
-    s_jk = 1 / (1 + mean_rgb (L_j - L_k)^2 / (4 * 0.02)^2)    L: the mean colour in the cell
-    r_j  = 1 / (1 + |G_j - M|^2 / (2 mean_j |G_j - M|^2))     M: the same mean without r
+    s_jk = 1 / (1 + mean_rgb (L_j - L_k)^2 / 0.02^2)         L: the mean colour in the cell
+    r_j  = 1 / (1 + |G_j - M|^2 / (2 mean_j |G_j - M|^2))    M: the same mean without r
     v_j:   how much of the knot's frames can be seen (`visibility`)
 
 So a shot is corrected alike from its first frame to its last one; where its light or its depth changes, the moments
@@ -23,7 +23,7 @@ from operator import attrgetter
 import torch
 from torch import Tensor
 
-from libranet.kernels.grid_filter.reference import LOOK_CHANGE, MAX_RATE, cell_means, visibility
+from libranet.kernels.grid_filter.reference import MAX_RATE, cell_means, similarity, visibility
 from libranet.network.libranet import Grids
 from libranet.network.residual_haze import fold, plan, view_frame
 from libranet.network.stream import FrameGrids, Stages
@@ -32,8 +32,6 @@ KNOT = 0.25
 """Seconds of a knot."""
 WINDOW = 30.0
 """Seconds before and after a moment that count: 17 MB of grids a minute are in memory."""
-LOOK_TOLERANCE = 4.0
-"""Over a shot, a cell may change four times as much as within the last second before its grid counts half."""
 LEAST_WEIGHT = 1e-6
 """Of frames in which nothing can be seen: they count where there are no others."""
 SAME = 1e-12
@@ -65,9 +63,9 @@ class KnotSpacing:
         """The frame to begin at, so that grids from frame `first` on are those of the whole video."""
         return max(0, first // self.frames - self.radius - 2) * self.frames
 
-    def after(self, window: int) -> int:
+    def after(self, network: Stages) -> int:
         """Frames after one that its settled grids depend on, at most."""
-        return (self.radius + 2) * self.frames + window // 2
+        return (self.radius + 2) * self.frames + network.config.window // 2
 
 
 @dataclass(frozen=True)
@@ -227,8 +225,7 @@ Settled = tuple[Tensor | None, ...]
 def _robust_mean(now: _Knot, window: list[_Knot]) -> Settled:
     """S of a knot, from those that count."""
     looks, seen = torch.cat([knot.look for knot in window]), torch.stack([knot.seen for knot in window])
-    change = (looks - now.look).square().mean(dim=1) / (LOOK_TOLERANCE * LOOK_CHANGE) ** 2
-    weights = (seen + LEAST_WEIGHT).view(-1, 1, 1) / (1.0 + change)  # [n, gh, gw]
+    weights = (seen + LEAST_WEIGHT).view(-1, 1, 1) * similarity(looks, now.look)  # [n, gh, gw]
     found = []
     for place, own in enumerate(now.grids):
         stacked = [grids for knot in window if (grids := knot.grids[place]) is not None]

@@ -64,9 +64,7 @@ class SlotBackend(ABC, Generic[S, R]):
     def pack(self, slot: S, result: R) -> tuple[Planes, Tensor | None]:
         """Return the restored samples of a frame, and its transmission where it was requested."""
 
-    def push(
-        self, frames: Frames, *, cuts: Sequence[bool] = (), given: Sequence[FrameGrids] = ()
-    ) -> list[Restored]:
+    def push(self, frames: Frames, *, cuts: Sequence[bool] = (), given: Sequence[FrameGrids] = ()) -> list[Restored]:
         """Take frames and return those that became ready."""
         check_size(frames.format)
         self._spare.extend(self._held)

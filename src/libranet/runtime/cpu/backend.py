@@ -144,9 +144,7 @@ class CpuBackend(SlotBackend[SampleSlot, SampleSlot]):
         self._reader: SampleFormat | None = None
         self._enlarges = False
 
-    def push(
-        self, frames: Frames, *, cuts: Sequence[bool] = (), given: Sequence[FrameGrids] = ()
-    ) -> list[Restored]:
+    def push(self, frames: Frames, *, cuts: Sequence[bool] = (), given: Sequence[FrameGrids] = ()) -> list[Restored]:
         """Take frames and return those that became ready."""
         check_size(frames.format)
         share_threads()

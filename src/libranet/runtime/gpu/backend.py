@@ -117,9 +117,7 @@ class FusedBackend:
         )
         self._distrusted = False
 
-    def push(
-        self, frames: Frames, *, cuts: Sequence[bool] = (), given: Sequence[FrameGrids] = ()
-    ) -> list[Restored]:
+    def push(self, frames: Frames, *, cuts: Sequence[bool] = (), given: Sequence[FrameGrids] = ()) -> list[Restored]:
         """Take frames and return those that became ready."""
         check_size(frames.format)
         ready: list[Restored] = []
