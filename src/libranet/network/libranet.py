@@ -6,7 +6,6 @@ from torch import Tensor
 
 from libranet.errors import InputError
 from libranet.kernels.color_field.reference import estimate_transmission
-from libranet.kernels.grid_filter.reference import visibility
 from libranet.kernels.resample.reference import downsample, pad_to_multiple
 from libranet.network.base import Network, WeightsInfo
 from libranet.network.config import LiBrANetConfig
@@ -120,8 +119,6 @@ class LiBrANet(Network):
         if self.config.dense_fog:
             view = view_frame(self.encoder_input(centre), self.grid_side)
             grids = fold(grids, plan(grids, view))
-        if not frames.is_meta:  # one factor for all windows of a batch: those that show something decide
-            strength *= float(visibility(self.encoder_input(centre)).amax())
         return self.restore(centre, grids, strength=strength).image
 
     def predict(
