@@ -58,15 +58,20 @@ def plan_jobs(inputs: list[str], output: str, *, live: bool, adjust: Adjustments
         if template:
             target = _filled(output, source.path or PurePosixPath(source.name), number)
         else:
-            target = output if named else _below(output, below)
+            target = output if named else _below(output, below, source.kind)
         jobs.append(_job(source, target))
     return _checked(jobs)
 
 
 def _job(source: Source, output: str) -> Job:
     """The job that makes an output of a file or a sequence."""
-    if source.kind == "sequence" and not is_video_name(output):
-        return Job("sequence", source, output, outputs=_frame_outputs(source, output))
+    if source.kind == "sequence":
+        folder = Path(source.name).resolve()
+        if not is_pattern(source.name) and folder in Path(output).resolve().parents:  # the next run would read it, too
+            raise InputError(f"the output {output} lies in the folder of the input frames: choose another place for it")
+        if is_pattern(output) or is_image_name(output) or not Path(output).suffix or Path(output).is_dir():
+            return Job("sequence", source, output, outputs=_frame_outputs(source, output))
+        return Job("video", source, output)
     return Job(_kind(source.name, output, source.path), source, output)
 
 
@@ -215,9 +220,9 @@ def _is_media(name: str) -> bool:
     return is_image_name(name) or PurePosixPath(name).suffix.lower() in VIDEO_SUFFIXES
 
 
-def _below(folder: str, name: str) -> str:
-    """The name of an output in a folder. Formats that we only read become Matroska."""
-    if PurePosixPath(name).suffix.lower() in VIDEO_SUFFIXES and not is_video_name(name):
+def _below(folder: str, name: str, kind: str = "file") -> str:
+    """The name of an output in a folder. Formats that we only read become Matroska, and clips of frames folders."""
+    if kind != "sequence" and not is_image_name(name) and not is_video_name(name):
         name = f"{name.removesuffix(PurePosixPath(name).suffix)}.mkv"
     return f"{folder.rstrip('/')}/{name}" if is_remote(folder) else str(Path(folder) / name)
 
