@@ -154,6 +154,14 @@ REFUSED: dict[str, tuple[Callable[[Path], Path], Mutation, str]] = {
     "another frame rate": (
         video_set, lambda r: put_video(r / "gt/one.mp4", scene(8, seed=0), rate=30), r"one frame rate .*25 and 30",
     ),
+    "a truth in two containers": (
+        video_set, lambda r: shutil.copy(r / "gt/one.mp4", r / "gt/one.mkv"), r"one\.mkv and one\.mp4 in .* one name",
+    ),
+    "a truth under two names": (
+        photo_set,
+        lambda r: (r / "gt/00001_gt.png").write_bytes((r / "gt/00001.png").read_bytes()),
+        r"00001\.png and 00001_gt\.png in .* one name",
+    ),
     "a broken video": (video_set, lambda r: (r / "hazy/one.mp4").write_bytes(b"x" * 999), r"could not read .*one\.mp4"),
     "a photo without truth": (photo_set, lambda r: (r / "gt/00002.png").unlink(), r"clear frame named 00002_0\.8"),
     "a part without its truth": (
@@ -297,3 +305,23 @@ def test_deep_video_is_read_in_sixteen_bits(tmp_path):
     frame = VideoFrames(tmp_path / "v.mkv").read(0)
     assert frame.dtype == np.uint16
     assert len(np.unique(frame[0, :, 0] % 257)) > 10, "no multiples of 8-bit values"
+
+
+def test_versions_of_a_scene_below_hazy_are_hazy(tmp_path):
+    for strength in (0.2, 0.5):
+        put(tmp_path / "hazy" / f"v_{strength}", make_hazy(scene(3, seed=0), strength))
+    assert [clip.name for clip in open_dataset(tmp_path)] == ["v_0.2", "v_0.5"]
+
+
+def test_hidden_folders_are_no_clips_and_what_is_left_out_is_named(tmp_path, caplog):
+    root = right_set(tmp_path / "set")
+    put(root / "hazy" / ".thumbnails", scene(2, seed=3))
+    assert [clip.name for clip in open_pairs(root)] == ["one", "two"]
+    shutil.copytree(root / "hazy" / "one", root / "hazy" / "DAVIS" / "one")
+    shutil.copytree(root / "clear" / "one", root / "clear" / "DAVIS" / "one")
+    assert [clip.name for clip in open_pairs(root)] == ["DAVIS/one"]
+    assert "one, two is left out" in caplog.text
+    parts = parts_set(tmp_path / "parts")
+    shutil.rmtree(parts / "Test" / "gt")
+    with pytest.raises(InputError, match=r"two sides in every part, found none in .*Test"):
+        open_pairs(parts, "all")

@@ -151,6 +151,11 @@ def test_what_else_is_in_folders(tmp_path, folder):
 def test_outputs_that_cannot_be_are_refused_with_a_way_forward(tmp_path, tiny_model, folder):
     with pytest.raises(InputError, match=r"holds 8 frames: give -o a folder, a pattern such as"):
         plan_jobs([str(folder)], str(tmp_path / "one.png"), live=False)
+    for inside in ("out", "out.mp4", "%05d.png"):
+        with pytest.raises(InputError, match="lies in the folder of the input frames"):
+            plan_jobs([str(folder)], str(folder / inside), live=False)
+    with pytest.raises(InputError, match=r"holds|folder of the frames|\.xyz"):
+        run_job(plan_jobs([str(folder)], str(tmp_path / "o.xyz"), live=False)[0], tiny_model, DehazeOptions())
     source = write_clip(tmp_path / "v.mp4", Clip(frames=2))
     with pytest.raises(InputError, match=r"v\.mp4 is a video: give -o a pattern such as frames/%05d\.png"):
         plan_jobs([str(source)], str(tmp_path / "one.png"), live=False)

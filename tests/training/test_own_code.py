@@ -296,3 +296,27 @@ def test_tensorboard_shows_repeated_steps_once(tmp_path, recipe):
     board.Reload()
     assert [event.step for event in board.Scalars("train/pixel")] == [1, 2, 3, 4, 5, 6]
     assert [line["step"] for line in log(tmp_path / "run")] == [1, 2, 3, 4, 5, 6]
+
+
+def test_every_command_takes_it(tmp_path, monkeypatch, capsys):
+    from libranet.cli.main import main
+    from libranet.images import Image, read_image, write_image
+
+    write_image(tmp_path / "in.png", Image(make_hazy(make_frames(1))[0]))
+
+    def call(*words: object) -> str:
+        monkeypatch.setattr("sys.argv", ["libranet", *map(str, words)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        assert not stop.value.code
+        return capsys.readouterr().out
+
+    name = f"{__name__}:Net"
+    call("dehaze", tmp_path / "in.png", "-o", tmp_path / "out.png", "--model", name, "--device", "cpu")
+    assert read_image(tmp_path / "out.png").samples.shape == (48, 64, 3)
+    assert (
+        json.loads(call("info", "--model", name, "--size", "64x48", "--json"))["parameters"] == 8 * 27 + 8 + 8 * 48 + 3
+    )
+    call(
+        "bench", "--models", name, "--sizes", "64x48", "--device", "cpu", "--seconds", "0.01", "-o", tmp_path / "bench"
+    )

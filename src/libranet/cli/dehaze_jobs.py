@@ -67,15 +67,20 @@ def plan_jobs(inputs: list[str], output: str | None, *, live: bool, adjust: Adju
         if template:
             target = _filled(output, source.path or PurePosixPath(source.name), number)
         else:
-            target = output if named else _below(output, below)
+            target = output if named else _below(output, below, source.kind)
         jobs.append(_job(source, target))
     return _checked(jobs)
 
 
 def _job(source: Source, output: str) -> Job:
     """The job that makes an output of a file or a sequence."""
-    if source.kind == "sequence" and not is_video_name(output):
-        return Job("sequence", source, output, outputs=_frame_outputs(source, output))
+    if source.kind == "sequence":
+        folder = Path(source.name).resolve()
+        if not is_pattern(source.name) and folder in Path(output).resolve().parents:  # the next run would read it, too
+            raise InputError(f"the output {output} lies in the folder of the input frames: choose another place for it")
+        if is_pattern(output) or is_image_name(output) or not Path(output).suffix or Path(output).is_dir():
+            return Job("sequence", source, output, outputs=_frame_outputs(source, output))
+        return Job("video", source, output)
     return Job(_kind(source.name, output, source.path), source, output)
 
 
@@ -232,15 +237,15 @@ def _is_media(name: str) -> bool:
     return is_image_name(name) or PurePosixPath(name).suffix.lower() in VIDEO_SUFFIXES
 
 
-def _below(folder: str, name: str) -> str:
-    """The name of an output in a folder."""
-    name = _writable(name)
+def _below(folder: str, name: str, kind: str = "file") -> str:
+    """The name of an output in a folder. Clips of frames become folders."""
+    name = name if kind == "sequence" else _writable(name)
     return f"{folder.rstrip('/')}/{name}" if is_remote(folder) else str(Path(folder) / name)
 
 
 def _writable(name: str) -> str:
     """The same name; formats that we only read become Matroska."""
-    if PurePosixPath(name).suffix.lower() not in VIDEO_SUFFIXES or is_video_name(name):
+    if is_image_name(name) or is_video_name(name):
         return name
     return f"{name.removesuffix(PurePosixPath(name).suffix)}.mkv"
 

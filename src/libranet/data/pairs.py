@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -128,6 +128,9 @@ def open_pairs(folder: str | Path, split: Split = "train") -> list[PairedClip] |
     chosen = [path for path in parts if split in ("all", path.name.lower())]
     if not chosen:
         raise InputError(f"expected a part {split!r} in {folder}, found {', '.join(path.name for path in parts)}")
+    if split == "all" and len(parts) < len(named):
+        lacking = next(path for path in named if path not in parts)
+        raise InputError(f"expected two sides in every part, found none in {lacking}: choose another split")
     found = [(part, pair) for part in chosen for pair in open_pairs(part) or []]
     if len({pair.name for _, pair in found}) < len(found):  # both parts number their clips from one
         return [replace(pair, name=f"{part.name}/{pair.name}") for part, pair in found]
@@ -153,6 +156,11 @@ def find_sides(folder: Path) -> tuple[Path, Path] | None:
 
 def _without_other_subsets(pairs: list[PairedClip]) -> list[PairedClip]:
     known = [pair for pair in pairs if pair.name.split("/")[0] in HAZEWORLD_SUBSETS]
+    if known and len(known) < len(pairs):
+        others = sorted({pair.name.split("/")[0] for pair in pairs} - set(HAZEWORLD_SUBSETS))
+        logger.warning(
+            "of HazeWorld the paper takes %s: %s is left out", ", ".join(HAZEWORLD_SUBSETS), ", ".join(others)
+        )
     return known or pairs
 
 
@@ -200,9 +208,9 @@ def _folder_clips(hazy: Path, clear: Path) -> list[PairedClip]:
 
 
 def _video_clips(hazy: Path, clear: Path) -> list[PairedClip]:
-    truths = {_plain(path.stem): path for path in natural_order(clear.iterdir()) if is_video_file(path)}
+    truths, given = (_by_name(path for path in side.iterdir() if is_video_file(path)) for side in (clear, hazy))
     pairs, used = [], set()
-    for video in natural_order(path for path in hazy.iterdir() if is_video_file(path)):
+    for video in given.values():
         name = _truth_of(_plain(video.stem), truths)
         if name is None:
             raise InputError(f"expected a clear video named {video.stem} in {clear}, found none")
@@ -227,7 +235,7 @@ def _name_unused(truths: list[Path], hazy: Path) -> None:
 
 def _flat_pairs(hazy: Path, clear: Path) -> list[PairedClip]:
     """Pair images by name: the frames of one clip, or photos."""
-    files, truths = list_frames(hazy), {_plain(path.stem): path for path in list_frames(clear)}
+    files, truths = list_frames(hazy), _by_name(list_frames(clear))
     found = []
     for path in files:
         truth = _truth_of(_plain(path.stem), truths)
@@ -263,6 +271,19 @@ def _plain(stem: str) -> str:
     return _SIDE_WORD.sub("", stem)
 
 
+def _by_name(paths: Iterable[Path]) -> dict[str, Path]:
+    """Files in natural order by their plain names.
+
+    Raises:
+        InputError: Two have the same.
+    """
+    found: dict[str, Path] = {}
+    for path in natural_order(paths):
+        if (other := found.setdefault(_plain(path.stem), path)) is not path:
+            raise InputError(f"{other.name} and {path.name} in {path.parent} have one name: remove one of them")
+    return found
+
+
 def _truth_of(name: str, truths: Collection[str]) -> str | None:
     """The ground truth that a hazy name belongs to: the same name, or the longest one it continues."""
     if name in truths:
@@ -281,5 +302,6 @@ def _child(folder: Path, name: str) -> Path:
 
 
 def leaves(folder: Path) -> list[Path]:
-    """List all folders below that contain images."""
-    return natural_order(path for path in folder.rglob("*") if path.is_dir() and list_images(path))
+    """List all folders below that contain images, without hidden ones."""
+    places = (path for path in folder.rglob("*") if path.is_dir() and list_images(path))
+    return natural_order(p for p in places if not any(part.startswith(".") for part in p.relative_to(folder).parts))

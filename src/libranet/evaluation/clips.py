@@ -194,8 +194,10 @@ def _paired_or_unpaired(path: Path, split: Split) -> list[EvalClip]:
         for name in CLEAR_NAMES:
             if name in found:
                 raise InputError(f"{path} has {found[name].name}/ but no hazy/ beside it: there is nothing to restore")
-        path = next((found[name] for name in HAZY_NAMES if name in found), path)
-        refuse_alike_folders(path)
+        named = next((found[name] for name in HAZY_NAMES if name in found), None)
+        if named is None:
+            refuse_alike_folders(path)
+        path = named or path
     return _unpaired(path)
 
 

@@ -1,6 +1,5 @@
 """A user's own network, by its name `package.module:Class`, behind the interface that every command takes."""
 
-import torch
 from torch import Tensor, nn
 
 from libranet.errors import InputError
@@ -38,24 +37,17 @@ class OwnNetwork(Peer):
 _SETTINGS = {"past": 0, "future": 0, "divisor": 1}
 
 
-def build_own(name: str, *, seed: int | None = None) -> Network:
-    """Build a user's own network.
-
-    Args:
-        name: `package.module:Class`. The class is called without arguments.
-        seed: Of its fresh weights; None leaves torch's generator to it.
+def build_own(name: str) -> Network:
+    """Build a user's own network, `package.module:Class`. The class is called without arguments.
 
     Raises:
         InputError: There is no such class, it cannot be called so, or it makes no network.
     """
     make = load_own(name)
-    with torch.random.fork_rng(devices=(), enabled=seed is not None):
-        if seed is not None:
-            torch.manual_seed(seed)
-        try:
-            made = make()
-        except TypeError as error:
-            raise InputError(f"expected {name} to be made without arguments: {error}") from error
+    try:
+        made = make()
+    except TypeError as error:
+        raise InputError(f"expected {name} to be made without arguments: {error}") from error
     if not isinstance(made, nn.Module):
         raise InputError(f"expected {name} to make a torch module, got {type(made).__name__}")
     if isinstance(made, Network) and not isinstance(made, (Peer, LiBrANet)):

@@ -83,15 +83,8 @@ def build_fresh(name: str, *, seed: int = 0) -> Network:
     """Build a peer or a network of the user's own with fresh weights, which depend on the seed alone.
 
     Raises:
-        InputError: There is none, or it has no weights to train.
+        InputError: There is none.
     """
-    if is_own(name):
-        network = build_own(name, seed=seed)
-        if next(network.parameters(), None) is None:
-            raise InputError(f"{name} has no weights to train: choose another network")
-        return network
-    if not lab("peers.table").find_peer(name).trainable:
-        raise InputError(f"{name} has no weights to train: choose another peer")
     return _network(lab("peers.table").build_peer(name, seed=seed))
 
 

@@ -1,7 +1,6 @@
 """Everything that defines a training run, as frozen dataclasses. `recipe.py` fills them from TOML."""
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Literal
 
 from libranet.errors import InputError
@@ -9,7 +8,6 @@ from libranet.extension import is_own, lab
 from libranet.haze.kinds import HazeConfig
 from libranet.losses.objective import LossConfig
 from libranet.network.config import LiBrANetConfig
-from libranet.runtime import build_fresh
 
 
 @dataclass(frozen=True)
@@ -185,13 +183,9 @@ class TrainConfig:
     @property
     def window(self) -> int:
         """Frames per window."""
-        return self._fresh_window if self.peer else self.model.window
-
-    @cached_property
-    def _fresh_window(self) -> int:
-        if is_own(self.peer):
-            return int(build_fresh(self.peer).config.window)
-        return int(lab("peers.table").find_peer(self.peer).build_on_meta().config.window)
+        if self.peer:
+            return int(lab("peers.table").find_peer(self.peer).build_on_meta().config.window)
+        return self.model.window
 
     @property
     def outputs(self) -> int:
@@ -204,7 +198,7 @@ class TrainConfig:
         return self.photos is not None and self.photos.haze.geometry.still_probability == 1
 
     def __post_init__(self) -> None:
-        if self.peer and not is_own(self.peer) and not lab("peers.table").find_peer(self.peer).trainable:
+        if self.peer and not lab("peers.table").find_peer(self.peer).trainable:
             raise InputError(f"{self.peer} has no weights to train: choose another peer")
         if (self.photos is None) == (self.paired is None):
             raise InputError("expected exactly one of [photos] and [paired] in a recipe")

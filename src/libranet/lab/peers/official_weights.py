@@ -20,11 +20,9 @@ import torch
 from torch import Tensor
 
 from libranet.errors import CheckpointError, InputError
-from libranet.extension import is_own
 from libranet.images import read_image
 from libranet.lab.peers.table import find_peer
 from libranet.network import Network, save_checkpoint
-from libranet.network.own import build_own
 
 SAME_SAMPLES = 0.98
 """Share of samples that a converted network must have in common with a result of the original one, to the bit."""
@@ -135,7 +133,11 @@ def convert_weights(
     """
     if output.exists():
         raise InputError(f"{output} exists: choose another name, or delete it")
-    network = _build(target)
+    entry = find_peer(target)
+    if not entry.trainable:
+        what = "comes with its makers' weights" if entry.published else "has no weights"
+        raise InputError(f"{target} {what}: there is nothing to convert")
+    network = entry.build()
     found, where = read_published(source)
     rules = _read_map(keys) if keys is not None else KEY_MAPS.get(target)
     if rules is None and not found.keys() ^ network.state_dict().keys():
@@ -195,16 +197,6 @@ def read_published(path: Path) -> tuple[dict[str, Tensor], str]:
     while prefix := next((p for p in _PREFIXES if all(name.startswith(p) for name in tensors)), None):
         tensors = {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}
     return tensors, where
-
-
-def _build(target: str) -> Network:
-    if is_own(target):
-        return build_own(target)
-    entry = find_peer(target)
-    if not entry.trainable:
-        what = "comes with its makers' weights" if entry.published else "has no weights"
-        raise InputError(f"{target} {what}: there is nothing to convert")
-    return entry.build()
 
 
 def _read_map(path: Path) -> KeyMap:
