@@ -28,10 +28,11 @@ async def hello(scope, receive, send):
     """An application that reads the body and answers, at length where that is asked for."""
     while (await receive()).get("more_body"):
         pass
-    answer = bytes(1 << 24) if scope["path"] == "/long" else b"hi"
-    length = (b"content-length", str(len(answer)).encode())
+    pieces = [bytes(1 << 18)] * 64 if scope["path"] == "/long" else [b"hi"]
+    length = (b"content-length", str(sum(map(len, pieces))).encode())
     await send({"type": "http.response.start", "status": 200, "headers": [length]})
-    await send({"type": "http.response.body", "body": answer})
+    for number, piece in enumerate(pieces, 1):
+        await send({"type": "http.response.body", "body": piece, "more_body": number < len(pieces)})
 
 
 @pytest.fixture
