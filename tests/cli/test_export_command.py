@@ -28,7 +28,7 @@ from libranet.network import save_checkpoint
 def test_options_that_cannot_work(options, sentence):
     with pytest.raises(InputError) as caught:
         ExportOptions(**options)
-    assert sentence in str(caught.value)
+    assert sentence in caught.value.sentence
 
 
 def test_the_output_is_refused_before_any_work(tmp_path):

@@ -25,11 +25,14 @@ HALF_A_BODY = b"POST /api/jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 10
 
 
 async def hello(scope, receive, send):
-    """An application that reads the body and answers."""
+    """An application that reads the body and answers, at length where that is asked for."""
     while (await receive()).get("more_body"):
         pass
-    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
-    await send({"type": "http.response.body", "body": b"hi"})
+    pieces = [bytes(1 << 18)] * 64 if scope["path"] == "/long" else [b"hi"]
+    length = (b"content-length", str(sum(map(len, pieces))).encode())
+    await send({"type": "http.response.start", "status": 200, "headers": [length]})
+    for number, piece in enumerate(pieces, 1):
+        await send({"type": "http.response.body", "body": piece, "more_body": number < len(pieces)})
 
 
 @pytest.fixture
@@ -81,6 +84,13 @@ def test_the_address_that_keeps_most_waiting_loses_its_oldest(few, first):
     patient.sendall(b"x" * 997)
     assert patient.recv(100).startswith(b"HTTP/1.1 200")
     for connection in (patient, *slow):
+        connection.close()
+
+
+def test_those_who_do_not_read_their_answer_give_way(few):
+    slow = [connect(few, "127.0.0.2", b"GET /long HTTP/1.1\r\nHost: x\r\n\r\n") for _ in range(20)]
+    assert [ask(few)[0] for _ in range(3)] == [b"HTTP/1.1 200 OK"] * 3
+    for connection in slow:
         connection.close()
 
 
