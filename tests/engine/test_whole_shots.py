@@ -1,4 +1,4 @@
-"""Video files are restored by grids settled over whole shots: steady, and the same bytes however the run was divided."""
+"""Video files are restored by grids settled over whole shots: steady, and the same bytes however a run is divided."""
 
 from dataclasses import replace
 

@@ -135,14 +135,14 @@ def plan_parts(run: VideoRun, *, wanted: int) -> tuple[Part, ...]:
     parts = []
     for number, (begin, end) in enumerate(pairwise([*starts, len(times)])):
         before = min(begin, lead)
-        first = begin - before if spacing is None else spacing.start(begin - before)
-        decoded = times[first : end + (lookahead if spacing is None else spacing.after(network))]
+        read = begin - before if spacing is None else spacing.start(begin - before)
+        decoded = times[read : end + (lookahead if spacing is None else spacing.after(network))]
         parts.append(
             Part(
                 number=number,
                 first=begin,
                 frames=end - begin,
-                ahead=begin - before - first,
+                ahead=begin - before - read,
                 lead=before,
                 restored=len(times[begin - before : end + (lookahead if spacing is None else 0)]),
                 tail=lead if end < len(times) else 0,

@@ -99,11 +99,10 @@ class FrameRestorer:
         self._quiet: QuietChange | None = None
         self._number, self._segment_frames = first, options.segment_frames
         if settled and read_again is not None and isinstance(network, LiBrANet):
-            from libranet.engine.quiet_change import QuietChange
-            from libranet.engine.read_ahead import ReadAhead
+            from libranet.engine import quiet_change, read_ahead  # pipes and cameras are read once
 
-            self._quiet = QuietChange(self._format)
-            self._ahead = ReadAhead(
+            self._quiet = quiet_change.QuietChange(self._format)
+            self._ahead = read_ahead.ReadAhead(
                 read_again, self._backend, network, self._format, rate=rate, first=first, options=options
             )
         self._target_name, self._target_tags = reader.pixel_format, tags

@@ -14,7 +14,7 @@ from torch import Tensor
 from libranet.frames import FrameFormat, Frames
 from libranet.frames.format import copyable
 from libranet.network import NO_FILTER, GridFilter, LiBrANet
-from libranet.network.stream import FrameGrids
+from libranet.network.stream import FrameGrids, Stages
 from libranet.runtime.gpu.refiner import RefinerTiles
 from libranet.runtime.gpu.step import FusedStep, Ready
 from libranet.runtime.gpu.trust import agreement_file, remember_agreement
@@ -103,7 +103,8 @@ class FusedBackend:
         """
         self.network, self.lookahead, self.strength, self.batch = network, lookahead, strength, batch
         self.grid_filter, self.want_transmission, self.tiles, self.trial = grid_filter, want_transmission, tiles, trial
-        self.device, self.stages, self.grids_given = network.device, network, grids_given
+        self.device, self.grids_given = network.device, grids_given
+        self.stages: Stages | None = network
         self._format: FrameFormat | None = None
         self._step: FusedStep | None = None
         self._batch = batch
