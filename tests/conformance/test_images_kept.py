@@ -1,0 +1,253 @@
+"""Images at strength 0: what exiftool lists in the source is in the result, or named in the warnings."""
+
+import json
+import struct
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tifffile
+from image_sources import CASES, EXIFTOOL, QUICK, SOURCES
+from PIL import Image
+
+from libranet.engine import DehazeOptions
+from libranet.engine.image_files import dehaze_image
+
+pytestmark = pytest.mark.skipif(
+    not EXIFTOOL, reason="exiftool is not installed: `make test` as root, or apt-get install libimage-exiftool-perl"
+)
+CODING = {
+    "ImageSize", "Megapixels", "ImageWidth", "ImageHeight", "BitDepth", "ColorType", "Compression", "Filter",
+    "Interlace",
+    "StripOffsets", "StripByteCounts", "RowsPerStrip", "TileWidth", "TileLength", "TileOffsets", "TileByteCounts",
+    "PlanarConfiguration", "BitsPerSample", "SamplesPerPixel", "SampleFormat", "Predictor", "PhotometricInterpretation",
+    "SubfileType", "Palette", "Transparency", "ColorComponents", "VP8Version", "HorizontalScale", "VerticalScale",
+    "AlphaIsUsed", "WebP_Flags", "YCbCrSubSampling", "EncodingProcess", "BMPVersion", "Planes", "ImageLength",
+    "NumColors",
+    "NumImportantColors", "RedMask", "GreenMask", "BlueMask", "AlphaMask", "ColorSpace", "RenderingIntent",
+    "Duration", "PageCount", "ProfileName", "BackgroundColor", "AnimationFrames", "FrameCount",
+    "ExtraSamples", "DCTEncodeVersion", "APP14Flags0", "APP14Flags1", "ColorTransform", "JFIFVersion", "ImageDataSize",
+    "NewGUID", "ExifByteOrder", "MPImageStart", "DependentImage1EntryNumber", "ThumbnailOffset", "CurrentIPTCDigest",
+    "XMPToolkit", "ExifToolVersion", "SourceFile", "Warning", "RedEndpoint", "GreenEndpoint", "BlueEndpoint",
+    "GammaRed",
+    "GammaGreen", "GammaBlue", "MPImageLength",
+}  # fmt: skip
+"""What describes the coded samples, or the tool."""
+NAMES = {
+    "IFD0": (
+        "EXIF",
+        "artist",
+        "date",
+        "camera",
+        "software",
+        "description",
+        "copyright",
+        "resolution",
+        "orientation",
+        "TIFF tag",
+        "GeoTIFF",
+        "document name",
+    ),
+    "ExifIFD": ("EXIF",),
+    "GPS": ("GPS", "EXIF"),
+    "IFD1": ("EXIF thumbnail", "document name"),
+    "RIFF": ("chunk",),
+    "InteropIFD": ("EXIF",),
+    "XMP": ("XMP",),
+    "IPTC": ("IPTC",),
+    "Photoshop": ("IPTC", "Photoshop"),
+    "ICC": ("colour profile",),
+    "JFIF": ("resolution",),
+    "PNG-pHYs": ("resolution",),
+    "GeoTiff": ("GeoTIFF",),
+    "PNG-cICP": ("colour tags",),
+    "MPF": ("list of pictures",),
+    "MPImage": ("list of pictures", "data behind"),
+    "Trailer": ("data behind",),
+    "Ducky": ("Ducky",),
+    "JUMBF": ("content credentials",),
+    "Comment": ("comment",),
+    "IFD2": ("TIFF tag", "page", "artist", "document"),
+}
+"""Words of our warnings for each group of exiftool."""
+UNFIT = {
+    "credentials.jpg", "credentials.png", "private-unsafe.png", "offset.png", "palette-background.png", "rgba.webp",
+    "everything.webp",
+}  # fmt: skip
+"""Files with something that must not go with other samples, and WebP with colours where nothing is seen."""
+LOOPS = ("AnimationPlays", "AnimationLoopCount")
+PNG_NAMES = {
+    "Gamma": "gamma", "WhitePointX": "primaries", "SRGBRendering": "sRGB intent", "ModifyDate": "date",
+    "SignificantBits": "significant bits",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("images")
+
+
+@cache
+def listed(path: Path) -> dict[str, object]:
+    """Everything that exiftool shows of a file, by group and name."""
+    done = subprocess.run(
+        [str(EXIFTOOL), "-j", "-a", "-G1", "-u", "-n", str(path)], capture_output=True, text=True, check=True
+    )
+    return json.loads(done.stdout)[0]
+
+
+def make(name: str, folder: Path) -> Path:
+    path = folder / name
+    if not path.exists():
+        SOURCES[name](path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "suffix"),
+    [pytest.param(*case, marks=() if case in QUICK else (pytest.mark.more,), id="-".join(case)) for case in CASES],
+)
+def test_nothing_that_exiftool_lists_is_lost_in_silence(name, suffix, folder, tmp_path, tiny_model):
+    source, output = make(name, folder), tmp_path / f"out{suffix}"
+    report = dehaze_image(source, output, tiny_model, options=DehazeOptions(strength=0.0))
+    said = " ".join(report.warnings)
+    assert silent_losses(source, output, said) == []
+    if source.suffix == output.suffix and name not in UNFIT:
+        assert said == "", "nothing needs to be left out in the same format"
+    assert lost_samples(source, output, said) == ""
+
+
+def silent_losses(source: Path, output: Path, said: str) -> list[str]:
+    """Tags that exiftool shows in the source, not in the output, and that no warning names."""
+    before, after = listed(source), listed(output)
+    values = {(key.split(":")[-1], str(value)) for key, value in after.items()}
+    lost = []
+    for key, value in before.items():
+        group, _, tag = key.rpartition(":")
+        if group in ("System", "File", "ExifTool", "Composite", "") and tag != "Comment":
+            continue
+        if group == "JFIF" and before.get("JFIF:ResolutionUnit") == 0:
+            continue  # square pixels, and nothing else
+        if tag in CODING or after.get(key) == value or (tag, str(value)) in values or is_resolution(tag, value, after):
+            continue
+        if tag in LOOPS and any(after.get(f"{other}:{name}") == value for other in ("PNG", "RIFF") for name in LOOPS):
+            continue
+        if any(word in said for word in words(group, tag)):
+            continue
+        lost.append(f"{key} = {str(value)[:60]!r}")
+    return lost
+
+
+def words(group: str, tag: str) -> tuple[str, ...]:
+    if tag in LOOPS:
+        return ("loops",)
+    if tag == "Comment" and group == "File":
+        return ("comment",)
+    if group == "PNG":
+        return (PNG_NAMES.get(tag, "text"), "primaries", "chunk", "background", f"text ({tag})")
+    return next((found for known, found in NAMES.items() if group.startswith(known)), (group,))
+
+
+def is_resolution(tag: str, value: object, after: dict[str, object]) -> bool:
+    """Formats count pixels per metre, centimetre or inch."""
+    if "Unit" in tag:
+        return any("Unit" in key or "PixelsPerMeter" in key for key in after)
+    across = ("XResolution", "PixelsPerUnitX", "PixelsPerMeterX"), ("YResolution", "PixelsPerUnitY", "PixelsPerMeterY")
+    for names in across:
+        if tag in names and isinstance(value, int | float):
+            found = [float(v) for k, v in after.items() if k.split(":")[-1] in names and isinstance(v, int | float)]
+            return any(
+                abs(f * unit - value) <= 0.02 * value + 1
+                for f in found
+                for unit in (1, 0.0254, 39.37, 2.54, 1 / 2.54, 100, 0.01)
+            )
+    return False
+
+
+def lost_samples(source: Path, output: Path, said: str) -> str:
+    """Say how the samples differ, by readers of others."""
+    before, after = stored(source), stored(output)
+    if "alpha" in said:
+        before = before[..., :3]
+    if before.ndim < after.ndim:  # WebP has no gray
+        before = np.repeat(before[..., None], 3, axis=2)
+    if output.suffix == ".tif" and "turned" in source.name and before.shape != after.shape:
+        before = np.rot90(before, -1)  # Pillow applies the orientation of a TIFF file
+    if before.shape != after.shape:
+        return f"{before.shape} became {after.shape}"
+    if "associated" in source.name and output.suffix != ".tif":  # other formats hold colours that are not multiplied
+        alpha = before[..., 3:] if before.shape[-1] == 4 else stored(source)[..., 3:]
+        after = after.copy()
+        after[..., :3] = np.rint(after[..., :3].astype(float) * alpha / 255)
+    if output.suffix == ".jpg":
+        return "" if abs(before.astype(int) - after.astype(int)).mean() < 12 else "other colours"
+    if "under transparent pixels" in said:
+        seen = before[..., 3] > 0
+        before, after = before[seen], after[seen]
+    return "" if np.array_equal(before, after) else "other samples"
+
+
+def stored(path: Path) -> np.ndarray:
+    """The first image's samples as an independent reader gives them."""
+    if path.suffix == ".tif":
+        with tifffile.TiffFile(path) as file:
+            if file.pages[0].compression != 5:  # LZW needs another package
+                return file.pages[0].asarray()
+    image = Image.open(path)
+    if path.suffix == ".png" and b"IHDR" in path.read_bytes()[:16] and path.read_bytes()[24] == 16:
+        return _deep_png(path)  # which Pillow reads with 8 bits
+    return np.asarray(image.convert("RGBA") if image.mode == "P" else image)
+
+
+def _deep_png(path: Path) -> np.ndarray:
+    data, colour = path.read_bytes(), path.read_bytes()[25]
+    width, height = struct.unpack_from(">II", data, 16)
+    channels = {0: 1, 2: 3, 6: 4}[colour]
+    name = {1: "gray16le", 3: "rgb48le", 4: "rgba64le"}[channels]
+    done = subprocess.run(
+        ["ffmpeg", "-v", "error", "-i", str(path), "-f", "rawvideo", "-pix_fmt", name, "-"],
+        capture_output=True,
+        check=True,
+    )
+    array = np.frombuffer(done.stdout, "<u2").reshape(height, width, channels)
+    return array[..., 0] if channels == 1 else array
+
+
+@pytest.mark.parametrize("name", ["444.jpg", "422.jpg", "420.jpg", "gray.jpg", "progressive.jpg"])
+def test_jpeg_files_keep_their_coding(name, folder, tmp_path, tiny_model):
+    dehaze_image(make(name, folder), tmp_path / "out.jpg", tiny_model, options=DehazeOptions(strength=0.0))
+    before, after = listed(folder / name), listed(tmp_path / "out.jpg")
+    for key in ("File:YCbCrSubSampling", "File:EncodingProcess", "File:ColorComponents"):
+        assert before.get(key) == after.get(key), key
+
+
+def test_a_png_becomes_a_jpeg_with_all_of_its_colours(folder, tmp_path, tiny_model):
+    dehaze_image(make("plain.png", folder), tmp_path / "out.jpg", tiny_model, options=DehazeOptions(strength=0.0))
+    assert listed(tmp_path / "out.jpg")["File:YCbCrSubSampling"] == "1 1"
+
+
+def test_the_film_behind_a_motion_photo_is_where_the_photo_says(folder, tmp_path, tiny_model):
+    source = make("motion-photo.jpg", folder)
+    dehaze_image(source, tmp_path / "out.jpg", tiny_model, options=DehazeOptions(strength=0.0))
+    length = int(listed(tmp_path / "out.jpg")["XMP-GCamera:MicroVideoOffset"])
+    film = (tmp_path / "out.jpg").read_bytes()[-length:]
+    assert film == source.read_bytes()[-length:]
+    assert film[4:8] == b"ftyp"
+
+
+def test_further_pictures_of_a_jpeg_file_are_found(folder, tmp_path, tiny_model):
+    source = make("several-pictures.jpg", folder)
+    dehaze_image(source, tmp_path / "out.jpg", tiny_model, options=DehazeOptions(strength=0.0))
+    with Image.open(source) as before, Image.open(tmp_path / "out.jpg") as after:
+        assert after.n_frames == before.n_frames == 2
+        before.seek(1)
+        after.seek(1)
+        assert np.array_equal(np.asarray(before), np.asarray(after))
+
+
+def test_the_suite_is_large_enough():
+    assert len(SOURCES) >= 75
+    assert len(CASES) >= 300
+    assert set(CASES) >= QUICK
