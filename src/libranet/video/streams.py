@@ -18,7 +18,8 @@ from libranet.video.audio import AudioCodec
 from libranet.video.copied_stream import Excerpt, StreamPlan, text_codec
 from libranet.video.decoding import Damage, read_packets
 from libranet.video.encoder import EncoderSettings, encoder_frame
-from libranet.video.mux import STALE_METADATA, OutputFile, copy_chapters
+from libranet.video.file_facts import lost_facts
+from libranet.video.mux import STALE_METADATA, OutputFile
 from libranet.video.pixels import plane_views
 from libranet.video.pyav import codec_name, open_input, side_data
 from libranet.video.reader import main_video_stream
@@ -160,7 +161,8 @@ def _tried(
 ) -> tuple[tuple[StreamPlan, ...], tuple[str, ...]]:
     trial = _try(container, suffix, settings, plans, samples)
     if not trial.refusal and not trial.lost:
-        return plans, trial.notes
+        hazy = [f"video stream {p.index} ({p.codec}) is copied as it is" for p in plans if p.kind == "video" and p.kept]
+        return plans, (*trial.notes, *hazy)
     refused = dict.fromkeys(trial.lost, "it cannot be read back")
     if trial.refusal:
         for plan in plans:
@@ -199,7 +201,7 @@ def _try(
         return _Trial(_words(error), frozenset())
     try:
         if container is not None:
-            copy_chapters(container, output.container, Excerpt())
+            output.copy_chapters(container)
         output.write_header()
         output.write(output.video.encode(_gray_frame(settings)))
         for index, copy in output.copies.items():
@@ -207,7 +209,7 @@ def _try(
                 output.write(copy.packets(_again(sample), Excerpt()))
             output.write(copy.finish())
         output.write(output.video.encode(None))
-        output.container.close()
+        output.close()
     except (ValueError, av.FFmpegError) as error:
         return _Trial(_words(error), frozenset())
     if container is None:
@@ -217,6 +219,9 @@ def _try(
         with open_input(file, format_name=None) as written:
             lost = _unreadable(written, output, plans)
             notes = _losses(container, written, output.places, suffix)
+            main, video = main_video_stream(container), main_video_stream(written)
+            if main is not None and video is not None and (names := lost_facts(container, main, written, video, file)):
+                notes.append(f"not in the {suffix} file: {', '.join(names)}")
             if _is_turn_lost(written, settings.tags.display_matrix):
                 notes.append(
                     f"the rotation is left out: {suffix} has no place for it, and players will show frames turned"

@@ -1,0 +1,103 @@
+"""What a source says and its output does not: found by listing both, whatever their containers.
+
+Four lists are made: what FFmpeg knows of the video, the texts of a Matroska file, the boxes of an .mp4 or .mov file,
+and how often an animation is shown. What nobody thought of is in one of them, too.
+"""
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from libranet.video.ebml import children
+from libranet.video.matroska_extras import VIDEO, VIDEO_NAMES, MatroskaExtras, read_extras
+from libranet.video.mp4_extras import Box, read_boxes
+from libranet.video.tags import track_entry
+
+_LONGEST = 40
+"""Letters of a text in a note."""
+
+
+def matroska_extras(container: Any) -> MatroskaExtras | None:
+    """Return what a Matroska file says and FFmpeg does not list; None for other files, and those on other machines."""
+    if "matroska" not in container.format.name or (path := _path(container)) is None:
+        return None
+    with path.open("rb") as file:
+        return read_extras(file)
+
+
+def mp4_boxes(container: Any, track: int) -> tuple[Box, ...]:
+    """Return the boxes of an .mp4 or .mov file that FFmpeg does not list; none for other files."""
+    if "mp4" not in container.format.name or (path := _path(container)) is None:
+        return ()
+    with path.open("rb") as file:
+        return read_boxes(file, track)
+
+
+def gif_loops(container: Any) -> int | None:
+    """Return how often a GIF animation is shown, 0 is endless; None for other files."""
+    if container.format.name != "gif" or (path := _path(container)) is None:
+        return None
+    head = path.read_bytes()[: 1 << 16]
+    at = head.find(b"NETSCAPE2.0\x03\x01")
+    return int.from_bytes(head[at + 13 : at + 15], "little") if at >= 0 else 1
+
+
+def _path(container: Any) -> Path | None:
+    return Path(container.name.removeprefix("file:")) if container.name.startswith("file:") else None
+
+
+def lost_facts(source: Any, main: Any, written: Any, video: Any, trial: io.BytesIO) -> list[str]:
+    """Return the names of what a trial file does not give back of its source.
+
+    Args:
+        source: The opened source.
+        main: Its video.
+        written: The opened trial file.
+        video: Its video.
+        trial: Its bytes.
+    """
+    facts, known = _video_facts(main), _video_facts(video)
+    lost = dict.fromkeys(VIDEO_NAMES[kind] for kind, value in facts.items() if known.get(kind) != value)
+    texts = _texts(written, trial)
+    extras = matroska_extras(source)
+    grouped: dict[str, list[str]] = {}
+    for label, text in extras.facts() if extras is not None else ():
+        if (label, text) not in texts and text not in texts:
+            grouped.setdefault(label, []).append(text)
+    lost |= dict.fromkeys(_with_texts(label, values) for label, values in grouped.items())
+    boxes = mp4_boxes(source, main.index)
+    is_mp4 = "mp4" in written.format.name
+    there = read_boxes(trial, video.index) if is_mp4 else ()
+    lost |= dict.fromkeys(box.label for box in boxes if box not in there and (is_mp4 or box.element not in facts))
+    loops = gif_loops(source)
+    if loops and written.format.name != "gif":
+        lost[f"the number of loops ({loops})"] = None
+    return list(lost)
+
+
+def _video_facts(stream: Any) -> dict[int, bytes]:
+    entry = track_entry(stream)
+    video = children(dict(entry).get(VIDEO, b""))
+    return {kind: content for kind, content in (*entry, *video) if kind in VIDEO_NAMES}
+
+
+def _texts(written: Any, trial: IO[bytes]) -> set[object]:
+    """Return every text that a file shows: those of Matroska with their names."""
+    extras = read_extras(trial)
+    if extras is not None:
+        return set(extras.facts())
+    return set(_ffmpeg_texts(written))
+
+
+def _ffmpeg_texts(written: Any) -> Iterator[str]:
+    yield ""
+    for owner in (written, *written.streams):
+        yield from owner.metadata.values()
+    for chapter in written.chapters():
+        yield from chapter["metadata"].values()
+
+
+def _with_texts(label: str, values: list[str]) -> str:
+    shown = [value if len(value) <= _LONGEST else f"{value[:_LONGEST]}..." for value in values if value]
+    return f"{label} ({', '.join(shown)})" if shown else label
