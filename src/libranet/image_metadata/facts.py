@@ -84,6 +84,11 @@ class ImageMetadata:
         pages = [{tag: f for tag, f in page.items() if tag != PROFILE_TAG or not unfit} for page in self.pages]
         return replace(self, profile=b"" if unfit else self.profile, parts=tuple(kept), pages=tuple(pages))
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of everything that the file says."""
+        return tuple(dict.fromkeys(label for label, _ in self._facts()))
+
     def lost_in(self, written: "ImageMetadata") -> tuple[str, ...]:
         """Return the names of what a written file does not give back."""
         found = list(written._facts())

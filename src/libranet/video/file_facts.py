@@ -9,11 +9,32 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
+import av
+
 from libranet.video.ebml import children
 from libranet.video.matroska_extras import VIDEO, VIDEO_NAMES, MatroskaExtras, read_extras
 from libranet.video.mp4_extras import Box, read_boxes
+from libranet.video.pyav import open_input, side_data_names
 from libranet.video.tags import track_entry
 
+_OF_THE_ENCODER = frozenset(
+    {
+        "SEI_UNREGISTERED",
+        "MOTION_VECTORS",
+        "VIDEO_ENC_PARAMS",
+        "GOP_TIMECODE",
+        "DISPLAYMATRIX",
+        "SPHERICAL",
+        "STEREO3D",
+        "PANSCAN",
+    }
+)
+"""What the encoder of the source wrote for itself, and what is listed for the whole file."""
+_SIDE_DATA = {
+    "A53_CC": "closed captions", "DOVI_METADATA": "Dolby Vision", "DOVI_RPU_BUFFER": "Dolby Vision",
+    "DYNAMIC_HDR_PLUS": "HDR10+", "DYNAMIC_HDR_VIVID": "HDR Vivid", "S12M_TIMECODE": "timecodes of frames",
+    "AFD": "active format description", "ICC_PROFILE": "the colour profile", "FILM_GRAIN_PARAMS": "film grain",
+}  # fmt: skip
 _LONGEST = 40
 """Letters of a text in a note."""
 
@@ -74,6 +95,25 @@ def lost_facts(source: Any, main: Any, written: Any, video: Any, trial: io.Bytes
     if loops and written.format.name != "gif":
         lost[f"the number of loops ({loops})"] = None
     return list(lost)
+
+
+def lost_side_data(path: Path, names: frozenset[str]) -> list[str]:
+    """Return a sentence for what the first frame of a source says besides its samples and that of its output does not.
+
+    Args:
+        path: The finished file.
+        names: FFmpeg's types of side data of the source's first frame.
+    """
+    if not names - _OF_THE_ENCODER:
+        return []
+    try:
+        with open_input(f"file:{path}") as container:
+            frame = next(iter(container.decode(video=0)), None)
+    except (av.FFmpegError, ValueError, IndexError):
+        return []
+    lost = names - _OF_THE_ENCODER - (side_data_names(frame) if frame is not None else frozenset())
+    shown = dict.fromkeys(_SIDE_DATA.get(name, name.lower().replace("_", " ")) for name in sorted(lost))
+    return [f"not in the frames of {path.suffix}: {', '.join(shown)}"] if shown else []
 
 
 def _video_facts(stream: Any) -> dict[int, bytes]:

@@ -50,7 +50,9 @@ VIDEO_NAMES = {
 """Elements of a video that FFmpeg writes for every source that has such a property, whatever its container."""
 _TAG, _TARGETS, _SIMPLE_TAG, _TAG_NAME, _TAG_STRING = 0x7373, 0x63C0, 0x67C8, 0x45A3, 0x4487
 _TARGET_TRACK, _TARGET_ATTACHMENT = 0x63C5, 0x63C6
-_STALE_TAGS = ("BPS", "DURATION", "NUMBER_OF_FRAMES", "NUMBER_OF_BYTES", "ENCODER", "ALPHA_MODE")
+_STALE_TAGS = (
+    "BPS", "DURATION", "NUMBER_OF_FRAMES", "NUMBER_OF_BYTES", "ENCODER", "ALPHA_MODE", "HANDLER_NAME", "VENDOR_ID",
+)  # fmt: skip
 _EDITION, _CHAPTER, _CHAPTER_START, _CHAPTER_END, _CHAPTER_DISPLAY, _CHAPTER_TEXT = 0x45B9, 0xB6, 0x91, 0x92, 0x80, 0x85
 _ATTACHED, _FILE_NAME, _FILE_DESCRIPTION, _FILE_UID = 0x61A7, 0x466E, 0x467E, 0x46AE
 _LINKS = {0x3CB923: "link to the file before", 0x3EB923: "link to the next file", 0x4444: "segment family"}

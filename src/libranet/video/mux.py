@@ -24,6 +24,7 @@ from libranet.video.packets import decode_times, read_segment, read_times, reord
 from libranet.video.pyav import open_input, set_side_data
 from libranet.video.reader import frame_duration, main_video_stream
 from libranet.video.source import Source
+from libranet.video.subtitles import SubtitleConverter
 from libranet.video.tags import track_entry
 
 FORMATS = {
@@ -282,10 +283,11 @@ class OutputFile:
             attached = self.container.add_attachment(tags.get("filename", name), tags.get("mimetype", kind), plan.cover)
             attached.metadata.update({k: v for k, v in tags.items() if k in ("title", "comment")})
             return
-        transcoder = None
+        transcoder = converter = None
+        target: Any
         if plan.action == "repack":
-            target: Any = self.container.add_mux_stream(plan.target)
-            target.time_base = stream.time_base
+            converter = SubtitleConverter(stream, self.container, plan.target)
+            target = converter.target
         elif plan.action == "transcode":
             transcoder = AudioTranscoder(stream, self.container, plan.target)
             target = transcoder.target
@@ -293,7 +295,7 @@ class OutputFile:
             target = self.container.add_stream_from_template(stream, opaque=True)
         _copy_metadata(stream, target)
         if stream.type != "attachment":
-            self.copies[stream.index] = CopiedStream(stream, target, plan, transcoder)
+            self.copies[stream.index] = CopiedStream(stream, target, plan, transcoder, converter)
             self.written[target.index] = Written(plan.kind, plan.target)
             self.places[stream.index] = target.index
 

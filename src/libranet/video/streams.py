@@ -15,7 +15,7 @@ from av.stream import Disposition
 
 from libranet.errors import InputError
 from libranet.video.audio import AudioCodec
-from libranet.video.copied_stream import Excerpt, StreamPlan, text_codec
+from libranet.video.copied_stream import Excerpt, StreamPlan
 from libranet.video.decoding import Damage, read_packets
 from libranet.video.encoder import EncoderSettings, encoder_frame
 from libranet.video.file_facts import lost_facts
@@ -24,6 +24,7 @@ from libranet.video.pixels import plane_views
 from libranet.video.pyav import codec_name, open_input, side_data
 from libranet.video.reader import main_video_stream
 from libranet.video.source import Source
+from libranet.video.subtitles import text_codec
 
 AUDIO_CHOICES = ("copy", "none", *get_args(AudioCodec))
 
