@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import IO, Any
 
 import av
+from av.stream import Disposition
 
 from libranet.video.ebml import children
-from libranet.video.matroska_extras import VIDEO, VIDEO_NAMES, MatroskaExtras, read_extras
+from libranet.video.matroska_extras import PROJECTION, VIDEO, VIDEO_NAMES, MatroskaExtras, is_rotation, read_extras
 from libranet.video.mp4_extras import Box, read_boxes
 from libranet.video.pyav import open_input, side_data_names
 from libranet.video.tags import track_entry
@@ -82,9 +83,13 @@ def lost_facts(source: Any, main: Any, written: Any, video: Any, trial: io.Bytes
     lost = dict.fromkeys(VIDEO_NAMES[kind] for kind, value in facts.items() if known.get(kind) != value)
     texts = _texts(written, trial)
     extras = matroska_extras(source)
+    compared = {*source.metadata.values(), *_chapter_texts(source)}  # FFmpeg lists these, so they are compared already
+    has_files = any(s.type == "attachment" or s.disposition & Disposition.attached_pic for s in written.streams)
     grouped: dict[str, list[str]] = {}
     for label, text in extras.facts() if extras is not None else ():
-        if (label, text) not in texts and text not in texts:
+        named = text in compared and label.startswith(("tag", "chapter"))
+        named |= label.endswith("attachment") and not has_files  # its stream is left out, and that is said
+        if (label, text) not in texts and text not in texts and not named:
             grouped.setdefault(label, []).append(text)
     lost |= dict.fromkeys(_with_texts(label, values) for label, values in grouped.items())
     boxes = mp4_boxes(source, main.index)
@@ -92,8 +97,8 @@ def lost_facts(source: Any, main: Any, written: Any, video: Any, trial: io.Bytes
     there = read_boxes(trial, video.index) if is_mp4 else ()
     lost |= dict.fromkeys(box.label for box in boxes if box not in there and (is_mp4 or box.element not in facts))
     loops = gif_loops(source)
-    if loops and written.format.name != "gif":
-        lost[f"the number of loops ({loops})"] = None
+    if loops not in (None, 1) and written.format.name != "gif":
+        lost[f"the number of loops ({loops or 'endless'})"] = None
     return list(lost)
 
 
@@ -119,7 +124,10 @@ def lost_side_data(path: Path, names: frozenset[str]) -> list[str]:
 def _video_facts(stream: Any) -> dict[int, bytes]:
     entry = track_entry(stream)
     video = children(dict(entry).get(VIDEO, b""))
-    return {kind: content for kind, content in (*entry, *video) if kind in VIDEO_NAMES}
+    facts = {kind: content for kind, content in (*entry, *video) if kind in VIDEO_NAMES}
+    if is_rotation(facts.get(PROJECTION, b"")):  # which has a note of its own
+        del facts[PROJECTION]
+    return facts
 
 
 def _texts(written: Any, trial: IO[bytes]) -> set[object]:
@@ -134,7 +142,11 @@ def _ffmpeg_texts(written: Any) -> Iterator[str]:
     yield ""
     for owner in (written, *written.streams):
         yield from owner.metadata.values()
-    for chapter in written.chapters():
+    yield from _chapter_texts(written)
+
+
+def _chapter_texts(container: Any) -> Iterator[str]:
+    for chapter in container.chapters():
         yield from chapter["metadata"].values()
 
 

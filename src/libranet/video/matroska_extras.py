@@ -42,7 +42,7 @@ _DISPLAY_WIDTH, _DISPLAY_HEIGHT, _DISPLAY_UNIT = 0x54B0, 0x54BA, 0x54B2
 _MAX_CLL, _MAX_FALL, _MASTERING = 0x55BC, 0x55BD, 0x55D0
 STEREO, CROPS, PROJECTION = 0x53B8, (0x54AA, 0x54BB, 0x54CC, 0x54DD), 0x7670
 _VIDEO_EXTRAS = (STEREO, *CROPS, PROJECTION, 0x54B3)
-_ADDITION = 0x41E4
+_PROJECTION_TYPE, _ADDITION = 0x7671, 0x41E4
 VIDEO_NAMES = {
     STEREO: "the stereo mode", PROJECTION: "the 360 degree projection", 0x54B3: "the kind of aspect ratio",
     **dict.fromkeys(CROPS, "the cropping"), _ADDITION: "Dolby Vision",
@@ -295,9 +295,15 @@ def video_elements(entry: list[tuple[int, bytes]], *, same_size: bool, own: bool
     """
     found = children(dict(entry).get(VIDEO, b""))
     kept = [pair for pair in found if pair[0] in _VIDEO_EXTRAS and (same_size or pair[0] not in CROPS)]
+    kept = [pair for pair in kept if pair[0] != PROJECTION or not is_rotation(pair[1])]
     if own and same_size and any(kind in (STEREO, *CROPS) for kind, _ in kept):
         kept += [pair for pair in found if pair[0] in (_DISPLAY_WIDTH, _DISPLAY_HEIGHT, _DISPLAY_UNIT)]
     return tuple(kept)
+
+
+def is_rotation(projection: bytes) -> bool:
+    """Return whether a projection is that of a flat frame, which only says how the frame is turned."""
+    return bool(projection) and not int.from_bytes(child(projection, _PROJECTION_TYPE), "big")
 
 
 def _tag_texts(data: bytes) -> Iterator[tuple[str, str]]:

@@ -40,6 +40,8 @@ _REWRITTEN_HANDLERS = ("SubtitleHandler", "TimeCodeHandler", "Time Code Media Ha
 """Data tracks for chapters and timecodes. The muxer writes its own."""
 _IDENTITIES = ("uid", "umid", "_ul")
 """Ends of the names of tags that only mark a file."""
+_COMPARED = ("language", "title", "name", "handler_name", "vendor_id", "creation_time", "stereo_mode", "timecode")
+"""Tags of streams that have notes of their own, or that only mark a file."""
 _ROLES = (
     Disposition.forced, Disposition.comment, Disposition.hearing_impaired, Disposition.visual_impaired,
     Disposition.dub, Disposition.original, Disposition.lyrics, Disposition.karaoke,
@@ -349,8 +351,13 @@ def _stream_losses(before: Any, after: Any, no_place: str) -> list[str]:
     if language != "und" and after.metadata.get("language", "und") == "und":
         notes.append(f"the language ({language}) of {what} is left out: {no_place} it")
     title = before.metadata.get("title", "")
-    if title and not any(after.metadata.get(key) for key in ("title", "name", "handler_name")):
+    if title and title not in after.metadata.values():
         notes.append(f"the title ({title}) of {what} is left out: {no_place} it")
+    tags = _missing_tags(before.metadata, after.metadata)
+    if tags := [key for key in tags if key.lower() not in _COMPARED]:
+        notes.append(
+            f"{', '.join(tags)} of {what} left out: {no_place} {'this tag' if len(tags) == 1 else 'these tags'}"
+        )
     lost = [str(role.name) for role in _ROLES if before.disposition & role and not after.disposition & role]
     if lost:
         notes.append(f"the role ({', '.join(lost)}) of {what} is left out: {no_place} it")
