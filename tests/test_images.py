@@ -52,3 +52,13 @@ def test_mistakes(tmp_path):
         read_image(tmp_path / "c.png")
     with pytest.raises(InputError, match="there is no file"):
         read_image(tmp_path / "d.png")
+
+
+def test_channels_apart_are_refused_where_opencv_mixes_them_up(tmp_path):
+    tifffile = pytest.importorskip("tifffile")
+    for dtype in (np.uint8, np.uint16):
+        planes = np.moveaxis(noise(3, dtype), 2, 0)
+        tifffile.imwrite(tmp_path / f"{np.dtype(dtype)}.tif", planes, photometric="rgb", planarconfig="separate")
+    assert np.array_equal(read_image(tmp_path / "uint8.tif").samples, noise(3, np.uint8))
+    with pytest.raises(InputError, match="channels apart"):
+        read_image(tmp_path / "uint16.tif")

@@ -9,17 +9,18 @@ import re
 import struct
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 
-from libranet.tiff_fields import HEIGHT, MAGIC, PHOTOMETRIC, WIDTH, Page, read_integers, read_pages
+from libranet.tiff_fields import HEIGHT, MAGIC, PHOTOMETRIC, SAMPLES_PER_PIXEL, WIDTH, Page, read_integers, read_pages
 
 _CUT = "the file ends before its image does"
 _DAMAGED = "a part of the file is damaged"
 _PLACES_AND_SIZES = ((273, 279), (324, 325))
 """Of strips and of tiles."""
-_COMPRESSION, _CMYK = 259, 5
+_COMPRESSION, _BITS, _PLANES = 259, 258, 284
+_CMYK, _APART = 5, 2
 _SOF_MARKERS = {0xC0, 0xC1, 0xC2, 0xC3, 0xC5, 0xC6, 0xC7, 0xC9, 0xCA, 0xCB, 0xCD, 0xCE, 0xCF}
 _SCAN = 0xDA
 _PROGRESSIVE = 0xC2
@@ -46,6 +47,10 @@ class ImageHeader:
     """The coding of a JPEG file."""
     compression: int = 0
     """The number of a TIFF file's compression."""
+    channels: int = 0
+    """Of a TIFF file; 0 where it does not say."""
+    apart: bool = False
+    """A TIFF file stores more than 8 bits of each channel on its own, which OpenCV mixes up without a word."""
 
 
 _Facts = tuple[ImageHeader | None, str]
@@ -217,9 +222,11 @@ def _tiff(data: _Data, _: bool) -> _Facts:
     if not pages:
         return None, damage
     width, height, colours = (sum(read_integers(data, pages[0], tag)[:1]) for tag in (WIDTH, HEIGHT, PHOTOMETRIC))
-    compression = sum(read_integers(data, pages[0], _COMPRESSION)[:1])
-    # Every page counts, also where one does not say its size.
-    return ImageHeader(width, height, frames=len(pages), cmyk=colours == _CMYK, compression=compression), damage
+    compression, channels = (sum(read_integers(data, pages[0], tag)[:1]) for tag in (_COMPRESSION, SAMPLES_PER_PIXEL))
+    bits, planes = (sum(read_integers(data, pages[0], tag)[:1]) for tag in (_BITS, _PLANES))
+    header = ImageHeader(width, height, cmyk=colours == _CMYK, compression=compression, channels=channels)
+    header = replace(header, apart=planes == _APART and bits > 8 and channels > 1)
+    return replace(header, frames=len(pages)), damage  # every page counts, also where one does not say its size
 
 
 _FORMATS: dict[bytes, Callable[[_Data, bool], _Facts]] = {

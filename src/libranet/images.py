@@ -224,6 +224,10 @@ def _check(path: Path) -> ImageHeader:
             f"{path} is {header.width}x{header.height}: images of more than {MAX_PIXELS >> 20} million pixels do not "
             "fit into memory, cut it into parts first"
         )
+    if header.apart:
+        raise InputError(
+            f"{path} stores its channels apart, with more than 8 bits: convert it to interleaved TIFF or PNG"
+        )
     if header.cmyk:
         raise InputError(f"{path} is a CMYK image for printing: convert it to RGB first")
     return header
@@ -283,7 +287,8 @@ def write_image(path: str | Path, image: Image) -> tuple[str, ...]:
         temporary.write_bytes(content)
         back = _read(path, temporary.read_bytes(), parse_header(content) or _UNKNOWN)
     lost = list(image.metadata.lost_in(back.metadata))
-    if channels == 4 and back.samples.shape[2] != 4:
+    # OpenCV reads gray with alpha as gray.
+    if (channels == 4 and back.samples.shape[2] != 4) or (channels == 1 and image.stored.channels == 2):
         lost.insert(0, "alpha")
     notes = [_left_out(lost, suffix)] if lost else []
     if suffix in _LOSSLESS and "alpha" not in lost and not np.array_equal(back.samples, image.samples):

@@ -172,6 +172,11 @@ def _associated(path: Path) -> None:
     tifffile.imwrite(path, data, photometric="rgb", extrasamples=["assocalpha"], metadata=None, software=False)
 
 
+def _gray_alpha(path: Path) -> None:
+    data = samples(4)[..., :2].copy()
+    tifffile.imwrite(path, data, photometric="minisblack", extrasamples=["unassalpha"], metadata=None, software=False)
+
+
 GEO = [
     (33550, 12, 3, (0.5, 0.5, 0.0), True), (33922, 12, 6, (0.0, 0.0, 0.0, 440720.0, 100000.0, 0.0), True),
     (34735, 3, 8, (1, 1, 0, 1, 1024, 0, 1, 1), True), (34737, 2, 0, "WGS 84|", True), (42113, 2, 0, "-9999", True),
@@ -252,6 +257,7 @@ SOURCES: dict[str, Make] = {
     "rgb16.tif": tiff(3, "u2", resolution=(300, 300)),
     "rgba.tif": tiff(4, extrasamples=["unassalpha"]),
     "rgba-associated.tif": _associated,
+    "gray-alpha.tif": _gray_alpha,
     "rgba16.tif": tiff(4, "u2", extrasamples=["unassalpha"]),
     "big-endian.tif": tiff(3, "u2", byteorder=">", extratags=[*TEXT, *GEO], resolution=(72, 72)),
     "big.tif": tiff(bigtiff=True, extratags=TEXT, resolution=(300, 300)),

@@ -1,13 +1,11 @@
 """Videos at strength 0: what mkvmerge, mkvextract, ffprobe and exiftool list is in the result, or named."""
 
-import json
 import re
-import subprocess
-from functools import cache
 from pathlib import Path
 
 import pytest
 from conformance_sources import FFMPEG, FFPROBE
+from container_check import output_of, silent_losses
 from container_sources import CASES, MKVEXTRACT, MKVMERGE, QUICK, SOURCES
 from image_sources import EXIFTOOL
 
@@ -17,23 +15,6 @@ pytestmark = pytest.mark.skipif(
     not (FFMPEG and FFPROBE and MKVMERGE and MKVEXTRACT and EXIFTOOL),
     reason="ffmpeg, mkvtoolnix or exiftool is not installed: `make test` as root installs them",
 )
-TRACK_FACTS = {
-    "cropping": "the cropping",
-    "stereo_mode": "the stereo mode",
-    "projection_type": "the 360 degree projection",
-    "projection_pose_yaw": "the 360 degree projection",
-    "language_ietf": "language",
-    "track_name": "the title",
-    "display_dimensions": "",
-    "flag_hearing_impaired": "the role",
-    "flag_original": "the role",
-    "flag_commentary": "the role",
-}
-SIDE_DATA = {
-    "Spherical Mapping": "the 360 degree projection",
-    "Stereo 3D": "the stereo mode",
-    "DOVI configuration record": "Dolby Vision",
-}
 
 
 @pytest.fixture(scope="session")
@@ -41,121 +22,11 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("containers")
 
 
-def output_of(*command: object) -> str:
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=60, check=False)
-    return done.stdout
-
-
-@cache
-def listed(path: Path) -> tuple[dict[str, object], ...]:
-    """What mkvmerge, ffprobe and exiftool show of a file."""
-    probe = json.loads(
-        output_of(FFPROBE, "-v", "error", "-show_streams", "-show_format", "-show_chapters", "-of", "json", path)
-    )
-    return (
-        json.loads(output_of(MKVMERGE, "-J", path)),
-        probe,
-        json.loads(output_of(EXIFTOOL, "-j", "-a", "-G1", "-u", path))[0],
-    )
-
-
-@cache
-def texts(path: Path) -> frozenset[tuple[str, str]]:
-    """Names and texts of tags and chapters as mkvextract shows them; of other containers what ffprobe shows."""
-    found = set()
-    if path.suffix in (".mkv", ".webm"):
-        for what, tag in (("chapters", "ChapterString"), ("tags", "String")):
-            shown = output_of(MKVEXTRACT, path, what, "-")
-            if what == "chapters":
-                found |= {("chapter", text) for text in re.findall(f"<{tag}>(.*?)</{tag}>", shown)}
-            else:
-                pairs = re.findall(r"<Name>(.*?)</Name>\s*<String>(.*?)</String>", shown)
-                found |= {(name, text) for name, text in pairs if not is_technical(name)}
-        title = listed(path)[0]["container"]["properties"].get("title")
-        return frozenset(found | ({("TITLE", title)} if title else set()))
-    _, probe, _ = listed(path)
-    for chapter in probe.get("chapters", ()):
-        found |= {("chapter", text) for text in chapter.get("tags", {}).values()}
-    found |= {(name.upper(), text) for name, text in probe["format"].get("tags", {}).items() if not is_technical(name)}
-    return frozenset(found)
-
-
-def is_technical(name: str) -> bool:
-    known = (
-        "BPS",
-        "DURATION",
-        "NUMBER_OF",
-        "_STATISTICS",
-        "ENCODER",
-        "MAJOR_BRAND",
-        "MINOR_VERSION",
-        "COMPATIBLE_BRANDS",
-    )
-    return name.upper().startswith((*known, "HANDLER_NAME", "VENDOR_ID", "CREATION_TIME", "LOCATION-"))
-
-
 def make(name: str, folder: Path) -> Path:
     path = folder / name
     if not path.exists():
         SOURCES[name](path)
     return path
-
-
-def silent_losses(source: Path, output: Path, said: str) -> list[str]:
-    """What the tools show of the source, not of the output, and no warning names."""
-    lost = []
-    values = {re.sub(r"(?<=\d)0+(?=\D)", "", text) for _, text in texts(output)}  # of a place
-    for name, text in texts(source):
-        if (
-            re.sub(r"(?<=\d)0+(?=\D)", "", text) not in values
-            and text not in said
-            and name.lower() not in said.lower()
-            and "chapters are" not in said
-        ):
-            lost.append(f"{name} = {text[:50]}")
-    before, after = (tracks_of(path) for path in (source, output))
-    for fact, value in before.items():
-        words = TRACK_FACTS[fact[1]]
-        if f"stream {fact[0]} " in said and "is left out: " in said:
-            continue
-        if fact[1] == "track_name" and value.encode() in output.read_bytes():
-            continue  # this ffprobe does not show the names of tracks in .mp4
-        if (
-            after.get(fact) != value
-            and words
-            and words not in said
-            and not (fact[1] == "language_ietf" and "-" not in value)
-        ):
-            lost.append(f"{fact} = {value}")
-    for kind in side_data(source) - side_data(output):
-        if SIDE_DATA.get(kind, kind) not in said:
-            lost.append(kind)
-    if source.suffix == ".gif" and loops(source) != loops(output) and "loops" not in said:
-        lost.append(f"{loops(source)} loops")
-    return lost
-
-
-def tracks_of(path: Path) -> dict[tuple[int, str], str]:
-    if path.suffix not in (".mkv", ".webm"):
-        return {}
-    shown = listed(path)[0].get("tracks", ())
-    return {
-        (number, key): str(value)
-        for number, track in enumerate(shown)
-        for key, value in track["properties"].items()
-        if key in TRACK_FACTS
-    }
-
-
-def side_data(path: Path) -> set[str]:
-    streams = listed(path)[1]["streams"]
-    return {data["side_data_type"] for stream in streams[:1] for data in stream.get("side_data_list", ())} - {
-        "CPB properties"
-    }
-
-
-def loops(path: Path) -> str:
-    return str(listed(path)[2].get("GIF:AnimationIterations", "once")) if path.suffix == ".gif" else ""
 
 
 @pytest.mark.parametrize(

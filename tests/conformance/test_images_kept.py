@@ -1,14 +1,13 @@
 """Images at strength 0: what exiftool lists in the source is in the result, or named in the warnings."""
 
-import json
 import struct
 import subprocess
-from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 import tifffile
+from image_check import listed, silent_losses
 from image_sources import CASES, EXIFTOOL, QUICK, SOURCES
 from PIL import Image
 
@@ -18,84 +17,17 @@ from libranet.engine.image_files import dehaze_image
 pytestmark = pytest.mark.skipif(
     not EXIFTOOL, reason="exiftool is not installed: `make test` as root, or apt-get install libimage-exiftool-perl"
 )
-CODING = {
-    "ImageSize", "Megapixels", "ImageWidth", "ImageHeight", "BitDepth", "ColorType", "Compression", "Filter",
-    "Interlace",
-    "StripOffsets", "StripByteCounts", "RowsPerStrip", "TileWidth", "TileLength", "TileOffsets", "TileByteCounts",
-    "PlanarConfiguration", "BitsPerSample", "SamplesPerPixel", "SampleFormat", "Predictor", "PhotometricInterpretation",
-    "SubfileType", "Palette", "Transparency", "ColorComponents", "VP8Version", "HorizontalScale", "VerticalScale",
-    "AlphaIsUsed", "WebP_Flags", "YCbCrSubSampling", "EncodingProcess", "BMPVersion", "Planes", "ImageLength",
-    "NumColors",
-    "NumImportantColors", "RedMask", "GreenMask", "BlueMask", "AlphaMask", "ColorSpace", "RenderingIntent",
-    "Duration", "PageCount", "ProfileName", "BackgroundColor", "AnimationFrames", "FrameCount",
-    "ExtraSamples", "DCTEncodeVersion", "APP14Flags0", "APP14Flags1", "ColorTransform", "JFIFVersion", "ImageDataSize",
-    "NewGUID", "ExifByteOrder", "MPImageStart", "DependentImage1EntryNumber", "ThumbnailOffset", "CurrentIPTCDigest",
-    "XMPToolkit", "ExifToolVersion", "SourceFile", "Warning", "RedEndpoint", "GreenEndpoint", "BlueEndpoint",
-    "GammaRed",
-    "GammaGreen", "GammaBlue", "MPImageLength",
-}  # fmt: skip
-"""What describes the coded samples, or the tool."""
-NAMES = {
-    "IFD0": (
-        "EXIF",
-        "artist",
-        "date",
-        "camera",
-        "software",
-        "description",
-        "copyright",
-        "resolution",
-        "orientation",
-        "TIFF tag",
-        "GeoTIFF",
-        "document name",
-    ),
-    "ExifIFD": ("EXIF",),
-    "GPS": ("GPS", "EXIF"),
-    "IFD1": ("EXIF thumbnail", "document name"),
-    "RIFF": ("chunk",),
-    "InteropIFD": ("EXIF",),
-    "XMP": ("XMP",),
-    "IPTC": ("IPTC",),
-    "Photoshop": ("IPTC", "Photoshop"),
-    "ICC": ("colour profile",),
-    "JFIF": ("resolution",),
-    "PNG-pHYs": ("resolution",),
-    "GeoTiff": ("GeoTIFF",),
-    "PNG-cICP": ("colour tags",),
-    "MPF": ("list of pictures",),
-    "MPImage": ("list of pictures", "data behind"),
-    "Trailer": ("data behind",),
-    "Ducky": ("Ducky",),
-    "JUMBF": ("content credentials",),
-    "Comment": ("comment",),
-    "IFD2": ("TIFF tag", "page", "artist", "document"),
-}
-"""Words of our warnings for each group of exiftool."""
 UNFIT = {
     "credentials.jpg", "credentials.png", "private-unsafe.png", "offset.png", "palette-background.png", "rgba.webp",
     "everything.webp",
+    "gray-alpha.tif",
 }  # fmt: skip
 """Files with something that must not go with other samples, and WebP with colours where nothing is seen."""
-LOOPS = ("AnimationPlays", "AnimationLoopCount")
-PNG_NAMES = {
-    "Gamma": "gamma", "WhitePointX": "primaries", "SRGBRendering": "sRGB intent", "ModifyDate": "date",
-    "SignificantBits": "significant bits",
-}  # fmt: skip
 
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("images")
-
-
-@cache
-def listed(path: Path) -> dict[str, object]:
-    """Everything that exiftool shows of a file, by group and name."""
-    done = subprocess.run(
-        [str(EXIFTOOL), "-j", "-a", "-G1", "-u", "-n", str(path)], capture_output=True, text=True, check=True
-    )
-    return json.loads(done.stdout)[0]
 
 
 def make(name: str, folder: Path) -> Path:
@@ -119,58 +51,11 @@ def test_nothing_that_exiftool_lists_is_lost_in_silence(name, suffix, folder, tm
     assert lost_samples(source, output, said) == ""
 
 
-def silent_losses(source: Path, output: Path, said: str) -> list[str]:
-    """Tags that exiftool shows in the source, not in the output, and that no warning names."""
-    before, after = listed(source), listed(output)
-    values = {(key.split(":")[-1], str(value)) for key, value in after.items()}
-    lost = []
-    for key, value in before.items():
-        group, _, tag = key.rpartition(":")
-        if group in ("System", "File", "ExifTool", "Composite", "") and tag != "Comment":
-            continue
-        if group == "JFIF" and before.get("JFIF:ResolutionUnit") == 0:
-            continue  # square pixels, and nothing else
-        if tag in CODING or after.get(key) == value or (tag, str(value)) in values or is_resolution(tag, value, after):
-            continue
-        if tag in LOOPS and any(after.get(f"{other}:{name}") == value for other in ("PNG", "RIFF") for name in LOOPS):
-            continue
-        if any(word in said for word in words(group, tag)):
-            continue
-        lost.append(f"{key} = {str(value)[:60]!r}")
-    return lost
-
-
-def words(group: str, tag: str) -> tuple[str, ...]:
-    if tag in LOOPS:
-        return ("loops",)
-    if tag == "Comment" and group == "File":
-        return ("comment",)
-    if group == "PNG":
-        return (PNG_NAMES.get(tag, "text"), "primaries", "chunk", "background", f"text ({tag})")
-    return next((found for known, found in NAMES.items() if group.startswith(known)), (group,))
-
-
-def is_resolution(tag: str, value: object, after: dict[str, object]) -> bool:
-    """Formats count pixels per metre, centimetre or inch."""
-    if "Unit" in tag:
-        return any("Unit" in key or "PixelsPerMeter" in key for key in after)
-    across = ("XResolution", "PixelsPerUnitX", "PixelsPerMeterX"), ("YResolution", "PixelsPerUnitY", "PixelsPerMeterY")
-    for names in across:
-        if tag in names and isinstance(value, int | float):
-            found = [float(v) for k, v in after.items() if k.split(":")[-1] in names and isinstance(v, int | float)]
-            return any(
-                abs(f * unit - value) <= 0.02 * value + 1
-                for f in found
-                for unit in (1, 0.0254, 39.37, 2.54, 1 / 2.54, 100, 0.01)
-            )
-    return False
-
-
 def lost_samples(source: Path, output: Path, said: str) -> str:
     """Say how the samples differ, by readers of others."""
     before, after = stored(source), stored(output)
     if "alpha" in said:
-        before = before[..., :3]
+        before = before[..., 0] if before.shape[-1] == 2 else before[..., :3]
     if before.ndim < after.ndim:  # WebP has no gray
         before = np.repeat(before[..., None], 3, axis=2)
     if output.suffix == ".tif" and "turned" in source.name and before.shape != after.shape:

@@ -2,7 +2,7 @@
 
 import struct
 
-from libranet.image_metadata.facts import ImageMetadata
+from libranet.image_metadata.facts import ImageMetadata, density_of
 
 
 def read(data: bytes) -> ImageMetadata:
@@ -11,7 +11,7 @@ def read(data: bytes) -> ImageMetadata:
     if size >= 124 and data[70:74] == b"DEBM":  # an embedded profile
         at, length = struct.unpack_from("<II", data, 126)
         profile = data[14 + at : 14 + at + length]
-    return ImageMetadata("BMP", profile=profile, density=(across, down) if across > 0 and down > 0 else None)
+    return ImageMetadata("BMP", profile=profile, density=density_of(across, down))
 
 
 def write(data: bytes, metadata: ImageMetadata) -> bytes:

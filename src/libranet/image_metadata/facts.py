@@ -11,6 +11,7 @@ _BY_CHANNELS = {b"bKGD": {1: 2, 3: 6, 4: 6}, b"sBIT": {1: 1, 3: 3, 4: 4}}
 EXIF_HEAD = b"Exif\0\0"
 """Before EXIF in JPEG files; some programs write it elsewhere, too."""
 INCH = 0.0254
+_DENSEST = 1 << 30
 SIGNED = "content credentials, which sign the image before"
 """Signatures of the old samples, which the new ones break: left out, and named."""
 BEHIND = "data behind the image"
@@ -121,6 +122,11 @@ class ImageMetadata:
             for tag, value in page.items():
                 if tag in TIFF_ONLY or (index and tag not in TIFF_CODING):
                     yield _TIFF_NAMES.get(tag, f"TIFF tag {tag}"), value
+
+
+def density_of(across: float, down: float) -> tuple[float, float] | None:
+    """Return pixels per metre, or None where they are none that every format can state."""
+    return (across, down) if 0 < across < _DENSEST and 0 < down < _DENSEST else None
 
 
 def _is_near(wanted: tuple[float, float] | None, found: tuple[float, float] | None) -> bool:

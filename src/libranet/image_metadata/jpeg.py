@@ -4,7 +4,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import replace
 
-from libranet.image_metadata.facts import BEHIND, EXIF_HEAD, INCH, SIGNED, ImageMetadata, Part
+from libranet.image_metadata.facts import BEHIND, EXIF_HEAD, INCH, SIGNED, ImageMetadata, Part, density_of
 from libranet.image_structure import jpeg_end, jpeg_segments
 from libranet.tiff_fields import read_pages
 
@@ -40,7 +40,7 @@ def read(data: bytes) -> ImageMetadata:
         elif name == _ICC_SEGMENT:
             profile += content[len(name) + 2 :]
         elif name == _JFIF and (unit := {1: INCH, 2: 0.01}.get(content[7])):
-            found = replace(found, density=tuple(n / unit for n in struct.unpack_from(">HH", content, 8)))
+            found = replace(found, density=density_of(*(n / unit for n in struct.unpack_from(">HH", content, 8))))
         parts.append(Part(name, label, data[begin - 4 : end], at=begin))
     if found.end and found.end < len(data):
         parts.append(Part(b"", BEHIND, data[found.end :]))

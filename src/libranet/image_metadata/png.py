@@ -5,7 +5,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 
-from libranet.image_metadata.facts import BEHIND, EXIF_HEAD, SIGNED, ImageMetadata, Part
+from libranet.image_metadata.facts import BEHIND, EXIF_HEAD, SIGNED, ImageMetadata, Part, density_of
 from libranet.image_structure import png_chunks
 
 _PNG_CODING = (b"IHDR", b"PLTE", b"IDAT", b"IEND", b"tRNS", b"hIST", b"acTL", b"fcTL", b"fdAT")
@@ -16,6 +16,8 @@ _PNG_NAMES = {
     b"mDCV": "mastering display", b"cLLI": "light level", b"sPLT": "suggested palette",
 }  # fmt: skip
 _PNG_TEXT = (b"tEXt", b"zTXt", b"iTXt")
+_LARGEST = 64 << 20
+"""Bytes of a profile or text. A small file may ask for gigabytes."""
 _XMP_CHUNK = b"XML:com.adobe.xmp\0"
 
 
@@ -38,20 +40,24 @@ def read(data: bytes) -> ImageMetadata:
             label = "XMP" if is_xmp else f"text ({content.partition(bytes(1))[0].decode('latin-1')})"
             found = replace(found, xmp=_international_text(content)) if is_xmp else found
         elif kind == b"iCCP":
-            found = replace(found, profile=zlib.decompress(content.partition(b"\0")[2][1:]))
+            found = replace(found, profile=_inflated(content.partition(b"\0")[2][1:]))
         elif kind == b"eXIf":
             found = replace(found, exif=content.removeprefix(EXIF_HEAD))
         elif kind == b"pHYs":
             across, down, metric = struct.unpack(">IIB", content)
-            found = replace(found, density=(across, down) if metric else None)
+            found = replace(found, density=density_of(across, down) if metric else None)
         parts.append(Part(kind, SIGNED if kind in (b"caBX", b"dSIG") else label, data[begin - 8 : end], late=late))
     return replace(found, parts=tuple(parts))
+
+
+def _inflated(data: bytes) -> bytes:
+    return zlib.decompressobj().decompress(data, _LARGEST)
 
 
 def _international_text(content: bytes) -> bytes:
     _, _, rest = content.partition(b"\0")
     text = rest[2:].split(b"\0", 2)[2]
-    return zlib.decompress(text) if rest[0] else text
+    return _inflated(text) if rest[0] else text
 
 
 def write(data: bytes, metadata: ImageMetadata) -> bytes:

@@ -12,6 +12,7 @@ from libranet.image_metadata.facts import (
     X_RESOLUTION,
     Y_RESOLUTION,
     ImageMetadata,
+    density_of,
     first_directory,
 )
 from libranet.tiff_fields import (
@@ -55,7 +56,7 @@ def _tiff_density(page: Directory) -> tuple[float, float] | None:
             return None
         above, below = struct.unpack(">II", value.content)
         values.append(above / (below or 1) / size)
-    return (values[0], values[1]) if all(values) else None
+    return density_of(*values)
 
 
 def write(data: bytes, metadata: ImageMetadata, *, associated: bool) -> bytes:

@@ -69,9 +69,9 @@ def _without_data(file: IO[bytes], at: int, end: int) -> Iterator[bytes]:
 
 def _read_header(file: IO[bytes], at: int) -> tuple[int, int | None, int]:
     file.seek(at)
-    head = file.read(12)
-    if len(head) < 2 or head[0] < 0x10 or head[9 - head[0].bit_length()] == 0:
-        return 0, None, at + len(head) + 1
+    head = file.read(12).ljust(12, b"\0")
+    if head[0] < 0x10 or head[9 - head[0].bit_length()] == 0:
+        return 0, None, at + 1
     ident, size, content = header(head, 0)
     digits = content - (9 - head[0].bit_length())
     return ident, None if size == (1 << (7 * digits)) - 1 else size, at + content

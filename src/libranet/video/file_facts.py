@@ -44,23 +44,30 @@ def matroska_extras(container: Any) -> MatroskaExtras | None:
     """Return what a Matroska file says and FFmpeg does not list; None for other files, and those on other machines."""
     if "matroska" not in container.format.name or (path := _path(container)) is None:
         return None
-    with path.open("rb") as file:
-        return read_extras(file)
+    try:
+        with path.open("rb") as file:
+            return read_extras(file)
+    except OSError:  # it was there a moment ago: reading its frames will say so
+        return None
 
 
 def mp4_boxes(container: Any, track: int) -> tuple[Box, ...]:
     """Return the boxes of an .mp4 or .mov file that FFmpeg does not list; none for other files."""
     if "mp4" not in container.format.name or (path := _path(container)) is None:
         return ()
-    with path.open("rb") as file:
-        return read_boxes(file, track)
+    try:
+        with path.open("rb") as file:
+            return read_boxes(file, track)
+    except OSError:
+        return ()
 
 
 def gif_loops(container: Any) -> int | None:
     """Return how often a GIF animation is shown, 0 is endless; None for other files."""
     if container.format.name != "gif" or (path := _path(container)) is None:
         return None
-    head = path.read_bytes()[: 1 << 16]
+    with path.open("rb") as file:
+        head = file.read(1 << 16)
     at = head.find(b"NETSCAPE2.0\x03\x01")
     return int.from_bytes(head[at + 13 : at + 15], "little") if at >= 0 else 1
 

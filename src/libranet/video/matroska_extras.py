@@ -32,6 +32,8 @@ from libranet.video.tags import VideoTags
 
 SPACE_TAG = "LIBRANET_SPACE"
 _FILLER = "~"
+_DEEPEST = 16
+"""Elements inside of each other that are followed. A hostile file may have thousands."""
 _TRACK_ENTRY, _TRACK_TYPE, _TRACK_UID, _NAME, _BCP47 = 0xAE, 0x83, 0x73C5, 0x536E, 0x22B59D
 _STREAM_TYPES = (1, 2, 17, 33)
 """Tracks that FFmpeg has a stream for: video, audio, subtitles, metadata."""
@@ -245,12 +247,12 @@ class MatroskaFinish:
         return b"".join(given + own)
 
 
-def _chapters_of(data: bytes, start: Fraction, length: Fraction | None) -> bytes:
+def _chapters_of(data: bytes, start: Fraction, length: Fraction | None, depth: int = 0) -> bytes:
     """Return editions and chapters, nested ones as well, of a part of the source, from its own zero."""
     parts = []
-    for kind, content in children(data):
+    for kind, content in children(data) if depth < _DEEPEST else ():
         if kind == _EDITION:
-            content = _chapters_of(content, start, length)
+            content = _chapters_of(content, start, length, depth + 1)
         elif kind == _CHAPTER:
             moved = {}
             for key, text in children(content):
@@ -260,7 +262,7 @@ def _chapters_of(data: bytes, start: Fraction, length: Fraction | None) -> bytes
             if moved.get(_CHAPTER_END, begin + 1) <= 0 or (length is not None and begin >= length):
                 continue
             times = {key: element(key, number(round(max(Fraction(0), time) * 10**9))) for key, time in moved.items()}
-            rest = [(k, c) for k, c in children(_chapters_of(content, start, length)) if k not in times]
+            rest = [(k, c) for k, c in children(_chapters_of(content, start, length, depth + 1)) if k not in times]
             content = b"".join([*times.values(), *(element(k, c) for k, c in rest)])
         elif kind in (CRC, VOID):
             continue
@@ -306,15 +308,15 @@ def is_rotation(projection: bytes) -> bool:
     return bool(projection) and not int.from_bytes(child(projection, _PROJECTION_TYPE), "big")
 
 
-def _tag_texts(data: bytes) -> Iterator[tuple[str, str]]:
+def _tag_texts(data: bytes, depth: int = 0) -> Iterator[tuple[str, str]]:
     """Yield name and text of all tags, those inside of others as well, but no statistics."""
     for kind, content in children(data):
         if kind == _SIMPLE_TAG:
             name = child(content, _TAG_NAME).decode(errors="replace")
             if not _is_stale(name):
                 yield name, child(content, _TAG_STRING).decode(errors="replace")
-        if kind in (_TAG, _SIMPLE_TAG):
-            yield from _tag_texts(content)
+        if kind in (_TAG, _SIMPLE_TAG) and depth < _DEEPEST:
+            yield from _tag_texts(content, depth + 1)
 
 
 def _is_stale(name: str) -> bool:
@@ -353,10 +355,10 @@ def _attachment_uids(sections: Mapping[int, bytes]) -> list[bytes]:
     return [child(data, _FILE_UID) for kind, data in children(sections.get(ATTACHMENTS, b"")) if kind == _ATTACHED]
 
 
-def _chapter_texts(data: bytes) -> Iterator[str]:
+def _chapter_texts(data: bytes, depth: int = 0) -> Iterator[str]:
     """Yield the titles of all chapters, of nested ones and in every language."""
     for kind, content in children(data):
         if kind == _CHAPTER_TEXT:
             yield content.decode(errors="replace")
-        elif kind in (_EDITION, _CHAPTER, _CHAPTER_DISPLAY):
-            yield from _chapter_texts(content)
+        elif kind in (_EDITION, _CHAPTER, _CHAPTER_DISPLAY) and depth < _DEEPEST:
+            yield from _chapter_texts(content, depth + 1)
