@@ -90,7 +90,7 @@ def read_directory(data: Data, page: Page, depth: int = 0) -> Directory:
                 continue
             found[tag] = read_directory(data, inner, depth + 1)
         elif place.size and place.at + place.size <= len(data):
-            content = data[place.at : place.at + place.size]
+            content = bytes(data[place.at : place.at + place.size])
             found[tag] = Field(place.kind, place.count, _turned(content, place.kind, _order(data), ">"))
     return found
 
@@ -188,5 +188,5 @@ def _is_big(data: Data) -> bool:
 def _turned(content: bytes, kind: int, order: str, target: str) -> bytes:
     unit = _UNITS[kind]
     if order == target or unit == 1:
-        return bytes(content)
+        return content
     return np.frombuffer(content, f"{order}u{unit}").astype(f"{target}u{unit}").tobytes()

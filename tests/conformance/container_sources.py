@@ -83,11 +83,10 @@ def merged(*options: str, **files: str) -> Make:
     """A file by mkvmerge; words in braces name text files."""
 
     def make(path: Path) -> None:
-        film, words = base(path), []
+        film = base(path)
         for name, text in files.items():
             (path.parent / f"{path.stem}.{name}").write_text(text)
-        for word in options:
-            words.append(word if not word.startswith("{") else str(path.parent / f"{path.stem}.{word.strip('{}')}"))
+        words = [path.parent / f"{path.stem}.{w.strip('{}')}" if w.startswith("{") else w for w in options]
         run(MKVMERGE, "-q", "-o", path, *words, film)
 
     return make
@@ -250,7 +249,7 @@ SOURCES: dict[str, Make] = {
         "{tags}",
         chapters=CHAPTERS.format(inner=INNER),
         tags=TAGS.format(REPEATED + NESTED + LANGUAGES),
-    ),  # fmt: skip
+    ),
     # mp4 and mov
     "clean-aperture.mp4": boxed((ENTRY, box(b"clap", struct.pack(">8I", 56, 1, 36, 1, 0, 1, 0, 1)))),
     "sphere-uuid.mp4": boxed(((b"moov", b"trak"), box(b"uuid", SPHERICAL))),

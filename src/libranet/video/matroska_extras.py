@@ -126,12 +126,14 @@ class MatroskaFinish:
     @property
     def chapter_filler(self) -> str:
         """Text to append to the title of a chapter."""
-        return _FILLER * (len(self.source.sections[CHAPTERS]) + 32) if self._has_chapters() else ""
+        chapters = self._given(CHAPTERS)
+        return _FILLER * (len(chapters) + 32) if chapters else ""
 
     @property
     def tag_filler(self) -> str:
         """Text of a tag that makes space."""
-        return _FILLER * (len(self.source.sections[TAGS]) + 64) if self._has_tags() else ""
+        tags = self._given(TAGS)
+        return _FILLER * (len(tags) + 64) if tags else ""
 
     def write(self, file: IO[bytes], places: Mapping[int, int]) -> None:
         """Write the sections of a finished file again.
@@ -146,9 +148,9 @@ class MatroskaFinish:
             old = file.read(size) if ident != ATTACHMENTS else b""
             if ident == TRACKS:
                 new = self._tracks(old, places)
-            elif ident == CHAPTERS and self._has_chapters() and self.source is not None:
-                new = _chapters_of(self.source.sections[CHAPTERS], *self.part)
-            elif ident == TAGS and self._has_tags() and self.source is not None:
+            elif ident == CHAPTERS and (given := self._given(CHAPTERS)):
+                new = _chapters_of(given, *self.part)
+            elif ident == TAGS and self._given(TAGS):
                 new = self._tags(old, written, places)
             else:
                 continue
@@ -161,11 +163,8 @@ class MatroskaFinish:
             file.seek(at)
             file.write(new)
 
-    def _has_chapters(self) -> bool:
-        return self.source is not None and CHAPTERS in self.source.sections
-
-    def _has_tags(self) -> bool:
-        return self.source is not None and TAGS in self.source.sections
+    def _given(self, section: int) -> bytes:
+        return self.source.sections.get(section, b"") if self.source is not None else b""
 
     def _tracks(self, old: bytes, places: Mapping[int, int]) -> bytes:
         origin = {place: index for index, place in places.items()}
@@ -217,7 +216,7 @@ class MatroskaFinish:
     def _tags(self, old: bytes, written: MatroskaExtras, places: Mapping[int, int]) -> bytes:
         """Join the source's tags with those that the muxer wrote and the source does not have."""
         assert self.source is not None
-        tracks = {}
+        tracks: dict[bytes, bytes] = {}
         for index, place in places.items():
             uids = [
                 dict(e[i]).get(_TRACK_UID, b"")
@@ -249,25 +248,33 @@ class MatroskaFinish:
 
 def _chapters_of(data: bytes, start: Fraction, length: Fraction | None, depth: int = 0) -> bytes:
     """Return editions and chapters, nested ones as well, of a part of the source, from its own zero."""
+    if depth == _DEEPEST:
+        return b""
     parts = []
-    for kind, content in children(data) if depth < _DEEPEST else ():
+    for kind, content in children(data):
         if kind == _EDITION:
-            content = _chapters_of(content, start, length, depth + 1)
+            parts.append(element(kind, _chapters_of(content, start, length, depth + 1)))
         elif kind == _CHAPTER:
-            moved = {}
-            for key, text in children(content):
-                if key in (_CHAPTER_START, _CHAPTER_END):
-                    moved[key] = Fraction(int.from_bytes(text, "big"), 10**9) - start
-            begin = moved.get(_CHAPTER_START, Fraction(0))
-            if moved.get(_CHAPTER_END, begin + 1) <= 0 or (length is not None and begin >= length):
-                continue
-            times = {key: element(key, number(round(max(Fraction(0), time) * 10**9))) for key, time in moved.items()}
-            rest = [(k, c) for k, c in children(_chapters_of(content, start, length, depth + 1)) if k not in times]
-            content = b"".join([*times.values(), *(element(k, c) for k, c in rest)])
-        elif kind in (CRC, VOID):
-            continue
-        parts.append(element(kind, content))
+            parts.append(_chapter_of(content, start, length, depth))
+        elif kind not in (CRC, VOID):
+            parts.append(element(kind, content))
     return b"".join(parts)
+
+
+def _chapter_of(content: bytes, start: Fraction, length: Fraction | None, depth: int) -> bytes:
+    """Return a chapter with its times moved; nothing where it lies outside."""
+    times = {
+        kind: Fraction(int.from_bytes(value, "big"), 10**9) - start
+        for kind, value in children(content)
+        if kind in (_CHAPTER_START, _CHAPTER_END)
+    }
+    begin = times.get(_CHAPTER_START, Fraction(0))
+    if times.get(_CHAPTER_END, begin + 1) <= 0 or (length is not None and begin >= length):
+        return b""
+    moved = [element(kind, number(round(max(Fraction(0), time) * 10**9))) for kind, time in times.items()]
+    inside = children(_chapters_of(content, start, length, depth + 1))
+    rest = [element(kind, value) for kind, value in inside if kind not in times]
+    return element(_CHAPTER, b"".join(moved + rest))
 
 
 def _set_shape(found: dict[int, bytes], ratio: Fraction | None) -> None:
@@ -336,19 +343,25 @@ def _retargeted(tag: bytes, tracks: Mapping[bytes, bytes], files: Mapping[bytes,
     parts, texts = [], 0
     for kind, content in children(tag):
         if kind == _TARGETS:
-            targets = []
-            for target, uid in children(content):
-                moved = {_TARGET_TRACK: tracks, _TARGET_ATTACHMENT: files}.get(target)
-                if moved is not None and int.from_bytes(uid, "big") and uid not in moved:
-                    return None
-                targets.append(element(target, uid if moved is None else moved.get(uid, uid)))
-            content = b"".join(targets)
-        elif kind == _SIMPLE_TAG:
-            if _is_stale(child(content, _TAG_NAME).decode(errors="replace")):
-                continue
-            texts += 1
-        parts.append(element(kind, content))
+            targets = _moved_targets(content, tracks, files)
+            if targets is None:
+                return None
+            parts.append(element(kind, targets))
+        elif kind != _SIMPLE_TAG or not _is_stale(child(content, _TAG_NAME).decode(errors="replace")):
+            texts += kind == _SIMPLE_TAG
+            parts.append(element(kind, content))
     return b"".join(parts) if texts else None
+
+
+def _moved_targets(content: bytes, tracks: Mapping[bytes, bytes], files: Mapping[bytes, bytes]) -> bytes | None:
+    """Return the targets of a tag in the output; None where it is about a track or file that the output lacks."""
+    targets = []
+    for kind, uid in children(content):
+        moved = {_TARGET_TRACK: tracks, _TARGET_ATTACHMENT: files}.get(kind)
+        if moved is not None and int.from_bytes(uid, "big") and uid not in moved:
+            return None
+        targets.append(element(kind, uid if moved is None else moved.get(uid, uid)))
+    return b"".join(targets)
 
 
 def _attachment_uids(sections: Mapping[int, bytes]) -> list[bytes]:

@@ -119,8 +119,7 @@ def read_boxes(file: IO[bytes], track: int) -> tuple[Box, ...]:
 def add_boxes(target: Path | io.BytesIO, boxes: tuple[Box, ...], track: int) -> None:
     """Add boxes to a finished file. Where its index comes first, everything behind moves, and the index says so."""
     with ExitStack() as opened:
-        is_memory = isinstance(target, io.BytesIO)
-        file: IO[bytes] = target if is_memory else opened.enter_context(target.open("rb"))
+        file: IO[bytes] = opened.enter_context(target.open("rb")) if isinstance(target, Path) else target
         places = list(_top_boxes(file))
         at, size = next(((at, size) for name, at, size in places if name == b"moov"), (0, 0))
         file.seek(at)
@@ -136,7 +135,7 @@ def add_boxes(target: Path | io.BytesIO, boxes: tuple[Box, ...], track: int) -> 
         except struct.error:  # a chunk beyond 4 GiB: the file is read back, and what it lacks is named
             return
         changed = Path(f"{target}.boxes")
-        result: IO[bytes] = io.BytesIO() if is_memory else opened.enter_context(changed.open("wb"))
+        result: IO[bytes] = opened.enter_context(changed.open("wb")) if isinstance(target, Path) else io.BytesIO()
         file.seek(0)
         for begin in range(0, at - 8, _PIECE):
             result.write(file.read(min(_PIECE, at - 8 - begin)))
@@ -147,7 +146,7 @@ def add_boxes(target: Path | io.BytesIO, boxes: tuple[Box, ...], track: int) -> 
         if isinstance(target, io.BytesIO) and isinstance(result, io.BytesIO):
             target.seek(0)
             target.write(result.getvalue())
-    if not is_memory:
+    if isinstance(target, Path):
         os.replace(changed, target)
 
 
@@ -218,42 +217,42 @@ def _with_boxes(index: bytes, boxes: list[Box], track: int, *, move: int) -> byt
     """Return an index with more boxes, whose chunks lie `move` bytes further behind."""
     parts, number = [], 0
     for name, content in _children(index):
+        changed = content
         if name == b"trak":
             mine = [box for box in boxes if number == track and box.place in ("entry", "track", "track data")]
-            content, number = _with_track_boxes(content, mine, move), number + 1
-        elif name == b"udta":
-            content += b"".join(box.data for box in boxes if box.place == "index data")
-            boxes = [box for box in boxes if box.place != "index data"]
-        parts.append(Box("", name, content).data)
-    if rest := b"".join(box.data for box in boxes if box.place == "index data"):
-        parts.append(Box("", b"udta", rest).data)
-    return b"".join(parts) + b"".join(box.data for box in boxes if box.place == "index")
+            changed, number = _with_track_boxes(content, mine, move), number + 1
+        parts.append((name, changed))
+    return _joined(parts, boxes, "index")
 
 
 def _with_track_boxes(data: bytes, boxes: list[Box], move: int) -> bytes:
     parts = []
     for name, content in _children(data):
+        changed = content
         if name in _PARENTS:
-            content = _with_track_boxes(content, [box for box in boxes if box.place == "entry"], move)
+            changed = _with_track_boxes(content, [box for box in boxes if box.place == "entry"], move)
         elif name == b"stsd":
-            size = struct.unpack_from(">I", content, 8)[0]
-            added = b"".join(box.data for box in boxes)
-            content = (
-                content[:8]
-                + struct.pack(">I", size + len(added))
-                + content[12 : 8 + size]
-                + added
-                + content[8 + size :]
-            )
+            changed = _with_entry_boxes(content, b"".join(box.data for box in boxes))
         elif name in _OFFSETS:
             kind = _OFFSETS[name]
             count, width = struct.unpack_from(">I", content, 4)[0], struct.calcsize(kind)
             places = (struct.unpack_from(kind, content, 8 + width * i)[0] + move for i in range(count))
-            content = content[:8] + b"".join(struct.pack(kind, place) for place in places)
-        elif name == b"udta":
-            content += b"".join(box.data for box in boxes if box.place == "track data")
-            boxes = [box for box in boxes if box.place != "track data"]
-        parts.append(Box("", name, content).data)
-    if rest := b"".join(box.data for box in boxes if box.place == "track data"):
-        parts.append(Box("", b"udta", rest).data)
-    return b"".join(parts) + b"".join(box.data for box in boxes if box.place == "track")
+            changed = content[:8] + b"".join(struct.pack(kind, place) for place in places)
+        parts.append((name, changed))
+    return _joined(parts, boxes, "track")
+
+
+def _with_entry_boxes(descriptions: bytes, added: bytes) -> bytes:
+    """Return sample descriptions with more boxes in the first one."""
+    size = struct.unpack_from(">I", descriptions, 8)[0]
+    first = struct.pack(">I", size + len(added)) + descriptions[12 : 8 + size] + added
+    return descriptions[:8] + first + descriptions[8 + size :]
+
+
+def _joined(parts: list[tuple[bytes, bytes]], boxes: list[Box], place: str) -> bytes:
+    """Return the content of an index or a track, with the boxes of its user data, and its own."""
+    inside = b"".join(box.data for box in boxes if box.place == f"{place} data")
+    if inside and not any(name == b"udta" for name, _ in parts):
+        parts = [*parts, (b"udta", b"")]
+    joined = b"".join(Box("", name, content + inside * (name == b"udta")).data for name, content in parts)
+    return joined + b"".join(box.data for box in boxes if box.place == place)

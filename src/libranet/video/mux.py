@@ -152,7 +152,8 @@ class OutputFile:
 
     def copy_chapters(self, source: Any) -> None:
         """Copy the chapters that lie in the excerpt."""
-        chapters, excerpt = [], self._excerpt
+        chapters: list[Any] = []
+        excerpt = self._excerpt
         for chapter in source.chapters():
             base = chapter["time_base"]
             start, end = chapter["start"] * base - excerpt.start, chapter["end"] * base - excerpt.start
@@ -172,8 +173,8 @@ class OutputFile:
         self.container.close()
         if self._finish is not None:
             with ExitStack() as opened:
-                memory = isinstance(self._target, io.BytesIO)
-                file = self._target if memory else opened.enter_context(self._target.open("r+b"))
+                target = self._target
+                file = opened.enter_context(target.open("r+b")) if isinstance(target, Path) else target
                 self._finish.write(file, {**self.places, **self._main})
         if self._boxes:
             add_boxes(self._target, self._boxes, self._video_index)

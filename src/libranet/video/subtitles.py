@@ -103,8 +103,8 @@ def _settings(event: str) -> set[tuple[str, str]]:
     """Return the settings inside of an event that switch something on."""
     found = set()
     for block in _OVERRIDE.findall(event):
-        for name, value in _SETTING.findall(block):
-            name = {"1c": "c"}.get(name, name)
+        for word, value in _SETTING.findall(block):
+            name = word.removeprefix("1")
             if name in _NAMES and value not in ("", "0"):
                 found.add((name, value.lstrip("0") if name == "c" else value))
     return found
