@@ -13,7 +13,7 @@ SEGMENT, INFO, TRACKS, CHAPTERS, ATTACHMENTS, TAGS = (
     0x1254C367,
 )
 _HEADER, _CLUSTER, VOID, CRC = 0x1A45DFA3, 0x1F43B675, 0xEC, 0xBF
-FILE_DATA = 0x465C
+ATTACHED_FILE, _FILE_DATA = 0x61A7, 0x465C
 _LARGEST = 64 << 20
 """Bytes of a section that is read. Attached files are larger, and passed over."""
 
@@ -54,17 +54,19 @@ def _without_data(file: IO[bytes], at: int, end: int) -> Iterator[bytes]:
         ident, size, content = _read_header(file, at)
         if size is None:
             return
+        at = content + size
+        if ident != ATTACHED_FILE:  # a checksum
+            continue
         parts, inner = [], content
         while inner < content + size:
             kind, length, begin = _read_header(file, inner)
             if length is None:
                 return
-            if kind != FILE_DATA:
+            if kind != _FILE_DATA:
                 file.seek(begin)
                 parts.append(element(kind, file.read(length)))
             inner = begin + length
         yield element(ident, b"".join(parts))
-        at = content + size
 
 
 def _read_header(file: IO[bytes], at: int) -> tuple[int, int | None, int]:

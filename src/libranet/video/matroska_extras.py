@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import IO
 
 from libranet.video.ebml import (
+    ATTACHED_FILE,
     ATTACHMENTS,
     CHAPTERS,
     CRC,
@@ -56,7 +57,7 @@ _STALE_TAGS = (
     "BPS", "DURATION", "NUMBER_OF_FRAMES", "NUMBER_OF_BYTES", "ENCODER", "ALPHA_MODE", "HANDLER_NAME", "VENDOR_ID",
 )  # fmt: skip
 _EDITION, _CHAPTER, _CHAPTER_START, _CHAPTER_END, _CHAPTER_DISPLAY, _CHAPTER_TEXT = 0x45B9, 0xB6, 0x91, 0x92, 0x80, 0x85
-_ATTACHED, _FILE_NAME, _FILE_DESCRIPTION, _FILE_UID = 0x61A7, 0x466E, 0x467E, 0x46AE
+_FILE_NAME, _FILE_DESCRIPTION, _FILE_UID = 0x466E, 0x467E, 0x46AE
 _LINKS = {0x3CB923: "link to the file before", 0x3EB923: "link to the next file", 0x4444: "segment family"}
 
 
@@ -365,7 +366,7 @@ def _moved_targets(content: bytes, tracks: Mapping[bytes, bytes], files: Mapping
 
 
 def _attachment_uids(sections: Mapping[int, bytes]) -> list[bytes]:
-    return [child(data, _FILE_UID) for kind, data in children(sections.get(ATTACHMENTS, b"")) if kind == _ATTACHED]
+    return [child(data, _FILE_UID) for kind, data in children(sections.get(ATTACHMENTS, b"")) if kind == ATTACHED_FILE]
 
 
 def _chapter_texts(data: bytes, depth: int = 0) -> Iterator[str]:
