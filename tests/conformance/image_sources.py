@@ -282,6 +282,38 @@ SOURCES: dict[str, Make] = {
     "dpi.bmp": saved(dpi=(300, 300)),
     "rgba.bmp": saved(4),
 }
+_SETS = {
+    "exif": PHOTO,
+    "gps": (*PHOTO, *PLACE),
+    "xmp": XMP,
+    "iptc": IPTC,
+    "both": (*PHOTO, *XMP),
+    "turned": ("-EXIF:Orientation#=8",),
+    "dated": ("-EXIF:DateTimeOriginal=2024:05:06 07:08:09", "-EXIF:OffsetTimeOriginal=+02:00"),
+    "lens": ("-EXIF:LensMake=Maker", "-EXIF:FocalLength=35", "-EXIF:ExposureCompensation=-0.7", "-EXIF:Flash#=16"),
+    "owner": ("-EXIF:OwnerName=Zoë", "-EXIF:SerialNumber=123", "-XMP-dc:Rights=(c) Zoë"),
+}
+_SHAPES: dict[str, Make] = {
+    "gray.jpg": saved(1, quality=90),
+    "fine.jpg": saved(subsampling=0, icc_profile=profile()),
+    "progressive.jpg": saved(progressive=True, dpi=(240, 240)),
+    "gray.png": saved(1),
+    "rgba.png": saved(4, dpi=(96, 96)),
+    "profiled.png": saved(icc_profile=profile(70_000)),
+    "rgba.webp": saved(4, lossless=True),
+    "lossy.webp": saved(quality=80),
+    "gray.tif": tiff(1),
+    "rgba.tif": tiff(4, extrasamples=["unassalpha"]),
+    "rgb16.tif": tiff(3, "u2", resolution=(300, 300)),
+    "big-endian.tif": tiff(byteorder=">", iccprofile=profile()),
+}
+COMBINED: dict[str, Make] = {
+    f"{words}-{shape}": tagged(*_SETS[words], make=make)
+    for shape, make in _SHAPES.items()
+    for words in _SETS
+    if words != "iptc" or shape.endswith((".jpg", ".tif"))
+}
+"""Every set of tags in every shape of image, each into its own format and another."""
 TARGETS = (".jpg", ".png", ".webp", ".tif", ".bmp")
 QUICK = {
     ("everything.jpg", ".jpg"), ("everything.jpg", ".png"), ("large-profile.jpg", ".jpg"), ("text.png", ".png"),

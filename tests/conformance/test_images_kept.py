@@ -7,8 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tifffile
+from conformance_sources import SOURCES as VIDEOS
+from container_sources import SOURCES as CONTAINERS
 from image_check import listed, silent_losses
-from image_sources import CASES, EXIFTOOL, QUICK, SOURCES
+from image_sources import CASES, COMBINED, EXIFTOOL, QUICK, SOURCES
 from PIL import Image
 
 from libranet.engine import DehazeOptions
@@ -132,7 +134,17 @@ def test_further_pictures_of_a_jpeg_file_are_found(folder, tmp_path, tiny_model)
         assert np.array_equal(np.asarray(before), np.asarray(after))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COMBINED)
+def test_combinations(name, folder, tmp_path, tiny_model):
+    COMBINED[name](source := folder / f"combined-{name}")
+    for suffix in (source.suffix, {".png": ".tif"}.get(source.suffix, ".png")):
+        output = tmp_path / f"out{suffix}"
+        report = dehaze_image(source, output, tiny_model, options=DehazeOptions(strength=0.0))
+        assert silent_losses(source, output, " ".join(report.warnings)) == []
+
+
 def test_the_suite_is_large_enough():
-    assert len(SOURCES) >= 75
+    assert len(SOURCES) + len(COMBINED) + len(CONTAINERS) + len(VIDEOS) >= 300
     assert len(CASES) >= 300
     assert set(CASES) >= QUICK
