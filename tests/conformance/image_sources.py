@@ -131,9 +131,9 @@ def _motion_photo(path: Path) -> None:
     path.write_bytes(path.read_bytes() + film)
 
 
-def _several_pictures(path: Path) -> None:
-    pictures = [Image.fromarray(samples(seed=seed)) for seed in (0, 1)]
-    pictures[0].save(path, format="MPO", save_all=True, append_images=pictures[1:])
+def _several_images(path: Path) -> None:
+    images = [Image.fromarray(samples(seed=seed)) for seed in (0, 1)]
+    images[0].save(path, format="MPO", save_all=True, append_images=images[1:])
 
 
 def _palette(path: Path) -> None:
@@ -204,7 +204,7 @@ SOURCES: dict[str, Make] = {
         *PHOTO, *PLACE, *XMP, *IPTC, "-Comment=two words", make=saved(icc_profile=profile(), dpi=(300, 300))
     ),
     "motion-photo.jpg": _motion_photo,
-    "several-pictures.jpg": _several_pictures,
+    "several-images.jpg": _several_images,
     "unknown-app.jpg": jpeg_with(0xE7, b"MYAPP\0some bytes"),
     "ducky.jpg": jpeg_with(0xEC, b"Ducky\0\1\0\4\0\0\0\x50\0\0"),
     "credentials.jpg": jpeg_with(0xEB, b"JP\0\1\0\0\0\1\0\0\0\x10jumbjumd"),

@@ -124,8 +124,8 @@ def test_the_film_behind_a_motion_photo_is_where_the_photo_says(folder, tmp_path
     assert film[4:8] == b"ftyp"
 
 
-def test_further_pictures_of_a_jpeg_file_are_found(folder, tmp_path, tiny_model):
-    source = make("several-pictures.jpg", folder)
+def test_further_images_of_a_jpeg_file_are_found(folder, tmp_path, tiny_model):
+    source = make("several-images.jpg", folder)
     dehaze_image(source, tmp_path / "out.jpg", tiny_model, options=DehazeOptions(strength=0.0))
     with Image.open(source) as before, Image.open(tmp_path / "out.jpg") as after:
         assert after.n_frames == before.n_frames == 2

@@ -114,10 +114,8 @@ class ImageMetadata:
                 yield _TIFF_NAMES.get(tag, "EXIF"), value
         if self.format != "TIFF" and len(_pages(self.exif)) > 1:
             yield "EXIF thumbnail", b""
-        yield from (
-            (part.label, part.content) for part in self.parts if part.label not in common | {"list of pictures"}
-        )
-        yield from (("list of pictures", b"") for part in self.parts if part.label == "list of pictures")
+        yield from ((part.label, part.content) for part in self.parts if part.label not in common | {"list of images"})
+        yield from (("list of images", b"") for part in self.parts if part.label == "list of images")
         for index, page in enumerate(self.pages):
             for tag, value in page.items():
                 if tag in TIFF_ONLY or (index and tag not in TIFF_CODING):

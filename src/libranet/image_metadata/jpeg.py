@@ -10,11 +10,11 @@ from libranet.tiff_fields import read_pages
 
 _ICC_SEGMENT = b"ICC_PROFILE\0"
 _XMP_SEGMENT, _LONG_XMP = b"http://ns.adobe.com/xap/1.0/\0", b"http://ns.adobe.com/xmp/extension/\0"
-_JFIF, _ADOBE, _PICTURES = b"JFIF\0", b"Adobe", b"MPF\0"
+_JFIF, _ADOBE, _IMAGE_LIST = b"JFIF\0", b"Adobe", b"MPF\0"
 _APP0, _APP11, _APP15, _COMMENT, _SCAN = 0xE0, 0xEB, 0xEF, 0xFE, 0xDA
 _SEGMENT_NAMES = {
     _JFIF: "resolution", EXIF_HEAD: "EXIF", _XMP_SEGMENT: "XMP", _LONG_XMP: "extended XMP",
-    _ICC_SEGMENT: "colour profile", _PICTURES: "list of pictures", b"Photoshop 3.0\0": "IPTC",
+    _ICC_SEGMENT: "colour profile", _IMAGE_LIST: "list of images", b"Photoshop 3.0\0": "IPTC",
 }  # fmt: skip
 _LONGEST_SEGMENT = 65533
 
@@ -63,21 +63,21 @@ def write(data: bytes, metadata: ImageMetadata) -> bytes:
         head = next((end for mark, _, end in jpeg_segments(data) if mark == _APP0), 2)
     added = b"".join(part.content for part in parts if part.name)
     written = bytearray(data[:head] + added + data[head:])
-    _move_pictures(written, metadata, [part for part in parts if part.name == _PICTURES])
+    _move_images(written, metadata, [part for part in parts if part.name == _IMAGE_LIST])
     return bytes(written) + b"".join(part.content for part in parts if not part.name)
 
 
-def _move_pictures(written: bytearray, metadata: ImageMetadata, lists: list[Part]) -> None:
-    """Correct the list of pictures (MPF) for further ones behind the image: it counts from its own place."""
+def _move_images(written: bytearray, metadata: ImageMetadata, lists: list[Part]) -> None:
+    """Correct the list of images (MPF) for further ones behind the image: it counts from its own place."""
     for part in lists:
-        at = bytes(written).find(part.content) + 4 + len(_PICTURES)
+        at = bytes(written).find(part.content) + 4 + len(_IMAGE_LIST)
         block = bytes(written[at : at + len(part.content)])
         try:
             place = next(read_pages(block))[0xB002]
         except (struct.error, StopIteration, KeyError):
             continue
         order = "<" if block[:2] == b"II" else ">"
-        moved = (len(written) - at) - (metadata.end - part.at - len(_PICTURES))
+        moved = (len(written) - at) - (metadata.end - part.at - len(_IMAGE_LIST))
         for entry in range(place.at, place.at + place.count, 16):
             size, offset = struct.unpack_from(order + "II", block, entry + 4)
             size, offset = (size, offset + moved) if offset else (len(written), 0)

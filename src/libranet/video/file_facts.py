@@ -95,7 +95,7 @@ def lost_facts(source: Any, main: Any, written: Any, video: Any, trial: io.Bytes
     grouped: dict[str, list[str]] = {}
     for label, text in extras.facts() if extras is not None else ():
         named = text in compared and label.startswith(("tag", "chapter"))
-        named |= label.endswith("attachment") and not has_files  # its stream is left out, and that is said
+        named |= label.endswith("attachment") and not has_files  # the plan names its stream as left out
         if (label, text) not in texts and text not in texts and not named:
             grouped.setdefault(label, []).append(text)
     lost |= dict.fromkeys(_with_texts(label, values) for label, values in grouped.items())
