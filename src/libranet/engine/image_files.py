@@ -159,7 +159,7 @@ def _dehaze_file(
     used: list[str] = []
     restored = [image for image, _ in restore_images(timed, network, options, count=count, used=used)]
     with translate_io_errors(output):
-        write_images(output, restored, [seconds for _, seconds in given], loops=read_loops(source))
+        lost = write_images(output, restored, [seconds for _, seconds in given], loops=read_loops(source))
     height, width = restored[0].samples.shape[:2]
     return DehazeReport(
         source=str(source),
@@ -172,7 +172,7 @@ def _dehaze_file(
         pixel_format="image",
         seconds=time.perf_counter() - begin,
         partial=_describe_damage([source], len(given) - count),
-        warnings=_lost_metadata(given[0][0], output, several=True),
+        warnings=lost,
         weights=network.weights,
         backend=", ".join(dict.fromkeys(used)),
     )
@@ -242,7 +242,6 @@ def dehaze_sequence(
                 unread.append(error.sentence)
                 continue
             check_image_fits(output, image)
-            notes.update(dict.fromkeys(_lost_metadata(image, output)))
             order.append(index)
             yield image, numbers[index] / rate
 
@@ -254,7 +253,7 @@ def dehaze_sequence(
         if index not in wanted:
             continue
         with translate_io_errors(pairs[index][1]):
-            write_image(pairs[index][1], image)
+            notes.update(dict.fromkeys(write_image(pairs[index][1], image)))
         height, width = image.samples.shape[:2]
         cuts, written = cuts + cut, written + 1
         if progress is not None:
@@ -278,15 +277,6 @@ def dehaze_sequence(
         weights=network.weights,
         backend=", ".join(dict.fromkeys(used)),
     )
-
-
-def _lost_metadata(image: Image, output: Path, *, several: bool = False) -> tuple[str, ...]:
-    """Say what an image's file says about it and the output will not."""
-    names = image.lost_in(output.suffix.lower(), several=several)
-    if not names:
-        return ()
-    kind = "animations" if several and output.suffix.lower() in (".png", ".webp") else output.suffix
-    return (f"left out, because OpenCV cannot write it to {kind}: {', '.join(names)}",)
 
 
 def _first_few(sentences: list[str]) -> str:

@@ -40,6 +40,7 @@ from libranet.network import Network
 from libranet.runtime import load_network
 from libranet.video.copied_stream import Excerpt
 from libranet.video.encoder import EncoderSettings
+from libranet.video.file_facts import lost_side_data
 from libranet.video.mux import ZERO_BASED, JoinReport, join
 from libranet.video.pixels import layout_of, plane_views
 from libranet.video.reader import SourceFrame, VideoReader, frame_duration, open_video
@@ -374,6 +375,7 @@ def _join(
     with translate_io_errors(run.output, RESUME_HINT):
         joined = join(temporary, plan.settings, segments, source=original, plans=plan.streams, excerpt=excerpt)
         problems = verify(temporary, joined.written)
+        joined = replace(joined, notes=(*joined.notes, *lost_side_data(temporary, reader.side_data)))
         with contextlib.suppress(OSError), temporary.open("rb") as file:
             os.fsync(file.fileno())
         os.replace(temporary, replaced_file(run.output))
