@@ -218,8 +218,9 @@ def restore_oldest(model: Stages, state: StreamState, *, strength: float) -> tup
     used = oldest.settled or filter_.average(grids)
     if used.clearing is not None:
         used = fold(used, used.clearing)
-    # One factor for all frames of a batch: those that show something decide.
-    restored = model.restore(oldest.frame, used, strength=strength * float(oldest.seen.amax()), steady=steady)
+    if not oldest.seen.is_meta:  # one factor for all frames of a batch: those that show something decide
+        strength *= float(oldest.seen.amax())
+    restored = model.restore(oldest.frame, used, strength=strength, steady=steady)
     latest = Past(grids, filter_.residual, oldest.look)
     past = (*(state.past or (latest,) * memory), latest)[-memory:] if memory else ()
     # The next frame's window reaches T // 2 frames back from it.
