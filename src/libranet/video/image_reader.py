@@ -10,6 +10,7 @@ import numpy as np
 from libranet.errors import InputError
 from libranet.image_metadata import read_metadata
 from libranet.images import Image, count_images, is_image_name, read_images, read_loops
+from libranet.sequences import describe_gaps
 from libranet.video.decoding import Damage
 from libranet.video.pixels import to_planar
 from libranet.video.pyav import open_input
@@ -44,7 +45,8 @@ def open_images(source: Source, count: int, *, rate: Fraction) -> VideoReader:
         yield first
         yield from (frame for frame, _ in frames)
 
-    notes = [f"{source.gaps} numbers are missing in {source.name}: the others follow each other"] if source.gaps else []
+    gaps = describe_gaps([path for _, path in source.files])
+    notes = [f"{source.name}: {gaps}; the others follow each other"] if gaps else []
     notes += metadata_notes(source.files[0][1] if source.files else source.path)
     return VideoReader(
         name=source.name,
