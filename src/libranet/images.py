@@ -2,7 +2,7 @@
 
 import struct
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -84,10 +84,20 @@ def read_image(path: str | Path) -> Image:
 
 def _read(path: Path, data: bytes, header: ImageHeader) -> Image:
     array: np.ndarray | None = None
-    with suppress(cv2.error):
+    with _quiet(), suppress(cv2.error):
         array = cv2.imdecode(np.frombuffer(_decodable(path, data), np.uint8), cv2.IMREAD_UNCHANGED)
     image = Image(_samples(path, array), read_metadata(data), header)
     return _separated(image) if _is_associated(path, data) else image
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep OpenCV from writing to the terminal: it names every tag that it does not know, and our errors are enough."""
+    before = cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
+    try:
+        yield
+    finally:
+        cv2.utils.logging.setLogLevel(before)
 
 
 def _decodable(path: Path, data: bytes) -> bytes:
@@ -143,7 +153,7 @@ def read_images(path: str | Path) -> Iterator[tuple[Image, float]]:
         associated = _is_associated(path, data)
         for index in range(header.frames):
             page = None
-            with suppress(cv2.error):
+            with _quiet(), suppress(cv2.error):
                 ok, pages = cv2.imdecodemulti(stored, cv2.IMREAD_UNCHANGED, range=(index, index + 1))
                 page = pages[0] if ok else None
             image = Image(_samples(path, page), metadata, header)

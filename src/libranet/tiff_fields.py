@@ -167,7 +167,11 @@ def _read_page(data: Data, at: int) -> tuple[Page, int]:
     order = _order(data)
     counter, entry, number, inline = ("Q", 20, "Q", 8) if _is_big(data) else ("H", 12, "I", 4)
     begin = at + struct.calcsize("<" + counter)
+    if begin > len(data):
+        raise struct.error("a page outside of the file")
     end = begin + entry * struct.unpack_from(order + counter, data, at)[0]
+    if end > len(data):  # BigTIFF has numbers that no place in memory has
+        raise struct.error("a page that is longer than the file")
     following = struct.unpack_from(order + number, data, end)[0]
     page = {}
     for position in range(begin, end, entry):

@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 
 from libranet.image_metadata.facts import BEHIND, EXIF_HEAD, INCH, SIGNED, ImageMetadata, Part, density_of
@@ -17,6 +18,8 @@ _SEGMENT_NAMES = {
     _ICC_SEGMENT: "colour profile", _IMAGE_LIST: "list of images", b"Photoshop 3.0\0": "IPTC",
 }  # fmt: skip
 _LONGEST_SEGMENT = 65533
+_ENTRIES = 0xB002
+"""The tag of a list of images that says where they are."""
 
 
 def read(data: bytes) -> ImageMetadata:
@@ -68,20 +71,18 @@ def write(data: bytes, metadata: ImageMetadata) -> bytes:
 
 
 def _move_images(written: bytearray, metadata: ImageMetadata, lists: list[Part]) -> None:
-    """Correct the list of images (MPF) for further ones behind the image: it counts from its own place."""
+    """Correct the list of further images behind the first one (MPF): it counts from its own place."""
     for part in lists:
         at = bytes(written).find(part.content) + 4 + len(_IMAGE_LIST)
         block = bytes(written[at : at + len(part.content)])
-        try:
-            place = next(read_pages(block))[0xB002]
-        except (struct.error, StopIteration, KeyError):
-            continue
         order = "<" if block[:2] == b"II" else ">"
         moved = (len(written) - at) - (metadata.end - part.at - len(_IMAGE_LIST))
-        for entry in range(place.at, place.at + place.count, 16):
-            size, offset = struct.unpack_from(order + "II", block, entry + 4)
-            size, offset = (size, offset + moved) if offset else (len(written), 0)
-            struct.pack_into(order + "II", written, at + entry + 4, size, offset)
+        with suppress(struct.error, StopIteration, KeyError):  # a damaged list stays as it is
+            place = next(read_pages(block))[_ENTRIES]
+            for entry in range(place.at, place.at + place.count, 16):
+                size, offset = struct.unpack_from(order + "II", block, entry + 4)
+                size, offset = (size, offset + moved) if offset else (len(written), 0)
+                struct.pack_into(order + "II", written, at + entry + 4, size, offset)
 
 
 def _jpeg_parts(metadata: ImageMetadata) -> Iterator[Part]:

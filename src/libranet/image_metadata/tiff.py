@@ -71,7 +71,7 @@ def write(data: bytes, metadata: ImageMetadata, *, associated: bool) -> bytes:
 
 def _tiff_fields(metadata: ImageMetadata) -> Directory:
     fields = {tag: value for tag, value in first_directory(metadata.exif).items() if tag not in TIFF_CODING}
-    if metadata.density and X_RESOLUTION not in fields:
+    if metadata.density and not {X_RESOLUTION, Y_RESOLUTION} <= fields.keys():
         across, down = (struct.pack(">II", round(100 * value * INCH), 100) for value in metadata.density)
         fields |= {X_RESOLUTION: Field(5, 1, across), Y_RESOLUTION: Field(5, 1, down), UNIT: integer(2)}
     if metadata.xmp:
