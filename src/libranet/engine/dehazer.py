@@ -13,7 +13,7 @@ from torch import Tensor
 
 from libranet.device import Precision
 from libranet.errors import InputError
-from libranet.frames import FrameFormat, Frames, PixelLayout
+from libranet.frames import FrameFormat, Frames, PixelLayout, check_values
 from libranet.frames.format import PLANAR_RGB8, PLANAR_RGB16, PLANAR_RGB_FLOAT, RGB8, RGB16, RGB_FLOAT
 from libranet.network import GridFilter, Network
 from libranet.runtime import Restored, load_network, make_backend
@@ -247,10 +247,7 @@ def _samples(tensor: Tensor) -> Tensor:
         return tensor
     if not tensor.is_floating_point():
         raise InputError(f"expected uint8, uint16 or floating-point frames, got {tensor.dtype}")
-    if tensor.device.type == "cpu":
-        low, high = (float(value) for value in tensor.aminmax())
-        if not (low >= 0.0 and high <= 1.0):  # NaN fails this, too
-            raise InputError(f"expected values in [0, 1], got values from {low:.4g} to {high:.4g}")
+    check_values(tensor)
     return tensor.to(torch.float32)
 
 

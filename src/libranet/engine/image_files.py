@@ -37,6 +37,7 @@ from libranet.images import (
 )
 from libranet.network import Network
 from libranet.runtime import Backend, Restored, load_network
+from libranet.sequences import describe_gaps
 from libranet.video.reader import DEFAULT_RATE
 from libranet.video.scale import scaled_size
 from libranet.video.shots import ShotDetector
@@ -156,9 +157,9 @@ def _dehaze_file(
     times = accumulate((seconds or 1 / DEFAULT_RATE for _, seconds in given), initial=0.0)
     timed = zip((image for image, _ in given), times, strict=False)
     used: list[str] = []
-    restored = [image for image, _ in restore_images(timed, network, options, used=used)]
+    restored = [image for image, _ in restore_images(timed, network, options, count=count, used=used)]
     with translate_io_errors(output):
-        write_images(output, restored, [seconds for _, seconds in given], loops=read_loops(source))
+        lost = write_images(output, restored, [seconds for _, seconds in given], loops=read_loops(source))
     height, width = restored[0].samples.shape[:2]
     return DehazeReport(
         source=str(source),
@@ -171,7 +172,7 @@ def _dehaze_file(
         pixel_format="image",
         seconds=time.perf_counter() - begin,
         partial=_describe_damage([source], len(given) - count),
-        warnings=_lost_metadata(given[0][0], output, several=True),
+        warnings=lost,
         weights=network.weights,
         backend=", ".join(dict.fromkeys(used)),
     )
@@ -224,6 +225,7 @@ def dehaze_sequence(
     first = max(0, min(missing, default=len(pairs)) - options.reach(network.config.window, rate))
     last = max(missing, default=-1) + network.config.window
     begin = time.perf_counter()
+    gaps = describe_gaps(sources)
     height = width = cuts = written = 0
     unread: list[str] = []
     notes: dict[str, None] = {}
@@ -240,19 +242,18 @@ def dehaze_sequence(
                 unread.append(error.sentence)
                 continue
             check_image_fits(output, image)
-            notes.update(dict.fromkeys(_lost_metadata(image, output)))
             order.append(index)
             yield image, numbers[index] / rate
 
     order: deque[int] = deque()
     wanted = set(missing)
     used: list[str] = []
-    for image, cut in restore_images(given(), network, options, rate=rate, used=used):
+    for image, cut in restore_images(given(), network, options, count=len(pairs), rate=rate, used=used):
         index = order.popleft()
         if index not in wanted:
             continue
         with translate_io_errors(pairs[index][1]):
-            write_image(pairs[index][1], image)
+            notes.update(dict.fromkeys(write_image(pairs[index][1], image)))
         height, width = image.samples.shape[:2]
         cuts, written = cuts + cut, written + 1
         if progress is not None:
@@ -272,19 +273,10 @@ def dehaze_sequence(
         seconds=time.perf_counter() - begin,
         cuts=cuts,
         partial="; ".join(text for text in (_first_few(unread), _describe_damage([s for s, _ in pairs])) if text),
-        warnings=tuple(notes),
+        warnings=(*([f"{gaps}; the others follow each other"] if gaps else []), *notes),
         weights=network.weights,
         backend=", ".join(dict.fromkeys(used)),
     )
-
-
-def _lost_metadata(image: Image, output: Path, *, several: bool = False) -> tuple[str, ...]:
-    """Say what an image's file says about it and the output will not."""
-    names = image.lost_in(output.suffix.lower(), several=several)
-    if not names:
-        return ()
-    kind = "animations" if several and output.suffix.lower() in (".png", ".webp") else output.suffix
-    return (f"left out, because OpenCV cannot write it to {kind}: {', '.join(names)}",)
 
 
 def _first_few(sentences: list[str]) -> str:
@@ -305,6 +297,7 @@ def restore_images(
     network: Network,
     options: DehazeOptions,
     *,
+    count: int = 1,
     rate: float = DEFAULT_RATE,
     used: list[str] | None = None,
 ) -> Iterator[tuple[Image, bool]]:
@@ -314,6 +307,7 @@ def restore_images(
         images: The images.
         network: What restores them.
         options: How to restore them.
+        count: How many there are, which the choice of a backend looks at.
         rate: Images per second.
         used: Takes the name of each backend that restored them.
 
@@ -322,7 +316,7 @@ def restore_images(
     """
     shot: _Shot | None = None
     for (shape, _), group in groupby(images, key=lambda item: (item[0].samples.shape, item[0].samples.dtype)):
-        backend = backend_for(network, options, rate=rate, pixels=shape[0] * shape[1])
+        backend = backend_for(network, options, rate=rate, pixels=count * shape[0] * shape[1])
         shot = _Shot(backend, options, rate=rate, cut=shot is not None)
         for image, seconds in group:
             yield from shot.push(image, seconds)
