@@ -73,6 +73,7 @@ MORE = {
     ),  # kernels for other cards, and whole steps
     *("test_examples", "test_install", "test_runtime_examples"),  # other processes, environments and languages
     *("test_parts", "test_recording", "test_scale_and_two_passes", "test_loop", "test_exporter", "test_jobs"),
+    *("test_watch", "test_slow_visitors"),  # what waits for time to pass
 }
 """Folders and files whose tests `make test-more` runs, so that `make test` stays under three minutes."""
 

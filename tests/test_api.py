@@ -1,5 +1,6 @@
 """The public names, used as a program would: paths and arrays in, files and arrays out, typed."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -105,9 +106,14 @@ libranet.dehaze_image("a.png", "b.png", sterngth=1)
 @pytest.mark.slow
 def test_a_type_checker_knows_what_comes_back(tmp_path):
     (tmp_path / "program.py").write_text(TYPED)
-    words = [sys.executable, "-m", "mypy", "--no-incremental", "--ignore-missing-imports", "program.py"]
-    found = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False).stdout
+    options = ["--no-incremental", "--ignore-missing-imports", "--follow-imports=silent"]
+    environment = os.environ | {"MYPYPATH": str(Path(libranet.__file__).parents[1])}
+    words = [sys.executable, "-m", "mypy", *options, "program.py"]
+    found = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False).stdout
     types = [line.partition('"')[2].rstrip('"') for line in found.splitlines() if "Revealed" in line]
     kinds = [text.partition("[")[0].rpartition(".")[2] for text in types]
     assert kinds == ["ndarray", "DehazeReport", "Tensor", "DehazeReport", "Dehazer", "ndarray"], found
-    assert found.count("error:") == 1  # the misspelt argument
+    misspelt = len(TYPED.splitlines())
+    assert {line.partition(" error:")[0] for line in found.splitlines() if " error:" in line} == {
+        f"program.py:{misspelt}:"
+    }

@@ -21,6 +21,7 @@ from libranet.serve.settings import Limits, ServeSettings, make_folders
 
 SLOW = 600
 HALF_A_HEAD = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: "
+NO_READING = b"GET /long HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 HALF_A_BODY = b"POST /api/jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n\r\nabc"
 
 
@@ -28,7 +29,7 @@ async def hello(scope, receive, send):
     """An application that reads the body and answers, at length where that is asked for."""
     while (await receive()).get("more_body"):
         pass
-    pieces = [bytes(1 << 18)] * 64 if scope["path"] == "/long" else [b"hi"]
+    pieces = [bytes(1 << 18)] * 1024 if scope["path"] == "/long" else [b"hi"]
     length = (b"content-length", str(sum(map(len, pieces))).encode())
     await send({"type": "http.response.start", "status": 200, "headers": [length]})
     for number, piece in enumerate(pieces, 1):
@@ -87,8 +88,10 @@ def test_the_address_that_keeps_most_waiting_loses_its_oldest(few, first):
         connection.close()
 
 
-def test_those_who_do_not_read_their_answer_give_way(few):
-    slow = [connect(few, "127.0.0.2", b"GET /long HTTP/1.1\r\nHost: x\r\n\r\n") for _ in range(20)]
+@pytest.mark.parametrize("first", [HALF_A_HEAD, HALF_A_BODY, NO_READING], ids=["head", "body", "answer"])
+def test_whoever_keeps_the_server_waiting_gives_way(few, first):
+    slow = [connect(few, "127.0.0.2", first) for _ in range(8)]
+    time.sleep(0.8)  # until the server waits for all of them, and their buffers are full
     assert [ask(few)[0] for _ in range(3)] == [b"HTTP/1.1 200 OK"] * 3
     for connection in slow:
         connection.close()
