@@ -16,33 +16,7 @@ from libranet.data.frames import VideoFrames
 from libranet.errors import InputError
 from libranet.evaluation.clips import open_dataset
 from tiny_set import make_hazy
-
-SIZE = (96, 64)
-
-
-def scene(count: int, *, seed: int) -> list[np.ndarray]:
-    """Coarse shapes with fine texture, which move by three pixels per frame."""
-    random, size = np.random.default_rng(seed), (SIZE[0] + 3 * count, SIZE[1])
-    grids = [random.random(cells) for cells in ((5, 9, 3), (24, 48, 3))]
-    coarse, fine = (cv2.resize(grid, size, interpolation=cv2.INTER_CUBIC) for grid in grids)
-    wide = (np.clip(0.6 * coarse + 0.4 * fine, 0, 1) * 255).astype(np.uint8)
-    return [np.ascontiguousarray(wide[:, 3 * i : 3 * i + SIZE[0]]) for i in range(count)]
-
-
-def put(folder: Path, frames: list[np.ndarray], *, first: int = 0, form: str = "{:05d}.png") -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    for number, frame in enumerate(frames, start=first):
-        cv2.imwrite(str(folder / form.format(number)), frame[..., ::-1])
-
-
-def put_video(path: Path, frames: list[np.ndarray], *, rate: int = 25) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with av.open(str(path), "w") as container:
-        stream = container.add_stream("libx264", rate=rate, options={"crf": "4", "preset": "ultrafast"})
-        stream.width, stream.height, stream.pix_fmt = SIZE[0], SIZE[1], "yuv444p"
-        for frame in frames:
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(frame, format="rgb24")))
-        container.mux(stream.encode(None))
+from toy_pairs import SIZE, half_size, put, put_video, rewrite, scene, shift_in_time, swap
 
 
 def right_set(root: Path) -> Path:
@@ -89,27 +63,6 @@ def parts_set(root: Path) -> Path:
     return root
 
 
-def _swap(a: Path, b: Path) -> None:
-    a.rename(a.with_name("swapped"))
-    b.rename(a)
-    a.with_name("swapped").rename(b)
-
-
-def _rewrite(folder: Path, change: Callable[[np.ndarray], np.ndarray]) -> None:
-    for path in folder.rglob("*.png"):
-        cv2.imwrite(str(path), change(cv2.imread(str(path))))
-
-
-def _shift_in_time(folder: Path, by: int) -> None:
-    images = [path.read_bytes() for path in sorted(folder.iterdir())]
-    for path, content in zip(sorted(folder.iterdir()), images[by:] + images[-1:] * by, strict=True):
-        path.write_bytes(content)
-
-
-def _half_size(image: np.ndarray) -> np.ndarray:
-    return cv2.resize(image, None, fx=0.5, fy=0.5, interpolation=cv2.INTER_AREA)
-
-
 Mutation = Callable[[Path], object]
 REFUSED: dict[str, tuple[Callable[[Path], Path], Mutation, str]] = {
     "a clear frame is missing": (right_set, lambda r: (r / "clear/one/00003.png").unlink(), "as many hazy as.*one"),
@@ -122,8 +75,8 @@ REFUSED: dict[str, tuple[Callable[[Path], Path], Mutation, str]] = {
         lambda r: (shutil.rmtree(r / "clear/one"), put(r / "clear/one", scene(8, seed=0), first=1)),
         r"clear frame named 00000 in .*one",
     ),
-    "half the size on one side": (right_set, lambda r: _rewrite(r / "hazy", _half_size), "in clip one, got 48x32"),
-    "half the size of photos' truth": (photo_set, lambda r: _rewrite(r / "gt", _half_size), "one size in clip 0"),
+    "half the size on one side": (right_set, lambda r: rewrite(r / "hazy", half_size), "in clip one, got 48x32"),
+    "half the size of photos' truth": (photo_set, lambda r: rewrite(r / "gt", half_size), "one size in clip 0"),
     "another size in the last frame": (
         right_set,
         lambda r: put(r / "clear/one", [scene(1, seed=0)[0][:40]], first=7),
@@ -187,15 +140,15 @@ def test_it_is_refused_when_the_set_is_opened(name, tmp_path):
 
 
 NAMED: dict[str, tuple[Mutation, str]] = {
-    "clips that are mixed up": (lambda r: _swap(r / "clear/one", r / "clear/two"), "clip one: .* not show the same"),
-    "a mirrored side": (lambda r: _rewrite(r / "clear", lambda i: i[:, ::-1]), r"clip one: .* do not show the same"),
-    "a side upside down": (lambda r: _rewrite(r / "clear/two", lambda i: i[::-1]), "clip two: .* not show the same"),
-    "sides that are swapped": (lambda r: _swap(r / "clear", r / "hazy"), r"the sides may be swapped"),
+    "clips that are mixed up": (lambda r: swap(r / "clear/one", r / "clear/two"), "clip one: .* not show the same"),
+    "a mirrored side": (lambda r: rewrite(r / "clear", lambda i: i[:, ::-1]), r"clip one: .* do not show the same"),
+    "a side upside down": (lambda r: rewrite(r / "clear/two", lambda i: i[::-1]), "clip two: .* not show the same"),
+    "sides that are swapped": (lambda r: swap(r / "clear", r / "hazy"), r"the sides may be swapped"),
     "the same images on both sides": (
         lambda r: (shutil.rmtree(r / "clear"), shutil.copytree(r / "hazy", r / "clear")), r"are the same image",
     ),
-    "a clear side two frames late": (lambda r: _shift_in_time(r / "clear/one", 2), "2 earlier: the sides are out"),
-    "a hazy side one frame late": (lambda r: _shift_in_time(r / "hazy/one", 1), r"1 later: the sides are out of step"),
+    "a clear side two frames late": (lambda r: shift_in_time(r / "clear/one", 2), "2 earlier: the sides are out"),
+    "a hazy side one frame late": (lambda r: shift_in_time(r / "hazy/one", 1), r"1 later: the sides are out of step"),
 }  # fmt: skip
 """What a comparison of the sides names, although every name, number and size is right."""
 

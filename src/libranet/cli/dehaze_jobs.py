@@ -224,6 +224,8 @@ def _kind(source: str, output: str, path: Path | None = None) -> Kind:
     """An image becomes an image; an animation may become a video as well, and a video numbered images."""
     several = not is_image_name(source) or (path is not None and count_images(path) > 1)
     if several and is_pattern(output) and is_image_name(output):
+        if is_remote(output):
+            raise InputError(f"numbered images go to a folder on this machine, got -o {output}: write a video there")
         return "frames"
     if not is_image_name(source) and is_image_name(output):
         raise InputError(f"{source} is a video: give -o a pattern such as frames/%05d.png for its frames, not {output}")

@@ -10,7 +10,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from libranet.data.frames import RgbSamples, read_samples, to_8_bit
+from libranet.data.frames import RgbSamples, VideoFrames, read_samples, to_8_bit
 from libranet.data.pairs import PairedClip, leaves
 from libranet.errors import InputError
 from libranet.sequences import list_images, natural_order
@@ -20,6 +20,10 @@ SAME_SCENE = 0.45
 mirrored image 0.35."""
 OUT_OF_STEP = 0.01
 """By how much a neighbouring frame has to correlate better."""
+_MOST_FOLDERS = 24
+"""Folders that are looked into for two sides under other names."""
+_FIRST_OF_VIDEO = 8
+"""Of a video an early frame is taken: those before it have to be decoded each time."""
 _SIDE = 96
 _RADIUS = 6.0
 _NEIGHBOURS = (-2, -1, 1, 2)
@@ -41,13 +45,8 @@ class Agreement:
         return f"{self.compared} pairs compared, correlation of their details at least {self.lowest:.2f}"
 
 
-def correlation(a: RgbSamples, b: RgbSamples) -> float:
-    """How much the details of two images agree, from -1 to 1; images without any details agree."""
-    return _correlate(_details(a), _details(b))
-
-
 def compare_sides(clips: Sequence[PairedClip], *, most: int = 16, second: str = "clear") -> Agreement:
-    """Compare the middle frames of clips, evenly spread over a set, with their clear frames and with the neighbours.
+    """Compare one frame of clips that are spread over a set with its clear frame and the neighbours of that.
 
     Args:
         clips: The pairs.
@@ -55,7 +54,7 @@ def compare_sides(clips: Sequence[PairedClip], *, most: int = 16, second: str = 
         second: What stands on the clear side, for messages.
     """
     chosen = [clips[index] for index in sorted({round(i) for i in np.linspace(0, len(clips) - 1, most)})]
-    looks = [_look(clip, len(clip) // 2) for clip in chosen]
+    looks = [_look(clip, _place(clip)) for clip in chosen]
     problems = [sentence for clip, look in zip(chosen, looks, strict=True) for sentence in _judge(clip, look, second)]
     swapped = [look for look in looks if look.contrast_gain > 1.0]
     if second == "clear" and len(swapped) == len(looks) and not any(look.equal for look in looks):
@@ -66,19 +65,18 @@ def compare_sides(clips: Sequence[PairedClip], *, most: int = 16, second: str = 
 def alike_folders(folder: Path) -> tuple[Path, Path] | None:
     """Two folders in a folder that show the same scene under the same names: the sides of a set, by other names."""
     folders = natural_order(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
-    firsts: dict[str, Path] = {}
-    for child in folders:
+    seen: list[tuple[str, tuple[int, ...], np.ndarray, Path]] = []
+    for child in folders[:_MOST_FOLDERS]:
         place = next((place for place in (child, *leaves(child)) if list_images(place)), None)
         if place is None:
             continue
-        image = list_images(place)[0]
-        name = (place.relative_to(child) / image.stem).as_posix()
-        other = firsts.setdefault(name, image)
-        if other is image:
-            continue
-        pair = read_samples(other), read_samples(image)
-        if pair[0].shape == pair[1].shape and correlation(*pair) >= SAME_SCENE:
-            return next(path for path in folders if path in other.parents), child
+        first = list_images(place)[0]
+        name, image = (place.relative_to(child) / first.stem).as_posix(), read_samples(first)
+        details = _details(image)
+        for other_name, shape, other, owner in seen:
+            if (other_name, shape) == (name, image.shape) and _correlate(other, details) >= SAME_SCENE:
+                return owner, child
+        seen.append((name, image.shape, details, child))
     return None
 
 
@@ -109,6 +107,12 @@ class _Look:
     """Contrast of the hazy details over that of the clear ones."""
 
 
+def _place(clip: PairedClip) -> int:
+    """The frame of a clip that is compared."""
+    middle = len(clip) // 2
+    return min(middle, _FIRST_OF_VIDEO) if isinstance(clip.hazy, VideoFrames) else middle
+
+
 def _look(clip: PairedClip, index: int) -> _Look:
     hazy, clear = clip.hazy.read(index), clip.clear.read(index)
     a, b = _details(hazy), _details(clear)
@@ -123,7 +127,7 @@ def _look(clip: PairedClip, index: int) -> _Look:
 
 
 def _judge(clip: PairedClip, look: _Look, second: str) -> list[str]:
-    index = len(clip) // 2
+    index = _place(clip)
     if look.equal:
         return [f"clip {clip.name}: hazy and {second} are the same image in frame {index}"]
     if look.shift:
@@ -153,5 +157,6 @@ def _details(image: RgbSamples) -> np.ndarray:  # [96, 96]
 
 
 def _correlate(a: np.ndarray, b: np.ndarray) -> float:
+    """How much details agree, from -1 to 1; images without any agree."""
     sizes = float(np.sqrt((a * a).mean() * (b * b).mean()))
     return float((a * b).mean()) / sizes if sizes > 1e-6 else 1.0
