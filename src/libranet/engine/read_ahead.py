@@ -68,6 +68,7 @@ class ReadAhead:
         rate: float,
         first: int,
         options: DehazeOptions,
+        on_read: Callable[[], None] | None = None,
     ) -> None:
         """Begin to read.
 
@@ -79,6 +80,7 @@ class ReadAhead:
             rate: Frames per second.
             first: The frame whose grids are needed first. They are those of a run from the beginning.
             options: Whether shots are detected, as the pipeline does.
+            on_read: Called with each frame that is read before the first one can be restored.
         """
         spacing = KnotSpacing.at(rate)
         start = spacing.start(first)
@@ -93,11 +95,13 @@ class ReadAhead:
         smalls = ((small.to(backend.device, network.dtype), cut) for small, cut in self._smalls())
         self._grids = islice(settle(smalls, backend.stages, spacing, first=start), first - start, None)
         self._last: FrameGrids | None = None
+        self._on_read = on_read
         self._thread.start()
 
     def next(self) -> FrameGrids:
         """The grids of the next frame. A file that gives fewer frames the second time ends with the last ones."""
         self._last = next(self._grids, self._last)
+        self._on_read = None
         assert self._last is not None
         return self._last
 
@@ -131,4 +135,6 @@ class ReadAhead:
         while (item := self._queue.get()) is not None:
             if isinstance(item, BaseException):
                 raise item
+            if self._on_read is not None:
+                self._on_read()
             yield item

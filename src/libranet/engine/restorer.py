@@ -72,6 +72,7 @@ class FrameRestorer:
         *,
         size: tuple[int, int] | None = None,
         read_again: ReadAgain | None = None,
+        on_read: Callable[[], None] | None = None,
         first: int = 0,
     ) -> None:
         """Prepare for a video's frames.
@@ -84,6 +85,7 @@ class FrameRestorer:
             size: Of the output where there are no settings.
             read_again: Decodes the video once more, from a frame on, by its number. Then grids are settled over whole
                 shots, if the options and the network allow it.
+            on_read: Called with each frame that is read before the first one can be restored.
             first: Number of the first frame to be pushed.
         """
         rate, tags, pixels = float(reader.rate), reader.tags, expected_pixels(reader, options)
@@ -103,7 +105,14 @@ class FrameRestorer:
 
             self._quiet = quiet_change.QuietChange(self._format)
             self._ahead = read_ahead.ReadAhead(
-                read_again, self._backend, network, self._format, rate=rate, first=first, options=options
+                read_again,
+                self._backend,
+                network,
+                self._format,
+                rate=rate,
+                first=first,
+                options=options,
+                on_read=on_read,
             )
         self._target_name, self._target_tags = reader.pixel_format, tags
         if settings is not None:

@@ -123,13 +123,31 @@ class VideoRun:
                     remedy = what_lifts(stage, codec=settings.codec, device=network.device.type)
                     self.progress(Progress(done + result.frames, total, fps, stage, remedy=remedy))
 
+            def report_reading() -> None:
+                if self.progress is not None:
+                    self.progress(Progress(done, total, 0.0, "decode", "reading ahead"))
+
             preparing = time.perf_counter()
             skip = lead + done - warm_up
-            again = read_again or partial(self._read_again, reader)
-            with closing(FrameRestorer(reader, network, options, settings, read_again=again, first=first + skip)) as r:
-                prepared = time.perf_counter() - preparing
+            restorer = FrameRestorer(
+                reader,
+                network,
+                options,
+                settings,
+                read_again=read_again or partial(self._read_again, reader),
+                on_read=report_reading,
+                first=first + skip,
+            )
+            prepared = time.perf_counter() - preparing
+            with closing(restorer):
                 result = run_pipeline(
-                    frames, r, sink, skip=skip, warm_up=warm_up, detect_shots=options.shot_detection, on_frame=report
+                    frames,
+                    restorer,
+                    sink,
+                    skip=skip,
+                    warm_up=warm_up,
+                    detect_shots=options.shot_detection,
+                    on_frame=report,
                 )
             result.start_seconds += prepared
             return result
