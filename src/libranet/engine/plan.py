@@ -301,6 +301,7 @@ def backend_for(
     *,
     rate: float | None = None,
     live: bool | None = None,
+    grids_given: bool = False,
     batch: int = 1,
 ) -> Backend:
     """Ask the runtime for what restores frames as the options say. Without a `rate` nothing is filtered over time."""
@@ -310,6 +311,7 @@ def backend_for(
         live=options.live if live is None else live,
         want_transmission=options.view == "haze",
         grid_filter=NO_FILTER if rate is None else options.grid_filter(rate),
+        grids_given=grids_given,
         batch=batch,
         backend=options.backend,
     )

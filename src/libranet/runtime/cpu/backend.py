@@ -17,7 +17,7 @@ from libranet.kernels.samples.panels import SampleFormat, cell_means
 from libranet.network import NO_FILTER, GridFilter, LiBrANet, start_stream
 from libranet.network.forward import Steady, reduced_means, restore, scaled
 from libranet.network.libranet import Grids
-from libranet.network.stream import restore_oldest, take_frame
+from libranet.network.stream import FrameGrids, give_frame, restore_oldest, take_frame
 from libranet.runtime.cpu.layers import CpuEncoder, CpuRefiner
 from libranet.runtime.interface import Restored, check_size
 from libranet.runtime.plain import PlainBackend
@@ -138,7 +138,7 @@ class CpuBackend(SlotBackend[SampleSlot, SampleSlot]):
         super().__init__(torch.device("cpu"))
         self.name = "cpu-bf16" if bf16 else "cpu-fp32"
         with torch_threads():
-            self._stages = CpuStages(network, bf16=bf16)
+            self.stages = self._stages = CpuStages(network, bf16=bf16)
         self.strength = strength
         self._lookahead, self._filter = lookahead, grid_filter
         self._plain = PlainBackend(network, lookahead=lookahead, strength=strength, grid_filter=grid_filter)
@@ -146,19 +146,19 @@ class CpuBackend(SlotBackend[SampleSlot, SampleSlot]):
         self._reader: SampleFormat | None = None
         self._enlarges = False
 
-    def push(self, frames: Frames, *, cuts: Sequence[bool] = ()) -> list[Restored]:
+    def push(self, frames: Frames, *, cuts: Sequence[bool] = (), given: Sequence[FrameGrids] = ()) -> list[Restored]:
         """Take frames and return those that became ready."""
         check_size(frames.format)
         if self._enlarges and frames.format == self._format:
-            return self._plain.push(frames, cuts=cuts)
+            return self._plain.push(frames, cuts=cuts, given=given)
         if not self._fits(frames.format):
             ready = self.flush()
             self._format, self._enlarges = frames.format, True
-            return ready + self._plain.push(frames, cuts=cuts)
+            return ready + self._plain.push(frames, cuts=cuts, given=given)
         waiting = self._plain.flush() if self._enlarges else []
         self._enlarges = False
         with torch_threads():
-            return waiting + super().push(frames, cuts=cuts)
+            return waiting + super().push(frames, cuts=cuts, given=given)
 
     def flush(self) -> list[Restored]:
         """Drain the stream and begin a new one."""
@@ -187,9 +187,12 @@ class CpuBackend(SlotBackend[SampleSlot, SampleSlot]):
         slot.low, slot.small = self._reader.read(slot.planes, slot.cells)
         return slot
 
-    def step(self, slot: SampleSlot) -> list[SampleSlot]:
+    def step(self, slot: SampleSlot, given: FrameGrids | None) -> list[SampleSlot]:
         """One step of the stream."""
-        self._state = take_frame(self._stages, slot, slot.small, self._state)
+        if given is None:
+            self._state = take_frame(self._stages, slot, slot.small, self._state)
+        else:
+            self._state = give_frame(slot, given, self._state)
         return self._restore_oldest()
 
     def drain(self) -> list[SampleSlot]:
