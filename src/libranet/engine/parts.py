@@ -54,8 +54,6 @@ class Part:
     """Presentation times of all frames to decode: the lead, its own, and the look-ahead."""
     keys: tuple[int, ...]
     """Times of key frames to begin at, the nearest first."""
-    origin: int
-    """Time of the video's first frame."""
 
 
 def _index_frames(reader: VideoReader) -> tuple[list[int], list[int]] | None:
@@ -134,7 +132,6 @@ def plan_parts(run: VideoRun, *, wanted: int) -> tuple[Part, ...]:
                 tail=lead if end < len(times) else 0,
                 times=tuple(decoded),
                 keys=tuple(reversed([key for key in keys if key <= decoded[0]][-3:])),
-                origin=times[0],
             )
         )
     return tuple(parts)
@@ -163,9 +160,7 @@ def dehaze_part(run: VideoRun, part: Part) -> int:
                 return 0
             done, sums = folder.frames, {"lead": 0, "tail": 0}
             frames = _watched(frames_of(reader, part), part, sums)
-            result = run.encode(
-                reader, frames, settings, folder, first_pts=part.origin, lead=part.lead, count=part.frames
-            )
+            result = run.encode(reader, frames, settings, folder, lead=part.lead, count=part.frames)
             if reader.damage or reader.damage.repaired_times or result.format_change:
                 raise CannotSplitError(f"{run.source.name} is damaged or changes its format: it is done whole")
             folder.end({**sums, "cuts": result.cuts})

@@ -21,8 +21,8 @@ from libranet.engine.segments import OutputClock, prepare_for_encoder
 from libranet.engine.video import describe_partial
 from libranet.errors import InputError
 from libranet.network import Network
-from libranet.video.copied_stream import Excerpt
-from libranet.video.mux import OutputFile, copy_chapters
+from libranet.video.excerpt import Excerpt
+from libranet.video.mux import OutputFile, copy_chapters, zero_time
 from libranet.video.pixels import layout_of
 from libranet.video.reader import SourceFrame, VideoReader, frame_duration, open_video
 from libranet.video.reconnect import reconnecting
@@ -84,7 +84,7 @@ def dehaze_stream(
         if options.reconnect:
             reader.demuxed = reconnecting(reader, options.reconnect)
         if plan is not None and target is not None:
-            excerpt = _excerpt(reader, options, live=live)
+            excerpt = _excerpt(reader, target, options, live=live)
             sink = stack.enter_context(_Recording(target, plan, reader, excerpt, options, overwrite=overwrite))
             reader.on_packet = sink.copy
         else:
@@ -137,13 +137,14 @@ def dehaze_stream(
         )
 
 
-def _excerpt(reader: VideoReader, options: DehazeOptions, *, live: bool) -> Excerpt:
+def _excerpt(reader: VideoReader, target: Path, options: DehazeOptions, *, live: bool) -> Excerpt:
     """Return which part of the source's clock the output covers. A live recording begins at zero."""
+    cut = live or options.start > 0
     start = reader.first_time + Fraction(options.start).limit_denominator(1_000_000)
     end = None
     if options.end is not None:
         end = reader.first_time + Fraction(options.end).limit_denominator(1_000_000)
-    return Excerpt(start if live or options.start > 0 else Fraction(0), end)
+    return Excerpt(zero_time(reader, target.suffix.lower(), first_frame=start, cut=cut), end, chosen=options.start > 0)
 
 
 class _Recording:
@@ -260,7 +261,7 @@ class _Recording:
                 self._copy(packet)
         self._end()
         self._start = time
-        self._begin(replace(self._excerpt, start=time))
+        self._begin(replace(self._excerpt, start=time, chosen=True))
         for packet in waiting:
             if _packet_time(packet) >= time:
                 self.copy(packet)

@@ -36,9 +36,10 @@ from libranet.engine.segments import (
 from libranet.errors import InputError
 from libranet.network import Network
 from libranet.runtime import load_network
-from libranet.video.copied_stream import Excerpt
 from libranet.video.encoder import EncoderSettings
-from libranet.video.mux import ZERO_BASED, JoinReport, join
+from libranet.video.excerpt import Excerpt
+from libranet.video.mux import ZERO_BASED, JoinReport, join, zero_time
+from libranet.video.packets import read_times
 from libranet.video.pixels import layout_of, plane_views
 from libranet.video.reader import SourceFrame, VideoReader, frame_duration, open_video
 from libranet.video.scale import FrameScaler
@@ -62,11 +63,6 @@ class VideoRun:
     """As `dehaze_video` takes it."""
     progress: ProgressCallback | None = None
 
-    @property
-    def begins_at_zero(self) -> bool:
-        """Whether the output's clock begins with its first frame: after a cut, and in containers without a start."""
-        return self.options.start > 0 or self.output.suffix.lower() in ZERO_BASED
-
     def plan(self, reader: VideoReader) -> RunPlan:
         """Return the plan of the run with the threads of its encoders, which decide their bits."""
         plan = make_plan(reader, self.output, self.network, self.options)
@@ -83,7 +79,6 @@ class VideoRun:
         settings: EncoderSettings,
         folder: RunFolder,
         *,
-        first_pts: int,
         lead: int = 0,
         count: int | None = None,
     ) -> PipelineResult:
@@ -94,13 +89,14 @@ class VideoRun:
             frames: Its frames, from the first one that the network has to see.
             settings: Of the encoders.
             folder: The run's folder, open.
-            first_pts: Time of the video's first frame.
             lead: Frames before the first one of a part, to be restored, but not written.
             count: Frames of a part; None writes all, and journals them.
         """
         network, options = self.network, self.options
-        origin, step = first_pts if self.begins_at_zero else 0, frame_duration(reader.rate, reader.time_base)
-        clock = OutputClock(reader.time_base, settings.time_base, origin, step)
+        # Segments keep the source's clock: a resumed run may write them to another container.
+        clock = OutputClock(reader.time_base, settings.time_base, 0, frame_duration(reader.rate, reader.time_base))
+        if folder.segments and clock.source_base != clock.target_base:
+            clock.last = max(read_times(folder.segment_paths[-1]))
         length, left = options.segment_frames, None if count is None else count - folder.frames
         number = encoder_count(settings, length=length, most=self.encoders)
         sink = SegmentSink(folder, settings, clock, length=length, encoders=number, limit=left)
@@ -139,12 +135,16 @@ class VideoRun:
         warnings = []
         if reader.damage.repaired_times:
             warnings.append(f"{reader.damage.repaired_times} frames had no usable timestamp and got the next free one")
+        if (jumps := reader.damage.jumps) and self.options.start == 0:
+            warnings.append(
+                f"the clock of the source jumps in {jumps} place{'s' * (jumps > 1)}, where recordings were joined: "
+                "frames and sound go on without a gap"
+            )
         end = folder.segments[-1].end_pts if folder.segments else 0
         cut_off = self.options.end is not None or bool(result.format_change)
         return {
             "partial": describe_partial(reader, result),
             "warnings": warnings,
-            "start_pts": folder.segments[0].first_pts if folder.segments and self.begins_at_zero else 0,
             "end_pts": end if cut_off else None,
         }
 
@@ -271,7 +271,7 @@ def _dehaze(run: VideoRun, reader: VideoReader, plan: RunPlan, *, resume: bool) 
             frames = reader.frames(start=options.start, end=options.end)
             first = next(frames, None)
             if first is not None:
-                result = run.encode(reader, chain([first], frames), stored, folder, first_pts=first.pts)
+                result = run.encode(reader, chain([first], frames), stored, folder)
             folder.end(run.facts(reader, folder, result))
         assert folder.ended is not None
         if not folder.segments:
@@ -342,10 +342,12 @@ def _join(
 ) -> tuple[JoinReport, list[str]]:
     """Write the output, read it back, and give it its name. Return what was written and what is missing."""
     assert folder.ended is not None
-    start, end = folder.ended["start_pts"], folder.ended["end_pts"]
+    suffix = run.output.suffix.lower()
+    first, end = folder.segments[0].first_pts * reader.time_base, folder.ended["end_pts"]
     excerpt = Excerpt(
-        start=Fraction(start) * reader.time_base,
+        start=zero_time(reader, suffix, first_frame=first, cut=run.options.start > 0),
         end=None if end is None else Fraction(end) * reader.time_base,
+        first_frame=first if suffix in ZERO_BASED else None,
         chosen=run.options.start > 0,
     )
     temporary = folder.path / f"joined{run.output.suffix}"

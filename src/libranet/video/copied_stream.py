@@ -8,8 +8,12 @@ import av
 from av.stream import Disposition
 
 from libranet.video.audio import AudioTranscoder
+from libranet.video.excerpt import Excerpt
+from libranet.video.heard import HeardSound
 
 _TEXT_CODEC = {".mp4": "mov_text", ".m4v": "mov_text", ".mov": "mov_text", ".mkv": "subrip", ".webm": "webvtt"}
+_LEAD_IN = Fraction(6, 100)
+"""Seconds that encoders put before a sound, at most: 2112 samples at 44.1 kHz, and half a packet."""
 _READABLE = ("subrip", "mov_text", "webvtt", "text")
 Action = Literal["copy", "repack", "transcode", "attach", "leave out"]
 
@@ -55,20 +59,6 @@ class StreamPlan:
         return {key: getattr(self, key) for key in ("index", "kind", "codec", "action", "target", "reason")}
 
 
-@dataclass(frozen=True)
-class Excerpt:
-    """The part of the source that the output covers, in seconds."""
-
-    start: Fraction = Fraction(0)
-    """This time of the source becomes zero."""
-    end: Fraction | None = None
-    """Copied packets stop here; None copies to the end."""
-    first_frame: Fraction | None = None
-    """Time of the first frame, for containers without start times: their sound begins with it."""
-    chosen: bool = False
-    """The user chose the start."""
-
-
 def text_codec(codec: str, suffix: str) -> str | None:
     """Return the codec that plain-text subtitles need in a container; None where they stay, or are no plain text."""
     target = _TEXT_CODEC.get(suffix)
@@ -82,10 +72,34 @@ def text_codec(codec: str, suffix: str) -> str | None:
 class CopiedStream:
     """A stream of the source and its place in the output."""
 
-    def __init__(self, source: Any, target: Any, plan: StreamPlan, transcoder: AudioTranscoder | None) -> None:
+    def __init__(
+        self,
+        source: Any,
+        target: Any,
+        plan: StreamPlan,
+        transcoder: AudioTranscoder | None,
+        *,
+        heard: HeardSound | None,
+        hides: bool,
+    ) -> None:
+        """Connect two streams.
+
+        Args:
+            source: Of the source.
+            target: Of the output.
+            plan: The decision about it.
+            transcoder: What gives the sound another codec; None copies it.
+            heard: Listens to the source, for a later comparison.
+            hides: The container has edit lists, which hide what comes before zero.
+        """
         self.source, self.target, self._plan, self._transcoder = source, target, plan, transcoder
+        self.heard, self._hides = heard, hides
         self._cut = Fraction(0)
         """Seconds of sound before the first frame that the container has no time for."""
+        self._audible = False
+        """Sound that is not hidden has come."""
+        self._lead_in: bool | None = None
+        """Hidden packets at the beginning stay; None before the first packet."""
 
     def packets(self, packet: av.Packet, excerpt: Excerpt) -> list[av.Packet]:
         """Return the packets for the output: none where this one lies outside the excerpt."""
@@ -95,6 +109,10 @@ class CopiedStream:
             return [packet]
         time_base = packet.time_base
         assert time_base is not None
+        if self.heard is not None:
+            self.heard.take(packet)
+        if self._plan.kind == "audio" and self._hidden(packet):
+            return []
         stamp = packet.pts if packet.pts is not None else packet.dts
         start = (stamp or 0) * time_base
         end = start + (packet.duration or 0) * time_base
@@ -105,7 +123,7 @@ class CopiedStream:
                 if not excerpt.chosen:  # before zero, an encoder's lead-in: nobody hears it
                     self._cut += max(Fraction(0), end - max(start, Fraction(0)))
                 return []
-        elif excerpt.start and start < excerpt.start:
+        elif excerpt.chosen and start < excerpt.start:
             if self._plan.kind != "subtitle" or end <= excerpt.start:
                 return []
             packet = self._shortened(packet, excerpt.start)
@@ -136,6 +154,17 @@ class CopiedStream:
         if self._transcoder is not None and (damaged := self._transcoder.damaged):
             notes.append(f"{damaged} packets of audio stream {self._plan.index} could not be decoded and are left out")
         return notes
+
+    def _hidden(self, packet: av.Packet) -> bool:
+        """Return whether an edit list of the source hides a packet that the output would make audible.
+
+        An encoder's lead-in stays: decoders need it, and it is silent.
+        """
+        if self._lead_in is None:
+            self._lead_in = self._hides or -_LEAD_IN <= (packet.pts or 0) * (packet.time_base or 0) < 0
+        hidden = packet.is_discard and self._transcoder is None and (self._audible or not self._lead_in)
+        self._audible |= not packet.is_discard
+        return hidden
 
     @staticmethod
     def _shortened(packet: av.Packet, start: Fraction) -> av.Packet:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import av
 from av.codec.context import Flags
 
-from libranet.video.clock import ContinuousClock, may_jump
+from libranet.video.clock import ContinuousClock, may_jump, pause_finder
 
 ONE_FRAME_A_PACKET = (
     "h264", "hevc", "av1", "vp8", "vp9", "mpeg1video", "mpeg2video", "mpeg4", "prores", "dnxhd", "mjpeg", "ffv1", "png",
@@ -49,6 +49,8 @@ class Damage:
     """In NUT: from where to where no packet came, but for heads of frames."""
     jumps: int = 0
     """Jumps of the clock, where recordings were joined."""
+    closed: float = 0.0
+    """Seconds that the clock leapt ahead at those jumps, which frames and sound go on without."""
     read_to: float = 0.0
     """Seconds up to which packets of any stream came."""
     transparent: int = 0
@@ -79,7 +81,7 @@ class Damage:
 
 def read_packets(container: av.container.InputContainer, damage: Damage) -> Iterator[av.Packet]:
     """Yield the packets of all streams. Behind damage, reading goes on where FFmpeg recognizes the format again."""
-    clock = ContinuousClock(active=may_jump(container))
+    clock = ContinuousClock(active=may_jump(container), is_pause=pause_finder(container))
     packets = container.demux()
     is_nut = container.format.name == "nut"
     failures = 0
@@ -103,7 +105,7 @@ def read_packets(container: av.container.InputContainer, damage: Damage) -> Iter
             continue  # the end of a stream
         failures = 0
         clock.fix(packet)
-        damage.jumps = clock.jumps
+        damage.jumps, damage.closed = clock.jumps, float(clock.closed)
         begin = packet.pos or 0
         if is_nut and begin > damage.read_bytes + LONGEST_NUT_HEAD:
             damage.gaps.append((damage.read_bytes, begin))

@@ -5,7 +5,7 @@ import io
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,15 @@ import av
 
 from libranet.errors import InputError
 from libranet.video.audio import AudioTranscoder
-from libranet.video.copied_stream import CopiedStream, Excerpt, PacketLengths, StreamPlan
+from libranet.video.clock import may_jump
+from libranet.video.copied_stream import CopiedStream, PacketLengths, StreamPlan
 from libranet.video.decoding import Damage, read_packets
 from libranet.video.encoder import EncoderSettings, configure, kept_priority
+from libranet.video.excerpt import Excerpt
+from libranet.video.heard import HeardSound
 from libranet.video.packets import decode_times, read_segment, read_times, reorder_delay
 from libranet.video.pyav import open_input, set_side_data
-from libranet.video.reader import frame_duration, main_video_stream
+from libranet.video.reader import VideoReader, frame_duration, main_video_stream
 from libranet.video.source import Source
 from libranet.video.tags import TITLE_FILLER, write_matroska_tags
 
@@ -30,6 +33,8 @@ FORMATS = {
 """FFmpeg's name of the format for each suffix."""
 ZERO_BASED = (".avi", ".gif", ".mxf")
 """Containers without start times: all streams begin at zero."""
+_BROADCAST = (".ts", ".m2ts", ".mpg")
+"""Containers whose clock may begin at any time, as that of a broadcast does."""
 STALE_METADATA = (
     "major_brand", "minor_version", "compatible_brands", "encoder", "ENCODER", "DURATION", "alpha_mode", "ALPHA_MODE",
 )  # fmt: skip
@@ -58,10 +63,12 @@ class Written:
     kind: str
     codec: str
     packets: int = 0
-    first: Fraction | None = None
-    end: Fraction = Fraction(0)
     moved: int = 0
     """Packets whose time went back and got the next free one."""
+    times: list[Fraction] = field(default_factory=list)
+    """Of the video: when each frame is shown, in seconds and in any order."""
+    heard: HeardSound | None = None
+    """Of sound: what the source gave to hear, or the finished file."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +104,7 @@ class OutputFile:
         """
         self._path = target if isinstance(target, Path) else None
         self._settings, self._suffix = settings, suffix
+        self._excerpt = excerpt or Excerpt()
         self.copies: dict[int, CopiedStream] = {}
         self.written: dict[int, Written] = {}
         self.places: dict[int, int] = {}
@@ -189,10 +197,9 @@ class OutputFile:
             packet.pts, packet.dts, packet.time_base = shown, at, base
             written.moved += 1
         self._last[stream.index] = at
-        start = (packet.pts if packet.pts is not None else stamp) * packet.time_base
         written.packets += 1
-        written.first = start if written.first is None else min(written.first, start)
-        written.end = max(written.end, start + (packet.duration or 0) * packet.time_base)
+        if stream.index == self._video_index:
+            written.times.append((packet.pts if packet.pts is not None else stamp) * packet.time_base)
 
     def _needs_matroska_tags(self) -> bool:
         tags = self._settings.tags
@@ -234,9 +241,27 @@ class OutputFile:
             target = self.container.add_stream_from_template(stream, opaque=True)
         _copy_metadata(stream, target)
         if stream.type != "attachment":
-            self.copies[stream.index] = CopiedStream(stream, target, plan, transcoder)
-            self.written[target.index] = Written(plan.kind, plan.target)
+            heard = HeardSound.of(stream, self._excerpt) if self._path else None
+            hides = self._suffix in _MP4
+            self.copies[stream.index] = CopiedStream(stream, target, plan, transcoder, heard=heard, hides=hides)
+            self.written[target.index] = Written(plan.kind, plan.target, heard=heard)
             self.places[stream.index] = target.index
+
+
+def zero_time(reader: VideoReader, suffix: str, *, first_frame: Fraction, cut: bool) -> Fraction:
+    """Return the time of the source, in seconds, that becomes zero in the output.
+
+    Args:
+        reader: The source.
+        suffix: Of the output.
+        first_frame: Time of the first frame in the output.
+        cut: The output begins with a frame that the user chose.
+    """
+    if cut or suffix in ZERO_BASED:
+        return first_frame
+    if reader.container is not None and may_jump(reader.container) and suffix not in _BROADCAST:
+        return reader.first_time  # a broadcast begins at any hour; players of files would wait for so long
+    return min(reader.first_time, Fraction(0))  # players hide what comes before zero
 
 
 def join(
@@ -274,10 +299,7 @@ def join(
                 raise InputError(
                     f"the {suffix} container refuses these streams ({error}): write to .mkv with --resume"
                 ) from None
-            video = _video_packets(output.video, settings, segments)
-            if suffix in ZERO_BASED:
-                first = min(read_times(segments[0])) * settings.time_base
-                excerpt = replace(excerpt, first_frame=excerpt.start + first)
+            video = _video_packets(output.video, settings, segments, excerpt.start)
             others = _other_packets(origin, output.copies, excerpt) if origin is not None else iter(())
             output.write(heapq.merge(video, others, key=_time))
         except BaseException:
@@ -319,8 +341,9 @@ def _copy_metadata(source: Any, target: Any) -> None:
     target.disposition = source.disposition
 
 
-def _video_packets(video: Any, settings: EncoderSettings, segments: list[Path]) -> Iterator[av.Packet]:
-    """Yield the packets of all segments, with decoding times that increase across their borders."""
+def _video_packets(video: Any, settings: EncoderSettings, segments: list[Path], zero: Fraction) -> Iterator[av.Packet]:
+    """Yield the packets of all segments, with decoding times that increase across their borders, and a new zero."""
+    shift = round(zero / settings.time_base)
     all_times = [read_times(path) for path in segments]
     delay = max((reorder_delay(times) for times in all_times), default=0)
     step = frame_duration(settings.rate, settings.time_base)
@@ -329,7 +352,7 @@ def _video_packets(video: Any, settings: EncoderSettings, segments: list[Path]) 
         decode = decode_times(times, delay, before, step)
         for stored, dts in zip(read_segment(path), decode, strict=True):
             packet = av.Packet(stored.data)
-            packet.pts, packet.dts, packet.duration = stored.pts, dts, stored.duration
+            packet.pts, packet.dts, packet.duration = stored.pts - shift, dts - shift, stored.duration
             packet.time_base = settings.time_base
             packet.is_keyframe = stored.key
             for kind, data in stored.side_data:

@@ -324,9 +324,6 @@ def _prepare(
     check_frame_size(name, frame)
     rate = stream.average_rate or stream.guessed_rate or Fraction(25)
     time_base = stream.time_base or 1 / rate
-    # Players begin to count at the earliest time of any stream.
-    known = container.start_time is not None
-    first_time = Fraction(container.start_time, av.time_base) if known else (stream.start_time or 0) * time_base
     duration = stream_duration(stream)
     if duration is None and container.duration:
         duration = container.duration / av.time_base
@@ -346,11 +343,20 @@ def _prepare(
         demuxed=chain(head, demuxed),
         source=source,
         frame_count=stream.frames or None,
-        first_time=first_time,
+        first_time=_first_time(container, (stream.start_time or 0) * time_base),
         first_packets=tuple(item for item in head if isinstance(item, av.Packet)),
         opaque=is_opaque(to_planar(frame)),
         damage=damage,
     )
+
+
+def _first_time(container: av.container.InputContainer, of_video: Fraction) -> Fraction:
+    """Return where players begin to count: at the earliest time of any stream. FFmpeg rounds it to microseconds."""
+    if container.start_time is None:
+        return of_video
+    rounded, tick = Fraction(container.start_time, av.time_base), Fraction(1, av.time_base)
+    starts = [(s.start_time or 0) * s.time_base for s in container.streams if s.time_base]
+    return min((start for start in starts if abs(start - rounded) <= tick), default=rounded)
 
 
 def _take_format_at(reader: VideoReader, source: Source, start: float) -> None:

@@ -15,9 +15,10 @@ from av.stream import Disposition
 
 from libranet.errors import InputError
 from libranet.video.audio import AudioCodec
-from libranet.video.copied_stream import Excerpt, StreamPlan, text_codec
+from libranet.video.copied_stream import StreamPlan, text_codec
 from libranet.video.decoding import Damage, read_packets
 from libranet.video.encoder import EncoderSettings, encoder_frame
+from libranet.video.excerpt import Excerpt
 from libranet.video.mux import STALE_METADATA, OutputFile, copy_chapters
 from libranet.video.pixels import plane_views
 from libranet.video.pyav import codec_name, open_input, side_data

@@ -73,6 +73,7 @@ def _note_truncation(
         slack = 0.5 + 0.02 * length
     else:
         return
+    missing -= damage.closed
     if missing > slack:
         damage.truncated = f"the video ends {missing:.2f} s before the end that its header gives"
 
