@@ -54,6 +54,8 @@ class Segment:
     first_pts: int
     end_pts: int
     """Presentation time plus duration of its last frame."""
+    moved: float = 0.0
+    """Seconds by which a frame of it is off its time in the source, at most: some codecs count in whole frames."""
 
 
 class RunFolder:
@@ -307,14 +309,17 @@ class OutputClock:
     step: int
     """Duration of a frame that has none, in the source's time base."""
     last: int | None = None
+    moved: float = 0.0
+    """The largest distance of a frame from its time, in seconds."""
 
     def pts(self, frame: SourceFrame) -> int:
         """Return the frame's time in the output. A coarser time base must not give two frames one time."""
         shifted = frame.pts - self.origin
         if self.source_base == self.target_base:
             return shifted
-        pts = round(shifted * self.source_base / self.target_base)
-        self.last = pts if self.last is None else max(pts, self.last + 1)
+        exact = shifted * self.source_base / self.target_base
+        self.last = round(exact) if self.last is None else max(round(exact), self.last + 1)
+        self.moved = max(self.moved, float(abs(self.last - exact) * self.target_base))
         return self.last
 
     def duration(self, frame: SourceFrame) -> int:

@@ -18,11 +18,11 @@ from libranet.engine.pipeline import LateFrames, PipelineResult, run_pipeline
 from libranet.engine.plan import RunPlan, drawn_size, expected_frames, make_plan, output_size
 from libranet.engine.restorer import FrameRestorer
 from libranet.engine.segments import OutputClock, prepare_for_encoder
-from libranet.engine.video import describe_partial
+from libranet.engine.video import describe_partial, describe_times
 from libranet.errors import InputError
 from libranet.network import Network
 from libranet.video.excerpt import Excerpt
-from libranet.video.mux import OutputFile, copy_chapters, zero_time
+from libranet.video.mux import ZERO_BASED, OutputFile, copy_chapters, zero_time
 from libranet.video.pixels import layout_of
 from libranet.video.reader import SourceFrame, VideoReader, frame_duration, open_video
 from libranet.video.reconnect import reconnecting
@@ -112,7 +112,9 @@ def dehaze_stream(
             sink.finish()  # Ctrl-C is how a live recording ends
         if result.frames == 0:
             raise InputError(f"{name} has no frame between --start and --end: choose another part")
-        warnings = [f"{result.dropped} frames came faster than the network and were left out"] if result.dropped else []
+        warnings = describe_times(reader)
+        if result.dropped:
+            warnings.append(f"{result.dropped} frames came faster than the network and were left out")
         if plan is not None:
             warnings += [*plan.left_out, *dict.fromkeys((*plan.notes, *reader.notes)), *sink.notes]
         return DehazeReport(
@@ -139,12 +141,14 @@ def dehaze_stream(
 
 def _excerpt(reader: VideoReader, target: Path, options: DehazeOptions, *, live: bool) -> Excerpt:
     """Return which part of the source's clock the output covers. A live recording begins at zero."""
-    cut = live or options.start > 0
+    suffix, cut = target.suffix.lower(), live or options.start > 0
     start = reader.first_time + Fraction(options.start).limit_denominator(1_000_000)
     end = None
     if options.end is not None:
         end = reader.first_time + Fraction(options.end).limit_denominator(1_000_000)
-    return Excerpt(zero_time(reader, target.suffix.lower(), first_frame=start, cut=cut), end, chosen=options.start > 0)
+    first = start if cut else reader.first_frame
+    zero = zero_time(reader, suffix, first_frame=first, cut=cut)
+    return Excerpt(zero, end, first if suffix in ZERO_BASED else None, chosen=options.start > 0)
 
 
 class _Recording:

@@ -47,6 +47,10 @@ from libranet.video.source import Source, parse_source
 from libranet.video.verify import verify
 
 ProgressCallback = Callable[[Progress], None]
+_FAR_OFF = 0.021
+"""Seconds that a frame may be off its time in silence: half a frame of 25 frames a second."""
+_ABOUT = 0.95
+"""Share of the frames that length and frame rate promise, from which on nothing is said."""
 
 
 @dataclass(frozen=True)
@@ -132,14 +136,18 @@ class VideoRun:
 
     def facts(self, reader: VideoReader, folder: RunFolder, result: PipelineResult) -> dict[str, Any]:
         """Collect what joining needs to know, also after a crash between the last frame and the end."""
-        warnings = []
-        if reader.damage.repaired_times:
-            warnings.append(f"{reader.damage.repaired_times} frames had no usable timestamp and got the next free one")
-        if (jumps := reader.damage.jumps) and self.options.start == 0:
+        warnings = describe_times(reader)
+        if (moved := max((segment.moved for segment in folder.segments), default=0.0)) > _FAR_OFF:
             warnings.append(
-                f"the clock of the source jumps in {jumps} place{'s' * (jumps > 1)}, where recordings were joined: "
-                "frames and sound go on without a gap"
+                f"frames are up to {moved:.3f} s off their time: the output counts in whole frames, "
+                "use another container for variable frame rates"
             )
+        whole = self.options.start == 0 and self.options.end is None and not reader.damage and not result.format_change
+        if whole and (promised := expected_frames(reader, self.options)):
+            exact = reader.frame_count is not None
+            if folder.frames < (promised if exact else _ABOUT * promised - 2):
+                why = f"its header says {promised}" if exact else f"its length and frame rate say about {promised}"
+                warnings.append(f"{folder.frames} frames came, {why}: the rate varies, or frames are missing")
         end = folder.segments[-1].end_pts if folder.segments else 0
         cut_off = self.options.end is not None or bool(result.format_change)
         return {
@@ -253,6 +261,19 @@ def describe_partial(reader: VideoReader, result: PipelineResult) -> str:
     """Say why the output does not hold the whole input, or nothing."""
     damage = reader.damage
     return "; ".join(text for text in (damage.sentence() if damage else "", result.format_change) if text)
+
+
+def describe_times(reader: VideoReader) -> list[str]:
+    """Return a sentence for each way in which times of the output differ from those of the source."""
+    notes = []
+    if reader.damage.repaired_times:
+        notes.append(f"{reader.damage.repaired_times} frames had no usable timestamp and got the next free one")
+    if jumps := reader.damage.jumps:
+        notes.append(
+            f"the clock of the source jumps in {jumps} place{'s' * (jumps > 1)}, where recordings were joined: "
+            "frames and sound go on without a gap"
+        )
+    return notes
 
 
 def _dehaze(run: VideoRun, reader: VideoReader, plan: RunPlan, *, resume: bool) -> DehazeReport:

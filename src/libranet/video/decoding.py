@@ -53,6 +53,8 @@ class Damage:
     """Seconds that the clock leapt ahead at those jumps, which frames and sound go on without."""
     read_to: float = 0.0
     """Seconds up to which packets of any stream came."""
+    covered: float = 0.0
+    """Seconds for which packets of any stream came."""
     transparent: int = 0
     """Frames with transparency that the output cannot hold."""
     repaired_times: int = 0
@@ -106,12 +108,14 @@ def read_packets(container: av.container.InputContainer, damage: Damage) -> Iter
         failures = 0
         clock.fix(packet)
         damage.jumps, damage.closed = clock.jumps, float(clock.closed)
-        begin = packet.pos or 0
-        if is_nut and begin > damage.read_bytes + LONGEST_NUT_HEAD:
-            damage.gaps.append((damage.read_bytes, begin))
-        damage.read_bytes = max(damage.read_bytes, begin + packet.size)
+        place = packet.pos or 0
+        if is_nut and place > damage.read_bytes + LONGEST_NUT_HEAD:
+            damage.gaps.append((damage.read_bytes, place))
+        damage.read_bytes = max(damage.read_bytes, place + packet.size)
         if packet.pts is not None and packet.time_base:
-            damage.read_to = max(damage.read_to, float((packet.pts + (packet.duration or 0)) * packet.time_base))
+            begin, end = (float(at * packet.time_base) for at in (packet.pts, packet.pts + (packet.duration or 0)))
+            damage.covered += max(0.0, end - max(begin, damage.read_to))
+            damage.read_to = max(damage.read_to, end)
         yield packet
 
 

@@ -13,6 +13,9 @@ from libranet.video.source import Source
 
 NETWORK_TIMEOUT = 20.0
 """Seconds to wait for a network source."""
+_OPTIONS = {"rtsp": {"rtsp_transport": "tcp"}, "http": {"multiple_requests": "1"}}
+"""Of FFmpeg for each protocol. With a connection for each request, FFmpeg 8 loses the first packet behind a seek where a
+server sends ranges by HTTP/1.1."""
 
 
 class CountedFile:
@@ -38,7 +41,7 @@ def open_source(source: Source) -> av.container.InputContainer:
     name = source.name
     try:
         if source.kind == "url":
-            options = {"rtsp_transport": "tcp"} if name.startswith("rtsp") else {}
+            options = next((options for scheme, options in _OPTIONS.items() if name.startswith(scheme)), {})
             return _interruptible(lambda: open_input(name, options=options, timeout=NETWORK_TIMEOUT))
         if source.kind == "pipe":
             return _interruptible(lambda: open_input(source.location))

@@ -71,6 +71,8 @@ class VideoReader:
     source: Source | None = None
     frame_count: int | None = None
     """Number of frames, or None where the file does not say."""
+    first_frame: Fraction = Fraction(0)
+    """Time of the first frame, in seconds."""
     first_time: Fraction = Fraction(0)
     """Where the source's clock begins, in seconds. `--start` and `--end` count from here."""
     damage: Damage = field(default_factory=Damage)
@@ -342,7 +344,8 @@ def _prepare(
         deinterlace=deinterlace,
         demuxed=chain(head, demuxed),
         source=source,
-        frame_count=stream.frames or None,
+        frame_count=_shown_frames(stream) or None,
+        first_frame=Fraction(frame.pts or 0) * (frame.time_base or time_base),
         first_time=_first_time(container, (stream.start_time or 0) * time_base),
         first_packets=tuple(item for item in head if isinstance(item, av.Packet)),
         opaque=is_opaque(to_planar(frame)),
@@ -357,6 +360,13 @@ def _first_time(container: av.container.InputContainer, of_video: Fraction) -> F
     rounded, tick = Fraction(container.start_time, av.time_base), Fraction(1, av.time_base)
     starts = [(s.start_time or 0) * s.time_base for s in container.streams if s.time_base]
     return min((start for start in starts if abs(start - rounded) <= tick), default=rounded)
+
+
+def _shown_frames(stream: av.VideoStream) -> int:
+    """Return the number of frames of an index, without those that an edit list hides; 0 where there is none."""
+    if not stream.container.format.name.startswith("mov"):
+        return stream.frames
+    return max(0, stream.frames - sum(entry.is_discard for entry in stream.index_entries))
 
 
 def _take_format_at(reader: VideoReader, source: Source, start: float) -> None:

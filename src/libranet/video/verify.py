@@ -137,7 +137,7 @@ def _differences(wanted: Written, found: Written, video: Written, found_video: W
 
 def _check_frames(wanted: Written, found: Written) -> list[str]:
     """Compare frames that are shown, and when. Containers with coarse clocks round every time."""
-    remedy = "run it again with --resume and another container, such as .mkv"
+    remedy = "write it to another container, such as .mkv"
     if found.packets != wanted.packets:
         raise FramesMissingError(f"the finished file shows {found.packets} of {wanted.packets} frames: {remedy}")
     pairs = list(zip(sorted(wanted.times), sorted(found.times), strict=False))
