@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 import av
 
 import libranet
-from libranet.atomic import replaced_file
+from libranet.atomic import LONGEST_NAME, replaced_file
 from libranet.errors import InputError, LibraNetError
 from libranet.network import GridFilter, WeightsInfo
 from libranet.runtime import MAX_STRENGTH
@@ -261,6 +261,11 @@ def check_output(source: Source | str | Path, output: Path, *, overwrite: bool) 
     path = source.path if isinstance(source, Source) else Path(source)
     if output.name in ("", "..") or str(output).strip() == "":
         raise InputError(f"the output {str(output)!r} is no file name: give one such as clear.mp4")
+    if len(os.fsencode(output.name)) > LONGEST_NAME:
+        raise InputError(
+            f"the output's name has {len(os.fsencode(output.name))} bytes and file systems take {LONGEST_NAME}: "
+            f"choose a shorter one than {output.name[:20]}..."
+        )
     if path is not None and path.is_file() and output.exists() and output.samefile(path):
         raise InputError(f"the output {output} is the input itself: choose another name")
     if output.is_dir():

@@ -12,7 +12,7 @@ from typing import IO
 
 import av
 
-from libranet.atomic import atomic_file
+from libranet.atomic import Claim, atomic_file
 from libranet.engine.options import DehazeOptions, DehazeReport, Progress, check_output, translate_io_errors
 from libranet.engine.pipeline import LateFrames, PipelineResult, run_pipeline
 from libranet.engine.plan import RunPlan, drawn_size, expected_frames, make_plan, output_size
@@ -119,7 +119,7 @@ def dehaze_stream(
             warnings += [*plan.left_out, *dict.fromkeys((*plan.notes, *reader.notes)), *sink.notes]
         return DehazeReport(
             source=name,
-            output=str(target or "-"),
+            output=str(sink.files[-1] if sink.files and not options.segment_time else target or "-"),
             frames=result.frames,
             resumed_frames=0,
             width=sink.size[0],
@@ -233,7 +233,8 @@ class _Recording:
         self._path = self._target
         if self._seconds is not None:
             self._number, self._path = _free_part(self._target, self._number + 1, overwrite=self._overwrite)
-        self._atomic = atomic_file(self._path, suffix=self._path.suffix)
+        self._claim = Claim(self._path)
+        self._atomic = atomic_file(self._path, suffix=self._path.suffix, claim=self._claim)
         self._temporary = self._atomic.__enter__()
         try:
             suffix = Path(plan.output).suffix.lower()
@@ -280,7 +281,12 @@ class _Recording:
         report = self._output.report()
         self.problems += verify(self._temporary, report.written)
         self.notes += report.notes
-        self._atomic.__exit__(None, None, None)
+        if self._claim.is_free:
+            self._atomic.__exit__(None, None, None)
+        else:  # nobody can record it again
+            taken, self._path = self._path, _free_part(self._path, 2, overwrite=False)[1]
+            Claim(self._path).publish(self._temporary)
+            self.notes.append(f"{taken} appeared or changed during the recording and stays: this is {self._path}")
         self.files.append(self._path)
 
 

@@ -11,7 +11,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from libranet.atomic import replaced_file
+from libranet.atomic import Claim
 from libranet.device import Precision
 from libranet.engine.options import (
     DehazeOptions,
@@ -33,6 +33,7 @@ from libranet.engine.segments import (
     run_settings,
     write_samples,
 )
+from libranet.engine.watch import SourceWatch
 from libranet.errors import InputError
 from libranet.network import Network
 from libranet.runtime import load_network
@@ -205,6 +206,7 @@ def dehaze_video(
     output = Path(output)
     origin = parse_source(source)
     check_output(origin, output, overwrite=overwrite)
+    claim, watch = Claim(output), SourceWatch(origin)
     network = load_network(
         model if isinstance(model, Network) or model is None else str(model), device=device, precision=precision
     )
@@ -222,7 +224,7 @@ def dehaze_video(
         if on_plan is not None:
             # A resumed run has less to do, and its own pace says how much.
             on_plan(plan if resume else with_estimate(plan, reader, network, options))
-        return _dehaze(run, reader, plan, resume=resume)
+        return _dehaze(run, reader, plan, claim, watch, resume=resume)
 
 
 def open_for(source: Source, options: DehazeOptions, *, rate: float | None) -> VideoReader:
@@ -276,7 +278,9 @@ def describe_times(reader: VideoReader) -> list[str]:
     return notes
 
 
-def _dehaze(run: VideoRun, reader: VideoReader, plan: RunPlan, *, resume: bool) -> DehazeReport:
+def _dehaze(
+    run: VideoRun, reader: VideoReader, plan: RunPlan, claim: Claim, watch: SourceWatch, *, resume: bool
+) -> DehazeReport:
     options, progress = run.options, run.progress
     begin = time.perf_counter()
     settings = stored = plan.settings
@@ -289,7 +293,7 @@ def _dehaze(run: VideoRun, reader: VideoReader, plan: RunPlan, *, resume: bool) 
     try:
         result = PipelineResult()
         if folder.ended is None:
-            frames = reader.frames(start=options.start, end=options.end)
+            frames = watch.frames(reader.frames(start=options.start, end=options.end))
             first = next(frames, None)
             if first is not None:
                 result = run.encode(reader, chain([first], frames), stored, folder)
@@ -303,7 +307,13 @@ def _dehaze(run: VideoRun, reader: VideoReader, plan: RunPlan, *, resume: bool) 
             segments = [encode_twice(folder, settings, images, progress=progress)]
         if progress is not None:
             progress(Progress(folder.frames, folder.frames, 0.0, "disk", "joining"))
-        joined, problems = _join(run, reader, plan, folder, segments)
+        watch.check()
+        try:
+            finished, joined, problems = _join(run, reader, plan, folder, segments)
+        finally:
+            watch.check()  # before the file gets its name; an error of reading has its reason here
+        with translate_io_errors(run.output, RESUME_HINT):
+            claim.publish(finished)
         folder.remove()
     finally:
         folder.release()
@@ -360,8 +370,8 @@ def _carriers(reader: VideoReader, options: DehazeOptions, settings: EncoderSett
 
 def _join(
     run: VideoRun, reader: VideoReader, plan: RunPlan, folder: RunFolder, segments: list[Path]
-) -> tuple[JoinReport, list[str]]:
-    """Write the output, read it back, and give it its name. Return what was written and what is missing."""
+) -> tuple[Path, JoinReport, list[str]]:
+    """Write the output and read it back. Return the file, what was written and what is missing."""
     assert folder.ended is not None
     suffix = run.output.suffix.lower()
     first, end = folder.segments[0].first_pts * reader.time_base, folder.ended["end_pts"]
@@ -378,5 +388,4 @@ def _join(
         problems = verify(temporary, joined.written)
         with contextlib.suppress(OSError), temporary.open("rb") as file:
             os.fsync(file.fileno())
-        os.replace(temporary, replaced_file(run.output))
-    return joined, problems
+    return temporary, joined, problems

@@ -14,8 +14,8 @@ from libranet.video.source import Source
 NETWORK_TIMEOUT = 20.0
 """Seconds to wait for a network source."""
 _OPTIONS = {"rtsp": {"rtsp_transport": "tcp"}, "http": {"multiple_requests": "1"}}
-"""Of FFmpeg for each protocol. With a connection for each request, FFmpeg 8 loses the first packet behind a seek where a
-server sends ranges by HTTP/1.1."""
+"""Of FFmpeg for each protocol. With a connection for each request, FFmpeg 8 loses the first packet behind a seek where
+a server sends ranges by HTTP/1.1."""
 
 
 class CountedFile:
