@@ -58,14 +58,22 @@ class Claim:
         """Whether nothing appeared there, and nothing that was there changed."""
         return FileMark.of(self._path) == self._before
 
-    def publish(self, finished: Path) -> None:
-        """Give a finished file its name.
+    def check(self) -> None:
+        """See that the name is free, for writers that publish a file themselves.
 
         Raises:
             InputError: A file appeared there, or the one that was there changed.
         """
         if not self.is_free:
             self._refuse()
+
+    def publish(self, finished: Path) -> None:
+        """Give a finished file its name.
+
+        Raises:
+            InputError: A file appeared there, or the one that was there changed.
+        """
+        self.check()
         if self._before.identity is None:
             try:
                 os.link(finished, self._path)  # unlike renaming, it never replaces a file that appeared just now

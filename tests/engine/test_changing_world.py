@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from clips import Clip, write_clip
-from libranet.engine import DehazeOptions, dehaze_video
+from libranet.engine import DehazeOptions, dehaze_video, image_files
 from libranet.engine.segments import RunFolder
 from libranet.engine.stream import dehaze_stream
 from libranet.errors import InputError
-from libranet.images import Image, write_image
+from libranet.images import Image, read_image, write_image
 from libranet.video.reader import VideoReader
 
 CLIP = Clip(frames=12, audio=("aac",))
@@ -109,6 +109,20 @@ def test_an_image_of_a_sequence_that_is_deleted(tmp_path, tiny_model, during):
     with pytest.raises(InputError, match=r"put it back|there is no file"):
         dehaze(tmp_path / "f%02d.png", tmp_path / "out.mkv", tiny_model)
     assert not (tmp_path / "out.mkv").exists()
+
+
+def test_an_image_that_appears_stays(tmp_path, tiny_model, monkeypatch):
+    source, output = tmp_path / "in.png", tmp_path / "out.png"
+    write_image(source, Image(np.full((32, 32, 3), 90, np.uint8)))
+
+    def read_and_wait(path):
+        output.write_bytes(b"someone else's")
+        return read_image(path)
+
+    monkeypatch.setattr(image_files, "read_image", read_and_wait)
+    with pytest.raises(InputError, match="appeared while"):
+        image_files.dehaze_image(source, output, tiny_model)
+    assert output.read_bytes() == b"someone else's"
 
 
 def test_resuming_into_another_container_leaves_a_living_run_alone(tmp_path, tiny_model):

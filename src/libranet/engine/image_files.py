@@ -12,6 +12,7 @@ import cv2
 import numpy as np
 import torch
 
+from libranet.atomic import Claim
 from libranet.engine.adjust import Adjuster
 from libranet.engine.options import DehazeOptions, DehazeReport, Progress, check_output, translate_io_errors
 from libranet.engine.plan import backend_for
@@ -57,6 +58,7 @@ def dehaze_image(
     if count == 1:
         return dehaze_sequence([source], [output], network, options=options, overwrite=overwrite)
     check_output(source, output, overwrite=overwrite)
+    claim = Claim(output)
     if output.suffix.lower() not in ANIMATED_SUFFIXES:
         known = ", ".join(ANIMATED_SUFFIXES)
         raise InputError(
@@ -72,6 +74,7 @@ def dehaze_image(
     timed = zip((image for image, _ in given), times, strict=False)
     used: list[str] = []
     restored = [image for image, _ in restore_images(timed, network, options, used=used)]
+    claim.check()
     with translate_io_errors(output):
         write_images(output, restored, [seconds for _, seconds in given], loops=read_loops(source))
     height, width = restored[0].samples.shape[:2]
@@ -134,6 +137,7 @@ def dehaze_sequence(
     for source, output in pairs:
         check_image_name(output)
         check_output(source, output, overwrite=overwrite or resume)
+    claims = [Claim(output) for _, output in pairs]
     missing = [index for index, (_, output) in enumerate(pairs) if not (resume and output.exists())]
     # Images before the first missing one matter as far as the network remembers.
     first = max(0, min(missing, default=len(pairs)) - options.reach(network.config.window, rate))
@@ -166,6 +170,7 @@ def dehaze_sequence(
         index = order.popleft()
         if index not in wanted:
             continue
+        claims[index].check()
         with translate_io_errors(pairs[index][1]):
             write_image(pairs[index][1], image)
         height, width = image.samples.shape[:2]
