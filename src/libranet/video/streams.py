@@ -8,13 +8,12 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, get_args
+from typing import Any
 
 import av
 from av.stream import Disposition
 
 from libranet.errors import InputError
-from libranet.video.audio import AudioCodec
 from libranet.video.copied_stream import StreamPlan, text_codec
 from libranet.video.decoding import Damage, read_packets
 from libranet.video.encoder import EncoderSettings, encoder_frame
@@ -24,8 +23,6 @@ from libranet.video.pixels import plane_views
 from libranet.video.pyav import codec_name, open_input, side_data
 from libranet.video.reader import main_video_stream
 from libranet.video.source import Source
-
-AUDIO_CHOICES = ("copy", "none", *get_args(AudioCodec))
 
 _SAMPLE_PACKETS = 3
 _MOST_PACKETS = 2000
@@ -87,8 +84,6 @@ def plan_streams(
     Raises:
         InputError: The container refuses the video itself, or an option makes no sense.
     """
-    if audio not in AUDIO_CHOICES:
-        raise InputError(f"unknown --audio {audio!r}: use one of {', '.join(AUDIO_CHOICES)}")
     video = _try(None, suffix, settings, (), {})
     if video.refusal:
         raise InputError(
