@@ -37,12 +37,15 @@ def plan_jobs(inputs: list[str], output: str, *, live: bool, adjust: Adjustments
     if any(Path(name).suffix.lower() in _LISTS and Path(name).is_file() for name in inputs):
         return _checked(_from_list(inputs, output, adjust or Adjustments()))
     remote = any(is_remote(name) for name in (*inputs, output))
-    sources = [_source(name) for text in inputs for name in _matching(text)]
+    names = [name for text in inputs for name in _matching(text)]
+    sources = [_source(name) for name in names]
+    # A pattern that happens to name one file means a folder all the same, unless the output is a file's name.
+    pattern = names != inputs and not (is_video_name(output) or is_image_name(output))
     template = _FIELDS.search(output) is not None
     if not remote:
         if live or output == "-" or any(source.kind in ("pipe", "url", "camera") for source in sources):
             return [_stream_job(sources, output)]
-        if len(sources) == 1 and sources[0].kind != "folder" and not template:
+        if len(sources) == 1 and sources[0].kind != "folder" and not template and not pattern:
             return [_single(sources[0], output)]
         if Path(output).suffix and not Path(output).is_dir() and not template:
             raise InputError(

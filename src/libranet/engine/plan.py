@@ -59,9 +59,9 @@ class RunPlan:
     """Estimated time of the run; None where it is short or nothing is known."""
 
     @property
-    def left_out(self) -> tuple[str, ...]:
-        """Sentences about streams that the output will not hold."""
-        return tuple(stream.sentence for stream in self.streams if not stream.kept and not stream.asked)
+    def changed(self) -> tuple[str, ...]:
+        """Sentences about streams that the output will not hold, or not as one may expect."""
+        return tuple(stream.sentence for stream in self.streams if stream.reason and not stream.asked)
 
     @property
     def kept(self) -> int:

@@ -116,7 +116,7 @@ def dehaze_stream(
         if result.dropped:
             warnings.append(f"{result.dropped} frames came faster than the network and were left out")
         if plan is not None:
-            warnings += [*plan.left_out, *dict.fromkeys((*plan.notes, *reader.notes)), *sink.notes]
+            warnings += [*plan.changed, *dict.fromkeys((*plan.notes, *reader.notes)), *sink.notes]
         return DehazeReport(
             source=name,
             output=str(sink.files[-1] if sink.files and not options.segment_time else target or "-"),
@@ -276,7 +276,7 @@ class _Recording:
         with translate_io_errors(self._temporary):
             self._output.write(self._output.video.encode(None))
             for stream in self._output.copies.values():
-                self._output.write(stream.finish())
+                self._output.write(stream.finish(self._excerpt))
             self._output.close()
         report = self._output.report()
         self.problems += verify(self._temporary, report.written)

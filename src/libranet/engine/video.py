@@ -333,7 +333,7 @@ def _dehaze(
         cuts=result.cuts,
         copied_streams=plan.kept,
         partial=missing,
-        warnings=(*folder.ended["warnings"], *plan.left_out, *plan.notes, *joined.notes),
+        warnings=(*folder.ended["warnings"], *plan.changed, *plan.notes, *joined.notes),
         weights=run.network.weights,
         backend=result.backend,
     )

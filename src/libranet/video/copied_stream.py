@@ -52,7 +52,8 @@ class StreamPlan:
             return f"{what} is repacked as {self.target}"
         if self.action == "leave out":
             return f"{what} is left out: {self.reason}"
-        return f"{what} is {'attached' if self.action == 'attach' else 'copied'}"
+        copied = f"{what} is {'attached' if self.action == 'attach' else 'copied'}"
+        return f"{copied}: {self.reason}" if self.reason else copied
 
     def as_json(self) -> dict[str, Any]:
         """Return the decision for JSON."""
@@ -109,8 +110,9 @@ class CopiedStream:
             return [packet]
         time_base = packet.time_base
         assert time_base is not None
-        if self.heard is not None:
-            self.heard.take(packet)
+        frames = self.heard.take(packet) if self.heard is not None else []
+        if self._transcoder is not None:
+            return list(self._transcoder.packets(frames, excerpt.start))
         if self._plan.kind == "audio" and self._hidden(packet):
             return []
         stamp = packet.pts if packet.pts is not None else packet.dts
@@ -136,14 +138,15 @@ class CopiedStream:
         shift = round(excerpt.start / time_base)
         packet.pts = None if packet.pts is None else packet.pts - shift
         packet.dts = None if packet.dts is None else packet.dts - shift
-        if self._transcoder is not None:
-            return list(self._transcoder.packets(packet))
         packet.stream = self.target
         return [packet]
 
-    def finish(self) -> list[av.Packet]:
-        """Return what a transcoder still holds."""
-        return list(self._transcoder.finish()) if self._transcoder is not None else []
+    def finish(self, excerpt: Excerpt) -> list[av.Packet]:
+        """Drain the decoder, and return what a transcoder still holds."""
+        frames = self.heard.take(None) if self.heard is not None else []
+        if self._transcoder is None:
+            return []
+        return [*self._transcoder.packets(frames, excerpt.start), *self._transcoder.finish()]
 
     def notes(self, suffix: str) -> list[str]:
         """Return a sentence for everything that the output lacks of this stream."""
@@ -151,7 +154,7 @@ class CopiedStream:
         if self._cut:
             what = f"the first {float(self._cut):.3f} s of {self._plan.kind} stream {self._plan.index}"
             notes.append(f"{what} are left out: they come before the first frame, and {suffix} has no start times")
-        if self._transcoder is not None and (damaged := self._transcoder.damaged):
+        if self._transcoder is not None and self.heard is not None and (damaged := self.heard.damaged):
             notes.append(f"{damaged} packets of audio stream {self._plan.index} could not be decoded and are left out")
         return notes
 
@@ -162,7 +165,7 @@ class CopiedStream:
         """
         if self._lead_in is None:
             self._lead_in = self._hides or -_LEAD_IN <= (packet.pts or 0) * (packet.time_base or 0) < 0
-        hidden = packet.is_discard and self._transcoder is None and (self._audible or not self._lead_in)
+        hidden = packet.is_discard and (self._audible or not self._lead_in)
         self._audible |= not packet.is_discard
         return hidden
 

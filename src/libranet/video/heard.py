@@ -22,6 +22,8 @@ class HeardSound:
     """The stream's own, which knows what to leave out."""
     excerpt: Excerpt
     """Sound outside of it does not count. Times are those of the output."""
+    damaged: int = 0
+    """Packets that could not be decoded."""
     first: Fraction | None = None
     """Time of the first sample, in seconds."""
     seconds: Fraction = Fraction(0)
@@ -35,24 +37,32 @@ class HeardSound:
         context = stream.codec_context
         if stream.type != "audio" or context is None:
             return None
+        if context.is_open:
+            context.flush_buffers()  # an earlier trial may have used it
         return cls(context, excerpt)
 
-    def take(self, packet: av.Packet) -> None:
-        """Decode a packet. Damaged packets are not heard."""
+    def take(self, packet: av.Packet | None) -> list[av.AudioFrame]:
+        """Decode a packet, or what the decoder still holds. Return the frames that count. Damaged packets give none."""
         try:
             frames = self.decoder.decode(packet)
-        except (av.FFmpegError, EOFError):
-            return
-        for frame in frames:
-            assert isinstance(frame, av.AudioFrame)
-            if frame.pts is not None and frame.sample_rate:
-                self._add(frame.pts * (frame.time_base or Fraction(0)), Fraction(frame.samples, frame.sample_rate))
+        except EOFError:
+            return []
+        except av.FFmpegError:
+            self.damaged += packet is not None
+            return []
+        return [frame for frame in frames if self._counts(frame)]
 
-    def _add(self, time: Fraction, length: Fraction) -> None:
+    def _counts(self, frame: av.AudioFrame) -> bool:
+        if frame.pts is None or frame.time_base is None or not frame.sample_rate:
+            return False
+        time, length = frame.pts * frame.time_base, Fraction(frame.samples, frame.sample_rate)
         begin, end, middle = self.excerpt.sound_from, self.excerpt.end, time + length / 2
         if (begin is not None and middle < begin) or (end is not None and middle >= end):
-            return
-        time -= self.excerpt.start
+            return False
+        self._add(time - self.excerpt.start, length)
+        return True
+
+    def _add(self, time: Fraction, length: Fraction) -> None:
         self.first = time if self.first is None else self.first
         late = time - self.first - self.seconds
         if not self.pieces or abs(late - self.pieces[-1][1]) > _STEP:

@@ -192,10 +192,11 @@ class OutputFile:
         last = self._last.get(stream.index)
         if last is not None and at < last + (not self._equal_times) and written.kind != "cover":
             at = last + (not self._equal_times)
-            shown = at if packet.pts is None else max(at, _rescaled(packet.pts, packet.time_base, base))
+            before = None if packet.pts is None else _rescaled(packet.pts, packet.time_base, base)
+            shown = at if before is None else max(at, before)
             packet.duration = _rescaled(packet.duration or 0, packet.time_base, base)
             packet.pts, packet.dts, packet.time_base = shown, at, base
-            written.moved += 1
+            written.moved += shown != before  # a time of decoding alone is nothing that anyone sees
         self._last[stream.index] = at
         written.packets += 1
         if stream.index == self._video_index:
@@ -241,7 +242,7 @@ class OutputFile:
             target = self.container.add_stream_from_template(stream, opaque=True)
         _copy_metadata(stream, target)
         if stream.type != "attachment":
-            heard = HeardSound.of(stream, self._excerpt) if self._path else None
+            heard = HeardSound.of(stream, self._excerpt)
             hides = self._suffix in _MP4
             self.copies[stream.index] = CopiedStream(stream, target, plan, transcoder, heard=heard, hides=hides)
             self.written[target.index] = Written(plan.kind, plan.target, heard=heard)
@@ -375,7 +376,7 @@ def _other_packets(source: Any, copies: dict[int, CopiedStream], excerpt: Excerp
     for last in lengths.rest():
         yield from copies[last.stream.index].packets(last, excerpt)
     for copy in copies.values():
-        yield from copy.finish()
+        yield from copy.finish(excerpt)
 
 
 def _rescaled(value: int, source: Fraction, target: Fraction) -> int:

@@ -5,7 +5,7 @@ trial file, written with everything that the source has, is read back and compar
 """
 
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -114,8 +114,8 @@ def _proposals(container: Any, suffix: str, audio: str, tracks: Sequence[int] | 
             plan = replace(plan, kind="cover", action="attach" if suffix in (".mkv",) else "copy")
         elif stream.type == "audio":
             plan = _audio_proposal(plan, audio, kept)
-            if (suffix, plan.target) in _MISTIMED:
-                plan = _instead(plan, "FFmpeg writes wrong times for it", suffix)
+        elif stream.type == "video":
+            plan = replace(plan, reason="only the first video is dehazed, this one stays hazy")
         elif stream.type == "subtitle" and (target := text_codec(name, suffix)):
             plan = replace(plan, action="repack", target=target)
         elif stream.type == "data" and _is_rewritten(stream):
@@ -155,9 +155,11 @@ def _tried(
     samples: dict[int, list[av.Packet]],
 ) -> tuple[tuple[StreamPlan, ...], tuple[str, ...]]:
     trial = _try(container, suffix, settings, plans, samples)
-    if not trial.refusal and not trial.lost:
-        return plans, trial.notes
     refused = dict.fromkeys(trial.lost, "it cannot be read back")
+    mistimed = [plan.index for plan in plans if plan.kept and (suffix, plan.target) in _MISTIMED]
+    refused |= dict.fromkeys(mistimed, "FFmpeg writes wrong times for it")
+    if not trial.refusal and not refused:
+        return plans, trial.notes
     if trial.refusal:
         for plan in plans:
             alone = _try(container, suffix, settings, (plan,), samples)
@@ -168,16 +170,29 @@ def _tried(
                 f"{suffix} files cannot hold these streams together ({trial.refusal}): "
                 "write to .mkv, or use --audio none"
             )
-    changed = tuple(_instead(plan, refused[plan.index], suffix) if plan.index in refused else plan for plan in plans)
+
+    def holds(plan: StreamPlan) -> bool:
+        alone = _try(container, suffix, settings, (plan,), samples)
+        return not alone.refusal and not alone.lost
+
+    changed = tuple(
+        _instead(plan, refused[plan.index], suffix, holds) if plan.index in refused else plan for plan in plans
+    )
     return (changed, ()) if changed == plans else _tried(container, suffix, settings, changed, samples)
 
 
-def _instead(plan: StreamPlan, why: str, suffix: str) -> StreamPlan:
-    """Return what to do with a stream that the container refuses."""
-    if plan.action == "copy" and plan.codec in _EXACT_AUDIO and suffix != ".webm":
-        return replace(plan, action="transcode", target=_EXACT_AUDIO[plan.codec], reason="the same samples")
+def _instead(plan: StreamPlan, why: str, suffix: str, holds: Callable[[StreamPlan], bool]) -> StreamPlan:
+    """Return what to do with a stream that the container refuses. `holds` tries another plan for it."""
+    exact = _EXACT_AUDIO.get(plan.codec, "flac" if suffix == ".mkv" else "")
+    if plan.kind == "audio" and plan.action == "copy" and exact:
+        kept = replace(plan, action="transcode", target=exact, reason="the same samples")
+        if holds(kept):
+            return kept
     keeper = _KEEPERS.get(suffix, "aac")
-    remedy = f"; --audio {keeper} keeps the sound" if plan.kind == "audio" and keeper not in ("", plan.target) else ""
+    remedy = ""
+    if plan.kind == "audio" and keeper not in ("", plan.target):
+        helps = holds(replace(plan, action="transcode", target=keeper))
+        remedy = f"; --audio {keeper} keeps the sound" if helps else ", and it cannot be transcoded either"
     return replace(plan, action="leave out", target="", reason=f"{suffix} has no place for it ({why}){remedy}")
 
 
@@ -201,7 +216,7 @@ def _try(
         for index, copy in output.copies.items():
             for sample in samples.get(index, []):
                 output.write(copy.packets(_again(sample), Excerpt()))
-            output.write(copy.finish())
+            output.write(copy.finish(Excerpt()))
         output.write(output.video.encode(None))
         output.container.close()
     except (ValueError, av.FFmpegError) as error:

@@ -50,6 +50,9 @@ def verify(path: Path, written: tuple[Written, ...]) -> list[str]:
                 _count(found[packet.stream.index], packet, by_decoding=guessed)
                 if trial is not None and video is not None and packet.stream.index == video.index:
                     trial.take(packet)
+            for written_stream in found.values():
+                if written_stream.heard is not None:
+                    written_stream.heard.take(None)
             why = trial.failure() if trial is not None else ""
     except (av.FFmpegError, ValueError) as error:
         return [f"the finished file cannot be read back ({error})"]
