@@ -84,7 +84,7 @@ def _words(hint: Any) -> str:
     if origin in (types.UnionType, typing.Union):
         return " or ".join("None" if option is type(None) else _words(option) for option in arguments)
     if origin is typing.Literal:
-        return f"one of {', '.join(map(str, arguments))}"
+        return f"{', '.join(map(str, arguments[:-1]))} or {arguments[-1]}"
     if origin is tuple:
         return f"a tuple of {_words(arguments[0])}"
     names = {int: "a whole number", float: "a number", str: "a string", bool: "True or False"}

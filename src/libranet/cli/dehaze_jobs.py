@@ -14,6 +14,8 @@ from libranet.video.encoder import is_video_name
 from libranet.video.source import Source, is_pattern, parse_source
 
 _OTHER_VIDEOS = (".mpeg", ".wmv", ".flv", ".mts", ".3gp", ".ogv", ".vob", ".y4m")
+_OTHER_IMAGES = (".avif", ".heic", ".heif", ".jxl", ".ppm", ".pgm", ".pnm", ".tga")
+"""Images of a folder that are not read: each is told what it is, and none is passed over."""
 _LISTS = (".csv", ".jsonl", ".ndjson")
 _PATTERN = re.compile(r"[*?\[]")
 _FIELDS = re.compile(r"\{(name|stem|suffix|folder|number)\}")
@@ -178,7 +180,11 @@ def _kind(source: str, output: str, path: Path | None = None) -> Kind:
 
 
 def _is_media(name: str) -> bool:
-    return is_video_name(name) or is_image_name(name) or PurePosixPath(name).suffix.lower() in _OTHER_VIDEOS
+    return (
+        is_video_name(name)
+        or is_image_name(name)
+        or PurePosixPath(name).suffix.lower() in (*_OTHER_VIDEOS, *_OTHER_IMAGES)
+    )
 
 
 def _below(folder: str, name: str) -> str:

@@ -314,15 +314,27 @@ def _finish(image: Image, restored: Restored, options: DehazeOptions) -> Image:
     if target.layout.model == "gray" and colourful:
         target = replace(target, layout=RGB8 if target.layout.bits == 8 else RGB16)
     device = restored.after[0].device
-    view = FrameView(restored.format, target, compare=options.compare, view=options.view, device=device)
-    samples = np.array(view.draw(restored)[0].cpu())  # a copy: the backend overwrites its arrays at the next push
+    turns, mirrored = image.orientation
+    mirrored = mirrored and (options.compare is not None or options.view != "result")  # words must not be mirrored
+    view = FrameView(restored.format, target, compare=options.compare, view=options.view, turns=turns, device=device)
+    drawn = view.draw(_mirrored(restored) if mirrored else restored)[0].cpu()
+    samples = np.array(
+        drawn.flip(1) if mirrored else drawn
+    )  # a copy: the backend overwrites its arrays at the next push
     samples = samples[..., None] if samples.ndim == 2 else samples
     if (alpha := image.samples[..., 3:]).size:
-        alpha = np.concatenate([alpha, alpha], axis=1) if options.compare == "side" else alpha
+        alpha = np.concatenate([alpha, alpha], axis=0 if turns % 2 else 1) if options.compare == "side" else alpha
         samples = np.concatenate([samples, alpha], axis=2)
     if options.scale is not None:
         height, width, channels = samples.shape
-        size = scaled_size(options.scale, width, height, layout=RGB8)
+        size = scaled_size(options.scale, width, height, layout=RGB8, turns=turns)
         method = cv2.INTER_AREA if size[0] <= width else cv2.INTER_LANCZOS4
         samples = cv2.resize(samples, size, interpolation=method).reshape(size[1], size[0], channels)
     return replace(image, samples=samples)
+
+
+def _mirrored(restored: Restored) -> Restored:
+    """The frame as it is before its orientation turns it: left and right change places."""
+    before, after = (tuple(plane.flip(1) for plane in planes) for planes in (restored.before, restored.after))
+    transmission = None if restored.transmission is None else restored.transmission.flip(-1)
+    return replace(restored, before=before, after=after, transmission=transmission)

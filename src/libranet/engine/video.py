@@ -50,8 +50,6 @@ from libranet.video.verify import verify
 ProgressCallback = Callable[[Progress], None]
 _FAR_OFF = 0.021
 """Seconds that a frame may be off its time in silence: half a frame of 25 frames a second."""
-_ABOUT = 0.95
-"""Share of the frames that length and frame rate promise, from which on nothing is said."""
 
 
 @dataclass(frozen=True)
@@ -144,11 +142,8 @@ class VideoRun:
                 "use another container for variable frame rates"
             )
         whole = self.options.start == 0 and self.options.end is None and not reader.damage and not result.format_change
-        if whole and (promised := expected_frames(reader, self.options)):
-            exact = reader.frame_count is not None
-            if folder.frames < (promised if exact else _ABOUT * promised - 2):
-                why = f"its header says {promised}" if exact else f"its length and frame rate say about {promised}"
-                warnings.append(f"{folder.frames} frames came, {why}: the rate varies, or frames are missing")
+        if whole and reader.frame_count is not None and folder.frames < reader.frame_count:
+            warnings.append(f"{folder.frames} frames came, and the source's header says {reader.frame_count}")
         end = folder.segments[-1].end_pts if folder.segments else 0
         cut_off = self.options.end is not None or bool(result.format_change)
         return {

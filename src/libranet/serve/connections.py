@@ -1,10 +1,18 @@
 """Connections that stay silent are closed: uvicorn itself waits for a request's head without end."""
 
 import asyncio
+import logging
 
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 _SECONDS = 20.0
+
+
+def is_no_cancellation(record: logging.LogRecord) -> bool:
+    """Return whether a record of uvicorn is worth showing: a request that the server's end cancelled is no error."""
+    kind = record.exc_info[0] if record.exc_info else None
+    cancelled = kind is not None and issubclass(kind, asyncio.CancelledError)
+    return not (cancelled or "timeout graceful shutdown exceeded" in str(record.msg))
 
 
 class PromptProtocol(H11Protocol):
@@ -24,6 +32,12 @@ class PromptProtocol(H11Protocol):
         if self._timer is not None:
             self._timer.cancel()
         super().connection_lost(exc)
+
+    def shutdown(self) -> None:
+        """Send away who only listens for events when the server ends: it would wait for them."""
+        super().shutdown()
+        if self.cycle is not None and not self.cycle.response_complete and self.cycle.scope["path"].endswith("/events"):
+            self.transport.close()
 
     def _watch(self) -> None:
         """Close the connection if it was idle at the last look, and no request has come since."""

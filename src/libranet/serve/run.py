@@ -1,6 +1,7 @@
 """Running a server until Ctrl-C."""
 
 import gc
+import logging
 import socket
 import sys
 import webbrowser
@@ -29,7 +30,7 @@ def run_server(settings: ServeSettings, *, open_browser: bool = False) -> None:
         import uvicorn
 
         from libranet.serve.app import make_app
-        from libranet.serve.connections import PromptProtocol
+        from libranet.serve.connections import PromptProtocol, is_no_cancellation
     except ImportError as error:
         raise MissingDependencyError(f"this needs the package {error.name}: pip install 'libranet[serve]'") from None
     for device in settings.devices:  # whatever can be refused is refused before the first visitor
@@ -49,6 +50,7 @@ def run_server(settings: ServeSettings, *, open_browser: bool = False) -> None:
             limit_concurrency=_MOST_CONNECTIONS,
             http=PromptProtocol,
         )
+        logging.getLogger("uvicorn.error").addFilter(is_no_cancellation)
         gc.collect()
         gc.freeze()  # what PyTorch has brought stays; looking through it again would delay answers
         print(f"LiBrA-Net at {address} (Ctrl-C ends it)", file=sys.stderr, flush=True)

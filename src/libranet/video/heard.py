@@ -28,6 +28,8 @@ class HeardSound:
     """Time of the first sample, in seconds."""
     seconds: Fraction = Fraction(0)
     """Length of all samples."""
+    longest: Fraction = Fraction(0)
+    """Length of the longest packet: a cut is as exact as that."""
     pieces: list[tuple[Fraction, Fraction]] = field(default_factory=list)
     """Seconds of sound before each gap and behind it, and how much later its samples come than without gaps."""
 
@@ -67,7 +69,13 @@ class HeardSound:
         late = time - self.first - self.seconds
         if not self.pieces or abs(late - self.pieces[-1][1]) > _STEP:
             self.pieces.append((self.seconds, late))
-        self.seconds += length
+        self.seconds, self.longest = self.seconds + length, max(self.longest, length)
+
+    @property
+    def coarseness(self) -> Fraction:
+        """Seconds by which packets that begin or end the excerpt may reach beyond it, or not reach its border."""
+        cut = self.excerpt.sound_from is not None or self.excerpt.end is not None
+        return self.longest if cut else Fraction(0)
 
     def lateness(self, at: Fraction) -> Fraction:
         """Return how much later than without gaps the sound behind `at` seconds of it comes."""

@@ -23,6 +23,8 @@ from libranet.video.tags import VideoTags, read_tags
 
 DecoderName = Literal["cpu", "cuda"]
 """What decodes a file."""
+_LENGTH_FROM_ZERO = ("matroska,webm", "flv")
+"""Formats whose length counts from zero, and is that of the longest stream."""
 MIN_SIDE = 16
 DEFAULT_RATE = 25.0
 """Frames per second of images without times."""
@@ -327,8 +329,10 @@ def _prepare(
     rate = stream.average_rate or stream.guessed_rate or Fraction(25)
     time_base = stream.time_base or 1 / rate
     duration = stream_duration(stream)
+    first_frame = Fraction(frame.pts or 0) * (frame.time_base or time_base)
     if duration is None and container.duration:
-        duration = container.duration / av.time_base
+        from_zero = container.format.name in _LENGTH_FROM_ZERO
+        duration = container.duration / av.time_base - (max(0.0, float(first_frame)) if from_zero else 0.0)
     return VideoReader(
         name=name,
         container=container,
@@ -345,7 +349,7 @@ def _prepare(
         demuxed=chain(head, demuxed),
         source=source,
         frame_count=_shown_frames(stream) or None,
-        first_frame=Fraction(frame.pts or 0) * (frame.time_base or time_base),
+        first_frame=first_frame,
         first_time=_first_time(container, (stream.start_time or 0) * time_base),
         first_packets=tuple(item for item in head if isinstance(item, av.Packet)),
         opaque=is_opaque(to_planar(frame)),
@@ -436,7 +440,7 @@ def stream_duration(stream: av.VideoStream) -> float | None:
     if match:
         start = float((stream.start_time or 0) * (stream.time_base or 0))
         return int(match[1]) * 3600 + int(match[2]) * 60 + float(match[3]) - start
-    if stream.duration and stream.time_base and stream.container.format.name not in ("matroska,webm", "flv"):
+    if stream.duration and stream.time_base and stream.container.format.name not in _LENGTH_FROM_ZERO:
         return float(stream.duration * stream.time_base)
     return None
 

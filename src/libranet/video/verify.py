@@ -168,12 +168,12 @@ def _heard_differences(wanted: Written, found: Written, video: Written, found_vi
         return [f"{name} cannot be heard in the finished file"]
     problems = []
     difference = after.seconds - before.seconds
-    if abs(difference) > _SLACK:
+    if abs(difference) > _SLACK + 2 * before.coarseness:
         problems.append(f"{name} lasts {float(after.seconds):.2f} s instead of {float(before.seconds):.2f} s")
     begin = (after.first - min(found_video.times)) - (before.first - min(video.times))
     drift = after.drift_from(before)
     worst = max(begin, begin + drift, key=abs)
-    if abs(worst) > _TOGETHER:
+    if abs(worst) > _TOGETHER + before.coarseness:
         problems.append(f"{name} moved by {float(worst):+.3f} s against the frames")
     return problems
 
