@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,7 +12,12 @@ import pytest
 from typer.testing import CliRunner
 
 from clips import Clip, write_clip
+from libranet.cli.dehaze_jobs import plan_jobs
 from libranet.cli.main import build_app
+from libranet.engine import dehaze_video
+from libranet.errors import InputError
+from libranet.network import LiBrANet
+from tiny_network import TINY
 
 
 def libranet(*words, env=None, **more) -> subprocess.CompletedProcess:
@@ -54,6 +60,7 @@ def test_frames_on_standard_output_leave_no_room_for_json(tmp_path):
     assert "no file" in json.loads(result.stderr)["error"]
 
 
+@pytest.mark.more  # it loads PyTorch in processes of its own
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_stop_while_loading_is_json_where_asked(tmp_path, number, code):
     """The network is loaded for ever: the signal comes before the first frame in any case."""
@@ -90,3 +97,53 @@ def test_help_in_a_plain_locale_is_plain(words, strict):
 
 def test_help_in_a_utf8_locale_has_boxes():
     assert "─" in libranet("--help", env={"LC_ALL": "C.UTF-8"}).stdout.decode()
+
+
+@pytest.mark.parametrize("output", ["new", "new/"])
+def test_a_pattern_with_one_hit_means_a_folder(tmp_path, monkeypatch, output):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "clips").mkdir()
+    write_clip(tmp_path / "clips" / "a.mp4", Clip(frames=2))
+    (job,) = plan_jobs(["clips/*.mp4"], output, live=False)
+    assert job.output == "new/a.mp4"
+    (job,) = plan_jobs(["clips/*.mp4"], "one.mkv", live=False)
+    assert job.output == "one.mkv"
+
+
+STILLS = {
+    "photo.avif": b"\0\0\0\x20ftypavif\0\0\0\0avifmif1",
+    "photo.heic": b"\0\0\0\x20ftypheic\0\0\0\0mif1heic",
+    "photo.heif": b"\0\0\0\x20ftypmif1\0\0\0\0mif1heic",
+    "photo.jxl": b"\xff\x0a\xcb\x06",
+    "boxed.jxl": b"\0\0\0\x0cJXL \r\n\x87\n",
+    "photo.ppm": b"P6\n64 48\n255\n",
+    "photo.pgm": b"P5 64 48 255\n",
+    "photo.tga": b"\0\0\x0a" + bytes(15),
+    "renamed.mp4": b"\0\0\0\x20ftypheic\0\0\0\0mif1heic",
+}
+
+
+@pytest.mark.parametrize("name", STILLS)
+def test_still_images_that_are_not_read_are_told_what_they_are(tmp_path, name):
+    source = tmp_path / name
+    source.write_bytes(STILLS[name] + bytes(64))
+    for output in ("out.png", "out.mkv"):
+        with pytest.raises(InputError, match=r"is a still image \([A-Z, or]+\), .*convert it to PNG or TIFF"):
+            dehaze_video(source, tmp_path / output, model=LiBrANet(TINY), device="cpu")
+
+
+@pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="Debian's ffmpeg is not installed: apt-get install ffmpeg")
+@pytest.mark.parametrize("suffix", ["ppm", "pgm", "tga", "avif", "jxl"])
+def test_ffmpegs_own_still_images_are_told_what_they_are(tmp_path, suffix):
+    made = ["ffmpeg", "-v", "error", "-f", "lavfi", "-i", "testsrc2=size=64x48:duration=0.04", "-frames:v", "1"]
+    done = subprocess.run([*made, str(tmp_path / f"a.{suffix}")], capture_output=True, check=False)
+    if done.returncode:
+        pytest.skip(f"this ffmpeg writes no {suffix}")
+    with pytest.raises(InputError, match="is a still image"):
+        dehaze_video(tmp_path / f"a.{suffix}", tmp_path / "out.mkv", model=LiBrANet(TINY), device="cpu")
+
+
+def test_a_folder_passes_over_no_image(tmp_path):
+    for name, data in STILLS.items():
+        (tmp_path / name).write_bytes(data)
+    assert len(plan_jobs([str(tmp_path)], str(tmp_path / "out"), live=False)) == len(STILLS)

@@ -189,7 +189,8 @@ def _is_media(name: str) -> bool:
 
 def _below(folder: str, name: str) -> str:
     """The name of an output in a folder. Formats that we only read become Matroska."""
-    if not is_image_name(name) and not is_video_name(name):
+    other = PurePosixPath(name).suffix.lower() in _OTHER_IMAGES
+    if not is_image_name(name) and not is_video_name(name) and not other:
         name = f"{name.removesuffix(PurePosixPath(name).suffix)}.mkv"
     return f"{folder.rstrip('/')}/{name}" if is_remote(folder) else str(Path(folder) / name)
 
