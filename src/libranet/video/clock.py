@@ -17,6 +17,15 @@ def may_jump(container: av.container.InputContainer) -> bool:
     return bool(int(container.format.flags) & _DISCONTINUOUS)
 
 
+def first_time(container: av.container.InputContainer, of_video: Fraction) -> Fraction:
+    """Return where players begin to count: at the earliest time of any stream. FFmpeg rounds it to microseconds."""
+    if container.start_time is None:
+        return of_video
+    rounded, tick = Fraction(container.start_time, av.time_base), Fraction(1, av.time_base)
+    starts = [(s.start_time or 0) * s.time_base for s in container.streams if s.time_base]
+    return min((start for start in starts if abs(start - rounded) <= tick), default=rounded)
+
+
 def pause_finder(container: av.container.InputContainer) -> Callable[[int, int], bool] | None:
     """Return what tells a pause of a recording from a join of two, or None where the format has no sign of it."""
     path = Path(container.name.removeprefix("file:"))

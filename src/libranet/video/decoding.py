@@ -233,6 +233,13 @@ class FrameDecoder:
         return self._last
 
 
+def shown_frames(stream: av.VideoStream) -> int:
+    """Return the number of frames of an index, without those that an edit list hides; 0 where there is none."""
+    if not stream.container.format.name.startswith("mov"):
+        return stream.frames
+    return max(0, stream.frames - sum(entry.is_discard for entry in stream.index_entries))
+
+
 def reason(error: BaseException) -> str:
     """Return FFmpeg's own words for an error."""
     text = getattr(error, "strerror", None) or str(error)

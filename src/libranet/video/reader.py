@@ -13,8 +13,8 @@ from av.stream import Disposition
 
 from libranet.errors import InputError
 from libranet.images import MAX_PIXELS, count_images
-from libranet.video.clock import may_jump
-from libranet.video.decoding import Damage, FrameDecoder, from_key_frame, read_packets
+from libranet.video.clock import first_time, may_jump
+from libranet.video.decoding import Damage, FrameDecoder, from_key_frame, read_packets, shown_frames
 from libranet.video.opening import CountedFile, decodes_on_gpu, open_on_gpu, open_source, open_y4m
 from libranet.video.pixels import is_opaque, planar_name, to_planar
 from libranet.video.pyav import deinterlaced, open_input
@@ -348,29 +348,13 @@ def _prepare(
         deinterlace=deinterlace,
         demuxed=chain(head, demuxed),
         source=source,
-        frame_count=_shown_frames(stream) or None,
+        frame_count=shown_frames(stream) or None,
         first_frame=first_frame,
-        first_time=_first_time(container, (stream.start_time or 0) * time_base),
+        first_time=first_time(container, (stream.start_time or 0) * time_base),
         first_packets=tuple(item for item in head if isinstance(item, av.Packet)),
         opaque=is_opaque(to_planar(frame)),
         damage=damage,
     )
-
-
-def _first_time(container: av.container.InputContainer, of_video: Fraction) -> Fraction:
-    """Return where players begin to count: at the earliest time of any stream. FFmpeg rounds it to microseconds."""
-    if container.start_time is None:
-        return of_video
-    rounded, tick = Fraction(container.start_time, av.time_base), Fraction(1, av.time_base)
-    starts = [(s.start_time or 0) * s.time_base for s in container.streams if s.time_base]
-    return min((start for start in starts if abs(start - rounded) <= tick), default=rounded)
-
-
-def _shown_frames(stream: av.VideoStream) -> int:
-    """Return the number of frames of an index, without those that an edit list hides; 0 where there is none."""
-    if not stream.container.format.name.startswith("mov"):
-        return stream.frames
-    return max(0, stream.frames - sum(entry.is_discard for entry in stream.index_entries))
 
 
 def _take_format_at(reader: VideoReader, source: Source, start: float) -> None:

@@ -100,7 +100,7 @@ class _KeyFrames:
         if not self._why:
             self._decode(None)
         if not self._why and self._decoded < self._given:
-            self._why = f"{self._given - self._decoded} of {self._given} key frames give no picture"
+            self._why = f"{self._given - self._decoded} of {self._given} key frames give nothing"
         return self._why
 
     def _decode(self, packet: av.Packet | None) -> None:
