@@ -26,12 +26,12 @@ def during(monkeypatch):
     """Do something when the fifth frame is decoded."""
 
     def prepare(act):
-        original = VideoReader.frames
+        original, acts = VideoReader.frames, [act]  # a shot may be read twice
 
         def frames(self, **limits):
             for number, frame in enumerate(original(self, **limits)):
-                if number == 4:
-                    act()
+                if number == 4 and acts:
+                    acts.pop()()
                 yield frame
 
         monkeypatch.setattr(VideoReader, "frames", frames)
@@ -98,8 +98,7 @@ def test_a_source_that_is_deleted_and_put_back(tmp_path, tiny_model, during, mon
     monkeypatch.undo()
     (tmp_path / "elsewhere.mp4").rename(source)
     report = dehaze(source, output, tiny_model, resume=True)
-    assert report.frames == 12
-    assert report.resumed_frames > 0
+    assert (report.frames, report.partial) == (12, "")
 
 
 def test_an_image_of_a_sequence_that_is_deleted(tmp_path, tiny_model, during):

@@ -7,6 +7,7 @@ import safetensors.torch
 import torch
 
 from libranet.errors import CheckpointError
+from libranet.evaluation.restorers import open_restorer
 from libranet.network import (
     LiBrANet,
     LiBrANetConfig,
@@ -16,6 +17,7 @@ from libranet.network import (
     read_checkpoint_info,
     save_checkpoint,
 )
+from libranet.runtime import load_network
 from tiny_network import TINY, make_config
 
 
@@ -199,3 +201,10 @@ def test_headers_that_lie_are_refused(saved, metadata):
 def test_weights_of_another_type_are_refused(saved):
     rewrite(saved, add={"refiner.join.bias": torch.zeros(load_model(saved).refiner.join.bias.shape, dtype=torch.int32)})
     refused(saved, "has mistyped refiner.join.bias")
+
+
+@pytest.mark.parametrize("name", ["small", "libranet-small", "base", "libranet-base", "libranet"])
+def test_the_networks_of_the_package_have_the_names_that_every_text_uses(name):
+    weights = "libranet-small" if name.endswith("small") else "libranet-base"
+    assert load_model(name).weights.name == load_network(name, device="cpu").weights.name == weights
+    assert open_restorer(name).name == name

@@ -24,27 +24,42 @@ def dehaze(
     inputs: Annotated[
         list[str],
         typer.Argument(
-            help="Videos, images, frame_%04d.png, folders, clips/*.mp4, a list of jobs (.csv, .jsonl), s3://..., "
-            "rtsp://..., camera:0, or - for y4m."
+            help="Videos, images, frame_%04d.png, folders (numbered frames are a clip), clips/*.mp4, a list of jobs "
+            "(.csv, .jsonl), s3://..., rtsp://..., camera:0, or - for y4m."
         ),
     ],
     *,
-    output: Annotated[str, typer.Option("--output", "-o", help="A file, a folder, {stem}-clear.mp4, or - for y4m.")],
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="A file, frames/%05d.png, a folder, {stem}-clear.mp4, or - for y4m; NAME-clear beside a file.",
+        ),
+    ] = None,
     model: Annotated[
-        str | None, typer.Option(help="libranet, a peer's name (libranet bench --list), or a checkpoint's path.")
+        str | None,
+        typer.Option(help="libranet-base, libranet-small, a peer (libranet bench --list), or a checkpoint's path."),
     ] = None,
     weights: Annotated[Path | None, typer.Option(help="A checkpoint for the network that --model names.")] = None,
     strength: Annotated[
         str, typer.Option(help="0 to 1.5, 1 is the network's output; or key frames, 0:0.2,5:1, or a .csv file.")
     ] = "1",
+    dense_fog: Annotated[
+        bool, typer.Option(help="Also clear what the network leaves of dense fog; --no-dense-fog is the network alone.")
+    ] = True,
     exposure: Annotated[str, typer.Option(help="network, or keep: the mean brightness of the input.")] = "network",
     protect_sky: Annotated[float, typer.Option(help="0 to 1: how much of a bright even sky stays.")] = 0.0,
     protect_shadows: Annotated[float, typer.Option(help="0 to 1: how much of dark places stays.")] = 0.0,
     color: Annotated[float, typer.Option(help="0 to 1.5: factor on the change of colour.")] = 1.0,
     mask: Annotated[Path | None, typer.Option(help="An image: haze is removed where it is white.")] = None,
     steady: Annotated[
-        float, typer.Option(help="Seconds over which colours are kept steady; 0 restores every frame on its own.")
-    ] = 1.0,
+        float | None,
+        typer.Option(
+            help="Seconds over which colours are kept steady, up to 2; 0 restores every frame on its own. Without it "
+            "the whole shot in video files, one second elsewhere."
+        ),
+    ] = None,
     compare: Annotated[str | None, typer.Option(help="split or side: before and after in one frame.")] = None,
     view: Annotated[
         str, typer.Option(help="result; or a heat map: haze (transmission), removed (the haze that was removed).")
@@ -205,6 +220,7 @@ def dehaze(
             weights=checkpoint,
             device=device if cluster is None else "cpu",
             precision=cast("Precision", precision),
+            dense_fog=dense_fog,
         )
         if preview is not None:
             _preview(inputs, output, network, options, preview, choices)
@@ -215,18 +231,20 @@ def dehaze(
             from libranet.cli.dehaze_cluster import run_on_cluster
             from libranet.cluster.dehazing import DehazeSetup
 
-            setup = DehazeSetup(model, checkpoint, device, cast("Precision", precision))
+            setup = DehazeSetup(model, checkpoint, device, cast("Precision", precision), dense_fog)
             code = run_on_cluster(jobs, network, setup, options, choices, where, console)
     if code:
         raise typer.Exit(code)
 
 
 def _preview(
-    inputs: list[str], output: str, network: Network, options: DehazeOptions, count: int, choices: RunChoices
+    inputs: list[str], output: str | None, network: Network, options: DehazeOptions, count: int, choices: RunChoices
 ) -> None:
     from libranet.cli.dehaze_run import print_json
     from libranet.engine.preview import write_preview
 
+    if output is None:
+        raise InputError("a preview is an image: add -o with its name, such as sheet.png")
     if len(inputs) != 1:
         raise InputError(f"a preview shows one video, got {len(inputs)} inputs: give one")
     path = write_preview(inputs[0], output, network, count=count, options=options, overwrite=choices.overwrite)

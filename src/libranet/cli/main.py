@@ -23,6 +23,7 @@ from libranet.errors import LibraNetError
 
 COMMANDS = {
     "dehaze": "libranet.cli.dehaze:dehaze",
+    "watch": "libranet.cli.watch:watch",
     "synth": "libranet.cli.synth:synth",
     "data": "libranet.cli.data:data",
     "train": "libranet.cli.train:train",
@@ -93,7 +94,7 @@ def _errors_as_json(asked: bool, *, to_stderr: bool) -> Iterator[None]:
 def _verdict(error: BaseException) -> tuple[int, str]:
     """Return the exit code that an error leads to, and the sentence about it."""
     if isinstance(error, LibraNetError):
-        return EXIT_USER_ERROR, str(error)
+        return EXIT_USER_ERROR, error.sentence
     if isinstance(error, Terminated):
         return EXIT_TERMINATED, "stopped"
     if isinstance(error, KeyboardInterrupt):
@@ -150,7 +151,7 @@ def main() -> None:
         from rich.console import Console
         from rich.markup import escape
 
-        Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]error:[/] {escape(str(error))}")
+        Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]error:[/] {escape(error.sentence)}")
         sys.exit(EXIT_USER_ERROR)
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)

@@ -14,6 +14,7 @@ import av
 import libranet
 from libranet.atomic import LONGEST_NAME, replaced_file
 from libranet.errors import InputError, LibraNetError
+from libranet.kernels.grid_filter.reference import DEFAULT_RATE
 from libranet.network import GridFilter, WeightsInfo
 from libranet.runtime import MAX_STRENGTH
 from libranet.runtime.choose import check_backend
@@ -27,7 +28,7 @@ from libranet.video.source import Source
 Compare = Literal["split", "side"]
 View = Literal["result", "haze", "removed"]
 Exposure = Literal["network", "keep"]
-Phase = Literal["frames", "first pass", "second pass", "joining"]
+Phase = Literal["reading ahead", "frames", "first pass", "second pass", "joining"]
 
 EXPOSURE_SECONDS = 1.0
 """The exposure is averaged over this time, so that it does not flicker."""
@@ -89,8 +90,9 @@ class DehazeOptions:
 
     strength: float = 1.0
     """0 returns the input bit for bit, 1 is the network's output, up to 1.5 exaggerates it."""
-    steady: float = 1.0
-    """Seconds over which colours are kept steady, so that video does not pump; 0 is off, up to 2."""
+    steady: float | None = None
+    """Seconds over which colours are kept steady, so that video does not pump; 0 is off, up to 2. None settles them
+    over whole shots of video files, and over the last second of everything that is read once."""
     backend: str = "auto"
     """What computes the layers: `auto` takes our kernels where they pay, `plain` is the reference in PyTorch."""
     adjust: Adjustments = field(default_factory=Adjustments)
@@ -142,7 +144,7 @@ class DehazeOptions:
         check_types(self)
         if not 0.0 <= self.strength <= MAX_STRENGTH:
             raise InputError(f"expected a strength from 0 to {MAX_STRENGTH}, got {self.strength}")
-        GridFilter(self.steady)  # checks the value
+        self.grid_filter(DEFAULT_RATE)  # checks the value
         if self.adjust.strength_keys:
             values = [value for _, value in self.adjust.strength_keys]
             object.__setattr__(self, "strength", max(values))
@@ -174,14 +176,21 @@ class DehazeOptions:
 
     def grid_filter(self, rate: float) -> GridFilter:
         """The filter of the grids over time, at this frame rate."""
-        return GridFilter(self.steady, rate)
+        return GridFilter(rate=rate) if self.steady is None else GridFilter(self.steady, rate)
 
-    def reach(self, window: int, rate: float) -> int:
+    @property
+    def whole_shots(self) -> bool:
+        """Whether grids are settled over whole shots of files."""
+        return self.steady is None and not self.live
+
+    def reach(self, window: int, rate: float, *, settled: bool = False) -> int:
         """Return how many frames back a restored frame depends on. Earlier frames change nothing.
 
         Those are the frames that the filter over time and the adjustments reach, and the window of the oldest of them.
+        With settled grids only the residual is filtered.
         """
-        return window // 2 + self.grid_filter(rate).reach + self.adjust.memory(rate)
+        filter_ = self.grid_filter(rate)
+        return (filter_.memory if settled else window // 2 + filter_.reach) + self.adjust.memory(rate)
 
 
 @dataclass(frozen=True)

@@ -310,6 +310,7 @@ def backend_for(
     *,
     rate: float | None = None,
     live: bool | None = None,
+    grids_given: bool = False,
     batch: int = 1,
     pixels: int | None,
 ) -> Backend:
@@ -323,6 +324,7 @@ def backend_for(
         live=options.live if live is None else live,
         want_transmission=options.view == "haze",
         grid_filter=NO_FILTER if rate is None else options.grid_filter(rate),
+        grids_given=grids_given,
         batch=batch,
         backend=options.backend,
         pixels=pixels,

@@ -4,6 +4,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -23,7 +24,7 @@ from libranet.engine.options import (
 )
 from libranet.engine.pipeline import PipelineResult, run_pipeline
 from libranet.engine.plan import RunPlan, drawn_size, expected_frames, make_plan, with_estimate
-from libranet.engine.restorer import FrameRestorer, output_image
+from libranet.engine.restorer import FrameRestorer, ReadAgain, output_image, settles
 from libranet.engine.segment_encoders import SegmentSink, encoder_count, encoder_threads
 from libranet.engine.segments import (
     RESUME_HINT,
@@ -35,10 +36,12 @@ from libranet.engine.segments import (
 )
 from libranet.engine.watch import SourceWatch
 from libranet.errors import InputError
+from libranet.images import is_image_name
 from libranet.network import Network
 from libranet.runtime import load_network
 from libranet.video.encoder import EncoderSettings
 from libranet.video.excerpt import Excerpt
+from libranet.video.file_facts import lost_side_data
 from libranet.video.mux import ZERO_BASED, JoinReport, join, zero_time
 from libranet.video.packets import read_times
 from libranet.video.pixels import layout_of, plane_views
@@ -82,8 +85,10 @@ class VideoRun:
         settings: EncoderSettings,
         folder: RunFolder,
         *,
+        first: int = 0,
         lead: int = 0,
         count: int | None = None,
+        read_again: ReadAgain | None = None,
     ) -> PipelineResult:
         """Restore frames and encode them into the segments that the run's folder does not have yet.
 
@@ -92,8 +97,10 @@ class VideoRun:
             frames: Its frames, from the first one that the network has to see.
             settings: Of the encoders.
             folder: The run's folder, open.
+            first: Number of the first of the frames in the video.
             lead: Frames before the first one of a part, to be restored, but not written.
             count: Frames of a part; None writes all, and journals them.
+            read_again: Decodes the video from a frame on, by its number; None opens it again.
         """
         network, options = self.network, self.options
         # Segments keep the source's clock: a resumed run may write them to another container.
@@ -107,7 +114,7 @@ class VideoRun:
         begin = time.perf_counter()
         try:
             done = folder.frames + (_replay(reader, options, settings, folder, sink) if count is None else 0)
-            warm_up = min(lead + done, options.reach(network.config.window, float(reader.rate)))
+            warm_up = min(lead + done, self.reach(float(reader.rate), first + lead + done))
 
             def report(result: PipelineResult) -> None:
                 if self.progress is not None and (left is None or result.frames <= left):
@@ -116,22 +123,32 @@ class VideoRun:
                     self.progress(Progress(done + result.frames, total, fps, stage, remedy=remedy))
 
             preparing = time.perf_counter()
-            restorer = FrameRestorer(reader, network, options, settings)
-            prepared = time.perf_counter() - preparing
-            result = run_pipeline(
-                frames,
-                restorer,
-                sink,
-                skip=lead + done - warm_up,
-                warm_up=warm_up,
-                detect_shots=options.shot_detection,
-                on_frame=report,
-            )
+            skip = lead + done - warm_up
+            again = read_again or partial(self._read_again, reader)
+            with closing(FrameRestorer(reader, network, options, settings, read_again=again, first=first + skip)) as r:
+                prepared = time.perf_counter() - preparing
+                result = run_pipeline(
+                    frames, r, sink, skip=skip, warm_up=warm_up, detect_shots=options.shot_detection, on_frame=report
+                )
             result.start_seconds += prepared
             return result
         except BaseException:
             sink.discard()
             raise
+
+    def reach(self, rate: float, number: int) -> int:
+        """Return how many frames back the restored frame of this number depends on, at a frame rate."""
+        settled = settles(self.network, self.options)
+        reach = self.options.reach(self.network.config.window, rate, settled=settled)
+        if settled:  # `QuietChange` remembers the frames of a segment, the adjustments those of the one before it
+            whole = self.options.segment_frames if self.options.adjust.memory(rate) else 0
+            reach += number % self.options.segment_frames + whole
+        return reach
+
+    def _read_again(self, reader: VideoReader, number: int) -> Iterator[SourceFrame]:
+        options = self.options
+        with open_for(self.source, options, rate=float(reader.rate)) as again:
+            yield from islice(again.frames(start=options.start, end=options.end), number, None)
 
     def facts(self, reader: VideoReader, folder: RunFolder, result: PipelineResult) -> dict[str, Any]:
         """Collect what joining needs to know, also after a crash between the last frame and the end."""
@@ -158,6 +175,7 @@ def dehaze_video(
     output: str | Path,
     *,
     model: Network | str | Path | None = None,
+    strength: float | None = None,
     options: DehazeOptions | None = None,
     device: str = "auto",
     precision: Precision = "auto",
@@ -169,19 +187,20 @@ def dehaze_video(
     progress: ProgressCallback | None = None,
     on_plan: Callable[[RunPlan], None] | None = None,
 ) -> DehazeReport:
-    """Dehaze a video file, or a numbered image sequence, into a video file.
+    """Dehaze a video file, or a numbered image sequence, into a video file; or a photo into an image file.
 
     The output appears under its name only when it is complete.
 
     Examples:
-        >>> report = dehaze_video("foggy.mp4", "clear.mp4", options=DehazeOptions(strength=0.8))
+        >>> report = dehaze_video("foggy.mp4", "clear.mp4", strength=0.8)
         >>> report.frames, report.partial
         (250, '')
 
     Args:
-        source: A video file, or an image sequence such as frame_%04d.png.
-        output: The video file to write. Its suffix names the container.
-        model: A network, a checkpoint's path, or None for the weights of the package.
+        source: A video file, an image sequence such as frame_%04d.png, or a photo.
+        output: The file to write. Its suffix names the container.
+        model: A network, `libranet-small`, a checkpoint's path, or None for the weights of the package.
+        strength: 0 changes nothing, 1 is the network's output, up to 1.5; None as in the options.
         options: How to restore and encode.
         device: As `libranet.device.pick_device` takes it.
         precision: As `libranet.device.pick_dtype` takes it.
@@ -198,13 +217,16 @@ def dehaze_video(
         OutputError: The output cannot be written.
     """
     options = options or DehazeOptions()
+    options = options if strength is None else replace(options, strength=strength)
     output = Path(output)
     origin = parse_source(source)
     check_output(origin, output, overwrite=overwrite)
     claim, watch = Claim(output), SourceWatch(origin)
-    network = load_network(
-        model if isinstance(model, Network) or model is None else str(model), device=device, precision=precision
-    )
+    network = load_network(model, device=device, precision=precision)
+    if origin.kind == "file" and is_image_name(origin.name) and is_image_name(output):
+        from libranet.engine.image_files import dehaze_image
+
+        return dehaze_image(origin.name, output, network, options=options, overwrite=overwrite)
     if not origin.can_reopen:
         from libranet.engine.stream import dehaze_stream
 
@@ -291,7 +313,8 @@ def _dehaze(
             frames = watch.frames(reader.frames(start=options.start, end=options.end))
             first = next(frames, None)
             if first is not None:
-                result = run.encode(reader, chain([first], frames), stored, folder)
+                with watch.explaining():
+                    result = run.encode(reader, chain([first], frames), stored, folder)
             folder.end(run.facts(reader, folder, result))
         assert folder.ended is not None
         if not folder.segments:
@@ -302,11 +325,10 @@ def _dehaze(
             segments = [encode_twice(folder, settings, images, progress=progress)]
         if progress is not None:
             progress(Progress(folder.frames, folder.frames, 0.0, "disk", "joining"))
-        watch.check()
-        try:
+        with watch.explaining():
+            watch.check()
             finished, joined, problems = _join(run, reader, plan, folder, segments)
-        finally:
-            watch.check()  # before the file gets its name; an error of reading has its reason here
+            watch.check()  # before the file gets its name
         with translate_io_errors(run.output, RESUME_HINT):
             claim.publish(finished)
         folder.remove()
@@ -381,6 +403,7 @@ def _join(
     with translate_io_errors(run.output, RESUME_HINT):
         joined = join(temporary, plan.settings, segments, source=original, plans=plan.streams, excerpt=excerpt)
         problems = verify(temporary, joined.written)
+        joined = replace(joined, notes=(*joined.notes, *lost_side_data(temporary, reader.side_data)))
         with contextlib.suppress(OSError), temporary.open("rb") as file:
             os.fsync(file.fileno())
     return temporary, joined, problems

@@ -2,9 +2,10 @@
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 from libranet.atomic import FileMark
-from libranet.errors import InputError
+from libranet.errors import InputError, LibraNetError
 from libranet.video.reader import SourceFrame
 from libranet.video.source import Source
 
@@ -41,12 +42,18 @@ class SourceWatch:
     def frames(self, frames: Iterator[SourceFrame]) -> Iterator[SourceFrame]:
         """Yield frames, and see now and then that the source is what it was."""
         last = time.monotonic()
-        try:
+        with self.explaining():
             for frame in frames:
                 if time.monotonic() - last > _EVERY:
                     self.check()
                     last = time.monotonic()
                 yield frame
-        except OSError:
-            self.check()  # which knows better why
+
+    @contextmanager
+    def explaining(self) -> Iterator[None]:
+        """Raise the error of a changed source in the place of one that it led to."""
+        try:
+            yield
+        except (OSError, LibraNetError):
+            self.check()
             raise

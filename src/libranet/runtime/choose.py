@@ -28,6 +28,7 @@ def make_backend(
     live: bool = False,
     want_transmission: bool = False,
     grid_filter: GridFilter = NO_FILTER,
+    grids_given: bool = False,
     batch: int = 1,
     backend: str = "auto",
     pixels: int | None = None,
@@ -40,6 +41,8 @@ def make_backend(
         live: No look-ahead: return every frame at once.
         want_transmission: Also return the transmission in the network's matrices.
         grid_filter: How LiBrA-Net's grids are averaged over time; single images need none, and peers have no grids.
+        grids_given: The caller gives the grids with each frame, as `network.settle` makes them. Nothing looks ahead
+            then, and the filter over time is that of the residual alone.
         batch: Frames that may be collected before they are restored. More is faster and later; without effect where
             the backend gains nothing from it, and with `live`.
         backend: One of `BACKENDS`. `plain` holds on every device, our CPU kernels on CPUs.
@@ -57,7 +60,7 @@ def make_backend(
         if want_transmission:
             raise InputError(f"{network.architecture} predicts no transmission: use --view removed, or LiBrA-Net")
         return make_peer_backend(network, live=live, strength=strength)
-    lookahead = 0 if live else None
+    lookahead = 0 if live or grids_given else None
     if backend != "plain" and why_not_fused_here(network) is None:
         from libranet.runtime.gpu.backend import FusedBackend  # needs Triton
 
@@ -66,6 +69,7 @@ def make_backend(
             lookahead=lookahead,
             strength=strength,
             grid_filter=grid_filter,
+            grids_given=grids_given,
             want_transmission=want_transmission,
             batch=1 if live else batch,
         )
@@ -112,6 +116,8 @@ def choose_on_cpu(network: LiBrANet, pixels: int | None = None) -> str:
 def why_not_design(network: LiBrANet) -> str | None:
     """Say in one sentence why our CPU kernels do not cover this network, or None."""
     c = network.config
+    if type(network) is not LiBrANet:
+        return f"CPU kernels compute LiBrA-Net, and {network.architecture} extends it: use --backend plain"
     if not c.parts.full or network.device.type != "cpu" or network.dtype != torch.float32:
         return "CPU kernels take LiBrA-Net's full design in fp32: use --backend plain"
     if c.scale != 4 or c.refiner.mix_kernel != 1:
@@ -139,7 +145,7 @@ def _refuse(network: LiBrANet, name: str) -> None:
 
 def why_not_fused_here(network: Network) -> str | None:
     """Say in one sentence why this network needs the plain backend, or None where the fused one takes it."""
-    if not isinstance(network, LiBrANet):
+    if type(network) is not LiBrANet:
         return f"the fused path computes LiBrA-Net, not {network.architecture}"
     if network.dtype != torch.float16:
         return f"the network is in {str(network.dtype).removeprefix('torch.')}, and the fused path computes in float16"

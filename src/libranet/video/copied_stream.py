@@ -10,11 +10,10 @@ from av.stream import Disposition
 from libranet.video.audio import AudioTranscoder
 from libranet.video.excerpt import Excerpt
 from libranet.video.heard import HeardSound
+from libranet.video.subtitles import SubtitleConverter
 
-_TEXT_CODEC = {".mp4": "mov_text", ".m4v": "mov_text", ".mov": "mov_text", ".mkv": "subrip", ".webm": "webvtt"}
 _LEAD_IN = Fraction(6, 100)
 """Seconds that encoders put before a sound, at most: 2112 samples at 44.1 kHz, and half a packet."""
-_READABLE = ("subrip", "mov_text", "webvtt", "text")
 Action = Literal["copy", "repack", "transcode", "attach", "leave out"]
 
 
@@ -60,16 +59,6 @@ class StreamPlan:
         return {key: getattr(self, key) for key in ("index", "kind", "codec", "action", "target", "reason")}
 
 
-def text_codec(codec: str, suffix: str) -> str | None:
-    """Return the codec that plain-text subtitles need in a container; None where they stay, or are no plain text."""
-    target = _TEXT_CODEC.get(suffix)
-    if target is None or codec == target or codec not in _READABLE:
-        return None
-    if suffix == ".mkv" and codec != "mov_text":
-        return None
-    return target
-
-
 class CopiedStream:
     """A stream of the source and its place in the output."""
 
@@ -79,6 +68,7 @@ class CopiedStream:
         target: Any,
         plan: StreamPlan,
         transcoder: AudioTranscoder | None,
+        converter: SubtitleConverter | None,
         *,
         heard: HeardSound | None,
         hides: bool,
@@ -90,10 +80,12 @@ class CopiedStream:
             target: Of the output.
             plan: The decision about it.
             transcoder: What gives the sound another codec; None copies it.
+            converter: What gives subtitles another codec; None copies them.
             heard: Listens to the source, for a later comparison.
             hides: The container has edit lists, which hide what comes before zero.
         """
-        self.source, self.target, self._plan, self._transcoder = source, target, plan, transcoder
+        self.source, self.target, self._plan = source, target, plan
+        self._transcoder, self._converter = transcoder, converter
         self.heard, self._hides = heard, hides
         self._cut = Fraction(0)
         """Seconds of sound before the first frame that the container has no time for."""
@@ -133,8 +125,11 @@ class CopiedStream:
             packet.duration = round((excerpt.end - max(start, excerpt.start)) / time_base)
         if self._empty_text(packet):
             return []  # marks a pause, which the muxer writes itself
-        if self._plan.action == "repack":
-            packet = _repacked(packet, self._plan)
+        if self._converter is not None:
+            converted = self._converter.packet(packet)
+            if converted is None:
+                return []
+            packet = converted
         shift = round(excerpt.start / time_base)
         packet.pts = None if packet.pts is None else packet.pts - shift
         packet.dts = None if packet.dts is None else packet.dts - shift
@@ -154,6 +149,8 @@ class CopiedStream:
         if self._cut:
             what = f"the first {float(self._cut):.3f} s of {self._plan.kind} stream {self._plan.index}"
             notes.append(f"{what} are left out: they come before the first frame, and {suffix} has no start times")
+        if self._converter is not None:
+            notes += self._converter.notes(self._plan.index)
         if self._transcoder is not None and self.heard is not None and (damaged := self.heard.damaged):
             notes.append(f"{damaged} packets of audio stream {self._plan.index} could not be decoded and are left out")
         return notes
@@ -210,17 +207,3 @@ class PacketLengths:
         for index, packet in self._held.items():
             packet.duration = self._usual.get(index, 0)
         return list(self._held.values())
-
-
-def _repacked(packet: av.Packet, plan: StreamPlan) -> av.Packet:
-    """Return a packet of plain text for another subtitle codec: the same text at the same time."""
-    data = bytes(packet)
-    if plan.codec == "mov_text":
-        data = data[2 : 2 + int.from_bytes(data[:2], "big")]
-    if plan.target == "mov_text":
-        data = len(data).to_bytes(2, "big") + data
-    repacked = av.Packet(data)
-    repacked.pts, repacked.dts, repacked.duration = packet.pts, packet.dts, packet.duration
-    repacked.time_base = packet.time_base
-    repacked.is_keyframe = True
-    return repacked

@@ -11,6 +11,7 @@ from libranet.errors import InputError, MissingDependencyError
 from libranet.export.check import moving_clip
 from libranet.frames import ColorConverter, ColorSpec, FrameFormat, Frames, PixelLayout
 from libranet.network import GridFilter, LiBrANet
+from libranet.network.settle import KnotSpacing, settle
 from libranet.runtime import Restored, choose, make_backend, rgb_frames, rgb_of
 from libranet.runtime.choose import BACKENDS, choose_on_cpu, why_not_kernels
 from tiny_network import TINY, make_config, perturb
@@ -68,16 +69,24 @@ def test_our_kernels_restore_video_in_its_own_samples(calm_model, backend, large
         pytest.skip(reason)
     clip, cuts = video_frames(6, 47, 33), [False, False, False, True, False, False]
 
-    def run(backend: str, strength: float = 1.0) -> list[Restored]:
-        stream = make_backend(calm_model, backend=backend, grid_filter=GridFilter(0.2), strength=strength)
+    marked = zip((calm_model.encoder_input(frame) for frame in moving_clip(6, 47, 33)), cuts, strict=True)
+    settled = list(settle(marked, calm_model, KnotSpacing(2, 2)))
+
+    def run(backend: str, strength: float = 1.0, *, given: bool = False) -> list[Restored]:
+        filter_ = GridFilter(0.2)
+        stream = make_backend(calm_model, backend=backend, grid_filter=filter_, grids_given=given, strength=strength)
         ready = []
         for number in range(6):
             one = Frames(tuple(plane[number : number + 1] for plane in clip.planes), clip.format)
-            ready += [_copy(restored) for restored in stream.push(one, cuts=cuts[number : number + 1])]
+            grids = settled[number : number + 1] if given else ()
+            ready += [_copy(restored) for restored in stream.push(one, cuts=cuts[number : number + 1], given=grids)]
         return ready + [_copy(restored) for restored in stream.flush()]
 
-    expected, found = run("plain"), run(backend)
-    assert len(found) == len(expected) == 6
+    expected = [*run("plain"), *run("plain", given=True)]
+    found = [*run(backend), *run(backend, given=True)]
+    assert len(found) == len(expected) == 12
+    own, given = expected[:6], expected[6:]
+    assert not all(torch.equal(a.after[0], b.after[0]) for a, b in zip(own, given, strict=True))
     for mine, theirs in zip(found, expected, strict=True):
         for a, b in zip(mine.after, theirs.after, strict=True):
             assert (a.float() - b.float()).abs().max() <= largest

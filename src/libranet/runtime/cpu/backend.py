@@ -17,7 +17,7 @@ from libranet.kernels.samples.panels import SampleFormat, cell_means
 from libranet.network import NO_FILTER, GridFilter, LiBrANet, start_stream
 from libranet.network.forward import Steady, reduced_means, restore, scaled
 from libranet.network.libranet import Grids
-from libranet.network.stream import restore_oldest, take_frame
+from libranet.network.stream import FrameGrids, give_frame, restore_oldest, take_frame
 from libranet.runtime.cpu.layers import NumbaEncoder, NumbaRefiner
 from libranet.runtime.interface import Restored, check_size
 from libranet.runtime.plain import PlainBackend
@@ -136,26 +136,27 @@ class CpuBackend(SlotBackend[SampleSlot, SampleSlot]):
         """
         super().__init__(torch.device("cpu"))
         self.name = "numba-bf16" if bf16 else "numba-fp32"
-        self._stages, self.strength = CpuStages(network, bf16=bf16), strength
+        self.stages = self._stages = CpuStages(network, bf16=bf16)
+        self.strength = strength
         self._lookahead, self._filter = lookahead, grid_filter
         self._plain = PlainBackend(network, lookahead=lookahead, strength=strength, grid_filter=grid_filter)
         self._state = start_stream(network, lookahead=lookahead, grid_filter=grid_filter)
         self._reader: SampleFormat | None = None
         self._enlarges = False
 
-    def push(self, frames: Frames, *, cuts: Sequence[bool] = ()) -> list[Restored]:
+    def push(self, frames: Frames, *, cuts: Sequence[bool] = (), given: Sequence[FrameGrids] = ()) -> list[Restored]:
         """Take frames and return those that became ready."""
         check_size(frames.format)
         share_threads()
         if self._enlarges and frames.format == self._format:
-            return self._plain.push(frames, cuts=cuts)
+            return self._plain.push(frames, cuts=cuts, given=given)
         if not self._fits(frames.format):
             ready = self.flush()
             self._format, self._enlarges = frames.format, True
-            return ready + self._plain.push(frames, cuts=cuts)
+            return ready + self._plain.push(frames, cuts=cuts, given=given)
         waiting = self._plain.flush() if self._enlarges else []
         self._enlarges = False
-        return waiting + super().push(frames, cuts=cuts)
+        return waiting + super().push(frames, cuts=cuts, given=given)
 
     def flush(self) -> list[Restored]:
         """Drain the stream and begin a new one."""
@@ -181,9 +182,12 @@ class CpuBackend(SlotBackend[SampleSlot, SampleSlot]):
         slot.low, slot.small = self._reader.read(slot.planes, slot.cells)
         return slot
 
-    def step(self, slot: SampleSlot) -> list[SampleSlot]:
+    def step(self, slot: SampleSlot, given: FrameGrids | None) -> list[SampleSlot]:
         """One step of the stream."""
-        self._state = take_frame(self._stages, slot, slot.small, self._state)
+        if given is None:
+            self._state = take_frame(self._stages, slot, slot.small, self._state)
+        else:
+            self._state = give_frame(slot, given, self._state)
         return self._restore_oldest()
 
     def drain(self) -> list[SampleSlot]:
