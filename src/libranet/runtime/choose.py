@@ -9,6 +9,7 @@ import torch
 
 from libranet.errors import InputError, MissingDependencyError
 from libranet.network import NO_FILTER, GridFilter, LiBrANet, Network
+from libranet.runtime.fork import check_process
 from libranet.runtime.interface import MAX_STRENGTH, Backend
 from libranet.runtime.plain import PlainBackend
 
@@ -47,6 +48,7 @@ def make_backend(
         backend: One of `BACKENDS`. `plain` holds on every device, our CPU kernels on CPUs.
         pixels: Of all frames to restore; None for a stream whose length is not known.
     """
+    check_process()
     check_backend(backend)
     if not 0.0 <= strength <= MAX_STRENGTH:
         raise InputError(f"expected a strength from 0 to {MAX_STRENGTH}, got {strength}")
