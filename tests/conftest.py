@@ -62,7 +62,8 @@ INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 LONG = ("test_compiles", "test_site", "test_on_ray", "test_install", "test_step_triton", "test_parts", "test_browser")
 """Files whose tests take longest. They come first, or one process would wait for another at the end."""
 MORE = {
-    *("lab", "research", "cluster", "conformance"),  # folders: the laboratory, its scripts, Ray, an independent encoder
+    *("lab", "research", "cluster"),  # folders: the laboratory, its scripts, Ray
+    "test_conformance",  # an independent encoder
     *("test_browser", "test_visits", "test_site", "test_report_look"),  # Chromium
     *(
         "test_compiles",
@@ -72,6 +73,7 @@ MORE = {
     ),  # kernels for other cards, and whole steps
     *("test_examples", "test_install", "test_runtime_examples"),  # other processes, environments and languages
     *("test_parts", "test_recording", "test_scale_and_two_passes", "test_loop", "test_exporter", "test_jobs"),
+    *("test_watch", "test_slow_visitors"),  # what waits for time to pass
 }
 """Folders and files whose tests `make test-more` runs, so that `make test` stays under three minutes."""
 

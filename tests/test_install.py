@@ -1,10 +1,13 @@
 """Wheel and sdist, built from a copy and tried in clean environments outside the repository, on every Python here."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
+import threading
+import urllib.request
 import zipfile
 from pathlib import Path
 
@@ -137,6 +140,24 @@ def test_the_wheel_works_in_an_environment_of_its_own(wheel, tmp_path):
     dehaze_a_clip(programs, tmp_path, "--backend", "plain")  # the others compile for ten seconds in a new place
 
 
+def check_first_hour(programs: Path, folder: Path) -> None:
+    """What the README shows works without another package: the page, the static site, ONNX."""
+    words = [str(programs / "libranet"), "serve", "--port", "0", "--data", "served", "--device", "cpu"]
+    server = subprocess.Popen(words, cwd=folder, stderr=subprocess.PIPE, text=True)
+    try:
+        assert server.stderr is not None
+        address = next(found[0] for line in server.stderr if (found := re.search(r"http://\S+/", line)))
+        threading.Thread(target=server.stderr.read, daemon=True).start()
+        with urllib.request.urlopen(f"{address}health") as answer:
+            assert answer.status == 200
+    finally:
+        server.terminate()
+        server.wait(20)
+    run(programs / "libranet", "export", "net.onnx", "--model", "libranet-small", folder=folder)
+    run(programs / "libranet", "web", "-o", "site", "--model", "libranet-small", folder=folder)
+    assert (folder / "site" / "index.html").is_file()
+
+
 PYAV_SMOKE = """
 import importlib, pkgutil, sys
 import av
@@ -175,6 +196,32 @@ def test_another_python_runs_what_needs_no_torch(wheel, tmp_path):
     assert version.split(".")[0] in ("18", "19")
 
 
+def find_links() -> list[str]:
+    """Folders of wheels that this machine's pip looks into: PyTorch without CUDA may be there."""
+    told = subprocess.run([sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=True)
+    return re.findall(r"find-links='([^']+)'", told.stdout)[:1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tool", ["uvx", "pipx"])
+def test_one_line_runs_the_package_from_a_local_index(tool, wheel, tmp_path):
+    """`uvx libranet ...` and `pipx install libranet`, with a folder of wheels in the place of the index."""
+    program = shutil.which(tool)
+    if program is None:
+        pytest.skip(f"no {tool} here: pip install {'uv' if tool == 'uvx' else tool}")
+    source = write_clip(tmp_path / "in.mp4", Clip(frames=3))
+    links = [word for folder in (wheel.parent, *find_links()) for word in ("--find-links", str(folder))]
+    dehaze = ("dehaze", source, "--model", "libranet-small", "--device", "cpu")
+    if tool == "uvx":
+        run(program, *links, "libranet", *dehaze, folder=tmp_path)
+    else:
+        places = {"PIPX_HOME": str(tmp_path / "pipx"), "PIPX_BIN_DIR": str(tmp_path / "bin")}
+        words = [program, "install", f"--pip-args={' '.join(links)}", "libranet"]
+        subprocess.run(words, env=os.environ | places, cwd=tmp_path, check=True, capture_output=True)
+        run(tmp_path / "bin" / "libranet", *dehaze, folder=tmp_path)
+    assert (tmp_path / "in-clear.mp4").is_file()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("version", ["3.11", "3.12", "3.13", "3.14"])
 def test_a_full_install_on_every_python(version, wheel, tmp_path):
@@ -190,6 +237,7 @@ def test_a_full_install_on_every_python(version, wheel, tmp_path):
         install(programs, "--no-cache-dir", wheel)
         check_commands(programs, tmp_path)
         dehaze_a_clip(programs, tmp_path)
+        check_first_hour(programs, tmp_path)
         pyav = run(programs / "python", "-c", "import av; print(av.__version__)", folder=tmp_path).strip()
         size = sum(file.stat().st_size for file in environment.rglob("*") if file.is_file()) / 1e9
         print(f"Python {version}: PyAV {pyav}, {size:.1f} GB")

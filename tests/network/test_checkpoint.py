@@ -7,6 +7,7 @@ import safetensors.torch
 import torch
 
 from libranet.errors import CheckpointError
+from libranet.evaluation.restorers import open_restorer
 from libranet.network import (
     LiBrANet,
     LiBrANetConfig,
@@ -16,6 +17,7 @@ from libranet.network import (
     read_checkpoint_info,
     save_checkpoint,
 )
+from libranet.runtime import load_network
 from tiny_network import TINY, make_config
 
 
@@ -155,3 +157,10 @@ def test_loading_draws_no_random_numbers() -> None:
     before = torch.get_rng_state()
     load_model()
     assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("name", ["small", "libranet-small", "base", "libranet-base", "libranet"])
+def test_the_networks_of_the_package_have_the_names_that_every_text_uses(name):
+    weights = "libranet-small" if name.endswith("small") else "libranet-base"
+    assert load_model(name).weights.name == load_network(name, device="cpu").weights.name == weights
+    assert open_restorer(name).name == name

@@ -26,19 +26,30 @@ def dehaze(
     inputs: Annotated[
         list[str],
         typer.Argument(
-            help="Videos, images, frame_%04d.png, folders, clips/*.mp4, a list of jobs (.csv, .jsonl), s3://..., "
-            "rtsp://..., camera:0, or - for y4m."
+            help="Videos, images, frame_%04d.png, folders (numbered frames are a clip), clips/*.mp4, a list of jobs "
+            "(.csv, .jsonl), s3://..., rtsp://..., camera:0, or - for y4m."
         ),
     ],
     *,
-    output: Annotated[str, typer.Option("--output", "-o", help="A file, a folder, {stem}-clear.mp4, or - for y4m.")],
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="A file, frames/%05d.png, a folder, {stem}-clear.mp4, or - for y4m; NAME-clear beside a file.",
+        ),
+    ] = None,
     model: Annotated[
-        str | None, typer.Option(help="libranet, a peer's name (libranet bench --list), or a checkpoint's path.")
+        str | None,
+        typer.Option(help="libranet-base, libranet-small, a peer (libranet bench --list), or a checkpoint's path."),
     ] = None,
     weights: Annotated[Path | None, typer.Option(help="A checkpoint for the network that --model names.")] = None,
     strength: Annotated[
         str, typer.Option(help="0 to 1.5, 1 is the network's output; or key frames, 0:0.2,5:1, or a .csv file.")
     ] = "1",
+    dense_fog: Annotated[
+        bool, typer.Option(help="Also clear what the network leaves of dense fog; --no-dense-fog is the network alone.")
+    ] = True,
     exposure: Annotated[str, typer.Option(help="network, or keep: the mean brightness of the input.")] = "network",
     protect_sky: Annotated[float, typer.Option(help="0 to 1: how much of a bright even sky stays.")] = 0.0,
     protect_shadows: Annotated[float, typer.Option(help="0 to 1: how much of dark places stays.")] = 0.0,
@@ -211,14 +222,17 @@ def dehaze(
             weights=checkpoint,
             device=device if cluster is None else "cpu",
             precision=cast("Precision", precision),
+            dense_fog=dense_fog,
         )
         if preview is not None:
             _preview(inputs, output, network, options, preview, choices)
             return
     except Exception as error:
         if as_json:
-            expected = isinstance(error, LibraNetError)
-            code, sentence = (EXIT_USER_ERROR, str(error)) if expected else (EXIT_BUG, bug_sentence(error))
+            if isinstance(error, LibraNetError):
+                code, sentence = EXIT_USER_ERROR, error.sentence
+            else:
+                code, sentence = EXIT_BUG, bug_sentence(error)
             print_json({"results": [], "error": sentence, "exit_code": code}, to_stderr=output == "-")
         raise
     with stop_on_sigterm():
@@ -228,18 +242,20 @@ def dehaze(
             from libranet.cli.dehaze_cluster import run_on_cluster
             from libranet.cluster.dehazing import DehazeSetup
 
-            setup = DehazeSetup(model, checkpoint, device, cast("Precision", precision))
+            setup = DehazeSetup(model, checkpoint, device, cast("Precision", precision), dense_fog)
             code = run_on_cluster(jobs, network, setup, options, choices, where, console)
     if code:
         raise typer.Exit(code)
 
 
 def _preview(
-    inputs: list[str], output: str, network: Network, options: DehazeOptions, count: int, choices: RunChoices
+    inputs: list[str], output: str | None, network: Network, options: DehazeOptions, count: int, choices: RunChoices
 ) -> None:
     from libranet.cli.dehaze_run import print_json
     from libranet.engine.preview import write_preview
 
+    if output is None:
+        raise InputError("a preview is an image: add -o with its name, such as sheet.png")
     if len(inputs) != 1:
         raise InputError(f"a preview shows one video, got {len(inputs)} inputs: give one")
     path = write_preview(inputs[0], output, network, count=count, options=options, overwrite=choices.overwrite)

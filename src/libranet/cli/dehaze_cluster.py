@@ -47,8 +47,9 @@ def run_on_cluster(
     The network is loaded here to be sure that it can be; `setup` says how workers load it.
     """
     for job in jobs:
-        if job.kind in ("stream", "sequence"):
-            raise InputError(f"a cluster takes videos and images as files, got the {job.kind} {job.source.name}")
+        if job.kind in ("stream", "sequence", "frames"):
+            what = f"{job.source.name} -> {job.output}"
+            raise InputError(f"a cluster makes files of files, and {what} is none: run it without --cluster")
         job.options(options)  # raises what a worker would
     jobs = [_absolute(job) for job in jobs]
     if not choices.overwrite and all(fingerprint(job.output) is not None for job in jobs):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def doctor(
-    model: Annotated[Path | None, typer.Option(help="A checkpoint; without it, the weights of the package.")] = None,
+    model: Annotated[str | None, typer.Option(help="libranet-base, libranet-small, or a checkpoint's path.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
     """Say which path restores frames here: fused on a GPU, CPU kernels, or plain; and what decides it."""
@@ -37,7 +37,7 @@ def doctor(
     Console(highlight=False).print(table)
 
 
-def diagnose(model: Path | None = None) -> dict[str, str]:
+def diagnose(model: str | None = None) -> dict[str, str]:
     """Collect what this machine has, the backend it leads to, and the reason.
 
     Args:

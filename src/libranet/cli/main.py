@@ -18,6 +18,7 @@ from libranet.errors import LibraNetError
 
 COMMANDS = {
     "dehaze": "libranet.cli.dehaze:dehaze",
+    "watch": "libranet.cli.watch:watch",
     "synth": "libranet.cli.synth:synth",
     "data": "libranet.cli.data:data",
     "train": "libranet.cli.train:train",
@@ -99,7 +100,7 @@ def main() -> None:
         from rich.console import Console
         from rich.markup import escape
 
-        Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]error:[/] {escape(str(error))}")
+        Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]error:[/] {escape(error.sentence)}")
         sys.exit(EXIT_USER_ERROR)
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)

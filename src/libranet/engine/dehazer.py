@@ -1,11 +1,11 @@
 """`Dehazer`: frames in, frames out, for programs that decode and show frames themselves."""
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from libranet.device import Precision
 from libranet.errors import InputError
-from libranet.frames import FrameFormat, Frames, PixelLayout
+from libranet.frames import FrameFormat, Frames, PixelLayout, check_values
 from libranet.frames.format import PLANAR_RGB8, PLANAR_RGB16, PLANAR_RGB_FLOAT, RGB8, RGB16, RGB_FLOAT
 from libranet.network import GridFilter, Network
 from libranet.runtime import Restored, load_network, make_backend
@@ -51,12 +51,9 @@ class Dehazer:
     not refused. NumPy frames come back complete.
 
     Examples:
-        >>> dehazer = Dehazer()
-        >>> for frame in frames:
-        ...     for clear in dehazer.push(frame):
+        >>> with Dehazer() as dehazer:
+        ...     for clear in dehazer.restore(frames):
         ...         show(clear)
-        >>> for clear in dehazer.flush():
-        ...     show(clear)
     """
 
     def __init__(
@@ -76,7 +73,7 @@ class Dehazer:
         """Load the network.
 
         Args:
-            model: A network, a checkpoint's path, or None for the weights of the package.
+            model: A network, `libranet-small`, a checkpoint's path, or None for the weights of the package.
             strength: 0 changes nothing, 1 is the network's output, up to 1.5.
             steady: Seconds over which colours are kept steady, so that video does not pump; 0 is off, up to 2.
             rate: Frames per second of the video, for `steady`.
@@ -88,8 +85,7 @@ class Dehazer:
                 with the first frame, once for this machine. `plain` is the reference.
             pixels: Of all frames to restore, which the choice looks at; None where nobody knows.
         """
-        network = model if isinstance(model, Network) else None if model is None else str(model)
-        self.network = load_network(network, device=device, precision=precision)
+        self.network = load_network(model, device=device, precision=precision)
         make = partial(
             make_backend,
             self.network,
@@ -111,6 +107,21 @@ class Dehazer:
     def backend_name(self) -> str:
         """What restores the frames, such as `plain`, `numba-fp32` or `fused`."""
         return self._backend.name
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the video. Frames that still wait are dropped: `flush` returns them before that."""
+        self._backend.flush()
+        self._waiting.clear()
+        self._size = self._upload = self._download = None
+
+    def restore(self, frames: Iterable[Frame]) -> Iterator[Frame]:
+        """Dehaze a whole video: every frame, in order, as soon as it is ready."""
+        for frame in frames:
+            yield from self.push(frame)
+        yield from self.flush()
 
     def push(self, frame: Frame, *, cut: bool = False) -> list[Frame]:
         """Take one frame and return those that are ready. `cut` marks the first frame of a new shot.
@@ -139,7 +150,7 @@ class Dehazer:
             ready += self.push(frame, cut=bool(cuts) and cuts[index])
         return ready
 
-    def flush(self) -> list:
+    def flush(self) -> list[Any]:
         """Return the frames still waiting. The next frame begins a new video."""
         self._size = None
         return self._return(self._backend.flush())
@@ -172,7 +183,7 @@ class Dehazer:
         self._upload.release()
         return ready
 
-    def _return(self, ready: list[Restored]) -> list:
+    def _return(self, ready: list[Restored]) -> list[Any]:
         """The frames as they came. All downloads begin before the first is waited for."""
         fetched = [self._fetch(self._waiting.popleft(), restored) for restored in ready]
         frames = []
@@ -236,10 +247,7 @@ def _samples(tensor: Tensor) -> Tensor:
         return tensor
     if not tensor.is_floating_point():
         raise InputError(f"expected uint8, uint16 or floating-point frames, got {tensor.dtype}")
-    if tensor.device.type == "cpu":
-        low, high = (float(value) for value in tensor.aminmax())
-        if not (low >= 0.0 and high <= 1.0):  # NaN fails this, too
-            raise InputError(f"expected values in [0, 1], got values from {low:.4g} to {high:.4g}")
+    check_values(tensor)
     return tensor.to(torch.float32)
 
 

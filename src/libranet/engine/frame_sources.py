@@ -112,9 +112,9 @@ class VideoSource:
 class ImageSource:
     """Images that follow each other in time, to the bits of `dehaze_sequence`."""
 
-    def __init__(self, images: Iterable[Image], *, rate: float | None = None) -> None:
-        """Take the images, which are read when their turn comes, and their number per second; None is 25."""
-        self._images, self._rate = images, rate or 25.0
+    def __init__(self, images: Iterable[Image], *, count: int, rate: float | None = None) -> None:
+        """Take the images, which are read when their turn comes, their number, and that per second; None is 25."""
+        self._images, self._count, self._rate = images, count, rate or 25.0
 
     def frames(self) -> Iterator[Any]:  # of tuple[Image, bool]
         """Read all images, each with whether it begins a shot."""
@@ -133,7 +133,8 @@ class ImageSource:
         waiting: deque[Image] = deque()
         for image, cut in given:
             if dehazer is None:
-                pixels = image.samples.shape[0] * image.samples.shape[1]  # the work that `restore_images` states
+                height, width = image.samples.shape[:2]
+                pixels = self._count * height * width  # the work that `restore_images` states
                 dehazer = run.dehazer(self._rate, pixels)
                 run.backend_name = dehazer.backend_name
             waiting.append(image)

@@ -7,12 +7,15 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import accumulate, groupby
 from pathlib import Path
+from typing import Any, overload
 
 import cv2
 import numpy as np
 import torch
 
+from libranet.device import Precision
 from libranet.engine.adjust import Adjuster
+from libranet.engine.dehazer import Dehazer, Frame
 from libranet.engine.options import DehazeOptions, DehazeReport, Progress, check_output, translate_io_errors
 from libranet.engine.plan import backend_for
 from libranet.engine.views import FrameView
@@ -33,26 +36,110 @@ from libranet.images import (
     write_images,
 )
 from libranet.network import Network
-from libranet.runtime import Backend, Restored
+from libranet.runtime import Backend, Restored, load_network
+from libranet.sequences import describe_gaps
 from libranet.video.reader import DEFAULT_RATE
 from libranet.video.scale import scaled_size
 from libranet.video.shots import ShotDetector
 
 
+@overload
 def dehaze_image(
-    source: str | Path,
+    image: str | Path,
     output: str | Path,
-    network: Network,
+    model: Network | str | Path | None = None,
     *,
+    strength: float | None = None,
     options: DehazeOptions | None = None,
+    device: str = "auto",
+    precision: Precision = "auto",
     overwrite: bool = False,
-) -> DehazeReport:
-    """Dehaze one image file, or all frames or pages of one. The arguments are those of `dehaze_sequence`.
+) -> DehazeReport: ...
+
+
+@overload
+def dehaze_image(
+    image: str | Path,
+    output: None = None,
+    model: Network | str | Path | None = None,
+    *,
+    strength: float | None = None,
+    device: str = "auto",
+    precision: Precision = "auto",
+) -> np.ndarray: ...
+
+
+@overload
+def dehaze_image(
+    image: Frame,
+    output: None = None,
+    model: Network | str | Path | None = None,
+    *,
+    strength: float | None = None,
+    device: str = "auto",
+    precision: Precision = "auto",
+) -> Frame: ...
+
+
+def dehaze_image(
+    image: Any,
+    output: str | Path | None = None,
+    model: Network | str | Path | None = None,
+    *,
+    strength: float | None = None,
+    options: DehazeOptions | None = None,
+    device: str = "auto",
+    precision: Precision = "auto",
+    overwrite: bool = False,
+) -> Any:
+    """Dehaze one image: a file or an array, into a file or an array.
+
+    A program with many images keeps a `Dehazer` and calls its `image`, which loads the network once.
+
+    Examples:
+        >>> clear = dehaze_image("foggy.jpg")  # RGB, upright, [H, W, 3]
+        >>> clear = dehaze_image(array)  # in the array's own type
+        >>> report = dehaze_image("foggy.jpg", "clear.jpg", strength=0.8)  # EXIF and colour profile stay
+
+    Args:
+        image: A file, or an RGB array as `Dehazer` takes it.
+        output: The file to write, for an image file. All frames or pages of the input go there.
+        model: A network, `libranet-small`, a checkpoint's path, or None for the weights of the package.
+        strength: 0 changes nothing, 1 is the network's output, up to 1.5.
+        options: Everything else that shapes a file.
+        device: As `libranet.device.pick_device` takes it.
+        precision: As `libranet.device.pick_dtype` takes it.
+        overwrite: Replace an existing output.
+
+    Returns:
+        The clear image in the type of the array, or as an array; with an output, the report.
 
     Raises:
-        InputError: The output's format holds one image, and the input has more.
+        InputError: The image cannot be read or written, or the output's format holds one image and the input has more.
     """
-    source, output = Path(source), Path(output)
+    if options is not None and strength is not None:
+        options = replace(options, strength=strength)
+    options = options or DehazeOptions(1.0 if strength is None else strength)
+    network = load_network(model, device=device, precision=precision)
+    if output is not None:
+        return _dehaze_file(Path(image), Path(output), network, options, overwrite=overwrite)
+    if options != DehazeOptions(options.strength):
+        raise InputError("an array has a strength and no other options: give a file as output, or leave them out")
+    return Dehazer(network, strength=options.strength).image(
+        _read_upright(image) if isinstance(image, str | Path) else image
+    )
+
+
+def _read_upright(path: str | Path) -> np.ndarray:  # [H, W, 3], RGB
+    image = read_image(path)
+    turns, mirrored = image.orientation
+    return np.ascontiguousarray(np.rot90(image.rgb[:, ::-1] if mirrored else image.rgb, turns))
+
+
+def _dehaze_file(
+    source: Path, output: Path, network: Network, options: DehazeOptions, *, overwrite: bool
+) -> DehazeReport:
+    """Dehaze one image file, or all frames or pages of one."""
     count = count_images(source) if source.is_file() else 1
     if count == 1:
         return dehaze_sequence([source], [output], network, options=options, overwrite=overwrite)
@@ -63,7 +150,6 @@ def dehaze_image(
             f"{source} holds {count} images and {output.suffix} only one: write to {known}, or to a video such as .mkv"
         )
     begin = time.perf_counter()
-    options = options or DehazeOptions()
     options.adjust.check_mask()
     given = list(read_images(source))
     for image, _ in given:
@@ -71,9 +157,9 @@ def dehaze_image(
     times = accumulate((seconds or 1 / DEFAULT_RATE for _, seconds in given), initial=0.0)
     timed = zip((image for image, _ in given), times, strict=False)
     used: list[str] = []
-    restored = [image for image, _ in restore_images(timed, network, options, used=used)]
+    restored = [image for image, _ in restore_images(timed, network, options, count=count, used=used)]
     with translate_io_errors(output):
-        write_images(output, restored, [seconds for _, seconds in given], loops=read_loops(source))
+        lost = write_images(output, restored, [seconds for _, seconds in given], loops=read_loops(source))
     height, width = restored[0].samples.shape[:2]
     return DehazeReport(
         source=str(source),
@@ -86,7 +172,7 @@ def dehaze_image(
         pixel_format="image",
         seconds=time.perf_counter() - begin,
         partial=_describe_damage([source], len(given) - count),
-        warnings=_lost_metadata(given[0][0], output, several=True),
+        warnings=lost,
         weights=network.weights,
         backend=", ".join(dict.fromkeys(used)),
     )
@@ -139,6 +225,7 @@ def dehaze_sequence(
     first = max(0, min(missing, default=len(pairs)) - options.reach(network.config.window, rate))
     last = max(missing, default=-1) + network.config.window
     begin = time.perf_counter()
+    gaps = describe_gaps(sources)
     height = width = cuts = written = 0
     unread: list[str] = []
     notes: dict[str, None] = {}
@@ -152,22 +239,21 @@ def dehaze_sequence(
             except InputError as error:
                 if alone:
                     raise
-                unread.append(str(error))
+                unread.append(error.sentence)
                 continue
             check_image_fits(output, image)
-            notes.update(dict.fromkeys(_lost_metadata(image, output)))
             order.append(index)
             yield image, numbers[index] / rate
 
     order: deque[int] = deque()
     wanted = set(missing)
     used: list[str] = []
-    for image, cut in restore_images(given(), network, options, rate=rate, used=used):
+    for image, cut in restore_images(given(), network, options, count=len(pairs), rate=rate, used=used):
         index = order.popleft()
         if index not in wanted:
             continue
         with translate_io_errors(pairs[index][1]):
-            write_image(pairs[index][1], image)
+            notes.update(dict.fromkeys(write_image(pairs[index][1], image)))
         height, width = image.samples.shape[:2]
         cuts, written = cuts + cut, written + 1
         if progress is not None:
@@ -187,19 +273,10 @@ def dehaze_sequence(
         seconds=time.perf_counter() - begin,
         cuts=cuts,
         partial="; ".join(text for text in (_first_few(unread), _describe_damage([s for s, _ in pairs])) if text),
-        warnings=tuple(notes),
+        warnings=(*([f"{gaps}; the others follow each other"] if gaps else []), *notes),
         weights=network.weights,
         backend=", ".join(dict.fromkeys(used)),
     )
-
-
-def _lost_metadata(image: Image, output: Path, *, several: bool = False) -> tuple[str, ...]:
-    """Say what an image's file says about it and the output will not."""
-    names = image.lost_in(output.suffix.lower(), several=several)
-    if not names:
-        return ()
-    kind = "animations" if several and output.suffix.lower() in (".png", ".webp") else output.suffix
-    return (f"left out, because OpenCV cannot write it to {kind}: {', '.join(names)}",)
 
 
 def _first_few(sentences: list[str]) -> str:
@@ -220,6 +297,7 @@ def restore_images(
     network: Network,
     options: DehazeOptions,
     *,
+    count: int = 1,
     rate: float = DEFAULT_RATE,
     used: list[str] | None = None,
 ) -> Iterator[tuple[Image, bool]]:
@@ -229,6 +307,7 @@ def restore_images(
         images: The images.
         network: What restores them.
         options: How to restore them.
+        count: How many there are, which the choice of a backend looks at.
         rate: Images per second.
         used: Takes the name of each backend that restored them.
 
@@ -237,7 +316,7 @@ def restore_images(
     """
     shot: _Shot | None = None
     for (shape, _), group in groupby(images, key=lambda item: (item[0].samples.shape, item[0].samples.dtype)):
-        backend = backend_for(network, options, rate=rate, pixels=shape[0] * shape[1])
+        backend = backend_for(network, options, rate=rate, pixels=count * shape[0] * shape[1])
         shot = _Shot(backend, options, rate=rate, cut=shot is not None)
         for image, seconds in group:
             yield from shot.push(image, seconds)

@@ -22,7 +22,7 @@ from libranet.engine.video import describe_partial
 from libranet.errors import InputError
 from libranet.network import Network
 from libranet.video.copied_stream import Excerpt
-from libranet.video.mux import OutputFile, copy_chapters
+from libranet.video.mux import OutputFile
 from libranet.video.pixels import layout_of
 from libranet.video.reader import SourceFrame, VideoReader, frame_duration, open_video
 from libranet.video.reconnect import reconnecting
@@ -234,7 +234,7 @@ class _Recording:
             suffix = Path(plan.output).suffix.lower()
             self._output = OutputFile(self._temporary, suffix, plan.settings, reader.container, plan.streams, excerpt)
             if reader.container is not None:
-                copy_chapters(reader.container, self._output.container, excerpt)
+                self._output.copy_chapters(reader.container)
             self._output.write_header()
         except BaseException:
             self._delete()

@@ -35,10 +35,12 @@ from libranet.engine.segments import (
     write_samples,
 )
 from libranet.errors import InputError
+from libranet.images import is_image_name
 from libranet.network import Network
 from libranet.runtime import load_network
 from libranet.video.copied_stream import Excerpt
 from libranet.video.encoder import EncoderSettings
+from libranet.video.file_facts import lost_side_data
 from libranet.video.mux import ZERO_BASED, JoinReport, join
 from libranet.video.pixels import layout_of, plane_views
 from libranet.video.reader import SourceFrame, VideoReader, frame_duration, open_video
@@ -187,6 +189,7 @@ def dehaze_video(
     output: str | Path,
     *,
     model: Network | str | Path | None = None,
+    strength: float | None = None,
     options: DehazeOptions | None = None,
     device: str = "auto",
     precision: Precision = "auto",
@@ -198,19 +201,20 @@ def dehaze_video(
     progress: ProgressCallback | None = None,
     on_plan: Callable[[RunPlan], None] | None = None,
 ) -> DehazeReport:
-    """Dehaze a video file, or a numbered image sequence, into a video file.
+    """Dehaze a video file, or a numbered image sequence, into a video file; or a photo into an image file.
 
     The output appears under its name only when it is complete.
 
     Examples:
-        >>> report = dehaze_video("foggy.mp4", "clear.mp4", options=DehazeOptions(strength=0.8))
+        >>> report = dehaze_video("foggy.mp4", "clear.mp4", strength=0.8)
         >>> report.frames, report.partial
         (250, '')
 
     Args:
-        source: A video file, or an image sequence such as frame_%04d.png.
-        output: The video file to write. Its suffix names the container.
-        model: A network, a checkpoint's path, or None for the weights of the package.
+        source: A video file, an image sequence such as frame_%04d.png, or a photo.
+        output: The file to write. Its suffix names the container.
+        model: A network, `libranet-small`, a checkpoint's path, or None for the weights of the package.
+        strength: 0 changes nothing, 1 is the network's output, up to 1.5; None as in the options.
         options: How to restore and encode.
         device: As `libranet.device.pick_device` takes it.
         precision: As `libranet.device.pick_dtype` takes it.
@@ -227,12 +231,15 @@ def dehaze_video(
         OutputError: The output cannot be written.
     """
     options = options or DehazeOptions()
+    options = options if strength is None else replace(options, strength=strength)
     output = Path(output)
     origin = parse_source(source)
     check_output(origin, output, overwrite=overwrite)
-    network = load_network(
-        model if isinstance(model, Network) or model is None else str(model), device=device, precision=precision
-    )
+    network = load_network(model, device=device, precision=precision)
+    if origin.kind == "file" and is_image_name(origin.name) and is_image_name(output):
+        from libranet.engine.image_files import dehaze_image
+
+        return dehaze_image(origin.name, output, network, options=options, overwrite=overwrite)
     if not origin.can_reopen:
         from libranet.engine.stream import dehaze_stream
 
@@ -386,6 +393,7 @@ def _join(
     with translate_io_errors(run.output, RESUME_HINT):
         joined = join(temporary, plan.settings, segments, source=original, plans=plan.streams, excerpt=excerpt)
         problems = verify(temporary, joined.written)
+        joined = replace(joined, notes=(*joined.notes, *lost_side_data(temporary, reader.side_data)))
         with contextlib.suppress(OSError), temporary.open("rb") as file:
             os.fsync(file.fileno())
         os.replace(temporary, replaced_file(run.output))

@@ -57,16 +57,24 @@ def packaged_weights(name: str = PACKAGED[0]) -> Path:
     return Path(str(resources.files("libranet") / "weights" / f"libranet-{name}.safetensors"))
 
 
+def packaged_name(model: str | Path | None) -> str | None:
+    """Return which of `PACKAGED` a user means by None, `libranet`, `small` or `libranet-small`; None for all others."""
+    name = PACKAGED[0] if model is None else str(model).removeprefix("libranet-")
+    name = PACKAGED[0] if name == LiBrANet.architecture else name
+    return name if name in PACKAGED else None
+
+
 def find_checkpoint(path: str | Path | None) -> Path:
     """Return the file that a user means: a path, the name of packaged weights, or None for the default ones.
 
     Raises:
         CheckpointError: The package has no such weights.
     """
-    if path is not None and str(path) not in PACKAGED:
-        return Path(path)
+    name = packaged_name(path)
+    if name is None:
+        return Path(str(path))
     # The default has no argument, so that a test may put another file in its place.
-    file = packaged_weights() if path in (None, PACKAGED[0]) else packaged_weights(str(path))
+    file = packaged_weights() if name == PACKAGED[0] else packaged_weights(name)
     if not file.is_file():
         raise CheckpointError(f"the package has no weights at {file}: give the path of a checkpoint instead")
     return file
@@ -118,7 +126,7 @@ def load_model(
     """Build the network from one checkpoint, ready for inference; `model.weights` says which weights it has.
 
     Args:
-        path: A checkpoint of ours, `base` or `small`; without it, the default weights of the package.
+        path: A checkpoint of ours, `libranet-base` or `libranet-small`; without it, the default weights of the package.
         device: Where the network computes.
         dtype: The precision it computes in.
 
@@ -214,7 +222,8 @@ def _parse_config(path: Path, raw: dict[str, Any]) -> LiBrANetConfig:
 
 def _refuse_other_formats(path: Path) -> None:
     if not path.exists():
-        raise CheckpointError(f"no checkpoint at {path}: check the path")
+        names = " or ".join(f"libranet-{name}" for name in PACKAGED)
+        raise CheckpointError(f"no checkpoint at {path}: check the path, or use {names}")
     if path.is_dir():
         raise CheckpointError(f"{path} is a folder: give the .safetensors file inside it")
     with path.open("rb") as file:

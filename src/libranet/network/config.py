@@ -101,6 +101,9 @@ class LiBrANetConfig:
     """Frames the network looks at, T: 1, 3, 5 or 7. The centre one is restored."""
     scale: int = 4
     """p: slicing and refining happen at 1/p of the frame's size."""
+    dense_fog: bool = False
+    """Clear what the fields leave of dense fog (`residual_haze.py`). Neither a part of the paper's network nor of its
+    training, so it is not stored: `runtime.load_network` switches it on, `load_model` does not."""
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
     fields: FieldsConfig = field(default_factory=FieldsConfig)
     refiner: RefinerConfig = field(default_factory=RefinerConfig)
@@ -110,6 +113,8 @@ class LiBrANetConfig:
         if self.window not in (1, 3, 5, 7):
             raise InputError(f"expected an odd window length of 1, 3, 5 or 7, got T={self.window}")
         _check_positive(scale=self.scale)
+        if self.dense_fog and not self.has_both_fields:
+            raise InputError("expected both affine fields and Cayley's map for dense_fog=True, got a network without")
         if self.encoder.widths[-1] % self.fields.attention_heads:
             heads = self.fields.attention_heads
             raise InputError(f"expected fields.attention_heads to divide {self.encoder.widths[-1]}, got {heads}")
@@ -118,6 +123,11 @@ class LiBrANetConfig:
     def grid_side(self) -> int:
         """Height and width of the grids."""
         return self.encoder.size >> len(self.encoder.widths)
+
+    @property
+    def has_both_fields(self) -> bool:
+        """Whether the network has what `dense_fog` changes."""
+        return self.parts.chromatic_field and self.parts.temporal_field and self.parts.cayley
 
     def stored(self) -> dict[str, Any]:
         """The settings as a checkpoint's header has them: flat, by the names of `_STORED`."""

@@ -25,6 +25,7 @@ from torch import Tensor
 
 from libranet.kernels.grid_filter.reference import MAX_RATE, cell_means, similarity, visibility
 from libranet.network.libranet import Grids
+from libranet.network.residual_haze import fold, plan, view_frame
 from libranet.network.stream import FrameGrids, Stages
 
 KNOT = 0.25
@@ -77,6 +78,7 @@ class _Frame:
     seen: Tensor  # [1] in [0, 1], how much can be seen
     chromatic: Tensor | None  # [1, 2, 12, bins, gh, gw]
     features: Tensor | None  # [1, C, gh, gw]
+    view: Tensor | None  # [1, 3, 64, 64] in [0, 1], where dense fog is cleared
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ class _Knot:
 
     frames: list[_Frame]
     look: Tensor  # [1, 3, gh, gw], the mean of theirs
-    grids: tuple[Tensor | None, ...]  # chromatic and temporal, the mean of those that can be seen
+    grids: tuple[Tensor | None, ...]  # the fields of `Grids`, the mean of those that can be seen
     seen: Tensor  # [], how much of the frames can be seen, summed up
 
 
@@ -122,7 +124,8 @@ def _encode(frames: Iterable[tuple[Tensor, bool]], stages: Stages, length: int) 
         for at, (number, small, cut) in enumerate(zip(numbers, smalls, cuts, strict=True)):
             shot += cut
             look, seen = cell_means(small, stages.grid_side), visibility(small)
-            yield _Frame(number, shot, look, seen, chromatic[at], features[at])
+            view = view_frame(small, stages.grid_side) if stages.config.dense_fog else None
+            yield _Frame(number, shot, look, seen, chromatic[at], features[at], view)
 
 
 @torch.no_grad()
@@ -142,9 +145,13 @@ def _knots(frames: Iterator[_Frame], stages: Stages, length: int) -> Iterator[_K
         members, planes = zip(*group, strict=True)
         seen = [frame.seen for frame in members]
         chromatic = _mean([frame.chromatic for frame in members], seen)
+        plans = [
+            None if frame.view is None else plan(Grids(frame.chromatic, plane), frame.view)
+            for frame, plane in zip(members, planes, strict=True)
+        ]
         look = torch.cat([frame.look for frame in members]).mean(0, keepdim=True)
-        light = [replace(frame, chromatic=None, features=None) for frame in members]  # the mean is what stays
-        yield _Knot(light, look, (chromatic, _mean(list(planes), seen)), torch.cat(seen).sum())
+        light = [replace(frame, chromatic=None, features=None, view=None) for frame in members]  # the mean stays
+        yield _Knot(light, look, (chromatic, _mean(list(planes), seen), _mean(plans, seen)), torch.cat(seen).sum())
 
 
 def _mean(values: list[Tensor | None], seen: list[Tensor]) -> Tensor | None:  # each [1, ...], [1]
@@ -211,7 +218,7 @@ def _settle_shot(knots: Iterator[_Knot], radius: int) -> Iterator[FrameGrids]:
 
 
 Settled = tuple[Tensor | None, ...]
-"""Chromatic and temporal grids."""
+"""The fields of `Grids`."""
 
 
 @torch.no_grad()
@@ -250,4 +257,7 @@ def _between(
             share = abs(offset) / ((length + len(neighbour[0].frames)) / 2)
             pairs = zip(grids, neighbour[1], strict=True)
             found = tuple(a if a is None or b is None else torch.lerp(a, b, share) for a, b in pairs)
-        yield FrameGrids(Grids(*found), frame.look, frame.seen)
+        settled = Grids(*found)
+        if settled.clearing is not None:
+            settled = fold(settled, settled.clearing)
+        yield FrameGrids(settled, frame.look, frame.seen)

@@ -19,10 +19,12 @@ import torch
 from torch import Tensor
 
 from libranet.errors import InputError
+from libranet.frames import check_values
 from libranet.kernels.grid_filter.reference import GridFilter, cell_means, similarity, visibility, weighted_mean
 from libranet.network.config import LiBrANetConfig
 from libranet.network.forward import Steady
 from libranet.network.libranet import Grids, LiBrANet, Restoration, check_frames
+from libranet.network.residual_haze import fold, plan, view_frame
 
 NO_FILTER = GridFilter(seconds=0.0)
 
@@ -60,6 +62,7 @@ class Waiting:
     seen: Tensor  # [B] in [0, 1], how much of the frame can be seen
     settled: Grids | None = None
     """The grids to restore it by, where the caller has them."""
+    view: Tensor | None = None  # [B, 3, 64, 64] in [0, 1], where dense fog is cleared
 
 
 @dataclass(frozen=True)
@@ -181,7 +184,8 @@ def take_frame(
     """
     features = model.encode_temporal(small)
     look, seen = cell_means(small, model.grid_side), visibility(small)
-    waiting = Waiting(frame, model.predict_chromatic(small), look, seen)
+    view = view_frame(small, model.grid_side) if model.config.dense_fog else None
+    waiting = Waiting(frame, model.predict_chromatic(small), look, seen, view=view)
     kept = state.features if features is None else (*state.features, features)
     return replace(state, features=kept, waiting=(*state.waiting, waiting))
 
@@ -207,11 +211,16 @@ def restore_oldest(model: Stages, state: StreamState, *, strength: float) -> tup
         return None, state
     oldest, *rest = state.waiting
     grids = oldest.settled or Grids(oldest.chromatic, _temporal_plane(model, state))
+    if oldest.view is not None:
+        grids = replace(grids, clearing=plan(grids, oldest.view))
     memory, filter_ = state.grid_filter.memory, _Filter(state, grids)
     steady = filter_.average_residual if memory else None
     used = oldest.settled or filter_.average(grids)
-    # One factor for all frames of a batch: those that show something decide.
-    restored = model.restore(oldest.frame, used, strength=strength * float(oldest.seen.amax()), steady=steady)
+    if used.clearing is not None:
+        used = fold(used, used.clearing)
+    if not oldest.seen.is_meta:  # one factor for all frames of a batch: those that show something decide
+        strength *= float(oldest.seen.amax())
+    restored = model.restore(oldest.frame, used, strength=strength, steady=steady)
     latest = Past(grids, filter_.residual, oldest.look)
     past = (*(state.past or (latest,) * memory), latest)[-memory:] if memory else ()
     # The next frame's window reaches T // 2 frames back from it.
@@ -237,7 +246,10 @@ class _Filter:
         chromatic = [(past.grids.chromatic, weight) for past, weight in self.past]
         chromatic += [(waiting.chromatic, weight) for waiting, weight in self.ahead]
         temporal = [(past.grids.temporal, weight) for past, weight in self.past]
-        return Grids(_mean(grids.chromatic, chromatic), _mean(grids.temporal, temporal))
+        clearing = [(past.grids.clearing, weight) for past, weight in self.past]
+        return Grids(
+            _mean(grids.chromatic, chromatic), _mean(grids.temporal, temporal), _mean(grids.clearing, clearing)
+        )
 
     def average_residual(self, means: Tensor) -> Tensor:  # [B, 3, 16, 16], twice
         self.residual = means
@@ -254,6 +266,7 @@ def _check(frame: Tensor, state: StreamState) -> None:
     if frame.dim() != 4:
         raise InputError(f"expected a frame as [B, 3, H, W], got shape {tuple(frame.shape)}")
     check_frames(frame)
+    check_values(frame)
     if state.shape not in (None, frame.shape):
         old, new = (f"{s[-1]}x{s[-2]} (batch {s[0]})" for s in (state.shape, frame.shape) if s is not None)
         raise InputError(f"expected every frame of a stream to have one size, got {new} after {old}")

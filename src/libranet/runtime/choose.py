@@ -114,6 +114,8 @@ def choose_on_cpu(network: LiBrANet, pixels: int | None = None) -> str:
 def why_not_design(network: LiBrANet) -> str | None:
     """Say in one sentence why our CPU kernels do not cover this network, or None."""
     c = network.config
+    if type(network) is not LiBrANet:
+        return f"CPU kernels compute LiBrA-Net, and {network.architecture} extends it: use --backend plain"
     if not c.parts.full or network.device.type != "cpu" or network.dtype != torch.float32:
         return "CPU kernels take LiBrA-Net's full design in fp32: use --backend plain"
     if c.scale != 4 or c.refiner.mix_kernel != 1:
@@ -141,7 +143,7 @@ def _refuse(network: LiBrANet, name: str) -> None:
 
 def why_not_fused_here(network: Network) -> str | None:
     """Say in one sentence why this network needs the plain backend, or None where the fused one takes it."""
-    if not isinstance(network, LiBrANet):
+    if type(network) is not LiBrANet:
         return f"the fused path computes LiBrA-Net, not {network.architecture}"
     if network.dtype != torch.float16:
         return f"the network is in {str(network.dtype).removeprefix('torch.')}, and the fused path computes in float16"

@@ -8,9 +8,8 @@ import av
 from av.stream import Disposition
 
 from libranet.video.audio import AudioTranscoder
+from libranet.video.subtitles import SubtitleConverter
 
-_TEXT_CODEC = {".mp4": "mov_text", ".m4v": "mov_text", ".mov": "mov_text", ".mkv": "subrip", ".webm": "webvtt"}
-_READABLE = ("subrip", "mov_text", "webvtt", "text")
 Action = Literal["copy", "repack", "transcode", "attach", "leave out"]
 
 
@@ -69,21 +68,19 @@ class Excerpt:
     """The user chose the start."""
 
 
-def text_codec(codec: str, suffix: str) -> str | None:
-    """Return the codec that plain-text subtitles need in a container; None where they stay, or are no plain text."""
-    target = _TEXT_CODEC.get(suffix)
-    if target is None or codec == target or codec not in _READABLE:
-        return None
-    if suffix == ".mkv" and codec != "mov_text":
-        return None
-    return target
-
-
 class CopiedStream:
     """A stream of the source and its place in the output."""
 
-    def __init__(self, source: Any, target: Any, plan: StreamPlan, transcoder: AudioTranscoder | None) -> None:
-        self.source, self.target, self._plan, self._transcoder = source, target, plan, transcoder
+    def __init__(
+        self,
+        source: Any,
+        target: Any,
+        plan: StreamPlan,
+        transcoder: AudioTranscoder | None = None,
+        converter: SubtitleConverter | None = None,
+    ) -> None:
+        self.source, self.target, self._plan = source, target, plan
+        self._transcoder, self._converter = transcoder, converter
         self._cut = Fraction(0)
         """Seconds of sound before the first frame that the container has no time for."""
 
@@ -113,8 +110,11 @@ class CopiedStream:
             packet.duration = round((excerpt.end - max(start, excerpt.start)) / time_base)
         if self._empty_text(packet):
             return []  # marks a pause, which the muxer writes itself
-        if self._plan.action == "repack":
-            packet = _repacked(packet, self._plan)
+        if self._converter is not None:
+            converted = self._converter.packet(packet)
+            if converted is None:
+                return []
+            packet = converted
         shift = round(excerpt.start / time_base)
         packet.pts = None if packet.pts is None else packet.pts - shift
         packet.dts = None if packet.dts is None else packet.dts - shift
@@ -133,6 +133,8 @@ class CopiedStream:
         if self._cut:
             what = f"the first {float(self._cut):.3f} s of {self._plan.kind} stream {self._plan.index}"
             notes.append(f"{what} are left out: they come before the first frame, and {suffix} has no start times")
+        if self._converter is not None:
+            notes += self._converter.notes(self._plan.index)
         if self._transcoder is not None and (damaged := self._transcoder.damaged):
             notes.append(f"{damaged} packets of audio stream {self._plan.index} could not be decoded and are left out")
         return notes
@@ -178,17 +180,3 @@ class PacketLengths:
         for index, packet in self._held.items():
             packet.duration = self._usual.get(index, 0)
         return list(self._held.values())
-
-
-def _repacked(packet: av.Packet, plan: StreamPlan) -> av.Packet:
-    """Return a packet of plain text for another subtitle codec: the same text at the same time."""
-    data = bytes(packet)
-    if plan.codec == "mov_text":
-        data = data[2 : 2 + int.from_bytes(data[:2], "big")]
-    if plan.target == "mov_text":
-        data = len(data).to_bytes(2, "big") + data
-    repacked = av.Packet(data)
-    repacked.pts, repacked.dts, repacked.duration = packet.pts, packet.dts, packet.duration
-    repacked.time_base = packet.time_base
-    repacked.is_keyframe = True
-    return repacked

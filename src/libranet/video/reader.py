@@ -12,12 +12,12 @@ import av
 from av.stream import Disposition
 
 from libranet.errors import InputError
-from libranet.images import MAX_PIXELS, count_images
+from libranet.images import MAX_PIXELS, count_images, is_image_name
 from libranet.video.clock import may_jump
 from libranet.video.decoding import Damage, FrameDecoder, from_key_frame, read_packets
 from libranet.video.opening import CountedFile, decodes_on_gpu, open_on_gpu, open_source, open_y4m
 from libranet.video.pixels import is_opaque, planar_name, to_planar
-from libranet.video.pyav import deinterlaced, open_input
+from libranet.video.pyav import deinterlaced, open_input, side_data_names
 from libranet.video.source import Source, parse_source
 from libranet.video.tags import VideoTags, read_tags
 
@@ -86,6 +86,8 @@ class VideoReader:
     """The first frame has alpha, but nothing in it is transparent."""
     watch_alpha: bool = False
     """Alpha is dropped because it is opaque: count frames where it is not."""
+    side_data: frozenset[str] = frozenset()
+    """FFmpeg's types of side data that the first frame has."""
     further: list[av.container.InputContainer] = field(default_factory=list)
     """The source opened again, after it was lost."""
     closed: bool = False
@@ -276,6 +278,10 @@ def open_video(
             why = f"it does not take {reader.codec} as {reader.pixel_format}"
         if why:
             reader.notes.append(f"the GPU cannot decode {name} ({why}): the CPU does")
+        if reader.source is not None and reader.source.path is not None and is_image_name(reader.source.path):
+            from libranet.video.image_reader import metadata_notes
+
+            reader.notes += metadata_notes(reader.source.path)
         if start > 0 and reader.source is not None and reader.source.can_reopen:
             _take_format_at(reader, reader.source, start)
         return reader
@@ -349,6 +355,7 @@ def _prepare(
         first_time=first_time,
         first_packets=tuple(item for item in head if isinstance(item, av.Packet)),
         opaque=is_opaque(to_planar(frame)),
+        side_data=side_data_names(frame),
         damage=damage,
     )
 

@@ -15,14 +15,16 @@ from av.stream import Disposition
 
 from libranet.errors import InputError
 from libranet.video.audio import AudioCodec
-from libranet.video.copied_stream import Excerpt, StreamPlan, text_codec
+from libranet.video.copied_stream import Excerpt, StreamPlan
 from libranet.video.decoding import Damage, read_packets
 from libranet.video.encoder import EncoderSettings, encoder_frame
-from libranet.video.mux import STALE_METADATA, OutputFile, copy_chapters
+from libranet.video.file_facts import lost_facts
+from libranet.video.mux import STALE_METADATA, OutputFile
 from libranet.video.pixels import plane_views
 from libranet.video.pyav import codec_name, open_input, side_data
 from libranet.video.reader import main_video_stream
 from libranet.video.source import Source
+from libranet.video.subtitles import text_codec
 
 AUDIO_CHOICES = ("copy", "none", *get_args(AudioCodec))
 
@@ -38,6 +40,8 @@ _REWRITTEN_HANDLERS = ("SubtitleHandler", "TimeCodeHandler", "Time Code Media Ha
 """Data tracks for chapters and timecodes. The muxer writes its own."""
 _IDENTITIES = ("uid", "umid", "_ul")
 """Ends of the names of tags that only mark a file."""
+_COMPARED = ("language", "title", "name", "handler_name", "vendor_id", "creation_time", "stereo_mode", "timecode")
+"""Tags of streams that have notes of their own, or that only mark a file."""
 _ROLES = (
     Disposition.forced, Disposition.comment, Disposition.hearing_impaired, Disposition.visual_impaired,
     Disposition.dub, Disposition.original, Disposition.lyrics, Disposition.karaoke,
@@ -160,7 +164,8 @@ def _tried(
 ) -> tuple[tuple[StreamPlan, ...], tuple[str, ...]]:
     trial = _try(container, suffix, settings, plans, samples)
     if not trial.refusal and not trial.lost:
-        return plans, trial.notes
+        hazy = [f"video stream {p.index} ({p.codec}) is copied as it is" for p in plans if p.kind == "video" and p.kept]
+        return plans, (*trial.notes, *hazy)
     refused = dict.fromkeys(trial.lost, "it cannot be read back")
     if trial.refusal:
         for plan in plans:
@@ -199,7 +204,7 @@ def _try(
         return _Trial(_words(error), frozenset())
     try:
         if container is not None:
-            copy_chapters(container, output.container, Excerpt())
+            output.copy_chapters(container)
         output.write_header()
         output.write(output.video.encode(_gray_frame(settings)))
         for index, copy in output.copies.items():
@@ -207,7 +212,7 @@ def _try(
                 output.write(copy.packets(_again(sample), Excerpt()))
             output.write(copy.finish())
         output.write(output.video.encode(None))
-        output.container.close()
+        output.close()
     except (ValueError, av.FFmpegError) as error:
         return _Trial(_words(error), frozenset())
     if container is None:
@@ -217,6 +222,9 @@ def _try(
         with open_input(file, format_name=None) as written:
             lost = _unreadable(written, output, plans)
             notes = _losses(container, written, output.places, suffix)
+            main, video = main_video_stream(container), main_video_stream(written)
+            if main is not None and video is not None and (names := lost_facts(container, main, written, video, file)):
+                notes.append(f"not in the {suffix} file: {', '.join(names)}")
             if _is_turn_lost(written, settings.tags.display_matrix):
                 notes.append(
                     f"the rotation is left out: {suffix} has no place for it, and players will show frames turned"
@@ -343,8 +351,13 @@ def _stream_losses(before: Any, after: Any, no_place: str) -> list[str]:
     if language != "und" and after.metadata.get("language", "und") == "und":
         notes.append(f"the language ({language}) of {what} is left out: {no_place} it")
     title = before.metadata.get("title", "")
-    if title and not any(after.metadata.get(key) for key in ("title", "name", "handler_name")):
+    if title and title not in after.metadata.values():
         notes.append(f"the title ({title}) of {what} is left out: {no_place} it")
+    tags = _missing_tags(before.metadata, after.metadata)
+    if tags := [key for key in tags if key.lower() not in _COMPARED]:
+        notes.append(
+            f"{', '.join(tags)} of {what} left out: {no_place} {'this tag' if len(tags) == 1 else 'these tags'}"
+        )
     lost = [str(role.name) for role in _ROLES if before.disposition & role and not after.disposition & role]
     if lost:
         notes.append(f"the role ({', '.join(lost)}) of {what} is left out: {no_place} it")

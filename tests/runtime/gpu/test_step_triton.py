@@ -1,5 +1,7 @@
 """The fused step against the plain stream, frame by frame, both ends of the stream included."""
 
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from libranet.frames.format import RGB8
 from libranet.kernels.resample.reference import pad_to_multiple
 from libranet.kernels.tiles import ConvTile
 from libranet.network import GridFilter, LiBrANet, start_stream, stream_restore, stream_step
+from libranet.network.residual_haze import Clearing, plan
 from libranet.network.settle import KnotSpacing, settle
 from libranet.network.stream import NO_FILTER
 from tiny_network import SMALLEST, make_config, perturb
@@ -48,12 +51,22 @@ def plain_stream(
         pytest.param({"batch": 2, "overlap": True, "grid_filter": FILTER}, id="filter-throughput"),
         pytest.param({"grid_filter": FILTER}, id="filter", marks=pytest.mark.slow),
         pytest.param({"grid_filter": FILTER, "lookahead": 0}, id="filter-live", marks=pytest.mark.slow),
+        pytest.param({"batch": 2, "overlap": True, "grid_filter": FILTER, "dense_fog": True}, id="dense-fog"),
     ],
 )
-def test_matches_the_plain_stream(device: str, net: LiBrANet, settings: dict[str, Any]) -> None:
+def test_matches_the_plain_stream(
+    device: str, net: LiBrANet, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     from libranet.runtime.gpu.refiner import RefinerTiles
     from libranet.runtime.gpu.step import FusedStep
 
+    dense_fog = settings.get("dense_fog", False)
+    # This network's frames are noise, which has contrast: the plan is made as if they were fog.
+    as_fog = partial(plan, clearing=Clearing(clear=(5.0, 6.0)))
+    monkeypatch.setattr("libranet.network.stream.plan", as_fog)
+    monkeypatch.setattr("libranet.runtime.gpu.history.plan", as_fog)
+    monkeypatch.setattr(net, "config", replace(net.config, dense_fog=dense_fog))
+    settings = {name: value for name, value in settings.items() if name != "dense_fog"}
     generator = torch.Generator().manual_seed(1)
     clip = torch.randint(100, 156, (3, 16, 18, 3), dtype=torch.uint8, generator=generator)
     tile = ConvTile(4, 16, 64)
@@ -74,6 +87,10 @@ def test_matches_the_plain_stream(device: str, net: LiBrANet, settings: dict[str
     if grid_filter is not NO_FILTER:
         unfiltered = plain_stream(net, clip, settings.get("lookahead"))
         assert (want.int() - unfiltered.int()).abs().max() > 2  # the filter, too
+    if dense_fog:
+        monkeypatch.setattr(net, "config", replace(net.config, dense_fog=False))
+        alone = plain_stream(net, clip, settings.get("lookahead"), grid_filter)
+        assert (want.int() - alone.int()).abs().max() > 2
     with pytest.raises(InputError, match="drained"):
         step.advance(1)
 

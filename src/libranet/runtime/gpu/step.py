@@ -128,6 +128,7 @@ class FusedStep:
             cells=self.buffers.shape[1:],
             device=self.device,
             given=grids_given,
+            dense_fog=config.dense_fog,
         )
 
         self.step = self.count = 0
