@@ -21,6 +21,7 @@ SHARED = {
     "tiff_fields",
     "frames",
     "page",
+    "typed",
 }
 """Small modules that every package may import."""
 MAY_IMPORT: dict[str, set[str]] = {

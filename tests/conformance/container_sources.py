@@ -282,6 +282,6 @@ TARGETS = (".mkv", ".mp4", ".mov", ".webm", ".avi", ".ts")
 CASES = [(name, suffix) for name in SOURCES for suffix in (*TARGETS, *((".gif",) if name.endswith(".gif") else ()))]
 QUICK = {
     ("everything.mkv", ".mkv"), ("everything.mkv", ".mp4"), ("clean-aperture.mp4", ".mp4"), ("sphere-box.mp4", ".mkv"),
-    ("loops-3.gif", ".gif"), ("markup.mkv", ".mp4"), ("coloured.mkv", ".mp4"), ("long.mkv", ".mp4"),
+    ("loops-3.gif", ".gif"), ("long.mkv", ".mp4"),
 }  # fmt: skip
 """Cases of `make test`."""

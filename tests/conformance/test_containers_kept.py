@@ -44,6 +44,7 @@ def test_nothing_that_a_container_knows_is_lost_in_silence(name, suffix, folder,
         assert output_of(MKVMERGE, "-J", output).count('"warnings": []') == 1
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("name", "what"),
     [
@@ -66,6 +67,7 @@ def test_boxes_stay_and_the_file_plays(name, what, folder, tmp_path, tiny_model)
     assert hashes[0] == hashes[1] != ""
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("name", "suffix", "words"),
     [
@@ -91,6 +93,7 @@ def test_what_is_left_out_is_named(name, suffix, words, folder, tmp_path, tiny_m
     assert words in " ".join(report.warnings)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("name", "suffix"),
     [

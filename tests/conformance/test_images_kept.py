@@ -102,6 +102,7 @@ def _deep_png(path: Path) -> np.ndarray:
     return array[..., 0] if channels == 1 else array
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", ["444.jpg", "422.jpg", "420.jpg", "gray.jpg", "progressive.jpg"])
 def test_jpeg_files_keep_their_coding(name, folder, tmp_path, tiny_model):
     dehaze_image(make(name, folder), tmp_path / "out.jpg", tiny_model, options=DehazeOptions(strength=0.0))

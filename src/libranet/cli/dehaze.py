@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 import libranet
-from libranet.cli import EXIT_BUG, EXIT_USER_ERROR, quick_imports
-from libranet.cli.bugs import bug_sentence
-from libranet.errors import InputError, LibraNetError
+from libranet.cli import quick_imports
+from libranet.errors import InputError
 
 if TYPE_CHECKING:
     from libranet.cli.dehaze_run import RunChoices
@@ -145,7 +144,7 @@ def dehaze(
         from rich.console import Console
 
         from libranet.cli.dehaze_jobs import plan_jobs, select_shard
-        from libranet.cli.dehaze_run import RunChoices, print_json, run_jobs
+        from libranet.cli.dehaze_run import RunChoices, run_jobs
         from libranet.cli.signals import stop_on_sigterm
         from libranet.cli.units import parse_bitrate, parse_numbers, parse_pairs, parse_strength, parse_time
         from libranet.device import pick_device
@@ -162,7 +161,7 @@ def dehaze(
         as_json=as_json,
         quiet=quiet,
     )
-    try:
+    with stop_on_sigterm():
         if reproducible:
             if backend not in ("auto", "plain") or precision not in ("auto", "fp32"):
                 raise InputError(
@@ -228,15 +227,6 @@ def dehaze(
         if preview is not None:
             _preview(inputs, output, network, options, preview, choices)
             return
-    except Exception as error:
-        if as_json:
-            if isinstance(error, LibraNetError):
-                code, sentence = EXIT_USER_ERROR, error.sentence
-            else:
-                code, sentence = EXIT_BUG, bug_sentence(error)
-            print_json({"results": [], "error": sentence, "exit_code": code}, to_stderr=output == "-")
-        raise
-    with stop_on_sigterm():
         if cluster is None or dry_run:
             code = run_jobs(jobs, network, options, choices, console)
         else:

@@ -14,6 +14,8 @@ from libranet.sequences import VIDEO_SUFFIXES, natural_key, natural_order
 from libranet.video.encoder import is_video_name
 from libranet.video.source import Source, folder_sequence, is_pattern, numbered_name, parse_source
 
+_OTHER_IMAGES = (".avif", ".heic", ".heif", ".jxl", ".ppm", ".pgm", ".pnm", ".tga")
+"""Images of a folder that are not read: each is told what it is, and none is passed over."""
 _LISTS = (".csv", ".jsonl", ".ndjson")
 _PATTERN = re.compile(r"[*?\[]")
 _FIELDS = re.compile(r"\{(name|stem|suffix|folder|number)\}")
@@ -46,12 +48,15 @@ def plan_jobs(inputs: list[str], output: str | None, *, live: bool, adjust: Adju
     if any(Path(name).suffix.lower() in _LISTS and Path(name).is_file() for name in inputs):
         return _checked(_from_list(inputs, output, adjust or Adjustments()))
     remote = any(is_remote(name) for name in (*inputs, output))
-    sources = [_source(name) for text in inputs for name in _matching(text)]
+    names = [name for text in inputs for name in _matching(text)]
+    sources = [_source(name) for name in names]
+    # A pattern that happens to name one file means a folder all the same, unless the output is a file's name.
+    pattern = names != inputs and not (is_video_name(output) or is_image_name(output))
     template = _FIELDS.search(output) is not None
     if not remote:
         if live or output == "-" or any(source.kind in ("pipe", "url", "camera") for source in sources):
             return [_stream_job(sources, output)]
-        if len(sources) == 1 and sources[0].kind != "folder" and not template:
+        if len(sources) == 1 and sources[0].kind != "folder" and not template and not pattern:
             return _checked([_single(sources[0], output)])
         if (is_video_name(output) or is_image_name(output)) and not Path(output).is_dir() and not template:
             raise InputError(
@@ -236,7 +241,7 @@ def _kind(source: str, output: str, path: Path | None = None) -> Kind:
 
 
 def _is_media(name: str) -> bool:
-    return is_image_name(name) or PurePosixPath(name).suffix.lower() in VIDEO_SUFFIXES
+    return is_image_name(name) or PurePosixPath(name).suffix.lower() in (*VIDEO_SUFFIXES, *_OTHER_IMAGES)
 
 
 def _below(folder: str, name: str, kind: str = "file") -> str:
@@ -247,7 +252,7 @@ def _below(folder: str, name: str, kind: str = "file") -> str:
 
 def _writable(name: str) -> str:
     """The same name; formats that we only read become Matroska."""
-    if is_image_name(name) or is_video_name(name):
+    if is_image_name(name) or is_video_name(name) or PurePosixPath(name).suffix.lower() in _OTHER_IMAGES:
         return name
     return f"{name.removesuffix(PurePosixPath(name).suffix)}.mkv"
 

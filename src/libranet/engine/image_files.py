@@ -13,6 +13,7 @@ import cv2
 import numpy as np
 import torch
 
+from libranet.atomic import Claim
 from libranet.device import Precision
 from libranet.engine.adjust import Adjuster
 from libranet.engine.dehazer import Dehazer, Frame
@@ -144,6 +145,7 @@ def _dehaze_file(
     if count == 1:
         return dehaze_sequence([source], [output], network, options=options, overwrite=overwrite)
     check_output(source, output, overwrite=overwrite)
+    claim = Claim(output)
     if output.suffix.lower() not in ANIMATED_SUFFIXES:
         known = ", ".join(ANIMATED_SUFFIXES)
         raise InputError(
@@ -158,6 +160,7 @@ def _dehaze_file(
     timed = zip((image for image, _ in given), times, strict=False)
     used: list[str] = []
     restored = [image for image, _ in restore_images(timed, network, options, used=used)]
+    claim.check()
     with translate_io_errors(output):
         lost = write_images(output, restored, [seconds for _, seconds in given], loops=read_loops(source))
     height, width = restored[0].samples.shape[:2]
@@ -220,6 +223,7 @@ def dehaze_sequence(
     for source, output in pairs:
         check_image_name(output)
         check_output(source, output, overwrite=overwrite or resume)
+    claims = [Claim(output) for _, output in pairs]
     missing = [index for index, (_, output) in enumerate(pairs) if not (resume and output.exists())]
     # Images before the first missing one matter as far as the network remembers.
     first = max(0, min(missing, default=len(pairs)) - options.reach(network.config.window, rate))
@@ -252,6 +256,7 @@ def dehaze_sequence(
         index = order.popleft()
         if index not in wanted:
             continue
+        claims[index].check()
         with translate_io_errors(pairs[index][1]):
             notes.update(dict.fromkeys(write_image(pairs[index][1], image)))
         height, width = image.samples.shape[:2]
@@ -385,15 +390,27 @@ def _finish(image: Image, restored: Restored, options: DehazeOptions) -> Image:
     if target.layout.model == "gray" and colourful:
         target = replace(target, layout=RGB8 if target.layout.bits == 8 else RGB16)
     device = restored.after[0].device
-    view = FrameView(restored.format, target, compare=options.compare, view=options.view, device=device)
-    samples = np.array(view.draw(restored)[0].cpu())  # a copy: the backend overwrites its arrays at the next push
+    turns, mirrored = image.orientation
+    mirrored = mirrored and (options.compare is not None or options.view != "result")  # words must not be mirrored
+    view = FrameView(restored.format, target, compare=options.compare, view=options.view, turns=turns, device=device)
+    drawn = view.draw(_mirrored(restored) if mirrored else restored)[0].cpu()
+    samples = np.array(
+        drawn.flip(1) if mirrored else drawn
+    )  # a copy: the backend overwrites its arrays at the next push
     samples = samples[..., None] if samples.ndim == 2 else samples
     if (alpha := image.samples[..., 3:]).size:
-        alpha = np.concatenate([alpha, alpha], axis=1) if options.compare == "side" else alpha
+        alpha = np.concatenate([alpha, alpha], axis=0 if turns % 2 else 1) if options.compare == "side" else alpha
         samples = np.concatenate([samples, alpha], axis=2)
     if options.scale is not None:
         height, width, channels = samples.shape
-        size = scaled_size(options.scale, width, height, layout=RGB8)
+        size = scaled_size(options.scale, width, height, layout=RGB8, turns=turns)
         method = cv2.INTER_AREA if size[0] <= width else cv2.INTER_LANCZOS4
         samples = cv2.resize(samples, size, interpolation=method).reshape(size[1], size[0], channels)
     return replace(image, samples=samples)
+
+
+def _mirrored(restored: Restored) -> Restored:
+    """The frame as it is before its orientation turns it: left and right change places."""
+    before, after = (tuple(plane.flip(1) for plane in planes) for planes in (restored.before, restored.after))
+    transmission = None if restored.transmission is None else restored.transmission.flip(-1)
+    return replace(restored, before=before, after=after, transmission=transmission)

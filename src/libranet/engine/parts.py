@@ -63,8 +63,6 @@ class Part:
     """Presentation times of all frames to decode."""
     keys: tuple[int, ...]
     """Times of key frames to begin at, the nearest first."""
-    origin: int
-    """Time of the video's first frame."""
 
 
 def _index_frames(reader: VideoReader) -> tuple[list[int], list[int]] | None:
@@ -148,7 +146,6 @@ def plan_parts(run: VideoRun, *, wanted: int) -> tuple[Part, ...]:
                 tail=lead if end < len(times) else 0,
                 times=tuple(decoded),
                 keys=tuple(reversed([key for key in keys if key <= decoded[0]][-3:])),
-                origin=times[0],
             )
         )
     return tuple(parts)
@@ -183,7 +180,6 @@ def dehaze_part(run: VideoRun, part: Part) -> int:
                 _watched(frames_of(reader, part, own), part, sums),
                 settings,
                 folder,
-                first_pts=part.origin,
                 first=part.first - part.lead,
                 lead=part.lead,
                 count=part.frames,

@@ -53,15 +53,17 @@ class RunPlan:
     streams: tuple[StreamPlan, ...]
     frames: int | None
     """Expected number of frames, or None where the source does not say."""
+    counted: bool
+    """The number of frames is that of the source's header, and not estimated from its length and rate."""
     device: str
     notes: tuple[str, ...] = ()
     seconds: float | None = None
     """Estimated time of the run; None where it is short or nothing is known."""
 
     @property
-    def left_out(self) -> tuple[str, ...]:
-        """Sentences about streams that the output will not hold."""
-        return tuple(stream.sentence for stream in self.streams if not stream.kept and not stream.asked)
+    def changed(self) -> tuple[str, ...]:
+        """Sentences about streams that the output will not hold, or not as one may expect."""
+        return tuple(stream.sentence for stream in self.streams if stream.reason and not stream.asked)
 
     @property
     def kept(self) -> int:
@@ -72,7 +74,8 @@ class RunPlan:
     def headline(self) -> str:
         """The run in one line."""
         s = self.settings
-        count = f"{self.frames} frames" if self.frames else "frames until the end"
+        about = "" if self.counted else "about "
+        count = f"{about}{self.frames} frames" if self.frames else "frames until the end"
         quality = ", lossless" if s.lossless else ""
         return (
             f"{self.source} -> {self.output}: {count}, {s.width}x{s.height} {s.codec} {s.pixel_format}{quality}, "
@@ -176,6 +179,7 @@ def make_plan(reader: VideoReader, output: Path, network: Network, options: Deha
         settings=settings,
         streams=streams,
         frames=expected_frames(reader, options),
+        counted=is_counted(reader, options),
         device=describe_device(network.device),
         notes=tuple(notes),
     )
@@ -279,9 +283,14 @@ def _time_base(codec: str, output: Path, reader: VideoReader) -> Fraction:
     return reader.time_base
 
 
+def is_counted(reader: VideoReader, options: DehazeOptions) -> bool:
+    """Return whether the source's header says how many frames a run will have."""
+    return options.start == 0 and options.end is None and bool(reader.frame_count)
+
+
 def expected_frames(reader: VideoReader, options: DehazeOptions) -> int | None:
     """Return how many frames a run will have, or None where the source does not say."""
-    if options.start == 0 and options.end is None and reader.frame_count:
+    if is_counted(reader, options):
         return reader.frame_count
     if reader.duration is None:
         return None

@@ -12,7 +12,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from libranet.atomic import replaced_file
+from libranet.atomic import Claim
 from libranet.device import Precision
 from libranet.engine.options import (
     DehazeOptions,
@@ -34,14 +34,16 @@ from libranet.engine.segments import (
     run_settings,
     write_samples,
 )
+from libranet.engine.watch import SourceWatch
 from libranet.errors import InputError
 from libranet.images import is_image_name
 from libranet.network import Network
 from libranet.runtime import load_network
-from libranet.video.copied_stream import Excerpt
 from libranet.video.encoder import EncoderSettings
+from libranet.video.excerpt import Excerpt
 from libranet.video.file_facts import lost_side_data
-from libranet.video.mux import ZERO_BASED, JoinReport, join
+from libranet.video.mux import ZERO_BASED, JoinReport, join, zero_time
+from libranet.video.packets import read_times
 from libranet.video.pixels import layout_of, plane_views
 from libranet.video.reader import SourceFrame, VideoReader, frame_duration, open_video
 from libranet.video.scale import FrameScaler
@@ -49,6 +51,8 @@ from libranet.video.source import Source, parse_source
 from libranet.video.verify import verify
 
 ProgressCallback = Callable[[Progress], None]
+_FAR_OFF = 0.021
+"""Seconds that a frame may be off its time in silence: half a frame of 25 frames a second."""
 
 
 @dataclass(frozen=True)
@@ -64,11 +68,6 @@ class VideoRun:
     encoders: int | None = None
     """As `dehaze_video` takes it."""
     progress: ProgressCallback | None = None
-
-    @property
-    def begins_at_zero(self) -> bool:
-        """Whether the output's clock begins with its first frame: after a cut, and in containers without a start."""
-        return self.options.start > 0 or self.output.suffix.lower() in ZERO_BASED
 
     def plan(self, reader: VideoReader) -> RunPlan:
         """Return the plan of the run with the threads of its encoders, which decide their bits."""
@@ -86,7 +85,6 @@ class VideoRun:
         settings: EncoderSettings,
         folder: RunFolder,
         *,
-        first_pts: int,
         first: int = 0,
         lead: int = 0,
         count: int | None = None,
@@ -99,15 +97,16 @@ class VideoRun:
             frames: Its frames, from the first one that the network has to see.
             settings: Of the encoders.
             folder: The run's folder, open.
-            first_pts: Time of the video's first frame.
             first: Number of the first of the frames in the video.
             lead: Frames before the first one of a part, to be restored, but not written.
             count: Frames of a part; None writes all, and journals them.
             read_again: Decodes the video from a frame on, by its number; None opens it again.
         """
         network, options = self.network, self.options
-        origin, step = first_pts if self.begins_at_zero else 0, frame_duration(reader.rate, reader.time_base)
-        clock = OutputClock(reader.time_base, settings.time_base, origin, step)
+        # Segments keep the source's clock: a resumed run may write them to another container.
+        clock = OutputClock(reader.time_base, settings.time_base, 0, frame_duration(reader.rate, reader.time_base))
+        if folder.segments and clock.source_base != clock.target_base:
+            clock.last = max(read_times(folder.segment_paths[-1]))
         length, left = options.segment_frames, None if count is None else count - folder.frames
         number = encoder_count(settings, length=length, most=self.encoders)
         sink = SegmentSink(folder, settings, clock, length=length, encoders=number, limit=left)
@@ -171,15 +170,20 @@ class VideoRun:
 
     def facts(self, reader: VideoReader, folder: RunFolder, result: PipelineResult) -> dict[str, Any]:
         """Collect what joining needs to know, also after a crash between the last frame and the end."""
-        warnings = []
-        if reader.damage.repaired_times:
-            warnings.append(f"{reader.damage.repaired_times} frames had no usable timestamp and got the next free one")
+        warnings = describe_times(reader)
+        if (moved := max((segment.moved for segment in folder.segments), default=0.0)) > _FAR_OFF:
+            warnings.append(
+                f"frames are up to {moved:.3f} s off their time: the output counts in whole frames, "
+                "use another container for variable frame rates"
+            )
+        whole = self.options.start == 0 and self.options.end is None and not reader.damage and not result.format_change
+        if whole and reader.frame_count is not None and folder.frames < reader.frame_count:
+            warnings.append(f"{folder.frames} frames came, and the source's header says {reader.frame_count}")
         end = folder.segments[-1].end_pts if folder.segments else 0
         cut_off = self.options.end is not None or bool(result.format_change)
         return {
             "partial": describe_partial(reader, result),
             "warnings": warnings,
-            "start_pts": folder.segments[0].first_pts if folder.segments and self.begins_at_zero else 0,
             "end_pts": end if cut_off else None,
         }
 
@@ -235,6 +239,7 @@ def dehaze_video(
     output = Path(output)
     origin = parse_source(source)
     check_output(origin, output, overwrite=overwrite)
+    claim, watch = Claim(output), SourceWatch(origin)
     network = load_network(model, device=device, precision=precision)
     if origin.kind == "file" and is_image_name(origin.name) and is_image_name(output):
         from libranet.engine.image_files import dehaze_image
@@ -254,7 +259,7 @@ def dehaze_video(
         if on_plan is not None:
             # A resumed run has less to do, and its own pace says how much.
             on_plan(plan if resume else with_estimate(plan, reader, network, options))
-        return _dehaze(run, reader, plan, resume=resume)
+        return _dehaze(run, reader, plan, claim, watch, resume=resume)
 
 
 def open_for(source: Source, options: DehazeOptions, *, rate: float | None) -> VideoReader:
@@ -295,7 +300,22 @@ def describe_partial(reader: VideoReader, result: PipelineResult) -> str:
     return "; ".join(text for text in (damage.sentence() if damage else "", result.format_change) if text)
 
 
-def _dehaze(run: VideoRun, reader: VideoReader, plan: RunPlan, *, resume: bool) -> DehazeReport:
+def describe_times(reader: VideoReader) -> list[str]:
+    """Return a sentence for each way in which times of the output differ from those of the source."""
+    notes = []
+    if reader.damage.repaired_times:
+        notes.append(f"{reader.damage.repaired_times} frames had no usable timestamp and got the next free one")
+    if jumps := reader.damage.jumps:
+        notes.append(
+            f"the clock of the source jumps in {jumps} place{'s' * (jumps > 1)}, where recordings were joined: "
+            "frames and sound go on without a gap"
+        )
+    return notes
+
+
+def _dehaze(
+    run: VideoRun, reader: VideoReader, plan: RunPlan, claim: Claim, watch: SourceWatch, *, resume: bool
+) -> DehazeReport:
     options, progress = run.options, run.progress
     begin = time.perf_counter()
     settings = stored = plan.settings
@@ -308,10 +328,11 @@ def _dehaze(run: VideoRun, reader: VideoReader, plan: RunPlan, *, resume: bool) 
     try:
         result = PipelineResult()
         if folder.ended is None:
-            frames = reader.frames(start=options.start, end=options.end)
+            frames = watch.frames(reader.frames(start=options.start, end=options.end))
             first = next(frames, None)
             if first is not None:
-                result = run.encode(reader, chain([first], frames), stored, folder, first_pts=first.pts)
+                with watch.explaining():
+                    result = run.encode(reader, chain([first], frames), stored, folder)
             folder.end(run.facts(reader, folder, result))
         assert folder.ended is not None
         if not folder.segments:
@@ -322,7 +343,12 @@ def _dehaze(run: VideoRun, reader: VideoReader, plan: RunPlan, *, resume: bool) 
             segments = [encode_twice(folder, settings, images, progress=progress)]
         if progress is not None:
             progress(Progress(folder.frames, folder.frames, 0.0, "disk", "joining"))
-        joined, problems = _join(run, reader, plan, folder, segments)
+        with watch.explaining():
+            watch.check()
+            finished, joined, problems = _join(run, reader, plan, folder, segments)
+            watch.check()  # before the file gets its name
+        with translate_io_errors(run.output, RESUME_HINT):
+            claim.publish(finished)
         folder.remove()
     finally:
         folder.release()
@@ -342,7 +368,7 @@ def _dehaze(run: VideoRun, reader: VideoReader, plan: RunPlan, *, resume: bool) 
         cuts=result.cuts,
         copied_streams=plan.kept,
         partial=missing,
-        warnings=(*folder.ended["warnings"], *plan.left_out, *plan.notes, *joined.notes),
+        warnings=(*folder.ended["warnings"], *plan.changed, *plan.notes, *joined.notes),
         weights=run.network.weights,
         backend=result.backend,
     )
@@ -379,13 +405,15 @@ def _carriers(reader: VideoReader, options: DehazeOptions, settings: EncoderSett
 
 def _join(
     run: VideoRun, reader: VideoReader, plan: RunPlan, folder: RunFolder, segments: list[Path]
-) -> tuple[JoinReport, list[str]]:
-    """Write the output, read it back, and give it its name. Return what was written and what is missing."""
+) -> tuple[Path, JoinReport, list[str]]:
+    """Write the output and read it back. Return the file, what was written and what is missing."""
     assert folder.ended is not None
-    start, end = folder.ended["start_pts"], folder.ended["end_pts"]
+    suffix = run.output.suffix.lower()
+    first, end = folder.segments[0].first_pts * reader.time_base, folder.ended["end_pts"]
     excerpt = Excerpt(
-        start=Fraction(start) * reader.time_base,
+        start=zero_time(reader, suffix, first_frame=first, cut=run.options.start > 0),
         end=None if end is None else Fraction(end) * reader.time_base,
+        first_frame=first if suffix in ZERO_BASED else None,
         chosen=run.options.start > 0,
     )
     temporary = folder.path / f"joined{run.output.suffix}"
@@ -396,5 +424,4 @@ def _join(
         joined = replace(joined, notes=(*joined.notes, *lost_side_data(temporary, reader.side_data)))
         with contextlib.suppress(OSError), temporary.open("rb") as file:
             os.fsync(file.fileno())
-        os.replace(temporary, replaced_file(run.output))
-    return joined, problems
+    return temporary, joined, problems

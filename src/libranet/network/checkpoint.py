@@ -135,6 +135,7 @@ def load_model(
     """
     path = find_checkpoint(path)
     info = read_checkpoint_info(path)
+    _check_size(path, info.config)
     # Not on the meta device: random numbers there make torch import its compiler, which takes seconds.
     with torch.random.fork_rng(devices=[]):
         model = LiBrANet(info.config)
@@ -189,7 +190,9 @@ def read_header(path: str | Path) -> CheckpointHeader:
     try:
         version = int(metadata["format_version"])
         raw_config, provenance = json.loads(metadata["config"]), json.loads(metadata["provenance"])
-    except (KeyError, ValueError) as error:
+        if not (isinstance(raw_config, dict) and isinstance(provenance, dict)):
+            raise ValueError("its configuration is no table")
+    except (KeyError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{path} has a damaged header ({error}): download or copy it again") from None
     if version > FORMAT_VERSION:
         raise CheckpointError(
@@ -236,6 +239,20 @@ def _refuse_other_formats(path: Path) -> None:
         )
 
 
+def _check_size(path: Path, config: LiBrANetConfig) -> None:
+    """Refuse a configuration that the file cannot fill before a network of its size is built.
+
+    Raises:
+        CheckpointError: It needs more weights than the file holds.
+    """
+    # Every weight takes a byte at least.
+    if config.least_weights > (size := path.stat().st_size):
+        raise CheckpointError(
+            f"{path} does not fit its own configuration: that needs more than {config.least_weights} weights, and the "
+            f"file has {size} bytes"
+        )
+
+
 def _read_tensors(path: Path) -> dict[str, torch.Tensor]:
     try:
         return safetensors.torch.load_file(path)
@@ -246,8 +263,15 @@ def _read_tensors(path: Path) -> dict[str, torch.Tensor]:
 def _check_state(path: Path, model: Network, state: dict[str, torch.Tensor]) -> None:
     expected = model.state_dict()
     missing, extra = sorted(expected.keys() - state.keys()), sorted(state.keys() - expected.keys())
-    shapes = [name for name in expected.keys() & state.keys() if expected[name].shape != state[name].shape]
-    for what, names in (("lacks", missing), ("has unknown", extra), ("has misshapen", sorted(shapes))):
+    both = expected.keys() & state.keys()
+    shapes = [name for name in both if expected[name].shape != state[name].shape]
+    kinds = [name for name in both if expected[name].is_floating_point() != state[name].is_floating_point()]
+    for what, names in (
+        ("lacks", missing),
+        ("has unknown", extra),
+        ("has misshapen", sorted(shapes)),
+        ("has mistyped", sorted(kinds)),
+    ):
         if names:
             raise CheckpointError(
                 f"{path} does not fit its own configuration: it {what} {names[0]} and {len(names) - 1} more tensors"

@@ -8,6 +8,7 @@ import torch
 from libranet.errors import InputError, MissingDependencyError
 from libranet.kernels.native.library import has_bfloat16, why_no_library
 from libranet.network import NO_FILTER, GridFilter, LiBrANet, Network
+from libranet.runtime.fork import check_process
 from libranet.runtime.interface import MAX_STRENGTH, Backend
 from libranet.runtime.plain import PlainBackend
 
@@ -42,6 +43,7 @@ def make_backend(
             the backend gains nothing from it, and with `live`.
         backend: One of `BACKENDS`. `plain` holds on every device, our CPU kernels on CPUs.
     """
+    check_process()
     check_backend(backend)
     if not 0.0 <= strength <= MAX_STRENGTH:
         raise InputError(f"expected a strength from 0 to {MAX_STRENGTH}, got {strength}")

@@ -1,12 +1,20 @@
 """Who may keep a connection: visitors who say what they want. uvicorn itself waits for a slow one without end."""
 
 import asyncio
+import logging
 from collections import Counter
 
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 MOST_CONNECTIONS = 512
 _SECONDS = 20.0
+
+
+def is_no_cancellation(record: logging.LogRecord) -> bool:
+    """Return whether a record of uvicorn is worth showing: a request that the server's end cancelled is no error."""
+    kind = record.exc_info[0] if record.exc_info else None
+    cancelled = kind is not None and issubclass(kind, asyncio.CancelledError)
+    return not (cancelled or "timeout graceful shutdown exceeded" in str(record.msg))
 
 
 class PromptProtocol(H11Protocol):
@@ -39,6 +47,12 @@ class PromptProtocol(H11Protocol):
         if self._timer is not None:
             self._timer.cancel()
         super().connection_lost(exc)
+
+    def shutdown(self) -> None:
+        """Send away who only listens for events when the server ends: it would wait for them."""
+        super().shutdown()
+        if not self._idle and self.cycle.scope["path"].endswith("/events"):
+            self.transport.close()
 
     @property
     def address(self) -> str:

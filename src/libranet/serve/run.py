@@ -1,6 +1,7 @@
 """Running a server until Ctrl-C."""
 
 import gc
+import logging
 import socket
 import sys
 import webbrowser
@@ -15,7 +16,7 @@ from libranet.device import pick_device
 from libranet.engine import load_network
 from libranet.errors import InputError
 from libranet.serve.app import make_app
-from libranet.serve.connections import MOST_CONNECTIONS, PromptProtocol
+from libranet.serve.connections import MOST_CONNECTIONS, PromptProtocol, is_no_cancellation
 from libranet.serve.settings import ServeSettings
 
 
@@ -49,6 +50,7 @@ def run_server(settings: ServeSettings, *, open_browser: bool = False, show_toke
             http=PromptProtocol,
             forwarded_allow_ips=list(settings.trusted_proxies),
         )
+        logging.getLogger("uvicorn.error").addFilter(is_no_cancellation)
         gc.collect()
         gc.freeze()  # what PyTorch has brought stays; looking through it again would delay answers
         shown = signed_in if show_token else address

@@ -8,8 +8,12 @@ import av
 from av.stream import Disposition
 
 from libranet.video.audio import AudioTranscoder
+from libranet.video.excerpt import Excerpt
+from libranet.video.heard import HeardSound
 from libranet.video.subtitles import SubtitleConverter
 
+_LEAD_IN = Fraction(6, 100)
+"""Seconds that encoders put before a sound, at most: 2112 samples at 44.1 kHz, and half a packet."""
 Action = Literal["copy", "repack", "transcode", "attach", "leave out"]
 
 
@@ -47,25 +51,12 @@ class StreamPlan:
             return f"{what} is repacked as {self.target}"
         if self.action == "leave out":
             return f"{what} is left out: {self.reason}"
-        return f"{what} is {'attached' if self.action == 'attach' else 'copied'}"
+        copied = f"{what} is {'attached' if self.action == 'attach' else 'copied'}"
+        return f"{copied}: {self.reason}" if self.reason else copied
 
     def as_json(self) -> dict[str, Any]:
         """Return the decision for JSON."""
         return {key: getattr(self, key) for key in ("index", "kind", "codec", "action", "target", "reason")}
-
-
-@dataclass(frozen=True)
-class Excerpt:
-    """The part of the source that the output covers, in seconds."""
-
-    start: Fraction = Fraction(0)
-    """This time of the source becomes zero."""
-    end: Fraction | None = None
-    """Copied packets stop here; None copies to the end."""
-    first_frame: Fraction | None = None
-    """Time of the first frame, for containers without start times: their sound begins with it."""
-    chosen: bool = False
-    """The user chose the start."""
 
 
 class CopiedStream:
@@ -76,13 +67,32 @@ class CopiedStream:
         source: Any,
         target: Any,
         plan: StreamPlan,
-        transcoder: AudioTranscoder | None = None,
-        converter: SubtitleConverter | None = None,
+        transcoder: AudioTranscoder | None,
+        converter: SubtitleConverter | None,
+        *,
+        heard: HeardSound | None,
+        hides: bool,
     ) -> None:
+        """Connect two streams.
+
+        Args:
+            source: Of the source.
+            target: Of the output.
+            plan: The decision about it.
+            transcoder: What gives the sound another codec; None copies it.
+            converter: What gives subtitles another codec; None copies them.
+            heard: Listens to the source, for a later comparison.
+            hides: The container has edit lists, which hide what comes before zero.
+        """
         self.source, self.target, self._plan = source, target, plan
         self._transcoder, self._converter = transcoder, converter
+        self.heard, self._hides = heard, hides
         self._cut = Fraction(0)
         """Seconds of sound before the first frame that the container has no time for."""
+        self._audible = False
+        """Sound that is not hidden has come."""
+        self._lead_in: bool | None = None
+        """Hidden packets at the beginning stay; None before the first packet."""
 
     def packets(self, packet: av.Packet, excerpt: Excerpt) -> list[av.Packet]:
         """Return the packets for the output: none where this one lies outside the excerpt."""
@@ -92,6 +102,11 @@ class CopiedStream:
             return [packet]
         time_base = packet.time_base
         assert time_base is not None
+        frames = self.heard.take(packet) if self.heard is not None else []
+        if self._transcoder is not None:
+            return list(self._transcoder.packets(frames, excerpt.start))
+        if self._plan.kind == "audio" and self._hidden(packet):
+            return []
         stamp = packet.pts if packet.pts is not None else packet.dts
         start = (stamp or 0) * time_base
         end = start + (packet.duration or 0) * time_base
@@ -102,7 +117,7 @@ class CopiedStream:
                 if not excerpt.chosen:  # before zero, an encoder's lead-in: nobody hears it
                     self._cut += max(Fraction(0), end - max(start, Fraction(0)))
                 return []
-        elif excerpt.start and start < excerpt.start:
+        elif excerpt.chosen and start < excerpt.start:
             if self._plan.kind != "subtitle" or end <= excerpt.start:
                 return []
             packet = self._shortened(packet, excerpt.start)
@@ -118,14 +133,15 @@ class CopiedStream:
         shift = round(excerpt.start / time_base)
         packet.pts = None if packet.pts is None else packet.pts - shift
         packet.dts = None if packet.dts is None else packet.dts - shift
-        if self._transcoder is not None:
-            return list(self._transcoder.packets(packet))
         packet.stream = self.target
         return [packet]
 
-    def finish(self) -> list[av.Packet]:
-        """Return what a transcoder still holds."""
-        return list(self._transcoder.finish()) if self._transcoder is not None else []
+    def finish(self, excerpt: Excerpt) -> list[av.Packet]:
+        """Drain the decoder, and return what a transcoder still holds."""
+        frames = self.heard.take(None) if self.heard is not None else []
+        if self._transcoder is None:
+            return []
+        return [*self._transcoder.packets(frames, excerpt.start), *self._transcoder.finish()]
 
     def notes(self, suffix: str) -> list[str]:
         """Return a sentence for everything that the output lacks of this stream."""
@@ -135,9 +151,20 @@ class CopiedStream:
             notes.append(f"{what} are left out: they come before the first frame, and {suffix} has no start times")
         if self._converter is not None:
             notes += self._converter.notes(self._plan.index)
-        if self._transcoder is not None and (damaged := self._transcoder.damaged):
+        if self._transcoder is not None and self.heard is not None and (damaged := self.heard.damaged):
             notes.append(f"{damaged} packets of audio stream {self._plan.index} could not be decoded and are left out")
         return notes
+
+    def _hidden(self, packet: av.Packet) -> bool:
+        """Return whether an edit list of the source hides a packet that the output would make audible.
+
+        An encoder's lead-in stays: decoders need it, and it is silent.
+        """
+        if self._lead_in is None:
+            self._lead_in = self._hides or -_LEAD_IN <= (packet.pts or 0) * (packet.time_base or 0) < 0
+        hidden = packet.is_discard and (self._audible or not self._lead_in)
+        self._audible |= not packet.is_discard
+        return hidden
 
     @staticmethod
     def _shortened(packet: av.Packet, start: Fraction) -> av.Packet:

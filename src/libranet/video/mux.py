@@ -5,7 +5,7 @@ import io
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -14,15 +14,18 @@ import av
 
 from libranet.errors import InputError
 from libranet.video.audio import AudioTranscoder
-from libranet.video.copied_stream import CopiedStream, Excerpt, PacketLengths, StreamPlan
+from libranet.video.clock import may_jump
+from libranet.video.copied_stream import CopiedStream, PacketLengths, StreamPlan
 from libranet.video.decoding import Damage, read_packets
 from libranet.video.encoder import EncoderSettings, configure, kept_priority
+from libranet.video.excerpt import Excerpt
 from libranet.video.file_facts import gif_loops, matroska_extras, mp4_boxes
+from libranet.video.heard import HeardSound
 from libranet.video.matroska_extras import SPACE_TAG, MatroskaFinish, video_elements
 from libranet.video.mp4_extras import Box, add_boxes
 from libranet.video.packets import decode_times, read_segment, read_times, reorder_delay
 from libranet.video.pyav import open_input, set_side_data
-from libranet.video.reader import frame_duration, main_video_stream
+from libranet.video.reader import VideoReader, frame_duration, main_video_stream
 from libranet.video.source import Source
 from libranet.video.subtitles import SubtitleConverter
 from libranet.video.tags import track_entry
@@ -34,6 +37,8 @@ FORMATS = {
 """FFmpeg's name of the format for each suffix."""
 ZERO_BASED = (".avi", ".gif", ".mxf")
 """Containers without start times: all streams begin at zero."""
+_BROADCAST = (".ts", ".m2ts", ".mpg")
+"""Containers whose clock may begin at any time, as that of a broadcast does."""
 STALE_METADATA = (
     "major_brand", "minor_version", "compatible_brands", "encoder", "ENCODER", "DURATION", "alpha_mode", "ALPHA_MODE",
     "BPS", "NUMBER_OF_FRAMES", "NUMBER_OF_BYTES", "_STATISTICS_WRITING_APP", "_STATISTICS_WRITING_DATE_UTC",
@@ -65,10 +70,12 @@ class Written:
     kind: str
     codec: str
     packets: int = 0
-    first: Fraction | None = None
-    end: Fraction = Fraction(0)
     moved: int = 0
     """Packets whose time went back and got the next free one."""
+    times: list[Fraction] = field(default_factory=list)
+    """Of the video: when each frame is shown, in seconds and in any order."""
+    heard: HeardSound | None = None
+    """Of sound: what the source gave to hear, or the finished file."""
 
 
 @dataclass(frozen=True)
@@ -220,15 +227,15 @@ class OutputFile:
         last = self._last.get(stream.index)
         if last is not None and at < last + (not self._equal_times) and written.kind != "cover":
             at = last + (not self._equal_times)
-            shown = at if packet.pts is None else max(at, _rescaled(packet.pts, packet.time_base, base))
+            before = None if packet.pts is None else _rescaled(packet.pts, packet.time_base, base)
+            shown = at if before is None else max(at, before)
             packet.duration = _rescaled(packet.duration or 0, packet.time_base, base)
             packet.pts, packet.dts, packet.time_base = shown, at, base
-            written.moved += 1
+            written.moved += shown != before  # a time of decoding alone is nothing that anyone sees
         self._last[stream.index] = at
-        start = (packet.pts if packet.pts is not None else stamp) * packet.time_base
         written.packets += 1
-        written.first = start if written.first is None else min(written.first, start)
-        written.end = max(written.end, start + (packet.duration or 0) * packet.time_base)
+        if stream.index == self._video_index:
+            written.times.append((packet.pts if packet.pts is not None else stamp) * packet.time_base)
 
     def _matroska_finish(self, source: Any, title: str) -> MatroskaFinish | None:
         """Return what is written into the finished file; None where the muxer writes all of it."""
@@ -296,9 +303,27 @@ class OutputFile:
             target = self.container.add_stream_from_template(stream, opaque=True)
         _copy_metadata(stream, target)
         if stream.type != "attachment":
-            self.copies[stream.index] = CopiedStream(stream, target, plan, transcoder, converter)
-            self.written[target.index] = Written(plan.kind, plan.target)
+            heard, hides = HeardSound.of(stream, self._excerpt), self._suffix in _MP4
+            copy = CopiedStream(stream, target, plan, transcoder, converter, heard=heard, hides=hides)
+            self.copies[stream.index] = copy
+            self.written[target.index] = Written(plan.kind, plan.target, heard=heard)
             self.places[stream.index] = target.index
+
+
+def zero_time(reader: VideoReader, suffix: str, *, first_frame: Fraction, cut: bool) -> Fraction:
+    """Return the time of the source, in seconds, that becomes zero in the output.
+
+    Args:
+        reader: The source.
+        suffix: Of the output.
+        first_frame: Time of the first frame in the output.
+        cut: The output begins with a frame that the user chose.
+    """
+    if cut or suffix in ZERO_BASED:
+        return first_frame
+    if reader.container is not None and may_jump(reader.container) and suffix not in _BROADCAST:
+        return reader.first_time  # a broadcast begins at any hour; players of files would wait for so long
+    return min(reader.first_time, Fraction(0))  # players hide what comes before zero
 
 
 def join(
@@ -336,10 +361,7 @@ def join(
                 raise InputError(
                     f"the {suffix} container refuses these streams ({error}): write to .mkv with --resume"
                 ) from None
-            video = _video_packets(output.video, settings, segments)
-            if suffix in ZERO_BASED:
-                first = min(read_times(segments[0])) * settings.time_base
-                excerpt = replace(excerpt, first_frame=excerpt.start + first)
+            video = _video_packets(output.video, settings, segments, excerpt.start)
             others = _other_packets(origin, output.copies, excerpt) if origin is not None else iter(())
             output.write(heapq.merge(video, others, key=_time))
         except BaseException:
@@ -370,8 +392,9 @@ def _copy_metadata(source: Any, target: Any) -> None:
     target.disposition = source.disposition
 
 
-def _video_packets(video: Any, settings: EncoderSettings, segments: list[Path]) -> Iterator[av.Packet]:
-    """Yield the packets of all segments, with decoding times that increase across their borders."""
+def _video_packets(video: Any, settings: EncoderSettings, segments: list[Path], zero: Fraction) -> Iterator[av.Packet]:
+    """Yield the packets of all segments, with decoding times that increase across their borders, and a new zero."""
+    shift = round(zero / settings.time_base)
     all_times = [read_times(path) for path in segments]
     delay = max((reorder_delay(times) for times in all_times), default=0)
     step = frame_duration(settings.rate, settings.time_base)
@@ -380,7 +403,7 @@ def _video_packets(video: Any, settings: EncoderSettings, segments: list[Path]) 
         decode = decode_times(times, delay, before, step)
         for stored, dts in zip(read_segment(path), decode, strict=True):
             packet = av.Packet(stored.data)
-            packet.pts, packet.dts, packet.duration = stored.pts, dts, stored.duration
+            packet.pts, packet.dts, packet.duration = stored.pts - shift, dts - shift, stored.duration
             packet.time_base = settings.time_base
             packet.is_keyframe = stored.key
             for kind, data in stored.side_data:
@@ -403,7 +426,7 @@ def _other_packets(source: Any, copies: dict[int, CopiedStream], excerpt: Excerp
     for last in lengths.rest():
         yield from copies[last.stream.index].packets(last, excerpt)
     for copy in copies.values():
-        yield from copy.finish()
+        yield from copy.finish(excerpt)
 
 
 def _rescaled(value: int, source: Fraction, target: Fraction) -> int:
