@@ -183,9 +183,7 @@ def open_restorers(
     restorers = [
         *restored,
         *(
-            open_restorer(
-                spec, device=device, precision=precision, steady=steady, backend=backend, dense_fog=dense_fog
-            )
+            open_restorer(spec, device=device, precision=precision, steady=steady, backend=backend, dense_fog=dense_fog)
             for spec in specs
         ),
     ]
