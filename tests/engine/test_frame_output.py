@@ -149,7 +149,7 @@ def test_what_else_is_in_folders(tmp_path, folder):
 
 
 def test_outputs_that_cannot_be_are_refused_with_a_way_forward(tmp_path, tiny_model, folder):
-    with pytest.raises(InputError, match=r"holds 8 frames: give -o a folder, a pattern such as"):
+    with pytest.raises(InputError, match=r"holds 8 frames: give output a folder, a pattern such as"):
         plan_jobs([str(folder)], str(tmp_path / "one.png"), live=False)
     for inside in ("out", "out.mp4", "%05d.png"):
         with pytest.raises(InputError, match="lies in the folder of the input frames"):
