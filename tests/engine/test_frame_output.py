@@ -56,7 +56,7 @@ def test_a_stopped_run_goes_on_with_the_same_bits(tmp_path, tiny_model):
     for number in range(8, 13):
         (tmp_path / "stopped" / f"{number:03d}.png").unlink()
     pattern = f"{tmp_path}/stopped/%03d.png"
-    with pytest.raises(InputError, match=r"001\.png exists: add overwrite"):
+    with pytest.raises(InputError, match=r"001\.png exists: add overwrite=True"):
         dehaze_to_images(source, pattern, tiny_model, options=options)
     report = dehaze_to_images(source, pattern, tiny_model, options=options, resume=True)
     assert (report.frames, report.resumed_frames) == (12, 7)
