@@ -13,7 +13,7 @@ ARG INDEX=https://download.pytorch.org/whl/cpu
 RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
 RUN python3 -m venv /opt/libranet
 RUN test "$TORCH" = cuda || /opt/libranet/bin/pip install --no-cache-dir --index-url "$INDEX" 'torch>=2.6,<2.14'
-COPY pyproject.toml README.md LICENSE LICENSE-WEIGHTS.md /src/
+COPY pyproject.toml hatch_build.py README.md LICENSE LICENSE-WEIGHTS.md /src/
 COPY src /src/src
 RUN /opt/libranet/bin/pip install --no-cache-dir "/src$(test "$TORCH" = cuda && echo '[gpu]')"
 # What only compilers of C++ extensions read.

@@ -20,7 +20,10 @@ help:
 	@echo "make clean      remove the virtual environment, caches and built files"
 
 # One environment that grows: the package alone for users, then what developers and the documentation need.
-$(VENV)/.user: pyproject.toml
+# Installing compiles the CPU kernels.
+KERNELS := $(shell find src/libranet/kernels -name '*.[ch]')
+
+$(VENV)/.user: pyproject.toml hatch_build.py $(KERNELS)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(PIP) -e .
 	@touch $@

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from libranet.kernels.native import library
 from libranet.network import LiBrANet, LiBrANetConfig, save_checkpoint
 from libranet.runtime import choose
 from libranet.thirdparty import find_model, find_weights, load_weights, pull_weights
@@ -38,9 +39,21 @@ def tiny_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _no_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`auto` takes the plain network, so that no test waits for numba's compiler unless it names the kernels."""
+def _plain_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`auto` takes the plain network, the reference that tests compare with, unless they name the kernels."""
     monkeypatch.setattr(choose, "WORTH_PACKING", 10**12)
+
+
+@pytest.fixture
+def use_level(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Run the CPU kernels at a level of instructions that an older CPU would take."""
+
+    def use(level: str) -> None:
+        if level not in library.levels():
+            pytest.skip(f"no kernels for {level} here: {library.why_no_library() or 'this CPU lacks it'}")
+        monkeypatch.setattr(library, "level", lambda: level)
+
+    return use
 
 
 THREADS = torch.get_num_threads()
@@ -97,6 +110,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("kernels") and (reason := library.why_no_library()):
+        pytest.skip(reason)
     if item.get_closest_marker("gpu") and not torch.cuda.is_available():
         _missing(item.config, "no CUDA device")
 

@@ -81,7 +81,7 @@ def test_workflows_run_every_python():
     assert workflows["tests"]["jobs"]["tests"]["strategy"]["matrix"]["python"] == declared
     release = workflows["release"]["jobs"]
     assert release["publish"]["permissions"] == {"id-token": "write"}
-    assert set(release["release"]["needs"]) == {"build", "files", "image"}
+    assert set(release["release"]["needs"]) == {"kernels", "build", "files", "image"}
     steps = "\n".join(step.get("run", "") for job in release.values() for step in job["steps"])
     for product in ("python -m build", "libranet export", "libranet web", "gh release create"):
         assert product in steps

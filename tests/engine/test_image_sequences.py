@@ -151,11 +151,11 @@ def test_pages_keep_their_profile_and_animations_their_loops(tmp_path, tiny_mode
     assert read_loops(tmp_path / "out.webp") == 3
 
 
-@pytest.mark.more  # compiles CPU kernels for packed RGB
+@pytest.mark.kernels
 def test_every_page_is_its_own_also_where_the_backend_reuses_its_arrays(tmp_path, tiny_model):
     pages = [np.full((96, 160, 3), 40 + 25 * index, np.uint8) for index in range(7)]
     cv2.imwritemulti(str(tmp_path / "in.tif"), pages)
-    options = DehazeOptions(strength=0.0, backend="numba-fp32", shot_detection=False)
+    options = DehazeOptions(strength=0.0, backend="cpu-fp32", shot_detection=False)
     dehaze_image(tmp_path / "in.tif", tmp_path / "out.tif", tiny_model, options=options)
     assert [int(image.samples.mean()) for image, _ in read_images(tmp_path / "out.tif")] == [
         40 + 25 * index for index in range(7)

@@ -69,7 +69,7 @@ def _write_video(path: Path, frames: list[np.ndarray], pixel_format: str) -> Non
         ("tiny", "auto"),
         ("dcp", "auto"),
         ("small", "auto"),
-        pytest.param("base", "numba-fp32", marks=pytest.mark.slow, id="compiles kernels"),
+        pytest.param("small", "cpu-fp32", marks=pytest.mark.kernels),
     ],
 )
 @pytest.mark.parametrize("pixel_format", ["yuv420p", "yuv422p10le"])

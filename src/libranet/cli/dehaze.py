@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 import libranet
+from libranet.cli import quick_imports
 from libranet.errors import InputError
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def dehaze(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")] = "auto",
     precision: Annotated[str, typer.Option(help="auto, fp32, fp16 or bf16.")] = "auto",
     backend: Annotated[
-        str, typer.Option(help="auto, plain (the reference), or on a CPU numba-fp32 or numba-bf16 (our kernels).")
+        str, typer.Option(help="auto, plain (the reference), or on a CPU cpu-fp32 or cpu-bf16 (our kernels).")
     ] = "auto",
     reproducible: Annotated[
         bool,
@@ -139,15 +140,16 @@ def dehaze(
     does not hold all of the input, or some of several inputs failed; 130 stopped by Ctrl-C, 143 by SIGTERM, --resume
     continues.
     """
-    from rich.console import Console
+    with quick_imports():
+        from rich.console import Console
 
-    from libranet.cli.dehaze_jobs import plan_jobs, select_shard
-    from libranet.cli.dehaze_run import RunChoices, run_jobs
-    from libranet.cli.signals import stop_on_sigterm
-    from libranet.cli.units import parse_bitrate, parse_numbers, parse_pairs, parse_strength, parse_time
-    from libranet.device import pick_device
-    from libranet.engine import DehazeOptions, load_network
-    from libranet.engine.options import Adjustments
+        from libranet.cli.dehaze_jobs import plan_jobs, select_shard
+        from libranet.cli.dehaze_run import RunChoices, run_jobs
+        from libranet.cli.signals import stop_on_sigterm
+        from libranet.cli.units import parse_bitrate, parse_numbers, parse_pairs, parse_strength, parse_time
+        from libranet.device import pick_device
+        from libranet.engine import DehazeOptions, load_network
+        from libranet.engine.options import Adjustments
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     choices = RunChoices(

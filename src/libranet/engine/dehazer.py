@@ -3,7 +3,6 @@
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -75,7 +74,6 @@ class Dehazer:
         device: str = "auto",
         precision: Precision = "auto",
         backend: str = "auto",
-        pixels: int | None = None,
     ) -> None:
         """Load the network.
 
@@ -88,17 +86,14 @@ class Dehazer:
             batch: Frames that a GPU may collect before it restores them: faster, and later by as many.
             device: As `libranet.device.pick_device` takes it.
             precision: As `libranet.device.pick_dtype` takes it.
-            backend: One of `libranet.runtime.choose.BACKENDS`. `auto` takes our kernels; on a CPU they are compiled
-                with the first frame, once for this machine. `plain` is the reference.
-            pixels: Of all frames to restore, which the choice looks at; None where nobody knows.
+            backend: One of `libranet.runtime.choose.BACKENDS`. `auto` takes our kernels where they cover the network
+                and the machine, `plain` is the reference.
         """
         strength, steady = checked("strength", float, strength), checked("steady", float, steady)
         rate, live, batch = checked("rate", float, rate), checked("live", bool, live), checked("batch", int, batch)
-        pixels = checked("pixels", int | None, pixels)
         device = str(checked("device", str | torch.device, device))
         self.network = load_network(model, device=device, precision=precision)
-        make = partial(
-            make_backend,
+        self._backend = make_backend(
             self.network,
             strength=strength,
             live=live,
@@ -106,9 +101,6 @@ class Dehazer:
             batch=batch,
             backend=backend,
         )
-        self._backend = make(pixels=pixels)
-        # A single image is not worth compiling the CPU's kernels for.
-        self._for_images = make(pixels=1) if self._backend.device.type == "cpu" else self._backend
         self._waiting: deque[_Given] = deque()
         self._size: tuple[int, int] | None = None
         self._upload: Upload | None = None
@@ -116,7 +108,7 @@ class Dehazer:
 
     @property
     def backend_name(self) -> str:
-        """What restores the frames, such as `plain`, `numba-fp32` or `fused`."""
+        """What restores the frames, such as `plain`, `cpu-fp32` or `fused`."""
         return self._backend.name
 
     def __enter__(self) -> Self:
@@ -178,12 +170,8 @@ class Dehazer:
         """
         if self._waiting:
             raise InputError("a video is under way in this Dehazer: flush it first, or use another one for images")
-        stream, self._backend = self._backend, self._for_images
-        try:
-            self.flush()
-            return (self.push(image) + self.flush())[0]  # a live one returns it at once, and must forget it, too
-        finally:
-            self._backend = stream
+        self.flush()
+        return (self.push(image) + self.flush())[0]  # a live one returns it at once, and must forget it, too
 
     def _push(self, frames: Frames, *, cut: bool) -> list[Restored]:
         """Give a frame to the backend, through pinned memory where it has to go to a GPU."""

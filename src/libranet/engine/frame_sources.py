@@ -33,14 +33,13 @@ class NetworkRun:
     """What computes, as `DehazeOptions` has it."""
     backend_name: str = ""
     """What restored the last clip."""
-    _kept: tuple[tuple[float, int], Dehazer] | None = None
+    _kept: tuple[float, Dehazer] | None = None
 
-    def dehazer(self, rate: float, pixels: int) -> Dehazer:
+    def dehazer(self, rate: float) -> Dehazer:
         """A `Dehazer` at the beginning of a clip. It is kept: a GPU prepares for seconds, and photos are clips, too."""
-        if self._kept is None or self._kept[0] != (rate, pixels):
+        if self._kept is None or self._kept[0] != rate:
             steady = GridFilter().seconds if self.steady is None else self.steady
-            made = Dehazer(self.network, steady=steady, rate=rate, backend=self.backend, pixels=pixels)
-            self._kept = (rate, pixels), made
+            self._kept = rate, Dehazer(self.network, steady=steady, rate=rate, backend=self.backend)
         self._kept[1].flush()  # of a clip that was given up
         return self._kept[1]
 
@@ -112,9 +111,9 @@ class VideoSource:
 class ImageSource:
     """Images that follow each other in time, to the bits of `dehaze_sequence`."""
 
-    def __init__(self, images: Iterable[Image], *, count: int, rate: float | None = None) -> None:
-        """Take the images, which are read when their turn comes, their number, and that per second; None is 25."""
-        self._images, self._count, self._rate = images, count, rate or 25.0
+    def __init__(self, images: Iterable[Image], *, rate: float | None = None) -> None:
+        """Take the images, which are read when their turn comes, and their number per second; None is 25."""
+        self._images, self._rate = images, rate or 25.0
 
     def frames(self) -> Iterator[Any]:  # of tuple[Image, bool]
         """Read all images, each with whether it begins a shot."""
@@ -133,9 +132,7 @@ class ImageSource:
         waiting: deque[Image] = deque()
         for image, cut in given:
             if dehazer is None:
-                height, width = image.samples.shape[:2]
-                pixels = self._count * height * width  # the work that `restore_images` states
-                dehazer = run.dehazer(self._rate, pixels)
+                dehazer = run.dehazer(self._rate)
                 run.backend_name = dehazer.backend_name
             waiting.append(image)
             for samples in dehazer.push(_colours(image), cut=cut):

@@ -159,7 +159,7 @@ def _dehaze_file(
     times = accumulate((seconds or 1 / DEFAULT_RATE for _, seconds in given), initial=0.0)
     timed = zip((image for image, _ in given), times, strict=False)
     used: list[str] = []
-    restored = [image for image, _ in restore_images(timed, network, options, count=count, used=used)]
+    restored = [image for image, _ in restore_images(timed, network, options, used=used)]
     claim.check()
     with translate_io_errors(output):
         lost = write_images(output, restored, [seconds for _, seconds in given], loops=read_loops(source))
@@ -252,7 +252,7 @@ def dehaze_sequence(
     order: deque[int] = deque()
     wanted = set(missing)
     used: list[str] = []
-    for image, cut in restore_images(given(), network, options, count=len(pairs), rate=rate, used=used):
+    for image, cut in restore_images(given(), network, options, rate=rate, used=used):
         index = order.popleft()
         if index not in wanted:
             continue
@@ -302,7 +302,6 @@ def restore_images(
     network: Network,
     options: DehazeOptions,
     *,
-    count: int = 1,
     rate: float = DEFAULT_RATE,
     used: list[str] | None = None,
 ) -> Iterator[tuple[Image, bool]]:
@@ -312,16 +311,14 @@ def restore_images(
         images: The images.
         network: What restores them.
         options: How to restore them.
-        count: How many there are, which the choice of a backend looks at.
         rate: Images per second.
         used: Takes the name of each backend that restored them.
 
     Yields:
         Each image, and whether a new shot begins with it.
     """
-    shot: _Shot | None = None
-    for (shape, _), group in groupby(images, key=lambda item: (item[0].samples.shape, item[0].samples.dtype)):
-        backend = backend_for(network, options, rate=rate, pixels=count * shape[0] * shape[1])
+    shot, backend = None, backend_for(network, options, rate=rate)
+    for _, group in groupby(images, key=lambda item: (item[0].samples.shape, item[0].samples.dtype)):
         shot = _Shot(backend, options, rate=rate, cut=shot is not None)
         for image, seconds in group:
             yield from shot.push(image, seconds)

@@ -312,12 +312,8 @@ def backend_for(
     live: bool | None = None,
     grids_given: bool = False,
     batch: int = 1,
-    pixels: int | None,
 ) -> Backend:
-    """Ask the runtime for what restores frames as the options say. Without a `rate` nothing is filtered over time.
-
-    `pixels` are those of all frames together, which the choice looks at; None where nobody knows.
-    """
+    """Ask the runtime for what restores frames as the options say. Without a `rate` nothing is filtered over time."""
     return make_backend(
         network,
         strength=options.strength,
@@ -327,7 +323,6 @@ def backend_for(
         grids_given=grids_given,
         batch=batch,
         backend=options.backend,
-        pixels=pixels,
     )
 
 
@@ -341,7 +336,7 @@ def with_estimate(plan: RunPlan, reader: VideoReader, network: Network, options:
         return plan
     if network.device.type != "cpu" or not isinstance(network, LiBrANet):
         return plan
-    make = partial(backend_for, network, options, live=True, pixels=pixels)
+    make = partial(backend_for, network, options, live=True)
     small, large = ((w * h, _seconds_per_frame(make(), w, h)) for w, h in _TRIAL_SIZES)
     per_pixel = max(0.0, (large[1] - small[1]) / (large[0] - small[0]))
     seconds = (plan.frames or 0) * (large[1] + per_pixel * (reader.width * reader.height - large[0]))

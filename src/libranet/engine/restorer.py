@@ -12,7 +12,7 @@ from torch import Tensor
 
 from libranet.engine.options import DehazeOptions
 from libranet.engine.pipeline import STAGED_FRAMES
-from libranet.engine.plan import backend_for, expected_pixels
+from libranet.engine.plan import backend_for
 from libranet.frames import ColorConverter, FrameFormat, Frames
 from libranet.network import LiBrANet, Network
 from libranet.runtime import Restored
@@ -88,11 +88,9 @@ class FrameRestorer:
             on_read: Called with each frame that is read before the first one can be restored.
             first: Number of the first frame to be pushed.
         """
-        rate, tags, pixels = float(reader.rate), reader.tags, expected_pixels(reader, options)
+        rate, tags = float(reader.rate), reader.tags
         settled = read_again is not None and settles(network, options)
-        self._backend = backend_for(
-            network, options, rate=rate, grids_given=settled, batch=FRAMES_AT_ONCE, pixels=pixels
-        )
+        self._backend = backend_for(network, options, rate=rate, grids_given=settled, batch=FRAMES_AT_ONCE)
         device = self._backend.device
         self.prepares_with_first_frame = device.type != "cpu"
         """Whether the first frame costs far more than the next ones: kernels are compiled and compared then."""
@@ -216,7 +214,7 @@ class FrameRestorer:
 
     @property
     def backend_name(self) -> str:
-        """What restores the frames, such as `plain`, `numba-fp32` or `fused`."""
+        """What restores the frames, such as `plain`, `cpu-fp32` or `fused`."""
         return self._backend.name
 
     def _reuse(self, planes: list[Tensor]) -> None:

@@ -104,9 +104,9 @@ class EvalClip:
         if isinstance(frames, VideoFrames):
             return VideoSource(frames.path, deinterlace=self.deinterlace)
         if isinstance(frames, FrameFiles):
-            return ImageSource(map(read_image, frames.paths), count=len(frames), rate=self.rate)
+            return ImageSource(map(read_image, frames.paths), rate=self.rate)
         images = (Image(frames.read(index)) for index in range(len(frames)))
-        return ImageSource(images, count=len(frames), rate=self.rate)
+        return ImageSource(images, rate=self.rate)
 
     def _read_side(self, side: str, source: FrameSource, device: str) -> Iterator[tuple[Any, Tensor]]:
         width, height = self.hazy.size

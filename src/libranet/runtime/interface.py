@@ -36,7 +36,7 @@ class Backend(Protocol):
     """
 
     name: str
-    """What reports call it: `plain`, `numba-fp32`, `numba-bf16` or `fused`."""
+    """What reports call it: `plain`, `cpu-fp32`, `cpu-bf16` or `fused`."""
     device: torch.device
     stages: Stages | None
     """What predicts grids, for callers that settle them; None where the network has none."""

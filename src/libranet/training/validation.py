@@ -96,8 +96,7 @@ def hold_out(clips: list[PairedClip], share: float) -> tuple[list[PairedClip], l
 
 def validate(model: Network, pairs: ValidationSet) -> ValidationScore:
     """Restore images or clips as `Dehazer` does it for a user, in 8 bits, and compare them with the clear ones."""
-    # A CPU restores by the plain network: weights change with every validation, and packing them anew does not pay.
-    dehazer = Dehazer(model, pixels=1)
+    dehazer = Dehazer(model)
     before: list[float] = []
     after: list[float] = []
     examples: list[Tensor] = []
