@@ -34,7 +34,7 @@ def libranet(*words, env=None, **more) -> subprocess.CompletedProcess:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["dehaze", "in.mp4", "--json"], "--output"),
+        (["dehaze", "in.mp4", "--json"], "no file"),
         (["dehaze", "--json"], "inputs"),
         (["dehaze", "in.mp4", "-o", "out.mp4", "--json", "--nonsense"], "--nonsense"),
         (["dehaze", "in.mp4", "-o", "out.mp4", "--json", "--crf", "abc"], "--crf"),

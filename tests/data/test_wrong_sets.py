@@ -196,7 +196,7 @@ def test_sides_under_other_names_are_asked_about(tmp_path, deep):
         put(tmp_path / name / "clip" if deep else tmp_path / name, frames)
     assert open_pairs(tmp_path) is None
     for ask in (open_dataset, refuse_alike_folders):
-        with pytest.raises(InputError, match=r"fog_0\.8/ and sunny/ .* --hazy .*fog_0\.8 --clear .*sunny"):
+        with pytest.raises(InputError, match=r"fog_0\.8/ and sunny/ .* hazy .*fog_0\.8 clear .*sunny"):
             ask(tmp_path)
     (pair,) = folder_pairs(tmp_path / "fog_0.8", tmp_path / "sunny")
     (clip,) = open_dataset(tmp_path / "fog_0.8", clear=tmp_path / "sunny")

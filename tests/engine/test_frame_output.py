@@ -56,7 +56,7 @@ def test_a_stopped_run_goes_on_with_the_same_bits(tmp_path, tiny_model):
     for number in range(8, 13):
         (tmp_path / "stopped" / f"{number:03d}.png").unlink()
     pattern = f"{tmp_path}/stopped/%03d.png"
-    with pytest.raises(InputError, match=r"001\.png exists: add --overwrite"):
+    with pytest.raises(InputError, match=r"001\.png exists: add overwrite=True"):
         dehaze_to_images(source, pattern, tiny_model, options=options)
     report = dehaze_to_images(source, pattern, tiny_model, options=options, resume=True)
     assert (report.frames, report.resumed_frames) == (12, 7)
@@ -149,7 +149,7 @@ def test_what_else_is_in_folders(tmp_path, folder):
 
 
 def test_outputs_that_cannot_be_are_refused_with_a_way_forward(tmp_path, tiny_model, folder):
-    with pytest.raises(InputError, match=r"holds 8 frames: give -o a folder, a pattern such as"):
+    with pytest.raises(InputError, match=r"holds 8 frames: give output a folder, a pattern such as"):
         plan_jobs([str(folder)], str(tmp_path / "one.png"), live=False)
     for inside in ("out", "out.mp4", "%05d.png"):
         with pytest.raises(InputError, match="lies in the folder of the input frames"):
@@ -157,7 +157,7 @@ def test_outputs_that_cannot_be_are_refused_with_a_way_forward(tmp_path, tiny_mo
     with pytest.raises(InputError, match=r"holds|folder of the frames|\.xyz"):
         run_job(plan_jobs([str(folder)], str(tmp_path / "o.xyz"), live=False)[0], tiny_model, DehazeOptions())
     source = write_clip(tmp_path / "v.mp4", Clip(frames=2))
-    with pytest.raises(InputError, match=r"v\.mp4 is a video: give -o a pattern such as frames/%05d\.png"):
+    with pytest.raises(InputError, match=r"v\.mp4 is a video: give output a pattern such as frames/%05d\.png"):
         plan_jobs([str(source)], str(tmp_path / "one.png"), live=False)
     (job,) = plan_jobs([str(folder)], str(folder), live=False)
     with pytest.raises(InputError, match=r"5\.png is the input itself"):

@@ -177,7 +177,7 @@ def test_a_network_of_ones_own_is_trained_resumed_and_used(tmp_path, recipe):
     weights = str(tmp_path / "run" / "model.safetensors")
     network = load_network(name, weights=weights, device="cpu")
     assert (network.architecture, network.config.divisor) == (name, 4)
-    with pytest.raises(CheckpointError, match=f"give --model {name} --weights"):
+    with pytest.raises(CheckpointError, match=f"give model {name} weights"):
         load_network(weights, device="cpu")
     with pytest.raises(CheckpointError, match=r"expected the weights of .*:Causal, .* holds those of .*:Net"):
         load_network(f"{__name__}:Causal", weights=weights, device="cpu")

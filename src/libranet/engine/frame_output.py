@@ -3,6 +3,8 @@
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from libranet.engine.options import DehazeOptions, DehazeReport, Progress, check
 from libranet.engine.pipeline import PipelineResult, run_pipeline
 from libranet.engine.plan import expected_frames, output_size
 from libranet.engine.restorer import FrameRestorer
-from libranet.engine.video import describe_partial, open_for
+from libranet.engine.video import VideoRun, describe_partial, open_for
 from libranet.errors import InputError
 from libranet.frames import ColorConverter
 from libranet.images import Image, check_image_fits, check_image_name, write_image
@@ -68,18 +70,22 @@ def dehaze_to_images(
                 fps = result.frames / max(1e-9, time.perf_counter() - begin)
                 progress(Progress(done + result.frames, total, fps, result.slowest_stage))
 
-        restorer = FrameRestorer(reader, network, options, size=size)
-        warm_up = min(done, options.reach(network.config.window, float(reader.rate)))
+        run = VideoRun(source, Path(pattern), network, options)
+        warm_up = min(done, run.reach(float(reader.rate), done))
+        skip = done - warm_up
         frames = reader.frames(start=options.start, end=options.end)
-        result = run_pipeline(
-            frames,
-            restorer,
-            sink,
-            skip=done - warm_up,
-            warm_up=warm_up,
-            detect_shots=options.shot_detection,
-            on_frame=report,
-        )
+        again = partial(run.read_from, reader)
+        restorer = FrameRestorer(reader, network, options, size=size, read_again=again, first=skip)
+        with closing(restorer):
+            result = run_pipeline(
+                frames,
+                restorer,
+                sink,
+                skip=skip,
+                warm_up=warm_up,
+                detect_shots=options.shot_detection,
+                on_frame=report,
+            )
         if not done + result.frames:
             raise InputError(f"{reader.name} has no frame between --start and --end: choose another part")
         return DehazeReport(

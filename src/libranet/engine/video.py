@@ -133,7 +133,7 @@ class VideoRun:
                 network,
                 options,
                 settings,
-                read_again=read_again or partial(self._read_again, reader),
+                read_again=read_again or partial(self.read_from, reader),
                 on_read=report_reading,
                 first=first + skip,
             )
@@ -163,7 +163,8 @@ class VideoRun:
             reach += number % self.options.segment_frames + whole
         return reach
 
-    def _read_again(self, reader: VideoReader, number: int) -> Iterator[SourceFrame]:
+    def read_from(self, reader: VideoReader, number: int) -> Iterator[SourceFrame]:
+        """Decode the video again, from the frame of this number on."""
         options = self.options
         with open_for(self.source, options, rate=float(reader.rate)) as again:
             yield from islice(again.frames(start=options.start, end=options.end), number, None)

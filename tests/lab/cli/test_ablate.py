@@ -34,4 +34,4 @@ def test_missing_photos_have_a_way_forward(tmp_path):
     arguments = ["ablate", str(ROOT / "recipes" / "ablations"), "-o", str(tmp_path / "out"), "--dry-run"]
     result = CliRunner().invoke(build_app(), [*arguments, "--device", "cpu", "--set", "loss.perceptual=none"])
     assert result.exit_code != 0
-    assert "photos.scenes=40" in str(result.exception)
+    assert "photos.scenes=40" in result.exception.sentence

@@ -168,7 +168,7 @@ def test_unknown_names_need_a_map_or_a_proof(tmp_path: Path) -> None:
     file, out = tmp_path / "uhd.pth", tmp_path / "out.safetensors"
     state = {f"part{i}": tensor.clone() for i, tensor in enumerate(peer.state_dict().values())}
     torch.save({"params": state}, file)
-    with pytest.raises(InputError, match=r"names in .* are unknown for uhdformer: give --keys .*--check"):
+    with pytest.raises(InputError, match=r"names in .* are unknown for uhdformer: give keys .*check"):
         convert_weights(file, "uhdformer", out)
     hazy = np.random.default_rng(0).integers(60, 200, (24, 32, 3), np.uint8)
     write_image(tmp_path / "hazy.png", Image(hazy))
@@ -211,7 +211,7 @@ def test_a_map_of_ones_own_and_what_does_not_fit(tmp_path: Path) -> None:
     convert_weights(tmp_path / "small.pth", target, tmp_path / "own.safetensors", keys=tmp_path / "map.toml")
     network = load_network(target, weights=str(tmp_path / "own.safetensors"), device="cpu")
     assert torch.equal(network.module.body.bias, state["conv.b"])
-    with pytest.raises(CheckpointError, match=r"give --model .*:Small --weights"):
+    with pytest.raises(CheckpointError, match=r"give model .*:Small weights"):
         load_network(str(tmp_path / "own.safetensors"), device="cpu")
     (tmp_path / "map.toml").write_text("[keys]\n'conv\\.w' = 'module.body.weight'\n")
     with pytest.raises(CheckpointError, match=r"no rule of the key map matches 'conv\.b'"):
