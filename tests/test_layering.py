@@ -17,6 +17,7 @@ SHARED = {
     "images",
     "image_structure",
     "image_metadata",
+    "file_names",
     "sequences",
     "tiff_fields",
     "frames",

@@ -148,7 +148,7 @@ def check_finish(tile: PixelTile) -> float:
         "frames": _ring(h, w),
         "residual": random(2, h, w, 64, scale=0.1).half(),
         "delta": random(2, 3, h, w, scale=0.1),
-        "strength": torch.tensor([0.7], device=DEVICE),
+        "strength": torch.tensor([0.7, 0.4], device=DEVICE),
         "first": 2,
     }
     out, want = (torch.zeros(2, 4 * h, 4 * w, 3, dtype=torch.uint8, device=DEVICE) for _ in range(2))
@@ -165,7 +165,7 @@ def check_field() -> float:
         "low": low,
         "chromatic": random(2, 2, 12, 8, 16, 16, scale=0.3),
         "plane": random(2, 12, 16, 16, scale=0.3),
-        "strength": torch.tensor([0.7], device=DEVICE),
+        "strength": torch.tensor([0.7, 0.4], device=DEVICE),
     }
     written = {name: poison(*low.shape, dtype=torch.float32) for name in ("small", "delta")}
     scratch = poison(2, 21, 2, 8, 16, 16, dtype=torch.float32)

@@ -17,7 +17,8 @@ from libranet.runtime.gpu.step import FusedStep
 def stages_of(step: FusedStep) -> dict[str, Callable[[], object]]:
     """The step's stages in the order they run."""
     refiner, b, frames, fields = step.refiner, step.buffers, step.frames, step.fields
-    history, strength, windows = step.history, step.strength, step.windows[0]
+    history, windows = step.history, step.windows[0]
+    strength = step.strength.expand(step.schedule.batch).contiguous()
     block = refiner.fusion_blocks[0]
     count = 8 * b.shape[1] * b.shape[2]
     sums = refiner.sums_of(refiner.tiles.block, b)

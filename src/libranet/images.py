@@ -11,13 +11,12 @@ import numpy as np
 
 from libranet.atomic import atomic_file
 from libranet.errors import InputError
+from libranet.file_names import IMAGE_SUFFIXES, is_image_name
+from libranet.frames.values import MAX_PIXELS
 from libranet.image_metadata import NO_METADATA, ImageMetadata, read_metadata, with_metadata
 from libranet.image_structure import ImageHeader, find_image_damage, parse_header, read_header
 from libranet.tiff_fields import EXTRA_SAMPLES, as_stored, read_integers, read_pages
 
-MAX_PIXELS = 1 << 27
-"""Larger images need more memory than the network can be given."""
-IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp")
 _DEEP = (".png", ".tif", ".tiff")
 ANIMATED_SUFFIXES = (".png", ".webp", ".tif", ".tiff")
 """Formats that hold more than one image."""
@@ -64,11 +63,6 @@ class Image:
     def peak(self) -> int:
         """The largest value."""
         return int(np.iinfo(self.samples.dtype).max)
-
-
-def is_image_name(path: str | Path) -> bool:
-    """Return whether the suffix is that of an image file."""
-    return Path(path).suffix.lower() in IMAGE_SUFFIXES
 
 
 def read_image(path: str | Path) -> Image:

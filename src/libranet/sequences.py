@@ -12,15 +12,8 @@ import cv2
 import numpy as np
 
 from libranet.errors import InputError
-from libranet.images import is_image_name, read_image
+from libranet.file_names import VIDEO_SUFFIXES, is_image_name
 
-VIDEO_SUFFIXES = frozenset(
-    (
-        *(".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".ts", ".m2ts", ".mts", ".mpg", ".mpeg"),
-        *(".mxf", ".wmv", ".flv", ".3gp", ".ogv", ".vob", ".y4m", ".gif"),
-    )
-)
-"""Names of video files in folders; a file that is named itself may have any."""
 _DIGITS = re.compile(r"(\d+)")
 _LOOKED_AT = 5
 _MOST_CHANGE = 0.5
@@ -115,6 +108,8 @@ def is_clip(paths: Sequence[Path]) -> bool:
 def _thumbnail(path: Path) -> tuple[np.ndarray, tuple[int, ...]] | None:
     """An image as [8, 8, 3] from 0 to 255, and its size; None where it cannot be read."""
     try:
+        from libranet.images import read_image  # only folders of images load their formats
+
         image = read_image(path)
     except InputError:
         return None

@@ -295,7 +295,7 @@ def test_a_long_run_is_announced_before_it_starts(run, tmp_path, monkeypatch):
     monkeypatch.setattr("libranet.engine.plan.LONG_RUN", 1)
     code, _, err = run(source, "-o", tmp_path / "b.mkv")
     assert code == 0
-    assert re.match(r".*4 frames, 64x48 h264 yuv420p, on CPU, .*, about \d+ s$", err.split("\n")[0])
+    assert re.match(r".*about 4 frames, 64x48 h264 yuv420p, on CPU, .*, about \d+ s$", err.split("\n")[0])
     _, out, _ = run(source, "-o", tmp_path / "c.mkv", "--dry-run", "--json")
     assert json.loads(out)["results"][0]["estimated_seconds"] >= 0
 

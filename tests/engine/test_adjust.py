@@ -145,8 +145,8 @@ def test_colour_zero_changes_brightness_only():
     ("wrong", "message"),
     [
         ({"exposure": "bright"}, "network or keep"),
-        ({"protect_sky": 2.0}, "--protect-sky from 0 to 1"),
-        ({"color": float("nan")}, "--color from 0 to 1.5"),
+        ({"protect_sky": 2.0}, "protect_sky from 0 to 1"),
+        ({"color": float("nan")}, "color from 0 to 1.5"),
         ({"strength_keys": ((1.0, 0.5), (0.0, 1.0))}, "increasing times"),
     ],
 )

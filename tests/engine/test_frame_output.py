@@ -14,7 +14,6 @@ from libranet.engine.image_files import dehaze_sequence
 from libranet.engine.jobs import run_job
 from libranet.errors import InputError
 from libranet.images import Image, read_image, write_image
-from libranet.runtime import choose
 from libranet.video.source import parse_source
 from tiny_set import make_frames
 
@@ -162,12 +161,3 @@ def test_outputs_that_cannot_be_are_refused_with_a_way_forward(tmp_path, tiny_mo
     (job,) = plan_jobs([str(folder)], str(folder), live=False)
     with pytest.raises(InputError, match=r"5\.png is the input itself"):
         run_job(job, tiny_model, DehazeOptions(), overwrite=True)
-
-
-def test_the_backend_counts_all_images(tmp_path, tiny_model, folder, monkeypatch):
-    """A sequence is as long as a video of as many frames: the same rule chooses its backend."""
-    asked: list[int | None] = []
-    monkeypatch.setattr(choose, "choose_on_cpu", lambda network, pixels: asked.append(pixels) or "plain")
-    (job,) = plan_jobs([str(folder)], f"{tmp_path}/out", live=False)
-    run_job(job, tiny_model, DehazeOptions())
-    assert asked == [8 * 48 * 64]

@@ -134,7 +134,6 @@ def test_float64_is_as_exact_as_float32(tiny_model):
         {"live": "yes"},
         {"backend": 3},
         {"backend": "quick"},
-        {"pixels": "many"},
         {"device": 3},
         {"device": None},
     ],

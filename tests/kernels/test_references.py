@@ -14,7 +14,7 @@ from libranet.kernels.frame_io import reference as frame_io
 from libranet.kernels.norm_mix import reference as norm_mix
 
 ROOT = Path(libranet.kernels.__file__).parent
-FOLDERS = sorted(path for path in ROOT.iterdir() if path.is_dir() and path.name != "__pycache__")
+FOLDERS = sorted(path for path in ROOT.iterdir() if path.is_dir() and path.name not in ("__pycache__", "native"))
 KERNEL_ONLY = {"tile", "scratch", "bands", "codes"}
 """Parameters that say how a kernel computes, not what: `libranet.kernels` explains them."""
 

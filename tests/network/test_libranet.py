@@ -163,11 +163,11 @@ def test_bad_input_is_named_in_one_sentence(tiny_model, name):
 BAD_CONFIGS = {
     "window": (4, r"expected an odd window length of 1, 3, 5 or 7, got T=4"),
     "refiner_mix_kernel": (2, r"refiner.mix_kernel 1 or 3, got 2"),
-    "encoder_size": (100, r"encoder.size a multiple of 16, got 100"),
-    "refiner_width": (50, r"multiples of 8, got 50"),
+    "encoder_size": (100, r"encoder.size a multiple of 16 up to 4096, got 100"),
+    "refiner_width": (50, r"multiples of 8 up to 4096, got 50"),
     "attention_heads": (7, r"attention_heads to divide 192, got 7"),
     "dropout": (1.0, r"dropout in \[0, 1\), got 1.0"),
-    "bins": (0, r"bins of at least 1, got 0"),
+    "bins": (0, r"bins from 1 to 4096, got 0"),
 }
 
 

@@ -71,7 +71,7 @@ def test_the_formats_of_its_frames_hold_the_same_samples(source: Path) -> None:
 
 
 def test_an_unknown_decoder_is_refused() -> None:
-    with pytest.raises(InputError, match="unknown decoder 'fpga': use cpu or cuda"):
+    with pytest.raises(InputError, match="expected decoder as cpu or cuda, got 'fpga'"):
         DehazeOptions(decoder="fpga")
 
 

@@ -9,8 +9,8 @@ from pathlib import Path, PurePosixPath
 from libranet.engine.jobs import Job, Kind, is_remote, local_name
 from libranet.engine.options import Adjustments
 from libranet.errors import InputError
-from libranet.images import count_images, is_image_name
-from libranet.sequences import VIDEO_SUFFIXES, natural_key, natural_order
+from libranet.file_names import VIDEO_SUFFIXES, is_image_name
+from libranet.sequences import natural_key, natural_order
 from libranet.video.encoder import is_video_name
 from libranet.video.source import Source, folder_sequence, is_pattern, numbered_name, parse_source
 
@@ -227,7 +227,12 @@ def _single(source: Source, output: str) -> Job:
 
 def _kind(source: str, output: str, path: Path | None = None) -> Kind:
     """An image becomes an image; an animation may become a video as well, and a video numbered images."""
-    several = not is_image_name(source) or (path is not None and count_images(path) > 1)
+    images = 1
+    if path is not None and is_image_name(source):
+        from libranet.images import count_images  # only runs over images load their formats
+
+        images = count_images(path)
+    several = not is_image_name(source) or images > 1
     if several and is_pattern(output) and is_image_name(output):
         if is_remote(output):
             raise InputError(f"numbered images go to a folder on this machine, got -o {output}: write a video there")
@@ -236,7 +241,7 @@ def _kind(source: str, output: str, path: Path | None = None) -> Kind:
         raise InputError(f"{source} is a video: give -o a pattern such as frames/%05d.png for its frames, not {output}")
     if not is_image_name(source):
         return "video"
-    still = path is not None and is_video_name(output) and count_images(path) == 1
+    still = path is not None and is_video_name(output) and images == 1
     return "image" if still or not is_video_name(output) else "video"
 
 

@@ -14,7 +14,7 @@ from libranet.device import Precision
 from libranet.errors import InputError
 from libranet.frames import FrameFormat, Frames, PixelLayout, check_values
 from libranet.frames.format import PLANAR_RGB8, PLANAR_RGB16, PLANAR_RGB_FLOAT, RGB8, RGB16, RGB_FLOAT
-from libranet.images import MAX_PIXELS
+from libranet.frames.values import MAX_PIXELS
 from libranet.network import GridFilter, Network
 from libranet.runtime import Restored, load_network, make_backend
 from libranet.runtime.fork import check_process

@@ -340,7 +340,7 @@ def with_estimate(plan: RunPlan, reader: VideoReader, network: Network, options:
     small, large = ((w * h, _seconds_per_frame(make(), w, h)) for w, h in _TRIAL_SIZES)
     per_pixel = max(0.0, (large[1] - small[1]) / (large[0] - small[0]))
     seconds = (plan.frames or 0) * (large[1] + per_pixel * (reader.width * reader.height - large[0]))
-    return replace(plan, seconds=seconds)
+    return replace(plan, seconds=max(seconds, 0.0))  # below the sizes of the trial the line may cross zero
 
 
 def _seconds_per_frame(backend: Backend, width: int, height: int) -> float:

@@ -36,7 +36,7 @@ from libranet.engine.segments import (
 )
 from libranet.engine.watch import SourceWatch
 from libranet.errors import InputError
-from libranet.images import is_image_name
+from libranet.file_names import is_image_name
 from libranet.network import Network
 from libranet.runtime import load_network
 from libranet.video.encoder import EncoderSettings

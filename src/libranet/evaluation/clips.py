@@ -17,9 +17,10 @@ from libranet.data.frames import FrameFiles, FrameSequence, VideoFrames
 from libranet.data.pairs import CLEAR_NAMES, HAZY_NAMES, PairedClip, folder_pairs, open_pairs
 from libranet.engine.frame_sources import FrameSource, ImageSource, VideoSource
 from libranet.errors import InputError
+from libranet.file_names import VIDEO_SUFFIXES
 from libranet.frames import ColorConverter, ColorSpec, Frames, PixelLayout
 from libranet.images import Image, read_image
-from libranet.sequences import VIDEO_SUFFIXES, describe_gaps, is_video_file, list_frames, list_images, natural_order
+from libranet.sequences import describe_gaps, is_video_file, list_frames, list_images, natural_order
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from libranet.errors import CheckpointError, InputError
 from libranet.extension import is_own, lab
 from libranet.network import LiBrANet, Network, load_model
 from libranet.network.checkpoint import assign_weights, packaged_name, read_header
-from libranet.network.own import build_own
 from libranet.runtime.choose import make_backend
 from libranet.runtime.interface import MAX_STRENGTH, Backend, Restored, rgb_frames, rgb_of
 
@@ -89,6 +88,8 @@ def build_fresh(name: str, *, seed: int = 0) -> Network:
 
 
 def _open_own(name: str, weights: str | None) -> Network:
+    from libranet.network.own import build_own  # only runs with a user's own code load it
+
     network = build_own(name)
     if weights is None:
         return network  # its constructor may have loaded them

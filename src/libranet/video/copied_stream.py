@@ -2,15 +2,17 @@
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import av
 from av.stream import Disposition
 
-from libranet.video.audio import AudioTranscoder
 from libranet.video.excerpt import Excerpt
-from libranet.video.heard import HeardSound
-from libranet.video.subtitles import SubtitleConverter
+
+if TYPE_CHECKING:
+    from libranet.video.audio import AudioTranscoder
+    from libranet.video.heard import HeardSound
+    from libranet.video.subtitles import SubtitleConverter
 
 _LEAD_IN = Fraction(6, 100)
 """Seconds that encoders put before a sound, at most: 2112 samples at 44.1 kHz, and half a packet."""
@@ -67,10 +69,10 @@ class CopiedStream:
         source: Any,
         target: Any,
         plan: StreamPlan,
-        transcoder: AudioTranscoder | None,
-        converter: SubtitleConverter | None,
+        transcoder: "AudioTranscoder | None",
+        converter: "SubtitleConverter | None",
         *,
-        heard: HeardSound | None,
+        heard: "HeardSound | None",
         hides: bool,
     ) -> None:
         """Connect two streams.

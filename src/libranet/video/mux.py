@@ -13,7 +13,6 @@ from typing import Any
 import av
 
 from libranet.errors import InputError
-from libranet.video.audio import AudioTranscoder
 from libranet.video.clock import may_jump
 from libranet.video.copied_stream import CopiedStream, PacketLengths, StreamPlan
 from libranet.video.decoding import Damage, read_packets
@@ -27,7 +26,6 @@ from libranet.video.packets import decode_times, read_segment, read_times, reord
 from libranet.video.pyav import open_input, set_side_data
 from libranet.video.reader import VideoReader, frame_duration, main_video_stream
 from libranet.video.source import Source
-from libranet.video.subtitles import SubtitleConverter
 from libranet.video.tags import track_entry
 
 FORMATS = {
@@ -294,9 +292,13 @@ class OutputFile:
         transcoder = converter = None
         target: Any
         if plan.action == "repack":
+            from libranet.video.subtitles import SubtitleConverter  # only sources with subtitles load it
+
             converter = SubtitleConverter(stream, self.container, plan.target)
             target = converter.target
         elif plan.action == "transcode":
+            from libranet.video.audio import AudioTranscoder  # only runs that give sound another codec load it
+
             transcoder = AudioTranscoder(stream, self.container, plan.target)
             target = transcoder.target
         else:

@@ -12,7 +12,8 @@ import av
 from av.stream import Disposition
 
 from libranet.errors import InputError
-from libranet.images import MAX_PIXELS, count_images, is_image_name
+from libranet.file_names import is_image_name
+from libranet.frames.values import MAX_PIXELS
 from libranet.video.clock import first_time, may_jump
 from libranet.video.decoding import Damage, FrameDecoder, from_key_frame, read_packets, shown_frames
 from libranet.video.opening import CountedFile, decodes_on_gpu, open_on_gpu, open_source, open_y4m
@@ -441,5 +442,7 @@ def _as_images(source: Source) -> int | None:
     if source.kind == "sequence":
         return len(source.files)
     if source.kind == "file" and source.path is not None and source.path.suffix.lower() in (".webp", ".tif", ".tiff"):
+        from libranet.images import count_images  # only runs over images load their formats
+
         return count_images(source.path)
     return None

@@ -24,7 +24,6 @@ from libranet.video.pixels import plane_views
 from libranet.video.pyav import codec_name, open_input, side_data
 from libranet.video.reader import main_video_stream
 from libranet.video.source import Source
-from libranet.video.subtitles import text_codec
 
 _SAMPLE_PACKETS = 3
 _MOST_PACKETS = 2000
@@ -120,7 +119,7 @@ def _proposals(container: Any, suffix: str, audio: str, tracks: Sequence[int] | 
             plan = _audio_proposal(plan, audio, kept)
         elif stream.type == "video":
             plan = replace(plan, reason="only the first video is dehazed, this one stays hazy")
-        elif stream.type == "subtitle" and (target := text_codec(name, suffix)):
+        elif stream.type == "subtitle" and (target := _text_codec(name, suffix)):
             plan = replace(plan, action="repack", target=target)
         elif stream.type == "data" and _is_rewritten(stream):
             continue
@@ -372,3 +371,9 @@ def _stream_losses(before: Any, after: Any, no_place: str) -> list[str]:
     if lost:
         notes.append(f"the role ({', '.join(lost)}) of {what} is left out: {no_place} it")
     return notes
+
+
+def _text_codec(codec: str, suffix: str) -> str | None:
+    from libranet.video.subtitles import text_codec  # only sources with subtitles load it
+
+    return text_codec(codec, suffix)

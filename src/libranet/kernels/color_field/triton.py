@@ -266,7 +266,7 @@ class _Field(torch.autograd.Function):
         (b, _, height, _), (d, _, gw) = low.shape, chromatic.shape[3:]
         rows = torch.empty(b, height, 2, d, gw, 16, device=low.device)
         small, delta = torch.empty_like(low), torch.empty_like(low)
-        apply_field_out(low, chromatic, plane, torch.ones(1, device=low.device), small, delta, scratch=rows)
+        apply_field_out(low, chromatic, plane, torch.ones(len(low), device=low.device), small, delta, scratch=rows)
         ctx.save_for_backward(low, rows)
         ctx.grids = (chromatic.shape, chromatic.dtype, plane.dtype)
         return small, delta
