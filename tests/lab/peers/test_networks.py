@@ -20,8 +20,10 @@ def slow_for(*slow: str) -> list[object]:
     return [pytest.param(name, marks=pytest.mark.slow) if name in slow else name for name in NAMES]
 
 
-LARGE_IS_SLOW = slow_for("dehazexl", "pm-net")
-"""125 and 151 million parameters take their time."""
+LARGE = ("dehazexl", "pm-net", "astp-net-s", "astp-net-b")
+LARGE_IS_SLOW = slow_for(*LARGE)
+"""125 and 151 million parameters take their time, and so do up to 169 neighbours of every pixel."""
+HALF_IS_SLOW = slow_for(*LARGE, "4kdehazing", "ffa-net", "dvd", "msbdn-dff", "dcl", "viws-net", "astp-net-t", "ds-tfn")
 
 PARTS: dict[str, dict[str, int]] = (
     {
@@ -99,6 +101,7 @@ PARTS: dict[str, dict[str, int]] = (
             "out": 9_411,
         },
         "viws-net": {
+            "encoder.stem.tokens": 48 * 3,
             "encoder.stem": 63_168,
             "encoder.embeds": 74_112 + 295_680 + 1_181_184,
             "encoder.stages.0": 2 * 416_832,
@@ -106,7 +109,6 @@ PARTS: dict[str, dict[str, int]] = (
             "encoder.stages.2": 12 * 1_131_776,
             "encoder.stages.3": 3_177_984,
             "encoder.norms": 128 + 256 + 512 + 1_024,
-            "encoder.tokens": 48 * 3,
             "query_decoder.reduce": 2_359_808,
             "query_decoder.norm": 1_024,
             "query_decoder.blocks": 3 * 3_172_864,
@@ -283,7 +285,7 @@ def test_gradients_are_finite_and_reach_every_part(name: str, small_squares: Non
 
 
 # Older CPUs have no instructions for bfloat16 and take a hundred times as long.
-@pytest.mark.parametrize("name", slow_for("dehazexl", "pm-net", "4kdehazing", "ffa-net", "dvd", "msbdn-dff"))
+@pytest.mark.parametrize("name", HALF_IS_SLOW)
 def test_sixteen_bits_work_for_weights_and_for_training(name: str, small_squares: None) -> None:
     peer = build_peer(name).eval()
     hazy, _ = hazy_clip(window_of(peer), 24, 32)

@@ -90,10 +90,12 @@ class Block(nn.Module):
 
 
 class Stem(nn.Module):
-    """From frames to a quarter of their size. Tokens pass its first convolution and its norm."""
+    """From frames to a quarter of their size. The tokens, like pixels, pass its first convolution and its norm."""
 
     def __init__(self, width: int, *, deep: bool) -> None:
         super().__init__()
+        self.tokens = nn.Parameter(torch.zeros(TOKENS, 3))
+        nn.init.trunc_normal_(self.tokens, std=0.02)
         self.enter = nn.Conv2d(3, width, 7, stride=2, padding=3)
         layers: list[nn.Module] = [nn.BatchNorm2d(width), nn.ReLU(inplace=True)]
         if deep:
@@ -105,11 +107,10 @@ class Stem(nn.Module):
     def forward(
         self,
         frames: Tensor,  # [N, 3, H, W]
-        tokens: Tensor,  # [N, 48, 3]
     ) -> tuple[Tensor, tuple[int, int]]:
         x = self.body(self.enter(frames))
-        joined = torch.cat([to_tokens(x), token_conv(self.enter, tokens)], dim=1)
-        return self.norm(joined), (x.shape[-2], x.shape[-1])
+        tokens = token_conv(self.enter, self.tokens[None].to(x.dtype)).expand(len(x), -1, -1)
+        return self.norm(torch.cat([to_tokens(x), tokens], dim=1)), (x.shape[-2], x.shape[-1])
 
 
 class Embed(nn.Module):
@@ -130,7 +131,6 @@ class ShuntedTransformer(nn.Module):
     def __init__(self, depths: tuple[int, int, int, int], *, deep_stem: bool) -> None:
         super().__init__()
         rates = iter(torch.linspace(0, DROP_PATH, sum(depths), device="cpu").tolist())
-        self.tokens = nn.Parameter(torch.zeros(TOKENS, 3))
         self.stem = Stem(WIDTHS[0], deep=deep_stem)
         self.embeds = nn.ModuleList(Embed(a, b) for a, b in itertools.pairwise(WIDTHS))
         self.stages = nn.ModuleList(
@@ -139,15 +139,13 @@ class ShuntedTransformer(nn.Module):
         )
         self.norms = nn.ModuleList(nn.LayerNorm(width, eps=EPS) for width in WIDTHS)
         initialise(self)
-        nn.init.trunc_normal_(self.tokens, std=0.02)
 
     def forward(
         self,
         frames: Tensor,  # [B, T, 3, H, W]; H and W multiples of 32
     ) -> tuple[list[Tensor], list[Tensor]]:  # [B T, C, h, w] and [B T, 48, C] of four stages
         count = frames.shape[1]
-        frames = frames.flatten(0, 1)
-        x, size = self.stem(frames, self.tokens.to(frames.dtype).expand(len(frames), -1, -1))
+        x, size = self.stem(frames.flatten(0, 1))
         maps, tokens = [], []
         for level, (stage, norm) in enumerate(zip(self.stages, self.norms, strict=True)):
             if level:
