@@ -134,8 +134,10 @@ class ShuntedTransformer(nn.Module):
         self.stem = Stem(WIDTHS[0], deep=deep_stem)
         self.embeds = nn.ModuleList(Embed(a, b) for a, b in itertools.pairwise(WIDTHS))
         self.stages = nn.ModuleList(
-            nn.ModuleList(Block(*layout, next(rates)) for _ in range(depth))
-            for depth, *layout in zip(depths, WIDTHS, HEADS, EXPANSIONS, REDUCTIONS, strict=True)
+            nn.ModuleList(Block(width, heads, expansion, reduction, next(rates)) for _ in range(depth))
+            for depth, width, heads, expansion, reduction in zip(
+                depths, WIDTHS, HEADS, EXPANSIONS, REDUCTIONS, strict=True
+            )
         )
         self.norms = nn.ModuleList(nn.LayerNorm(width, eps=EPS) for width in WIDTHS)
         initialise(self)
@@ -150,7 +152,7 @@ class ShuntedTransformer(nn.Module):
         for level, (stage, norm) in enumerate(zip(self.stages, self.norms, strict=True)):
             if level:
                 x, size = self.embeds[level - 1](x, size)
-            for index, block in enumerate(stage):  # type: ignore[arg-type]
+            for index, block in enumerate(stage):  # type: ignore[arg-type, var-annotated]
                 x = block(x, size)
                 if index % 2 or index + 1 < len(stage):  # type: ignore[arg-type]
                     x = exchange(x, count, back=index % 2 == 1)
