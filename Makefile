@@ -20,7 +20,10 @@ help:
 	@echo "make clean      remove the virtual environment, caches and built files"
 
 # One environment that grows: the package alone for users, then what developers and the documentation need.
-$(VENV)/.user: pyproject.toml
+# Installing compiles the CPU kernels.
+KERNELS := $(shell find src/libranet/kernels -name '*.[ch]')
+
+$(VENV)/.user: pyproject.toml hatch_build.py $(KERNELS)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(PIP) -e .
 	@touch $@
@@ -36,27 +39,30 @@ $(VENV)/.docs: $(VENV)/.user
 demo: $(VENV)/.user
 	$(BIN)/python examples/demo.py
 
-# An encoder that shares no code with the FFmpeg inside PyAV, for tests/conformance, and a browser for tests/serve and
-# tests/web. Without them those tests are skipped.
-.PHONY: ffmpeg chromium
-ffmpeg chromium:
+# Tools that share no code with ours, for tests/conformance, a browser for tests/serve and tests/web, a proxy, and Debian
+# for the steps of the Dockerfile. Without them those tests are skipped.
+.PHONY: ffmpeg chromium mkvmerge exiftool nginx debootstrap
+PACKAGE = $@
+mkvmerge: PACKAGE = mkvtoolnix
+exiftool: PACKAGE = libimage-exiftool-perl
+ffmpeg chromium mkvmerge exiftool nginx debootstrap:
 	@command -v $@ >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
-		&& { apt-get install -y -qq $@ >/dev/null 2>&1 || { apt-get update -qq && apt-get install -y -qq $@; } >/dev/null 2>&1; }; } \
+		&& { apt-get install -y -qq $(PACKAGE) >/dev/null 2>&1 || { apt-get update -qq && apt-get install -y -qq $(PACKAGE); } >/dev/null 2>&1; }; } \
 		|| echo "no $@ here: the tests that need it will be skipped"
 
 PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=10
 
 # The linters run beside the tests: mypy has one thread.
-test: $(VENV)/.dev ffmpeg
+test: $(VENV)/.dev ffmpeg mkvmerge exiftool
 	@$(MAKE) --no-print-directory -j 2 --output-sync=target lint suite
 
 suite:
 	$(PYTEST)
 
-test-more: $(VENV)/.dev ffmpeg chromium
+test-more: $(VENV)/.dev ffmpeg mkvmerge exiftool chromium
 	$(PYTEST) -m 'more and not slow and not gpu'
 
-test-slow: $(VENV)/.dev ffmpeg chromium
+test-slow: $(VENV)/.dev ffmpeg mkvmerge exiftool chromium nginx debootstrap
 	$(ONE_THREAD) $(BIN)/python -m pytest -m slow --durations=10
 
 docs: $(VENV)/.docs

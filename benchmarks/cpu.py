@@ -1,7 +1,7 @@
 """LiBrA-Net and dark channel on a CPU: core-seconds, wall time and memory of one frame.
 
     PYTHONPATH=src:benchmarks python3 benchmarks/cpu.py [--sizes 1280x720,1920x1080,3840x2160] [--threads 2]
-        [--frames 3] [--rounds 2] [--networks base,small] [--backends plain,numba-fp32] [--json FILE]
+        [--frames 3] [--rounds 2] [--networks base,small] [--backends plain,cpu-fp32] [--json FILE]
 
 Every method restores 8-bit RGB frames in a process of its own, frame by frame as a live video, the network with its
 filter over time. A process restores one frame to warm up, then `--frames`; the rounds go over all methods again, the

@@ -2,7 +2,7 @@
 
     PYTHONPATH=src:benchmarks python3 benchmarks/cpu_quality.py [--pairs FOLDER]
         [--photos FOLDER --depth FOLDER --sky FOLDER] [--frames 3] [--every N] [--networks base,small]
-        [--backends numba-fp32,numba-bf16] [--json FILE]
+        [--backends cpu-fp32,cpu-bf16] [--json FILE]
 
 --pairs     hazy/NAME and clear/NAME, restored one by one
 --photos    each photo becomes a 4K clip by a camera move over its depth map, as in `benchmarks/weights.py`, in one of
@@ -112,7 +112,7 @@ def main() -> None:
     parser.add_argument("--networks", default="base,small")
     parser.add_argument("--backends", default="", help="all that are here by default")
     options = parser.parse_args()
-    here = [name for name in BACKENDS if name.startswith("numba") and why_not_kernels(name) is None]
+    here = [name for name in BACKENDS if name.startswith("cpu") and why_not_kernels(name) is None]
     backends = [backend for backend in here if backend in (options.backends.split(",") if options.backends else here)]
     networks = {name: load_network(name, device="cpu", precision="fp32") for name in options.networks.split(",")}
     results = {}

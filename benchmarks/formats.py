@@ -15,7 +15,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from libranet.data.frames import Box, read_rgb
+from libranet.data.frames import Box, read_rgb, read_samples
 from libranet.data.maps import encode_exr, read_exr_rows
 from libranet.data.png_bands import encode_png
 from machine import describe_machine
@@ -87,7 +87,7 @@ def frame_formats(frame: np.ndarray, folder: Path) -> list[Format]:
             bands,
             lambda: encode_png(frame, level=level),
             lambda: read_rgb(bands),
-            lambda: read_rgb(bands, Box(top, 0, CROP, frame.shape[1])),
+            lambda: read_samples(bands, Box(top, 0, CROP, frame.shape[1])),
         )
 
     def opencv(name: str, path: Path, options: list[int]) -> Format:

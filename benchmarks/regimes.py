@@ -10,9 +10,10 @@ import cv2
 import numpy as np
 import torch
 
-from libranet.data.frames import list_images, read_rgb
+from libranet.data.frames import read_rgb
 from libranet.haze.scattering import AIRLIGHTS, PAPER_HAZY_PSNR, REGIMES, TIERS, add_haze, transmission
 from libranet.lab.scenes import SKY_DEPTH, render_clip
+from libranet.sequences import list_images
 from libranet.synth.depth_estimators import LayoutPrior
 from libranet.synth.depth_maps import DepthRange
 from machine import describe_machine

@@ -1,4 +1,4 @@
-"""Dehaze frames that a program already has: NumPy arrays or torch tensors, pushed one at a time."""
+"""Dehaze frames that a program already has: NumPy arrays or torch tensors."""
 
 import av
 import torch
@@ -11,11 +11,11 @@ with av.open(str(example_path())) as video:
 
 # A recorded video: each frame waits for the two after it, then comes back in its own type, dtype and shape.
 dehazer = Dehazer()
-clear = [frame for hazy in frames for frame in dehazer.push(hazy)] + dehazer.flush()
+clear = list(dehazer.restore(frames))
 print(f"NumPy: {len(clear)} frames, {clear[0].shape} {clear[0].dtype}")
 
 # Torch tensors, [3, H, W] in [0, 1], keep their dtype and device. `dehazer.network` is loaded once for both.
 tensors = [torch.from_numpy(frame).permute(2, 0, 1) / 255 for frame in frames[:3]]
 dehazer = Dehazer(dehazer.network, strength=0.8)
-clear = [frame for hazy in tensors for frame in dehazer.push(hazy)] + dehazer.flush()
+clear = list(dehazer.restore(tensors))
 print(f"torch: {len(clear)} frames, {tuple(clear[0].shape)} {clear[0].dtype}")

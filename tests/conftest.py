@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from libranet.kernels.native import library
 from libranet.network import LiBrANet, LiBrANetConfig, save_checkpoint
 from libranet.runtime import choose
 from libranet.thirdparty import find_model, find_weights, load_weights, pull_weights
@@ -38,9 +39,21 @@ def tiny_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _no_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`auto` takes the plain network, so that no test waits for numba's compiler unless it names the kernels."""
+def _plain_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`auto` takes the plain network, the reference that tests compare with, unless they name the kernels."""
     monkeypatch.setattr(choose, "WORTH_PACKING", 10**12)
+
+
+@pytest.fixture
+def use_level(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Run the CPU kernels at a level of instructions that an older CPU would take."""
+
+    def use(level: str) -> None:
+        if level not in library.levels():
+            pytest.skip(f"no kernels for {level} here: {library.why_no_library() or 'this CPU lacks it'}")
+        monkeypatch.setattr(library, "level", lambda: level)
+
+    return use
 
 
 THREADS = torch.get_num_threads()
@@ -62,7 +75,8 @@ INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 LONG = ("test_compiles", "test_site", "test_on_ray", "test_install", "test_step_triton", "test_parts", "test_browser")
 """Files whose tests take longest. They come first, or one process would wait for another at the end."""
 MORE = {
-    *("lab", "research", "cluster", "conformance"),  # folders: the laboratory, its scripts, Ray, an independent encoder
+    *("lab", "research", "cluster"),  # folders: the laboratory, its scripts, Ray
+    "test_conformance",  # an independent encoder
     *("test_browser", "test_visits", "test_site", "test_report_look"),  # Chromium
     *(
         "test_compiles",
@@ -72,6 +86,7 @@ MORE = {
     ),  # kernels for other cards, and whole steps
     *("test_examples", "test_install", "test_runtime_examples"),  # other processes, environments and languages
     *("test_parts", "test_recording", "test_scale_and_two_passes", "test_loop", "test_exporter", "test_jobs"),
+    *("test_watch", "test_slow_visitors"),  # what waits for time to pass
 }
 """Folders and files whose tests `make test-more` runs, so that `make test` stays under three minutes."""
 
@@ -95,6 +110,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("kernels") and (reason := library.why_no_library()):
+        pytest.skip(reason)
     if item.get_closest_marker("gpu") and not torch.cuda.is_available():
         _missing(item.config, "no CUDA device")
 

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from libranet.errors import InputError
+from libranet.image_metadata import ImageMetadata
 from libranet.images import Image, read_image, write_image
 
 
@@ -29,19 +30,12 @@ def test_red_is_red(tmp_path):
 
 
 def test_metadata_survives(tmp_path):
-    import cv2
-
-    if not hasattr(cv2, "imencodeWithMetadata"):
-        pytest.skip("this OpenCV does not read or write metadata")
-    exif = np.frombuffer(
-        b"MM\x00*\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00\x06\x00\x00\x00\x00\x00\x00", np.uint8
-    )
-    for suffix in (".jpg", ".png"):
-        image = Image(noise(3, np.uint8), (cv2.IMAGE_METADATA_EXIF,), [exif])
-        write_image(tmp_path / f"a{suffix}", image)
+    exif = b"MM\x00*\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00\x06\x00\x00\x00\x00\x00\x00"
+    for suffix in (".jpg", ".png", ".webp"):
+        assert write_image(tmp_path / f"a{suffix}", Image(noise(3, np.uint8), ImageMetadata(exif=exif))) == ()
         back = read_image(tmp_path / f"a{suffix}")
-        assert back.metadata_types == (cv2.IMAGE_METADATA_EXIF,)
-        assert np.array_equal(np.asarray(back.metadata[0]).ravel()[: exif.size], exif)
+        assert back.metadata.exif == exif
+        assert back.orientation == (3, False)
         assert back.samples.shape == (20, 30, 3)  # the orientation is kept as a note, not applied
 
 
@@ -58,3 +52,13 @@ def test_mistakes(tmp_path):
         read_image(tmp_path / "c.png")
     with pytest.raises(InputError, match="there is no file"):
         read_image(tmp_path / "d.png")
+
+
+def test_channels_apart_are_refused_where_opencv_mixes_them_up(tmp_path):
+    tifffile = pytest.importorskip("tifffile")
+    for dtype in (np.uint8, np.uint16):
+        planes = np.moveaxis(noise(3, dtype), 2, 0)
+        tifffile.imwrite(tmp_path / f"{np.dtype(dtype)}.tif", planes, photometric="rgb", planarconfig="separate")
+    assert np.array_equal(read_image(tmp_path / "uint8.tif").samples, noise(3, np.uint8))
+    with pytest.raises(InputError, match="channels apart"):
+        read_image(tmp_path / "uint16.tif")

@@ -1,10 +1,13 @@
 """Wheel and sdist, built from a copy and tried in clean environments outside the repository, on every Python here."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
+import threading
+import urllib.request
 import zipfile
 from pathlib import Path
 
@@ -20,10 +23,10 @@ THIS_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 GIGABYTE = 1 << 30
 
 
-def run(*command: object, folder: Path) -> str:
-    """Run a program in a folder far from the repository, without this environment's settings."""
+def run(*command: object, folder: Path, **settings: str) -> str:
+    """Run a program in a folder far from the repository, without this environment's settings, but with some."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL_ENV"))}
-    environment |= {"OMP_NUM_THREADS": "1"}
+    environment |= {"OMP_NUM_THREADS": "1"} | settings
     words = [str(word) for word in command]
     done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{words}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}"
@@ -69,13 +72,21 @@ OTHERS = {version: path for version, path in other_pythons().items() if version 
 def built(tmp_path_factory) -> Path:
     """The folder with wheel and sdist."""
     pytest.importorskip("hatchling", reason="hatchling is not installed: pip install -e '.[dev]'")
-    copy = tmp_path_factory.mktemp("copy")
-    for name in ("src", "recipes"):
-        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE", "LICENSE-WEIGHTS.md", "CHANGELOG.md", "CITATION.cff"):
-        shutil.copy(ROOT / name, copy)
+    copy = copy_sources(tmp_path_factory.mktemp("copy"))
     run(sys.executable, "-m", "hatchling", "build", "-d", copy / "dist", folder=copy)
     return copy / "dist"
+
+
+def copy_sources(folder: Path) -> Path:
+    """What the package is built from, in a folder of its own."""
+    for name in ("src", "recipes"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+    for name in (
+        *("pyproject.toml", "hatch_build.py", "README.md", "CHANGELOG.md", "CITATION.cff"),
+        *("LICENSE", "LICENSE-WEIGHTS.md"),
+    ):
+        shutil.copy(ROOT / name, folder)
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -93,6 +104,9 @@ def test_the_wheel_holds_what_a_user_needs_and_no_more(wheel):
     assert {"libranet/py.typed", "libranet/__main__.py", "libranet/weights/libranet-base.safetensors"} < names
     sources = {f"libranet/{file.relative_to(ROOT / 'src' / 'libranet')}" for file in (ROOT / "src").rglob("*.py")}
     assert sources < names
+    assert [name for name in names if name.startswith("libranet/kernels/native/libranet_kernels.")]
+    assert "py3-none-" in wheel.name
+    assert "any" not in wheel.name
     assert {name.split("/")[0] for name in names} == {"libranet", f"libranet-{VERSION}.dist-info"}
     assert "License-Expression: Apache-2.0" in metadata
     assert "Requires-Python: >=3.11" in metadata
@@ -104,15 +118,21 @@ def test_the_sdist_holds_the_sources_and_no_tests(built):
         names = {name.removeprefix(f"libranet-{VERSION}/") for name in archive.getnames()}
     assert {"pyproject.toml", "README.md", "LICENSE", "LICENSE-WEIGHTS.md", "CITATION.cff"} < names
     assert {"src/libranet/py.typed", "src/libranet/weights/libranet-base.safetensors", "recipes/smoke.toml"} < names
+    assert {"hatch_build.py", "src/libranet/kernels/conv3x3/panels.c", "src/libranet/kernels/native/vectors.h"} < names
+    assert not [name for name in names if name.endswith((".so", ".dylib", ".dll"))]
     assert not [name for name in names if name.startswith(("tests", "docs", "benchmarks"))]
 
 
-def dehaze_a_clip(programs: Path, folder: Path, *options: str) -> None:
-    """Dehaze a clip with a sound track and check that the sound is the same packets."""
-    source = write_clip(folder / "in.mp4", Clip(frames=6, width=96, height=64, audio=("aac",)))
-    words = ("dehaze", source, "-o", "out.mp4", "--device", "cpu", "--json", *options)
-    report = run(programs / "libranet", *words, folder=folder)
+def dehaze_a_clip(programs: Path, folder: Path, backend: str) -> None:
+    """Dehaze a clip with a sound track, by the backend that is taken here; the sound is the same packets.
+
+    No program is within reach, so none can compile anything.
+    """
+    source = write_clip(folder / "in.mp4", Clip(frames=6, width=320, height=256, audio=("aac",)))
+    words = ("dehaze", source, "-o", "out.mp4", "--device", "cpu", "--json")
+    report = run(programs / "libranet", *words, folder=folder, PATH=str(programs))
     assert '"weights_name": "libranet-base"' in report
+    assert f'"backend": "{backend}' in report
     with av.open(str(folder / "out.mp4")) as container:
         assert sorted(stream.type for stream in container.streams) == ["audio", "video"]
         assert sum(1 for _ in container.decode(video=0)) == 6
@@ -127,14 +147,63 @@ def check_commands(programs: Path, folder: Path) -> None:
     assert Path(place.strip()).is_relative_to(programs.parent)
 
 
-def test_the_wheel_works_in_an_environment_of_its_own(wheel, tmp_path):
-    """The requirements are those of this environment, so that the test takes seconds."""
-    programs = make_environment(sys.executable, tmp_path / "environment")
-    install(programs, "--no-deps", "--no-index", wheel)
-    (site,) = (tmp_path / "environment").glob("lib/python*/site-packages")
+def borrow_requirements(folder: Path, *wanted: object) -> Path:
+    """An environment with this one's requirements, so that tests take seconds, and with the package installed."""
+    programs = make_environment(sys.executable, folder)
+    if wanted:
+        install(programs, "--no-deps", "--no-index", *wanted)
+    (site,) = folder.glob("lib/python*/site-packages")
     (site / "requirements.pth").write_text("\n".join(path for path in sys.path if path.endswith("site-packages")))
+    return programs
+
+
+def test_the_wheel_works_in_an_environment_of_its_own(wheel, tmp_path):
+    programs = borrow_requirements(tmp_path / "environment", wheel)
     check_commands(programs, tmp_path)
-    dehaze_a_clip(programs, tmp_path, "--backend", "plain")  # the others compile for ten seconds in a new place
+    dehaze_a_clip(programs, tmp_path, "cpu-")
+
+
+def test_without_a_compiler_the_wheel_runs_the_plain_network(tmp_path):
+    pytest.importorskip("hatchling")
+    copy = copy_sources(tmp_path / "copy")
+    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", copy / "dist", folder=copy, CC="no-compiler")
+    (wheel,) = (copy / "dist").glob("*-py3-none-any.whl")
+    programs = borrow_requirements(tmp_path / "environment", wheel)
+    assert "built without a C compiler" in run(programs / "libranet", "doctor", "--json", folder=tmp_path)
+    dehaze_a_clip(programs, tmp_path, "plain")
+
+
+def test_an_editable_install_has_the_kernels(tmp_path):
+    copy = copy_sources(tmp_path / "copy")
+    programs = borrow_requirements(tmp_path / "environment")
+    try:
+        install(programs, "--no-deps", "-e", copy)
+    except AssertionError as error:
+        if "No matching distribution" not in str(error):
+            raise
+        pytest.skip("no package index within reach, and hatchling needs a package from there for editable installs")
+    code = "from libranet.kernels.native import library; print(library.__file__, library.levels())"
+    found = run(programs / "python", "-c", code, folder=tmp_path)
+    assert found.startswith(str(copy))
+    assert "portable" in found
+
+
+def check_first_hour(programs: Path, folder: Path) -> None:
+    """What the README shows works without another package: the page, the static site, ONNX."""
+    words = [str(programs / "libranet"), "serve", "--port", "0", "--data", "served", "--device", "cpu"]
+    server = subprocess.Popen(words, cwd=folder, stderr=subprocess.PIPE, text=True)
+    try:
+        assert server.stderr is not None
+        address = next(found[0] for line in server.stderr if (found := re.search(r"http://\S+/", line)))
+        threading.Thread(target=server.stderr.read, daemon=True).start()
+        with urllib.request.urlopen(f"{address}health") as answer:
+            assert answer.status == 200
+    finally:
+        server.terminate()
+        server.wait(20)
+    run(programs / "libranet", "export", "net.onnx", "--model", "libranet-small", folder=folder)
+    run(programs / "libranet", "web", "-o", "site", "--model", "libranet-small", folder=folder)
+    assert (folder / "site" / "index.html").is_file()
 
 
 PYAV_SMOKE = """
@@ -175,6 +244,32 @@ def test_another_python_runs_what_needs_no_torch(wheel, tmp_path):
     assert version.split(".")[0] in ("18", "19")
 
 
+def find_links() -> list[str]:
+    """Folders of wheels that this machine's pip looks into: PyTorch without CUDA may be there."""
+    told = subprocess.run([sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=True)
+    return re.findall(r"find-links='([^']+)'", told.stdout)[:1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tool", ["uvx", "pipx"])
+def test_one_line_runs_the_package_from_a_local_index(tool, wheel, tmp_path):
+    """`uvx libranet ...` and `pipx install libranet`, with a folder of wheels in the place of the index."""
+    program = shutil.which(tool)
+    if program is None:
+        pytest.skip(f"no {tool} here: pip install {'uv' if tool == 'uvx' else tool}")
+    source = write_clip(tmp_path / "in.mp4", Clip(frames=3))
+    links = [word for folder in (wheel.parent, *find_links()) for word in ("--find-links", str(folder))]
+    dehaze = ("dehaze", source, "--model", "libranet-small", "--device", "cpu")
+    if tool == "uvx":
+        run(program, *links, "libranet", *dehaze, folder=tmp_path)
+    else:
+        places = {"PIPX_HOME": str(tmp_path / "pipx"), "PIPX_BIN_DIR": str(tmp_path / "bin")}
+        words = [program, "install", f"--pip-args={' '.join(links)}", "libranet"]
+        subprocess.run(words, env=os.environ | places, cwd=tmp_path, check=True, capture_output=True)
+        run(tmp_path / "bin" / "libranet", *dehaze, folder=tmp_path)
+    assert (tmp_path / "in-clear.mp4").is_file()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("version", ["3.11", "3.12", "3.13", "3.14"])
 def test_a_full_install_on_every_python(version, wheel, tmp_path):
@@ -189,7 +284,8 @@ def test_a_full_install_on_every_python(version, wheel, tmp_path):
         programs = make_environment(pythons[version], environment)
         install(programs, "--no-cache-dir", wheel)
         check_commands(programs, tmp_path)
-        dehaze_a_clip(programs, tmp_path)
+        dehaze_a_clip(programs, tmp_path, "cpu-")
+        check_first_hour(programs, tmp_path)
         pyav = run(programs / "python", "-c", "import av; print(av.__version__)", folder=tmp_path).strip()
         size = sum(file.stat().st_size for file in environment.rglob("*") if file.is_file()) / 1e9
         print(f"Python {version}: PyAV {pyav}, {size:.1f} GB")

@@ -9,7 +9,20 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "libranet"
 
-SHARED = {"errors", "atomic", "device", "extension", "images", "image_structure", "frames", "page"}
+SHARED = {
+    "errors",
+    "atomic",
+    "device",
+    "extension",
+    "images",
+    "image_structure",
+    "image_metadata",
+    "sequences",
+    "tiff_fields",
+    "frames",
+    "page",
+    "typed",
+}
 """Small modules that every package may import."""
 MAY_IMPORT: dict[str, set[str]] = {
     "kernels": set(),

@@ -3,6 +3,8 @@
 import ast
 import importlib
 import re
+import runpy
+import shutil
 import sys
 import tomllib
 from pathlib import Path
@@ -77,7 +79,43 @@ def test_workflows_run_every_python():
     assert workflows.keys() == {"tests", "nightly", "docs", "release"}
     declared = re.findall(r"Programming Language :: Python :: (3\.\d+)", "\n".join(PROJECT["classifiers"]))
     assert workflows["tests"]["jobs"]["tests"]["strategy"]["matrix"]["python"] == declared
-    assert workflows["release"]["jobs"]["publish"]["permissions"] == {"id-token": "write"}
+    release = workflows["release"]["jobs"]
+    assert release["publish"]["permissions"] == {"id-token": "write"}
+    assert set(release["release"]["needs"]) == {"kernels", "build", "files", "image"}
+    steps = "\n".join(step.get("run", "") for job in release.values() for step in job["steps"])
+    for product in ("python -m build", "libranet export", "libranet web", "gh release create"):
+        assert product in steps
+
+
+def test_templates_ask_for_what_helps():
+    for file in (ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"):
+        form = yaml.safe_load(file.read_text())
+        if file.name != "config.yml":
+            assert form.keys() >= {"name", "description", "body"}
+            assert any(part.get("validations", {}).get("required") for part in form["body"])
+
+
+def test_links_of_the_readme_work_on_a_package_index(tmp_path, monkeypatch):
+    """Which shows the README alone: no link may be relative. The release workflow prepares it so."""
+    for name in ("README.md", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(ROOT / "packaging" / "for_index.py"))["main"]("Some-One/haze", "v9.9")
+    text = (tmp_path / "README.md").read_text()
+    targets = re.findall(r"\]\(([^)\s]+)\)", text) + re.findall(r'(?:src|srcset|href)="([^"]+)"', text)
+    assert len(targets) > 15
+    assert [target for target in targets if not target.startswith(("https://", "#"))] == []
+    assert "pip install libranet " in text
+    assert "pip install 'libranet[gpu]'" in text
+    assert re.search(r"pip install(?: --\S+)* '?\.|--from \.|clone", text) is None
+    ours = "https://raw.githubusercontent.com/Some-One/haze/v9.9/"
+    images = [target.removeprefix(ours) for target in targets if target.startswith(ours)]
+    assert images
+    assert all((ROOT / image).is_file() for image in images)
+    project = tomllib.loads((tmp_path / "pyproject.toml").read_text())["project"]
+    assert project["urls"]["Documentation"] == "https://some-one.github.io/haze/"
+    assert project["urls"]["Source"] == "https://github.com/Some-One/haze"
+    assert project["dependencies"] == PROJECT["dependencies"]
 
 
 def test_the_citation_names_software_and_paper():

@@ -2,6 +2,7 @@
 
 >>> import libranet
 >>> libranet.dehaze_video("foggy.mp4", "clear.mp4")
+>>> clear = libranet.dehaze_image("foggy.jpg")  # or an array
 >>> net = libranet.load_model()  # the weights of the package
 >>> clear = net(frames)  # [B, T, 3, H, W] in [0, 1] -> [B, 3, H, W]
 """
@@ -11,18 +12,20 @@ from typing import TYPE_CHECKING, Any
 from libranet.errors import LibraNetError
 
 if TYPE_CHECKING:
-    from libranet.engine import DehazeOptions, Dehazer, dehaze_video
+    from libranet.engine import DehazeOptions, Dehazer, DehazeReport, dehaze_image, dehaze_video
     from libranet.network import LiBrANet, LiBrANetConfig, load_model, save_checkpoint, start_stream, stream_step
 
 __version__ = "0.3.0"
 
 __all__ = [
     "DehazeOptions",
+    "DehazeReport",
     "Dehazer",
     "LiBrANet",
     "LiBrANetConfig",
     "LibraNetError",
     "__version__",
+    "dehaze_image",
     "dehaze_video",
     "load_model",
     "save_checkpoint",
@@ -33,7 +36,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used, so that `import libranet` loads neither PyTorch nor PyAV."""
-    if name in ("DehazeOptions", "Dehazer", "dehaze_video"):
+    if name in ("DehazeOptions", "DehazeReport", "Dehazer", "dehaze_image", "dehaze_video"):
         import libranet.engine
 
         return getattr(libranet.engine, name)

@@ -1,9 +1,9 @@
-"""Image files: 8 and 16 bit, gray, colour and alpha, with their EXIF, XMP and colour profile, animations and pages."""
+"""Image files: 8 and 16 bit, gray, colour and alpha, with everything that they say besides, animations and pages."""
 
-import logging
+import struct
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import cv2
@@ -11,9 +11,9 @@ import numpy as np
 
 from libranet.atomic import atomic_file
 from libranet.errors import InputError
-from libranet.image_structure import ImageHeader, exif_orientation, find_image_damage, read_header, with_tiff_profile
-
-logger = logging.getLogger(__name__)
+from libranet.image_metadata import NO_METADATA, ImageMetadata, read_metadata, with_metadata
+from libranet.image_structure import ImageHeader, find_image_damage, parse_header, read_header
+from libranet.tiff_fields import EXTRA_SAMPLES, as_stored, read_integers, read_pages
 
 MAX_PIXELS = 1 << 27
 """Larger images need more memory than the network can be given."""
@@ -22,10 +22,17 @@ _DEEP = (".png", ".tif", ".tiff")
 ANIMATED_SUFFIXES = (".png", ".webp", ".tif", ".tiff")
 """Formats that hold more than one image."""
 _TIFF = (".tif", ".tiff")
-_METADATA_READERS = (".png", ".jpg", ".jpeg", ".webp")
-# OpenCV before 4.12 has no metadata: images have none then, and these numbers meet nothing.
-_EXIF, _XMP, _ICC = (getattr(cv2, f"IMAGE_METADATA_{name}", -1) for name in ("EXIF", "XMP", "ICCP"))
+_LOSSLESS = (".png", ".tif", ".tiff", ".bmp", ".webp")
+_UNKNOWN = ImageHeader(0, 0)
+_ASSOCIATED = 1
+"""The colours of a TIFF file are multiplied by its alpha."""
+_SAMPLING = {
+    (2, 2): cv2.IMWRITE_JPEG_SAMPLING_FACTOR_420, (2, 1): cv2.IMWRITE_JPEG_SAMPLING_FACTOR_422,
+    (1, 2): cv2.IMWRITE_JPEG_SAMPLING_FACTOR_440, (4, 1): cv2.IMWRITE_JPEG_SAMPLING_FACTOR_411,
+}  # fmt: skip
 _TURNS = {1: 0, 2: 0, 3: 2, 4: 2, 5: 1, 6: 3, 7: 3, 8: 1}
+_TIFF_COMPRESSIONS = (1, 5, 8, 32773, 32946)
+"""Those without loss that every OpenCV writes: none, LZW, deflate, PackBits."""
 _MIRRORED = (2, 4, 5, 7)
 """EXIF orientations: quarter turns counter-clockwise, and those that are mirrored first."""
 
@@ -35,12 +42,12 @@ class Image:
     """An image as its file stores it. The orientation of EXIF is kept, not applied."""
 
     samples: np.ndarray  # [H, W, C] with C = 1 (gray), 3 (RGB) or 4 (RGB and alpha), uint8 or uint16
-    metadata_types: tuple[int, ...] = ()
-    metadata: Sequence[np.ndarray] = field(default=())
-    tiff_profile: bytes = b""
-    """Colour profile of a TIFF file, which OpenCV does not read."""
-    extras: tuple[str, ...] = ()
-    """What its file says besides, and OpenCV does not read."""
+    metadata: ImageMetadata = NO_METADATA
+    """What its file says besides."""
+    stored: ImageHeader = _UNKNOWN
+    """How its file stores it."""
+    associated: bool = False
+    """The file holds colours that are multiplied by its alpha. Here they are not."""
 
     @property
     def rgb(self) -> np.ndarray:  # [H, W, 3]
@@ -50,26 +57,8 @@ class Image:
     @property
     def orientation(self) -> tuple[int, bool]:
         """Quarter turns counter-clockwise that show it upright, and whether it is mirrored before that."""
-        value = exif_orientation(self._metadata(_EXIF))
+        value = self.metadata.orientation
         return _TURNS[value], value in _MIRRORED
-
-    @property
-    def profile(self) -> bytes:
-        """The colour profile, or nothing."""
-        return self.tiff_profile or self._metadata(_ICC)
-
-    def lost_in(self, suffix: str, *, several: bool = False) -> tuple[str, ...]:
-        """Return the names of what a file of another format, or an animation or pages in it, cannot take over."""
-        held = suffix in _METADATA_READERS and not several
-        known = {_EXIF: "EXIF", _XMP: "XMP"}
-        names = [known.get(kind, "metadata") for kind in self.metadata_types if kind != _ICC and not held]
-        if self.profile and not held and suffix not in _TIFF:
-            names.append("colour profile")
-        return tuple(dict.fromkeys([*names, *self.extras]))
-
-    def _metadata(self, wanted: int) -> bytes:
-        found = zip(self.metadata_types, self.metadata, strict=True)
-        return next((data.tobytes() for kind, data in found if kind == wanted), b"")
 
     @property
     def peak(self) -> int:
@@ -90,16 +79,58 @@ def read_image(path: str | Path) -> Image:
     """
     path = Path(path)
     header = _check(path)
-    data = np.fromfile(path, np.uint8)
+    return _read(path, path.read_bytes(), header)
+
+
+def _read(path: Path, data: bytes, header: ImageHeader) -> Image:
     array: np.ndarray | None = None
-    types: Sequence[int] = ()
-    metadata: Sequence[np.ndarray] = ()
-    with suppress(cv2.error):
-        if path.suffix.lower() in _METADATA_READERS and hasattr(cv2, "imdecodeWithMetadata"):
-            array, types, metadata = cv2.imdecodeWithMetadata(data, flags=cv2.IMREAD_UNCHANGED)
-        if array is None:
-            array = cv2.imdecode(data, cv2.IMREAD_UNCHANGED)
-    return Image(_samples(path, array), tuple(map(int, types)), metadata, header.profile, header.extras)
+    with _quiet(), suppress(cv2.error):
+        array = cv2.imdecode(np.frombuffer(_decodable(path, data), np.uint8), cv2.IMREAD_UNCHANGED)
+    image = Image(_samples(path, array), read_metadata(data), header)
+    return _separated(image) if _is_associated(path, data) else image
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep OpenCV from writing to the terminal: it names every tag that it does not know, and our errors are enough."""
+    before = cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
+    try:
+        yield
+    finally:
+        cv2.utils.logging.setLogLevel(before)
+
+
+def _decodable(path: Path, data: bytes) -> bytes:
+    if path.suffix.lower() not in _TIFF:
+        return data
+    with suppress(struct.error):
+        return as_stored(data)
+    return data
+
+
+def _is_associated(path: Path, data: bytes) -> bool:
+    if path.suffix.lower() not in _TIFF:
+        return False
+    with suppress(struct.error, StopIteration):
+        return read_integers(data, next(read_pages(data)), EXTRA_SAMPLES)[:1] == (_ASSOCIATED,)
+    return False
+
+
+def _separated(image: Image) -> Image:
+    """Divide the colours by the alpha. `_multiplied` gives the same samples again, to the bit."""
+    if image.samples.shape[2] != 4:
+        return image
+    colours, alpha = image.samples[..., :3].astype(np.float64), image.samples[..., 3:].astype(np.float64)
+    divided = np.minimum(np.rint(colours * image.peak / np.maximum(alpha, 1)), image.peak)
+    samples = np.concatenate([divided, alpha], axis=2).astype(image.samples.dtype)
+    return replace(image, samples=samples, associated=True)
+
+
+def _multiplied(image: Image) -> np.ndarray:
+    if not (image.associated and image.samples.shape[2] == 4):
+        return image.samples
+    colours, alpha = image.samples[..., :3].astype(np.float64), image.samples[..., 3:].astype(np.float64)
+    return np.concatenate([np.rint(colours * alpha / image.peak), alpha], axis=2).astype(image.samples.dtype)
 
 
 def count_images(path: str | Path) -> int:
@@ -117,13 +148,16 @@ def read_images(path: str | Path) -> Iterator[tuple[Image, float]]:
     path = Path(path)
     header = _check(path)
     if path.suffix.lower() in _TIFF:
+        data = path.read_bytes()
+        stored, metadata = np.frombuffer(_decodable(path, data), np.uint8), read_metadata(data)
+        associated = _is_associated(path, data)
         for index in range(header.frames):
             page = None
-            with suppress(cv2.error):
-                ok, pages = cv2.imreadmulti(str(path), start=index, count=1, flags=cv2.IMREAD_UNCHANGED)
+            with _quiet(), suppress(cv2.error):
+                ok, pages = cv2.imdecodemulti(stored, cv2.IMREAD_UNCHANGED, range=(index, index + 1))
                 page = pages[0] if ok else None
-            samples = _samples(path, page)
-            yield Image(samples, tiff_profile=header.profile, extras=header.extras), 0.0
+            image = Image(_samples(path, page), metadata, header)
+            yield _separated(image) if associated else image, 0.0
         return
     ok = False
     with suppress(cv2.error):
@@ -143,19 +177,22 @@ def read_loops(path: str | Path) -> int:
     return 0
 
 
-def write_images(path: str | Path, images: Sequence[Image], durations: Sequence[float], *, loops: int = 0) -> None:
+def write_images(
+    path: str | Path, images: Sequence[Image], durations: Sequence[float], *, loops: int = 0
+) -> tuple[str, ...]:
     """Write an animation (.png, .webp) or the pages of a .tif file, without loss.
 
-    The images have one size, durations are in seconds, and an animation without `loops` is endless.
+    The images have one size, durations are in seconds, and an animation without `loops` is endless. Return a sentence
+    for everything that the file does not give back.
     """
     path = Path(path)
-    arrays = [np.ascontiguousarray(_swap_red_and_blue(image.samples)) for image in images]
     suffix = path.suffix.lower()
+    first = images[0]
+    stored = [_multiplied(image) if suffix in _TIFF else image.samples for image in images]
+    arrays = [np.ascontiguousarray(_swap_red_and_blue(samples)) for samples in stored]
     with atomic_file(path, suffix=suffix) as temporary:
         if suffix in _TIFF:
-            ok = cv2.imwritemulti(str(temporary), arrays)
-            if ok and images[0].profile:
-                temporary.write_bytes(with_tiff_profile(temporary.read_bytes(), images[0].profile))
+            ok = cv2.imwritemulti(str(temporary), arrays, _coding(suffix, first.stored))
         else:
             animation = cv2.Animation()
             animation.loop_count = loops
@@ -164,6 +201,23 @@ def write_images(path: str | Path, images: Sequence[Image], durations: Sequence[
             ok = cv2.imwriteanimation(str(temporary), animation, [cv2.IMWRITE_WEBP_QUALITY, 101])
         if not ok:
             raise InputError(f"OpenCV cannot write an animation to {path}: choose .png, .webp or .tif")
+        channels, associated = first.samples.shape[2], first.associated
+        content = with_metadata(temporary.read_bytes(), first.metadata, channels, associated=associated)
+        temporary.write_bytes(content)
+        back = read_metadata(content)
+        count = getattr(parse_header(content), "frames", 0)
+    lost = [
+        *first.metadata.lost_in(back),
+        *(["times of the frames, loops"] if suffix in _TIFF and any(durations) else []),
+    ]
+    notes = [_left_out(lost, suffix)] if lost else []
+    if count != len(images):  # encoders of animations join frames that are alike
+        notes.append(f"{len(images)} frames became {count}: equal ones are stored once, and shown as long")
+    return tuple(notes)
+
+
+def _left_out(names: Sequence[str], suffix: str) -> str:
+    return f"not in the {suffix} file: {', '.join(names)}"
 
 
 def _check(path: Path) -> ImageHeader:
@@ -174,11 +228,15 @@ def _check(path: Path) -> ImageHeader:
         raise InputError(f"{path} is empty (0 bytes): copy it again")
     header = read_header(path)
     if header is None:
-        return ImageHeader(0, 0)
+        return _UNKNOWN
     if header.width * header.height > MAX_PIXELS:
         raise InputError(
             f"{path} is {header.width}x{header.height}: images of more than {MAX_PIXELS >> 20} million pixels do not "
             "fit into memory, cut it into parts first"
+        )
+    if header.apart:
+        raise InputError(
+            f"{path} stores its channels apart, with more than 8 bits: convert it to interleaved TIFF or PNG"
         )
     if header.cmyk:
         raise InputError(f"{path} is a CMYK image for printing: convert it to RGB first")
@@ -217,8 +275,11 @@ def check_image_fits(path: str | Path, image: Image, *, several: bool = False) -
         raise InputError(f"{suffix} holds 8 bit only and this image has 16: write to {other}")
 
 
-def write_image(path: str | Path, image: Image) -> None:
-    """Write an image file. It appears under its name only when complete.
+def write_image(path: str | Path, image: Image) -> tuple[str, ...]:
+    """Write an image file and read it back. It appears under its name only when complete.
+
+    Returns:
+        A sentence for everything that the file does not give back.
 
     Raises:
         InputError: The format is unknown or cannot hold this image.
@@ -226,24 +287,47 @@ def write_image(path: str | Path, image: Image) -> None:
     path = Path(path)
     suffix = path.suffix.lower()
     check_image_fits(path, image)
-    parameters = [cv2.IMWRITE_JPEG_QUALITY, 96] if suffix in (".jpg", ".jpeg") else []
-    array, ok = _swap_red_and_blue(image.samples), False
-    types, metadata = list(image.metadata_types), list(image.metadata)
-    if image.tiff_profile and hasattr(cv2, "imencodeWithMetadata"):
-        types, metadata = [*types, _ICC], [*metadata, np.frombuffer(image.tiff_profile, np.uint8)]
-    if types and suffix in _METADATA_READERS:
-        ok, data = cv2.imencodeWithMetadata(suffix, array, types, metadata, params=parameters)
-        if not ok:
-            logger.warning("%s is written without its metadata: OpenCV refuses its EXIF, XMP or colour profile", path)
-    if not ok:
-        ok, data = cv2.imencode(suffix, array, parameters)
+    samples = _multiplied(image) if suffix in _TIFF else image.samples
+    ok, data = cv2.imencode(suffix, _swap_red_and_blue(samples), _coding(suffix, image.stored))
     if not ok:
         raise InputError(f"OpenCV cannot write {path}: choose .png")
-    content = data.tobytes()
-    if image.profile and suffix in _TIFF:
-        content = with_tiff_profile(content, image.profile)
+    channels = image.samples.shape[2]
+    content = with_metadata(data.tobytes(), image.metadata, channels, associated=image.associated)
     with atomic_file(path) as temporary:
         temporary.write_bytes(content)
+        back = _read(path, temporary.read_bytes(), parse_header(content) or _UNKNOWN)
+    lost = list(image.metadata.lost_in(back.metadata))
+    # OpenCV reads gray with alpha as gray.
+    if (channels == 4 and back.samples.shape[2] != 4) or (channels == 1 and image.stored.channels == 2):
+        lost.insert(0, "alpha")
+    notes = [_left_out(lost, suffix)] if lost else []
+    if suffix in _LOSSLESS and "alpha" not in lost and not np.array_equal(back.samples, image.samples):
+        where = "under transparent pixels " if _is_visible_equal(back.samples, image.samples) else ""
+        remedy = ": .png and .tif keep them" if suffix not in _DEEP else ""
+        notes.append(f"colours {where}changed in the {suffix} file{remedy}")
+    return tuple(notes)
+
+
+def _is_visible_equal(found: np.ndarray, wanted: np.ndarray) -> bool:
+    """Return whether two images differ at most where nothing of them is seen."""
+    if found.shape != wanted.shape or wanted.shape[2] != 4:
+        return False
+    seen = wanted[..., 3] > 0
+    return np.array_equal(found[..., 3], wanted[..., 3]) and np.array_equal(found[seen], wanted[seen])
+
+
+def _coding(suffix: str, stored: ImageHeader) -> list[int]:
+    """How samples are encoded: a JPEG or TIFF file as the one before, others without loss."""
+    parameters: dict[int, int] = {}
+    if suffix in _TIFF and stored.compression in _TIFF_COMPRESSIONS:
+        parameters = {cv2.IMWRITE_TIFF_COMPRESSION: stored.compression}
+    elif suffix in (".jpg", ".jpeg"):
+        parameters = {
+            cv2.IMWRITE_JPEG_QUALITY: 96,
+            cv2.IMWRITE_JPEG_SAMPLING_FACTOR: _SAMPLING.get(stored.sampling, cv2.IMWRITE_JPEG_SAMPLING_FACTOR_444),
+            cv2.IMWRITE_JPEG_PROGRESSIVE: int(stored.progressive),
+        }
+    return [number for pair in parameters.items() for number in pair]
 
 
 def _swap_red_and_blue(array: np.ndarray) -> np.ndarray:

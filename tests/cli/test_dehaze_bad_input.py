@@ -215,7 +215,7 @@ def read_all_times(path: Path) -> list:
         (["--strength", "1.6"], "strength from 0 to 1.5"),
         (["--start", "3", "--end", "2"], "end after the start"),
         (["--start", "99"], "no frame between"),
-        (["--codec", "vp8"], "unknown codec"),
+        (["--codec", "vp8"], "expected codec as h264, hevc"),
         (["--codec", "ffv1"], "cannot hold ffv1"),
         (["--crf", "99"], "crf from 0 to 63"),
         (["--compare", "diagonal"], "split or side"),

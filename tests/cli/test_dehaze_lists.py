@@ -31,6 +31,29 @@ def test_a_pattern_names_files(clips):
         plan_jobs([f"{clips}/*.webm"], "out", live=False)
 
 
+def test_without_an_output_files_go_beside_their_inputs(clips):
+    names = [str(clips / name) for name in ("a.mp4", "c.flv")]
+    assert [job.output for job in plan_jobs(names, None, live=False)] == [
+        str(clips / "a-clear.mp4"),
+        str(clips / "c-clear.mkv"),
+    ]
+    (clips / "jobs.csv").write_text("source\na.mp4\n")
+    for name in (str(clips), str(clips / "jobs.csv"), "s3://bucket/a.mp4", "camera:0", "-"):
+        with pytest.raises(InputError, match="needs an output: add output"):
+            plan_jobs([name], None, live=False)
+    with pytest.raises(InputError, match="needs an output: add output"):
+        plan_jobs([str(clips / "a.mp4")], None, live=True)
+
+
+@pytest.mark.parametrize("folder", ["v1.2", "take.2026", "out"])
+def test_a_folder_may_have_a_dot_in_its_name(clips, folder):
+    jobs = plan_jobs([f"{clips}/*.mp4"], str(clips / folder), live=False)
+    assert [job.output for job in jobs] == [str(clips / folder / name) for name in ("a.mp4", "b.mp4")]
+    for file in ("x.mp4", "x.png"):
+        with pytest.raises(InputError, match="several inputs need a folder"):
+            plan_jobs([f"{clips}/*.mp4"], str(clips / file), live=False)
+
+
 def test_no_job_replaces_the_input_or_the_output_of_another(clips):
     (clips / "b-clear.mp4").write_bytes(b"x")
     with pytest.raises(InputError, match="which is an input as well"):
@@ -95,7 +118,7 @@ def test_shares_are_disjoint_and_complete():
     assert sorted(job for part in parts for job in part) == jobs
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
     for text in ("0/4", "5/4", "1", "a/b"):
-        with pytest.raises(InputError, match="expected --shard"):
+        with pytest.raises(InputError, match="expected shard"):
             select_shard(jobs, text)
 
 

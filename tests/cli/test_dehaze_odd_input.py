@@ -237,14 +237,12 @@ def test_a_preview_of_one_frame_and_of_more_moments_than_frames(run, tmp_path):
 
 
 def test_the_colour_profile_of_a_tiff_stays(run, tmp_path):
-    from libranet.image_structure import read_header, with_tiff_profile
+    from libranet.image_metadata import ImageMetadata
 
-    _, data = cv2.imencode(".tif", np.full((48, 64, 3), 90, np.uint8))
-    source = tmp_path / "in.tif"
-    source.write_bytes(with_tiff_profile(data.tobytes(), b"a colour profile of some bytes"))
-    assert read_header(source).profile == b"a colour profile of some bytes"
-    assert run(source, "-o", tmp_path / "out.tif")[0] == 0
-    assert read_header(tmp_path / "out.tif").profile == b"a colour profile of some bytes"
+    profile = b"a colour profile of some bytes"
+    write_image(tmp_path / "in.tif", Image(np.full((48, 64, 3), 90, np.uint8), ImageMetadata(profile=profile)))
+    assert run(tmp_path / "in.tif", "-o", tmp_path / "out.tif")[0] == 0
+    assert read_image(tmp_path / "out.tif").metadata.profile == profile
     assert read_image(tmp_path / "out.tif").samples.shape == (48, 64, 3)
 
 

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 import libranet
 from libranet.cli.doctor import diagnose
 from libranet.cli.main import build_app
+from libranet.kernels.native import library
 from libranet.network import LiBrANet, packaged_weights, read_checkpoint_info, save_checkpoint
 from tiny_network import make_config
 
@@ -24,6 +25,23 @@ def test_names_the_path_and_the_reason() -> None:
     if not torch.cuda.is_available():
         assert facts["path"] == "plain"
         assert "needs an NVIDIA GPU" in facts["why"]
+
+
+def test_names_the_kernels_that_the_packaged_weights_take(monkeypatch) -> None:
+    monkeypatch.undo()  # tests take the plain network otherwise
+    facts = diagnose()
+    if torch.cuda.is_available():
+        return
+    assert facts["cpu_kernels"] == (library.level() or "none")
+    assert (facts["path"] == "plain") == (facts["cpu_kernels"] == "none")
+
+
+def test_without_the_library_it_says_so(monkeypatch) -> None:
+    monkeypatch.setattr("libranet.runtime.choose.why_no_library", lambda: "built without a C compiler: install one")
+    facts = diagnose()
+    if not torch.cuda.is_available():
+        assert facts["path"] == "plain"
+        assert facts["cpu-fp32"] == "not here: built without a C compiler: install one"
 
 
 def test_table_shows_every_fact() -> None:

@@ -65,7 +65,7 @@ def test_a_table_for_a_file_has_the_standard_output_to_itself(
     assert _call(monkeypatch, *arguments, "--table", "main", "--format", "csv") == 0
     shown = capsys.readouterr()
     assert shown.out.startswith("method,source,")
-    assert {len(row) for row in csv.reader(io.StringIO(shown.out))} == {11}, "no line of anything else"
+    assert {len(row) for row in csv.reader(io.StringIO(shown.out))} == {14}, "no line of anything else"
     assert "report: " in shown.err
 
 
@@ -85,8 +85,10 @@ def test_eval_without_ground_truth_prints_blind_metrics_clip_by_clip(
     for clip in ("one", "two"):
         _write_set(tmp_path / clip, clear=False).joinpath("hazy").rename(tmp_path / "clips" / clip)
     report = tmp_path / "out"
-    arguments = ("eval", str(tmp_path / "clips"), "-o", str(report), "--model", "identity", "--model", "dcp")
-    assert _call(monkeypatch, *arguments, "--metrics", "blind", "--flow", "dis") == 0
+    arguments = ("-o", str(report), "--model", "identity", "--model", "dcp", "--metrics", "blind", "--flow", "dis")
+    assert _call(monkeypatch, "eval", str(tmp_path / "clips"), *arguments) == 2
+    assert "one/ and two/" in capsys.readouterr().err  # the same scene twice: hazy and clear, or two hazy clips?
+    assert _call(monkeypatch, "eval", "--hazy", str(tmp_path / "clips"), *arguments) == 0
     shown = capsys.readouterr().out
     table = shown[shown.index("dcp, clip by clip") :]
     assert [line.split()[0] for line in table.splitlines() if line.strip().startswith(("one", "two", "mean"))] == [

@@ -28,7 +28,7 @@ from libranet.network import save_checkpoint
 def test_options_that_cannot_work(options, sentence):
     with pytest.raises(InputError) as caught:
         ExportOptions(**options)
-    assert sentence in str(caught.value)
+    assert sentence in caught.value.sentence
 
 
 def test_the_output_is_refused_before_any_work(tmp_path):
@@ -42,15 +42,12 @@ def test_the_output_is_refused_before_any_work(tmp_path):
         export(tmp_path / "net.onnx", calibration=[tmp_path / "a.png"])
 
 
-@pytest.mark.parametrize(
-    ("package", "file_format", "suffix"), [("onnxruntime", "onnx", ".onnx"), ("openvino", "openvino", ".xml")]
-)
-def test_a_missing_package_is_one_sentence(tiny_model, tmp_path, monkeypatch, package, file_format, suffix):
+def test_a_missing_package_is_one_sentence(tiny_model, tmp_path, monkeypatch):
     save_checkpoint(tiny_model, tmp_path / "tiny.safetensors")
-    monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(MissingDependencyError, match="pip install 'libranet"):
-        export(tmp_path / f"net{suffix}", file_format=file_format, model=tmp_path / "tiny.safetensors", size="47x33")
-    assert not (tmp_path / f"net{suffix}").exists()
+    monkeypatch.setitem(sys.modules, "openvino", None)
+    with pytest.raises(MissingDependencyError, match=r"OpenVINO is not installed: pip install .*'openvino>"):
+        export(tmp_path / "net.xml", file_format="openvino", model=tmp_path / "tiny.safetensors", size="47x33")
+    assert not (tmp_path / "net.xml").exists()
 
 
 def test_the_command_prints_what_it_wrote(tiny_model, tmp_path, capsys, monkeypatch):

@@ -25,7 +25,7 @@ def _call(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
 
 
 def _convert_with_a_missing_package(files: Mapping[str, Path]) -> dict[str, Tensor]:
-    raise MissingDependencyError("the file needs SciPy to read: pip install 'libranet[eval]'")
+    raise MissingDependencyError("the file needs SciPy to read: pip install 'scipy'")
 
 
 def _use_table(monkeypatch: pytest.MonkeyPatch, *rows: ThirdPartyModel) -> None:
@@ -61,7 +61,7 @@ def test_pull_without_names_goes_on_after_a_failure(
     assert _call(monkeypatch, "weights", "pull", *options) == 0
     captured = capsys.readouterr()
     assert "tiny.safetensors" in captured.out
-    assert captured.err == "not pulled: needy: the file needs SciPy to read: pip install 'libranet[eval]'\n"
+    assert captured.err == "not pulled: needy: the file needs SciPy to read: pip install 'scipy'\n"
     release.archive.unlink()
     assert _call(monkeypatch, "weights", "pull", *options) == 0, "what is there already is left alone"
 
@@ -75,7 +75,7 @@ def test_pull_by_name_fails_if_one_does(
     assert "tiny.safetensors" in captured.out
     assert captured.err.splitlines()[-1] == "error: 1 of 2 models could not be pulled"
     assert _call(monkeypatch, "weights", "pull", "needy", *options) == 2
-    assert capsys.readouterr().err == "error: the file needs SciPy to read: pip install 'libranet[eval]'\n"
+    assert capsys.readouterr().err == "error: the file needs SciPy to read: pip install 'scipy'\n"
 
 
 def test_pull_without_a_network_fails(

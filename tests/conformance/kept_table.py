@@ -5,13 +5,20 @@ PYTHONPATH=src:tests:tests/conformance python tests/conformance/kept_table.py > 
 
 import sys
 import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import container_check
+import container_sources
+import image_check
+import image_sources
 import torch
 from conformance_check import main_video, others, probe
 from conformance_sources import make_source
 
 from libranet.engine import DehazeOptions, dehaze_video
+from libranet.engine.image_files import dehaze_image
 from libranet.errors import InputError
 from libranet.network import LiBrANet
 from tiny_network import TINY, perturb
@@ -33,11 +40,23 @@ FACTS = (
     "variable frame rate",
     "alpha",
 )
-HEAD = """# What each container keeps
+HEAD = """# What is kept
 
 Measured by `tests/conformance` with files that Debian's ffmpeg made and ffprobe judged; written by
 `tests/conformance/kept_table.py`. *no* means: left out, with a note on the terminal and in the JSON, never in silence.
 `--audio` transcodes audio that a container does not take.
+"""
+
+CONTAINER_HEAD = """## What container tools list
+
+Videos made with mkvmerge, Debian's ffmpeg and boxes put in by hand; listed with mkvmerge, mkvextract, ffprobe and
+exiftool before and after. *kept*: the output shows the same. *named*: a warning and the JSON name it. The last two
+columns count outputs.
+"""
+IMAGE_HEAD = """## What exiftool lists of images
+
+Images made with Pillow, tifffile and exiftool, and listed with exiftool before and after. A file of the same format
+keeps everything but signatures of the old samples (content credentials) and PNG chunks that forbid a copy.
 """
 
 
@@ -54,7 +73,56 @@ def measure() -> str:
         rows += [(label, [_fact(folder, network, label, c) for c in CONTAINERS]) for label in FACTS]
     lines = [HEAD, "| | " + " | ".join(CONTAINERS) + " |", "|---|" + "---|" * len(CONTAINERS)]
     lines += [f"| {label} | " + " | ".join(cells) + " |" for label, cells in rows]
+    lines += ["", CONTAINER_HEAD, *_containers(network), "", IMAGE_HEAD, *_images(network)]
     return "\n".join(lines) + "\n"
+
+
+def _containers(network: LiBrANet) -> list[str]:
+    def run(source: Path, output: Path) -> list[tuple[str, str, str]]:
+        report = dehaze_video(source, output, model=network, options=DehazeOptions(strength=0.0), device="cpu")
+        return list(container_check.verdicts(source, output, " ".join(report.warnings)))
+
+    return _verdict_table(container_sources.SOURCES, container_sources.CASES, CONTAINERS, run)
+
+
+def _images(network: LiBrANet) -> list[str]:
+    def run(source: Path, output: Path) -> list[tuple[str, str, str]]:
+        report = dehaze_image(source, output, network, options=DehazeOptions(strength=0.0))
+        return list(image_check.verdicts(source, output, " ".join(report.warnings)))
+
+    return _verdict_table(image_sources.SOURCES, image_sources.CASES, image_sources.TARGETS, run)
+
+
+def _verdict_table(
+    sources: Mapping[str, Callable[[Path], None]],
+    cases: list[tuple[str, str]],
+    targets: tuple[str, ...],
+    run: Callable[[Path, Path], list[tuple[str, str, str]]],
+) -> list[str]:
+    """Rows of what a tool lists: what each target does with it, and in how many files it is kept and named."""
+    found: dict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
+    with tempfile.TemporaryDirectory() as name:
+        for number, (source, suffix) in enumerate(cases):
+            path = Path(name) / source
+            if not path.exists():
+                sources[source](path)
+            seen: dict[str, set[str]] = defaultdict(set)
+            for kind, what, verdict in run(path, Path(name) / f"out{number}{suffix}"):
+                if verdict == "silent":
+                    raise AssertionError(f"{source} into {suffix}: {what} was lost in silence")
+                seen[kind].add(verdict)
+            for kind, words in seen.items():
+                found[kind][suffix]["named" if "named" in words else "kept"] += 1
+    lines = [f"| listed | {' | '.join(targets)} | kept | named |", "|---|" + "---|" * (len(targets) + 2)]
+    for kind in sorted(found):
+        cells = [_cell(found[kind].get(suffix, Counter())) for suffix in targets]
+        total = sum((found[kind][suffix] for suffix in found[kind]), Counter())
+        lines.append(f"| {kind} | {' | '.join(cells)} | {total['kept']} | {total['named']} |")
+    return [*lines, "", f"{len(sources)} sources, {len(cases)} outputs, nothing lost in silence."]
+
+
+def _cell(counts: Counter[str]) -> str:
+    return " or ".join(word for word in ("kept", "named") if counts[word])
 
 
 def _run(folder: Path, network: LiBrANet, source: str, suffix: str):

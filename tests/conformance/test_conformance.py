@@ -60,7 +60,7 @@ def _dehazed(source, output, network):
     try:
         return dehaze_video(source, output, model=network, options=DehazeOptions(strength=0.0, crf=0), device="cpu")
     except InputError as error:
-        if not any(words in str(error) for words in ("no meaning", "expected --crf", "without loss")):
+        if not any(words in str(error) for words in ("no meaning", "expected crf", "without loss")):
             raise
         return dehaze_video(source, output, model=network, options=DehazeOptions(strength=0.0), device="cpu")
 

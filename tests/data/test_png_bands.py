@@ -7,7 +7,7 @@ import cv2
 import numpy as np
 import pytest
 
-from libranet.data.frames import Box, FrameFiles, read_rgb, write_png
+from libranet.data.frames import Box, FrameFiles, read_samples, write_png
 from libranet.data.png_bands import BAND_ROWS, encode_png, read_png_rows
 from libranet.errors import InputError
 
@@ -25,7 +25,7 @@ def test_every_size_comes_back_exactly_from_us_and_from_opencv(tmp_path: Path, s
     image = frame(*shape)
     path = tmp_path / "a.png"
     write_png(path, image)
-    np.testing.assert_array_equal(read_rgb(path), image)
+    np.testing.assert_array_equal(read_samples(path), image)
     np.testing.assert_array_equal(cv2.imread(str(path))[..., ::-1], image)
     assert FrameFiles((path,)).size == shape[::-1]
 
@@ -35,7 +35,7 @@ def test_a_crop_is_the_part_of_the_whole(tmp_path: Path, box: Box) -> None:
     image = frame()
     write_png(tmp_path / "a.png", image)
     expected = image[box.top : box.top + box.height, box.left : box.left + box.width]
-    np.testing.assert_array_equal(read_rgb(tmp_path / "a.png", box), expected)
+    np.testing.assert_array_equal(read_samples(tmp_path / "a.png", box), expected)
 
 
 def test_a_crop_inflates_only_its_bands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,7 +53,7 @@ def test_a_crop_inflates_only_its_bands(tmp_path: Path, monkeypatch: pytest.Monk
             return self.inner.decompress(data, size)
 
     monkeypatch.setattr(zlib, "decompressobj", Counting)
-    read_rgb(path, Box(5 * BAND_ROWS + 3, 0, BAND_ROWS, 70))
+    read_samples(path, Box(5 * BAND_ROWS + 3, 0, BAND_ROWS, 70))
     assert len(inflated) == 2
 
 
@@ -62,7 +62,7 @@ def test_other_peoples_files_are_read_whole_and_cropped(tmp_path: Path) -> None:
     cv2.imwrite(str(tmp_path / "other.png"), image[..., ::-1])
     with (tmp_path / "other.png").open("rb") as file:
         assert read_png_rows(file, "other.png") is None
-    np.testing.assert_array_equal(read_rgb(tmp_path / "other.png", Box(3, 4, 50, 60)), image[3:53, 4:64])
+    np.testing.assert_array_equal(read_samples(tmp_path / "other.png", Box(3, 4, 50, 60)), image[3:53, 4:64])
     sequence = FrameFiles((tmp_path / "other.png",))
     assert (len(sequence), sequence.size) == (1, (70, 150))
 
@@ -72,17 +72,17 @@ def test_damage_is_named(tmp_path: Path) -> None:
     path = tmp_path / "cut.png"
     path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(InputError, match=r"truncated file: .*cut\.png"):
-        read_rgb(path)
+        read_samples(path)
     changed = bytearray(whole)
     changed[len(whole) // 2] ^= 255
     path.write_bytes(bytes(changed))
     with pytest.raises(InputError, match=r"wrong CRC in .*cut\.png"):
-        read_rgb(path)
+        read_samples(path)
     path.write_bytes(b"")
     with pytest.raises(InputError, match=r"damaged or unknown file: .*cut\.png"):
-        read_rgb(path)
+        read_samples(path)
     with pytest.raises(InputError, match=r"could not read the frame .*none\.png"):
-        read_rgb(tmp_path / "none.png")
+        read_samples(tmp_path / "none.png")
 
 
 def test_wrong_input_and_wrong_crop_are_refused(tmp_path: Path) -> None:
@@ -90,6 +90,6 @@ def test_wrong_input_and_wrong_crop_are_refused(tmp_path: Path) -> None:
         encode_png(np.zeros((4, 4, 3), np.float32))
     write_png(tmp_path / "a.png", frame())
     with pytest.raises(InputError, match=r"rows inside 0\.\.150"):
-        read_rgb(tmp_path / "a.png", Box(140, 0, 20, 5))
+        read_samples(tmp_path / "a.png", Box(140, 0, 20, 5))
     with pytest.raises(InputError, match="crop inside"):
-        read_rgb(tmp_path / "a.png", Box(0, 60, 10, 20))
+        read_samples(tmp_path / "a.png", Box(0, 60, 10, 20))

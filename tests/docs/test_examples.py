@@ -20,8 +20,13 @@ EXPECTED = {
     "demo.py": ("50 frames of 960x540", ["demo/clear.mp4", "demo/before_after.png"]),
     "evaluate_folder.py": ("clip, restored", ["pairs/hazy/clip/0003.png"]),
     "inspect_grids.py": ("transmission from", ["haze.png"]),
+    "export_module.py": ("the same bits: True", ["libranet.pt2"]),
+    "frames_in_and_out.py": ("10 frames in clear.mp4", ["frames/00010.png", "clear.mp4"]),
+    "own_parts.py": ("4 steps, own_parts:Net, output (3, 90, 160)", ["own/model.safetensors"]),
     "render_scenes.py": ("room: depth from", ["scenes.png"]),
+    "score_results.py": ("clip, theirs:", ["report/clips/clip/theirs.csv"]),
     "stream_the_network.py": ("6 frames in, 6 frames out", []),
+    "train_on_pairs.py": ("2 steps -> mine/model.safetensors", ["mine/model.safetensors"]),
     "train_tiny.py": ("6 steps in", ["run/model.safetensors"]),
 }
 """What each example prints, and the files it leaves."""
@@ -34,6 +39,7 @@ def test_runs(name, tiny_model, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(checkpoint, "packaged_weights", lambda: weights)
     monkeypatch.setattr("sys.argv", [name])
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(EXAMPLES)  # as `python examples/NAME.py` has it
     runpy.run_path(str(EXAMPLES / name), run_name="__main__")
     printed, files = EXPECTED[name]
     assert printed in capsys.readouterr().out

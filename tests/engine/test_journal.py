@@ -93,7 +93,7 @@ def test_a_join_can_be_repeated_into_another_container(tmp_path, tiny_model, mon
         raise OSError("this container will not do")
 
     monkeypatch.setattr(video, "join", broken)
-    with pytest.raises(OutputError, match="--resume"):
+    with pytest.raises(OutputError, match="resume=True"):
         dehaze_video(source, tmp_path / "out.mp4", model=tiny_model, device="cpu")
     monkeypatch.setattr(video, "join", real)
     report = dehaze_video(source, tmp_path / "out.mkv", model=tiny_model, device="cpu", resume=True)

@@ -155,7 +155,7 @@ def test_refusals(tmp_path, tiny_model, source):
     with pytest.raises(InputError, match="at least 1 second"):
         DehazeOptions(segment_time=0.5)
     options = DehazeOptions(live=True, two_pass=True, bitrate=10**6)
-    with pytest.raises(InputError, match="leave out --two-pass"):
+    with pytest.raises(InputError, match="leave out two_pass"):
         dehaze_stream(source, tmp_path / "out.mkv", tiny_model, options=options)
     assert [path.name for path in tmp_path.iterdir()] == ["in.ts"]
 

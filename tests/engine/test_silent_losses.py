@@ -142,7 +142,7 @@ def test_frames_behind_gaps_and_late_first_numbers(tmp_path, tiny_model):
         write_image(tmp_path / f"f_{number:03d}.png", Image(np.full((48, 64, 3), number, np.uint8)))
     report = dehaze(str(tmp_path / "f_%03d.png"), tmp_path / "out.mkv", tiny_model, DehazeOptions(0.0, codec="ffv1"))
     assert report.frames == len(numbers)
-    assert any("20 numbers are missing" in note for note in report.warnings)
+    assert any("20 of the numbers 7 to 30 are missing: 9 to 11, 13 to 29" in note for note in report.warnings)
     levels = [int(planes[0][0, 0]) for planes in read_all(tmp_path / "out.mkv")[1]]
     assert levels == numbers
 

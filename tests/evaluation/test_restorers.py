@@ -11,13 +11,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from libranet.data.frames import FrameFiles, list_images
+from libranet.data.frames import FrameFiles
 from libranet.engine import DehazeOptions, dehaze_video
 from libranet.engine.image_files import dehaze_sequence
 from libranet.errors import CheckpointError, InputError
 from libranet.evaluation.clips import EvalClip, open_dataset
 from libranet.evaluation.restorers import NetworkRestorer, Restorer, open_restorer, open_restorers
 from libranet.runtime import load_network
+from libranet.sequences import list_images
 from libranet.video.pixels import plane_views
 from libranet.video.reader import open_video
 from tiny_set import make_frames, make_hazy, write_checkpoint, write_frames
@@ -68,7 +69,7 @@ def _write_video(path: Path, frames: list[np.ndarray], pixel_format: str) -> Non
         ("tiny", "auto"),
         ("dcp", "auto"),
         ("small", "auto"),
-        pytest.param("base", "numba-fp32", marks=pytest.mark.slow, id="compiles kernels"),
+        pytest.param("small", "cpu-fp32", marks=pytest.mark.kernels),
     ],
 )
 @pytest.mark.parametrize("pixel_format", ["yuv420p", "yuv422p10le"])

@@ -70,7 +70,7 @@ def test_models_with_different_delays_are_measured_on_the_same_frames(tmp_path: 
 def test_the_network_is_measured_as_the_window_gives_it(tmp_path: Path) -> None:
     checkpoint = write_checkpoint(tmp_path / "tiny.safetensors")
     write_pairs(tmp_path / "set", ("one",))
-    model = open_restorer(str(checkpoint), steady=0.0)
+    model = open_restorer(str(checkpoint), steady=0.0, dense_fog=False)
     (result,) = _run(tmp_path / "set", [model], tmp_path / "report")
     net, (clip,) = load_model(checkpoint), open_dataset(tmp_path / "set")
     frames = [(_tensor(hazy), _tensor(clear)) for hazy, clear in clip.frames() if clear is not None]

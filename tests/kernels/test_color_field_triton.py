@@ -16,7 +16,7 @@ def test_agrees_with_the_reference(device: str) -> None:
         "low": low,
         "chromatic": torch.randn(2, 2, 12, 8, 4, 4, device=device) * 0.3,
         "plane": torch.randn(2, 12, 4, 4, device=device) * 0.3,
-        "strength": torch.tensor([0.5], device=device),
+        "strength": torch.tensor([0.5, 0.9], device=device),
     }
     written = {name: poison(*low.shape, device=device, dtype=torch.float32) for name in ("small", "delta")}
     written["transmission"] = poison(2, 1, 5, 130, device=device, dtype=torch.float32)

@@ -1,21 +1,26 @@
 """The compiled convolutions and norms equal torch's, whether or not sizes are whole tiles and widths whole panels."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 
-pytest.importorskip("numba")
-
 from libranet.kernels.conv3x3 import panels
+from libranet.kernels.conv3x3.panels import stored
 from libranet.kernels.conv3x3.reference import GROUPS
+from libranet.kernels.native import library
 from libranet.kernels.norm_mix.panels import fold_sums, normalise, normalise_mix
-from libranet.kernels.vector_code import HAS_BFLOAT16, stored
 
-KINDS = [
-    pytest.param(np.float32, id="fp32"),
-    pytest.param(np.uint16, id="bf16", marks=pytest.mark.skipif(not HAS_BFLOAT16, reason="no AVX512-BF16 here")),
-]
+KINDS = [*((name, np.float32) for name in library.LEVELS), (library.LEVELS[0], np.uint16)]
+
+
+@pytest.fixture(params=KINDS, ids=lambda kind: f"{kind[0]}-{kind[1].__name__}")
+def kind(request: pytest.FixtureRequest, use_level: Callable[[str], None]) -> type[np.generic]:
+    """Every level of instructions in float32, and bfloat16."""
+    use_level(request.param[0])
+    return request.param[1]
 
 
 def rand(*shape: int, seed: int = 0, scale: float = 1.0) -> torch.Tensor:
@@ -49,24 +54,21 @@ def near(found: torch.Tensor, expected: torch.Tensor, kind: type[np.generic], li
     return bool((found - expected).square().mean().sqrt() <= 0.03 * expected.std())
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("h", "w", "inputs", "outputs"), [(9, 161, 16, 24), (4, 4, 8, 8), (17, 30, 48, 16)])
 def test_winograd_equals_the_convolution(h, w, inputs, outputs, kind):
     x, weight, bias = rand(1, inputs, h, w), rand(outputs, inputs, 3, 3, seed=1, scale=0.1), rand(outputs, seed=2)
-    out = panels.make_map(h, w, 16 + panels.whole_panels(outputs))
-    sums = panels.convolve(as_map(x, kind), panels.pack_winograd(weight, bias, kind), out, (h, w), first=16)
+    out = panels.make_map(h, w, panels.whole_panels(outputs))
+    sums = panels.convolve(as_map(x, kind), panels.pack_winograd(weight, bias, kind), out, (h, w))
     expected = F.conv2d(x, weight, bias, padding=1)
     found = inside(out, h, w)
-    assert near(found[:, 16 : 16 + outputs], expected, kind, 5e-5)
-    assert not found[:, :16].any()
-    assert not found[:, 16 + outputs :].any()
+    assert near(found[:, :outputs], expected, kind, 5e-5)
+    assert not found[:, outputs:].any()
     assert border_is_zero(out, h, w)
-    total, result = torch.from_numpy(sums.sum(axis=0)), found[:, 16 : 16 + outputs]
+    total, result = torch.from_numpy(sums.sum(axis=0)), found[:, :outputs]
     assert torch.allclose(total[0], result.sum((0, 2, 3)), rtol=1e-4, atol=1e-2)
     assert torch.allclose(total[1], result.square().sum((0, 2, 3)), rtol=1e-4)
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("stride", "inputs", "w"), [(1, 3, 14), (2, 8, 14), (2, 16, 58)])
 def test_patches_equal_the_convolution(stride, inputs, w, kind):
     h = 10
@@ -83,7 +85,6 @@ def test_patches_equal_the_convolution(stride, inputs, w, kind):
     assert torch.allclose(torch.from_numpy(sums.sum(axis=0)[1]), found.square().sum((0, 2, 3)), rtol=1e-4)
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("channels", [16, 24, 64])
 def test_norm_gelu_mix_and_skip_equal_torch(channels, kind):
     h, w = 5, 29
@@ -106,3 +107,22 @@ def test_norm_gelu_mix_and_skip_equal_torch(channels, kind):
     assert near(inside(joined, h, w)[:, whole : whole + channels], expected, kind, 5e-4)
     assert not joined[:, :, :whole].any()
     assert border_is_zero(joined, h, w)
+
+
+@pytest.mark.kernels
+def test_arrays_that_do_not_fit_are_refused():
+    weights = panels.pack_winograd(rand(16, 16, 3, 3))
+    x, out = panels.make_map(8, 8, 16), panels.make_map(8, 8, 16)
+    with pytest.raises(ValueError, match="a map of 9x8 with 16 channels"):
+        panels.convolve(x, weights, out, (8, 9))
+    with pytest.raises(ValueError, match="16 channels of float32"):
+        panels.convolve(panels.make_map(8, 8, 16, np.uint16), weights, out, (8, 8))
+    with pytest.raises(ValueError, match="contiguous"):
+        panels.convolve(panels.make_map(8, 8, 32)[:, :, ::2], weights, out, (8, 8))
+    with pytest.raises(ValueError, match="results with 3 channels"):
+        panels.convolve_patches(x, panels.pack_patches(rand(16, 3, 3, 3)), out, (8, 8))
+    folded = np.zeros((2, 16), np.float32)
+    with pytest.raises(ValueError, match="maps of one type"):
+        normalise(x, folded, panels.make_map(8, 8, 16, np.uint16), (8, 8))
+    with pytest.raises(ValueError, match="32 channels of results, got 16"):
+        normalise_mix(x, folded, x, panels.pack_patches(rand(16, 16, 1, 1)), out, (8, 8), first=16)

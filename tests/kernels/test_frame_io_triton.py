@@ -36,7 +36,7 @@ def test_finish_frame(device: str, ring: torch.Tensor, strength: float) -> None:
         "frames": ring,
         "residual": (torch.randn(2, H, W, 64, device=device) * 0.1).half(),
         "delta": torch.randn(2, 3, H, W, device=device) * 0.1,
-        "strength": torch.tensor([strength], device=device),
+        "strength": torch.tensor([strength, 0.5 * strength], device=device),
         "first": 2,
     }
     out, want = (torch.zeros(2, 4 * H, 4 * W, 3, dtype=torch.uint8, device=device) for _ in range(2))

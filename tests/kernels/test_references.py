@@ -147,9 +147,10 @@ def test_the_finished_frame_is_pixel_shuffle(strength: float) -> None:
     packed, packed_bias = frame_io.pack_project(weight, bias)
     cells = F.conv2d(x, packed, packed_bias, padding=1).permute(0, 2, 3, 1)
     out = torch.zeros(2, 4 * h, 4 * w, 3, dtype=torch.uint8)
-    frame_io.finish_frame_out(ring, cells, delta, torch.tensor([strength]), out, first=2)
+    factors = torch.tensor([strength, 0.5 * strength])
+    frame_io.finish_frame_out(ring, cells, delta, factors, out, first=2)
     residual = F.pixel_shuffle(F.conv2d(x, weight, bias, padding=1), 4)
     upsampled = F.interpolate(delta, scale_factor=4, mode="bilinear", align_corners=False)
     image = ring[[2, 0]].permute(0, 3, 1, 2) / 255.0
-    wanted = (image + upsampled + strength * residual).clamp(0, 1) * 255
+    wanted = (image + upsampled + factors.view(2, 1, 1, 1) * residual).clamp(0, 1) * 255
     assert (out.permute(0, 3, 1, 2).float() - wanted).abs().max() <= 0.5 + 1e-3

@@ -4,11 +4,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-pytest.importorskip("numba")
-
 from libranet.frames import ColorConverter, ColorSpec, FrameFormat, PixelLayout
 from libranet.frames.format import PLANAR_RGB_FLOAT, RGB8, RGB16, RGB_FLOAT
 from libranet.kernels.conv3x3.panels import make_map
+from libranet.kernels.native.library import LEVELS
 from libranet.kernels.resample.reference import downsample, pad_to_multiple, upsample
 from libranet.kernels.samples.panels import SampleFormat, cell_means
 
@@ -19,11 +18,9 @@ def yuv(bits: int, sub_x: int, sub_y: int) -> PixelLayout:
     return PixelLayout(f"yuv{bits}", "yuv", bits, sub_x, sub_y, alpha=False)
 
 
-QUICK = [
+FORMATS = [
     (RGB8, ColorSpec(), 45, 39),
     (yuv(8, 2, 2), ColorSpec(full_range=False), 45, 67),
-]
-OTHERS = [
     (RGB16, ColorSpec(), 48, 40),
     (RGB_FLOAT, ColorSpec(), 45, 39),
     (PLANAR_RGB_FLOAT, ColorSpec(), 45, 131),
@@ -45,12 +42,12 @@ def make_planes(format_: FrameFormat, generator: torch.Generator) -> tuple[torch
     return tuple(plane.to(layout.dtype) for plane in codes)
 
 
+@pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize(
-    ("layout", "color", "width", "height"),
-    [*QUICK, *(pytest.param(*case, marks=pytest.mark.slow) for case in OTHERS)],
-    ids=lambda value: getattr(value, "name", None),
+    ("layout", "color", "width", "height"), FORMATS, ids=lambda value: getattr(value, "name", None)
 )
-def test_both_passes_equal_the_reference(layout, color, width, height):
+def test_both_passes_equal_the_reference(layout, color, width, height, level, use_level):
+    use_level(level)
     generator = torch.Generator().manual_seed(0)
     format_ = FrameFormat(width, height, layout, color)
     planes = make_planes(format_, generator)

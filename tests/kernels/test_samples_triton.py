@@ -81,7 +81,7 @@ def test_finish_samples(device: str, name: str, strength: float) -> None:
         "planes": planes,
         "residual": (torch.randn(2, h, w, 64, generator=generator) * 0.1).half().to(device),
         "delta": (torch.randn(2, 3, h, w, generator=generator) * scale).to(device),
-        "strength": torch.tensor([strength], device=device),
+        "strength": torch.tensor([strength, 0.5 * strength], device=device),
         "format_": format_,
         "first": 2,
     }

@@ -60,3 +60,20 @@ def test_a_table_is_printed_for_papers_pages_and_programs():
     markdown = format_table(table("uhv4k"), "md")
     assert "| my_net | measured | 20.50 ± 0.25 | 0.9000 | not measured | - |" in markdown
     assert "|" + "---|" * 11 in markdown
+
+
+def test_a_set_of_ones_own_has_columns_of_its_own():
+    found = table("data/revide-like/my-haze")
+    assert found.headings[0::3] == (
+        "PSNR ↑, my-haze", "PSNR ↑, UHV-4K", "PSNR ↑, REVIDE", "PSNR ↑, HazeWorld",
+    )  # fmt: skip
+    assert found.rows[0].cells == ("20.50 ± 0.25", "0.9000", "not measured", *("-",) * 9)
+    assert found.rows[-1].cells[0::3] == ("-", "24.28", "21.43", "27.46")
+    assert {len(row.cells) for row in found.rows} == {12}
+
+
+def test_wide_tables_keep_their_intervals():
+    models = {"a": {"niqe": Estimate(4.25, 0.5, 3)}}
+    found = compare_with_paper("downstream", models, dataset=Path("set"), not_measured={})
+    assert len(found.headings) > 4
+    assert any("± 0.5" in cell for cell in found.rows[0].cells)

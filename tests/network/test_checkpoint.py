@@ -7,6 +7,7 @@ import safetensors.torch
 import torch
 
 from libranet.errors import CheckpointError
+from libranet.evaluation.restorers import open_restorer
 from libranet.network import (
     LiBrANet,
     LiBrANetConfig,
@@ -16,6 +17,7 @@ from libranet.network import (
     read_checkpoint_info,
     save_checkpoint,
 )
+from libranet.runtime import load_network
 from tiny_network import TINY, make_config
 
 
@@ -155,3 +157,54 @@ def test_loading_draws_no_random_numbers() -> None:
     before = torch.get_rng_state()
     load_model()
     assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        *([], 5, None, "words", [[1]]),
+        *({name: value} for name in TINY.stored() for value in (None, "big", [], {}, -1, 10**30, 1e300)),
+        *({"encoder_widths": value} for value in ([], [8] * 40, [4096] * 4, [8, None], "8888", [[8]])),
+        *({"encoder_size": value} for value in (0, 3, 65536)),
+        *({name: 4096} for name in ("encoder_blocks", "head_hidden", "ffn_ratio", "refiner_fusion_blocks")),
+        *({"window": value} for value in (True, 5.0, 0, 2)),
+        {"cayley": 1},
+    ],
+    ids=lambda lie: json.dumps(lie)[:40],
+)
+def test_configurations_that_lie_are_refused_at_once(saved, lie):
+    """Nothing of the size that they claim is built first."""
+    stored = {**TINY.stored(), **lie} if isinstance(lie, dict) else lie
+    rewrite(saved, metadata={"config": json.dumps(stored)})
+    with pytest.raises(CheckpointError):
+        load_model(saved)
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"config": "{" * 100_000},
+        {"config": "[" * 100_000},
+        {"provenance": "3"},
+        {"format_version": "1e400"},
+        {"format_version": "9" * 5000},
+        {"format_version": ""},
+    ],
+    ids=lambda metadata: str(metadata)[:40],
+)
+def test_headers_that_lie_are_refused(saved, metadata):
+    rewrite(saved, metadata=metadata)
+    with pytest.raises(CheckpointError):
+        load_model(saved)
+
+
+def test_weights_of_another_type_are_refused(saved):
+    rewrite(saved, add={"refiner.join.bias": torch.zeros(load_model(saved).refiner.join.bias.shape, dtype=torch.int32)})
+    refused(saved, "has mistyped refiner.join.bias")
+
+
+@pytest.mark.parametrize("name", ["small", "libranet-small", "base", "libranet-base", "libranet"])
+def test_the_networks_of_the_package_have_the_names_that_every_text_uses(name):
+    weights = "libranet-small" if name.endswith("small") else "libranet-base"
+    assert load_model(name).weights.name == load_network(name, device="cpu").weights.name == weights
+    assert open_restorer(name).name == name

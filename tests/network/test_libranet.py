@@ -148,10 +148,7 @@ BAD_WINDOWS = {
     "four dimensions": (torch.rand(5, 3, 32, 32), r"expected frames as \[B, T, 3, H, W\], got shape \(5, 3, 32, 32\)"),
     "one channel": (torch.rand(1, 5, 1, 32, 32), r"expected 3 colour channels, got 1"),
     "alpha": (torch.rand(1, 5, 4, 32, 32), r"expected 3 colour channels, got 4"),
-    "too bright": (torch.rand(1, 5, 3, 32, 32) + 0.5, r"expected values in \[0, 1\], got values from 0\.5"),
-    "negative": (torch.rand(1, 5, 3, 32, 32) - 0.5, r"expected values in \[0, 1\], got values from -0\.[45]"),
     "too small": (torch.rand(1, 5, 3, 15, 32), r"at least 16x16 pixels, got 32x15"),
-    "NaN": (torch.full((1, 5, 3, 32, 32), float("nan")), r"expected values in \[0, 1\], got NaN"),
     "bytes": (torch.zeros(1, 5, 3, 32, 32, dtype=torch.uint8), r"got torch\.uint8: divide by 255 first"),
 }
 

@@ -30,7 +30,6 @@ def through(backend: str) -> torch.Tensor:
     if reason := backend != "plain" and choose.why_not_kernels(backend):
         pytest.skip(str(reason))
     network = make_network(TINY, 0.02)
-    # As 4:2:0, for which `cpu/test_cpu_backend.py` compiles the kernels, too.
     layout = PixelLayout("yuv420p", "yuv", 8, 2, 2, alpha=False)
     format_ = FrameFormat(48, 40, layout, ColorSpec(full_range=False))
     planes = clip(2, 48, 40)[..., 0], clip(2, 24, 20)[..., 1], clip(2, 24, 20)[..., 2]
@@ -74,7 +73,7 @@ def through_export() -> torch.Tensor:
     "run",
     [
         pytest.param(lambda: through("plain"), id="plain"),
-        pytest.param(lambda: through("numba-fp32"), id="cpu"),
+        pytest.param(lambda: through("cpu-fp32"), id="cpu"),
         pytest.param(through_fused_step, id="fused"),
         pytest.param(through_trainer, id="training"),
         pytest.param(through_export, id="export"),

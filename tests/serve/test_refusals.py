@@ -12,7 +12,7 @@ import pytest
 
 from clips import Clip, write_clip
 from libranet.errors import InputError
-from libranet.serve.guard import Guard
+from libranet.serve.guard import MOST_OF_ONE_ADDRESS, Guard
 from libranet.serve.jobs import clean_name
 from libranet.serve.run import run_server
 from libranet.serve.settings import Limits, ServeSettings
@@ -37,7 +37,7 @@ def ask(tmp_path, path="/api/jobs", *, token=None, host="127.0.0.1:8000", method
 
 def test_without_a_token_only_this_machine_is_served(tmp_path):
     for host in ("0.0.0.0", "192.168.1.4", "example.org"):
-        with pytest.raises(InputError, match="--token"):
+        with pytest.raises(InputError, match="set token"):
             ServeSettings(folder=tmp_path, host=host)
     for host in ("127.0.0.1", "localhost", "::1"):
         ServeSettings(folder=tmp_path, host=host)
@@ -46,7 +46,7 @@ def test_without_a_token_only_this_machine_is_served(tmp_path):
 
 
 def test_a_taken_port_or_folder_is_refused(tmp_path):
-    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(InputError, match="choose another --port"):
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(InputError, match="choose another port"):
         run_server(ServeSettings(folder=tmp_path, port=taken.getsockname()[1]))
     with (tmp_path / "lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -83,7 +83,7 @@ def test_a_token_opens_the_door(tmp_path):
     assert ask(tmp_path, token=token, headers={"authorization": f"Bearer {token}"}).status_code == 200
     assert ask(tmp_path, "/?token=wrong", token=token).status_code == 401
     entered = ask(tmp_path, "/?token=correct+horse", token=token)
-    assert (entered.status_code, entered.headers["location"]) == (303, "/")
+    assert (entered.status_code, entered.headers["location"]) == (303, "./")
     cookie = entered.headers["set-cookie"]
     assert "HttpOnly" in cookie
     assert "SameSite=Strict" in cookie
@@ -181,6 +181,35 @@ def test_slow_uploads_end_and_keep_what_has_come(clean):
         assert b" 408 " in connection.recv(4096).split(b"\r\n")[0]
         assert time.monotonic() - begin < 10
     assert clean.client.get(f"/api/jobs/{job['id']}").json()["received"] == 400
+
+
+def test_one_address_has_a_limited_number_of_requests_under_way(tmp_path):
+    """A limit for each address: another one is served meanwhile."""
+    release, statuses = asyncio.Event(), []
+
+    async def wait(scope, receive, send):
+        await release.wait()
+        await hello(scope, receive, send)
+
+    async def visit(guard, address):
+        transport = httpx.ASGITransport(app=guard, client=(address, 1))
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as client:
+            statuses.append((address, (await client.get("/api/jobs")).status_code))
+
+    async def everyone():
+        guard = Guard(wait, ServeSettings(folder=tmp_path))
+        first = [asyncio.create_task(visit(guard, "1.1.1.1")) for _ in range(MOST_OF_ONE_ADDRESS)]
+        await asyncio.sleep(0.1)
+        await visit(guard, "1.1.1.1")
+        other = asyncio.create_task(visit(guard, "2.2.2.2"))
+        await asyncio.sleep(0.1)
+        release.set()
+        await asyncio.gather(other, *first)
+        await visit(guard, "1.1.1.1")  # and the count goes down again
+
+    asyncio.run(everyone())
+    assert statuses[0] == ("1.1.1.1", 429)
+    assert [status for _, status in statuses[1:]] == [200] * (MOST_OF_ONE_ADDRESS + 2)
 
 
 def test_quota_and_number_of_jobs():

@@ -28,6 +28,7 @@ def schema(server):
 
 
 OPERATIONS = [
+    ("GET", "/health"),
     ("GET", "/api/server"),
     ("GET", "/api/jobs"),
     ("POST", "/api/jobs"),

@@ -86,8 +86,9 @@ def test_broken_sources_are_named_and_the_others_finish(tmp_path: Path) -> None:
         put_image(tmp_path / "sizes" / f"{i}.png", size=(160, 96 + 16 * i))
     whole = (tmp_path / "frames" / "1.png").read_bytes()
     (tmp_path / "frames" / "1.png").write_bytes(whole[: len(whole) // 2])
-    names = ("good.mp4", "one.mp4", "unreadable.mp4", "cut.mp4", "frames", "sizes")
+    names = ("good.mp4", "one.mp4", "unreadable.mp4", "cut.mp4", "frames")
     sources = find_sources([str(tmp_path / name) for name in names], scenes=1, seed=0)
+    sources += find_sources([str(tmp_path / "sizes")], scenes=1, seed=0, folders="frames")  # else an album
     info = make_set([*sources, RampSource("last")], tmp_path / "set", workers=2)
     assert sum(len(part) for part in info.split.values()) == 2
     for clip, expected in {

@@ -71,6 +71,34 @@ def test_folders_are_frames_or_albums(tmp_path: Path) -> None:
     assert [source.name for source in find_sources(["procedural"], scenes=2, seed=3)] == ["scene-30000", "scene-30001"]
 
 
+def test_consecutive_frames_are_one_clip_in_their_order(tmp_path: Path) -> None:
+    """Frames 5 to 12 without leading zeros were photos, read as 10, 11, 12, 5 .., and spread over train and test."""
+    wide = texture(96, 200)
+    for index in range(8):
+        path = tmp_path / "clip" / f"{5 + index}.png"
+        path.parent.mkdir(exist_ok=True)
+        cv2.imwrite(str(path), wide[:, 2 * index : 2 * index + 160, ::-1])
+    (source,) = find_sources([str(tmp_path / "clip")], scenes=1, seed=0)
+    assert isinstance(source, FolderSource)
+    frames = [frame.image for frame in source.frames(request(frames=8))]
+    assert all(np.array_equal(frame, wide[:, 2 * i : 2 * i + 160]) for i, frame in enumerate(frames))
+    for index in range(4):
+        put_image(tmp_path / "album" / f"IMG_{index}.png", seed=20 + index, size=(160, 96 + 2 * index))
+    assert [type(s) for s in find_sources([str(tmp_path / "album")], scenes=1, seed=0)] == [PhotoSource] * 4
+
+
+def test_gaps_and_sixteen_bits_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    wide = texture(96, 200).astype(np.uint16) * 257
+    (tmp_path / "clip").mkdir()
+    for index in (0, 1, 2, 5):
+        cv2.imwrite(str(tmp_path / "clip" / f"{index}.png"), wide[:, 2 * index : 2 * index + 160, ::-1])
+    (source,) = find_sources([str(tmp_path / "clip")], scenes=1, seed=0)
+    assert "2 of the numbers 0 to 5 are missing: 3 to 4" in caplog.text
+    (first, *_) = source.frames(request(frames=4))
+    assert np.array_equal(first.image, texture(96, 200)[:, :160])
+    assert caplog.text.count("are rounded to 8 bits") == 1
+
+
 def test_sizes_shrink_and_never_grow() -> None:
     assert fit_size((3840, 2160), (960, 540)) == (960, 540)
     assert fit_size((1280, 720), (3840, 2160)) == (1280, 720)

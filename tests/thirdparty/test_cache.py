@@ -77,7 +77,7 @@ def test_a_missing_local_file(release: Release, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match=r"expected net.ckpt in"):
         pull_weights(release.model, tmp_path / "cache", local=tmp_path / "empty")
-    with pytest.raises(InputError, match="check the path given with --from"):
+    with pytest.raises(InputError, match="check the path given with from"):
         pull_weights(release.model, tmp_path / "cache", local=tmp_path / "no")
 
 

@@ -173,7 +173,7 @@ def test_folders_are_not_mixed_up(tmp_path):
     with pytest.raises(InputError, match="nothing to resume"):
         run(tmp_path, resume=True)
     run(tmp_path, until=2)
-    with pytest.raises(InputError, match="already holds a run: add --resume"):
+    with pytest.raises(InputError, match="already holds a run: add resume=True"):
         run(tmp_path, until=4)
     with pytest.raises(CheckpointError, match=r"other settings \(batch\)"):
         run(tmp_path, config=dataclasses.replace(CONFIG, batch=2), resume=True)

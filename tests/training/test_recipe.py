@@ -72,7 +72,7 @@ def test_mistakes_are_named(tmp_path, text):
 def test_bad_overrides_and_paths_are_named(tmp_path):
     with pytest.raises(InputError, match="no recipe at"):
         load_recipe(tmp_path / "nowhere.toml")
-    with pytest.raises(InputError, match="expected --set key=value, got 'steps'"):
+    with pytest.raises(InputError, match="expected set key=value, got 'steps'"):
         load_recipe(write(tmp_path, "[photos]\n"), ["steps"])
 
 

@@ -68,7 +68,6 @@ def test_every_number_of_a_sequence_is_found_in_order(before, after, width, numb
     source = parse_source(pattern)
     assert [number for number, _ in source.files] == sorted(numbers)
     assert [path for _, path in source.files] == [numbered_name(pattern, number) for number in sorted(numbers)]
-    assert source.gaps == max(numbers) - min(numbers) + 1 - len(numbers)
 
 
 def test_wrong_digits_are_explained(tmp_path):

@@ -6,8 +6,9 @@ import av
 import pytest
 
 from clips import Clip, read_all, same_frames, write_clip
+from libranet.video.matroska_extras import MatroskaFinish
 from libranet.video.reader import open_video
-from libranet.video.tags import TITLE_FILLER, MasteringDisplay, VideoTags, write_matroska_tags
+from libranet.video.tags import MasteringDisplay, VideoTags
 
 F = Fraction
 DISPLAY = MasteringDisplay(
@@ -21,12 +22,12 @@ DISPLAY = MasteringDisplay(
 
 
 def write_with_filler(path, title: str):
-    """A file whose video track has the long title that `write_matroska_tags` expects."""
+    """A file whose video track has the long title that `MatroskaFinish` expects."""
     write_clip(path, Clip(codec="ffv1", frames=4, audio=("flac",), chapters=2))
     target = path.with_name(f"filled{path.suffix}")
     with av.open(str(path)) as source, av.open(str(target), "w") as output:
         video = output.add_stream_from_template(source.streams.video[0], opaque=True)
-        video.metadata["title"] = title + TITLE_FILLER
+        video.metadata["title"] = title + MatroskaFinish(VideoTags(), title, 0, ()).video_filler
         sound = output.add_stream_from_template(source.streams.audio[0])
         for packet in source.demux():
             if packet.dts is not None:
@@ -35,12 +36,17 @@ def write_with_filler(path, title: str):
     return target
 
 
+def finish(path, tags: VideoTags, title: str) -> None:
+    with path.open("r+b") as file:
+        MatroskaFinish(tags, title, 0, ()).write(file, {})
+
+
 @pytest.mark.parametrize("title", ["", "the pass at dawn"])
 @pytest.mark.parametrize("aspect", [None, Fraction(4, 3), Fraction(40, 33), Fraction(1, 2)])
 def test_shape_and_mastering_display_are_written(tmp_path, title, aspect):
     path = write_with_filler(tmp_path / "in.mkv", title)
     before, size = read_all(path), path.stat().st_size
-    write_matroska_tags(path, VideoTags(sample_aspect_ratio=aspect, mastering=DISPLAY, light_level=(1000, 400)), title)
+    finish(path, VideoTags(sample_aspect_ratio=aspect, mastering=DISPLAY, light_level=(1000, 400)), title)
     assert path.stat().st_size == size
     times, frames = read_all(path)
     assert times == before[0]
@@ -56,7 +62,5 @@ def test_shape_and_mastering_display_are_written(tmp_path, title, aspect):
 def test_a_title_that_is_not_utf8_keeps_its_bytes(tmp_path):
     """PyAV 19 reads such metadata as surrogates."""
     path = write_with_filler(tmp_path / "in.mkv", "")
-    write_matroska_tags(
-        path, VideoTags(sample_aspect_ratio=Fraction(4, 3)), b"fog \xff\xfe".decode(errors="surrogateescape")
-    )
+    finish(path, VideoTags(sample_aspect_ratio=Fraction(4, 3)), b"fog \xff\xfe".decode(errors="surrogateescape"))
     assert b"fog \xff\xfe" in path.read_bytes()

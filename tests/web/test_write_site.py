@@ -3,13 +3,14 @@
 import re
 
 import numpy as np
+import onnx
 import pytest
 import torch
 
 from libranet.errors import CheckpointError, InputError
 from libranet.export.check import compare, open_onnx
 from libranet.export.graphs import make_graph
-from libranet.export.onnx_file import import_onnx, write_onnx
+from libranet.export.onnx_file import write_onnx
 from libranet.network import LiBrANet
 from libranet.page import ASSETS, read_asset
 from libranet.web import site
@@ -27,7 +28,6 @@ def test_small_weights_are_small_and_close(tmp_path):
     before = path.stat().st_size
     store_weights_small(path)
     assert path.stat().st_size < before
-    onnx, _ = import_onnx()
     kinds = {onnx.numpy_helper.to_array(c).dtype for c in onnx.load(path).graph.initializer}
     assert np.dtype(np.int8) in kinds
     _, run = open_onnx(path)
@@ -50,7 +50,7 @@ def test_small_is_the_default_where_the_package_has_it(tmp_path, monkeypatch):
     (tmp_path / "base").touch()
     assert default_models() == ["base"]
     (tmp_path / "base").unlink()
-    with pytest.raises(CheckpointError, match="--model"):
+    with pytest.raises(CheckpointError, match="give model the path"):
         default_models()
 
 

@@ -51,6 +51,7 @@ def data(
 
 def _pack(folder: Path, output: Path | None, split: Literal["train", "test", "all"]) -> None:
     from libranet.data import open_pairs, pack_pairs, uhv4k_pairs
+    from libranet.data.agreement import refuse_alike_folders
     from libranet.data.dataset import DATASET_FILE
 
     if output is None:
@@ -60,6 +61,7 @@ def _pack(folder: Path, output: Path | None, split: Literal["train", "test", "al
     ours = (folder / DATASET_FILE).is_file()
     clips = uhv4k_pairs(folder, split) if ours else open_pairs(folder, split)
     if clips is None:
+        refuse_alike_folders(folder)
         raise InputError(f"expected hazy and clear frames in {folder}, for example hazy/ and gt/, found neither")
     shards = pack_pairs(clips, output)
     frames = sum(len(clip) for clip in clips)

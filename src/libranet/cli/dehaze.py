@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 import libranet
-from libranet.cli import EXIT_BUG, EXIT_USER_ERROR
-from libranet.cli.bugs import bug_sentence
-from libranet.errors import InputError, LibraNetError
+from libranet.cli import quick_imports
+from libranet.errors import InputError
 
 if TYPE_CHECKING:
     from libranet.cli.dehaze_run import RunChoices
@@ -26,27 +25,42 @@ def dehaze(
     inputs: Annotated[
         list[str],
         typer.Argument(
-            help="Videos, images, frame_%04d.png, folders, clips/*.mp4, a list of jobs (.csv, .jsonl), s3://..., "
-            "rtsp://..., camera:0, or - for y4m."
+            help="Videos, images, frame_%04d.png, folders (numbered frames are a clip), clips/*.mp4, a list of jobs "
+            "(.csv, .jsonl), s3://..., rtsp://..., camera:0, or - for y4m."
         ),
     ],
     *,
-    output: Annotated[str, typer.Option("--output", "-o", help="A file, a folder, {stem}-clear.mp4, or - for y4m.")],
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="A file, frames/%05d.png, a folder, {stem}-clear.mp4, or - for y4m; NAME-clear beside a file.",
+        ),
+    ] = None,
     model: Annotated[
-        str | None, typer.Option(help="libranet, a peer's name (libranet bench --list), or a checkpoint's path.")
+        str | None,
+        typer.Option(help="libranet-base, libranet-small, a peer (libranet bench --list), or a checkpoint's path."),
     ] = None,
     weights: Annotated[Path | None, typer.Option(help="A checkpoint for the network that --model names.")] = None,
     strength: Annotated[
         str, typer.Option(help="0 to 1.5, 1 is the network's output; or key frames, 0:0.2,5:1, or a .csv file.")
     ] = "1",
+    dense_fog: Annotated[
+        bool, typer.Option(help="Also clear what the network leaves of dense fog; --no-dense-fog is the network alone.")
+    ] = True,
     exposure: Annotated[str, typer.Option(help="network, or keep: the mean brightness of the input.")] = "network",
     protect_sky: Annotated[float, typer.Option(help="0 to 1: how much of a bright even sky stays.")] = 0.0,
     protect_shadows: Annotated[float, typer.Option(help="0 to 1: how much of dark places stays.")] = 0.0,
     color: Annotated[float, typer.Option(help="0 to 1.5: factor on the change of colour.")] = 1.0,
     mask: Annotated[Path | None, typer.Option(help="An image: haze is removed where it is white.")] = None,
     steady: Annotated[
-        float, typer.Option(help="Seconds over which colours are kept steady; 0 restores every frame on its own.")
-    ] = 1.0,
+        float | None,
+        typer.Option(
+            help="Seconds over which colours are kept steady, up to 2; 0 restores every frame on its own. Without it "
+            "the whole shot in video files, one second elsewhere."
+        ),
+    ] = None,
     compare: Annotated[str | None, typer.Option(help="split or side: before and after in one frame.")] = None,
     view: Annotated[
         str, typer.Option(help="result; or a heat map: haze (transmission), removed (the haze that was removed).")
@@ -85,7 +99,7 @@ def dehaze(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")] = "auto",
     precision: Annotated[str, typer.Option(help="auto, fp32, fp16 or bf16.")] = "auto",
     backend: Annotated[
-        str, typer.Option(help="auto, plain (the reference), or on a CPU numba-fp32 or numba-bf16 (our kernels).")
+        str, typer.Option(help="auto, plain (the reference), or on a CPU cpu-fp32 or cpu-bf16 (our kernels).")
     ] = "auto",
     reproducible: Annotated[
         bool,
@@ -126,15 +140,16 @@ def dehaze(
     does not hold all of the input, or some of several inputs failed; 130 stopped by Ctrl-C, 143 by SIGTERM, --resume
     continues.
     """
-    from rich.console import Console
+    with quick_imports():
+        from rich.console import Console
 
-    from libranet.cli.dehaze_jobs import plan_jobs, select_shard
-    from libranet.cli.dehaze_run import RunChoices, print_json, run_jobs
-    from libranet.cli.signals import stop_on_sigterm
-    from libranet.cli.units import parse_bitrate, parse_numbers, parse_pairs, parse_strength, parse_time
-    from libranet.device import pick_device
-    from libranet.engine import DehazeOptions, load_network
-    from libranet.engine.options import Adjustments
+        from libranet.cli.dehaze_jobs import plan_jobs, select_shard
+        from libranet.cli.dehaze_run import RunChoices, run_jobs
+        from libranet.cli.signals import stop_on_sigterm
+        from libranet.cli.units import parse_bitrate, parse_numbers, parse_pairs, parse_strength, parse_time
+        from libranet.device import pick_device
+        from libranet.engine import DehazeOptions, load_network
+        from libranet.engine.options import Adjustments
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     choices = RunChoices(
@@ -146,7 +161,7 @@ def dehaze(
         as_json=as_json,
         quiet=quiet,
     )
-    try:
+    with stop_on_sigterm():
         if reproducible:
             if backend not in ("auto", "plain") or precision not in ("auto", "fp32"):
                 raise InputError(
@@ -207,35 +222,31 @@ def dehaze(
             weights=checkpoint,
             device=device if cluster is None else "cpu",
             precision=cast("Precision", precision),
+            dense_fog=dense_fog,
         )
         if preview is not None:
             _preview(inputs, output, network, options, preview, choices)
             return
-    except Exception as error:
-        if as_json:
-            expected = isinstance(error, LibraNetError)
-            code, sentence = (EXIT_USER_ERROR, str(error)) if expected else (EXIT_BUG, bug_sentence(error))
-            print_json({"results": [], "error": sentence, "exit_code": code}, to_stderr=output == "-")
-        raise
-    with stop_on_sigterm():
         if cluster is None or dry_run:
             code = run_jobs(jobs, network, options, choices, console)
         else:
             from libranet.cli.dehaze_cluster import run_on_cluster
             from libranet.cluster.dehazing import DehazeSetup
 
-            setup = DehazeSetup(model, checkpoint, device, cast("Precision", precision))
+            setup = DehazeSetup(model, checkpoint, device, cast("Precision", precision), dense_fog)
             code = run_on_cluster(jobs, network, setup, options, choices, where, console)
     if code:
         raise typer.Exit(code)
 
 
 def _preview(
-    inputs: list[str], output: str, network: Network, options: DehazeOptions, count: int, choices: RunChoices
+    inputs: list[str], output: str | None, network: Network, options: DehazeOptions, count: int, choices: RunChoices
 ) -> None:
     from libranet.cli.dehaze_run import print_json
     from libranet.engine.preview import write_preview
 
+    if output is None:
+        raise InputError("a preview is an image: add -o with its name, such as sheet.png")
     if len(inputs) != 1:
         raise InputError(f"a preview shows one video, got {len(inputs)} inputs: give one")
     path = write_preview(inputs[0], output, network, count=count, options=options, overwrite=choices.overwrite)

@@ -17,12 +17,10 @@ from libranet.cluster.ray_pool import LOCAL, Placement, connect, pick_cluster_de
 from libranet.cluster.runner import JobState, TaskResult
 from libranet.cluster.storage import fingerprint, size_of, write_text
 from libranet.cluster.tasks import Task
-from libranet.engine.plan import expected_pixels
 from libranet.engine.segment_encoders import CORES_PER_ENCODER, machine_cores
-from libranet.errors import InputError, LibraNetError
+from libranet.errors import InputError
 from libranet.network import LiBrANet
 from libranet.runtime.choose import choose_on_cpu
-from libranet.video.reader import open_video
 from libranet.video.source import parse_source
 
 if TYPE_CHECKING:
@@ -47,8 +45,9 @@ def run_on_cluster(
     The network is loaded here to be sure that it can be; `setup` says how workers load it.
     """
     for job in jobs:
-        if job.kind in ("stream", "sequence"):
-            raise InputError(f"a cluster takes videos and images as files, got the {job.kind} {job.source.name}")
+        if job.kind in ("stream", "sequence", "frames"):
+            what = f"{job.source.name} -> {job.output}"
+            raise InputError(f"a cluster makes files of files, and {what} is none: run it without --cluster")
         job.options(options)  # raises what a worker would
     jobs = [_absolute(job) for job in jobs]
     if not choices.overwrite and all(fingerprint(job.output) is not None for job in jobs):
@@ -65,8 +64,8 @@ def run_on_cluster(
         console.print(f"dashboard: {dashboard}", markup=False)
     device = pick_cluster_device(setup.device)
     if device == "cpu" and options.backend == "auto" and isinstance(network, LiBrANet):
-        # What a run of the longest video on this machine would take, so that all workers take the same.
-        options = replace(options, backend=choose_on_cpu(network, _most_pixels(jobs, options)))
+        # What a run on this machine would take, so that all workers take the same.
+        options = replace(options, backend=choose_on_cpu(network))
     if options.adjust.mask is not None:
         mask = str(Path(options.adjust.mask).absolute())
         options = replace(options, adjust=replace(options.adjust, mask=mask))
@@ -145,15 +144,3 @@ def _absolute(job: Job) -> Job:
         changes["adjust"] = replace(changes["adjust"], mask=str(Path(changes["adjust"].mask).absolute()))
     output = output if "://" in output else str(Path(output).absolute())
     return replace(job, source=source, output=output, changes=changes)
-
-
-def _most_pixels(jobs: list[Job], options: DehazeOptions) -> int | None:
-    """Pixels of the longest video on this machine; 0 where there is none."""
-    videos = [job for job in jobs if job.kind == "video" and job.source.path is not None]
-    if not videos:
-        return 0
-    try:
-        with open_video(max(videos, key=lambda job: size_of(job.source.name)).source, deinterlace=True) as reader:
-            return expected_pixels(reader, options)
-    except LibraNetError:
-        return 0  # its worker will say so

@@ -10,47 +10,61 @@ from libranet.engine.jobs import Job, Kind, is_remote, local_name
 from libranet.engine.options import Adjustments
 from libranet.errors import InputError
 from libranet.images import count_images, is_image_name
+from libranet.sequences import VIDEO_SUFFIXES, natural_key, natural_order
 from libranet.video.encoder import is_video_name
-from libranet.video.source import Source, is_pattern, parse_source
+from libranet.video.source import Source, folder_sequence, is_pattern, numbered_name, parse_source
 
-_OTHER_VIDEOS = (".mpeg", ".wmv", ".flv", ".mts", ".3gp", ".ogv", ".vob", ".y4m")
+_OTHER_IMAGES = (".avif", ".heic", ".heif", ".jxl", ".ppm", ".pgm", ".pnm", ".tga")
+"""Images of a folder that are not read: each is told what it is, and none is passed over."""
 _LISTS = (".csv", ".jsonl", ".ndjson")
 _PATTERN = re.compile(r"[*?\[]")
 _FIELDS = re.compile(r"\{(name|stem|suffix|folder|number)\}")
+_BESIDE = "{folder}/{stem}-clear{suffix}"
+"""Where the output goes when nobody says."""
 
 
-def plan_jobs(inputs: list[str], output: str, *, live: bool, adjust: Adjustments | None = None) -> list[Job]:
+class NothingFoundError(InputError):
+    """The inputs hold no video and no image."""
+
+
+def plan_jobs(inputs: list[str], output: str | None, *, live: bool, adjust: Adjustments | None = None) -> list[Job]:
     """Turn inputs and output into jobs. Folders keep their structure.
 
     Args:
         inputs: As the user wrote them: files, folders, patterns such as clips/*.mp4, lists of jobs, addresses.
-        output: A file, a folder, `-`, or a template such as clear/{stem}-clear.mp4.
+        output: A file, a folder, `-`, or a template such as clear/{stem}-clear.mp4; None writes beside the inputs.
         live: The source is live.
         adjust: Adjustments of all jobs, on which those of a list's rows come.
 
     Raises:
         InputError: The inputs and the output do not fit together.
     """
-    if not output.strip():
+    inputs = [local_name(name) for name in inputs]
+    if output is None:
+        output = _output_beside(inputs, live=live)
+    elif not output.strip():
         raise InputError("the output is empty: give -o a file, a folder, or - for y4m")
-    inputs, output = [local_name(name) for name in inputs], local_name(output)
+    output = local_name(output)
     if any(Path(name).suffix.lower() in _LISTS and Path(name).is_file() for name in inputs):
         return _checked(_from_list(inputs, output, adjust or Adjustments()))
     remote = any(is_remote(name) for name in (*inputs, output))
-    sources = [_source(name) for text in inputs for name in _matching(text)]
+    names = [name for text in inputs for name in _matching(text)]
+    sources = [_source(name) for name in names]
+    # A pattern that happens to name one file means a folder all the same, unless the output is a file's name.
+    pattern = names != inputs and not (is_video_name(output) or is_image_name(output))
     template = _FIELDS.search(output) is not None
     if not remote:
         if live or output == "-" or any(source.kind in ("pipe", "url", "camera") for source in sources):
             return [_stream_job(sources, output)]
-        if len(sources) == 1 and sources[0].kind != "folder" and not template:
-            return [_single(sources[0], output)]
-        if Path(output).suffix and not Path(output).is_dir() and not template:
+        if len(sources) == 1 and sources[0].kind != "folder" and not template and not pattern:
+            return _checked([_single(sources[0], output)])
+        if (is_video_name(output) or is_image_name(output)) and not Path(output).is_dir() and not template:
             raise InputError(
                 f"several inputs need a folder as output, got -o {output}: give a folder's name, or {{stem}}.mp4"
             )
     files = [found for source in sources for found in _files(source, output)]
     if not files:
-        raise InputError(f"no video or image was found in {', '.join(inputs)}: give a file or another folder")
+        raise NothingFoundError(f"no video or image was found in {', '.join(inputs)}: give a file or another folder")
     # One file of an object store may have a name for its output, as one on this machine has.
     named = remote and len(inputs) == len(files) == 1 and (is_video_name(output) or is_image_name(output))
     jobs = []
@@ -58,9 +72,33 @@ def plan_jobs(inputs: list[str], output: str, *, live: bool, adjust: Adjustments
         if template:
             target = _filled(output, source.path or PurePosixPath(source.name), number)
         else:
-            target = output if named else _below(output, below)
-        jobs.append(Job(_kind(source.name, target, source.path), source, target))
+            target = output if named else _below(output, below, source.kind)
+        jobs.append(_job(source, target))
     return _checked(jobs)
+
+
+def _job(source: Source, output: str) -> Job:
+    """The job that makes an output of a file or a sequence."""
+    if source.kind == "sequence":
+        folder = Path(source.name).resolve()
+        if not is_pattern(source.name) and folder in Path(output).resolve().parents:  # the next run would read it, too
+            raise InputError(f"the output {output} lies in the folder of the input frames: choose another place for it")
+        if is_pattern(output) or is_image_name(output) or not Path(output).suffix or Path(output).is_dir():
+            return Job("sequence", source, output, outputs=_frame_outputs(source, output))
+        return Job("video", source, output)
+    return Job(_kind(source.name, output, source.path), source, output)
+
+
+def _frame_outputs(source: Source, output: str) -> tuple[Path, ...]:
+    """Where the images of a sequence go: by their numbers, or into a folder under their own names."""
+    if is_image_name(output) and not is_pattern(output):
+        raise InputError(
+            f"{source.name} holds {len(source.files)} frames: give -o a folder, a pattern such as out/%05d.png, or a "
+            f"video such as out.mp4, not {output}"
+        )
+    if is_pattern(output):
+        return tuple(numbered_name(output, number) for number, _ in source.files)
+    return tuple(Path(output) / path.name for _, path in source.files)
 
 
 def select_shard(jobs: list[Job], text: str) -> list[Job]:
@@ -79,6 +117,14 @@ def select_shard(jobs: list[Job], text: str) -> list[Job]:
     return jobs[int(match[1]) - 1 :: int(match[2])]
 
 
+def _output_beside(inputs: list[str], *, live: bool) -> str:
+    """The output of files that nobody named one for. Folders, lists and streams have no such place."""
+    for name in (name for text in inputs for name in _matching(text)):
+        if live or Path(name).suffix.lower() in _LISTS or _source(name).kind != "file":
+            raise InputError(f"{name} needs an output: add -o with a file or a folder")
+    return _BESIDE
+
+
 def _source(name: str) -> Source:
     return Source("url", name) if is_remote(name) else parse_source(name)
 
@@ -87,7 +133,7 @@ def _matching(text: str) -> list[str]:
     """The files that a pattern such as clips/*.mp4 names; other inputs stay as they are."""
     if not _PATTERN.search(text) or os.path.lexists(text) or "://" in text or is_pattern(text):
         return [text]
-    found = sorted(glob.glob(text, recursive=True))
+    found = sorted(glob.glob(text, recursive=True), key=natural_key)
     if not found:
         raise InputError(f"nothing matches {text}: check the pattern")
     return found
@@ -98,18 +144,31 @@ def _files(source: Source, output: str) -> Iterator[tuple[Source, str]]:
     if is_remote(source.name):
         yield from _remote_files(source)
     elif source.kind == "folder" and source.path is not None:
-        for path in sorted(source.path.rglob("*")):
-            below = path.relative_to(source.path)
-            hidden = any(part.startswith(".") for part in below.parts)
-            made_here = Path(output).resolve() in path.resolve().parents
-            if path.is_file() and _is_media(path.name) and not hidden and not made_here:
-                yield Source("file", str(path), path), str(below)
+        yield from _below_folder(source.path, output)
+    elif source.kind == "sequence" and not is_pattern(source.name):  # a folder of frames among other inputs
+        yield source, Path(source.name).name
     elif source.kind == "file" and source.path is not None:
         yield source, source.path.name
     elif _FIELDS.search(output):
         raise InputError(f"a template such as {output} is for files and folders, got {source.name}")
     else:
         raise InputError(f"a {source.kind} must be the only input, got {source.name} and others: dehaze it on its own")
+
+
+def _below_folder(folder: Path, output: str) -> Iterator[tuple[Source, str]]:
+    """Videos, images and clips of frames in a folder and those below it."""
+    clips: set[Path] = set()
+    for path in natural_order(folder.rglob("*")):
+        below = path.relative_to(folder)
+        hidden = any(part.startswith(".") for part in below.parts)
+        made_here = Path(output).resolve() in (path.resolve(), *path.resolve().parents)
+        if hidden or made_here or path.parent in clips:
+            continue
+        if path.is_dir() and (sequence := folder_sequence(str(path), path)) is not None:
+            clips.add(path)
+            yield sequence, str(below)
+        elif path.is_file() and _is_media(path.name):
+            yield Source("file", str(path), path), str(below)
 
 
 def _remote_files(source: Source) -> Iterator[tuple[Source, str]]:
@@ -159,15 +218,22 @@ def _stream_job(sources: list[Source], output: str) -> Job:
 
 def _single(source: Source, output: str) -> Job:
     if source.kind == "sequence":
-        return Job("sequence" if is_pattern(output) and is_image_name(output) else "video", source, output)
+        return _job(source, output)
     assert source.path is not None
     if Path(output).is_dir() or output.endswith(("/", "\\")):
         output = _below(output, source.path.name)
-    return Job(_kind(source.name, output, source.path), source, output)
+    return _job(source, output)
 
 
 def _kind(source: str, output: str, path: Path | None = None) -> Kind:
-    """An image becomes an image; an animation may become a video as well."""
+    """An image becomes an image; an animation may become a video as well, and a video numbered images."""
+    several = not is_image_name(source) or (path is not None and count_images(path) > 1)
+    if several and is_pattern(output) and is_image_name(output):
+        if is_remote(output):
+            raise InputError(f"numbered images go to a folder on this machine, got -o {output}: write a video there")
+        return "frames"
+    if not is_image_name(source) and is_image_name(output):
+        raise InputError(f"{source} is a video: give -o a pattern such as frames/%05d.png for its frames, not {output}")
     if not is_image_name(source):
         return "video"
     still = path is not None and is_video_name(output) and count_images(path) == 1
@@ -175,27 +241,35 @@ def _kind(source: str, output: str, path: Path | None = None) -> Kind:
 
 
 def _is_media(name: str) -> bool:
-    return is_video_name(name) or is_image_name(name) or PurePosixPath(name).suffix.lower() in _OTHER_VIDEOS
+    return is_image_name(name) or PurePosixPath(name).suffix.lower() in (*VIDEO_SUFFIXES, *_OTHER_IMAGES)
 
 
-def _below(folder: str, name: str) -> str:
-    """The name of an output in a folder. Formats that we only read become Matroska."""
-    if not is_image_name(name) and not is_video_name(name):
-        name = f"{name.removesuffix(PurePosixPath(name).suffix)}.mkv"
+def _below(folder: str, name: str, kind: str = "file") -> str:
+    """The name of an output in a folder. Clips of frames become folders."""
+    name = name if kind == "sequence" else _writable(name)
     return f"{folder.rstrip('/')}/{name}" if is_remote(folder) else str(Path(folder) / name)
 
 
+def _writable(name: str) -> str:
+    """The same name; formats that we only read become Matroska."""
+    if is_image_name(name) or is_video_name(name) or PurePosixPath(name).suffix.lower() in _OTHER_IMAGES:
+        return name
+    return f"{name.removesuffix(PurePosixPath(name).suffix)}.mkv"
+
+
 def _filled(template: str, path: PurePosixPath | Path, number: int) -> str:
-    values = {"name": path.name, "stem": path.stem, "suffix": path.suffix, "folder": str(path.parent)}
+    suffix = Path(_writable(path.name)).suffix
+    values = {"name": path.name, "stem": path.stem, "suffix": suffix, "folder": str(path.parent)}
     return _FIELDS.sub(lambda match: {**values, "number": f"{number:04d}"}[match[1]], template)
 
 
 def _checked(jobs: list[Job]) -> list[Job]:
     """Refuse a job that would replace the output or the input of another."""
     inputs = {os.path.realpath(job.source.path): job for job in jobs if job.source.path is not None}
+    inputs |= {os.path.realpath(path): job for job in jobs for _, path in job.source.files}
     seen: dict[str, str] = {}
-    for job in jobs:
-        target = job.output if is_remote(job.output) else os.path.realpath(job.output)
+    for job, output in [(each, output) for each in jobs for output in each.outputs or (each.output,)]:
+        target = str(output) if is_remote(str(output)) else os.path.realpath(output)
         if target in seen:
             raise InputError(
                 f"{seen[target]} and {job.source.name} would both become {job.output}: "

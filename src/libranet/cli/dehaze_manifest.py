@@ -121,7 +121,7 @@ def _changes(options: dict[str, Any], base: Adjustments, where: str) -> dict[str
             else:
                 raise InputError(f"{where} has the unknown option {name!r}: use {', '.join(NAMES)}")
         except ValueError as error:
-            reason = str(error) if isinstance(error, InputError) else f"{name} = {text!r} cannot be read"
+            reason = error.sentence if isinstance(error, InputError) else f"{name} = {text!r} cannot be read"
             raise InputError(reason if where in reason else f"{where}: {reason}") from None
     if adjust:
         changes["adjust"] = replace(base, **adjust)

@@ -88,10 +88,12 @@ def run_jobs(jobs: list[Job], network: Network, options: DehazeOptions, choices:
             try:
                 outcome.results.append(_one(job, network, options, choices, bar, console))
             except LibraNetError as error:
-                fail(job, str(error))
+                fail(job, error.sentence)
             except KeyboardInterrupt as stop:
                 resumable = f": run the same command with --resume to continue {job.output}"
-                console.print(f"stopped{resumable if job.kind in ('video', 'sequence') else ''}", markup=False)
+                console.print(
+                    f"stopped{resumable if job.kind in ('video', 'sequence', 'frames') else ''}", markup=False
+                )
                 code = EXIT_TERMINATED if isinstance(stop, Terminated) else EXIT_INTERRUPTED
                 outcome.results.append({"source": job.source.name, "output": job.output, "error": "stopped"})
                 if choices.as_json:
@@ -130,7 +132,7 @@ def _one(
             network,
             options,
             overwrite=choices.overwrite,
-            resume=choices.resume or (choices.skip_finished and job.kind == "sequence"),
+            resume=choices.resume or (choices.skip_finished and job.kind in ("sequence", "frames")),
             rate=choices.fps,
             progress=bar.update,
             on_plan=bar.announce,
@@ -140,7 +142,11 @@ def _one(
 
 
 def _finished(job: Job, choices: RunChoices) -> bool:
-    if not (choices.skip_finished or choices.resume) or job.kind in ("stream", "sequence") or choices.overwrite:
+    if (
+        not (choices.skip_finished or choices.resume)
+        or job.kind in ("stream", "sequence", "frames")
+        or choices.overwrite
+    ):
         return False
     if not job.is_remote:
         return os.path.exists(job.output)
@@ -256,5 +262,7 @@ class ProgressBar:
 def _bound(step: Progress) -> str:
     """The stage that the others wait for, and what would make it faster."""
     if step.phase != "frames":
-        return {"joining": "writing the file"}.get(step.phase, f"encoding, {step.phase}")
+        return {"joining": "writing the file", "reading ahead": "reading ahead"}.get(
+            step.phase, f"encoding, {step.phase}"
+        )
     return f"bound by {step.bound_by}" + (f": {step.remedy} would help" if step.remedy else "")

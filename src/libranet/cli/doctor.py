@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def doctor(
-    model: Annotated[Path | None, typer.Option(help="A checkpoint; without it, the weights of the package.")] = None,
+    model: Annotated[str | None, typer.Option(help="libranet-base, libranet-small, or a checkpoint's path.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
     """Say which path restores frames here: fused on a GPU, CPU kernels, or plain; and what decides it."""
@@ -37,7 +37,7 @@ def doctor(
     Console(highlight=False).print(table)
 
 
-def diagnose(model: Path | None = None) -> dict[str, str]:
+def diagnose(model: str | None = None) -> dict[str, str]:
     """Collect what this machine has, the backend it leads to, and the reason.
 
     Args:
@@ -61,24 +61,22 @@ def diagnose(model: Path | None = None) -> dict[str, str]:
         "device": _describe(device),
         "weights": str(file),
         **checkpoint.weights.as_json(),
-        "path": "plain" if reason else "fused",
+        **(_cpu_path(file) if device.type == "cpu" else {"path": "plain" if reason else "fused"}),
         "why": reason or _fused_because(device, checkpoint.config.refiner.width),
         **({} if reason else _expectation(device)),
-        **(_cpu_backends(file) if device.type == "cpu" else {}),
     }
 
 
-def _cpu_backends(file: Path) -> dict[str, str]:
-    """Which CPU backends this machine has, and which of them `auto` takes."""
+def _cpu_path(file: Path) -> dict[str, str]:
+    """Which of the CPU backends `auto` takes, the kernels' level of instructions, and what keeps from the others."""
+    from libranet.kernels.native.library import level
     from libranet.network import load_model
-    from libranet.runtime.choose import BACKENDS, WORTH_COMPILING, choose_on_cpu, why_not_design, why_not_kernels
+    from libranet.runtime.choose import BACKENDS, choose_on_cpu, why_not_design, why_not_kernels
 
     network = load_model(file)
-    reasons = {name: why_not_design(network) or why_not_kernels(name) for name in BACKENDS if name.startswith("numba")}
-    facts = {"numba": _version("numba")} | {name: f"not here: {reason}" for name, reason in reasons.items() if reason}
-    name = choose_on_cpu(network)
-    short = f"; plain for jobs under {WORTH_COMPILING / 1e6:.0f} million pixels" if name != "plain" else ""
-    return facts | {"backend": name + short}
+    reasons = {name: why_not_design(network) or why_not_kernels(name) for name in BACKENDS if name.startswith("cpu")}
+    facts = {name: f"not here: {reason}" for name, reason in reasons.items() if reason}
+    return {"cpu_kernels": level() or "none"} | facts | {"path": choose_on_cpu(network)}
 
 
 def _fused_because(device: torch.device, width: int) -> str:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from libranet.cli.cluster_run import ClusterChoices
     from libranet.cluster.evaluating import EvalWorkload
     from libranet.evaluation.clips import EvalClip
+    from libranet.evaluation.restored_files import RestoredFiles
     from libranet.evaluation.runner import ClipProgress
     from libranet.evaluation.summary import ReportContent
 
@@ -33,9 +34,20 @@ def evaluate_command(
         typer.Argument(help="A set of ours, a folder with hazy/ and clear/, or hazy frames or videos alone."),
     ] = None,
     *,
+    hazy: Annotated[
+        Path | None, typer.Option(help="In place of DATASET: the folder of the hazy side, under any name.")
+    ] = None,
+    clear: Annotated[Path | None, typer.Option(help="With --hazy: the folder of the clear side.")] = None,
     model: Annotated[
         list[str] | None,
-        typer.Option(help="libranet, truth (oracle), a peer (libranet bench --list) or [NAME=]CHECKPOINT; repeatable."),
+        typer.Option(
+            help="libranet, truth (oracle), a peer (libranet bench --list), package.module:Class or [NAME=]CHECKPOINT; "
+            "repeatable."
+        ),
+    ] = None,
+    restored: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=DIR", help="Results of any method: DIR/CLIP/frames or DIR/CLIP.mp4; repeatable."),
     ] = None,
     metrics: Annotated[
         list[str] | None,
@@ -75,8 +87,12 @@ def evaluate_command(
         Literal["auto", "fp32", "fp16", "bf16"], typer.Option(help="auto is what `dehaze` computes in on that device.")
     ] = "auto",
     steady: Annotated[
-        float, typer.Option(help="As `dehaze` has it: seconds of the filter over time of LiBrA-Net; 0 is off.")
-    ] = 1.0,
+        float | None,
+        typer.Option(help="As `dehaze` has it: seconds of the filter over time of LiBrA-Net; 0 is off."),
+    ] = None,
+    dense_fog: Annotated[
+        bool, typer.Option(help="As `dehaze` has it: also clear what LiBrA-Net leaves of dense fog.")
+    ] = True,
     reproducible: Annotated[
         bool, typer.Option("--reproducible", help="Compute with plain PyTorch, the same on every machine.")
     ] = False,
@@ -99,10 +115,12 @@ def evaluate_command(
 
     from libranet.cli.cluster_run import ClusterChoices
     from libranet.cluster.evaluating import EvalWorkload
+    from libranet.data.pairs import HAZY_NAMES
     from libranet.device import describe_device, pick_device
     from libranet.evaluation.clips import open_dataset
     from libranet.evaluation.html_report import render_report
     from libranet.evaluation.metric_table import PAIRED_GROUPS, choose_metrics
+    from libranet.evaluation.restored_files import parse_restored
     from libranet.evaluation.restorers import PACKAGED_NAME, TRUTH, NetworkRestorer, open_restorers
     from libranet.evaluation.results import ResultStore, write_file
     from libranet.evaluation.runner import evaluate
@@ -118,18 +136,21 @@ def evaluate_command(
     chosen = choose_metrics(",".join(metrics) if metrics else "all")
     wanted = [lab("paper.tables").choose_table(name) for name in table or []]
     sizes = [parse_size(size)] if size else None
-    names = model or ["identity", "dcp", PACKAGED_NAME]
+    names = model or (["identity"] if restored else ["identity", "dcp", PACKAGED_NAME])
     backend = "plain" if reproducible else "auto"
-    load_restorers = partial(open_restorers, device=device, precision=precision, steady=steady, backend=backend)
-    if dataset is None:
+    load_restorers = partial(
+        open_restorers, device=device, precision=precision, steady=steady, backend=backend, dense_fog=dense_fog
+    )
+    place = _choose_place(dataset, hazy, clear)
+    if place is None:
         if wanted != ["efficiency"]:
             raise InputError("expected a dataset to measure on; only --table efficiency does without one")
         for printed in lab("paper.tables").efficiency_tables(load_restorers(names), device, sizes):
             lab("paper.printed").print_table(console, printed, table_format)
         return
-    place = dataset.resolve()
-    found = open_dataset(dataset if cluster is None else place, split=split, stills=stills, deinterlace=deinterlace)
-    found = found[:clips]
+    open_at = partial(open_dataset, split=split, stills=stills, deinterlace=deinterlace)
+    found = open_at(place, clear=clear and clear.resolve(), all_hazy=hazy is not None and clear is None)[:clips]
+    place = place.parent if hazy is not None and place.name.lower() in HAZY_NAMES else place
     paired = found[0].clear is not None  # a set has ground truth for every clip or for none
     if not metrics and paired:
         chosen = choose_metrics(PAIRED_GROUPS)
@@ -147,10 +168,15 @@ def evaluate_command(
         cache=cache,
         device=device,
     )
+    results_of_others = [parse_restored(text, clips=len(found), frames=frames) for text in restored or []]
+    load_restorers = partial(load_restorers, restored=results_of_others)
+    _name_doubts(console, found, results_of_others)
     restorers, scores = load_restorers(names), load_scores()
+    if metrics and not any(scores.wants(metric.name) for metric in chosen):
+        raise InputError(f"nothing can be measured: {next(iter(scores.not_measured.values()))}")
     store = ResultStore(output or Path(f"eval-{place.name}"))
     settings = {
-        "dataset": str(place),
+        "dataset": str(place) if clear is None else f"{hazy} and {clear}",
         "metrics": [metric.name for metric in chosen if metric.name not in scores.not_measured],
         "estimators": scores.estimators,
         "frames": frames,
@@ -193,6 +219,32 @@ def evaluate_command(
     for printed in tables:
         lab("paper.printed").print_table(console, printed, table_format)
     console.print(f"report: {store.folder / 'report.html'}", soft_wrap=True)
+
+
+def _choose_place(dataset: Path | None, hazy: Path | None, clear: Path | None) -> Path | None:
+    """The dataset, or its hazy side."""
+    if dataset is not None and (hazy or clear):
+        raise InputError(f"expected a dataset or --hazy and --clear, got {dataset} and {hazy or clear}")
+    if clear is not None and hazy is None:
+        raise InputError("--clear goes with --hazy, the folder of the hazy side")
+    place = dataset or hazy
+    return None if place is None else place.resolve()
+
+
+def _name_doubts(console: Console, clips: list[EvalClip], results: list[RestoredFiles]) -> None:
+    """Say what may be wrong about a set, before it is measured: gaps, and pairs that do not show the same."""
+    from rich.markup import escape
+
+    from libranet.data.agreement import compare_sides
+
+    doubts = [f"clip {clip.name}: {clip.gaps}" for clip in clips if clip.gaps]
+    pairs = [pair for clip in clips if (pair := clip.pair) is not None]
+    doubts += compare_sides(pairs, most=8).problems if pairs else ()
+    doubts += [f"{result.name}: {problem}" for result in results for problem in result.check(clips).problems]
+    if any(clip.bits > 8 for clip in clips[:1]):
+        doubts.append(f"the frames have {clips[0].bits} bits and are restored so; metrics are computed on 8 bits")
+    for doubt in doubts:
+        console.print(f"[yellow]note:[/] {escape(doubt)}", soft_wrap=True)
 
 
 def _run_on_cluster(

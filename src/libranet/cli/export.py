@@ -40,7 +40,7 @@ def export(
     calibration: Annotated[
         list[Path] | None, typer.Option(help="For int8: hazy images; rendered ones without it. Give it repeatedly.")
     ] = None,
-    model: Annotated[Path | None, typer.Option(help="A checkpoint; without it, the weights of the package.")] = None,
+    model: Annotated[str | None, typer.Option(help="libranet-base, libranet-small, or a checkpoint's path.")] = None,
     device: Annotated[str, typer.Option(help="Where a torchscript file computes: cpu, cuda.")] = "cpu",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,

@@ -22,14 +22,15 @@ if TYPE_CHECKING:
 
 def info(
     model: Annotated[
-        str | None, typer.Option(help="libranet, a peer's name (libranet bench --list), or a checkpoint's path.")
+        str | None,
+        typer.Option(help="libranet-base, libranet-small, a peer (libranet bench --list), or a checkpoint's path."),
     ] = None,
     size: Annotated[str, typer.Option(help="Frame size as WIDTHxHEIGHT.")] = "3840x2160",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
     """Count parameters and GFLOPs (two per multiply-add), per part and in total, beside the paper's figures."""
     from libranet.network import LiBrANet, find_checkpoint, read_checkpoint_info
-    from libranet.network.checkpoint import PACKAGED, read_header
+    from libranet.network.checkpoint import packaged_name, read_header
     from libranet.network.cost import measure_cost
     from libranet.network.libranet import MIN_SIZE
     from libranet.runtime import is_peer
@@ -37,8 +38,8 @@ def info(
     width, height = parse_size(size)
     if min(width, height) < MIN_SIZE:
         raise InputError(f"expected a size of at least {MIN_SIZE}x{MIN_SIZE}, got {size}")
-    path = find_checkpoint(None if model == LiBrANet.architecture else model)
-    ours = model in (None, LiBrANet.architecture, *PACKAGED)
+    path = find_checkpoint(model)
+    ours = packaged_name(model) is not None
     peer = model if model and not ours and not path.exists() and is_peer(model) else read_header(path).architecture
     if peer != LiBrANet.architecture:
         lab("cli.peer_info").print_peer(peer, (width, height), as_json=as_json)

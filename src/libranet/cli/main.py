@@ -1,8 +1,12 @@
 """The table of commands, and the one place where a user's mistake becomes a sentence and an exit code."""
 
+import json
 import logging
+import os
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -12,12 +16,14 @@ from typer.main import get_command_from_info
 from typer.models import CommandInfo
 
 import libranet
-from libranet.cli import EXIT_BUG, EXIT_INTERRUPTED, EXIT_USER_ERROR
+from libranet.cli import EXIT_BUG, EXIT_INTERRUPTED, EXIT_TERMINATED, EXIT_USER_ERROR
 from libranet.cli.bugs import bug_sentence
+from libranet.cli.signals import Terminated
 from libranet.errors import LibraNetError
 
 COMMANDS = {
     "dehaze": "libranet.cli.dehaze:dehaze",
+    "watch": "libranet.cli.watch:watch",
     "synth": "libranet.cli.synth:synth",
     "data": "libranet.cli.data:data",
     "train": "libranet.cli.train:train",
@@ -43,7 +49,12 @@ _ADDRESS = re.compile(r"local|auto|(ray://)?[A-Za-z0-9._-]+:\d+")
 
 class _Command(TyperCommand):
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
-        return super().parse_args(ctx, with_addresses(args))
+        with _errors_as_json("--json" in args, to_stderr="-" in args):
+            return super().parse_args(ctx, with_addresses(args))
+
+    def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
+        with _errors_as_json(bool(ctx.params.get("as_json")), to_stderr=ctx.params.get("output") == "-"):
+            return super().invoke(ctx)
 
 
 class _Commands(TyperGroup):
@@ -57,6 +68,40 @@ class _Commands(TyperGroup):
         module, _, function = COMMANDS[cmd_name].partition(":")
         command = CommandInfo(cmd_name, cls=_Command, callback=getattr(import_module(module), function))
         return get_command_from_info(command, pretty_exceptions_short=True, rich_markup_mode=self.rich_markup_mode)
+
+
+@contextmanager
+def _errors_as_json(asked: bool, *, to_stderr: bool) -> Iterator[None]:
+    """Print what ends a command as JSON where machines read its output, too, before it becomes a sentence and a code.
+
+    A command that has printed its own JSON ends with `typer.Exit`. Frames on standard output leave it no room there.
+    """
+    try:
+        yield
+    except (typer.Exit, typer.Abort):
+        raise
+    except BaseException as error:
+        code, sentence = _verdict(error)
+        if asked:
+            values = {"results": [], "error": sentence, "exit_code": code}
+            print(json.dumps(values, indent=2), file=sys.stderr if to_stderr else sys.stdout, flush=True)
+        if isinstance(error, KeyboardInterrupt):  # typer knows one code for all
+            print(sentence, file=sys.stderr)
+            raise typer.Exit(code) from None
+        raise
+
+
+def _verdict(error: BaseException) -> tuple[int, str]:
+    """Return the exit code that an error leads to, and the sentence about it."""
+    if isinstance(error, LibraNetError):
+        return EXIT_USER_ERROR, error.sentence
+    if isinstance(error, Terminated):
+        return EXIT_TERMINATED, "stopped"
+    if isinstance(error, KeyboardInterrupt):
+        return EXIT_INTERRUPTED, "stopped"
+    if (words := getattr(error, "format_message", None)) is not None:  # typer's own, about words that it cannot parse
+        return EXIT_USER_ERROR, words()
+    return EXIT_BUG, bug_sentence(error)
 
 
 def with_addresses(args: list[str]) -> list[str]:
@@ -77,6 +122,7 @@ def build_app() -> typer.Typer:
         help="Real-time dehazing of 4K video.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
+        rich_markup_mode="rich" if _shows_boxes() else None,
     )
 
     @app.callback()
@@ -91,6 +137,12 @@ def build_app() -> typer.Typer:
     return app
 
 
+def _shows_boxes() -> bool:
+    """Return whether the terminal shows the frames around help texts: Python writes UTF-8 in the C locale, too."""
+    names = [os.environ[name] for name in ("LC_ALL", "LC_CTYPE", "LANG") if os.environ.get(name)]
+    return "utf" in (names[0] if names else sys.stdout.encoding or "").lower()
+
+
 def main() -> None:
     """Entry point of the `libranet` command."""
     try:
@@ -99,7 +151,7 @@ def main() -> None:
         from rich.console import Console
         from rich.markup import escape
 
-        Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]error:[/] {escape(str(error))}")
+        Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]error:[/] {escape(error.sentence)}")
         sys.exit(EXIT_USER_ERROR)
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -18,7 +17,7 @@ def warmup(
     pixel_format: Annotated[
         str, typer.Option("--format", help="Pixel formats as FFmpeg names them, separated by commas.")
     ] = FORMATS,
-    model: Annotated[Path | None, typer.Option(help="A checkpoint; without it, the weights of the package.")] = None,
+    model: Annotated[str | None, typer.Option(help="libranet-base, libranet-small, or a checkpoint's path.")] = None,
     device: Annotated[str, typer.Option(help="auto, cuda or cuda:N.")] = "auto",
 ) -> None:
     """Compile the kernels for frames of these sizes and formats, and compare them with the plain network.
@@ -29,5 +28,5 @@ def warmup(
 
     sizes = [parse_size(text) for text in size.split(",")]
     names = [name.strip() for name in pixel_format.split(",")]
-    for line in warm_up(sizes, names, model=None if model is None else str(model), device=device):
+    for line in warm_up(sizes, names, model=model, device=device):
         print(line, flush=True)

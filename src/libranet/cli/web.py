@@ -10,7 +10,7 @@ def web(
     *,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the site.")],
     model: Annotated[
-        list[str] | None, typer.Option(help="base, small or a checkpoint, repeatedly; the first is the default.")
+        list[str] | None, typer.Option(help="libranet-small, libranet-base or a checkpoint; repeatable.")
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing site.")] = False,
 ) -> None:

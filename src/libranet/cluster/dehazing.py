@@ -34,6 +34,7 @@ class DehazeSetup:
     weights: str | None = None
     device: str = "cpu"
     precision: Precision = "auto"
+    dense_fog: bool = True
     threads: int | None = None
     """Of the network on a CPU, where they change the last bits of floating-point sums; None leaves them alone."""
     cores: int | None = None
@@ -90,7 +91,11 @@ class DehazeWorkload:
             torch.set_num_threads(setup.threads)
         self.setup = setup
         self.network: Network = load_network(
-            setup.model, weights=setup.weights, device=setup.device, precision=setup.precision
+            setup.model,
+            weights=setup.weights,
+            device=setup.device,
+            precision=setup.precision,
+            dense_fog=setup.dense_fog,
         )
 
     def run(self, task: Task, report: Callable[[Step], None]) -> Outcome:
@@ -215,7 +220,7 @@ def _named_by_address(job: Job, local: Job, folder: Path | None) -> Iterator[Non
         if folder is None:
             raise
         shutil.rmtree(folder, ignore_errors=True)
-        raise InputError(str(error).replace(local.source.name, job.source.name)) from None
+        raise InputError(error.sentence.replace(local.source.name, job.source.name)) from None
 
 
 class _Reporter:

@@ -15,7 +15,7 @@ from libranet.cluster.tasks import Died, Failed, Finished, Outcome, Step, Task, 
 from libranet.engine.options import OutputError
 from libranet.engine.parts import CannotSplitError
 from libranet.engine.segments import BusyError
-from libranet.errors import LibraNetError, MissingDependencyError
+from libranet.errors import LibraNetError, MissingDependencyError, install_command
 
 logger = logging.getLogger(__name__)
 
@@ -78,13 +78,13 @@ class Worker:
         try:
             return self._workload.run(task, self._report)
         except CannotSplitError as error:
-            return Failed("whole", str(error))
+            return Failed("whole", error.sentence)
         except BusyError as error:
-            return Failed("busy", str(error))
+            return Failed("busy", error.sentence)
         except OutputError as error:
-            return Failed("output", str(error))
+            return Failed("output", error.sentence)
         except LibraNetError as error:
-            return Failed("input", str(error))
+            return Failed("input", error.sentence)
         except Exception as error:  # the one boundary: a bug in one task must not take the worker with it
             logger.exception("task %s", task.key)
             return Failed("bug", f"unexpected {type(error).__name__} ({error}): this is a bug in libranet")
@@ -131,7 +131,7 @@ def connect(address: str, *, cores: int | None = None, dashboard: bool = False) 
     try:
         import ray
     except ImportError:
-        raise MissingDependencyError("--cluster needs Ray: pip install 'libranet[cluster]'") from None
+        raise MissingDependencyError(f"--cluster needs Ray: {install_command('cluster')}") from None
     if ray.is_initialized():
         return ""
     if address == LOCAL:

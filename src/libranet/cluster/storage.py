@@ -13,7 +13,7 @@ from typing import Any
 from libranet.atomic import write_atomically
 from libranet.engine.jobs import is_remote, local_name
 from libranet.engine.options import OutputError
-from libranet.errors import InputError, LibraNetError, MissingDependencyError
+from libranet.errors import InputError, LibraNetError, MissingDependencyError, install_command
 
 _PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "az": "adlfs", "abfs": "adlfs", "abfss": "adlfs"}
 
@@ -117,7 +117,7 @@ def _store(scheme: str) -> Any:
     except ImportError:
         package = _PACKAGES.get(scheme, "")
         what = f" and {package}" if package not in ("", "s3fs") else ""
-        needed = f"pip install 'libranet[cluster]'{f' {package}' if what else ''}"
+        needed = install_command("cluster") + (f" {package}" if what else "")
         raise MissingDependencyError(f"{scheme}:// needs fsspec{what or ' and s3fs'}: {needed}") from None
 
 

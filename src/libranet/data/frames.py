@@ -1,10 +1,11 @@
-"""The frames of one clip, from image files or a video, read whole or cropped."""
+"""The frames of one clip, from image files or a video, read whole or cropped, in 8 or 16 bits as they are stored."""
 
 import bisect
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Protocol, TypeAlias
 
@@ -15,12 +16,13 @@ from libranet.atomic import write_atomically
 from libranet.data.png_bands import encode_png, read_png_rows
 from libranet.errors import InputError, MissingDependencyError
 from libranet.image_structure import read_header
-from libranet.images import is_image_name
+
+logger = logging.getLogger(__name__)
 
 RgbImage: TypeAlias = np.ndarray
 """A frame or photo: [H, W, 3], RGB, 8 bit."""
-
-VIDEO_SUFFIXES = frozenset({".mp4", ".mkv", ".mov", ".avi", ".webm", ".m4v", ".ts", ".mpg", ".mpeg", ".y4m"})
+RgbSamples: TypeAlias = np.ndarray
+"""A frame as it is stored: [H, W, 3], RGB, uint8 or uint16."""
 
 
 class Box(NamedTuple):
@@ -42,7 +44,11 @@ class FrameSequence(Protocol):
         """Width and height."""
         ...
 
-    def read(self, index: int, box: Box | None = None) -> RgbImage:
+    def size_of(self, index: int) -> tuple[int, int]:
+        """Width and height of one frame, by its header where it has one."""
+        ...
+
+    def read(self, index: int, box: Box | None = None) -> RgbSamples:
         """Read one frame [H, W, 3] RGB, or its part inside `box`."""
         ...
 
@@ -58,11 +64,15 @@ class FrameFiles:
 
     @cached_property
     def size(self) -> tuple[int, int]:
-        header = read_header(self.paths[0]) if self.paths[0].suffix.lower() == ".png" else None
-        return (header.width, header.height) if header else read_rgb(self.paths[0]).shape[1::-1]
+        # Decoders turn a JPEG by its EXIF orientation, which is not in its header.
+        return self.size_of(0) if self.paths[0].suffix.lower() == ".png" else self.read(0).shape[1::-1]
 
-    def read(self, index: int, box: Box | None = None) -> RgbImage:
-        return read_rgb(self.paths[index], box)
+    def size_of(self, index: int) -> tuple[int, int]:
+        header = read_header(self.paths[index])
+        return (header.width, header.height) if header else self.read(index).shape[1::-1]
+
+    def read(self, index: int, box: Box | None = None) -> RgbSamples:
+        return read_samples(self.paths[index], box)
 
 
 @dataclass(frozen=True)
@@ -79,6 +89,9 @@ class VideoFrames:
         height, width, _ = self.read(0).shape
         return width, height
 
+    def size_of(self, index: int) -> tuple[int, int]:
+        return self.size
+
     @cached_property
     def rate(self) -> float | None:
         """Frames per second, or None where the file does not say."""
@@ -86,12 +99,13 @@ class VideoFrames:
             rate = stream.average_rate or stream.guessed_rate
         return float(rate) if rate else None
 
-    def read(self, index: int, box: Box | None = None) -> RgbImage:
+    def read(self, index: int, box: Box | None = None) -> RgbSamples:
         stamps, keys = self._index
         start = keys[max(bisect.bisect_right(keys, stamps[index]) - 1, 0)]
         for frame in decode_video(self.path, seek=start):
             if (frame.pts or 0) >= stamps[index]:
-                return crop_image(frame.to_ndarray(format="rgb24"), box, self.path)
+                deep = max(component.bits for component in frame.format.components) > 8
+                return crop_image(frame.to_ndarray(format="rgb48le" if deep else "rgb24"), box, self.path)
         raise InputError(f"expected {len(stamps)} frames in {self.path}, but frame {index} does not decode")
 
     @cached_property
@@ -127,8 +141,26 @@ def _open_video(path: Path) -> Iterator[tuple[Any, Any]]:  # container and first
         raise InputError(f"could not read {path} as a video: {getattr(error, 'strerror', None) or error}") from error
 
 
-def read_rgb(path: Path, box: Box | None = None) -> RgbImage:  # [H, W, 3] RGB
-    """Read an 8-bit image. Of a PNG in bands, only the rows of `box` are decoded."""
+def read_rgb(path: Path) -> RgbImage:  # [H, W, 3] RGB
+    """Read an image in 8 bits. A folder of deeper images is named once, because this rounds them."""
+    samples = read_samples(path)
+    if samples.dtype != np.uint8:
+        _name_rounding(path.parent)
+    return to_8_bit(samples)
+
+
+def to_8_bit(samples: RgbSamples) -> RgbImage:
+    """Round samples of 16 bits to the nearest of 8."""
+    return samples if samples.dtype == np.uint8 else ((samples.astype(np.uint32) + 128) // 257).astype(np.uint8)
+
+
+@cache
+def _name_rounding(folder: Path) -> None:
+    logger.warning("the 16-bit images in %s are rounded to 8 bits here", folder)
+
+
+def read_samples(path: Path, box: Box | None = None) -> RgbSamples:  # [H, W, 3] RGB
+    """Read an image in its 8 or 16 bits. Of a PNG in bands, only the rows of `box` are decoded."""
     try:
         with path.open("rb") as file:
             return read_image_at(file, path, box)
@@ -136,7 +168,7 @@ def read_rgb(path: Path, box: Box | None = None) -> RgbImage:  # [H, W, 3] RGB
         raise InputError(f"could not read the frame {path}: {error.strerror or error}") from error
 
 
-def read_image_at(file: BinaryIO, path: object, box: Box | None, size: int = -1) -> RgbImage:  # [H, W, 3] RGB
+def read_image_at(file: BinaryIO, path: object, box: Box | None, size: int = -1) -> RgbSamples:  # [H, W, 3] RGB
     """Read an image of so many bytes from where the file stands; `path` is for messages."""
     start = file.tell()
     rows = read_png_rows(file, path, *((box.top, box.height) if box else ()))
@@ -144,10 +176,12 @@ def read_image_at(file: BinaryIO, path: object, box: Box | None, size: int = -1)
         return crop_image(rows, Box(0, box.left, box.height, box.width), path) if box else rows
     file.seek(start)
     content = np.frombuffer(file.read(size), np.uint8)
-    image = cv2.imdecode(content, cv2.IMREAD_COLOR) if content.size else None
+    image = cv2.imdecode(content, cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH) if content.size else None
     if image is None:
         raise InputError(f"expected a whole image, got a damaged or unknown file: {path}")
-    return np.ascontiguousarray(crop_image(np.asarray(image, np.uint8), box, path)[..., ::-1])
+    if image.dtype not in (np.uint8, np.uint16):
+        raise InputError(f"expected an image of 8 or 16 bits, got {image.dtype} in {path}: convert it to 16-bit PNG")
+    return np.ascontiguousarray(crop_image(image, box, path)[..., ::-1])
 
 
 def write_png(path: Path, image: RgbImage) -> None:  # [H, W, 3] RGB
@@ -155,7 +189,7 @@ def write_png(path: Path, image: RgbImage) -> None:  # [H, W, 3] RGB
     write_atomically(path, encode_png(image))
 
 
-def crop_image(image: RgbImage, box: Box | None, path: object) -> RgbImage:
+def crop_image(image: RgbSamples, box: Box | None, path: object) -> RgbSamples:
     """Return the part of a frame inside `box`. `path` is for the message."""
     if box is None:
         return image
@@ -163,8 +197,3 @@ def crop_image(image: RgbImage, box: Box | None, path: object) -> RgbImage:
     if min(box.top, box.left) < 0 or box.top + box.height > height or box.left + box.width > width:
         raise InputError(f"expected a crop inside {width}x{height}, got {tuple(box)} of {path}")
     return image[box.top : box.top + box.height, box.left : box.left + box.width]
-
-
-def list_images(folder: Path) -> tuple[Path, ...]:
-    """List the image files of a folder, sorted by name."""
-    return tuple(sorted(path for path in folder.iterdir() if is_image_name(path) and path.is_file()))

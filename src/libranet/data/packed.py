@@ -15,8 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import cv2
+import numpy as np
+
 from libranet.atomic import atomic_file
-from libranet.data.frames import Box, FrameFiles, FrameSequence, RgbImage, read_image_at
+from libranet.data.frames import Box, FrameFiles, FrameSequence, RgbSamples, read_image_at
 from libranet.data.pairs import PairedClip
 from libranet.data.png_bands import encode_png
 from libranet.errors import InputError
@@ -48,7 +51,11 @@ class PackedFrames:
     def __len__(self) -> int:
         return len(self.places)
 
-    def read(self, index: int, box: Box | None = None) -> RgbImage:
+    def size_of(self, index: int) -> tuple[int, int]:
+        """Width and height, which all frames of a packed clip share."""
+        return self.size
+
+    def read(self, index: int, box: Box | None = None) -> RgbSamples:
         """Read one frame [H, W, 3] RGB, or its part inside `box`."""
         place = self.places[index]
         try:
@@ -169,4 +176,9 @@ def _frame_bytes(frames: FrameSequence, index: int) -> tuple[str, bytes]:
             return path.suffix.lower(), path.read_bytes()
         except OSError as error:
             raise InputError(f"could not read the frame {path}: {error.strerror or error}") from error
-    return ".png", encode_png(frames.read(index))
+    samples = frames.read(index)
+    if samples.dtype == np.uint8:
+        return ".png", encode_png(samples)
+    ok, deep = cv2.imencode(".png", np.ascontiguousarray(samples[..., ::-1]))  # in bands are 8 bits only
+    assert ok
+    return ".png", deep.tobytes()

@@ -1,28 +1,26 @@
 """Paired hazy and clear clips of UHV-4K, REVIDE, HazeWorld, or two folders."""
 
+import logging
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-import cv2
-import numpy as np
-
 from libranet.data.dataset import MAP_MODALITIES, Split, modality_file, open_clips
-from libranet.data.frames import VIDEO_SUFFIXES, FrameFiles, FrameSequence, VideoFrames, list_images, read_rgb
+from libranet.data.frames import FrameFiles, FrameSequence, VideoFrames
 from libranet.errors import InputError
+from libranet.sequences import describe_gaps, is_clip, is_video_file, list_frames, list_images, natural_order
+
+logger = logging.getLogger(__name__)
 
 HAZEWORLD_SUBSETS = ("DAVIS", "DDAD", "UA-DETRAC")
 """The outdoor subsets that the paper uses."""
-HAZY_NAMES = ("hazy", "haze", "input", "inputs", "foggy", "lq")
-CLEAR_NAMES = ("clear", "gt", "target", "targets", "clean", "ground_truth", "groundtruth", "hq")
+_MOST_RATE_DIFFERENCE = 0.01
+HAZY_NAMES = ("hazy", "haze", "input", "inputs", "fog", "foggy", "lq")
+CLEAR_NAMES = ("clear", "gt", "target", "targets", "clean", "ground_truth", "groundtruth", "reference", "hq")
 """Names of the two sides as public sets and their copies have them, in any case."""
 _SIDE_WORD = re.compile(r"[_-](hazy|haze|input|foggy|clear|gt|target|clean)$", re.IGNORECASE)
-_LOOKED_AT = 5
-_MOST_CHANGE = 0.5
-"""Mean difference between two frames at 8x8, in units of their contrast, above which they are two photos: video has
-0.0 to 0.25, unrelated photos 0.8 and more."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +44,33 @@ class PairedClip:
     def __len__(self) -> int:
         return len(self.hazy)
 
+    @property
+    def gaps(self) -> str:
+        """The numbers that are missing among its frames, in words, or nothing."""
+        return describe_gaps(self.hazy.paths) if isinstance(self.hazy, FrameFiles) else ""
+
+    def checked(self) -> "PairedClip":
+        """Compare the sizes of the first, middle and last frames: a crop of unequal sides would show two places.
+
+        Raises:
+            InputError: They differ.
+        """
+        sides: tuple[FrameSequence, FrameSequence] = (self.hazy, self.clear)
+        first = self.hazy.size_of(0)
+        for index in sorted({0, len(self) // 2, len(self) - 1}):
+            if all(side.size_of(index) == first for side in sides):
+                continue
+            # Headers do not tell how EXIF turns an image.
+            whole = self.hazy.read(0).shape[1::-1]
+            found = [side.read(index).shape[1::-1] for side in sides]
+            for name, size in zip(("hazy", "clear"), found, strict=True):
+                if size != whole:
+                    raise InputError(
+                        f"expected hazy and clear frames of one size in clip {self.name}, got {whole[0]}x{whole[1]} "
+                        f"and {size[0]}x{size[1]} for the {name} frame {index}: bring them to one size first"
+                    )
+        return self
+
 
 def uhv4k_pairs(folder: str | Path, split: Split = "train", *, flagged: bool = False) -> list[PairedClip]:
     """Open the clips of a folder that `libranet synth` made, with their maps."""
@@ -58,7 +83,7 @@ def uhv4k_pairs(folder: str | Path, split: Split = "train", *, flagged: bool = F
                 modality: tuple(clip.folder / modality_file(modality, i) for i in range(len(clip)))
                 for modality in MAP_MODALITIES
             },
-        )
+        ).checked()
         for clip in open_clips(folder, split, flagged=flagged)
     ]
 
@@ -96,12 +121,16 @@ def open_pairs(folder: str | Path, split: Split = "train") -> list[PairedClip] |
     folder = Path(folder)
     if (sides := find_sides(folder)) is not None:
         return _without_other_subsets(folder_pairs(*sides))
-    parts = [path for path in sorted(folder.iterdir()) if path.name.lower() in ("train", "test") and find_sides(path)]
+    named = [path for path in natural_order(folder.iterdir()) if path.name.lower() in ("train", "test")]
+    parts = [path for path in named if find_sides(path)]
     if not parts:
         return None
     chosen = [path for path in parts if split in ("all", path.name.lower())]
     if not chosen:
         raise InputError(f"expected a part {split!r} in {folder}, found {', '.join(path.name for path in parts)}")
+    if split == "all" and len(parts) < len(named):
+        lacking = next(path for path in named if path not in parts)
+        raise InputError(f"expected two sides in every part, found none in {lacking}: choose another split")
     found = [(part, pair) for part in chosen for pair in open_pairs(part) or []]
     if len({pair.name for _, pair in found}) < len(found):  # both parts number their clips from one
         return [replace(pair, name=f"{part.name}/{pair.name}") for part, pair in found]
@@ -109,14 +138,29 @@ def open_pairs(folder: str | Path, split: Split = "train") -> list[PairedClip] |
 
 
 def find_sides(folder: Path) -> tuple[Path, Path] | None:
-    """Find the hazy and the clear side by their names."""
-    found = {path.name.lower(): path for path in sorted(folder.iterdir()) if path.is_dir()} if folder.is_dir() else {}
-    hazy, clear = (next((found[n] for n in names if n in found), None) for names in (HAZY_NAMES, CLEAR_NAMES))
-    return (hazy, clear) if hazy is not None and clear is not None else None
+    """Find the hazy and the clear side by their names; None unless both are there.
+
+    Raises:
+        InputError: Several folders have names of one side.
+    """
+    folders = natural_order(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+    hazy, clear = ([path for path in folders if path.name.lower() in names] for names in (HAZY_NAMES, CLEAR_NAMES))
+    for side in (hazy, clear):
+        if len(side) > 1 and hazy and clear:
+            raise InputError(
+                f"{side[0].name}/ and {side[1].name}/ in {folder} are names of one side: give both sides by name, "
+                f"hazy {hazy[0]} and clear {clear[0]}, or others"
+            )
+    return (hazy[0], clear[0]) if hazy and clear else None
 
 
 def _without_other_subsets(pairs: list[PairedClip]) -> list[PairedClip]:
     known = [pair for pair in pairs if pair.name.split("/")[0] in HAZEWORLD_SUBSETS]
+    if known and len(known) < len(pairs):
+        others = sorted({pair.name.split("/")[0] for pair in pairs} - set(HAZEWORLD_SUBSETS))
+        logger.warning(
+            "of HazeWorld the paper takes %s: %s is left out", ", ".join(HAZEWORLD_SUBSETS), ", ".join(others)
+        )
     return known or pairs
 
 
@@ -131,41 +175,82 @@ def folder_pairs(hazy: str | Path, clear: str | Path) -> list[PairedClip]:
     for folder in (hazy, clear):
         if not folder.is_dir():
             raise InputError(f"expected a folder of frames or videos, got {folder}")
+        _refuse_mixture(folder)
+    if hazy.resolve() == clear.resolve():
+        raise InputError(f"expected two folders, got {hazy} as the hazy and as the clear side")
     if list_images(hazy):
         return _flat_pairs(hazy, clear)
-    truths = {path.relative_to(clear).as_posix(): path for path in _leaves(clear)}
-    pairs = []
-    for clip in _leaves(hazy):
-        name = clip.relative_to(hazy).as_posix()
-        pairs.append(_pair(name, clip, truths.get(_truth_of(name, truths) or "", clear / name)))
-    videos = {_plain(path.stem): path for path in clear.iterdir() if path.suffix.lower() in VIDEO_SUFFIXES}
-    for video in sorted(path for path in hazy.iterdir() if path.suffix.lower() in VIDEO_SUFFIXES):
-        truth = _truth_of(_plain(video.stem), videos)
-        if truth is None:
-            raise InputError(f"expected a clear video named {video.stem} in {clear}, found none")
-        pairs.append(PairedClip(video.stem, VideoFrames(video), VideoFrames(videos[truth])))
+    pairs = _folder_clips(hazy, clear) + _video_clips(hazy, clear)
     if not pairs:
         raise InputError(f"expected frames, folders of frames or videos in {hazy}, found none")
     return pairs
 
 
+def _refuse_mixture(folder: Path) -> None:
+    """Images beside folders or videos are two layouts in one: one of them would be left out."""
+    others = [path for path in folder.iterdir() if is_video_file(path)] + leaves(folder)
+    if list_images(folder) and others:
+        raise InputError(
+            f"{folder} holds images and {others[0].name} beside them: one layout, please, images alone, folders of "
+            "frames, or videos"
+        )
+
+
+def _folder_clips(hazy: Path, clear: Path) -> list[PairedClip]:
+    truths = {path.relative_to(clear).as_posix(): path for path in leaves(clear)}
+    pairs = []
+    for clip in leaves(hazy):
+        name = clip.relative_to(hazy).as_posix()
+        pairs.append(_pair(name, clip, truths.get(_truth_of(name, truths) or "", clear / name)))
+    used = {pair.clear.paths[0].parent for pair in pairs if isinstance(pair.clear, FrameFiles)}
+    _name_unused([path for path in truths.values() if path not in used], hazy)
+    return pairs
+
+
+def _video_clips(hazy: Path, clear: Path) -> list[PairedClip]:
+    truths, given = (_by_name(path for path in side.iterdir() if is_video_file(path)) for side in (clear, hazy))
+    pairs, used = [], set()
+    for video in given.values():
+        name = _truth_of(_plain(video.stem), truths)
+        if name is None:
+            raise InputError(f"expected a clear video named {video.stem} in {clear}, found none")
+        used.add(name)
+        sides = VideoFrames(video), VideoFrames(truths[name])
+        rates = [side.rate for side in sides]
+        if rates[0] and rates[1] and abs(rates[0] / rates[1] - 1) > _MOST_RATE_DIFFERENCE:
+            raise InputError(
+                f"expected one frame rate on both sides, got {rates[0]:g} and {rates[1]:g} for {video.name}: "
+                "frame n would not be the same moment"
+            )
+        pairs.append(PairedClip(video.stem, *sides).checked())
+    _name_unused([path for name, path in truths.items() if name not in used], hazy)
+    return pairs
+
+
+def _name_unused(truths: list[Path], hazy: Path) -> None:
+    if truths:
+        more = f" and {len(truths) - 1} more" if len(truths) > 1 else ""
+        logger.warning("%s%s has no hazy counterpart in %s and is left out", truths[0], more, hazy)
+
+
 def _flat_pairs(hazy: Path, clear: Path) -> list[PairedClip]:
     """Pair images by name: the frames of one clip, or photos."""
-    files, truths = list_images(hazy), {_plain(path.stem): path for path in list_images(clear)}
+    files, truths = list_frames(hazy), _by_name(list_frames(clear))
     found = []
     for path in files:
         truth = _truth_of(_plain(path.stem), truths)
         if truth is None:
             raise InputError(f"expected a clear frame named {path.stem} in {clear} for {path}, found none")
         found.append(truths[truth])
-    if len(set(found)) == len(files) and _is_clip(found):
+    if len(set(found)) == len(files) and (len(files) == 1 or is_clip(found)):
         if len(files) < len(truths):
             raise InputError(
                 f"expected as many hazy as clear frames in {hazy.name}, got {len(files)} and {len(truths)}"
             )
-        return [PairedClip(hazy.name, FrameFiles(files), FrameFiles(tuple(found)))]
+        return [PairedClip(hazy.name, FrameFiles(files), FrameFiles(tuple(found))).checked()]
+    _name_unused([path for path in truths.values() if path not in set(found)], hazy)
     return [
-        PairedClip(path.stem, FrameFiles((path,)), FrameFiles((truth,)))
+        PairedClip(path.stem, FrameFiles((path,)), FrameFiles((truth,))).checked()
         for path, truth in zip(files, found, strict=True)
     ]
 
@@ -173,17 +258,30 @@ def _flat_pairs(hazy: Path, clear: Path) -> list[PairedClip]:
 def _pair(name: str, hazy: Path, clear: Path) -> PairedClip:
     if not clear.is_dir():
         raise InputError(f"expected the ground truth of {hazy} in {clear}, which is missing")
-    hazy_files, clear_files = list_images(hazy), list_images(clear)
+    hazy_files, clear_files = list_frames(hazy), list_frames(clear)
     if len(hazy_files) == len(clear_files):
         for h, c in zip(hazy_files, clear_files, strict=True):
             if _plain(h.stem) != _plain(c.stem):
                 raise InputError(f"expected a clear frame named {h.stem} in {clear} for {h}, found none")
-    return PairedClip(name, FrameFiles(hazy_files), FrameFiles(clear_files))
+    return PairedClip(name, FrameFiles(hazy_files), FrameFiles(clear_files)).checked()
 
 
 def _plain(stem: str) -> str:
     """A file's name without a word for its side at the end, as in `01_outdoor_hazy` and `01_outdoor_GT`."""
     return _SIDE_WORD.sub("", stem)
+
+
+def _by_name(paths: Iterable[Path]) -> dict[str, Path]:
+    """Files in natural order by their plain names.
+
+    Raises:
+        InputError: Two have the same.
+    """
+    found: dict[str, Path] = {}
+    for path in natural_order(paths):
+        if (other := found.setdefault(_plain(path.stem), path)) is not path:
+            raise InputError(f"{other.name} and {path.name} in {path.parent} have one name: remove one of them")
+    return found
 
 
 def _truth_of(name: str, truths: Collection[str]) -> str | None:
@@ -194,29 +292,16 @@ def _truth_of(name: str, truths: Collection[str]) -> str | None:
     return next((name[:at] for at in reversed(ends) if name[:at] in truths), None)
 
 
-def _is_clip(paths: Sequence[Path]) -> bool:
-    """Whether images follow each other in time: of one size, and each like the one before it."""
-    step = max(1, (len(paths) - 1) // _LOOKED_AT)
-    changes = []
-    for first in range(0, len(paths) - 1, step):
-        a, b = (read_rgb(path) for path in paths[first : first + 2])
-        if a.shape != b.shape:
-            return False
-        small = [cv2.resize(image, (8, 8), interpolation=cv2.INTER_AREA).astype(np.float32) for image in (a, b)]
-        contrast = max(float(small[0].std() + small[1].std()) / 2, 4.0)
-        changes.append(float(np.abs(small[0] - small[1]).mean()) / contrast)
-    return not changes or float(np.median(changes)) < _MOST_CHANGE
-
-
 def _child(folder: Path, name: str) -> Path:
     """Find a sub-folder by name, in any case: copies of the public sets differ in capital letters."""
     if folder.is_dir():
-        for path in sorted(folder.iterdir()):
+        for path in natural_order(folder.iterdir()):
             if path.name.lower() == name.lower() and path.is_dir():
                 return path
     raise InputError(f"expected a folder {name!r} in {folder}, found none")
 
 
-def _leaves(folder: Path) -> list[Path]:
-    """List all folders below that contain images."""
-    return sorted(path for path in folder.rglob("*") if path.is_dir() and list_images(path))
+def leaves(folder: Path) -> list[Path]:
+    """List all folders below that contain images, without hidden ones."""
+    places = (path for path in folder.rglob("*") if path.is_dir() and list_images(path))
+    return natural_order(p for p in places if not any(part.startswith(".") for part in p.relative_to(folder).parts))

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from libranet.data.frames import Box, RgbImage
+from libranet.data.frames import Box, RgbSamples
 from libranet.data.maps import read_map
 from libranet.data.pairs import PairedClip
 from libranet.errors import InputError
@@ -102,6 +102,6 @@ def _fill(value: Tensor, side: int) -> Tensor:  # [..., h, w] -> [..., side, sid
     return torch.from_numpy(np.pad(value.numpy(), edges, mode="reflect"))
 
 
-def frame_to_tensor(image: RgbImage) -> Tensor:  # [H, W, 3] 8 bit -> [3, H, W] in [0, 1]
+def frame_to_tensor(image: RgbSamples) -> Tensor:  # [H, W, 3] of 8 or 16 bits -> [3, H, W] in [0, 1]
     """Convert a frame to a float32 tensor."""
-    return torch.from_numpy(np.ascontiguousarray(image.transpose(2, 0, 1))).float() / 255.0
+    return torch.from_numpy(np.ascontiguousarray(image.transpose(2, 0, 1))).float() / float(np.iinfo(image.dtype).max)

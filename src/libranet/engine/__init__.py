@@ -5,13 +5,28 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from libranet.engine.dehazer import Dehazer
+    from libranet.engine.image_files import dehaze_image
     from libranet.engine.options import DehazeOptions, DehazeReport, OutputError, Progress
     from libranet.engine.video import dehaze_video
     from libranet.runtime import load_network
 
-__all__ = ["DehazeOptions", "DehazeReport", "Dehazer", "OutputError", "Progress", "dehaze_video", "load_network"]
+__all__ = [
+    "DehazeOptions",
+    "DehazeReport",
+    "Dehazer",
+    "OutputError",
+    "Progress",
+    "dehaze_image",
+    "dehaze_video",
+    "load_network",
+]
 
-_PLACES = {"Dehazer": "engine.dehazer", "dehaze_video": "engine.video", "load_network": "runtime"}
+_PLACES = {
+    "Dehazer": "engine.dehazer",
+    "dehaze_image": "engine.image_files",
+    "dehaze_video": "engine.video",
+    "load_network": "runtime",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,11 +1,10 @@
 """`Dehazer`: frames in, frames out, for programs that decode and show frames themselves."""
 
 from collections import deque
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 import torch
@@ -13,11 +12,14 @@ from torch import Tensor
 
 from libranet.device import Precision
 from libranet.errors import InputError
-from libranet.frames import FrameFormat, Frames, PixelLayout
+from libranet.frames import FrameFormat, Frames, PixelLayout, check_values
 from libranet.frames.format import PLANAR_RGB8, PLANAR_RGB16, PLANAR_RGB_FLOAT, RGB8, RGB16, RGB_FLOAT
+from libranet.images import MAX_PIXELS
 from libranet.network import GridFilter, Network
 from libranet.runtime import Restored, load_network, make_backend
+from libranet.runtime.fork import check_process
 from libranet.runtime.interface import check_size
+from libranet.typed import checked
 
 if TYPE_CHECKING:
     from libranet.engine.transfer import Download, Upload
@@ -35,8 +37,12 @@ class _Given:
     shape: tuple[int, ...]
     dtype: torch.dtype
     device: torch.device
-    packed: bool
-    numpy: bool
+    packed: bool = False
+    """Samples of a pixel are neighbours, as in NumPy frames."""
+    numpy: np.dtype | None = None
+    """Of a NumPy frame, with its byte order."""
+    rest: Tensor | None = None
+    """What backends, which compute in float32, do not see of a float64 frame. It is added to the result."""
 
 
 class Dehazer:
@@ -51,12 +57,9 @@ class Dehazer:
     not refused. NumPy frames come back complete.
 
     Examples:
-        >>> dehazer = Dehazer()
-        >>> for frame in frames:
-        ...     for clear in dehazer.push(frame):
+        >>> with Dehazer() as dehazer:
+        ...     for clear in dehazer.restore(frames):
         ...         show(clear)
-        >>> for clear in dehazer.flush():
-        ...     show(clear)
     """
 
     def __init__(
@@ -71,12 +74,11 @@ class Dehazer:
         device: str = "auto",
         precision: Precision = "auto",
         backend: str = "auto",
-        pixels: int | None = None,
     ) -> None:
         """Load the network.
 
         Args:
-            model: A network, a checkpoint's path, or None for the weights of the package.
+            model: A network, `libranet-small`, a checkpoint's path, or None for the weights of the package.
             strength: 0 changes nothing, 1 is the network's output, up to 1.5.
             steady: Seconds over which colours are kept steady, so that video does not pump; 0 is off, up to 2.
             rate: Frames per second of the video, for `steady`.
@@ -84,14 +86,14 @@ class Dehazer:
             batch: Frames that a GPU may collect before it restores them: faster, and later by as many.
             device: As `libranet.device.pick_device` takes it.
             precision: As `libranet.device.pick_dtype` takes it.
-            backend: One of `libranet.runtime.choose.BACKENDS`. `auto` takes our kernels; on a CPU they are compiled
-                with the first frame, once for this machine. `plain` is the reference.
-            pixels: Of all frames to restore, which the choice looks at; None where nobody knows.
+            backend: One of `libranet.runtime.choose.BACKENDS`. `auto` takes our kernels where they cover the network
+                and the machine, `plain` is the reference.
         """
-        network = model if isinstance(model, Network) else None if model is None else str(model)
-        self.network = load_network(network, device=device, precision=precision)
-        make = partial(
-            make_backend,
+        strength, steady = checked("strength", float, strength), checked("steady", float, steady)
+        rate, live, batch = checked("rate", float, rate), checked("live", bool, live), checked("batch", int, batch)
+        device = str(checked("device", str | torch.device, device))
+        self.network = load_network(model, device=device, precision=precision)
+        self._backend = make_backend(
             self.network,
             strength=strength,
             live=live,
@@ -99,9 +101,6 @@ class Dehazer:
             batch=batch,
             backend=backend,
         )
-        self._backend = make(pixels=pixels)
-        # A single image is not worth compiling the CPU's kernels for.
-        self._for_images = make(pixels=1) if self._backend.device.type == "cpu" else self._backend
         self._waiting: deque[_Given] = deque()
         self._size: tuple[int, int] | None = None
         self._upload: Upload | None = None
@@ -109,8 +108,23 @@ class Dehazer:
 
     @property
     def backend_name(self) -> str:
-        """What restores the frames, such as `plain`, `numba-fp32` or `fused`."""
+        """What restores the frames, such as `plain`, `cpu-fp32` or `fused`."""
         return self._backend.name
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the video. Frames that still wait are dropped: `flush` returns them before that."""
+        self._backend.flush()
+        self._waiting.clear()
+        self._size = self._upload = self._download = None
+
+    def restore(self, frames: Iterable[Frame]) -> Iterator[Frame]:
+        """Dehaze a whole video: every frame, in order, as soon as it is ready."""
+        for frame in frames:
+            yield from self.push(frame)
+        yield from self.flush()
 
     def push(self, frame: Frame, *, cut: bool = False) -> list[Frame]:
         """Take one frame and return those that are ready. `cut` marks the first frame of a new shot.
@@ -118,8 +132,8 @@ class Dehazer:
         Raises:
             InputError: The frame's shape, dtype or range is wrong. It is left out; the stream goes on.
         """
+        check_process()
         given, frames = _read(frame)
-        check_size(frames.format)
         size = (frames.format.width, frames.format.height)
         if self._size not in (None, size) and not cut:
             old, new = (f"{width}x{height}" for width, height in (self._size or size, size))
@@ -134,12 +148,16 @@ class Dehazer:
 
     def push_many(self, frames: Iterable[Frame], *, cuts: Sequence[bool] = ()) -> list[Frame]:
         """Take several frames in order and return those that are ready. `cuts`: which of them begin a new shot."""
+        if not isinstance(frames, Iterable):
+            raise InputError(f"expected several frames, got {type(frames).__name__}: give one to push")
         ready: list[Frame] = []
         for index, frame in enumerate(frames):
+            if cuts and index >= len(cuts):
+                raise InputError(f"expected a cut for each frame or none, got {len(cuts)} for more frames")
             ready += self.push(frame, cut=bool(cuts) and cuts[index])
         return ready
 
-    def flush(self) -> list:
+    def flush(self) -> list[Any]:
         """Return the frames still waiting. The next frame begins a new video."""
         self._size = None
         return self._return(self._backend.flush())
@@ -152,11 +170,8 @@ class Dehazer:
         """
         if self._waiting:
             raise InputError("a video is under way in this Dehazer: flush it first, or use another one for images")
-        stream, self._backend = self._backend, self._for_images
-        try:
-            return (self.push(image) or self.flush())[0]
-        finally:
-            self._backend = stream
+        self.flush()
+        return (self.push(image) + self.flush())[0]  # a live one returns it at once, and must forget it, too
 
     def _push(self, frames: Frames, *, cut: bool) -> list[Restored]:
         """Give a frame to the backend, through pinned memory where it has to go to a GPU."""
@@ -172,7 +187,7 @@ class Dehazer:
         self._upload.release()
         return ready
 
-    def _return(self, ready: list[Restored]) -> list:
+    def _return(self, ready: list[Restored]) -> list[Any]:
         """The frames as they came. All downloads begin before the first is waited for."""
         fetched = [self._fetch(self._waiting.popleft(), restored) for restored in ready]
         frames = []
@@ -201,55 +216,87 @@ def _read(frame: Any) -> tuple[_Given, Frames]:
     if isinstance(frame, Tensor):
         return _read_torch(frame)
     if isinstance(frame, np.ndarray):
-        return _read_packed(torch.from_numpy(np.ascontiguousarray(frame)), numpy=True)
+        return _read_numpy(frame)
     if hasattr(frame, "__dlpack__"):
-        return _read_packed(torch.from_dlpack(frame), numpy=False)
+        try:
+            tensor = torch.from_dlpack(frame)
+        except Exception as error:  # any library may be behind it
+            raise InputError(
+                f"expected an array that DLPack can pass on, got {type(frame).__name__} ({error}): copy it to NumPy"
+            ) from None
+        return _read_packed(tensor)
     raise InputError(f"expected a NumPy array, a torch tensor or an array with DLPack, got {type(frame).__name__}")
 
 
-def _read_packed(tensor: Tensor, *, numpy: bool) -> tuple[_Given, Frames]:
-    if tensor.dim() != 3 or tensor.shape[2] not in (1, 3):
-        raise InputError(f"expected a NumPy frame as [H, W, 3], or [H, W, 1] in gray, got shape {tuple(tensor.shape)}")
-    given = _Given(tuple(tensor.shape), tensor.dtype, tensor.device, packed=True, numpy=numpy)
-    samples = _samples(tensor)
+def _read_numpy(frame: np.ndarray) -> tuple[_Given, Frames]:
+    if isinstance(frame, np.ma.MaskedArray):
+        raise InputError("expected a plain NumPy array, got a masked one: fill its holes first")
+    known = (frame.dtype.kind == "u" and frame.dtype.itemsize <= 2) or (frame.dtype.kind == "f" and frame.itemsize <= 8)
+    if not known:
+        raise InputError(f"expected uint8, uint16 or floating-point frames, got {frame.dtype}: convert them first")
+    _check_shape(frame.shape, frame.shape[:2], gray=frame.shape[2:] == (1,), colour=frame.shape[2:] == (3,))
+    native = frame.astype(frame.dtype.newbyteorder("="), order="C", copy=False)
+    given, frames = _read_packed(torch.from_numpy(np.array(native, copy=not native.flags.writeable or None)))
+    return replace(given, numpy=frame.dtype), frames
+
+
+def _read_packed(tensor: Tensor) -> tuple[_Given, Frames]:
+    shape = tuple(tensor.shape)
+    _check_shape(shape, shape[:2], gray=shape[2:] == (1,), colour=shape[2:] == (3,))
+    samples, given = _samples(tensor)
     layout = _PACKED.get(samples.dtype, RGB_FLOAT)
-    if tensor.shape[2] == 1:
+    if shape[2] == 1:
         samples, layout = samples[..., 0], PixelLayout(f"gray{layout.bits}", "gray", layout.bits, 1, 1, alpha=False)
-    return given, Frames((samples[None],), FrameFormat(tensor.shape[1], tensor.shape[0], layout))
+    return replace(given, packed=True), Frames((samples[None],), FrameFormat(shape[1], shape[0], layout))
 
 
 def _read_torch(tensor: Tensor) -> tuple[_Given, Frames]:
-    given = _Given(tuple(tensor.shape), tensor.dtype, tensor.device, packed=False, numpy=False)
-    if tensor.dim() == 4 and tensor.shape[0] == 1:
-        tensor = tensor[0]
-    if tensor.dim() != 3 or tensor.shape[0] != 3:
-        raise InputError(f"expected a torch frame as [3, H, W] or [1, 3, H, W], got shape {given.shape}")
-    samples = _samples(tensor)
+    if tensor.is_nested or tensor.layout is not torch.strided or tensor.device.type == "meta":
+        raise InputError("expected a dense torch tensor with data, got a nested, sparse or meta one: make it dense")
+    shape = tuple(tensor.shape)
+    _check_shape(shape, shape[-2:], torch_form=True, colour=shape[:-2] in ((3,), (1, 3)))
+    samples, given = _samples(tensor.detach().reshape(shape[-3:]))
     red, green, blue = samples[:, None].unbind(0)
     layout = _PLANAR.get(samples.dtype, PLANAR_RGB_FLOAT)
-    return given, Frames((green, blue, red), FrameFormat(tensor.shape[2], tensor.shape[1], layout))
+    return replace(given, shape=shape), Frames((green, blue, red), FrameFormat(shape[-1], shape[-2], layout))
 
 
-def _samples(tensor: Tensor) -> Tensor:
+def _check_shape(
+    shape: tuple[int, ...], size: tuple[int, ...], *, colour: bool, gray: bool = False, torch_form: bool = False
+) -> None:
+    """Refuse what is no frame before anything is copied."""
+    if not (colour or gray):
+        if torch_form:
+            raise InputError(f"expected a torch frame as [3, H, W] or [1, 3, H, W], got shape {shape}")
+        raise InputError(f"expected a NumPy frame as [H, W, 3], or [H, W, 1] in gray, got shape {shape}")
+    check_size(FrameFormat(size[1], size[0], RGB8))
+    if size[0] * size[1] > MAX_PIXELS:
+        raise InputError(f"expected frames of at most {MAX_PIXELS >> 20} million pixels, got {size[1]}x{size[0]}")
+
+
+def _samples(tensor: Tensor) -> tuple[Tensor, _Given]:
     """Samples in a dtype that backends take; floating-point values on the CPU are checked."""
+    given = _Given(tuple(tensor.shape), tensor.dtype, tensor.device)
     if tensor.dtype in _PACKED:
-        return tensor
+        return tensor, given
     if not tensor.is_floating_point():
-        raise InputError(f"expected uint8, uint16 or floating-point frames, got {tensor.dtype}")
-    if tensor.device.type == "cpu":
-        low, high = (float(value) for value in tensor.aminmax())
-        if not (low >= 0.0 and high <= 1.0):  # NaN fails this, too
-            raise InputError(f"expected values in [0, 1], got values from {low:.4g} to {high:.4g}")
-    return tensor.to(torch.float32)
+        raise InputError(f"expected uint8, uint16 or floating-point frames, got {tensor.dtype}: convert them first")
+    samples = tensor.to(torch.float32)
+    check_values(samples)
+    if tensor.dtype == torch.float64:
+        given = replace(given, rest=tensor - samples)
+    return samples, given
 
 
 def _give_back(given: _Given, planes: tuple[Tensor, ...]) -> np.ndarray | Tensor:
     """A copy in the form in which the frame came."""
     if given.packed:
         result = planes[0].to(given.device, given.dtype, copy=True).view(given.shape)
-        return result.numpy() if given.numpy else result
-    green, blue, red = planes
-    result = torch.empty(given.shape, dtype=given.dtype, device=given.device)
-    for place, plane in zip(result.view(3, *red.shape), (red, green, blue), strict=True):
-        place.copy_(plane, non_blocking=True)
-    return result
+    else:
+        green, blue, red = planes
+        result = torch.empty(given.shape, dtype=given.dtype, device=given.device)
+        for place, plane in zip(result.view(3, *red.shape), (red, green, blue), strict=True):
+            place.copy_(plane, non_blocking=True)
+    if given.rest is not None:
+        result.add_(given.rest.view(given.shape)).clamp_(0.0, 1.0)
+    return result if given.numpy is None else result.numpy().astype(given.numpy, copy=False)

@@ -6,6 +6,7 @@ takes one restored frame of each in turn. So all networks see the same frames, a
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,7 +18,7 @@ import torch
 from libranet.engine.dehazer import Dehazer
 from libranet.frames import FrameFormat, Frames, PixelLayout
 from libranet.images import Image
-from libranet.network import Network
+from libranet.network import GridFilter, Network
 from libranet.video.shots import ShotDetector
 
 
@@ -26,19 +27,19 @@ class NetworkRun:
     """A network, how it restores clips, and what it keeps between them."""
 
     network: Network
-    steady: float = 1.0
+    steady: float | None = None
     """Seconds over which colours are kept steady, as `DehazeOptions` has it."""
     backend: str = "auto"
     """What computes, as `DehazeOptions` has it."""
     backend_name: str = ""
     """What restored the last clip."""
-    _kept: tuple[tuple[float, int], Dehazer] | None = None
+    _kept: tuple[float, Dehazer] | None = None
 
-    def dehazer(self, rate: float, pixels: int) -> Dehazer:
+    def dehazer(self, rate: float) -> Dehazer:
         """A `Dehazer` at the beginning of a clip. It is kept: a GPU prepares for seconds, and photos are clips, too."""
-        if self._kept is None or self._kept[0] != (rate, pixels):
-            made = Dehazer(self.network, steady=self.steady, rate=rate, backend=self.backend, pixels=pixels)
-            self._kept = (rate, pixels), made
+        if self._kept is None or self._kept[0] != rate:
+            steady = GridFilter().seconds if self.steady is None else self.steady
+            self._kept = rate, Dehazer(self.network, steady=steady, rate=rate, backend=self.backend)
         self._kept[1].flush()  # of a clip that was given up
         return self._kept[1]
 
@@ -67,7 +68,7 @@ class VideoSource:
         from libranet.video.pixels import layout_of
         from libranet.video.reader import open_video
 
-        self._reader = open_video(path, deinterlace=deinterlace)
+        self._path, self._reader = path, open_video(path, deinterlace=deinterlace)
         size, name = (self._reader.width, self._reader.height), self._reader.pixel_format
         self._format = FrameFormat(*size, layout_of(name), self._reader.tags.color_spec(name, size[1]))
 
@@ -93,11 +94,18 @@ class VideoSource:
         from libranet.engine.restorer import FrameRestorer
 
         options = DehazeOptions(steady=run.steady, backend=run.backend)
-        restorer = FrameRestorer(self._reader, run.network, options)
-        run.backend_name = restorer.backend_name
-        for frame, cut in given:
-            yield from map(restorer.samples, restorer.push(restorer.stage(frame), cut=cut))
-        yield from map(restorer.samples, restorer.flush())
+        with closing(FrameRestorer(self._reader, run.network, options, read_again=self._read_again)) as restorer:
+            run.backend_name = restorer.backend_name
+            for frame, cut in given:
+                yield from map(restorer.samples, restorer.push(restorer.stage(frame), cut=cut))
+            yield from map(restorer.samples, restorer.flush())
+
+    def _read_again(self, number: int) -> Iterator[Any]:
+        from libranet.video.reader import open_video
+
+        assert number == 0  # a measurement begins at the beginning
+        with open_video(self._path, deinterlace=self._reader.deinterlace) as again:
+            yield from again.frames()
 
 
 class ImageSource:
@@ -124,8 +132,7 @@ class ImageSource:
         waiting: deque[Image] = deque()
         for image, cut in given:
             if dehazer is None:
-                pixels = image.samples.shape[0] * image.samples.shape[1]  # the work that `restore_images` states
-                dehazer = run.dehazer(self._rate, pixels)
+                dehazer = run.dehazer(self._rate)
                 run.backend_name = dehazer.backend_name
             waiting.append(image)
             for samples in dehazer.push(_colours(image), cut=cut):

@@ -7,12 +7,16 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import accumulate, groupby
 from pathlib import Path
+from typing import Any, overload
 
 import cv2
 import numpy as np
 import torch
 
+from libranet.atomic import Claim
+from libranet.device import Precision
 from libranet.engine.adjust import Adjuster
+from libranet.engine.dehazer import Dehazer, Frame
 from libranet.engine.options import DehazeOptions, DehazeReport, Progress, check_output, translate_io_errors
 from libranet.engine.plan import backend_for
 from libranet.engine.views import FrameView
@@ -33,37 +37,121 @@ from libranet.images import (
     write_images,
 )
 from libranet.network import Network
-from libranet.runtime import Backend, Restored
+from libranet.runtime import Backend, Restored, load_network
+from libranet.sequences import describe_gaps
 from libranet.video.reader import DEFAULT_RATE
 from libranet.video.scale import scaled_size
 from libranet.video.shots import ShotDetector
 
 
+@overload
 def dehaze_image(
-    source: str | Path,
+    image: str | Path,
     output: str | Path,
-    network: Network,
+    model: Network | str | Path | None = None,
     *,
+    strength: float | None = None,
     options: DehazeOptions | None = None,
+    device: str = "auto",
+    precision: Precision = "auto",
     overwrite: bool = False,
-) -> DehazeReport:
-    """Dehaze one image file, or all frames or pages of one. The arguments are those of `dehaze_sequence`.
+) -> DehazeReport: ...
+
+
+@overload
+def dehaze_image(
+    image: str | Path,
+    output: None = None,
+    model: Network | str | Path | None = None,
+    *,
+    strength: float | None = None,
+    device: str = "auto",
+    precision: Precision = "auto",
+) -> np.ndarray: ...
+
+
+@overload
+def dehaze_image(
+    image: Frame,
+    output: None = None,
+    model: Network | str | Path | None = None,
+    *,
+    strength: float | None = None,
+    device: str = "auto",
+    precision: Precision = "auto",
+) -> Frame: ...
+
+
+def dehaze_image(
+    image: Any,
+    output: str | Path | None = None,
+    model: Network | str | Path | None = None,
+    *,
+    strength: float | None = None,
+    options: DehazeOptions | None = None,
+    device: str = "auto",
+    precision: Precision = "auto",
+    overwrite: bool = False,
+) -> Any:
+    """Dehaze one image: a file or an array, into a file or an array.
+
+    A program with many images keeps a `Dehazer` and calls its `image`, which loads the network once.
+
+    Examples:
+        >>> clear = dehaze_image("foggy.jpg")  # RGB, upright, [H, W, 3]
+        >>> clear = dehaze_image(array)  # in the array's own type
+        >>> report = dehaze_image("foggy.jpg", "clear.jpg", strength=0.8)  # EXIF and colour profile stay
+
+    Args:
+        image: A file, or an RGB array as `Dehazer` takes it.
+        output: The file to write, for an image file. All frames or pages of the input go there.
+        model: A network, `libranet-small`, a checkpoint's path, or None for the weights of the package.
+        strength: 0 changes nothing, 1 is the network's output, up to 1.5.
+        options: Everything else that shapes a file.
+        device: As `libranet.device.pick_device` takes it.
+        precision: As `libranet.device.pick_dtype` takes it.
+        overwrite: Replace an existing output.
+
+    Returns:
+        The clear image in the type of the array, or as an array; with an output, the report.
 
     Raises:
-        InputError: The output's format holds one image, and the input has more.
+        InputError: The image cannot be read or written, or the output's format holds one image and the input has more.
     """
-    source, output = Path(source), Path(output)
+    if options is not None and strength is not None:
+        options = replace(options, strength=strength)
+    options = options or DehazeOptions(1.0 if strength is None else strength)
+    network = load_network(model, device=device, precision=precision)
+    if output is not None:
+        return _dehaze_file(Path(image), Path(output), network, options, overwrite=overwrite)
+    if options != DehazeOptions(options.strength):
+        raise InputError("an array has a strength and no other options: give a file as output, or leave them out")
+    return Dehazer(network, strength=options.strength).image(
+        _read_upright(image) if isinstance(image, str | Path) else image
+    )
+
+
+def _read_upright(path: str | Path) -> np.ndarray:  # [H, W, 3], RGB
+    image = read_image(path)
+    turns, mirrored = image.orientation
+    return np.ascontiguousarray(np.rot90(image.rgb[:, ::-1] if mirrored else image.rgb, turns))
+
+
+def _dehaze_file(
+    source: Path, output: Path, network: Network, options: DehazeOptions, *, overwrite: bool
+) -> DehazeReport:
+    """Dehaze one image file, or all frames or pages of one."""
     count = count_images(source) if source.is_file() else 1
     if count == 1:
         return dehaze_sequence([source], [output], network, options=options, overwrite=overwrite)
     check_output(source, output, overwrite=overwrite)
+    claim = Claim(output)
     if output.suffix.lower() not in ANIMATED_SUFFIXES:
         known = ", ".join(ANIMATED_SUFFIXES)
         raise InputError(
             f"{source} holds {count} images and {output.suffix} only one: write to {known}, or to a video such as .mkv"
         )
     begin = time.perf_counter()
-    options = options or DehazeOptions()
     options.adjust.check_mask()
     given = list(read_images(source))
     for image, _ in given:
@@ -72,8 +160,9 @@ def dehaze_image(
     timed = zip((image for image, _ in given), times, strict=False)
     used: list[str] = []
     restored = [image for image, _ in restore_images(timed, network, options, used=used)]
+    claim.check()
     with translate_io_errors(output):
-        write_images(output, restored, [seconds for _, seconds in given], loops=read_loops(source))
+        lost = write_images(output, restored, [seconds for _, seconds in given], loops=read_loops(source))
     height, width = restored[0].samples.shape[:2]
     return DehazeReport(
         source=str(source),
@@ -86,7 +175,7 @@ def dehaze_image(
         pixel_format="image",
         seconds=time.perf_counter() - begin,
         partial=_describe_damage([source], len(given) - count),
-        warnings=_lost_metadata(given[0][0], output, several=True),
+        warnings=lost,
         weights=network.weights,
         backend=", ".join(dict.fromkeys(used)),
     )
@@ -134,11 +223,13 @@ def dehaze_sequence(
     for source, output in pairs:
         check_image_name(output)
         check_output(source, output, overwrite=overwrite or resume)
+    claims = [Claim(output) for _, output in pairs]
     missing = [index for index, (_, output) in enumerate(pairs) if not (resume and output.exists())]
     # Images before the first missing one matter as far as the network remembers.
     first = max(0, min(missing, default=len(pairs)) - options.reach(network.config.window, rate))
     last = max(missing, default=-1) + network.config.window
     begin = time.perf_counter()
+    gaps = describe_gaps(sources)
     height = width = cuts = written = 0
     unread: list[str] = []
     notes: dict[str, None] = {}
@@ -152,10 +243,9 @@ def dehaze_sequence(
             except InputError as error:
                 if alone:
                     raise
-                unread.append(str(error))
+                unread.append(error.sentence)
                 continue
             check_image_fits(output, image)
-            notes.update(dict.fromkeys(_lost_metadata(image, output)))
             order.append(index)
             yield image, numbers[index] / rate
 
@@ -166,8 +256,9 @@ def dehaze_sequence(
         index = order.popleft()
         if index not in wanted:
             continue
+        claims[index].check()
         with translate_io_errors(pairs[index][1]):
-            write_image(pairs[index][1], image)
+            notes.update(dict.fromkeys(write_image(pairs[index][1], image)))
         height, width = image.samples.shape[:2]
         cuts, written = cuts + cut, written + 1
         if progress is not None:
@@ -187,19 +278,10 @@ def dehaze_sequence(
         seconds=time.perf_counter() - begin,
         cuts=cuts,
         partial="; ".join(text for text in (_first_few(unread), _describe_damage([s for s, _ in pairs])) if text),
-        warnings=tuple(notes),
+        warnings=(*([f"{gaps}; the others follow each other"] if gaps else []), *notes),
         weights=network.weights,
         backend=", ".join(dict.fromkeys(used)),
     )
-
-
-def _lost_metadata(image: Image, output: Path, *, several: bool = False) -> tuple[str, ...]:
-    """Say what an image's file says about it and the output will not."""
-    names = image.lost_in(output.suffix.lower(), several=several)
-    if not names:
-        return ()
-    kind = "animations" if several and output.suffix.lower() in (".png", ".webp") else output.suffix
-    return (f"left out, because OpenCV cannot write it to {kind}: {', '.join(names)}",)
 
 
 def _first_few(sentences: list[str]) -> str:
@@ -235,9 +317,8 @@ def restore_images(
     Yields:
         Each image, and whether a new shot begins with it.
     """
-    shot: _Shot | None = None
-    for (shape, _), group in groupby(images, key=lambda item: (item[0].samples.shape, item[0].samples.dtype)):
-        backend = backend_for(network, options, rate=rate, pixels=shape[0] * shape[1])
+    shot, backend = None, backend_for(network, options, rate=rate)
+    for _, group in groupby(images, key=lambda item: (item[0].samples.shape, item[0].samples.dtype)):
         shot = _Shot(backend, options, rate=rate, cut=shot is not None)
         for image, seconds in group:
             yield from shot.push(image, seconds)
@@ -309,15 +390,27 @@ def _finish(image: Image, restored: Restored, options: DehazeOptions) -> Image:
     if target.layout.model == "gray" and colourful:
         target = replace(target, layout=RGB8 if target.layout.bits == 8 else RGB16)
     device = restored.after[0].device
-    view = FrameView(restored.format, target, compare=options.compare, view=options.view, device=device)
-    samples = np.array(view.draw(restored)[0].cpu())  # a copy: the backend overwrites its arrays at the next push
+    turns, mirrored = image.orientation
+    mirrored = mirrored and (options.compare is not None or options.view != "result")  # words must not be mirrored
+    view = FrameView(restored.format, target, compare=options.compare, view=options.view, turns=turns, device=device)
+    drawn = view.draw(_mirrored(restored) if mirrored else restored)[0].cpu()
+    samples = np.array(
+        drawn.flip(1) if mirrored else drawn
+    )  # a copy: the backend overwrites its arrays at the next push
     samples = samples[..., None] if samples.ndim == 2 else samples
     if (alpha := image.samples[..., 3:]).size:
-        alpha = np.concatenate([alpha, alpha], axis=1) if options.compare == "side" else alpha
+        alpha = np.concatenate([alpha, alpha], axis=0 if turns % 2 else 1) if options.compare == "side" else alpha
         samples = np.concatenate([samples, alpha], axis=2)
     if options.scale is not None:
         height, width, channels = samples.shape
-        size = scaled_size(options.scale, width, height, layout=RGB8)
+        size = scaled_size(options.scale, width, height, layout=RGB8, turns=turns)
         method = cv2.INTER_AREA if size[0] <= width else cv2.INTER_LANCZOS4
         samples = cv2.resize(samples, size, interpolation=method).reshape(size[1], size[0], channels)
     return replace(image, samples=samples)
+
+
+def _mirrored(restored: Restored) -> Restored:
+    """The frame as it is before its orientation turns it: left and right change places."""
+    before, after = (tuple(plane.flip(1) for plane in planes) for planes in (restored.before, restored.after))
+    transmission = None if restored.transmission is None else restored.transmission.flip(-1)
+    return replace(restored, before=before, after=after, transmission=transmission)

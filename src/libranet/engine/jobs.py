@@ -14,9 +14,10 @@ from libranet.engine.video import dehaze_video
 from libranet.errors import InputError
 from libranet.network import Network
 from libranet.video.reader import DEFAULT_RATE
-from libranet.video.source import Source, numbered_name
+from libranet.video.source import Source
 
-Kind = Literal["video", "image", "sequence", "stream"]
+Kind = Literal["video", "image", "sequence", "frames", "stream"]
+"""A video becomes one, or numbered images (`frames`); an image one, a sequence of images as many."""
 _REMOTE = re.compile(r"(s3|gs|gcs|az|abfs|abfss|hdfs|sftp)://")
 
 
@@ -29,6 +30,8 @@ class Job:
     output: str
     changes: Mapping[str, Any] = field(default_factory=dict)
     """Fields of `DehazeOptions` that this job has other values for."""
+    outputs: tuple[Path, ...] = ()
+    """Of a sequence: a file for each of its images."""
 
     @property
     def is_remote(self) -> bool:
@@ -95,6 +98,20 @@ def run_job(
             progress=progress,
             on_plan=on_plan,
         )
+    if job.kind == "frames":
+        from libranet.engine.frame_output import dehaze_to_images
+
+        make_folder(Path(job.output).parent)
+        return dehaze_to_images(
+            job.source,
+            job.output,
+            network,
+            options=options,
+            overwrite=overwrite,
+            resume=resume,
+            rate=rate,
+            progress=progress,
+        )
     from libranet.engine.image_files import dehaze_image, dehaze_sequence
 
     pairs = _image_pairs(job)
@@ -129,6 +146,11 @@ def check_job(job: Job, options: DehazeOptions, *, overwrite: bool) -> None:
         if job.output != "-":
             check_recording(job.source, Path(job.output), options, overwrite=overwrite)
         return
+    if job.kind == "frames":
+        from libranet.engine.frame_output import check_pattern
+
+        check_pattern(job.output, overwrite=overwrite)
+        return
     from libranet.images import check_image_name
 
     for source, output in _image_pairs(job):
@@ -140,7 +162,7 @@ def check_job(job: Job, options: DehazeOptions, *, overwrite: bool) -> None:
 def _image_pairs(job: Job) -> list[tuple[Path, Path]]:
     """Sources and outputs of an image or a sequence."""
     if job.kind == "sequence":
-        return [(path, numbered_name(job.output, number)) for number, path in job.source.files]
+        return [(path, output) for (_, path), output in zip(job.source.files, job.outputs, strict=True)]
     assert job.source.path is not None
     return [(job.source.path, Path(job.output))]
 

@@ -7,16 +7,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import av
 
 import libranet
-from libranet.atomic import replaced_file
+from libranet.atomic import LONGEST_NAME, replaced_file
 from libranet.errors import InputError, LibraNetError
+from libranet.kernels.grid_filter.reference import DEFAULT_RATE
 from libranet.network import GridFilter, WeightsInfo
 from libranet.runtime import MAX_STRENGTH
 from libranet.runtime.choose import check_backend
+from libranet.typed import check_types
+from libranet.video.audio import AUDIO_CHOICES
 from libranet.video.encoder import CodecName, is_available
 from libranet.video.reader import DecoderName
 from libranet.video.scale import check_scale
@@ -25,20 +28,17 @@ from libranet.video.source import Source
 Compare = Literal["split", "side"]
 View = Literal["result", "haze", "removed"]
 Exposure = Literal["network", "keep"]
-Phase = Literal["frames", "first pass", "second pass", "joining"]
+Phase = Literal["reading ahead", "frames", "first pass", "second pass", "joining"]
 
 EXPOSURE_SECONDS = 1.0
 """The exposure is averaged over this time, so that it does not flicker."""
+_LONGEST_SEGMENT, _MOST_CRF, _MOST_BITS = 100_000, 255, 10**11
+"""Beyond what any encoder takes. Each has limits of its own."""
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class OutputError(LibraNetError):
     """The output cannot be written: a full disk, a folder without write permission."""
-
-
-def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise InputError(f"unknown {name} {value!r}: use {', '.join(choices[:-1])} or {choices[-1]}")
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Adjustments:
     """Seconds and strengths; between them the strength changes evenly."""
 
     def __post_init__(self) -> None:
-        _check_choice("exposure", self.exposure, get_args(Exposure))
+        check_types(self)
         for name, most in (("protect_sky", 1.0), ("protect_shadows", 1.0), ("color", 1.5)):
             if not 0.0 <= getattr(self, name) <= most:
                 raise InputError(f"expected --{name.replace('_', '-')} from 0 to {most:g}, got {getattr(self, name)}")
@@ -90,8 +90,9 @@ class DehazeOptions:
 
     strength: float = 1.0
     """0 returns the input bit for bit, 1 is the network's output, up to 1.5 exaggerates it."""
-    steady: float = 1.0
-    """Seconds over which colours are kept steady, so that video does not pump; 0 is off, up to 2."""
+    steady: float | None = None
+    """Seconds over which colours are kept steady, so that video does not pump; 0 is off, up to 2. None settles them
+    over whole shots of video files, and over the last second of everything that is read once."""
     backend: str = "auto"
     """What computes the layers: `auto` takes our kernels where they pay, `plain` is the reference in PyTorch."""
     adjust: Adjustments = field(default_factory=Adjustments)
@@ -140,9 +141,10 @@ class DehazeOptions:
     """Frames per segment: the most that a killed run loses, and the longest distance of key frames."""
 
     def __post_init__(self) -> None:
+        check_types(self)
         if not 0.0 <= self.strength <= MAX_STRENGTH:
             raise InputError(f"expected a strength from 0 to {MAX_STRENGTH}, got {self.strength}")
-        GridFilter(self.steady)  # checks the value
+        self.grid_filter(DEFAULT_RATE)  # checks the value
         if self.adjust.strength_keys:
             values = [value for _, value in self.adjust.strength_keys]
             object.__setattr__(self, "strength", max(values))
@@ -153,31 +155,42 @@ class DehazeOptions:
             raise InputError(f"expected a start of at least 0 seconds, got {self.start}")
         if self.end is not None and not self.end > self.start:
             raise InputError(f"expected an end after the start, got --start {self.start} --end {self.end}")
-        if self.segment_frames < 2:  # H.264 forbids key frame after key frame with equal numbers
-            raise InputError(f"expected segments of at least 2 frames, got {self.segment_frames}")
+        if not 2 <= self.segment_frames <= _LONGEST_SEGMENT:  # H.264 forbids key frame after key frame of one number
+            raise InputError(f"expected segments of 2 to {_LONGEST_SEGMENT} frames, got {self.segment_frames}")
+        if self.crf is not None and not 0 <= self.crf <= _MOST_CRF:
+            raise InputError(f"expected --crf from 0 to {_MOST_CRF}, got {self.crf}")
+        if self.bitrate is not None and not 1 <= self.bitrate <= _MOST_BITS:
+            raise InputError(f"expected --bitrate from 1 to {_MOST_BITS} bits per second, got {self.bitrate}")
+        if self.audio not in AUDIO_CHOICES:
+            raise InputError(f"unknown --audio {self.audio!r}: use one of {', '.join(AUDIO_CHOICES)}")
+        if any(number < 0 for number in self.audio_tracks or ()):
+            raise InputError(f"expected numbers of audio tracks from 0 on, got {self.audio_tracks}")
         if self.scale is not None:
             check_scale(self.scale)
         if self.two_pass and self.bitrate is None:
             raise InputError("--two-pass spreads a given number of bits over the video: add --bitrate, such as 8M")
-        if self.segment_time is not None and not self.segment_time >= 1:
+        if self.segment_time is not None and not 1 <= self.segment_time < math.inf:
             raise InputError(f"expected --segment-time of at least 1 second, got {self.segment_time}")
         if not 0 <= self.reconnect < math.inf:
             raise InputError(f"expected --reconnect of at least 0 seconds, got {self.reconnect}")
-        if self.compare is not None:
-            _check_choice("comparison", self.compare, get_args(Compare))
-        _check_choice("decoder", self.decoder, get_args(DecoderName))
-        _check_choice("view", self.view, get_args(View))
 
     def grid_filter(self, rate: float) -> GridFilter:
         """The filter of the grids over time, at this frame rate."""
-        return GridFilter(self.steady, rate)
+        return GridFilter(rate=rate) if self.steady is None else GridFilter(self.steady, rate)
 
-    def reach(self, window: int, rate: float) -> int:
+    @property
+    def whole_shots(self) -> bool:
+        """Whether grids are settled over whole shots of files."""
+        return self.steady is None and not self.live
+
+    def reach(self, window: int, rate: float, *, settled: bool = False) -> int:
         """Return how many frames back a restored frame depends on. Earlier frames change nothing.
 
         Those are the frames that the filter over time and the adjustments reach, and the window of the oldest of them.
+        With settled grids only the residual is filtered.
         """
-        return window // 2 + self.grid_filter(rate).reach + self.adjust.memory(rate)
+        filter_ = self.grid_filter(rate)
+        return (filter_.memory if settled else window // 2 + filter_.reach) + self.adjust.memory(rate)
 
 
 @dataclass(frozen=True)
@@ -261,6 +274,11 @@ def check_output(source: Source | str | Path, output: Path, *, overwrite: bool) 
     path = source.path if isinstance(source, Source) else Path(source)
     if output.name in ("", "..") or str(output).strip() == "":
         raise InputError(f"the output {str(output)!r} is no file name: give one such as clear.mp4")
+    if len(os.fsencode(output.name)) > LONGEST_NAME:
+        raise InputError(
+            f"the output's name has {len(os.fsencode(output.name))} bytes and file systems take {LONGEST_NAME}: "
+            f"choose a shorter one than {output.name[:20]}..."
+        )
     if path is not None and path.is_file() and output.exists() and output.samefile(path):
         raise InputError(f"the output {output} is the input itself: choose another name")
     if output.is_dir():

@@ -1,8 +1,9 @@
 """One long video in parts, made by several processes, joined to the bits of a single run.
 
 A part is a range of whole segments. Its process decodes from a key frame, restores the frames before the part that the
-filter over time reaches back to, and encodes only its own. That gives the bits of one run because the network's memory
-is finite, and every segment has an encoder of its own. Seeking is exact only in sound files of some formats; so the
+filter over time reaches back to, and encodes only its own. Where grids are settled over whole shots, it also reads the
+seconds around the part that they depend on. That gives the bits of one run because the network's memory is finite, and
+every segment has an encoder of its own. Seeking is exact only in sound files of some formats; so the
 times of all frames must be those of an index, and the frames that two neighbours both decode must have the same
 samples. Where they do not, the video has to be done whole.
 """
@@ -18,10 +19,12 @@ from typing import Any
 
 from libranet.engine.options import DehazeReport, translate_io_errors
 from libranet.engine.pipeline import PipelineResult
+from libranet.engine.restorer import settles
 from libranet.engine.segments import RESUME_HINT, OtherSettingsError, RunFolder
 from libranet.engine.video import VideoRun, dehaze_video
 from libranet.errors import LibraNetError
 from libranet.network import LiBrANet
+from libranet.network.settle import KnotSpacing
 from libranet.video.clock import may_jump
 from libranet.video.decoding import Damage, read_packets
 from libranet.video.pixels import plane_views
@@ -30,6 +33,8 @@ from libranet.video.structure import find_breaks
 
 SHARE_OF_LEAD = 0.1
 """A part is so long that the frames before it, which are restored twice, are at most this share of it."""
+COST_OF_GRIDS = 0.25
+"""Of reading a frame for its grids, against restoring it: 1080p on a CPU."""
 _SEEKABLE = ("h264", "hevc", "av1", "vp9", "prores", "dnxhd", "mjpeg", "ffv1")
 """Codecs with one frame in each packet, whose packets have the times of their frames."""
 
@@ -46,16 +51,18 @@ class Part:
     first: int
     """Its first frame."""
     frames: int
+    ahead: int
+    """Frames before those of `lead` that are read for their grids alone."""
     lead: int
     """Frames before it that are restored, too."""
+    restored: int
+    """Frames that the network restores: the lead, its own, and the look-ahead."""
     tail: int
     """Its last frames, which are the lead of the next part."""
     times: tuple[int, ...]
-    """Presentation times of all frames to decode: the lead, its own, and the look-ahead."""
+    """Presentation times of all frames to decode."""
     keys: tuple[int, ...]
     """Times of key frames to begin at, the nearest first."""
-    origin: int
-    """Time of the video's first frame."""
 
 
 def _index_frames(reader: VideoReader) -> tuple[list[int], list[int]] | None:
@@ -110,9 +117,10 @@ def plan_parts(run: VideoRun, *, wanted: int) -> tuple[Part, ...]:
     if wanted < 2 or not isinstance(network, LiBrANet) or options.live or options.two_pass or excerpt:
         return ()
     with open_video(run.source, deinterlace=options.deinterlace) as reader:
-        lead = options.reach(network.config.window, float(reader.rate))
-        length = options.segment_frames
-        if reader.frame_count and not part_starts(reader.frame_count, lead=lead, length=length, wanted=wanted):
+        lead, length = run.reach(float(reader.rate), 0), options.segment_frames
+        spacing = KnotSpacing.at(float(reader.rate)) if settles(network, options) else None
+        twice = lead if spacing is None else lead + round(COST_OF_GRIDS * (spacing.before + spacing.after(network)))
+        if reader.frame_count and not part_starts(reader.frame_count, lead=twice, length=length, wanted=wanted):
             return ()
         plan = run.plan(reader)
         index = _index_frames(reader)
@@ -120,21 +128,24 @@ def plan_parts(run: VideoRun, *, wanted: int) -> tuple[Part, ...]:
         if index is None or plan.settings.time_base != reader.time_base or first is None or first.pts != index[0][0]:
             return ()
     times, keys = index
-    starts = part_starts(len(times), lead=lead, length=length, wanted=wanted)
+    starts = part_starts(len(times), lead=twice, length=length, wanted=wanted)
+    lookahead = network.config.window // 2
     parts = []
     for number, (begin, end) in enumerate(pairwise([*starts, len(times)])):
         before = min(begin, lead)
-        decoded = times[begin - before : end + network.config.window // 2]
+        read = begin - before if spacing is None else spacing.start(begin - before)
+        decoded = times[read : end + (lookahead if spacing is None else spacing.after(network))]
         parts.append(
             Part(
                 number=number,
                 first=begin,
                 frames=end - begin,
+                ahead=begin - before - read,
                 lead=before,
+                restored=len(times[begin - before : end + (lookahead if spacing is None else 0)]),
                 tail=lead if end < len(times) else 0,
                 times=tuple(decoded),
                 keys=tuple(reversed([key for key in keys if key <= decoded[0]][-3:])),
-                origin=times[0],
             )
         )
     return tuple(parts)
@@ -162,9 +173,17 @@ def dehaze_part(run: VideoRun, part: Part) -> int:
             if folder.ended is not None:
                 return 0
             done, sums = folder.frames, {"lead": 0, "tail": 0}
-            frames = _watched(frames_of(reader, part), part, sums)
+            own = part.times[part.ahead : part.ahead + part.restored]
+            begin = part.first - part.lead - part.ahead
             result = run.encode(
-                reader, frames, settings, folder, first_pts=part.origin, lead=part.lead, count=part.frames
+                reader,
+                _watched(frames_of(reader, part, own), part, sums),
+                settings,
+                folder,
+                first=part.first - part.lead,
+                lead=part.lead,
+                count=part.frames,
+                read_again=lambda number: frames_of(reader, part, part.times[number - begin :]),
             )
             if reader.damage or reader.damage.repaired_times or result.format_change:
                 raise CannotSplitError(f"{run.source.name} is damaged or changes its format: it is done whole")
@@ -247,13 +266,12 @@ def _parts_folder(output: Path) -> Path:
     return output.with_name(f".{output.name}.libranet-parts")
 
 
-def frames_of(reader: VideoReader, part: Part) -> Iterator[SourceFrame]:
-    """Decode the frames of a part, its lead and the look-ahead.
+def frames_of(reader: VideoReader, part: Part, wanted: tuple[int, ...]) -> Iterator[SourceFrame]:
+    """Decode frames of a part, by their times.
 
     Raises:
         CannotSplitError: They are not those of the index.
     """
-    wanted = part.times
     for key in (*part.keys, None):
         with open_video(reader.source or reader.name) as again:
             again.watch_alpha = reader.watch_alpha

@@ -218,7 +218,7 @@ class _Run:
                 end = item
                 if end.error is not None and not isinstance(end.error, FormatChangeError):
                     raise end.error
-                result.format_change = "" if end.error is None else str(end.error)
+                result.format_change = "" if end.error is None else end.error.sentence
                 ready = self._restorer.flush()
             else:
                 staged, cut = item

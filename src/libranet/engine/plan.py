@@ -53,15 +53,17 @@ class RunPlan:
     streams: tuple[StreamPlan, ...]
     frames: int | None
     """Expected number of frames, or None where the source does not say."""
+    counted: bool
+    """The number of frames is that of the source's header, and not estimated from its length and rate."""
     device: str
     notes: tuple[str, ...] = ()
     seconds: float | None = None
     """Estimated time of the run; None where it is short or nothing is known."""
 
     @property
-    def left_out(self) -> tuple[str, ...]:
-        """Sentences about streams that the output will not hold."""
-        return tuple(stream.sentence for stream in self.streams if not stream.kept and not stream.asked)
+    def changed(self) -> tuple[str, ...]:
+        """Sentences about streams that the output will not hold, or not as one may expect."""
+        return tuple(stream.sentence for stream in self.streams if stream.reason and not stream.asked)
 
     @property
     def kept(self) -> int:
@@ -72,7 +74,8 @@ class RunPlan:
     def headline(self) -> str:
         """The run in one line."""
         s = self.settings
-        count = f"{self.frames} frames" if self.frames else "frames until the end"
+        about = "" if self.counted else "about "
+        count = f"{about}{self.frames} frames" if self.frames else "frames until the end"
         quality = ", lossless" if s.lossless else ""
         return (
             f"{self.source} -> {self.output}: {count}, {s.width}x{s.height} {s.codec} {s.pixel_format}{quality}, "
@@ -176,6 +179,7 @@ def make_plan(reader: VideoReader, output: Path, network: Network, options: Deha
         settings=settings,
         streams=streams,
         frames=expected_frames(reader, options),
+        counted=is_counted(reader, options),
         device=describe_device(network.device),
         notes=tuple(notes),
     )
@@ -279,9 +283,14 @@ def _time_base(codec: str, output: Path, reader: VideoReader) -> Fraction:
     return reader.time_base
 
 
+def is_counted(reader: VideoReader, options: DehazeOptions) -> bool:
+    """Return whether the source's header says how many frames a run will have."""
+    return options.start == 0 and options.end is None and bool(reader.frame_count)
+
+
 def expected_frames(reader: VideoReader, options: DehazeOptions) -> int | None:
     """Return how many frames a run will have, or None where the source does not say."""
-    if options.start == 0 and options.end is None and reader.frame_count:
+    if is_counted(reader, options):
         return reader.frame_count
     if reader.duration is None:
         return None
@@ -301,22 +310,19 @@ def backend_for(
     *,
     rate: float | None = None,
     live: bool | None = None,
+    grids_given: bool = False,
     batch: int = 1,
-    pixels: int | None,
 ) -> Backend:
-    """Ask the runtime for what restores frames as the options say. Without a `rate` nothing is filtered over time.
-
-    `pixels` are those of all frames together, which the choice looks at; None where nobody knows.
-    """
+    """Ask the runtime for what restores frames as the options say. Without a `rate` nothing is filtered over time."""
     return make_backend(
         network,
         strength=options.strength,
         live=options.live if live is None else live,
         want_transmission=options.view == "haze",
         grid_filter=NO_FILTER if rate is None else options.grid_filter(rate),
+        grids_given=grids_given,
         batch=batch,
         backend=options.backend,
-        pixels=pixels,
     )
 
 
@@ -330,7 +336,7 @@ def with_estimate(plan: RunPlan, reader: VideoReader, network: Network, options:
         return plan
     if network.device.type != "cpu" or not isinstance(network, LiBrANet):
         return plan
-    make = partial(backend_for, network, options, live=True, pixels=pixels)
+    make = partial(backend_for, network, options, live=True)
     small, large = ((w * h, _seconds_per_frame(make(), w, h)) for w, h in _TRIAL_SIZES)
     per_pixel = max(0.0, (large[1] - small[1]) / (large[0] - small[0]))
     seconds = (plan.frames or 0) * (large[1] + per_pixel * (reader.width * reader.height - large[0]))

@@ -158,8 +158,7 @@ def _restored(preview: PreviewFrames, network: Network, options: DehazeOptions) 
         window = torch.stack(frames, dim=1).to(network.device, network.dtype)
         with torch.no_grad():
             return network(window, strength=options.strength).float().cpu()
-    pixels, shown = len(frames) * frames[0][0, 0].numel(), []
-    backend = backend_for(network, options, live=False, pixels=pixels)
+    shown, backend = [], backend_for(network, options, live=False)
     for frame in [*frames, None]:
         for found in backend.flush() if frame is None else backend.push(rgb_frames(frame)):
             restored, format_, device = found, found.format, backend.device

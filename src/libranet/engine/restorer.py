@@ -1,7 +1,7 @@
 """From a decoded frame to the frame to encode: restore it in its own samples, draw comparisons and heat maps."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -12,9 +12,9 @@ from torch import Tensor
 
 from libranet.engine.options import DehazeOptions
 from libranet.engine.pipeline import STAGED_FRAMES
-from libranet.engine.plan import backend_for, expected_pixels
+from libranet.engine.plan import backend_for
 from libranet.frames import ColorConverter, FrameFormat, Frames
-from libranet.network import Network
+from libranet.network import LiBrANet, Network
 from libranet.runtime import Restored
 from libranet.video.encoder import EncoderSettings
 from libranet.video.pixels import layout_of, plane_views, write_planes
@@ -24,10 +24,14 @@ from libranet.video.tags import VideoTags
 
 if TYPE_CHECKING:
     from libranet.engine.adjust import Adjuster
+    from libranet.engine.quiet_change import QuietChange
+    from libranet.engine.read_ahead import ReadAhead
     from libranet.engine.transfer import Download, Upload
 
 Planes = tuple[Tensor, ...]
 """A frame's planes, each [h, w], or one [h, w, 3] of a packed layout."""
+ReadAgain = Callable[[int], Iterable[SourceFrame]]
+"""Decodes a video from a frame on, by its number."""
 StagedFrame = tuple[SourceFrame, int]
 """A decoded frame that is ready for the network's stage, and where its samples are in pinned memory, for a GPU."""
 
@@ -67,6 +71,9 @@ class FrameRestorer:
         settings: EncoderSettings | None = None,
         *,
         size: tuple[int, int] | None = None,
+        read_again: ReadAgain | None = None,
+        on_read: Callable[[], None] | None = None,
+        first: int = 0,
     ) -> None:
         """Prepare for a video's frames.
 
@@ -76,13 +83,35 @@ class FrameRestorer:
             options: How to restore them.
             settings: Of the output's encoder; None keeps the source's pixel format.
             size: Of the output where there are no settings.
+            read_again: Decodes the video once more, from a frame on, by its number. Then grids are settled over whole
+                shots, if the options and the network allow it.
+            on_read: Called with each frame that is read before the first one can be restored.
+            first: Number of the first frame to be pushed.
         """
-        rate, tags, pixels = float(reader.rate), reader.tags, expected_pixels(reader, options)
-        self._backend = backend_for(network, options, rate=rate, batch=FRAMES_AT_ONCE, pixels=pixels)
+        rate, tags = float(reader.rate), reader.tags
+        settled = read_again is not None and settles(network, options)
+        self._backend = backend_for(network, options, rate=rate, grids_given=settled, batch=FRAMES_AT_ONCE)
         device = self._backend.device
         self.prepares_with_first_frame = device.type != "cpu"
         """Whether the first frame costs far more than the next ones: kernels are compiled and compared then."""
         self._format = target = _format(reader, reader.pixel_format, tags)
+        self._ahead: ReadAhead | None = None
+        self._quiet: QuietChange | None = None
+        self._number, self._segment_frames = first, options.segment_frames
+        if settled and read_again is not None and isinstance(network, LiBrANet):
+            from libranet.engine import quiet_change, read_ahead  # pipes and cameras are read once
+
+            self._quiet = quiet_change.QuietChange(self._format)
+            self._ahead = read_ahead.ReadAhead(
+                read_again,
+                self._backend,
+                network,
+                self._format,
+                rate=rate,
+                first=first,
+                options=options,
+                on_read=on_read,
+            )
         self._target_name, self._target_tags = reader.pixel_format, tags
         if settings is not None:
             size = (settings.width, settings.height)
@@ -142,7 +171,8 @@ class FrameRestorer:
         else:
             planes = self._upload.send(slot)
         self._waiting.append((frame, cut))
-        ready = self._backend.push(Frames(planes, self._format), cuts=(cut,))
+        given = () if self._ahead is None else (self._ahead.next(),)
+        ready = self._backend.push(Frames(planes, self._format), cuts=(cut,), given=given)
         if self._upload is not None:
             self._upload.release()
         return [self._finish(restored) for restored in ready]
@@ -150,6 +180,11 @@ class FrameRestorer:
     def flush(self) -> list[FinishedFrame]:
         """Finish the frames still waiting."""
         return [self._finish(restored) for restored in self._backend.flush()]
+
+    def close(self) -> None:
+        """Stop reading ahead."""
+        if self._ahead is not None:
+            self._ahead.close()
 
     def wait(self, finished: FinishedFrame) -> None:
         """Wait until the network has really finished a frame: a GPU works behind the calls that ask it to."""
@@ -179,7 +214,7 @@ class FrameRestorer:
 
     @property
     def backend_name(self) -> str:
-        """What restores the frames, such as `plain`, `numba-fp32` or `fused`."""
+        """What restores the frames, such as `plain`, `cpu-fp32` or `fused`."""
         return self._backend.name
 
     def _reuse(self, planes: list[Tensor]) -> None:
@@ -195,6 +230,9 @@ class FrameRestorer:
 
     def _finish(self, restored: Restored) -> FinishedFrame:
         frame, cut = self._waiting.popleft()
+        if self._quiet is not None:
+            restored = self._quiet.apply(restored, begin=cut or self._number % self._segment_frames == 0)
+        self._number += 1
         if self._adjuster is not None:
             restored = self._adjuster.apply(restored, frame.time(self._time_base) - self._first_time, cut=cut)
         planes = self._draw(restored)
@@ -206,6 +244,11 @@ class FrameRestorer:
         for target, plane in zip(output, planes, strict=True):
             target.copy_(plane)
         return FinishedFrame(frame, output)
+
+
+def settles(network: Network, options: DehazeOptions) -> bool:
+    """Whether the grids of a file's frames are settled over whole shots."""
+    return options.whole_shots and isinstance(network, LiBrANet)
 
 
 def _format(reader: VideoReader, name: str, tags: VideoTags) -> FrameFormat:

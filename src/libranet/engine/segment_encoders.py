@@ -87,6 +87,7 @@ class _Worker:
     frames: queue.Queue[tuple[av.VideoFrame, int] | None]
     count: int = 0
     end_pts: int = 0
+    moved: float = 0.0
     error: BaseException | None = None
     thread: threading.Thread = field(init=False)
     log: PacketLog | None = None
@@ -147,7 +148,7 @@ class SegmentSink:
             image = prepare_for_encoder(frame, self._settings, self._clock)
             self._put(worker, (image, self._clock.duration(frame)))
             worker.count += 1
-            worker.end_pts = self._clock.end(frame)
+            worker.end_pts, worker.moved = self._clock.end(frame), self._clock.moved
             if worker.count == self._length:
                 self._put(worker, None)
                 self._open = None
@@ -207,7 +208,7 @@ class SegmentSink:
         self._raise_failure()
         self._workers.pop(0)
         name = self._folder.segment_file(worker.number).name
-        self._folder.add(Segment(name, worker.count, worker.first_pts, worker.end_pts))
+        self._folder.add(Segment(name, worker.count, worker.first_pts, worker.end_pts, worker.moved))
         if self._journal is not None:
             self._journal.clear(worker.number)
         if time.monotonic() - self._returned > RETURN_SECONDS:

@@ -2,6 +2,7 @@
 
 import glob
 import hashlib
+import io
 import json
 import shutil
 import struct
@@ -18,7 +19,7 @@ import av
 import numpy as np
 import torch
 
-from libranet.atomic import atomic_file, replaced_file
+from libranet.atomic import atomic_file, hidden_name, replaced_file
 from libranet.engine.options import DehazeOptions, OutputError
 from libranet.errors import InputError
 from libranet.network import Network
@@ -54,6 +55,8 @@ class Segment:
     first_pts: int
     end_pts: int
     """Presentation time plus duration of its last frame."""
+    moved: float = 0.0
+    """Seconds by which a frame of it is off its time in the source, at most: some codecs count in whole frames."""
 
 
 class RunFolder:
@@ -65,7 +68,7 @@ class RunFolder:
 
     def __init__(self, output: Path) -> None:
         target = replaced_file(output)
-        self.path = target.with_name(f".{target.name}.libranet")
+        self.path = target.with_name(hidden_name(target.name, ".libranet"))
         self.segments: list[Segment] = []
         self.ended: dict[str, Any] | None = None
         """What joining needs to know, once all frames are encoded."""
@@ -95,7 +98,9 @@ class RunFolder:
             if resume:
                 self._take_over(settings)
             self.path.mkdir(exist_ok=True)
-            self._take_lock()
+            self._lock = self._lock or _locked(self.path)
+            if self._lock is None:
+                raise BusyError(f"another run is writing the same output (it holds {self.path}): wait for it")
             if not (resume and self._read(settings)):
                 for file in self.path.iterdir():
                     if file.name != "lock":
@@ -133,7 +138,10 @@ class RunFolder:
             shutil.rmtree(self.path, ignore_errors=True)
 
     def _take_over(self, settings: dict[str, Any]) -> None:
-        """Continue a run with the same settings whose output had another suffix, such as one that failed to join."""
+        """Continue a run with the same settings whose output had another suffix, such as one that failed to join.
+
+        One that is alive goes on alone: its folder keeps its name.
+        """
         if self.path.exists():
             return
         stem = self.path.name.removeprefix(".").removesuffix(".libranet").rpartition(".")[0]
@@ -141,9 +149,11 @@ class RunFolder:
         for other in sorted(self.path.parent.glob(f".{glob.escape(stem)}.*.libranet")):
             with suppress(OSError, ValueError, KeyError):
                 manifest = json.loads((other / _MANIFEST).read_text())
-                if manifest["settings"] == wanted:
-                    other.rename(self.path)
-                    return
+                if manifest["settings"] != wanted or (lock := _locked(other)) is None:
+                    continue
+                other.rename(self.path)
+                self._lock = lock
+                return
 
     def _read(self, settings: dict[str, Any]) -> bool:
         path = self.path / _MANIFEST
@@ -174,18 +184,20 @@ class RunFolder:
         with atomic_file(self.path / _MANIFEST) as temporary:
             temporary.write_text(json.dumps(manifest, indent=1))
 
-    def _take_lock(self) -> None:
-        try:
-            import fcntl
-        except ImportError:  # Windows: nothing keeps two runs at the same output apart
-            return
-        lock = (self.path / "lock").open("w")
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            lock.close()
-            raise BusyError(f"another run is writing the same output (it holds {self.path}): wait for it") from None
-        self._lock = lock
+
+def _locked(folder: Path) -> IO[str] | None:
+    """Lock a run's folder. Return what holds the lock until it is closed, or None where another process has it."""
+    try:
+        import fcntl
+    except ImportError:  # Windows: nothing keeps two runs at the same output apart
+        return io.StringIO()
+    lock = (folder / "lock").open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.close()
+        return None
+    return lock
 
 
 class FrameJournal:
@@ -307,14 +319,17 @@ class OutputClock:
     step: int
     """Duration of a frame that has none, in the source's time base."""
     last: int | None = None
+    moved: float = 0.0
+    """The largest distance of a frame from its time, in seconds."""
 
     def pts(self, frame: SourceFrame) -> int:
         """Return the frame's time in the output. A coarser time base must not give two frames one time."""
         shifted = frame.pts - self.origin
         if self.source_base == self.target_base:
             return shifted
-        pts = round(shifted * self.source_base / self.target_base)
-        self.last = pts if self.last is None else max(pts, self.last + 1)
+        exact = shifted * self.source_base / self.target_base
+        self.last = round(exact) if self.last is None else max(round(exact), self.last + 1)
+        self.moved = max(self.moved, float(abs(self.last - exact) * self.target_base))
         return self.last
 
     def duration(self, frame: SourceFrame) -> int:

@@ -12,17 +12,17 @@ from typing import IO
 
 import av
 
-from libranet.atomic import atomic_file
+from libranet.atomic import Claim, atomic_file
 from libranet.engine.options import DehazeOptions, DehazeReport, Progress, check_output, translate_io_errors
 from libranet.engine.pipeline import LateFrames, PipelineResult, run_pipeline
 from libranet.engine.plan import RunPlan, drawn_size, expected_frames, make_plan, output_size
 from libranet.engine.restorer import FrameRestorer
 from libranet.engine.segments import OutputClock, prepare_for_encoder
-from libranet.engine.video import describe_partial
+from libranet.engine.video import describe_partial, describe_times
 from libranet.errors import InputError
 from libranet.network import Network
-from libranet.video.copied_stream import Excerpt
-from libranet.video.mux import OutputFile, copy_chapters
+from libranet.video.excerpt import Excerpt
+from libranet.video.mux import ZERO_BASED, OutputFile, zero_time
 from libranet.video.pixels import layout_of
 from libranet.video.reader import SourceFrame, VideoReader, frame_duration, open_video
 from libranet.video.reconnect import reconnecting
@@ -84,7 +84,7 @@ def dehaze_stream(
         if options.reconnect:
             reader.demuxed = reconnecting(reader, options.reconnect)
         if plan is not None and target is not None:
-            excerpt = _excerpt(reader, options, live=live)
+            excerpt = _excerpt(reader, target, options, live=live)
             sink = stack.enter_context(_Recording(target, plan, reader, excerpt, options, overwrite=overwrite))
             reader.on_packet = sink.copy
         else:
@@ -112,12 +112,14 @@ def dehaze_stream(
             sink.finish()  # Ctrl-C is how a live recording ends
         if result.frames == 0:
             raise InputError(f"{name} has no frame between --start and --end: choose another part")
-        warnings = [f"{result.dropped} frames came faster than the network and were left out"] if result.dropped else []
+        warnings = describe_times(reader)
+        if result.dropped:
+            warnings.append(f"{result.dropped} frames came faster than the network and were left out")
         if plan is not None:
-            warnings += [*plan.left_out, *dict.fromkeys((*plan.notes, *reader.notes)), *sink.notes]
+            warnings += [*plan.changed, *dict.fromkeys((*plan.notes, *reader.notes)), *sink.notes]
         return DehazeReport(
             source=name,
-            output=str(target or "-"),
+            output=str(sink.files[-1] if sink.files and not options.segment_time else target or "-"),
             frames=result.frames,
             resumed_frames=0,
             width=sink.size[0],
@@ -137,13 +139,16 @@ def dehaze_stream(
         )
 
 
-def _excerpt(reader: VideoReader, options: DehazeOptions, *, live: bool) -> Excerpt:
+def _excerpt(reader: VideoReader, target: Path, options: DehazeOptions, *, live: bool) -> Excerpt:
     """Return which part of the source's clock the output covers. A live recording begins at zero."""
+    suffix, cut = target.suffix.lower(), live or options.start > 0
     start = reader.first_time + Fraction(options.start).limit_denominator(1_000_000)
     end = None
     if options.end is not None:
         end = reader.first_time + Fraction(options.end).limit_denominator(1_000_000)
-    return Excerpt(start if live or options.start > 0 else Fraction(0), end)
+    first = start if cut else reader.first_frame
+    zero = zero_time(reader, suffix, first_frame=first, cut=cut)
+    return Excerpt(zero, end, first if suffix in ZERO_BASED else None, chosen=options.start > 0)
 
 
 class _Recording:
@@ -228,13 +233,14 @@ class _Recording:
         self._path = self._target
         if self._seconds is not None:
             self._number, self._path = _free_part(self._target, self._number + 1, overwrite=self._overwrite)
-        self._atomic = atomic_file(self._path, suffix=self._path.suffix)
+        self._claim = Claim(self._path)
+        self._atomic = atomic_file(self._path, suffix=self._path.suffix, claim=self._claim)
         self._temporary = self._atomic.__enter__()
         try:
             suffix = Path(plan.output).suffix.lower()
             self._output = OutputFile(self._temporary, suffix, plan.settings, reader.container, plan.streams, excerpt)
             if reader.container is not None:
-                copy_chapters(reader.container, self._output.container, excerpt)
+                self._output.copy_chapters(reader.container)
             self._output.write_header()
         except BaseException:
             self._delete()
@@ -260,7 +266,7 @@ class _Recording:
                 self._copy(packet)
         self._end()
         self._start = time
-        self._begin(replace(self._excerpt, start=time))
+        self._begin(replace(self._excerpt, start=time, chosen=True))
         for packet in waiting:
             if _packet_time(packet) >= time:
                 self.copy(packet)
@@ -270,12 +276,17 @@ class _Recording:
         with translate_io_errors(self._temporary):
             self._output.write(self._output.video.encode(None))
             for stream in self._output.copies.values():
-                self._output.write(stream.finish())
+                self._output.write(stream.finish(self._excerpt))
             self._output.close()
         report = self._output.report()
         self.problems += verify(self._temporary, report.written)
         self.notes += report.notes
-        self._atomic.__exit__(None, None, None)
+        if self._claim.is_free:
+            self._atomic.__exit__(None, None, None)
+        else:  # nobody can record it again
+            taken, self._path = self._path, _free_part(self._path, 2, overwrite=False)[1]
+            Claim(self._path).publish(self._temporary)
+            self.notes.append(f"{taken} appeared or changed during the recording and stays: this is {self._path}")
         self.files.append(self._path)
 
 

@@ -4,6 +4,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -11,7 +12,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from libranet.atomic import replaced_file
+from libranet.atomic import Claim
 from libranet.device import Precision
 from libranet.engine.options import (
     DehazeOptions,
@@ -23,7 +24,7 @@ from libranet.engine.options import (
 )
 from libranet.engine.pipeline import PipelineResult, run_pipeline
 from libranet.engine.plan import RunPlan, drawn_size, expected_frames, make_plan, with_estimate
-from libranet.engine.restorer import FrameRestorer, output_image
+from libranet.engine.restorer import FrameRestorer, ReadAgain, output_image, settles
 from libranet.engine.segment_encoders import SegmentSink, encoder_count, encoder_threads
 from libranet.engine.segments import (
     RESUME_HINT,
@@ -33,12 +34,16 @@ from libranet.engine.segments import (
     run_settings,
     write_samples,
 )
+from libranet.engine.watch import SourceWatch
 from libranet.errors import InputError
+from libranet.images import is_image_name
 from libranet.network import Network
 from libranet.runtime import load_network
-from libranet.video.copied_stream import Excerpt
 from libranet.video.encoder import EncoderSettings
-from libranet.video.mux import ZERO_BASED, JoinReport, join
+from libranet.video.excerpt import Excerpt
+from libranet.video.file_facts import lost_side_data
+from libranet.video.mux import ZERO_BASED, JoinReport, join, zero_time
+from libranet.video.packets import read_times
 from libranet.video.pixels import layout_of, plane_views
 from libranet.video.reader import SourceFrame, VideoReader, frame_duration, open_video
 from libranet.video.scale import FrameScaler
@@ -46,6 +51,8 @@ from libranet.video.source import Source, parse_source
 from libranet.video.verify import verify
 
 ProgressCallback = Callable[[Progress], None]
+_FAR_OFF = 0.021
+"""Seconds that a frame may be off its time in silence: half a frame of 25 frames a second."""
 
 
 @dataclass(frozen=True)
@@ -61,11 +68,6 @@ class VideoRun:
     encoders: int | None = None
     """As `dehaze_video` takes it."""
     progress: ProgressCallback | None = None
-
-    @property
-    def begins_at_zero(self) -> bool:
-        """Whether the output's clock begins with its first frame: after a cut, and in containers without a start."""
-        return self.options.start > 0 or self.output.suffix.lower() in ZERO_BASED
 
     def plan(self, reader: VideoReader) -> RunPlan:
         """Return the plan of the run with the threads of its encoders, which decide their bits."""
@@ -83,9 +85,10 @@ class VideoRun:
         settings: EncoderSettings,
         folder: RunFolder,
         *,
-        first_pts: int,
+        first: int = 0,
         lead: int = 0,
         count: int | None = None,
+        read_again: ReadAgain | None = None,
     ) -> PipelineResult:
         """Restore frames and encode them into the segments that the run's folder does not have yet.
 
@@ -94,13 +97,16 @@ class VideoRun:
             frames: Its frames, from the first one that the network has to see.
             settings: Of the encoders.
             folder: The run's folder, open.
-            first_pts: Time of the video's first frame.
+            first: Number of the first of the frames in the video.
             lead: Frames before the first one of a part, to be restored, but not written.
             count: Frames of a part; None writes all, and journals them.
+            read_again: Decodes the video from a frame on, by its number; None opens it again.
         """
         network, options = self.network, self.options
-        origin, step = first_pts if self.begins_at_zero else 0, frame_duration(reader.rate, reader.time_base)
-        clock = OutputClock(reader.time_base, settings.time_base, origin, step)
+        # Segments keep the source's clock: a resumed run may write them to another container.
+        clock = OutputClock(reader.time_base, settings.time_base, 0, frame_duration(reader.rate, reader.time_base))
+        if folder.segments and clock.source_base != clock.target_base:
+            clock.last = max(read_times(folder.segment_paths[-1]))
         length, left = options.segment_frames, None if count is None else count - folder.frames
         number = encoder_count(settings, length=length, most=self.encoders)
         sink = SegmentSink(folder, settings, clock, length=length, encoders=number, limit=left)
@@ -108,7 +114,7 @@ class VideoRun:
         begin = time.perf_counter()
         try:
             done = folder.frames + (_replay(reader, options, settings, folder, sink) if count is None else 0)
-            warm_up = min(lead + done, options.reach(network.config.window, float(reader.rate)))
+            warm_up = min(lead + done, self.reach(float(reader.rate), first + lead + done))
 
             def report(result: PipelineResult) -> None:
                 if self.progress is not None and (left is None or result.frames <= left):
@@ -116,35 +122,69 @@ class VideoRun:
                     remedy = what_lifts(stage, codec=settings.codec, device=network.device.type)
                     self.progress(Progress(done + result.frames, total, fps, stage, remedy=remedy))
 
+            def report_reading() -> None:
+                if self.progress is not None:
+                    self.progress(Progress(done, total, 0.0, "decode", "reading ahead"))
+
             preparing = time.perf_counter()
-            restorer = FrameRestorer(reader, network, options, settings)
-            prepared = time.perf_counter() - preparing
-            result = run_pipeline(
-                frames,
-                restorer,
-                sink,
-                skip=lead + done - warm_up,
-                warm_up=warm_up,
-                detect_shots=options.shot_detection,
-                on_frame=report,
+            skip = lead + done - warm_up
+            restorer = FrameRestorer(
+                reader,
+                network,
+                options,
+                settings,
+                read_again=read_again or partial(self.read_from, reader),
+                on_read=report_reading,
+                first=first + skip,
             )
+            prepared = time.perf_counter() - preparing
+            with closing(restorer):
+                result = run_pipeline(
+                    frames,
+                    restorer,
+                    sink,
+                    skip=skip,
+                    warm_up=warm_up,
+                    detect_shots=options.shot_detection,
+                    on_frame=report,
+                )
             result.start_seconds += prepared
             return result
         except BaseException:
             sink.discard()
             raise
 
+    def reach(self, rate: float, number: int) -> int:
+        """Return how many frames back the restored frame of this number depends on, at a frame rate."""
+        settled = settles(self.network, self.options)
+        reach = self.options.reach(self.network.config.window, rate, settled=settled)
+        if settled:  # `QuietChange` remembers the frames of a segment, the adjustments those of the one before it
+            whole = self.options.segment_frames if self.options.adjust.memory(rate) else 0
+            reach += number % self.options.segment_frames + whole
+        return reach
+
+    def read_from(self, reader: VideoReader, number: int) -> Iterator[SourceFrame]:
+        """Decode the video again, from the frame of this number on."""
+        options = self.options
+        with open_for(self.source, options, rate=float(reader.rate)) as again:
+            yield from islice(again.frames(start=options.start, end=options.end), number, None)
+
     def facts(self, reader: VideoReader, folder: RunFolder, result: PipelineResult) -> dict[str, Any]:
         """Collect what joining needs to know, also after a crash between the last frame and the end."""
-        warnings = []
-        if reader.damage.repaired_times:
-            warnings.append(f"{reader.damage.repaired_times} frames had no usable timestamp and got the next free one")
+        warnings = describe_times(reader)
+        if (moved := max((segment.moved for segment in folder.segments), default=0.0)) > _FAR_OFF:
+            warnings.append(
+                f"frames are up to {moved:.3f} s off their time: the output counts in whole frames, "
+                "use another container for variable frame rates"
+            )
+        whole = self.options.start == 0 and self.options.end is None and not reader.damage and not result.format_change
+        if whole and reader.frame_count is not None and folder.frames < reader.frame_count:
+            warnings.append(f"{folder.frames} frames came, and the source's header says {reader.frame_count}")
         end = folder.segments[-1].end_pts if folder.segments else 0
         cut_off = self.options.end is not None or bool(result.format_change)
         return {
             "partial": describe_partial(reader, result),
             "warnings": warnings,
-            "start_pts": folder.segments[0].first_pts if folder.segments and self.begins_at_zero else 0,
             "end_pts": end if cut_off else None,
         }
 
@@ -154,6 +194,7 @@ def dehaze_video(
     output: str | Path,
     *,
     model: Network | str | Path | None = None,
+    strength: float | None = None,
     options: DehazeOptions | None = None,
     device: str = "auto",
     precision: Precision = "auto",
@@ -165,19 +206,20 @@ def dehaze_video(
     progress: ProgressCallback | None = None,
     on_plan: Callable[[RunPlan], None] | None = None,
 ) -> DehazeReport:
-    """Dehaze a video file, or a numbered image sequence, into a video file.
+    """Dehaze a video file, or a numbered image sequence, into a video file; or a photo into an image file.
 
     The output appears under its name only when it is complete.
 
     Examples:
-        >>> report = dehaze_video("foggy.mp4", "clear.mp4", options=DehazeOptions(strength=0.8))
+        >>> report = dehaze_video("foggy.mp4", "clear.mp4", strength=0.8)
         >>> report.frames, report.partial
         (250, '')
 
     Args:
-        source: A video file, or an image sequence such as frame_%04d.png.
-        output: The video file to write. Its suffix names the container.
-        model: A network, a checkpoint's path, or None for the weights of the package.
+        source: A video file, an image sequence such as frame_%04d.png, or a photo.
+        output: The file to write. Its suffix names the container.
+        model: A network, `libranet-small`, a checkpoint's path, or None for the weights of the package.
+        strength: 0 changes nothing, 1 is the network's output, up to 1.5; None as in the options.
         options: How to restore and encode.
         device: As `libranet.device.pick_device` takes it.
         precision: As `libranet.device.pick_dtype` takes it.
@@ -194,12 +236,16 @@ def dehaze_video(
         OutputError: The output cannot be written.
     """
     options = options or DehazeOptions()
+    options = options if strength is None else replace(options, strength=strength)
     output = Path(output)
     origin = parse_source(source)
     check_output(origin, output, overwrite=overwrite)
-    network = load_network(
-        model if isinstance(model, Network) or model is None else str(model), device=device, precision=precision
-    )
+    claim, watch = Claim(output), SourceWatch(origin)
+    network = load_network(model, device=device, precision=precision)
+    if origin.kind == "file" and is_image_name(origin.name) and is_image_name(output):
+        from libranet.engine.image_files import dehaze_image
+
+        return dehaze_image(origin.name, output, network, options=options, overwrite=overwrite)
     if not origin.can_reopen:
         from libranet.engine.stream import dehaze_stream
 
@@ -214,7 +260,7 @@ def dehaze_video(
         if on_plan is not None:
             # A resumed run has less to do, and its own pace says how much.
             on_plan(plan if resume else with_estimate(plan, reader, network, options))
-        return _dehaze(run, reader, plan, resume=resume)
+        return _dehaze(run, reader, plan, claim, watch, resume=resume)
 
 
 def open_for(source: Source, options: DehazeOptions, *, rate: float | None) -> VideoReader:
@@ -255,7 +301,22 @@ def describe_partial(reader: VideoReader, result: PipelineResult) -> str:
     return "; ".join(text for text in (damage.sentence() if damage else "", result.format_change) if text)
 
 
-def _dehaze(run: VideoRun, reader: VideoReader, plan: RunPlan, *, resume: bool) -> DehazeReport:
+def describe_times(reader: VideoReader) -> list[str]:
+    """Return a sentence for each way in which times of the output differ from those of the source."""
+    notes = []
+    if reader.damage.repaired_times:
+        notes.append(f"{reader.damage.repaired_times} frames had no usable timestamp and got the next free one")
+    if jumps := reader.damage.jumps:
+        notes.append(
+            f"the clock of the source jumps in {jumps} place{'s' * (jumps > 1)}, where recordings were joined: "
+            "frames and sound go on without a gap"
+        )
+    return notes
+
+
+def _dehaze(
+    run: VideoRun, reader: VideoReader, plan: RunPlan, claim: Claim, watch: SourceWatch, *, resume: bool
+) -> DehazeReport:
     options, progress = run.options, run.progress
     begin = time.perf_counter()
     settings = stored = plan.settings
@@ -268,10 +329,11 @@ def _dehaze(run: VideoRun, reader: VideoReader, plan: RunPlan, *, resume: bool) 
     try:
         result = PipelineResult()
         if folder.ended is None:
-            frames = reader.frames(start=options.start, end=options.end)
+            frames = watch.frames(reader.frames(start=options.start, end=options.end))
             first = next(frames, None)
             if first is not None:
-                result = run.encode(reader, chain([first], frames), stored, folder, first_pts=first.pts)
+                with watch.explaining():
+                    result = run.encode(reader, chain([first], frames), stored, folder)
             folder.end(run.facts(reader, folder, result))
         assert folder.ended is not None
         if not folder.segments:
@@ -282,7 +344,12 @@ def _dehaze(run: VideoRun, reader: VideoReader, plan: RunPlan, *, resume: bool) 
             segments = [encode_twice(folder, settings, images, progress=progress)]
         if progress is not None:
             progress(Progress(folder.frames, folder.frames, 0.0, "disk", "joining"))
-        joined, problems = _join(run, reader, plan, folder, segments)
+        with watch.explaining():
+            watch.check()
+            finished, joined, problems = _join(run, reader, plan, folder, segments)
+            watch.check()  # before the file gets its name
+        with translate_io_errors(run.output, RESUME_HINT):
+            claim.publish(finished)
         folder.remove()
     finally:
         folder.release()
@@ -302,7 +369,7 @@ def _dehaze(run: VideoRun, reader: VideoReader, plan: RunPlan, *, resume: bool) 
         cuts=result.cuts,
         copied_streams=plan.kept,
         partial=missing,
-        warnings=(*folder.ended["warnings"], *plan.left_out, *plan.notes, *joined.notes),
+        warnings=(*folder.ended["warnings"], *plan.changed, *plan.notes, *joined.notes),
         weights=run.network.weights,
         backend=result.backend,
     )
@@ -339,13 +406,15 @@ def _carriers(reader: VideoReader, options: DehazeOptions, settings: EncoderSett
 
 def _join(
     run: VideoRun, reader: VideoReader, plan: RunPlan, folder: RunFolder, segments: list[Path]
-) -> tuple[JoinReport, list[str]]:
-    """Write the output, read it back, and give it its name. Return what was written and what is missing."""
+) -> tuple[Path, JoinReport, list[str]]:
+    """Write the output and read it back. Return the file, what was written and what is missing."""
     assert folder.ended is not None
-    start, end = folder.ended["start_pts"], folder.ended["end_pts"]
+    suffix = run.output.suffix.lower()
+    first, end = folder.segments[0].first_pts * reader.time_base, folder.ended["end_pts"]
     excerpt = Excerpt(
-        start=Fraction(start) * reader.time_base,
+        start=zero_time(reader, suffix, first_frame=first, cut=run.options.start > 0),
         end=None if end is None else Fraction(end) * reader.time_base,
+        first_frame=first if suffix in ZERO_BASED else None,
         chosen=run.options.start > 0,
     )
     temporary = folder.path / f"joined{run.output.suffix}"
@@ -353,7 +422,7 @@ def _join(
     with translate_io_errors(run.output, RESUME_HINT):
         joined = join(temporary, plan.settings, segments, source=original, plans=plan.streams, excerpt=excerpt)
         problems = verify(temporary, joined.written)
+        joined = replace(joined, notes=(*joined.notes, *lost_side_data(temporary, reader.side_data)))
         with contextlib.suppress(OSError), temporary.open("rb") as file:
             os.fsync(file.fileno())
-        os.replace(temporary, replaced_file(run.output))
-    return joined, problems
+    return temporary, joined, problems

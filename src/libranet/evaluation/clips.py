@@ -11,13 +11,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from libranet.data.agreement import refuse_alike_folders
 from libranet.data.dataset import DATASET_FILE, Clip, Split, modality_file, open_clips
-from libranet.data.frames import VIDEO_SUFFIXES, FrameFiles, FrameSequence, VideoFrames, list_images
-from libranet.data.pairs import CLEAR_NAMES, HAZY_NAMES, PairedClip, open_pairs
+from libranet.data.frames import FrameFiles, FrameSequence, VideoFrames
+from libranet.data.pairs import CLEAR_NAMES, HAZY_NAMES, PairedClip, folder_pairs, open_pairs
 from libranet.engine.frame_sources import FrameSource, ImageSource, VideoSource
 from libranet.errors import InputError
 from libranet.frames import ColorConverter, ColorSpec, Frames, PixelLayout
 from libranet.images import Image, read_image
+from libranet.sequences import VIDEO_SUFFIXES, describe_gaps, is_video_file, list_frames, list_images, natural_order
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,8 @@ class EvalFrame:
     """As its `FrameSource` read it, for `restore`."""
     hazy: Tensor  # [3, H, W] in [0, 1], 8-bit values
     clear: Tensor | None  # [3, H, W]
+    clip: "EvalClip | None" = None
+    """Whose frame it is."""
 
     @cached_property
     def guide(self) -> np.ndarray:  # [H, W, 3] 8 bit
@@ -61,6 +65,21 @@ class EvalClip:
     def __len__(self) -> int:
         return len(self.hazy)
 
+    @property
+    def gaps(self) -> str:
+        """The numbers that are missing among its frames, in words, or nothing."""
+        return describe_gaps(self.hazy.paths) if isinstance(self.hazy, FrameFiles) else ""
+
+    @property
+    def bits(self) -> int:
+        """Bits of the hazy side's samples, of its first frame."""
+        return 8 * self.hazy.read(0).itemsize
+
+    @property
+    def pair(self) -> PairedClip | None:
+        """Both sides, where there are two."""
+        return None if self.clear is None else PairedClip(self.name, self.hazy, self.clear)
+
     def open(self) -> FrameSource:
         """Open the hazy side as `libranet dehaze` opens it."""
         return self._open(self.hazy)
@@ -74,7 +93,7 @@ class EvalClip:
             truth = None if clear is None else next(clear, None)
             if clear is not None and truth is None:
                 raise InputError(f"clip {self.name}: the clear side ends at frame {index} of {len(self)}")
-            yield EvalFrame(given, hazy, None if truth is None else truth[1])
+            yield EvalFrame(given, hazy, None if truth is None else truth[1], self)
 
     def frames(self, limit: int | None = None) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
         """Yield hazy and clear frames [H, W, 3] RGB 8 bit in order, one pair at a time."""
@@ -86,7 +105,8 @@ class EvalClip:
             return VideoSource(frames.path, deinterlace=self.deinterlace)
         if isinstance(frames, FrameFiles):
             return ImageSource(map(read_image, frames.paths), rate=self.rate)
-        return ImageSource((Image(frames.read(index)) for index in range(len(frames))), rate=self.rate)
+        images = (Image(frames.read(index)) for index in range(len(frames)))
+        return ImageSource(images, rate=self.rate)
 
     def _read_side(self, side: str, source: FrameSource, device: str) -> Iterator[tuple[Any, Tensor]]:
         width, height = self.hazy.size
@@ -117,7 +137,13 @@ def to_array(image: Tensor) -> np.ndarray:  # [3, H, W] in [0, 1] -> [H, W, 3] 8
 
 
 def open_dataset(
-    path: str | Path, *, split: Split = "test", stills: bool = False, deinterlace: bool = False
+    path: str | Path,
+    *,
+    clear: str | Path | None = None,
+    all_hazy: bool = False,
+    split: Split = "test",
+    stills: bool = False,
+    deinterlace: bool = False,
 ) -> list[EvalClip]:
     """List the clips of the dataset at `path`.
 
@@ -127,7 +153,9 @@ def open_dataset(
     videos, of frames or of folders of frames is an unpaired set.
 
     Args:
-        path: The dataset.
+        path: The dataset, or its hazy side.
+        clear: The folder of its clear side, where `path` is the hazy one.
+        all_hazy: Everything at `path` is hazy, whatever the folders' names and contents suggest.
         split: Which part of a set of ours.
         stills: Every image is a clip of its own.
         deinterlace: Make progressive frames of interlaced videos.
@@ -138,7 +166,11 @@ def open_dataset(
     path = Path(path)
     if not path.exists():
         raise InputError(f"no dataset at {path}: check the path")
-    if (path / DATASET_FILE).is_file():
+    if clear is not None:
+        clips = _named_by(path, [_from_pair(pair) for pair in folder_pairs(path, clear)])
+    elif all_hazy:
+        clips = _unpaired(path)
+    elif (path / DATASET_FILE).is_file():
         clips = [_from_dataset(clip) for clip in open_clips(path, split) or open_clips(path, "all")]
     else:
         clips = _paired_or_unpaired(path, split)
@@ -156,17 +188,25 @@ def open_dataset(
 def _paired_or_unpaired(path: Path, split: Split) -> list[EvalClip]:
     pairs = open_pairs(path, split) if path.is_dir() else None
     if pairs is not None:
-        clips = [_from_pair(pair) for pair in pairs]
-        if len(clips) == 1 and clips[0].name.lower() in HAZY_NAMES:
-            clips = [replace(clips[0], name=path.resolve().name)]
-        return clips
+        return _named_by(path, [_from_pair(pair) for pair in pairs])
     if path.is_dir():
         found = {child.name.lower(): child for child in path.iterdir() if child.is_dir()}
         for name in CLEAR_NAMES:
             if name in found:
                 raise InputError(f"{path} has {found[name].name}/ but no hazy/ beside it: there is nothing to restore")
-        path = next((found[name] for name in HAZY_NAMES if name in found), path)
+        named = next((found[name] for name in HAZY_NAMES if name in found), None)
+        if named is None:
+            refuse_alike_folders(path)
+        path = named or path
     return _unpaired(path)
+
+
+def _named_by(path: Path, clips: list[EvalClip]) -> list[EvalClip]:
+    """The clips; a single one that is called `hazy` gets the name of its set."""
+    if len(clips) == 1 and clips[0].name.lower() in HAZY_NAMES:
+        place = path.resolve()
+        return [replace(clips[0], name=(place.parent if place.name == clips[0].name else place).name)]
+    return clips
 
 
 def _from_dataset(clip: Clip) -> EvalClip:
@@ -195,12 +235,16 @@ def _unpaired(path: Path) -> list[EvalClip]:
         if path.suffix.lower() not in VIDEO_SUFFIXES:
             raise InputError(f"expected a video or a folder, got the file {path}")
         return [_video(path)]
-    if files := list_images(path):
-        return [EvalClip(path.resolve().name, FrameFiles(files))]
-    entries = sorted(path.iterdir())
-    folders = {entry.name: list_images(entry) for entry in entries if entry.is_dir()}
-    clips = [EvalClip(name, FrameFiles(files)) for name, files in folders.items() if files]
-    return clips + [_video(entry) for entry in entries if entry.suffix.lower() in VIDEO_SUFFIXES]
+    entries = natural_order(path.iterdir())
+    folders = [entry for entry in entries if entry.is_dir() and list_images(entry)]
+    videos = [entry for entry in entries if is_video_file(entry)]
+    if list_images(path):
+        if folders or videos:
+            other = (folders + videos)[0].name
+            raise InputError(f"{path} holds images and {other} beside them: give the images a folder of their own")
+        return [EvalClip(path.resolve().name, FrameFiles(list_frames(path)))]
+    clips = [EvalClip(entry.name, FrameFiles(list_frames(entry))) for entry in folders]
+    return clips + [_video(entry) for entry in videos]
 
 
 def _video(path: Path) -> EvalClip:

@@ -154,10 +154,10 @@ def interval_chart(
         return left + (value - low) * scale
 
     parts = [f'<svg class="chart" viewBox="0 0 {width} {height}" role="img">']
-    for tick in _ticks(low, high, 4):
+    for tick, label in _ticks(low, high, 4):
         x = x_of(tick)
         parts.append(f'<line class="grid" x1="{x:.1f}" y1="4" x2="{x:.1f}" y2="{height - 18}"/>')
-        parts.append(f'<text class="tick" x="{x:.1f}" y="{height - 5}" text-anchor="middle">{tick:.4g}</text>')
+        parts.append(f'<text class="tick" x="{x:.1f}" y="{height - 5}" text-anchor="middle">{label}</text>')
     for index, (name, (mean, half)) in enumerate(values.items()):
         y, colour = index * row + row / 2 + 4, colour_of(index)
         short = name if len(name) <= 14 else name[:13] + "…"
@@ -193,10 +193,10 @@ def line_chart(
         return x, top + (height - top - bottom) * (1 - (value - low) / (high - low))
 
     parts = [f'<svg class="chart" viewBox="0 0 {width} {height}" role="img">']
-    for tick in _ticks(low, high, 4):
+    for tick, label in _ticks(low, high, 4):
         _, y = place(0, tick)
         parts.append(f'<line class="grid" x1="{left}" y1="{y:.1f}" x2="{width - right}" y2="{y:.1f}"/>')
-        parts.append(f'<text class="tick" x="{left - 6}" y="{y + 4:.1f}" text-anchor="end">{tick:.4g}</text>')
+        parts.append(f'<text class="tick" x="{left - 6}" y="{y + 4:.1f}" text-anchor="end">{label}</text>')
     parts.append(f'<text class="tick" x="{left}" y="{height - 6}">frame 0</text>')
     parts.append(f'<text class="tick" x="{width - right}" y="{height - 6}" text-anchor="end">{frames - 1}</text>')
     parts.append(f'<text class="tick" x="{width / 2}" y="{height - 6}" text-anchor="middle">{escape(unit)}</text>')
@@ -213,10 +213,11 @@ def _range(values: list[float]) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def _ticks(low: float, high: float, count: int) -> list[float]:
-    """Find round numbers inside the range."""
+def _ticks(low: float, high: float, count: int) -> list[tuple[float, str]]:
+    """Find round numbers inside the range, and write them with the digits that tell them apart."""
     raw = (high - low) / count
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(m * power for m in (1, 2, 5, 10) if m * power >= raw)
     first = math.ceil(low / step)
-    return [k * step for k in range(first, math.floor(high / step) + 1)]
+    digits = max(0, -math.floor(math.log10(step) + 1e-9))
+    return [(k * step, f"{k * step:.{digits}f}") for k in range(first, math.floor(high / step) + 1)]

@@ -1,7 +1,8 @@
 """The models that an evaluation runs, behind one small interface: the frames of a clip in, restored frames out."""
 
 import hashlib
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -12,10 +13,10 @@ from libranet.device import Precision
 from libranet.engine.frame_sources import FrameSource, NetworkRun
 from libranet.errors import InputError
 from libranet.evaluation.clips import EvalFrame, to_rgb
-from libranet.extension import lab
+from libranet.extension import is_own, lab
 from libranet.frames import Frames
 from libranet.network import LiBrANet, Network
-from libranet.network.checkpoint import PACKAGED, find_checkpoint
+from libranet.network.checkpoint import PACKAGED, find_checkpoint, packaged_name
 from libranet.runtime import is_peer, load_network
 
 PACKAGED_NAME = "libranet"
@@ -60,7 +61,7 @@ class NetworkRestorer:
     """A network, ours or a peer, that restores a file as `libranet dehaze` does: same samples, shots and backend."""
 
     def __init__(
-        self, network: Network, name: str, fingerprint: str, *, steady: float = 1.0, backend: str = "auto"
+        self, network: Network, name: str, fingerprint: str, *, steady: float | None = None, backend: str = "auto"
     ) -> None:
         self.network = network
         self.name = name
@@ -88,17 +89,25 @@ class NetworkRestorer:
 
 
 def open_restorer(
-    spec: str, *, device: str = "cpu", precision: Precision = "auto", steady: float = 1.0, backend: str = "auto"
+    spec: str,
+    *,
+    device: str = "cpu",
+    precision: Precision = "auto",
+    steady: float | None = None,
+    backend: str = "auto",
+    dense_fog: bool = True,
 ) -> Restorer:
     """Open a model by its name or by a checkpoint's path.
 
     Args:
-        spec: `truth`, `libranet` (the package's default weights), `base`, `small`, the name of a peer, or a path;
-            `NAME=` may stand before it.
+        spec: `truth`, `libranet` (the package's default weights), `libranet-small`, the name of a peer, a path, or a
+            user's own `package.module:Class`, with `@PATH` for its weights; `NAME=` may stand before it.
         device: Where a network computes, as `libranet.device.pick_device` takes it.
         precision: What it computes in, as `libranet.device.pick_dtype` takes it.
-        steady: Seconds over which our network's colours are kept steady; 0 restores every frame on its own.
+        steady: Seconds over which our network's colours are kept steady; None as `libranet dehaze` does without the
+            option, 0 restores every frame on its own.
         backend: What computes our network on a CPU, as `libranet dehaze` takes it.
+        dense_fog: Clear what our network leaves of dense fog, as `libranet dehaze` does.
 
     Raises:
         InputError: There is no such model, or it needs weights.
@@ -109,37 +118,74 @@ def open_restorer(
         name, rest = "", spec
     if rest == TRUTH:
         return TruthRestorer()
-    ours = rest in (PACKAGED_NAME, *PACKAGED)
-    peer = not ours and not Path(rest).exists() and is_peer(rest)
-    if not ours and not peer and not Path(rest).exists():
-        names = ", ".join((PACKAGED_NAME, *PACKAGED, lab("peers.table").peer_names()))
-        raise InputError(f"expected a model: truth, {names} or the path of a checkpoint, got {rest!r}")
-    network = load_network(rest, device=device, precision=precision)
-    path = Path(rest) if peer else find_checkpoint(None if rest == PACKAGED_NAME else rest)
-    fingerprint = f"{rest} {network.weights.version}" if peer else hashlib.sha256(path.read_bytes()).hexdigest()
+    code, _, weights = rest.partition("@")
+    if is_own(code):
+        network = load_network(code, weights=weights or None, device=device, precision=precision)
+        name, fingerprint = name or code.partition(":")[2], f"{rest} {_own_fingerprint(code, network)}"
+    else:
+        network, called, fingerprint = _open_known(rest, device=device, precision=precision, dense_fog=dense_fog)
+        name = name or called
     if network.dtype != torch.float32:
         fingerprint += f" {network.dtype}"
     if isinstance(network, LiBrANet):
-        fingerprint += f" steady {steady:g} backend {backend}"
-    name = name or (rest if ours or peer else path.stem)
+        fingerprint += " dense fog" if network.config.dense_fog else ""
+        fingerprint += f" steady {'shots' if steady is None else format(steady, 'g')} backend {backend}"
     return NetworkRestorer(network, name, fingerprint, steady=steady, backend=backend)
+
+
+def _open_known(spec: str, *, device: str, precision: Precision, dense_fog: bool) -> tuple[Network, str, str]:
+    """A network of the package, a peer, or one from a checkpoint, with its name and its fingerprint."""
+    ours = packaged_name(spec) is not None
+    peer = not ours and not Path(spec).exists() and is_peer(spec)
+    if not ours and not peer and not Path(spec).exists():
+        names = ", ".join((PACKAGED_NAME, *PACKAGED, lab("peers.table").peer_names()))
+        raise InputError(
+            f"expected a model: truth, {names}, package.module:Class or the path of a checkpoint, got {spec!r}"
+        )
+    network = load_network(spec, device=device, precision=precision, dense_fog=dense_fog)
+    if peer:
+        return network, spec, f"{spec} {network.weights.version}"
+    path = find_checkpoint(spec)
+    return network, spec if ours else path.stem, hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _own_fingerprint(code: str, network: Network) -> str:
+    """Changes with the file of a user's code, and with the weights."""
+    digest = hashlib.sha256(Path(str(sys.modules[code.partition(":")[0]].__file__)).read_bytes())
+    for tensor in network.state_dict().values():
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
 
 
 def open_restorers(
     specs: list[str],
     *,
+    restored: Sequence[Restorer] = (),
     device: str = "cpu",
     precision: Precision = "auto",
-    steady: float = 1.0,
+    steady: float | None = None,
     backend: str = "auto",
+    dense_fog: bool = True,
 ) -> list[Restorer]:
     """Open several models and check that their names differ and can be file names.
+
+    Args:
+        specs: As `open_restorer` takes them, as the other arguments.
+        restored: Results of other methods, which come first.
+        device: Where networks compute.
+        precision: What they compute in.
+        steady: Seconds over which our network's colours are kept steady.
+        backend: What computes our network on a CPU.
 
     Raises:
         InputError: A model does not exist, or a name is taken or unfit.
     """
     restorers = [
-        open_restorer(spec, device=device, precision=precision, steady=steady, backend=backend) for spec in specs
+        *restored,
+        *(
+            open_restorer(spec, device=device, precision=precision, steady=steady, backend=backend, dense_fog=dense_fog)
+            for spec in specs
+        ),
     ]
     names = [restorer.name for restorer in restorers]
     for name in names:

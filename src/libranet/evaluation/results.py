@@ -29,7 +29,7 @@ class ClipResult:
     seconds: float
     """Time that the model took for the clip."""
     backend: str = ""
-    """What computed it: `plain`, `numba-fp32`, `fused`; empty where nothing was computed."""
+    """What computed it: `plain`, `cpu-fp32`, `fused`; empty where nothing was computed."""
 
 
 def write_file(path: Path, content: str | bytes) -> None:

@@ -120,7 +120,14 @@ class _ClipRun:
         """What was measured, model by model."""
         clip = self._clip
         return [
-            ClipResult(lane.restorer.name, clip.name, clip.regime, lane.frames, lane.seconds, lane.restorer.backend)
+            ClipResult(
+                lane.restorer.name,
+                clip.name,
+                clip.regime,
+                lane.frames,
+                lane.seconds if lane.restorer.backend else 0.0,  # reading files is nobody's speed
+                lane.restorer.backend,
+            )
             for lane in self._lanes
         ]
 

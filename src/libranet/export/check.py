@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import onnxruntime
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from libranet.errors import MissingDependencyError
+from libranet.errors import MissingDependencyError, install_command
 from libranet.export.graphs import Graph, StreamGraph
-from libranet.export.onnx_file import import_onnx
 from libranet.network import LiBrANet, start_stream, stream_step
 
 Run = Callable[[dict[str, np.ndarray]], Sequence[np.ndarray]]
@@ -33,7 +33,6 @@ class Difference:
 
 def open_onnx(path: Path, *, threads: int = 0) -> tuple[str, Run]:
     """Open an ONNX file in onnxruntime, on the CPU."""
-    _, onnxruntime = import_onnx()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = threads, 3
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
@@ -69,7 +68,7 @@ def import_openvino():  # type: ignore[no-untyped-def]
     try:
         import openvino
     except ImportError:
-        raise MissingDependencyError("OpenVINO is not installed: pip install 'libranet[openvino]'") from None
+        raise MissingDependencyError(f"OpenVINO is not installed: {install_command('openvino')}") from None
     return openvino
 
 

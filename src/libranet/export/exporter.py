@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 import libranet
-from libranet.errors import InputError, LibraNetError, MissingDependencyError
+from libranet.errors import InputError, LibraNetError, MissingDependencyError, install_command
 from libranet.export.check import Difference, compare, import_openvino, open_onnx, open_openvino, open_torchscript
 from libranet.export.graphs import Form, Graph, StreamGraph, make_graph
 from libranet.export.half_precision import convert_to_half
@@ -250,7 +250,7 @@ def _write_coreml(graph: Graph, path: Path, metadata: dict[str, str], *, half: b
     try:
         import coremltools
     except ImportError:
-        raise MissingDependencyError("coremltools is not installed: pip install 'libranet[coreml]'") from None
+        raise MissingDependencyError(f"coremltools is not installed: {install_command('coreml')}") from None
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         program = torch.export.export(graph, tuple(example_inputs(graph))).run_decompositions({})

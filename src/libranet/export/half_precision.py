@@ -4,8 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 
-from libranet.export.onnx_file import import_onnx, save_changed
+from libranet.export.onnx_file import save_changed
 
 HALF_PARTS = ("encoder/", "refiner/", "attention/", "head/expand/")
 """What the names of nodes contain that compute in half precision: where the network itself does."""
@@ -13,7 +14,6 @@ HALF_PARTS = ("encoder/", "refiner/", "attention/", "head/expand/")
 
 def convert_to_half(path: Path) -> None:
     """Rewrite an ONNX file: nodes of `HALF_PARTS` compute in float16, with casts where they meet the others."""
-    onnx, _ = import_onnx()
     model = onnx.shape_inference.infer_shapes(onnx.load(path))
     graph, float32, float16 = model.graph, onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16
     known = (*graph.input, *graph.output, *graph.value_info)

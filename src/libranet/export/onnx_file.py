@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import onnx
+import onnxruntime
 import torch
 
-from libranet.errors import MissingDependencyError
 from libranet.export.graphs import Graph
 
 OPSET = 17
@@ -15,20 +16,6 @@ OPSET = 17
 and their successors read it."""
 EXAMPLE_SIZE = (72, 96)
 """Height and width to trace an open size with: unequal, so that no axis can be mistaken for the other."""
-
-
-def import_onnx() -> tuple[Any, Any]:
-    """Import onnx and onnxruntime.
-
-    Raises:
-        MissingDependencyError: They are not installed.
-    """
-    try:
-        import onnx
-        import onnxruntime
-    except ImportError as error:
-        raise MissingDependencyError(f"this needs the package {error.name}: pip install 'libranet[export]'") from None
-    return onnx, onnxruntime
 
 
 def example_inputs(graph: Graph) -> list[torch.Tensor]:
@@ -41,7 +28,6 @@ def example_inputs(graph: Graph) -> list[torch.Tensor]:
 
 def write_onnx(graph: Graph, path: Path, *, metadata: dict[str, str]) -> None:
     """Write a graph as one ONNX file. It and all of its parts are in evaluation mode from then on."""
-    onnx, onnxruntime = import_onnx()
     graph.eval()  # the exporter leaves all parts in the graph's own mode, which is training in a new module
     inputs, outputs = graph.inputs(), graph.outputs()
     free = {
@@ -78,14 +64,12 @@ def write_onnx(graph: Graph, path: Path, *, metadata: dict[str, str]) -> None:
 
 def describe(path: Path) -> tuple[int, list[str]]:
     """The number of nodes of an ONNX file, and the names of its operators."""
-    onnx, _ = import_onnx()
     nodes = onnx.load(path, load_external_data=False).graph.node
     return len(nodes), sorted({node.op_type for node in nodes})
 
 
 def save_changed(model: Any, path: Path, nodes: Sequence[Any], constants: Sequence[Any] | None = None) -> None:
     """Write a model with other nodes, which may be among its own, and constants: those of its own that they use."""
-    onnx, _ = import_onnx()
     if constants is None:
         used = {name for node in nodes for name in node.input}
         constants = [constant for constant in model.graph.initializer if constant.name in used]

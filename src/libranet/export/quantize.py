@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import torch
 from torch import Tensor, nn
 
-from libranet.export.onnx_file import import_onnx, save_changed
+from libranet.export.onnx_file import save_changed
 from libranet.extension import lab
 from libranet.network import LiBrANet
 
@@ -108,7 +109,6 @@ def quantize_refiner(path: Path, ranges: Ranges, *, quantize_outputs: bool) -> N
         quantize_outputs: Also round the convolutions' outputs. onnxruntime computes in integers only so; OpenVINO does
             without, and keeps more accuracy.
     """
-    onnx, _ = import_onnx()
     model = onnx.load(path)
     graph, constants = model.graph, {constant.name: constant for constant in model.graph.initializer}
     nodes = []
@@ -117,7 +117,7 @@ def quantize_refiner(path: Path, ranges: Ranges, *, quantize_outputs: bool) -> N
         graph.initializer.append(onnx.numpy_helper.from_array(values, name))
         return name
 
-    def add(operator: str, inputs: list[str], name: str, **attributes: int) -> str:
+    def add(operator: str, inputs: list[str], name: str, **attributes: Any) -> str:
         nodes.append(onnx.helper.make_node(operator, inputs, [name], name=f"{name}_node", **attributes))
         return name
 

@@ -2,5 +2,6 @@
 
 from libranet.frames.color import ColorConverter
 from libranet.frames.format import ColorSpec, FrameFormat, Frames, PixelLayout
+from libranet.frames.values import check_values
 
-__all__ = ["ColorConverter", "ColorSpec", "FrameFormat", "Frames", "PixelLayout"]
+__all__ = ["ColorConverter", "ColorSpec", "FrameFormat", "Frames", "PixelLayout", "check_values"]

@@ -214,7 +214,17 @@ class HazeConfig:
     @property
     def kinds(self) -> list[KindOfHaze]:
         """All kinds, in the order of the fields."""
-        return [value for f in fields(self) if isinstance(value := getattr(self, f.name), KindOfHaze)]
+        return list(self._named_kinds().values())
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """The share of every kind in all samples, by name."""
+        kinds = self._named_kinds()
+        whole = sum(kind.share for kind in kinds.values())
+        return {name: kind.share / whole for name, kind in kinds.items()}
+
+    def _named_kinds(self) -> dict[str, KindOfHaze]:
+        return {f.name: value for f in fields(self) if isinstance(value := getattr(self, f.name), KindOfHaze)}
 
 
 def _plain(distance: Distance, beta: Tensor, colour: Tensor, noise: Tensor) -> DrawnHaze:

@@ -104,6 +104,8 @@ def map_tensors(function: Callable[..., Tensor], *groups: Group) -> Group:
     first: Any = groups[0]
     if isinstance(first, Tensor):
         return function(*groups)  # type: ignore[return-value]
+    if isinstance(first, dict):
+        return {name: map_tensors(function, *(group[name] for group in groups)) for name in first}  # type: ignore
     names = [f.name for f in fields(first)]
     return replace(first, **{name: map_tensors(function, *(getattr(g, name) for g in groups)) for name in names})  # type: ignore[return-value]
 

@@ -10,6 +10,7 @@ The files of a folder define functions of the same names and parameters, so that
 - A tensor of partial sums has one row per program. Only the sum over rows is defined: the reference fills the first.
 - Functions that pack weights into the layout of the kernels are in `reference.py`, which reads that layout, too.
 
-`cpu.py`, by numba, keeps to these rules. `panels.py` does not: for speed its maps have borders and its weights panels,
-and tests hold it to torch's own layers and to the resampling reference instead.
+Kernels for CPUs are in C (`native`). `color_field/field.py` keeps to these rules. `panels.py` does not: for speed its
+maps have borders and its weights panels, and tests hold it to torch's own layers and to the resampling reference
+instead.
 """

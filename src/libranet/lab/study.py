@@ -13,6 +13,7 @@ import numpy as np
 
 from libranet.atomic import write_atomically
 from libranet.data.dataset import read_json
+from libranet.data.frames import to_8_bit
 from libranet.errors import InputError
 from libranet.evaluation.clips import EvalClip
 from libranet.evaluation.summary import Estimate, estimate
@@ -77,7 +78,7 @@ def make_study(datasets: Mapping[str, Sequence[EvalClip]], folder: Path, *, fram
         chosen = _spread(clips, frames, rng)
         mine = [names.pop() for _ in chosen]
         for file, (clip, index) in zip(mine, chosen, strict=True):
-            write_atomically(page / file, _jpeg(clip.hazy.read(index)))
+            write_atomically(page / file, _jpeg(to_8_bit(clip.hazy.read(index))))
             key[file] = {"dataset": dataset, "clip": clip.name, "frame": index}
         members[dataset] = rng.sample(mine, len(mine))
     sheets = {f"sheet-{number}": files for number, files in enumerate(rng.sample(list(members.values()), len(members)))}

@@ -1,6 +1,8 @@
 """The training objective: pixel loss, perceptual loss, Lie regulariser, and our colour and consistency terms."""
 
-from dataclasses import dataclass, field
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
 from typing import Literal
 
 import torch
@@ -8,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from libranet.errors import InputError
+from libranet.extension import is_own, load_own
 from libranet.losses.perceptual import DINOV2_HUB_ID, DinoV2Features, FeatureExtractor, PerceptualLoss, VggFeatures
 from libranet.network.base import Predicted
 from libranet.network.libranet import Grids
@@ -31,8 +34,29 @@ class LieWeights:
 
 
 @dataclass(frozen=True)
+class ExtraTerm:
+    """A term of your own."""
+
+    term: str = ""
+    """`package.module:function`, called with the prediction (`libranet.network.base.Predicted`) and the clear images,
+    [B, 3, H, W]; or a class, called without arguments, whose objects are."""
+    weight: float = 1.0
+    name: str = ""
+    """Its key in the log; by default the function's or class's name."""
+
+    def __post_init__(self) -> None:
+        if not is_own(self.term):
+            raise InputError(f"expected term = package.module:name in [[loss.extra]], got {self.term!r}")
+
+    @property
+    def key(self) -> str:
+        """Its key in the log."""
+        return self.name or self.term.partition(":")[2]
+
+
+@dataclass(frozen=True)
 class LossConfig:
-    """Which terms the objective has, and their weights. The pixel loss has weight 1."""
+    """Which terms the objective has, and their weights."""
 
     perceptual: Literal["none", "dinov2", "vgg16", "vgg19"] = "dinov2"
     """Feature extractor of the perceptual term; "none" trains without it, and the checkpoint says so."""
@@ -43,6 +67,9 @@ class LossConfig:
     perceptual_crop: int = 0
     """Side of the square in the middle on which the perceptual term looks; 0 looks at the whole crop."""
     perceptual_weight: float = 0.04
+    pixel_weight: float = 1.0
+    extra: tuple[ExtraTerm, ...] = field(default_factory=tuple)
+    """Terms of your own, added to the others: [[loss.extra]] in a recipe, once for each."""
     lie_weight: float = 0.2
     lie: LieWeights = field(default_factory=LieWeights)
     """Weights of the four penalties inside the Lie regulariser."""
@@ -62,6 +89,9 @@ class LossConfig:
             raise InputError(f"expected perceptual_taps from 1 to 5, got {self.perceptual_taps}")
         if self.perceptual_crop < 0:
             raise InputError(f"expected perceptual_crop of at least 0, got {self.perceptual_crop}")
+        keys = [term.key for term in self.extra]
+        if taken := (set(keys) & _LOG_KEYS) | {key for key in keys if keys.count(key) > 1}:
+            raise InputError(f"two terms of the loss are called {min(taken)!r}: set another name in [[loss.extra]]")
 
 
 @dataclass(frozen=True)
@@ -86,11 +116,14 @@ class LossTerms:
     consistency: Tensor
     perceptual: Tensor
     lie: LieTerms
+    extra: dict[str, Tensor] = dataclasses.field(default_factory=dict)
+    """Terms of the user's own by their keys in the log."""
 
     def scalars(self) -> dict[str, float]:
         """For the log."""
         terms = vars(self) | {f"lie_{name}": value for name, value in vars(self.lie).items()}
         terms["lie"] = terms.pop("lie_total")
+        terms |= terms.pop("extra")
         return {name: float(value.detach()) for name, value in terms.items()}
 
 
@@ -101,6 +134,7 @@ class Objective:
         self.config = config
         extractor = _build_extractor(config)
         self.perceptual = None if extractor is None else PerceptualLoss(extractor).to(device)
+        self.extra = {term.key: (term.weight, _own_term(term.term, device)) for term in config.extra}
 
     @property
     def warning(self) -> str:
@@ -135,9 +169,13 @@ class Objective:
             if prediction.grids is None
             else lie_regulariser(prediction.grids, c.lie)
         )
-        total = pixel + c.perceptual_weight * perceptual + c.lie_weight * lie.total
+        weighted = pixel if c.pixel_weight == 1.0 else c.pixel_weight * pixel
+        total = weighted + c.perceptual_weight * perceptual + c.lie_weight * lie.total
         total = total + c.colour_weight * colour + c.field_weight * field_error + c.consistency_weight * consistency
-        return LossTerms(total, pixel, colour, field_error, consistency, perceptual, lie)
+        extra = {key: _scalar(key, term(prediction, clear)) for key, (_, term) in self.extra.items()}
+        for key, value in extra.items():
+            total = total + self.extra[key][0] * value
+        return LossTerms(total, pixel, colour, field_error, consistency, perceptual, lie, extra)
 
     def _middle(self, images: Tensor) -> Tensor:  # [B, 3, h, w]
         """The part of the images that the perceptual term looks at."""
@@ -182,6 +220,24 @@ def lie_regulariser(grids: Grids, weights: LieWeights | None = None) -> LieTerms
 def _mean_square_step(grid: Tensor, dim: int) -> Tensor:  # []
     """Mean squared difference of neighbours along one axis; an axis of length one has none."""
     return grid.diff(dim=dim).square().mean() if grid.shape[dim] > 1 else grid.new_zeros(())
+
+
+_LOG_KEYS = {f.name for f in fields(LossTerms)} | {f"lie_{f.name}" for f in fields(LieTerms)} | {"psnr"}
+
+
+def _own_term(name: str, device: torch.device) -> Callable[[Predicted, Tensor], Tensor]:
+    found = load_own(name)
+    made = found() if isinstance(found, type) else found
+    if not callable(made):
+        raise InputError(f"expected {name} to be a function or a class with __call__, got {type(made).__name__}")
+    return made.to(device) if isinstance(made, torch.nn.Module) else made
+
+
+def _scalar(key: str, value: Tensor) -> Tensor:  # []
+    if not isinstance(value, Tensor) or value.numel() != 1:
+        found = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
+        raise InputError(f"expected the loss term {key} to return one number as a tensor, got {found}")
+    return value.reshape(())
 
 
 def _build_extractor(config: LossConfig) -> FeatureExtractor | None:

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from libranet.errors import CheckpointError, MissingDependencyError
+from libranet.errors import CheckpointError, MissingDependencyError, install_command
 
 DINOV2_HUB_ID = "facebook/dinov2-small"
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
@@ -63,7 +63,7 @@ class DinoV2Features(nn.Module):
             from transformers import Dinov2Model
         except ImportError:
             raise MissingDependencyError(
-                "DINOv2 features need the package transformers: pip install 'libranet[hf]'"
+                f"DINOv2 features need the package transformers: {install_command('hf')}"
             ) from None
         try:
             self.model = Dinov2Model.from_pretrained(str(source))

@@ -33,6 +33,10 @@ LEAST_REGION = 0.02
 """Smallest share of the frame at which a region is measured."""
 LEAST_NOISE = 0.25 / 255.0
 """Smaller deviations count as this: rounding to 8 bit alone makes 0.29 levels."""
+PATCH = 16
+"""Side of the patches in which gain and invented structure are measured, at full size."""
+GAIN_DEVIATION, STRUCTURE_DEVIATION = 4.0, 2.0
+"""Smallest deviation of the input's luma, in 8-bit levels, in a patch whose gain, or whose structure, is measured."""
 _LUMA = np.array((0.299, 0.587, 0.114), np.float32)
 _NOISE_KERNEL = np.array(((1, -2, 1), (-2, 4, -2), (1, -2, 1)), np.float32)
 _LEVEL = 1.0 / 255.0
@@ -142,6 +146,14 @@ class BlindMetrics:
     """How far the mean colour of grey regions has moved in the a, b plane of CIELAB."""
     sky_noise: float
     """Gain of the noise in the sky."""
+    brightness: float
+    """Change of mean luma, in 8-bit levels."""
+    local_gain: float
+    """Median over patches of the slope of luma after over luma before."""
+    structure: float
+    """What a gain and an offset of each patch do not explain of it, root mean square in 8-bit levels."""
+    smooth_structure: float
+    """The same in patches that were smooth."""
 
 
 def compare_with_input(hazy: FrameFacts, restored: FrameFacts) -> BlindMetrics:
@@ -158,6 +170,7 @@ def compare_with_input(hazy: FrameFacts, restored: FrameFacts) -> BlindMetrics:
     if hazy.grey.mean() >= LEAST_REGION:
         shift = (restored.lab[hazy.grey] - hazy.lab[hazy.grey]).mean(axis=0, dtype=np.float64)
         cast = float(np.hypot(shift[1], shift[2]))
+    local_gain, structure, smooth_structure = _compare_patches(hazy.luma, restored.luma)
     return BlindMetrics(
         edges=(after - before) / before if before else nan,
         gradient=float(np.exp(np.log(gains).mean(dtype=np.float64))) if after else nan,
@@ -165,7 +178,33 @@ def compare_with_input(hazy: FrameFacts, restored: FrameFacts) -> BlindMetrics:
         dark=float(restored.dark_channel[land].mean(dtype=np.float64)) * 255.0 if land.any() else nan,
         cast=cast,
         sky_noise=sky_noise,
+        brightness=255.0 * float(restored.luma.mean(dtype=np.float64) - hazy.luma.mean(dtype=np.float64)),
+        local_gain=local_gain,
+        structure=structure,
+        smooth_structure=smooth_structure,
     )
+
+
+def _compare_patches(before: np.ndarray, after: np.ndarray) -> tuple[float, float, float]:  # [H, W] each
+    """Fit after = gain * before + offset in each patch: the median gain, and what is left in textured and smooth ones.
+
+    Real haze takes contrast by a factor and adds light, so clearing it is such a fit; texture that is painted is not.
+    """
+    x, y = (_centred_patches(255.0 * luma.astype(np.float64)) for luma in (before, after))
+    variance = x.var(axis=1)
+    gains = (x * y).mean(axis=1) / np.maximum(variance, 1e-9)
+    rest = np.square(y - gains[:, None] * x).mean(axis=1)
+    textured = variance >= STRUCTURE_DEVIATION**2
+    clear_enough = gains[variance >= GAIN_DEVIATION**2]
+    structure, smooth = (sqrt(rest[part].mean()) if part.any() else nan for part in (textured, ~textured))
+    return float(np.median(clear_enough)) if len(clear_enough) else nan, structure, smooth
+
+
+def _centred_patches(luma: np.ndarray) -> np.ndarray:  # [H, W] -> [patches, PATCH * PATCH], each of mean 0
+    height, width = (side // PATCH * PATCH for side in luma.shape)
+    tiles = luma[:height, :width].reshape(height // PATCH, PATCH, width // PATCH, PATCH).swapaxes(1, 2)
+    flat = tiles.reshape(-1, PATCH * PATCH)
+    return flat - flat.mean(axis=1, keepdims=True)
 
 
 def _newly_saturated(hazy: Tensor, restored: Tensor) -> float:

@@ -57,16 +57,24 @@ def packaged_weights(name: str = PACKAGED[0]) -> Path:
     return Path(str(resources.files("libranet") / "weights" / f"libranet-{name}.safetensors"))
 
 
+def packaged_name(model: str | Path | None) -> str | None:
+    """Return which of `PACKAGED` a user means by None, `libranet`, `small` or `libranet-small`; None for all others."""
+    name = PACKAGED[0] if model is None else str(model).removeprefix("libranet-")
+    name = PACKAGED[0] if name == LiBrANet.architecture else name
+    return name if name in PACKAGED else None
+
+
 def find_checkpoint(path: str | Path | None) -> Path:
     """Return the file that a user means: a path, the name of packaged weights, or None for the default ones.
 
     Raises:
         CheckpointError: The package has no such weights.
     """
-    if path is not None and str(path) not in PACKAGED:
-        return Path(path)
+    name = packaged_name(path)
+    if name is None:
+        return Path(str(path))
     # The default has no argument, so that a test may put another file in its place.
-    file = packaged_weights() if path in (None, PACKAGED[0]) else packaged_weights(str(path))
+    file = packaged_weights() if name == PACKAGED[0] else packaged_weights(name)
     if not file.is_file():
         raise CheckpointError(f"the package has no weights at {file}: give the path of a checkpoint instead")
     return file
@@ -118,7 +126,7 @@ def load_model(
     """Build the network from one checkpoint, ready for inference; `model.weights` says which weights it has.
 
     Args:
-        path: A checkpoint of ours, `base` or `small`; without it, the default weights of the package.
+        path: A checkpoint of ours, `libranet-base` or `libranet-small`; without it, the default weights of the package.
         device: Where the network computes.
         dtype: The precision it computes in.
 
@@ -127,6 +135,7 @@ def load_model(
     """
     path = find_checkpoint(path)
     info = read_checkpoint_info(path)
+    _check_size(path, info.config)
     # Not on the meta device: random numbers there make torch import its compiler, which takes seconds.
     with torch.random.fork_rng(devices=[]):
         model = LiBrANet(info.config)
@@ -181,7 +190,9 @@ def read_header(path: str | Path) -> CheckpointHeader:
     try:
         version = int(metadata["format_version"])
         raw_config, provenance = json.loads(metadata["config"]), json.loads(metadata["provenance"])
-    except (KeyError, ValueError) as error:
+        if not (isinstance(raw_config, dict) and isinstance(provenance, dict)):
+            raise ValueError("its configuration is no table")
+    except (KeyError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{path} has a damaged header ({error}): download or copy it again") from None
     if version > FORMAT_VERSION:
         raise CheckpointError(
@@ -214,7 +225,8 @@ def _parse_config(path: Path, raw: dict[str, Any]) -> LiBrANetConfig:
 
 def _refuse_other_formats(path: Path) -> None:
     if not path.exists():
-        raise CheckpointError(f"no checkpoint at {path}: check the path")
+        names = " or ".join(f"libranet-{name}" for name in PACKAGED)
+        raise CheckpointError(f"no checkpoint at {path}: check the path, or use {names}")
     if path.is_dir():
         raise CheckpointError(f"{path} is a folder: give the .safetensors file inside it")
     with path.open("rb") as file:
@@ -224,6 +236,20 @@ def _refuse_other_formats(path: Path) -> None:
     if start[:2] in (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"):
         raise CheckpointError(
             f"{path} is a pickled file, which can run code when loaded, and is refused: use a .safetensors checkpoint"
+        )
+
+
+def _check_size(path: Path, config: LiBrANetConfig) -> None:
+    """Refuse a configuration that the file cannot fill before a network of its size is built.
+
+    Raises:
+        CheckpointError: It needs more weights than the file holds.
+    """
+    # Every weight takes a byte at least.
+    if config.least_weights > (size := path.stat().st_size):
+        raise CheckpointError(
+            f"{path} does not fit its own configuration: that needs more than {config.least_weights} weights, and the "
+            f"file has {size} bytes"
         )
 
 
@@ -237,8 +263,15 @@ def _read_tensors(path: Path) -> dict[str, torch.Tensor]:
 def _check_state(path: Path, model: Network, state: dict[str, torch.Tensor]) -> None:
     expected = model.state_dict()
     missing, extra = sorted(expected.keys() - state.keys()), sorted(state.keys() - expected.keys())
-    shapes = [name for name in expected.keys() & state.keys() if expected[name].shape != state[name].shape]
-    for what, names in (("lacks", missing), ("has unknown", extra), ("has misshapen", sorted(shapes))):
+    both = expected.keys() & state.keys()
+    shapes = [name for name in both if expected[name].shape != state[name].shape]
+    kinds = [name for name in both if expected[name].is_floating_point() != state[name].is_floating_point()]
+    for what, names in (
+        ("lacks", missing),
+        ("has unknown", extra),
+        ("has misshapen", sorted(shapes)),
+        ("has mistyped", sorted(kinds)),
+    ):
         if names:
             raise CheckpointError(
                 f"{path} does not fit its own configuration: it {what} {names[0]} and {len(names) - 1} more tensors"

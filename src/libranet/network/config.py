@@ -4,6 +4,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from libranet.errors import InputError
+from libranet.typed import check_types
+
+_LARGEST = 4096
+"""Of any number here: beyond it no memory would hold the network."""
+_MOST_STAGES = 8
 
 
 @dataclass(frozen=True)
@@ -20,11 +25,14 @@ class EncoderConfig:
     """Stochastic depth of the deepest block while training; shallower blocks have less."""
 
     def __post_init__(self) -> None:
+        check_types(self)
+        if not 1 <= len(self.widths) <= _MOST_STAGES:
+            raise InputError(f"expected 1 to {_MOST_STAGES} encoder.widths, got {len(self.widths)}")
         stride = 2 ** len(self.widths)
-        if self.size < stride or self.size % stride:
-            raise InputError(f"expected encoder.size a multiple of {stride}, got {self.size}")
+        if not stride <= self.size <= _LARGEST or self.size % stride:
+            raise InputError(f"expected encoder.size a multiple of {stride} up to {_LARGEST}, got {self.size}")
         _check_widths(*self.widths)
-        _check_positive(blocks=self.blocks)
+        _check_counts(blocks=self.blocks)
         _check_rate("encoder.drop_path", self.drop_path)
 
 
@@ -44,7 +52,9 @@ class FieldsConfig:
     """Dropout2d in the grid heads while training."""
 
     def __post_init__(self) -> None:
-        _check_positive(bins=self.bins, hidden=self.hidden, ffn_ratio=self.ffn_ratio)
+        check_types(self)
+        heads = self.attention_heads
+        _check_counts(bins=self.bins, hidden=self.hidden, ffn_ratio=self.ffn_ratio, attention_heads=heads)
         _check_rate("fields.dropout", self.dropout)
 
 
@@ -62,8 +72,11 @@ class RefinerConfig:
     """Kernel size of the second convolution of a block: 1 or 3."""
 
     def __post_init__(self) -> None:
+        check_types(self)
         _check_widths(self.width)
-        _check_positive(stream_blocks=self.stream_blocks)
+        _check_counts(stream_blocks=self.stream_blocks)
+        if not 0 <= self.fusion_blocks <= _LARGEST:
+            raise InputError(f"expected refiner.fusion_blocks from 0 to {_LARGEST}, got {self.fusion_blocks}")
         if self.mix_kernel not in (1, 3):
             raise InputError(f"expected refiner.mix_kernel 1 or 3, got {self.mix_kernel}")
 
@@ -82,6 +95,7 @@ class PartsConfig:
     """False: slices at the encoders' size instead of at 1/p of the frame's."""
 
     def __post_init__(self) -> None:
+        check_types(self)
         if not (self.chromatic_field or self.temporal_field):
             raise InputError(
                 "expected at least one affine field, got parts.chromatic_field=False and parts.temporal_field=False"
@@ -101,23 +115,44 @@ class LiBrANetConfig:
     """Frames the network looks at, T: 1, 3, 5 or 7. The centre one is restored."""
     scale: int = 4
     """p: slicing and refining happen at 1/p of the frame's size."""
+    dense_fog: bool = False
+    """Clear what the fields leave of dense fog (`residual_haze.py`). Neither a part of the paper's network nor of its
+    training, so it is not stored: `runtime.load_network` switches it on, `load_model` does not."""
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
     fields: FieldsConfig = field(default_factory=FieldsConfig)
     refiner: RefinerConfig = field(default_factory=RefinerConfig)
     parts: PartsConfig = field(default_factory=PartsConfig)
 
     def __post_init__(self) -> None:
+        check_types(self)
         if self.window not in (1, 3, 5, 7):
             raise InputError(f"expected an odd window length of 1, 3, 5 or 7, got T={self.window}")
-        _check_positive(scale=self.scale)
+        _check_counts(scale=self.scale)
+        if self.dense_fog and not self.has_both_fields:
+            raise InputError("expected both affine fields and Cayley's map for dense_fog=True, got a network without")
         if self.encoder.widths[-1] % self.fields.attention_heads:
             heads = self.fields.attention_heads
             raise InputError(f"expected fields.attention_heads to divide {self.encoder.widths[-1]}, got {heads}")
 
     @property
+    def least_weights(self) -> int:
+        """A number of weights that every network of this configuration exceeds, known without building it."""
+        deepest = self.encoder.widths[-1]
+        weights = sum(width * width for width in self.encoder.widths) * self.encoder.blocks
+        weights += self.fields.hidden * (deepest + self.fields.bins if self.parts.chromatic_field else deepest)
+        weights += self.fields.ffn_ratio * deepest**2 if self.parts.temporal_field else 0
+        blocks = self.refiner.stream_blocks + self.refiner.fusion_blocks
+        return weights + (blocks * self.refiner.width**2 if self.parts.refiner else 0)
+
+    @property
     def grid_side(self) -> int:
         """Height and width of the grids."""
         return self.encoder.size >> len(self.encoder.widths)
+
+    @property
+    def has_both_fields(self) -> bool:
+        """Whether the network has what `dense_fog` changes."""
+        return self.parts.chromatic_field and self.parts.temporal_field and self.parts.cayley
 
     def stored(self) -> dict[str, Any]:
         """The settings as a checkpoint's header has them: flat, by the names of `_STORED`."""
@@ -172,14 +207,14 @@ _STORED = {
 
 def _check_widths(*widths: int) -> None:
     for width in widths:
-        if width < 8 or width % 8:
-            raise InputError(f"expected widths that are multiples of 8, got {width}")
+        if not 8 <= width <= _LARGEST or width % 8:
+            raise InputError(f"expected widths that are multiples of 8 up to {_LARGEST}, got {width}")
 
 
-def _check_positive(**values: int) -> None:
+def _check_counts(**values: int) -> None:
     for name, value in values.items():
-        if value < 1:
-            raise InputError(f"expected {name} of at least 1, got {value}")
+        if not 1 <= value <= _LARGEST:
+            raise InputError(f"expected {name} from 1 to {_LARGEST}, got {value}")
 
 
 def _check_rate(name: str, value: float) -> None:

@@ -1,5 +1,8 @@
 """The network's parts: the encoder, the two affine fields that predict bilateral grids, and the refiner."""
 
+from collections.abc import Callable
+from typing import Self
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -159,6 +162,13 @@ class TemporalField(nn.Module):
         nn.init.trunc_normal_(self.position, std=0.02)
         self.attention = TemporalAttention(encoder.width, heads, ffn_ratio)
         self.head = GridHead(encoder.width, hidden, COEFFICIENTS, dropout)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        # `to(memory_format=torch.channels_last)` asks tensors of five axes for it, too, and only four can have it.
+        def convert(tensor: Tensor) -> Tensor:
+            return fn(tensor[0])[None] if tensor.dim() == 5 else fn(tensor)
+
+        return super()._apply(convert, recurse)
 
     def encode(
         self,

@@ -72,9 +72,11 @@ class Peer(Network):
         """Restore the centre frame.
 
         Raises:
-            InputError: The frames have the wrong size, type or range.
+            InputError: The frames have the wrong size or type.
         """
         check_frames(frames)
+        if frames.shape[0] == 0:
+            return frames[:, 0]
         return self.predict(frames, still=still).image.clamp(0.0, 1.0)
 
     def predict(

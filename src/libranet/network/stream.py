@@ -7,6 +7,9 @@ look-ahead has no future frames, so its newest frame stands in for them.
 A stream may filter its grids over time (`kernels/grid_filter/reference.py`). Then it also remembers the grids of the
 last second. Of the look-ahead, only chromatic grids are known in time. The cell means of the refiner's residual are
 filtered in the same way, with those of the past: its GroupNorms see the whole frame, and pump, too.
+
+A caller that knows a whole shot gives the grids with each frame (`settle.py`); then nothing is encoded here. The
+correction fades to none as a frame's contrast does (`visibility`).
 """
 
 from dataclasses import dataclass, replace
@@ -16,10 +19,12 @@ import torch
 from torch import Tensor
 
 from libranet.errors import InputError
-from libranet.kernels.grid_filter.reference import GridFilter, cell_means, similarity, weighted_mean
+from libranet.frames import check_values
+from libranet.kernels.grid_filter.reference import GridFilter, cell_means, similarity, visibility, weighted_mean
 from libranet.network.config import LiBrANetConfig
 from libranet.network.forward import Steady
 from libranet.network.libranet import Grids, LiBrANet, Restoration, check_frames
+from libranet.network.residual_haze import fold, plan, view_frame
 
 NO_FILTER = GridFilter(seconds=0.0)
 
@@ -38,13 +43,26 @@ class Stages(Protocol):
 
 
 @dataclass(frozen=True)
+class FrameGrids:
+    """The grids to restore a frame by, and what the frame looks like."""
+
+    grids: Grids
+    look: Tensor  # [B, 3, 16, 16] in [-1, 1], the mean colours of the grid's cells
+    seen: Tensor  # [B] in [0, 1], how much of the frame can be seen
+
+
+@dataclass(frozen=True)
 class Waiting:
     """A frame that is encoded but not restored yet."""
 
     frame: Any
     """What `restore` takes."""
     chromatic: Tensor | None  # [B, 2, 12, bins, 16, 16]
-    look: Tensor  # [B, 3, 16, 16] in [0, 1], the mean colours of the grid's cells
+    look: Tensor  # [B, 3, 16, 16] in [-1, 1], the mean colours of the grid's cells
+    seen: Tensor  # [B] in [0, 1], how much of the frame can be seen
+    settled: Grids | None = None
+    """The grids to restore it by, where the caller has them."""
+    view: Tensor | None = None  # [B, 3, 64, 64] in [0, 1], where dense fog is cleared
 
 
 @dataclass(frozen=True)
@@ -53,7 +71,7 @@ class Past:
 
     grids: Grids
     residual: Tensor | None  # [B, 3, 16, 16]; None without refiner
-    look: Tensor  # [B, 3, 16, 16] in [0, 1]
+    look: Tensor  # [B, 3, 16, 16] in [-1, 1]
 
 
 @dataclass(frozen=True)
@@ -134,14 +152,19 @@ def stream_restore(
     state: StreamState | None = None,
     *,
     strength: float = 1.0,
+    given: FrameGrids | None = None,
 ) -> tuple[Restoration | None, StreamState]:
-    """`stream_step` with everything that the network predicted for the frame."""
+    """`stream_step` with everything that the network predicted for the frame; `given` as `give_frame` takes it."""
     state = state or start_stream(model)
     if frame is None:
         state = replace(state, ended=True)
     else:
         _check(frame, state)
-        state = replace(take_frame(model, frame, model.encoder_input(frame), state), shape=frame.shape)
+        if given is None:
+            state = take_frame(model, frame, model.encoder_input(frame), state)
+        else:
+            state = give_frame(frame, given, state)
+        state = replace(state, shape=frame.shape)
     return restore_oldest(model, state, strength=strength)
 
 
@@ -160,9 +183,26 @@ def take_frame(
         state: Of the stream.
     """
     features = model.encode_temporal(small)
-    waiting = Waiting(frame, model.predict_chromatic(small), cell_means(small, model.grid_side))
+    look, seen = cell_means(small, model.grid_side), visibility(small)
+    view = view_frame(small, model.grid_side) if model.config.dense_fog else None
+    waiting = Waiting(frame, model.predict_chromatic(small), look, seen, view=view)
     kept = state.features if features is None else (*state.features, features)
     return replace(state, features=kept, waiting=(*state.waiting, waiting))
+
+
+def give_frame(
+    frame: Any,
+    given: FrameGrids,
+    state: StreamState,
+) -> StreamState:
+    """Take the next frame of a stream with the grids to restore it by: nothing is encoded, and it waits for none.
+
+    Args:
+        frame: What `restore` takes.
+        given: Its grids. They are not filtered; the residual's cell means are.
+        state: Of a stream without look-ahead, all of whose frames are given.
+    """
+    return replace(state, waiting=(*state.waiting, Waiting(frame, None, given.look, given.seen, given.grids)))
 
 
 def restore_oldest(model: Stages, state: StreamState, *, strength: float) -> tuple[Any | None, StreamState]:
@@ -170,10 +210,17 @@ def restore_oldest(model: Stages, state: StreamState, *, strength: float) -> tup
     if not state.waiting or not (state.ended or len(state.waiting) > state.lookahead):
         return None, state
     oldest, *rest = state.waiting
-    grids = Grids(oldest.chromatic, _temporal_plane(model, state))
+    grids = oldest.settled or Grids(oldest.chromatic, _temporal_plane(model, state))
+    if oldest.view is not None:
+        grids = replace(grids, clearing=plan(grids, oldest.view))
     memory, filter_ = state.grid_filter.memory, _Filter(state, grids)
     steady = filter_.average_residual if memory else None
-    restored = model.restore(oldest.frame, filter_.average(grids), strength=strength, steady=steady)
+    used = oldest.settled or filter_.average(grids)
+    if used.clearing is not None:
+        used = fold(used, used.clearing)
+    if not oldest.seen.is_meta:  # one factor for all frames of a batch: those that show something decide
+        strength *= float(oldest.seen.amax())
+    restored = model.restore(oldest.frame, used, strength=strength, steady=steady)
     latest = Past(grids, filter_.residual, oldest.look)
     past = (*(state.past or (latest,) * memory), latest)[-memory:] if memory else ()
     # The next frame's window reaches T // 2 frames back from it.
@@ -199,7 +246,10 @@ class _Filter:
         chromatic = [(past.grids.chromatic, weight) for past, weight in self.past]
         chromatic += [(waiting.chromatic, weight) for waiting, weight in self.ahead]
         temporal = [(past.grids.temporal, weight) for past, weight in self.past]
-        return Grids(_mean(grids.chromatic, chromatic), _mean(grids.temporal, temporal))
+        clearing = [(past.grids.clearing, weight) for past, weight in self.past]
+        return Grids(
+            _mean(grids.chromatic, chromatic), _mean(grids.temporal, temporal), _mean(grids.clearing, clearing)
+        )
 
     def average_residual(self, means: Tensor) -> Tensor:  # [B, 3, 16, 16], twice
         self.residual = means
@@ -216,6 +266,7 @@ def _check(frame: Tensor, state: StreamState) -> None:
     if frame.dim() != 4:
         raise InputError(f"expected a frame as [B, 3, H, W], got shape {tuple(frame.shape)}")
     check_frames(frame)
+    check_values(frame)
     if state.shape not in (None, frame.shape):
         old, new = (f"{s[-1]}x{s[-2]} (batch {s[0]})" for s in (state.shape, frame.shape) if s is not None)
         raise InputError(f"expected every frame of a stream to have one size, got {new} after {old}")

@@ -11,6 +11,7 @@ from libranet.errors import InputError
 from libranet.frames import FrameFormat, Frames
 from libranet.frames.format import PLANAR_RGB_FLOAT
 from libranet.network.libranet import MIN_SIZE
+from libranet.network.stream import FrameGrids, Stages
 
 MAX_STRENGTH = 1.5
 
@@ -35,14 +36,17 @@ class Backend(Protocol):
     """
 
     name: str
-    """What reports call it: `plain`, `numba-fp32`, `numba-bf16` or `fused`."""
+    """What reports call it: `plain`, `cpu-fp32`, `cpu-bf16` or `fused`."""
     device: torch.device
+    stages: Stages | None
+    """What predicts grids, for callers that settle them; None where the network has none."""
 
     def push(
         self,
         frames: Frames,
         *,
         cuts: Sequence[bool] = (),
+        given: Sequence[FrameGrids] = (),
     ) -> list[Restored]:
         """Take the next frames and return those that became ready.
 
@@ -50,6 +54,7 @@ class Backend(Protocol):
             frames: One frame or more, on any device. They are copied: the caller may overwrite them afterwards, on CUDA
                 in the order of the current stream. A new format ends the stream.
             cuts: For each frame, whether it begins a new shot, where the memory of the last one is reset.
+            given: For each frame, the grids to restore it by, where `make_backend` was told so: for all frames then.
         """
         ...
 

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from libranet.network import Network
 from libranet.network.peer import Peer, RecurrentPeer
+from libranet.network.stream import FrameGrids
 from libranet.runtime.slots import RestoredImage, RgbBackend, RgbSlot
 
 
@@ -25,8 +26,8 @@ class PeerBackend(RgbBackend):
         self._images: deque[Tensor] = deque()  # of the past, then those that wait
         self._ahead = 0  # images that wait
 
-    def step(self, slot: RgbSlot) -> list[RestoredImage]:
-        """Take an image and return the one that became ready."""
+    def step(self, slot: RgbSlot, given: FrameGrids | None) -> list[RestoredImage]:
+        """Take an image and return the one that became ready. Peers have no grids."""
         # An image may be overwritten once it is restored, and windows and memories look back at it.
         self._images.append(slot.rgb.clone() if self.network.config.past else slot.rgb)
         self._ahead += 1

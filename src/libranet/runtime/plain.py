@@ -1,6 +1,7 @@
 """The reference backend: the network's own streaming form in PyTorch, on any device."""
 
 from libranet.network import NO_FILTER, GridFilter, LiBrANet, Restoration, start_stream, stream_restore
+from libranet.network.stream import FrameGrids
 from libranet.runtime.slots import RestoredImage, RgbBackend, RgbSlot
 
 
@@ -28,14 +29,16 @@ class PlainBackend(RgbBackend):
             grid_filter: How the grids are averaged over time.
         """
         super().__init__(network.device)
-        self.network, self.lookahead = network, lookahead
+        self.network, self.stages, self.lookahead = network, network, lookahead
         self.strength, self.want_transmission = strength, want_transmission
         self.grid_filter = grid_filter
         self._state = start_stream(network, lookahead=lookahead, grid_filter=grid_filter)
 
-    def step(self, slot: RgbSlot) -> list[RestoredImage]:
+    def step(self, slot: RgbSlot, given: FrameGrids | None) -> list[RestoredImage]:
         """One step of the stream."""
-        restoration, self._state = stream_restore(self.network, slot.rgb, self._state, strength=self.strength)
+        restoration, self._state = stream_restore(
+            self.network, slot.rgb, self._state, strength=self.strength, given=given
+        )
         return self._images(restoration)
 
     def drain(self) -> list[RestoredImage]:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from libranet.frames import ColorConverter, FrameFormat, Frames
+from libranet.network.stream import FrameGrids, Stages
 from libranet.runtime.interface import Restored, check_size
 
 Planes = tuple[Tensor, ...]
@@ -34,6 +35,7 @@ class SlotBackend(ABC, Generic[S, R]):
     """A `Backend` that takes frames one by one. A subclass says what a slot holds, and restores slots in order."""
 
     name: str
+    stages: Stages | None = None
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -51,8 +53,8 @@ class SlotBackend(ABC, Generic[S, R]):
         """Copy a frame into a slot that is free, or into a new one."""
 
     @abstractmethod
-    def step(self, slot: S) -> list[R]:
-        """Take the next frame of the stream and return the results that became ready."""
+    def step(self, slot: S, given: FrameGrids | None) -> list[R]:
+        """Take the next frame of the stream, with its grids where they are given, and return what became ready."""
 
     @abstractmethod
     def drain(self) -> list[R]:
@@ -62,7 +64,7 @@ class SlotBackend(ABC, Generic[S, R]):
     def pack(self, slot: S, result: R) -> tuple[Planes, Tensor | None]:
         """Return the restored samples of a frame, and its transmission where it was requested."""
 
-    def push(self, frames: Frames, *, cuts: Sequence[bool] = ()) -> list[Restored]:
+    def push(self, frames: Frames, *, cuts: Sequence[bool] = (), given: Sequence[FrameGrids] = ()) -> list[Restored]:
         """Take frames and return those that became ready."""
         check_size(frames.format)
         self._spare.extend(self._held)
@@ -78,7 +80,7 @@ class SlotBackend(ABC, Generic[S, R]):
             if cuts and cuts[index]:
                 ready += self.flush()
             slot = self.fill(self._spare.popleft() if self._spare else None, frames.plane_list(index))
-            results = self.step(slot)
+            results = self.step(slot, given[index] if given else None)
             self._waiting.append(slot)  # only now: a frame that fails leaves nothing behind
             ready += self._pack(results)
         return ready

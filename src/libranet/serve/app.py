@@ -15,7 +15,7 @@ import libranet
 from libranet.page import ASSETS, read_asset
 from libranet.serve.api_docs import describe_api
 from libranet.serve.dispatcher import Dispatcher
-from libranet.serve.guard import Guard
+from libranet.serve.guard import HEALTH, Guard
 from libranet.serve.routes import Known, camera_router, job_router
 from libranet.serve.schemas import ServerFacts
 from libranet.serve.settings import ServeSettings, make_folders
@@ -79,6 +79,11 @@ def _add_page(app: FastAPI) -> None:
     @app.get("/", include_in_schema=False)
     async def page() -> Response:
         return HTMLResponse(read_asset("index.html"))
+
+    @app.get(HEALTH, tags=["server"])
+    async def health() -> dict[str, str]:
+        """Whether the server answers. It needs no token."""
+        return {"status": "ok", "version": libranet.__version__}
 
     @app.get("/engine.js", include_in_schema=False)
     async def engine() -> Response:

@@ -48,6 +48,8 @@ class Dispatcher:
         """The jobs that workers have, by their ids."""
         self._work_waits = asyncio.Event()
         self._room = asyncio.Lock()
+        self._announced: dict[str, str] = {}
+        """The address that an unfinished upload comes from, by its job."""
 
     def _child(self, module: str, device: str, nice: int) -> Child:
         arguments = (device, self.settings.model or "", self.limits.memory_bytes)
@@ -87,23 +89,45 @@ class Dispatcher:
 
     # Files
 
-    async def create(self, name: str, size: int) -> Job:
-        """Begin a job.
+    async def create(self, name: str, size: int, *, address: str = "") -> Job:
+        """Begin a job for a visitor at an address.
 
         Raises:
             HTTPException: The file is too large, or there is no room for it.
         """
-        limits = self.limits
-        if size > limits.upload_bytes:
-            raise HTTPException(413, f"the file has {size} bytes, at most {limits.upload_bytes} are accepted")
+        if size > (most := self.limits.upload_bytes):
+            raise HTTPException(413, f"the file has {size} bytes, at most {most} are accepted")
         async with self._room:
-            if len(self.store.all()) >= limits.jobs:
-                raise HTTPException(429, f"there are {limits.jobs} jobs already: delete some first")
-            if await self.bytes_used() + size > limits.quota_bytes:
-                raise HTTPException(507, "the server has no room for this file: delete other jobs first")
+            if await self._no_room(size, address) is not None:
+                await self._delete_silent_uploads()
+            if (refusal := await self._no_room(size, address)) is not None:
+                raise refusal
             job = self.store.add(name, size)
+            self._announced[job.id] = address
         await self.store.written()
         return job
+
+    async def _no_room(self, size: int, address: str) -> HTTPException | None:
+        """Why a file of this size is refused, or None. An upload that never comes must not keep others out."""
+        limits, jobs = self.limits, self.store.all()
+        uploads = {job.id: job for job in jobs if job.state == State.uploading}
+        self._announced = {id_: place for id_, place in self._announced.items() if id_ in uploads}
+        own = [uploads[id_].size for id_, place in self._announced.items() if place == address]
+        if len(jobs) >= limits.jobs:
+            return HTTPException(429, f"there are {limits.jobs} jobs already: delete some first")
+        if await self.bytes_used() + size > limits.quota_bytes:
+            return HTTPException(507, "the server has no room for this file: delete other jobs first")
+        if len(own) >= limits.uploads_per_address or (own and sum(own) + size > limits.quota_bytes / 2):
+            return HTTPException(429, "other uploads from your address are unfinished: finish or delete them first")
+        return None
+
+    async def _delete_silent_uploads(self) -> None:
+        for job in self.store.all():
+            if job.state == State.uploading:
+                with suppress(FileNotFoundError):  # a piece is written in parts, and the job changes after the last
+                    last = max(job.changed, self.store.folder(job).upload.stat().st_mtime)
+                    if time.time() - last > self.limits.silent_seconds:
+                        await self.delete(job)
 
     def check(self, job: Job) -> None:
         """Begin to inspect a file whose last byte has come."""

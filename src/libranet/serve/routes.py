@@ -116,9 +116,10 @@ def job_router() -> APIRouter:
         return [status_of(job, known) for job in reversed(known.store.all())]
 
     @router.post("", status_code=201, responses=_errors(429, 507))
-    async def create_job(body: NewJob, known: Known) -> JobStatus:
+    async def create_job(body: NewJob, known: Known, request: Request) -> JobStatus:
         """Announce a file. Its bytes follow."""
-        return status_of(await known.create(body.name, body.size), known)
+        address = request.client.host if request.client else ""
+        return status_of(await known.create(body.name, body.size, address=address), known)
 
     @router.post("/example", status_code=201, responses=_errors(429, 507))
     async def create_example(known: Known) -> JobStatus:

@@ -1,6 +1,7 @@
 """Running a server until Ctrl-C."""
 
 import gc
+import logging
 import socket
 import sys
 import webbrowser
@@ -9,29 +10,28 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
+import uvicorn
+
 from libranet.device import pick_device
 from libranet.engine import load_network
-from libranet.errors import InputError, MissingDependencyError
+from libranet.errors import InputError
+from libranet.serve.app import make_app
+from libranet.serve.connections import MOST_CONNECTIONS, PromptProtocol, is_no_cancellation
 from libranet.serve.settings import ServeSettings
 
-_MOST_CONNECTIONS = 512
 
+def run_server(settings: ServeSettings, *, open_browser: bool = False, show_token: bool = False) -> None:
+    """Serve until Ctrl-C or SIGTERM.
 
-def run_server(settings: ServeSettings, *, open_browser: bool = False) -> None:
-    """Serve until Ctrl-C or SIGTERM. The browser opens once the server listens.
+    Args:
+        settings: Of the server.
+        open_browser: Open the page once the server listens.
+        show_token: Print the address with its token. Logs keep what is printed.
 
     Raises:
         InputError: The port or the folder is taken, or a device is not here.
         CheckpointError: The model cannot be loaded.
-        MissingDependencyError: A package is not installed.
     """
-    try:
-        import uvicorn
-
-        from libranet.serve.app import make_app
-        from libranet.serve.connections import PromptProtocol
-    except ImportError as error:
-        raise MissingDependencyError(f"this needs the package {error.name}: pip install 'libranet[serve]'") from None
     for device in settings.devices:  # whatever can be refused is refused before the first visitor
         pick_device(device)
     load_network(settings.model, device="cpu")
@@ -39,21 +39,24 @@ def run_server(settings: ServeSettings, *, open_browser: bool = False) -> None:
     with _lock(settings.folder), _listen(settings.host, settings.port) as listener:
         port = listener.getsockname()[1]
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
-        query = "" if settings.token is None else f"?token={quote(settings.token)}"
-        address = f"http://{host}:{port}/{query}"
+        address = f"http://{host}:{port}{settings.sub_path}/"
+        signed_in = address if settings.token is None else f"{address}?token={quote(settings.token)}"
         config = uvicorn.Config(
             app,
             log_level="warning",
             server_header=False,
             timeout_graceful_shutdown=2,
-            limit_concurrency=_MOST_CONNECTIONS,
+            limit_concurrency=2 * MOST_CONNECTIONS,
             http=PromptProtocol,
+            forwarded_allow_ips=list(settings.trusted_proxies),
         )
+        logging.getLogger("uvicorn.error").addFilter(is_no_cancellation)
         gc.collect()
         gc.freeze()  # what PyTorch has brought stays; looking through it again would delay answers
-        print(f"LiBrA-Net at {address} (Ctrl-C ends it)", file=sys.stderr, flush=True)
+        shown = signed_in if show_token else address
+        print(f"LiBrA-Net at {shown} (Ctrl-C ends it)", file=sys.stderr, flush=True)
         if open_browser:
-            webbrowser.open(address)
+            webbrowser.open(signed_in)
         uvicorn.Server(config).run(sockets=[listener])
 
 

@@ -26,7 +26,9 @@ class RunSettings(FrameSettings):
 
     model_config = ConfigDict(extra="forbid")
 
-    steady: float = Field(default=1.0, ge=0.0, le=2.0, description="Seconds over which colours are kept steady.")
+    steady: float | None = Field(
+        default=None, ge=0.0, le=2.0, description="Seconds over which colours are kept steady; null for whole shots."
+    )
     exposure: Literal["network", "keep"] = Field(default="network", description="keep: the brightness of the input.")
     container: Literal["same", "mp4", "mov", "mkv", "webm"] = Field(default="same", description="Of a video.")
 

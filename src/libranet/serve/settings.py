@@ -2,6 +2,7 @@
 
 import ipaddress
 import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,6 +32,10 @@ class Limits:
     """Bytes per second, on average, that a piece of an upload must reach after that pause."""
     abandoned_seconds: float = 3600.0
     """An upload is deleted when no piece has come for this long."""
+    silent_seconds: float = 60.0
+    """An upload without a piece for this long gives way to others where room is short."""
+    uploads_per_address: int = 20
+    """Unfinished uploads of one address at a time. Together they may promise half of the quota."""
     jobs: int = 200
     """Jobs that are kept at a time, finished ones included."""
     quota_bytes: int = 20 * GIB
@@ -66,6 +71,10 @@ class ServeSettings:
     """As `libranet dehaze --model` takes it."""
     devices: tuple[str, ...] = ("auto",)
     """One worker for each."""
+    sub_path: str = ""
+    """Such as /haze, where a proxy passes it on. One that leaves it out needs nothing here."""
+    trusted_proxies: tuple[str, ...] = ("127.0.0.1", "::1")
+    """Addresses and networks whose X-Forwarded headers say who the visitor is and whether the page came by HTTPS."""
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
@@ -78,6 +87,10 @@ class ServeSettings:
                 f"a server at {self.host} can be reached by others: set --token, or leave out --host to serve this "
                 "machine alone"
             )
+        if self.sub_path and not re.fullmatch(r"(/[A-Za-z0-9._~-]+)+", self.sub_path):
+            raise InputError(f"expected a sub-path such as /haze, without a slash at its end, got {self.sub_path!r}")
+        for network in self.trusted_proxies:
+            _check_network(network)
         if not 0 <= self.port < 1 << 16:
             raise InputError(f"expected a port from 0 to 65535, got {self.port}")
 
@@ -90,6 +103,13 @@ class ServeSettings:
     def database(self) -> Path:
         """The list of jobs."""
         return self.folder / "jobs.sqlite"
+
+
+def _check_network(text: str) -> None:
+    try:
+        ipaddress.ip_network(text)
+    except ValueError:
+        raise InputError(f"expected a proxy's address or network, such as 10.0.0.0/8, got {text!r}") from None
 
 
 def is_loopback(host: str) -> bool:

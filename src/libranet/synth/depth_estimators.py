@@ -12,7 +12,7 @@ import torch.nn.functional as F
 
 from libranet.data.frames import RgbImage
 from libranet.data.maps import Plane
-from libranet.errors import InputError, MissingDependencyError
+from libranet.errors import InputError, MissingDependencyError, install_command
 
 DepthQuantity = Literal["disparity", "distance"]
 """What an estimator gives: large values are near (disparity) or far (distance)."""
@@ -83,12 +83,8 @@ class OnnxDepth:
     """A depth network in one ONNX file, one image in and one map out, with ImageNet normalisation."""
 
     def __init__(self, path: str | Path, *, quantity: DepthQuantity = "disparity") -> None:
-        try:
-            import onnxruntime
-        except ImportError as error:
-            raise MissingDependencyError(
-                "ONNX depth models need onnxruntime; install it with: pip install 'libranet[onnx]'"
-            ) from error
+        import onnxruntime  # takes a while
+
         path = Path(path)
         if not path.is_file():
             raise InputError(f"expected an ONNX depth model, found no file {path}")
@@ -133,7 +129,7 @@ class TransformersDepth:
             import transformers
         except ImportError as error:
             raise MissingDependencyError(
-                "depth models need the transformers package; install it with: pip install 'libranet[hf]'"
+                f"depth models need the transformers package; install it with: {install_command('hf')}"
             ) from error
         try:
             # Typed Any: the stubs of transformers change from release to release.

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from libranet.atomic import write_atomically
-from libranet.data.frames import VIDEO_SUFFIXES
 from libranet.errors import InputError
 from libranet.haze.scattering import REGIMES, assign_regimes
+from libranet.sequences import is_video_file, natural_order
 from libranet.synth.sources import VideoSource
 from libranet.synth.synthesize import split_clips
 
@@ -64,8 +64,8 @@ def list_videos(folders: Sequence[Path]) -> list[str]:
     found = [
         path.relative_to(folder).as_posix()
         for folder in folders
-        for path in sorted(folder.rglob("*"))
-        if path.suffix.lower() in VIDEO_SUFFIXES and path.is_file()
+        for path in natural_order(folder.rglob("*"))
+        if is_video_file(path)
     ]
     if not found:
         raise InputError(f"expected videos below {', '.join(map(str, folders))}, found none")
@@ -125,7 +125,7 @@ def locate(rows: Sequence[ManifestRow], folders: Sequence[Path]) -> list[VideoSo
     found: list[VideoSource] = []
     missing: list[str] = []
     for row in rows:
-        fitting = [path for folder in folders for path in sorted(folder.glob(row.file)) if path.is_file()]
+        fitting = [path for folder in folders for path in natural_order(folder.glob(row.file)) if path.is_file()]
         if len(fitting) > 1:
             raise InputError(f"{row.file} of the manifest fits several videos: {fitting[0]} and {fitting[1]}")
         if fitting:

@@ -1,7 +1,7 @@
 """Sources of clear clips: video files, folders of frames, photos in motion, and procedural scenes."""
 
 import itertools
-import re
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,15 +10,18 @@ from typing import Any, ClassVar, Literal, Protocol
 import cv2
 import numpy as np
 
-from libranet.data.frames import VIDEO_SUFFIXES, RgbImage, decode_video, list_images, read_rgb
+from libranet.data.frames import RgbImage, decode_video, read_rgb
 from libranet.data.maps import FlowField, Plane
 from libranet.errors import InputError
 from libranet.extension import lab
 from libranet.haze.images import SKY_DEPTH
 from libranet.images import is_image_name
+from libranet.sequences import describe_gaps, is_clip, is_video_file, list_frames, list_images, natural_order
 from libranet.synth.depth_estimators import DepthEstimator
 from libranet.synth.depth_maps import DepthRange, guided_upsample
 from libranet.synth.photo_motion import CameraMove, crop_to_aspect, photo_clip
+
+logger = logging.getLogger(__name__)
 
 MIN_FRAMES = 2
 SKY_SHARE = 0.999
@@ -138,7 +141,7 @@ class FolderSource(FileSource):
     kind = "frames"
 
     def frames(self, request: FrameRequest, start: int = 0) -> Iterator[SourceFrame]:
-        paths = list_images(self.path)[: request.frames]
+        paths = list_frames(self.path)[: request.frames]
         _require_frames(len(paths), self.path, "")
         shape = read_rgb(paths[0]).shape
         for path in paths[start:]:
@@ -218,7 +221,7 @@ def find_sources(
         places: Videos, photos, folders of them, or the word `procedural`.
         scenes: How many clips `procedural` gives.
         seed: Scene number i is drawn from 10,000 * seed + i.
-        folders: What a folder of images contains; `auto` looks at the file names.
+        folders: What a folder of images contains; `auto` takes numbered images that resemble each other for frames.
         licence: Licence of the files, for clip.json.
         device: Where procedural scenes are rendered.
 
@@ -243,28 +246,21 @@ def find_sources(
 
 def _sources_in(folder: Path, content: FolderContent, licence: str) -> list[ClipSource]:
     images = list_images(folder)
-    if images and (content == "frames" or (content == "auto" and _numbered(images))):
-        return [FolderSource(folder, licence)]
-    found: list[ClipSource] = [PhotoSource(path, licence) for path in images]
-    for path in sorted(folder.iterdir()):
-        if path.suffix.lower() in VIDEO_SUFFIXES and path.is_file():
+    found: list[ClipSource]
+    if images and (content == "frames" or (content == "auto" and is_clip(images))):
+        if gaps := describe_gaps(images):
+            logger.warning("%s: %s; the others follow each other", folder, gaps)
+        found = [FolderSource(folder, licence)]
+    else:
+        found = [PhotoSource(path, licence) for path in images]
+    for path in natural_order(folder.iterdir()):
+        if is_video_file(path):
             found.append(VideoSource(path, licence))
         elif path.is_dir() and list_images(path):
             found += _sources_in(path, content, licence)
     if not found:
         raise InputError(f"expected videos, photos or frames in {folder}, found none")
     return found
-
-
-def _numbered(images: Sequence[Path]) -> bool:
-    """Whether the names differ only in a running number, as frames of a clip do."""
-    matches = [re.fullmatch(r"(.*?)(\d+)", path.stem) for path in images]
-    if len(images) < MIN_FRAMES or any(match is None for match in matches):
-        return False
-    prefixes = {match[1] for match in matches if match}
-    numbers = [int(match[2]) for match in matches if match]
-    steps = {after - before for before, after in itertools.pairwise(numbers)}
-    return len(prefixes) == 1 and len(steps) == 1 and 0 not in steps
 
 
 def fit_size(source: tuple[int, int], wanted: tuple[int, int]) -> tuple[int, int]:

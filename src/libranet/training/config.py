@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from libranet.errors import InputError
-from libranet.extension import lab
+from libranet.extension import is_own, lab
 from libranet.haze.kinds import HazeConfig
 from libranet.losses.objective import LossConfig
 from libranet.network.config import LiBrANetConfig
@@ -35,11 +35,30 @@ class PairedSourceConfig:
 
     path: str = ""
     """Folder of the dataset."""
+    hazy: str = ""
+    clear: str = ""
+    """In place of `path`: the folders of the two sides, under any names."""
+    opener: str = ""
+    """Your own reader, `package.module:function`: called with `path`, it returns clips (`libranet.data.PairedClip`) or
+    a torch dataset of {"hazy": [T, 3, h, w], "clear": [3, h, w]} in [0, 1]. `layout` is not used then."""
     layout: Literal["uhv4k", "revide", "hazeworld", "folders", "packed"] = "uhv4k"
     """Which layout the folder has; `folders` is any pair of sides, such as hazy/ and gt/ or input/ and target/, and
     `packed` is what `libranet data pack` made."""
     workers: int = 4
     """Processes that read and decode."""
+
+    def __post_init__(self) -> None:
+        if bool(self.hazy) != bool(self.clear):
+            raise InputError(f"expected both sides in [paired], got hazy={self.hazy!r} and clear={self.clear!r}")
+        if self.hazy and (self.path or self.opener):
+            raise InputError(f"expected hazy and clear, or a path, in [paired], got {self.hazy} and {self.path}")
+        if self.opener and not is_own(self.opener):
+            raise InputError(f"expected opener = package.module:function in [paired], got {self.opener!r}")
+
+    @property
+    def place(self) -> str:
+        """The dataset in words."""
+        return f"{self.hazy} and {self.clear}" if self.hazy else self.path or self.opener
 
 
 @dataclass(frozen=True)
@@ -148,9 +167,10 @@ class TrainConfig:
     fused: bool = True
     """Train on our kernels, in a CUDA graph, where GPU and network allow; `libranet doctor` says whether they do."""
     init_from: str = ""
-    """A checkpoint to start from."""
+    """A checkpoint to start from: a path, `base` or `small`. A recipe without [model] takes its network, too."""
     peer: str = ""
-    """Train this network of `libranet.lab.peers` instead of LiBrA-Net: same data, optimiser and loss, no Lie term."""
+    """Train this network instead of LiBrA-Net, with the same data, optimiser and loss, without the Lie term: a name of
+    `libranet.lab.peers`, or your own as `package.module:Class`."""
     model: LiBrANetConfig = field(default_factory=LiBrANetConfig)
     optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
     loss: LossConfig = field(default_factory=LossConfig)

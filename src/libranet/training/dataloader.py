@@ -1,27 +1,31 @@
 """Where training batches come from: haze made on the fly over clear images, or a paired dataset on disk."""
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Dataset
 
 from libranet.data import (
     ClipWindows,
     PairedClip,
     WindowConfig,
+    folder_pairs,
     hazeworld_pairs,
     open_pairs,
     packed_pairs,
     revide_pairs,
     uhv4k_pairs,
 )
+from libranet.data.agreement import refuse_alike_folders
 from libranet.errors import InputError
+from libranet.extension import load_own
+from libranet.frames import check_values
 from libranet.haze.draws import Draws
 from libranet.haze.images import ImageBank
 from libranet.haze.kinds import HazeConfig
@@ -29,6 +33,7 @@ from libranet.haze.parameters import rows, to_device
 from libranet.haze.recording import draw_footage, film
 from libranet.haze.sampler import draw_samples
 from libranet.haze.windows import reference
+from libranet.network.libranet import check_frames
 from libranet.runtime.gpu.support import why_not_device
 from libranet.training.config import PairedSourceConfig
 from libranet.training.distributed import Shard
@@ -125,14 +130,33 @@ class OnlineHazeSource:
 
 def open_training_clips(config: PairedSourceConfig) -> list[PairedClip]:
     """Open the training split of a dataset, in its own layout."""
+    if config.hazy:
+        return folder_pairs(config.hazy, config.clear)
     path = Path(config.path)
     if not path.is_dir():
         raise InputError(f"no dataset at {path}: check the recipe's [paired] path")
     readers = {"uhv4k": uhv4k_pairs, "revide": revide_pairs, "hazeworld": hazeworld_pairs, "folders": open_pairs}
     pairs = packed_pairs(path) if config.layout == "packed" else readers[config.layout](path, "train")
     if pairs is None:
+        refuse_alike_folders(path)
         raise InputError(f"expected hazy and clear frames in {path}, for example hazy/ and gt/, found neither")
     return pairs
+
+
+def open_own_data(config: PairedSourceConfig) -> list[PairedClip] | Dataset[dict[str, Tensor]]:
+    """Call a user's own reader: clips, or a dataset of samples.
+
+    Raises:
+        InputError: It returns something else, or nothing.
+    """
+    found = load_own(config.opener)(config.path)
+    if isinstance(found, Dataset):
+        return found
+    clips = list(found) if isinstance(found, Iterable) else []
+    if not clips or not all(isinstance(clip, PairedClip) for clip in clips):
+        what = type(clips[0]).__name__ if clips else type(found).__name__ if found is None else "nothing"
+        raise InputError(f"expected {config.opener} to return clips (PairedClip) or a torch Dataset, got {what}")
+    return [clip.checked() for clip in clips]
 
 
 class PairedSource:
@@ -140,7 +164,7 @@ class PairedSource:
 
     def __init__(
         self,
-        clips: list[PairedClip],
+        clips: list[PairedClip] | Dataset[dict[str, Tensor]],
         *,
         batch: int,
         crop: int,
@@ -149,7 +173,12 @@ class PairedSource:
         workers: int,
         device: torch.device,
     ) -> None:
-        self.windows = ClipWindows(clips, WindowConfig(window=window, crop=crop, seed=seed))
+        self.windows: Any
+        if isinstance(clips, Dataset):
+            self.windows = clips
+            check_sample(clips[0], window)
+        else:
+            self.windows = ClipWindows(clips, WindowConfig(window=window, crop=crop, seed=seed))
         self.size, self.seed, self.workers, self.device = batch, seed, workers, device
         self.steps_per_epoch = len(self.windows) // batch
         if self.steps_per_epoch == 0:
@@ -168,7 +197,8 @@ class PairedSource:
 
     def _rest_of_epoch(self, step: int, shard: Shard) -> Iterator[dict[str, Tensor]]:
         epoch, first = divmod(step, self.steps_per_epoch)
-        self.windows.set_epoch(epoch)
+        if hasattr(self.windows, "set_epoch"):  # a user's dataset may draw nothing
+            self.windows.set_epoch(epoch)
         order = torch.randperm(len(self.windows), generator=torch.Generator().manual_seed(self.seed + epoch)).tolist()
         batches = [
             order[i * self.size : (i + 1) * self.size][shard.of(self.size)] for i in range(first, self.steps_per_epoch)
@@ -182,6 +212,23 @@ class PairedSource:
             worker_init_fn=_leave_signals_to_the_parent,
         )
         return iter(loader)
+
+
+def check_sample(sample: Any, window: int) -> None:
+    """Refuse a sample of a user's dataset that the trainer cannot take.
+
+    Raises:
+        InputError: Keys, shapes, type or range are wrong.
+    """
+    hazy, clear = (sample.get(key) if isinstance(sample, dict) else None for key in ("hazy", "clear"))
+    if not (isinstance(hazy, Tensor) and isinstance(clear, Tensor)):
+        raise InputError(f"expected samples as a dict of tensors 'hazy' and 'clear', got {type(sample).__name__}")
+    wanted = f"'hazy' [{window}, 3, h, w] and 'clear' [3, h, w]"
+    if hazy.dim() != 4 or hazy.shape[0] != window or hazy.shape[1:] != clear.shape or clear.shape[0] != 3:
+        raise InputError(f"expected samples of {wanted}, got {tuple(hazy.shape)} and {tuple(clear.shape)}")
+    for side in (hazy, clear):
+        check_frames(side)
+        check_values(side)
 
 
 def _leave_signals_to_the_parent(worker: int) -> None:

@@ -11,13 +11,15 @@ from pathlib import Path
 
 import torch
 
+from libranet.data import ClipWindows
+from libranet.data.agreement import compare_sides
 from libranet.device import describe_device, pick_device
 from libranet.errors import InputError
 from libranet.training.config import PhotoSourceConfig, TrainConfig
 from libranet.training.dataloader import Batch, PairedSource
 from libranet.training.image_bank import ASPECT, COARSE, DEPTH_SCALE, FINE, find_photos
 from libranet.training.recipe import load_recipe
-from libranet.training.start import build_source, training_clips
+from libranet.training.start import build_source, training_data
 from libranet.training.state import STATE_FILE, check_folder, read_progress
 from libranet.training.trainer import Trainer
 from libranet.training.validation import load_pairs
@@ -34,6 +36,8 @@ class TrainingPlan:
 
     recipe: str
     data: str
+    pairs: str
+    """How well the sides of a paired set fit, and what may be wrong about them."""
     validation: str
     weights: str
     memory: str
@@ -42,7 +46,7 @@ class TrainingPlan:
 
     def lines(self) -> list[str]:
         """The plan as aligned lines."""
-        return [f"{name:<11}{text}" for name, text in vars(self).items()]
+        return [f"{name:<11}{text}" for name, text in vars(self).items() if text]
 
 
 def plan_training(
@@ -62,7 +66,7 @@ def plan_training(
     place = pick_device(device)
     check_folder(Path(folder), resume=resume)
     done = read_progress(Path(folder) / STATE_FILE).step if resume else 0
-    data, held_out, steps, data_bytes = _check_data(config, place)
+    data, held_out, steps, data_bytes, agreement = _check_data(config, place)
     pairs = [f"{len(pairs)} images" for pairs in load_pairs(config.validation)]
     if held_out:
         pairs.append(f"{held_out} held-out clips of {config.validation.frames} frames")
@@ -90,6 +94,7 @@ def plan_training(
     return TrainingPlan(
         recipe=f"{recipe} ({config.name}), seed {config.seed}, on {describe_device(place)} in {config.precision}",
         data=data,
+        pairs=agreement,
         validation=", ".join(pairs) or "none: best.safetensors is not written",
         weights=_describe_weights(config, rehearsal.parameters),
         memory=f"about {needed / 1e9:.1f} GB of {available / 1e9:.1f} GB; a state of {state / 1e6:.0f} MB on disk",
@@ -99,34 +104,44 @@ def plan_training(
     )
 
 
-def _check_data(config: TrainConfig, device: torch.device) -> tuple[str, int, int, int]:
-    """The data in words, held-out clips, steps, and the bytes that data takes on the device."""
+def _check_data(config: TrainConfig, device: torch.device) -> tuple[str, int, int, int, str]:
+    """The data in words, held-out clips, steps, the bytes that data takes on the device, and how well pairs fit."""
     if config.photos is not None:
-        text, count = _check_photos(config.photos)
+        text, count = describe_photos(config.photos)
         lines = config.photos.lines
         pixels = lines * lines * ASPECT
-        return text, 0, config.steps, int(count * pixels * (3 * FINE**2 + 3 * COARSE**2 + DEPTH_SCALE**2))
+        return text, 0, config.steps, int(count * pixels * (3 * FINE**2 + 3 * COARSE**2 + DEPTH_SCALE**2)), ""
     assert config.paired is not None
-    clips, held_out = training_clips(config.paired, config.validation)
     source, steps = build_source(config, device)
     assert isinstance(source, PairedSource)
+    epoch = f"{source.steps_per_epoch} steps an epoch"
+    if not isinstance(source.windows, ClipWindows):
+        return f"{len(source.windows)} samples of {config.paired.opener}; {epoch}", 0, steps, 0, ""
+    clips, (_, held_out) = source.windows.clips, training_data(config.paired, config.validation)
     width, height = clips[0].hazy.size
     text = (
-        f"{len(clips)} clips in {config.paired.path}, {len(source.windows)} windows of {config.window} frames, "
-        f"{width}x{height}; {source.steps_per_epoch} steps an epoch"
+        f"{len(clips)} clips in {config.paired.place}, {len(source.windows)} windows of {config.window} frames, "
+        f"{width}x{height}; {epoch}"
     )
-    return text, len(held_out), steps, 0
+    fit = compare_sides([*clips, *held_out])
+    doubts = [f"clip {clip.name}: {clip.gaps}" for clip in clips if clip.gaps] + list(fit.problems)
+    return text, len(held_out), steps, 0, "\n".join([fit.sentence(), *(f"  CHECK: {doubt}" for doubt in doubts)])
 
 
-def _check_photos(photos: PhotoSourceConfig) -> tuple[str, int]:
-    """The images in words, and how many there are."""
+def describe_photos(photos: PhotoSourceConfig) -> tuple[str, int]:
+    """The clear images of a recipe and their haze in words, and how many images there are.
+
+    Raises:
+        InputError: There are none.
+    """
     found = find_photos(photos.folders, photos.depth)
     rendered = photos.scenes * photos.scene_views
     if not found and not rendered:
         raise InputError("no clear images to train on: give folders of photos, or a number of scenes")
     parts = [f"{len(found)} photos, {sum(map_ is not None for _, map_ in found)} with depth maps"] if found else []
     parts += [f"{rendered} images of {photos.scenes} rendered scenes"] if rendered else []
-    return f"{'; '.join(parts)}; haze on the fly", len(found) + rendered
+    kinds = ", ".join(f"{share:.0%} {name}" for name, share in photos.haze.shares.items() if share)
+    return f"{'; '.join(parts)}; haze on the fly: {kinds}", len(found) + rendered
 
 
 def _describe_weights(config: TrainConfig, parameters: int) -> str:

@@ -70,7 +70,8 @@ def find_photos(folders: Iterable[str | Path], depth_folder: str | Path) -> list
     for folder in map(Path, folders):
         if not folder.is_dir():
             raise InputError(f"no photos at {folder}: check the recipe's [photos] folders")
-        found = sorted(path for path in folder.iterdir() if path.suffix.lower() in PHOTO_SUFFIXES)
+        named = sorted(path for path in folder.iterdir() if path.suffix.lower() in PHOTO_SUFFIXES)
+        found = [path for path in named if not path.name.startswith(".")]  # macOS leaves ._photo.jpg behind
         if not found:
             raise InputError(f"expected JPEG, PNG or WebP photos in {folder}, found none")
         paths += found

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from libranet.atomic import write_atomically
 from libranet.device import describe_device
+from libranet.errors import install_command
 from libranet.losses.objective import LossTerms
 from libranet.network import LiBrANet
 from libranet.network.liveness import MIN_LIVE, live_units
@@ -81,7 +82,8 @@ def run_training(
         return Outcome(trainer.progress, False, 0.0)
     begin = time.perf_counter()
     end = min(trainer.steps, until or trainer.steps)
-    with closing(RunLog(folder if shard.rank == 0 else None)) as log, _stop_on_signals() as stop:
+    first = trainer.progress.step + 1
+    with closing(RunLog(folder if shard.rank == 0 else None, first_step=first)) as log, _stop_on_signals() as stop:
         if trainer.objective.warning:
             log.warn(trainer.objective.warning)
         pace = Pace(trainer.progress.step, end)
@@ -116,7 +118,13 @@ class RunLog:
     Only the first process of a group writes; the others have a log with `folder=None`.
     """
 
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, folder: Path | None, *, first_step: int = 1) -> None:
+        """Open the files of a run.
+
+        Args:
+            folder: Of the run; None writes nothing.
+            first_step: Records from this step on are from a run that was killed after its last state, and done again.
+        """
         self.folder = folder
         self.board: Any = None
         if folder is None:
@@ -126,9 +134,10 @@ class RunLog:
         try:
             from torch.utils.tensorboard import SummaryWriter
 
-            self.board = SummaryWriter(str(folder / "tensorboard"))
+            # Without `purge_step` TensorBoard would show the repeated steps twice.
+            self.board = SummaryWriter(str(folder / "tensorboard"), purge_step=first_step)
         except ImportError:
-            self.info("tensorboard is not installed: scalars go to log.jsonl only (pip install 'libranet[train]')")
+            self.info(f"tensorboard is not installed: scalars go to log.jsonl only ({install_command('train')})")
 
     def close(self) -> None:
         """Close the files."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from libranet.errors import InputError
+from libranet.network.checkpoint import find_checkpoint, read_checkpoint_info
 from libranet.training.config import TrainConfig
 
 T = TypeVar("T")
@@ -29,7 +30,7 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> TrainConfig:
     Raises:
         InputError: There is no such file, it is not TOML, or a setting is unknown or has a wrong value.
     """
-    return _build(TrainConfig, _override(_read(Path(path), ()), overrides), where=str(path))
+    return _with_own_model(_override(_read(Path(path), ()), overrides), where=str(path))
 
 
 def load_variant(path: str | Path, base: str | Path, overrides: Sequence[str] = ()) -> TrainConfig:
@@ -47,7 +48,15 @@ def load_variant(path: str | Path, base: str | Path, overrides: Sequence[str] = 
     own, extended = _parse(path, ())
     if extended is None or extended.resolve() != base.resolve():
         raise InputError(f"expected {path} to extend {base}, so that the two differ in what it names")
-    return _build(TrainConfig, _merge(_override(_read(base, ()), overrides), own), where=str(path))
+    return _with_own_model(_merge(_override(_read(base, ()), overrides), own), where=str(path))
+
+
+def _with_own_model(raw: Mapping[str, Any], *, where: str) -> TrainConfig:
+    """The recipe; one that begins from a checkpoint and has no [model] trains that checkpoint's network."""
+    config = _build(TrainConfig, raw, where=where)
+    if not config.init_from or config.peer or "model" in raw:
+        return config
+    return dataclasses.replace(config, model=read_checkpoint_info(find_checkpoint(config.init_from)).config)
 
 
 def _build(cls: type[T], raw: Mapping[str, Any], *, where: str) -> T:
@@ -66,7 +75,7 @@ def _build(cls: type[T], raw: Mapping[str, Any], *, where: str) -> T:
     try:
         return cls(**values)
     except InputError as error:
-        raise InputError(f"{where}: {error}") from None
+        raise InputError(f"{where}: {error.sentence}") from None
 
 
 def _fields_of_group(hint: Any) -> tuple[dataclasses.Field[Any], ...]:

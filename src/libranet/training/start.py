@@ -12,8 +12,11 @@ from itertools import chain
 from pathlib import Path
 
 import torch
+from torch import Tensor
+from torch.utils.data import Dataset
 
-from libranet.data import PairedClip
+from libranet.data import ClipWindows, PairedClip
+from libranet.data.agreement import compare_sides
 from libranet.device import pick_device
 from libranet.errors import InputError, LibraNetError
 from libranet.haze.images import ImageBank
@@ -23,6 +26,7 @@ from libranet.training.dataloader import (
     OnlineHazeSource,
     PairedSource,
     Prefetcher,
+    open_own_data,
     open_training_clips,
 )
 from libranet.training.distributed import any_process, join_processes, leave_processes, own_device, was_restarted
@@ -75,14 +79,26 @@ def train(
         logger.info("preparing the data of %s", recipe)
     try:
         source, steps = build_source(config, place)
+        if shard.rank == 0 and not resume:
+            _name_doubts(source)
         trainer = Trainer(config, steps=steps, device=place, shard=shard)
         pairs: list[ValidationSet] = [*load_pairs(config.validation)]
         if config.paired is not None and config.validation.held_out:
-            _, held_out = training_clips(config.paired, config.validation)
+            _, held_out = training_data(config.paired, config.validation)
             pairs.append([HeldOutClip(clip, config.validation.frames) for clip in held_out])
         return run_training(trainer, source, folder=Path(folder), pairs=pairs, resume=resume, seconds=seconds)
     finally:
         leave_processes()
+
+
+def _name_doubts(source: BatchSource) -> None:
+    """Log what may be wrong about pairs, before a night is spent on them."""
+    if not isinstance(source, PairedSource) or not isinstance(source.windows, ClipWindows):
+        return
+    clips = source.windows.clips
+    gaps = [f"clip {clip.name}: {clip.gaps}" for clip in clips if clip.gaps]
+    for doubt in (*gaps, *compare_sides(clips, most=8).problems):
+        logger.warning("%s", doubt)
 
 
 def build_source(config: TrainConfig, device: torch.device) -> tuple[BatchSource, int]:
@@ -122,7 +138,7 @@ def _paired_source(config: TrainConfig, paired: PairedSourceConfig, device: torc
     if len(config.crops) != 1 or config.crops[0][0] != config.crops[0][1]:
         raise InputError(f"expected one square crop with a paired dataset, got {config.crops}")
     source = PairedSource(
-        training_clips(paired, config.validation)[0],
+        training_data(paired, config.validation)[0],
         batch=config.batch,
         crop=config.crops[0][0],
         window=config.window,
@@ -133,11 +149,16 @@ def _paired_source(config: TrainConfig, paired: PairedSourceConfig, device: torc
     return source, config.steps or config.epochs * source.steps_per_epoch
 
 
-def training_clips(
+def training_data(
     paired: PairedSourceConfig, validation: ValidationConfig
-) -> tuple[list[PairedClip], list[PairedClip]]:
-    """The clips of a paired set that are trained on, and those that are held out for validation."""
-    return hold_out(open_training_clips(paired), validation.held_out)
+) -> tuple[list[PairedClip] | Dataset[dict[str, Tensor]], list[PairedClip]]:
+    """The clips of a paired set that are trained on, or a user's own dataset, and the clips held out for validation."""
+    found = open_own_data(paired) if paired.opener else open_training_clips(paired)
+    if isinstance(found, Dataset):
+        if validation.held_out:
+            raise InputError(f"{paired.opener} returns no clips to hold out: set validation.held_out = 0")
+        return found, []
+    return hold_out(found, validation.held_out)
 
 
 def main() -> None:
@@ -155,7 +176,7 @@ def main() -> None:
     try:
         outcome = train(**options)
     except LibraNetError as error:
-        parser.exit(2, f"error: {error}\n")
+        parser.exit(2, f"error: {error.sentence}\n")
     if outcome.interrupted:  # a script, and torchrun, must not take a stopped run for a finished one
         parser.exit(INTERRUPTED)
 

@@ -13,11 +13,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from libranet.errors import InputError, LibraNetError
-from libranet.extension import lab
+from libranet.extension import is_own
 from libranet.losses.objective import LossTerms, Objective
 from libranet.network import LiBrANet, Network, load_model, save_checkpoint
 from libranet.network.base import Predicted
-from libranet.runtime import load_network
+from libranet.runtime import build_fresh, load_network
 from libranet.runtime.gpu.support import why_not_fused
 from libranet.training.config import OptimiserConfig, TrainConfig
 from libranet.training.dataloader import Batch
@@ -306,10 +306,11 @@ def _use_channels_last(model: nn.Module) -> None:
 
 
 def _initial_model(config: TrainConfig) -> Network:
-    fresh = lab("peers.table").build_peer(config.peer, seed=config.seed) if config.peer else LiBrANet(config.model)
+    fresh = build_fresh(config.peer, seed=config.seed) if config.peer else LiBrANet(config.model)
     if not config.init_from:
         return fresh
-    model = load_network(config.init_from, device="cpu")
+    own = config.peer if is_own(config.peer) else None
+    model = load_network(own or config.init_from, weights=config.init_from if own else None, device="cpu")
     if model.architecture != fresh.architecture:
         raise InputError(f"{config.init_from} holds {model.architecture}, the recipe trains {fresh.architecture}")
     # These change no weight: a run may begin on small frames and go on with large ones.

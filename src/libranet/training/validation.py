@@ -11,8 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from libranet.data import PairedClip
-from libranet.data.frames import FrameFiles, RgbImage, VideoFrames, read_rgb
+from libranet.data import PairedClip, folder_pairs
+from libranet.data.frames import FrameFiles, RgbImage, VideoFrames, to_8_bit
 from libranet.engine import Dehazer
 from libranet.errors import InputError
 from libranet.metrics.fidelity import psnr
@@ -50,7 +50,7 @@ class HeldOutClip:
         count = min(self.count, len(self.clip))
         first = (len(self.clip) - count) // 2
         for index in range(first, first + count):
-            yield _planes(self.clip.hazy.read(index)), _planes(self.clip.clear.read(index))
+            yield _planes(to_8_bit(self.clip.hazy.read(index))), _planes(to_8_bit(self.clip.clear.read(index)))
 
 
 ValidationSet = Sequence[ImagePair] | Sequence[HeldOutClip]
@@ -68,7 +68,7 @@ class ValidationScore:
 
 
 def load_pairs(config: ValidationConfig) -> list[list[ImagePair]]:
-    """Read the sets of pairs: for each, two folders with the same file names."""
+    """Read the sets of pairs: for each, two folders, as `libranet.data.folder_pairs` reads them."""
     return [_load_set(Path(hazy), Path(clear)) for hazy, clear in zip(config.hazy, config.clear, strict=True)]
 
 
@@ -96,8 +96,7 @@ def hold_out(clips: list[PairedClip], share: float) -> tuple[list[PairedClip], l
 
 def validate(model: Network, pairs: ValidationSet) -> ValidationScore:
     """Restore images or clips as `Dehazer` does it for a user, in 8 bits, and compare them with the clear ones."""
-    # A CPU restores by the plain network: weights change with every validation, and packing them anew does not pay.
-    dehazer = Dehazer(model, pixels=1)
+    dehazer = Dehazer(model)
     before: list[float] = []
     after: list[float] = []
     examples: list[Tensor] = []
@@ -145,10 +144,11 @@ def _load_set(hazy_folder: Path, clear_folder: Path) -> list[ImagePair]:
     for folder in (hazy_folder, clear_folder):
         if not folder.is_dir():
             raise InputError(f"no validation images at {folder}: check the recipe's [validation]")
-    names = sorted(path.name for path in hazy_folder.iterdir() if (clear_folder / path.name).is_file())
-    if not names:
-        raise InputError(f"no file name occurs both in {hazy_folder} and in {clear_folder}")
-    return [ImagePair(*(_planes(read_rgb(folder / name)) for folder in (hazy_folder, clear_folder))) for name in names]
+    return [
+        ImagePair(_planes(to_8_bit(clip.hazy.read(index))), _planes(to_8_bit(clip.clear.read(index))))
+        for clip in folder_pairs(hazy_folder, clear_folder)
+        for index in range(len(clip))
+    ]
 
 
 def _planes(image: RgbImage) -> Tensor:  # [3, H, W] uint8

@@ -8,9 +8,12 @@ import av
 from av.stream import Disposition
 
 from libranet.video.audio import AudioTranscoder
+from libranet.video.excerpt import Excerpt
+from libranet.video.heard import HeardSound
+from libranet.video.subtitles import SubtitleConverter
 
-_TEXT_CODEC = {".mp4": "mov_text", ".m4v": "mov_text", ".mov": "mov_text", ".mkv": "subrip", ".webm": "webvtt"}
-_READABLE = ("subrip", "mov_text", "webvtt", "text")
+_LEAD_IN = Fraction(6, 100)
+"""Seconds that encoders put before a sound, at most: 2112 samples at 44.1 kHz, and half a packet."""
 Action = Literal["copy", "repack", "transcode", "attach", "leave out"]
 
 
@@ -48,44 +51,48 @@ class StreamPlan:
             return f"{what} is repacked as {self.target}"
         if self.action == "leave out":
             return f"{what} is left out: {self.reason}"
-        return f"{what} is {'attached' if self.action == 'attach' else 'copied'}"
+        copied = f"{what} is {'attached' if self.action == 'attach' else 'copied'}"
+        return f"{copied}: {self.reason}" if self.reason else copied
 
     def as_json(self) -> dict[str, Any]:
         """Return the decision for JSON."""
         return {key: getattr(self, key) for key in ("index", "kind", "codec", "action", "target", "reason")}
 
 
-@dataclass(frozen=True)
-class Excerpt:
-    """The part of the source that the output covers, in seconds."""
-
-    start: Fraction = Fraction(0)
-    """This time of the source becomes zero."""
-    end: Fraction | None = None
-    """Copied packets stop here; None copies to the end."""
-    first_frame: Fraction | None = None
-    """Time of the first frame, for containers without start times: their sound begins with it."""
-    chosen: bool = False
-    """The user chose the start."""
-
-
-def text_codec(codec: str, suffix: str) -> str | None:
-    """Return the codec that plain-text subtitles need in a container; None where they stay, or are no plain text."""
-    target = _TEXT_CODEC.get(suffix)
-    if target is None or codec == target or codec not in _READABLE:
-        return None
-    if suffix == ".mkv" and codec != "mov_text":
-        return None
-    return target
-
-
 class CopiedStream:
     """A stream of the source and its place in the output."""
 
-    def __init__(self, source: Any, target: Any, plan: StreamPlan, transcoder: AudioTranscoder | None) -> None:
-        self.source, self.target, self._plan, self._transcoder = source, target, plan, transcoder
+    def __init__(
+        self,
+        source: Any,
+        target: Any,
+        plan: StreamPlan,
+        transcoder: AudioTranscoder | None,
+        converter: SubtitleConverter | None,
+        *,
+        heard: HeardSound | None,
+        hides: bool,
+    ) -> None:
+        """Connect two streams.
+
+        Args:
+            source: Of the source.
+            target: Of the output.
+            plan: The decision about it.
+            transcoder: What gives the sound another codec; None copies it.
+            converter: What gives subtitles another codec; None copies them.
+            heard: Listens to the source, for a later comparison.
+            hides: The container has edit lists, which hide what comes before zero.
+        """
+        self.source, self.target, self._plan = source, target, plan
+        self._transcoder, self._converter = transcoder, converter
+        self.heard, self._hides = heard, hides
         self._cut = Fraction(0)
         """Seconds of sound before the first frame that the container has no time for."""
+        self._audible = False
+        """Sound that is not hidden has come."""
+        self._lead_in: bool | None = None
+        """Hidden packets at the beginning stay; None before the first packet."""
 
     def packets(self, packet: av.Packet, excerpt: Excerpt) -> list[av.Packet]:
         """Return the packets for the output: none where this one lies outside the excerpt."""
@@ -95,6 +102,11 @@ class CopiedStream:
             return [packet]
         time_base = packet.time_base
         assert time_base is not None
+        frames = self.heard.take(packet) if self.heard is not None else []
+        if self._transcoder is not None:
+            return list(self._transcoder.packets(frames, excerpt.start))
+        if self._plan.kind == "audio" and self._hidden(packet):
+            return []
         stamp = packet.pts if packet.pts is not None else packet.dts
         start = (stamp or 0) * time_base
         end = start + (packet.duration or 0) * time_base
@@ -105,7 +117,7 @@ class CopiedStream:
                 if not excerpt.chosen:  # before zero, an encoder's lead-in: nobody hears it
                     self._cut += max(Fraction(0), end - max(start, Fraction(0)))
                 return []
-        elif excerpt.start and start < excerpt.start:
+        elif excerpt.chosen and start < excerpt.start:
             if self._plan.kind != "subtitle" or end <= excerpt.start:
                 return []
             packet = self._shortened(packet, excerpt.start)
@@ -113,19 +125,23 @@ class CopiedStream:
             packet.duration = round((excerpt.end - max(start, excerpt.start)) / time_base)
         if self._empty_text(packet):
             return []  # marks a pause, which the muxer writes itself
-        if self._plan.action == "repack":
-            packet = _repacked(packet, self._plan)
+        if self._converter is not None:
+            converted = self._converter.packet(packet)
+            if converted is None:
+                return []
+            packet = converted
         shift = round(excerpt.start / time_base)
         packet.pts = None if packet.pts is None else packet.pts - shift
         packet.dts = None if packet.dts is None else packet.dts - shift
-        if self._transcoder is not None:
-            return list(self._transcoder.packets(packet))
         packet.stream = self.target
         return [packet]
 
-    def finish(self) -> list[av.Packet]:
-        """Return what a transcoder still holds."""
-        return list(self._transcoder.finish()) if self._transcoder is not None else []
+    def finish(self, excerpt: Excerpt) -> list[av.Packet]:
+        """Drain the decoder, and return what a transcoder still holds."""
+        frames = self.heard.take(None) if self.heard is not None else []
+        if self._transcoder is None:
+            return []
+        return [*self._transcoder.packets(frames, excerpt.start), *self._transcoder.finish()]
 
     def notes(self, suffix: str) -> list[str]:
         """Return a sentence for everything that the output lacks of this stream."""
@@ -133,9 +149,22 @@ class CopiedStream:
         if self._cut:
             what = f"the first {float(self._cut):.3f} s of {self._plan.kind} stream {self._plan.index}"
             notes.append(f"{what} are left out: they come before the first frame, and {suffix} has no start times")
-        if self._transcoder is not None and (damaged := self._transcoder.damaged):
+        if self._converter is not None:
+            notes += self._converter.notes(self._plan.index)
+        if self._transcoder is not None and self.heard is not None and (damaged := self.heard.damaged):
             notes.append(f"{damaged} packets of audio stream {self._plan.index} could not be decoded and are left out")
         return notes
+
+    def _hidden(self, packet: av.Packet) -> bool:
+        """Return whether an edit list of the source hides a packet that the output would make audible.
+
+        An encoder's lead-in stays: decoders need it, and it is silent.
+        """
+        if self._lead_in is None:
+            self._lead_in = self._hides or -_LEAD_IN <= (packet.pts or 0) * (packet.time_base or 0) < 0
+        hidden = packet.is_discard and (self._audible or not self._lead_in)
+        self._audible |= not packet.is_discard
+        return hidden
 
     @staticmethod
     def _shortened(packet: av.Packet, start: Fraction) -> av.Packet:
@@ -178,17 +207,3 @@ class PacketLengths:
         for index, packet in self._held.items():
             packet.duration = self._usual.get(index, 0)
         return list(self._held.values())
-
-
-def _repacked(packet: av.Packet, plan: StreamPlan) -> av.Packet:
-    """Return a packet of plain text for another subtitle codec: the same text at the same time."""
-    data = bytes(packet)
-    if plan.codec == "mov_text":
-        data = data[2 : 2 + int.from_bytes(data[:2], "big")]
-    if plan.target == "mov_text":
-        data = len(data).to_bytes(2, "big") + data
-    repacked = av.Packet(data)
-    repacked.pts, repacked.dts, repacked.duration = packet.pts, packet.dts, packet.duration
-    repacked.time_base = packet.time_base
-    repacked.is_keyframe = True
-    return repacked

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import av
 from av.codec.context import Flags
 
-from libranet.video.clock import ContinuousClock, may_jump
+from libranet.video.clock import ContinuousClock, may_jump, pause_finder
 
 ONE_FRAME_A_PACKET = (
     "h264", "hevc", "av1", "vp8", "vp9", "mpeg1video", "mpeg2video", "mpeg4", "prores", "dnxhd", "mjpeg", "ffv1", "png",
@@ -49,8 +49,12 @@ class Damage:
     """In NUT: from where to where no packet came, but for heads of frames."""
     jumps: int = 0
     """Jumps of the clock, where recordings were joined."""
+    closed: float = 0.0
+    """Seconds that the clock leapt ahead at those jumps, which frames and sound go on without."""
     read_to: float = 0.0
     """Seconds up to which packets of any stream came."""
+    covered: float = 0.0
+    """Seconds for which packets of any stream came."""
     transparent: int = 0
     """Frames with transparency that the output cannot hold."""
     repaired_times: int = 0
@@ -79,7 +83,7 @@ class Damage:
 
 def read_packets(container: av.container.InputContainer, damage: Damage) -> Iterator[av.Packet]:
     """Yield the packets of all streams. Behind damage, reading goes on where FFmpeg recognizes the format again."""
-    clock = ContinuousClock(active=may_jump(container))
+    clock = ContinuousClock(active=may_jump(container), is_pause=pause_finder(container))
     packets = container.demux()
     is_nut = container.format.name == "nut"
     failures = 0
@@ -103,13 +107,15 @@ def read_packets(container: av.container.InputContainer, damage: Damage) -> Iter
             continue  # the end of a stream
         failures = 0
         clock.fix(packet)
-        damage.jumps = clock.jumps
-        begin = packet.pos or 0
-        if is_nut and begin > damage.read_bytes + LONGEST_NUT_HEAD:
-            damage.gaps.append((damage.read_bytes, begin))
-        damage.read_bytes = max(damage.read_bytes, begin + packet.size)
+        damage.jumps, damage.closed = clock.jumps, float(clock.closed)
+        place = packet.pos or 0
+        if is_nut and place > damage.read_bytes + LONGEST_NUT_HEAD:
+            damage.gaps.append((damage.read_bytes, place))
+        damage.read_bytes = max(damage.read_bytes, place + packet.size)
         if packet.pts is not None and packet.time_base:
-            damage.read_to = max(damage.read_to, float((packet.pts + (packet.duration or 0)) * packet.time_base))
+            begin, end = (float(at * packet.time_base) for at in (packet.pts, packet.pts + (packet.duration or 0)))
+            damage.covered += max(0.0, end - max(begin, damage.read_to))
+            damage.read_to = max(damage.read_to, end)
         yield packet
 
 
@@ -225,6 +231,13 @@ class FrameDecoder:
             self._slots.popleft()
         self._last = self._slots.popleft() if self._slots else self._last + 1
         return self._last
+
+
+def shown_frames(stream: av.VideoStream) -> int:
+    """Return the number of frames of an index, without those that an edit list hides; 0 where there is none."""
+    if not stream.container.format.name.startswith("mov"):
+        return stream.frames
+    return max(0, stream.frames - sum(entry.is_discard for entry in stream.index_entries))
 
 
 def reason(error: BaseException) -> str:

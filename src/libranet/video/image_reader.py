@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator
 from fractions import Fraction
+from pathlib import Path
 
 import av
 import numpy as np
 
 from libranet.errors import InputError
-from libranet.images import Image, read_images
+from libranet.image_metadata import read_metadata
+from libranet.images import Image, count_images, is_image_name, read_images, read_loops
+from libranet.sequences import describe_gaps
 from libranet.video.decoding import Damage
 from libranet.video.pixels import to_planar
 from libranet.video.pyav import open_input
@@ -42,7 +45,9 @@ def open_images(source: Source, count: int, *, rate: Fraction) -> VideoReader:
         yield first
         yield from (frame for frame, _ in frames)
 
-    notes = [f"{source.gaps} numbers are missing in {source.name}: the others follow each other"] if source.gaps else []
+    gaps = describe_gaps([path for _, path in source.files])
+    notes = [f"{source.name}: {gaps}; the others follow each other"] if gaps else []
+    notes += metadata_notes(source.files[0][1] if source.files else source.path)
     return VideoReader(
         name=source.name,
         time_base=time_base,
@@ -58,6 +63,16 @@ def open_images(source: Source, count: int, *, rate: Fraction) -> VideoReader:
         damage=damage,
         notes=notes,
     )
+
+
+def metadata_notes(path: Path | None) -> list[str]:
+    """Say what images tell besides their samples, which a video has no place for."""
+    if path is None or not is_image_name(path) or not path.is_file():
+        return []
+    names = list(read_metadata(path.read_bytes()).names)
+    if count_images(path) > 1 and (loops := read_loops(path)):
+        names.append(f"the number of loops ({loops})")
+    return [f"not in the video: {', '.join(names)} of {path.name}"] if names else []
 
 
 def _sequence(source: Source, time_base: Fraction, damage: Damage) -> Iterator[tuple[av.VideoFrame, VideoTags]]:

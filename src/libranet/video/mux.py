@@ -5,7 +5,7 @@ import io
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -14,14 +14,21 @@ import av
 
 from libranet.errors import InputError
 from libranet.video.audio import AudioTranscoder
-from libranet.video.copied_stream import CopiedStream, Excerpt, PacketLengths, StreamPlan
+from libranet.video.clock import may_jump
+from libranet.video.copied_stream import CopiedStream, PacketLengths, StreamPlan
 from libranet.video.decoding import Damage, read_packets
 from libranet.video.encoder import EncoderSettings, configure, kept_priority
+from libranet.video.excerpt import Excerpt
+from libranet.video.file_facts import gif_loops, matroska_extras, mp4_boxes
+from libranet.video.heard import HeardSound
+from libranet.video.matroska_extras import SPACE_TAG, MatroskaFinish, video_elements
+from libranet.video.mp4_extras import Box, add_boxes
 from libranet.video.packets import decode_times, read_segment, read_times, reorder_delay
 from libranet.video.pyav import open_input, set_side_data
-from libranet.video.reader import frame_duration, main_video_stream
+from libranet.video.reader import VideoReader, frame_duration, main_video_stream
 from libranet.video.source import Source
-from libranet.video.tags import TITLE_FILLER, write_matroska_tags
+from libranet.video.subtitles import SubtitleConverter
+from libranet.video.tags import track_entry
 
 FORMATS = {
     ".mp4": "mp4", ".m4v": "ipod", ".mov": "mov", ".mkv": "matroska", ".webm": "webm", ".avi": "avi", ".ts": "mpegts",
@@ -30,8 +37,13 @@ FORMATS = {
 """FFmpeg's name of the format for each suffix."""
 ZERO_BASED = (".avi", ".gif", ".mxf")
 """Containers without start times: all streams begin at zero."""
+_BROADCAST = (".ts", ".m2ts", ".mpg")
+"""Containers whose clock may begin at any time, as that of a broadcast does."""
 STALE_METADATA = (
     "major_brand", "minor_version", "compatible_brands", "encoder", "ENCODER", "DURATION", "alpha_mode", "ALPHA_MODE",
+    "BPS", "NUMBER_OF_FRAMES", "NUMBER_OF_BYTES", "_STATISTICS_WRITING_APP", "_STATISTICS_WRITING_DATE_UTC",
+    "_STATISTICS_TAGS", "BPS-eng", "DURATION-eng", "NUMBER_OF_FRAMES-eng", "NUMBER_OF_BYTES-eng",
+    "_STATISTICS_WRITING_APP-eng", "_STATISTICS_WRITING_DATE_UTC-eng", "_STATISTICS_TAGS-eng",
 )  # fmt: skip
 """Facts about the source file. The muxer writes its own."""
 _NONSTRICT = 0x20000
@@ -58,10 +70,12 @@ class Written:
     kind: str
     codec: str
     packets: int = 0
-    first: Fraction | None = None
-    end: Fraction = Fraction(0)
     moved: int = 0
     """Packets whose time went back and got the next free one."""
+    times: list[Fraction] = field(default_factory=list)
+    """Of the video: when each frame is shown, in seconds and in any order."""
+    heard: HeardSound | None = None
+    """Of sound: what the source gave to hear, or the finished file."""
 
 
 @dataclass(frozen=True)
@@ -95,15 +109,19 @@ class OutputFile:
             plans: What happens to the source's other streams.
             excerpt: The part of the source that the file covers.
         """
-        self._path = target if isinstance(target, Path) else None
+        self._target = target
         self._settings, self._suffix = settings, suffix
+        self._excerpt = excerpt or Excerpt()
+        self._finish: MatroskaFinish | None = None
+        self._boxes: tuple[Box, ...] = ()
         self.copies: dict[int, CopiedStream] = {}
         self.written: dict[int, Written] = {}
         self.places: dict[int, int] = {}
         """Where each stream of the source that was copied is in the file."""
         self._last: dict[int, int] = {}
         plain = source is None or set(source.metadata) <= _PLAIN_MP4_KEYS | set(STALE_METADATA)
-        options = _options(suffix, settings, plain, trial=self._path is None)
+        loops = gif_loops(source) if source is not None and suffix == ".gif" else None
+        options = _options(suffix, settings, plain, loops, trial=isinstance(target, io.BytesIO))
         name = f"file:{target}" if isinstance(target, Path) else target
         self.container = av.open(name, "w", format=FORMATS[suffix], container_options=options)
         self._equal_times = bool(int(self.container.format.flags) & _NONSTRICT)
@@ -118,6 +136,8 @@ class OutputFile:
             else:
                 self._add(source.streams[index], kept[index])
         self.container.metadata.update({k: v for k, v in source.metadata.items() if k not in STALE_METADATA})
+        if self._finish is not None and self._finish.tag_filler:
+            self.container.metadata[SPACE_TAG] = self._finish.tag_filler
         if excerpt is not None and excerpt.start:
             from libranet.video.timecode import shift_timecode
 
@@ -137,11 +157,34 @@ class OutputFile:
             self._count(packet)
             self.container.mux(packet)
 
+    def copy_chapters(self, source: Any) -> None:
+        """Copy the chapters that lie in the excerpt."""
+        chapters: list[Any] = []
+        excerpt = self._excerpt
+        for chapter in source.chapters():
+            base = chapter["time_base"]
+            start, end = chapter["start"] * base - excerpt.start, chapter["end"] * base - excerpt.start
+            if end <= 0 or (excerpt.end is not None and start >= excerpt.end - excerpt.start):
+                continue
+            if excerpt.end is not None:
+                end = min(end, excerpt.end - excerpt.start)
+            chapters.append({**chapter, "start": round(max(start, Fraction(0)) / base), "end": round(end / base)})
+        if chapters and self._finish is not None and (filler := self._finish.chapter_filler):
+            first = chapters[0]["metadata"]
+            chapters[0]["metadata"] = {**first, "title": first.get("title", "") + filler}
+        if chapters:
+            self.container.set_chapters(chapters)
+
     def close(self) -> None:
-        """Finish the file, and write the tags that PyAV cannot pass to the Matroska muxer."""
+        """Finish the file, and write what the Matroska muxer does not."""
         self.container.close()
-        if self._path is not None and self._needs_matroska_tags():
-            write_matroska_tags(self._path, self._settings.tags, self._title)
+        if self._finish is not None:
+            with ExitStack() as opened:
+                target = self._target
+                file = opened.enter_context(target.open("r+b")) if isinstance(target, Path) else target
+                self._finish.write(file, {**self.places, **self._main})
+        if self._boxes:
+            add_boxes(self._target, self._boxes, self._video_index)
 
     def abandon(self) -> None:
         """Close after an error."""
@@ -184,20 +227,38 @@ class OutputFile:
         last = self._last.get(stream.index)
         if last is not None and at < last + (not self._equal_times) and written.kind != "cover":
             at = last + (not self._equal_times)
-            shown = at if packet.pts is None else max(at, _rescaled(packet.pts, packet.time_base, base))
+            before = None if packet.pts is None else _rescaled(packet.pts, packet.time_base, base)
+            shown = at if before is None else max(at, before)
             packet.duration = _rescaled(packet.duration or 0, packet.time_base, base)
             packet.pts, packet.dts, packet.time_base = shown, at, base
-            written.moved += 1
+            written.moved += shown != before  # a time of decoding alone is nothing that anyone sees
         self._last[stream.index] = at
-        start = (packet.pts if packet.pts is not None else stamp) * packet.time_base
         written.packets += 1
-        written.first = start if written.first is None else min(written.first, start)
-        written.end = max(written.end, start + (packet.duration or 0) * packet.time_base)
+        if stream.index == self._video_index:
+            written.times.append((packet.pts if packet.pts is not None else stamp) * packet.time_base)
 
-    def _needs_matroska_tags(self) -> bool:
-        tags = self._settings.tags
+    def _matroska_finish(self, source: Any, title: str) -> MatroskaFinish | None:
+        """Return what is written into the finished file; None where the muxer writes all of it."""
+        if self._suffix not in _MATROSKA:
+            return None
+        settings, extras = self._settings, None
+        elements: tuple[tuple[int, bytes], ...] = ()
+        if source is not None:
+            extras = matroska_extras(source.container)
+            own = extras is not None and source.index < len(extras.entries)
+            entry = extras.entries[source.index] if extras is not None and own else track_entry(source)
+            elements = video_elements(entry, same_size=self._same_size(source), own=own)
+        tags = settings.tags
         odd_shape = tags.sample_aspect_ratio not in (None, Fraction(1))
-        return self._suffix in _MATROSKA and (odd_shape or tags.mastering is not None or tags.light_level is not None)
+        if not (odd_shape or tags.mastering or tags.light_level or elements or extras):
+            return None
+        excerpt = self._excerpt
+        part = (excerpt.start, None if excerpt.end is None else excerpt.end - excerpt.start)
+        return MatroskaFinish(tags, title, self._video_index, elements, extras, part)
+
+    def _same_size(self, source: Any) -> bool:
+        context = source.codec_context
+        return (self._settings.width, self._settings.height) == (context.width, context.height)
 
     def _add_video(self, source: Any) -> Any:
         settings = self._settings
@@ -211,22 +272,30 @@ class OutputFile:
             _copy_metadata(source, video)
         if settings.pixel_format.startswith("yuva") and self._suffix in _MATROSKA and settings.codec == "vp9":
             video.metadata["alpha_mode"] = "1"
-        self._title = video.metadata.get("title", "")
-        if self._needs_matroska_tags():
-            video.metadata["title"] = self._title + TITLE_FILLER
         self._video_index: int = video.index  # a closed container does not say
+        self._main = {} if source is None else {source.index: video.index}
+        title = video.metadata.get("title", "")
+        self._finish = self._matroska_finish(source, title)
+        if source is not None and self._suffix in _MP4:
+            boxes = mp4_boxes(source.container, source.index)
+            self._boxes = tuple(b for b in boxes if b.is_kept and (self._same_size(source) or not b.is_sized))
+        if self._finish is not None:
+            video.metadata["title"] = title + self._finish.video_filler
         self.written[video.index] = Written("video", settings.codec)
         return video
 
     def _add(self, stream: Any, plan: StreamPlan) -> None:
         if plan.action == "attach":
             name, kind = _COVER_TYPES.get(plan.codec, ("cover", "application/octet-stream"))
-            self.container.add_attachment(name, kind, plan.cover)
+            tags = stream.metadata
+            attached = self.container.add_attachment(tags.get("filename", name), tags.get("mimetype", kind), plan.cover)
+            attached.metadata.update({k: v for k, v in tags.items() if k in ("title", "comment")})
             return
-        transcoder = None
+        transcoder = converter = None
+        target: Any
         if plan.action == "repack":
-            target: Any = self.container.add_mux_stream(plan.target)
-            target.time_base = stream.time_base
+            converter = SubtitleConverter(stream, self.container, plan.target)
+            target = converter.target
         elif plan.action == "transcode":
             transcoder = AudioTranscoder(stream, self.container, plan.target)
             target = transcoder.target
@@ -234,9 +303,27 @@ class OutputFile:
             target = self.container.add_stream_from_template(stream, opaque=True)
         _copy_metadata(stream, target)
         if stream.type != "attachment":
-            self.copies[stream.index] = CopiedStream(stream, target, plan, transcoder)
-            self.written[target.index] = Written(plan.kind, plan.target)
+            heard, hides = HeardSound.of(stream, self._excerpt), self._suffix in _MP4
+            copy = CopiedStream(stream, target, plan, transcoder, converter, heard=heard, hides=hides)
+            self.copies[stream.index] = copy
+            self.written[target.index] = Written(plan.kind, plan.target, heard=heard)
             self.places[stream.index] = target.index
+
+
+def zero_time(reader: VideoReader, suffix: str, *, first_frame: Fraction, cut: bool) -> Fraction:
+    """Return the time of the source, in seconds, that becomes zero in the output.
+
+    Args:
+        reader: The source.
+        suffix: Of the output.
+        first_frame: Time of the first frame in the output.
+        cut: The output begins with a frame that the user chose.
+    """
+    if cut or suffix in ZERO_BASED:
+        return first_frame
+    if reader.container is not None and may_jump(reader.container) and suffix not in _BROADCAST:
+        return reader.first_time  # a broadcast begins at any hour; players of files would wait for so long
+    return min(reader.first_time, Fraction(0))  # players hide what comes before zero
 
 
 def join(
@@ -267,17 +354,14 @@ def join(
         output = OutputFile(path, suffix, settings, origin, plans, excerpt)
         try:
             if origin is not None:
-                copy_chapters(origin, output.container, excerpt)
+                output.copy_chapters(origin)
             try:
                 output.write_header()
             except (av.FFmpegError, ValueError) as error:
                 raise InputError(
                     f"the {suffix} container refuses these streams ({error}): write to .mkv with --resume"
                 ) from None
-            video = _video_packets(output.video, settings, segments)
-            if suffix in ZERO_BASED:
-                first = min(read_times(segments[0])) * settings.time_base
-                excerpt = replace(excerpt, first_frame=excerpt.start + first)
+            video = _video_packets(output.video, settings, segments, excerpt.start)
             others = _other_packets(origin, output.copies, excerpt) if origin is not None else iter(())
             output.write(heapq.merge(video, others, key=_time))
         except BaseException:
@@ -287,22 +371,11 @@ def join(
     return output.report()
 
 
-def copy_chapters(source: Any, target: Any, excerpt: Excerpt) -> None:
-    """Copy the chapters that lie in the excerpt."""
-    chapters = []
-    for chapter in source.chapters():
-        base = chapter["time_base"]
-        start, end = chapter["start"] * base - excerpt.start, chapter["end"] * base - excerpt.start
-        if end <= 0 or (excerpt.end is not None and start >= excerpt.end - excerpt.start):
-            continue
-        if excerpt.end is not None:
-            end = min(end, excerpt.end - excerpt.start)
-        chapters.append({**chapter, "start": round(max(start, Fraction(0)) / base), "end": round(end / base)})
-    if chapters:
-        target.set_chapters(chapters)
-
-
-def _options(suffix: str, settings: EncoderSettings, plain_metadata: bool, *, trial: bool) -> dict[str, str]:
+def _options(
+    suffix: str, settings: EncoderSettings, plain_metadata: bool, loops: int | None, *, trial: bool
+) -> dict[str, str]:
+    if loops is not None:
+        return {"loop": str(-1 if loops == 1 else loops)}
     if suffix == ".m2ts":
         return {"mpegts_m2ts_mode": "1"}
     if suffix not in _MP4:
@@ -319,8 +392,9 @@ def _copy_metadata(source: Any, target: Any) -> None:
     target.disposition = source.disposition
 
 
-def _video_packets(video: Any, settings: EncoderSettings, segments: list[Path]) -> Iterator[av.Packet]:
-    """Yield the packets of all segments, with decoding times that increase across their borders."""
+def _video_packets(video: Any, settings: EncoderSettings, segments: list[Path], zero: Fraction) -> Iterator[av.Packet]:
+    """Yield the packets of all segments, with decoding times that increase across their borders, and a new zero."""
+    shift = round(zero / settings.time_base)
     all_times = [read_times(path) for path in segments]
     delay = max((reorder_delay(times) for times in all_times), default=0)
     step = frame_duration(settings.rate, settings.time_base)
@@ -329,7 +403,7 @@ def _video_packets(video: Any, settings: EncoderSettings, segments: list[Path]) 
         decode = decode_times(times, delay, before, step)
         for stored, dts in zip(read_segment(path), decode, strict=True):
             packet = av.Packet(stored.data)
-            packet.pts, packet.dts, packet.duration = stored.pts, dts, stored.duration
+            packet.pts, packet.dts, packet.duration = stored.pts - shift, dts - shift, stored.duration
             packet.time_base = settings.time_base
             packet.is_keyframe = stored.key
             for kind, data in stored.side_data:
@@ -352,7 +426,7 @@ def _other_packets(source: Any, copies: dict[int, CopiedStream], excerpt: Excerp
     for last in lengths.rest():
         yield from copies[last.stream.index].packets(last, excerpt)
     for copy in copies.values():
-        yield from copy.finish()
+        yield from copy.finish(excerpt)
 
 
 def _rescaled(value: int, source: Fraction, target: Fraction) -> int:

@@ -13,6 +13,17 @@ from libranet.video.source import Source
 
 NETWORK_TIMEOUT = 20.0
 """Seconds to wait for a network source."""
+_OPTIONS = {"rtsp": {"rtsp_transport": "tcp"}, "http": {"multiple_requests": "1"}}
+"""Of FFmpeg for each protocol. With a connection for each request, FFmpeg 8 loses the first packet behind a seek where
+a server sends ranges by HTTP/1.1."""
+
+
+_STILL_BRANDS = {
+    **dict.fromkeys((b"avif", b"avio"), "AVIF"),
+    **dict.fromkeys((b"heic", b"heix", b"heim", b"heis"), "HEIC"),
+    **dict.fromkeys((b"mif1", b"mif2"), "HEIF"),
+}
+"""First brands of files that hold still images in the boxes of mp4."""
 
 
 class CountedFile:
@@ -36,20 +47,41 @@ def open_source(source: Source) -> av.container.InputContainer:
         InputError: FFmpeg cannot read it.
     """
     name = source.name
+    head = _head(source.location.removeprefix("file:")) if source.kind == "file" else b""
+    if kind := still_image(head, name):
+        raise InputError(f"{name} is a still image ({kind}), which is not read here: convert it to PNG or TIFF first")
     try:
         if source.kind == "url":
-            options = {"rtsp_transport": "tcp"} if name.startswith("rtsp") else {}
+            options = next((options for scheme, options in _OPTIONS.items() if name.startswith(scheme)), {})
             return _interruptible(lambda: open_input(name, options=options, timeout=NETWORK_TIMEOUT))
         if source.kind == "pipe":
             return _interruptible(lambda: open_input(source.location))
         return open_input(source.location)
     except (av.FFmpegError, OSError, ValueError) as error:
-        if source.kind == "file" and b"ftyp" in _head(source.location.removeprefix("file:")):
+        if b"ftyp" in head:
             raise InputError(
                 f"{name} is an mp4 or mov file without its index ({reason(error)}): the recording was cut off, "
                 "repair it with a tool such as untrunc first"
             ) from None
         raise InputError(f"{name} is not a video that FFmpeg can read ({reason(error)}): check the file") from None
+
+
+def still_image(head: bytes, name: str) -> str:
+    """Return the kind of a still image that `libranet.images` does not read, or nothing.
+
+    FFmpeg would make a video of one frame of it, or of one tile of it.
+
+    Args:
+        head: The first bytes of a file.
+        name: Its name: TGA has no sign of its own at the beginning.
+    """
+    if head[4:8] == b"ftyp":
+        return _STILL_BRANDS.get(head[8:12], "")
+    if head.startswith((b"\xff\x0a", b"\0\0\0\x0cJXL ")):
+        return "JPEG XL"
+    if head[:1] == b"P" and head[1:2] in b"1234567" and head[2:3].isspace():
+        return "PPM, PGM, PBM or PAM"
+    return "TGA" if name.lower().endswith(".tga") else ""
 
 
 def open_on_gpu(source: Source) -> tuple[av.container.InputContainer | None, str]:

@@ -53,6 +53,12 @@ def side_data(frame: av.VideoFrame, name: str) -> bytes | None:
     return None if item is None else bytes(item)
 
 
+def side_data_names(frame: av.VideoFrame) -> frozenset[str]:
+    """Return the types of a frame's side data that PyAV knows."""
+    known: Any = _known_side_data(frame).side_data
+    return frozenset(getattr(item, "type", item).name for item in known)
+
+
 def set_side_data(packet: av.Packet, kind: str, data: bytes) -> None:
     """Attach side data to a packet."""
     types: tuple[str, ...] = get_args(PktSideDataT)

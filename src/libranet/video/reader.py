@@ -12,17 +12,19 @@ import av
 from av.stream import Disposition
 
 from libranet.errors import InputError
-from libranet.images import MAX_PIXELS, count_images
-from libranet.video.clock import may_jump
-from libranet.video.decoding import Damage, FrameDecoder, from_key_frame, read_packets
+from libranet.images import MAX_PIXELS, count_images, is_image_name
+from libranet.video.clock import first_time, may_jump
+from libranet.video.decoding import Damage, FrameDecoder, from_key_frame, read_packets, shown_frames
 from libranet.video.opening import CountedFile, decodes_on_gpu, open_on_gpu, open_source, open_y4m
 from libranet.video.pixels import is_opaque, planar_name, to_planar
-from libranet.video.pyav import deinterlaced, open_input
+from libranet.video.pyav import deinterlaced, open_input, side_data_names
 from libranet.video.source import Source, parse_source
 from libranet.video.tags import VideoTags, read_tags
 
 DecoderName = Literal["cpu", "cuda"]
 """What decodes a file."""
+_LENGTH_FROM_ZERO = ("matroska,webm", "flv")
+"""Formats whose length counts from zero, and is that of the longest stream."""
 MIN_SIDE = 16
 DEFAULT_RATE = 25.0
 """Frames per second of images without times."""
@@ -71,6 +73,8 @@ class VideoReader:
     source: Source | None = None
     frame_count: int | None = None
     """Number of frames, or None where the file does not say."""
+    first_frame: Fraction = Fraction(0)
+    """Time of the first frame, in seconds."""
     first_time: Fraction = Fraction(0)
     """Where the source's clock begins, in seconds. `--start` and `--end` count from here."""
     damage: Damage = field(default_factory=Damage)
@@ -86,6 +90,8 @@ class VideoReader:
     """The first frame has alpha, but nothing in it is transparent."""
     watch_alpha: bool = False
     """Alpha is dropped because it is opaque: count frames where it is not."""
+    side_data: frozenset[str] = frozenset()
+    """FFmpeg's types of side data that the first frame has."""
     further: list[av.container.InputContainer] = field(default_factory=list)
     """The source opened again, after it was lost."""
     closed: bool = False
@@ -276,6 +282,10 @@ def open_video(
             why = f"it does not take {reader.codec} as {reader.pixel_format}"
         if why:
             reader.notes.append(f"the GPU cannot decode {name} ({why}): the CPU does")
+        if reader.source is not None and reader.source.path is not None and is_image_name(reader.source.path):
+            from libranet.video.image_reader import metadata_notes
+
+            reader.notes += metadata_notes(reader.source.path)
         if start > 0 and reader.source is not None and reader.source.can_reopen:
             _take_format_at(reader, reader.source, start)
         return reader
@@ -324,12 +334,11 @@ def _prepare(
     check_frame_size(name, frame)
     rate = stream.average_rate or stream.guessed_rate or Fraction(25)
     time_base = stream.time_base or 1 / rate
-    # Players begin to count at the earliest time of any stream.
-    known = container.start_time is not None
-    first_time = Fraction(container.start_time, av.time_base) if known else (stream.start_time or 0) * time_base
     duration = stream_duration(stream)
+    first_frame = Fraction(frame.pts or 0) * (frame.time_base or time_base)
     if duration is None and container.duration:
-        duration = container.duration / av.time_base
+        from_zero = container.format.name in _LENGTH_FROM_ZERO
+        duration = container.duration / av.time_base - (max(0.0, float(first_frame)) if from_zero else 0.0)
     return VideoReader(
         name=name,
         container=container,
@@ -345,10 +354,12 @@ def _prepare(
         deinterlace=deinterlace,
         demuxed=chain(head, demuxed),
         source=source,
-        frame_count=stream.frames or None,
-        first_time=first_time,
+        frame_count=shown_frames(stream) or None,
+        first_frame=first_frame,
+        first_time=first_time(container, (stream.start_time or 0) * time_base),
         first_packets=tuple(item for item in head if isinstance(item, av.Packet)),
         opaque=is_opaque(to_planar(frame)),
+        side_data=side_data_names(frame),
         damage=damage,
     )
 
@@ -420,7 +431,7 @@ def stream_duration(stream: av.VideoStream) -> float | None:
     if match:
         start = float((stream.start_time or 0) * (stream.time_base or 0))
         return int(match[1]) * 3600 + int(match[2]) * 60 + float(match[3]) - start
-    if stream.duration and stream.time_base and stream.container.format.name not in ("matroska,webm", "flv"):
+    if stream.duration and stream.time_base and stream.container.format.name not in _LENGTH_FROM_ZERO:
         return float(stream.duration * stream.time_base)
     return None
 

@@ -10,6 +10,7 @@ from typing import Literal
 from urllib.parse import unquote
 
 from libranet.errors import InputError
+from libranet.sequences import is_clip, is_video_file, list_frames, list_images, running_numbers
 
 Kind = Literal["file", "folder", "sequence", "url", "camera", "pipe"]
 
@@ -44,11 +45,6 @@ class Source:
         """What FFmpeg opens. A local name gets a prefix, so that `:` or `%` in it have no meaning."""
         return self.name if self.path is None else f"file:{self.path}"
 
-    @property
-    def gaps(self) -> int:
-        """Numbers that are missing between the first and the last file of a sequence."""
-        return self.files[-1][0] - self.files[0][0] + 1 - len(self.files) if self.files else 0
-
 
 def parse_source(text: str | Path) -> Source:
     """Decide what an input means. What exists under exactly this name is always meant first.
@@ -74,7 +70,7 @@ def parse_source(text: str | Path) -> Source:
     if _SCHEME.match(name):
         return Source("url", name)
     if _NUMBER.search(name):
-        return Source("sequence", name, files=_numbered_files(name))
+        return Source("sequence", name, files=_needed_files(name))
     raise InputError(f"there is no file {path}: check the path")
 
 
@@ -96,7 +92,7 @@ def _existing(name: str, path: Path) -> Source:
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}): check the path") from None
     if stat.S_ISDIR(mode):
-        return Source("folder", name, path)
+        return folder_sequence(name, path) or Source("folder", name, path)
     if not os.access(path, os.R_OK):
         raise InputError(f"{path} may not be read: change its permissions")
     if not stat.S_ISREG(mode):
@@ -104,6 +100,21 @@ def _existing(name: str, path: Path) -> Source:
     if path.stat().st_size == 0:
         raise InputError(f"{path} is empty (0 bytes): copy or record it again")
     return Source("file", name, path)
+
+
+def folder_sequence(name: str, folder: Path) -> Source | None:
+    """A folder that holds the frames of one clip and nothing else, as a sequence; None for other folders.
+
+    Raises:
+        InputError: A frame is there twice.
+    """
+    visible = [path for path in folder.iterdir() if not path.name.startswith(".")]
+    images = list_images(folder)
+    if any(path.is_dir() or is_video_file(path) for path in visible) or not is_clip(images):
+        return None
+    numbers = running_numbers(list_frames(folder))
+    assert numbers is not None  # or it were no clip
+    return Source("sequence", name, files=tuple(zip(numbers, images, strict=True)))
 
 
 def _file_address(name: str) -> Source:
@@ -115,17 +126,29 @@ def _file_address(name: str) -> Source:
     raise InputError(f"there is no file {unquote(rest)}: check the address {name}")
 
 
-def _numbered_files(pattern: str) -> tuple[tuple[int, Path], ...]:
+def numbered_files(pattern: str) -> tuple[tuple[int, Path], ...]:
+    """The files that match a pattern such as frame_%04d.png, by number; there may be none."""
+    match = _NUMBER.search(pattern)
+    assert match is not None
+    return tuple(
+        sorted((int(digits), path) for digits, path in _hits(pattern) if digits == _digits(match, int(digits)))
+    )
+
+
+def _hits(pattern: str) -> list[tuple[str, Path]]:
+    """The files with a number of any length in the pattern's place."""
     match = _NUMBER.search(pattern)
     assert match is not None
     before, after = pattern[: match.start()], pattern[match.end() :]
     number = re.compile(re.escape(before) + r"(\d+)" + re.escape(after) + r"\Z")
     names = glob.glob(glob.escape(before) + "*" + glob.escape(after))
-    hits = [(hit[1], Path(name)) for name in names if (hit := number.match(name))]
-    found = sorted((int(digits), path) for digits, path in hits if digits == _digits(match, int(digits)))
-    if found:
-        return tuple(found)
-    if hits:
+    return [(hit[1], Path(name)) for name in names if (hit := number.match(name))]
+
+
+def _needed_files(pattern: str) -> tuple[tuple[int, Path], ...]:
+    if found := numbered_files(pattern):
+        return found
+    if hits := _hits(pattern):
         raise InputError(
             f"no file matches {pattern}, but {hits[0][1].name} is there: write the number as %0{len(hits[0][0])}d"
         )

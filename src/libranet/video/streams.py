@@ -5,26 +5,26 @@ trial file, written with everything that the source has, is read back and compar
 """
 
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, get_args
+from typing import Any
 
 import av
 from av.stream import Disposition
 
 from libranet.errors import InputError
-from libranet.video.audio import AudioCodec
-from libranet.video.copied_stream import Excerpt, StreamPlan, text_codec
+from libranet.video.copied_stream import StreamPlan
 from libranet.video.decoding import Damage, read_packets
 from libranet.video.encoder import EncoderSettings, encoder_frame
-from libranet.video.mux import STALE_METADATA, OutputFile, copy_chapters
+from libranet.video.excerpt import Excerpt
+from libranet.video.file_facts import lost_facts
+from libranet.video.mux import STALE_METADATA, OutputFile
 from libranet.video.pixels import plane_views
 from libranet.video.pyav import codec_name, open_input, side_data
 from libranet.video.reader import main_video_stream
 from libranet.video.source import Source
-
-AUDIO_CHOICES = ("copy", "none", *get_args(AudioCodec))
+from libranet.video.subtitles import text_codec
 
 _SAMPLE_PACKETS = 3
 _MOST_PACKETS = 2000
@@ -38,6 +38,8 @@ _REWRITTEN_HANDLERS = ("SubtitleHandler", "TimeCodeHandler", "Time Code Media Ha
 """Data tracks for chapters and timecodes. The muxer writes its own."""
 _IDENTITIES = ("uid", "umid", "_ul")
 """Ends of the names of tags that only mark a file."""
+_COMPARED = ("language", "title", "name", "handler_name", "vendor_id", "creation_time", "stereo_mode", "timecode")
+"""Tags of streams that have notes of their own, or that only mark a file."""
 _ROLES = (
     Disposition.forced, Disposition.comment, Disposition.hearing_impaired, Disposition.visual_impaired,
     Disposition.dub, Disposition.original, Disposition.lyrics, Disposition.karaoke,
@@ -86,8 +88,6 @@ def plan_streams(
     Raises:
         InputError: The container refuses the video itself, or an option makes no sense.
     """
-    if audio not in AUDIO_CHOICES:
-        raise InputError(f"unknown --audio {audio!r}: use one of {', '.join(AUDIO_CHOICES)}")
     video = _try(None, suffix, settings, (), {})
     if video.refusal:
         raise InputError(
@@ -118,8 +118,8 @@ def _proposals(container: Any, suffix: str, audio: str, tracks: Sequence[int] | 
             plan = replace(plan, kind="cover", action="attach" if suffix in (".mkv",) else "copy")
         elif stream.type == "audio":
             plan = _audio_proposal(plan, audio, kept)
-            if (suffix, plan.target) in _MISTIMED:
-                plan = _instead(plan, "FFmpeg writes wrong times for it", suffix)
+        elif stream.type == "video":
+            plan = replace(plan, reason="only the first video is dehazed, this one stays hazy")
         elif stream.type == "subtitle" and (target := text_codec(name, suffix)):
             plan = replace(plan, action="repack", target=target)
         elif stream.type == "data" and _is_rewritten(stream):
@@ -159,9 +159,11 @@ def _tried(
     samples: dict[int, list[av.Packet]],
 ) -> tuple[tuple[StreamPlan, ...], tuple[str, ...]]:
     trial = _try(container, suffix, settings, plans, samples)
-    if not trial.refusal and not trial.lost:
-        return plans, trial.notes
     refused = dict.fromkeys(trial.lost, "it cannot be read back")
+    mistimed = [plan.index for plan in plans if plan.kept and (suffix, plan.target) in _MISTIMED]
+    refused |= dict.fromkeys(mistimed, "FFmpeg writes wrong times for it")
+    if not trial.refusal and not refused:
+        return plans, trial.notes
     if trial.refusal:
         for plan in plans:
             alone = _try(container, suffix, settings, (plan,), samples)
@@ -172,16 +174,29 @@ def _tried(
                 f"{suffix} files cannot hold these streams together ({trial.refusal}): "
                 "write to .mkv, or use --audio none"
             )
-    changed = tuple(_instead(plan, refused[plan.index], suffix) if plan.index in refused else plan for plan in plans)
+
+    def holds(plan: StreamPlan) -> bool:
+        alone = _try(container, suffix, settings, (plan,), samples)
+        return not alone.refusal and not alone.lost
+
+    changed = tuple(
+        _instead(plan, refused[plan.index], suffix, holds) if plan.index in refused else plan for plan in plans
+    )
     return (changed, ()) if changed == plans else _tried(container, suffix, settings, changed, samples)
 
 
-def _instead(plan: StreamPlan, why: str, suffix: str) -> StreamPlan:
-    """Return what to do with a stream that the container refuses."""
-    if plan.action == "copy" and plan.codec in _EXACT_AUDIO and suffix != ".webm":
-        return replace(plan, action="transcode", target=_EXACT_AUDIO[plan.codec], reason="the same samples")
+def _instead(plan: StreamPlan, why: str, suffix: str, holds: Callable[[StreamPlan], bool]) -> StreamPlan:
+    """Return what to do with a stream that the container refuses. `holds` tries another plan for it."""
+    exact = _EXACT_AUDIO.get(plan.codec, "flac" if suffix == ".mkv" else "")
+    if plan.kind == "audio" and plan.action == "copy" and exact:
+        kept = replace(plan, action="transcode", target=exact, reason="the same samples")
+        if holds(kept):
+            return kept
     keeper = _KEEPERS.get(suffix, "aac")
-    remedy = f"; --audio {keeper} keeps the sound" if plan.kind == "audio" and keeper not in ("", plan.target) else ""
+    remedy = ""
+    if plan.kind == "audio" and keeper not in ("", plan.target):
+        helps = holds(replace(plan, action="transcode", target=keeper))
+        remedy = f"; --audio {keeper} keeps the sound" if helps else ", and it cannot be transcoded either"
     return replace(plan, action="leave out", target="", reason=f"{suffix} has no place for it ({why}){remedy}")
 
 
@@ -199,15 +214,15 @@ def _try(
         return _Trial(_words(error), frozenset())
     try:
         if container is not None:
-            copy_chapters(container, output.container, Excerpt())
+            output.copy_chapters(container)
         output.write_header()
         output.write(output.video.encode(_gray_frame(settings)))
         for index, copy in output.copies.items():
             for sample in samples.get(index, []):
                 output.write(copy.packets(_again(sample), Excerpt()))
-            output.write(copy.finish())
+            output.write(copy.finish(Excerpt()))
         output.write(output.video.encode(None))
-        output.container.close()
+        output.close()
     except (ValueError, av.FFmpegError) as error:
         return _Trial(_words(error), frozenset())
     if container is None:
@@ -217,6 +232,9 @@ def _try(
         with open_input(file, format_name=None) as written:
             lost = _unreadable(written, output, plans)
             notes = _losses(container, written, output.places, suffix)
+            main, video = main_video_stream(container), main_video_stream(written)
+            if main is not None and video is not None and (names := lost_facts(container, main, written, video, file)):
+                notes.append(f"not in the {suffix} file: {', '.join(names)}")
             if _is_turn_lost(written, settings.tags.display_matrix):
                 notes.append(
                     f"the rotation is left out: {suffix} has no place for it, and players will show frames turned"
@@ -343,8 +361,13 @@ def _stream_losses(before: Any, after: Any, no_place: str) -> list[str]:
     if language != "und" and after.metadata.get("language", "und") == "und":
         notes.append(f"the language ({language}) of {what} is left out: {no_place} it")
     title = before.metadata.get("title", "")
-    if title and not any(after.metadata.get(key) for key in ("title", "name", "handler_name")):
+    if title and title not in after.metadata.values():
         notes.append(f"the title ({title}) of {what} is left out: {no_place} it")
+    tags = _missing_tags(before.metadata, after.metadata)
+    if tags := [key for key in tags if key.lower() not in _COMPARED]:
+        notes.append(
+            f"{', '.join(tags)} of {what} left out: {no_place} {'this tag' if len(tags) == 1 else 'these tags'}"
+        )
     lost = [str(role.name) for role in _ROLES if before.disposition & role and not after.disposition & role]
     if lost:
         notes.append(f"the role ({', '.join(lost)}) of {what} is left out: {no_place} it")

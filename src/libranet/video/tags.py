@@ -1,23 +1,17 @@
-"""Tags of a video: colour, pixel aspect ratio, rotation, HDR mastering display; written to Matroska by hand.
-
-PyAV cannot pass the pixel aspect ratio and the mastering display to FFmpeg's Matroska muxer. So the muxer gets a long
-track title, and `write_matroska_tags` rewrites the track entry in the same number of bytes: the real title, the missing
-elements, and empty space for the rest. No other byte of the file moves.
-"""
+"""Tags of a video: colour, pixel aspect ratio, rotation, HDR mastering display."""
 
 import io
 import re
 import struct
-import zlib
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 from typing import cast, get_args
 
 import av
 
 from libranet.errors import InputError
 from libranet.frames.format import ColorSpec, Matrix, Siting
+from libranet.video.ebml import TRACKS, child, children, read_sections
 from libranet.video.pyav import side_data
 
 _MASTERING_FORMAT = "<20i2i"
@@ -25,19 +19,10 @@ _MASTERING_FORMAT = "<20i2i"
 _CHROMA_LOCATIONS = ("unspecified", "left", "center", "topleft", "top", "bottomleft", "bottom")
 """FFmpeg's names in the order of its numbers."""
 
-TITLE_FILLER = "~" * 320
-"""Appended to the track's title: space for the Matroska elements below."""
-
 _MATRIX_OF_TAG: dict[int, Matrix] = {1: "bt709", 4: "fcc", 5: "bt601", 6: "bt601", 7: "smpte240m", 9: "bt2020"}
 _UNSPECIFIED_TAGS = (0, 2, 3)
 
-_HEAD_LIMIT = 16 << 20
-_SEGMENT, _TRACKS, _TRACK_ENTRY = 0x18538067, 0x1654AE6B, 0xAE
-_VIDEO, _NAME, _VOID, _CRC = 0xE0, 0x536E, 0xEC, 0xBF
-_PIXEL_WIDTH, _PIXEL_HEIGHT = 0xB0, 0xBA
-_DISPLAY_WIDTH, _DISPLAY_HEIGHT, _DISPLAY_UNIT = 0x54B0, 0x54BA, 0x54B2
-_SITING_HORIZONTAL, _SITING_VERTICAL = 0x55B7, 0x55B8
-_COLOUR, _MAX_CLL, _MAX_FALL, _MASTERING = 0x55B0, 0x55BC, 0x55BD, 0x55D0
+_TRACK_ENTRY, _VIDEO, _COLOUR, _SITING_HORIZONTAL, _SITING_VERTICAL = 0xAE, 0xE0, 0x55B0, 0x55B7, 0x55B8
 
 
 @dataclass(frozen=True)
@@ -136,161 +121,42 @@ def _mastering(raw: bytes | None) -> MasteringDisplay | None:
     return MasteringDisplay(points[0], points[1], points[2], points[3], values[8], values[9])
 
 
-def _chroma_location(frame: av.VideoFrame, stream: av.VideoStream) -> str:
-    """Return where chroma samples lie. PyAV 19 has an attribute; PyAV 18 tells only its own muxers.
+def track_entry(stream: av.VideoStream) -> list[tuple[int, bytes]]:
+    """Return the elements that FFmpeg's Matroska muxer would write for a stream of any container.
 
-    So a Matroska header for this stream is written to memory, and read. It knows all locations but the two at the
-    bottom. Y4m states the location in its own header.
+    PyAV does not list what FFmpeg knows about a stream. The muxer gets all of it, so its header is written to memory.
     """
-    if (known := getattr(frame, "chroma_location", None)) is not None:
-        return _CHROMA_LOCATIONS[int(known)]
-    pipe = stream.codec_context.name == "rawvideo" and stream.container.format.name == "yuv4mpegpipe"
     file = io.BytesIO()
     try:
-        with av.open(file, "w", format="yuv4mpegpipe" if pipe else "matroska") as probe:
+        with av.open(file, "w", format="matroska") as probe:
             probe.add_stream_from_template(stream, opaque=True)
             probe.start_encoding()
     except (av.FFmpegError, ValueError):
-        return "unspecified"
-    if pipe:
-        match = re.search(rb" C420(jpeg|mpeg2|paldv)\b", file.getvalue())
-        return {b"jpeg": "center", b"mpeg2": "left", b"paldv": "topleft"}[match[1]] if match else "unspecified"
-    return _matroska_location(file.getvalue())
+        return []
+    return children(child(read_sections(file).get(TRACKS, b""), _TRACK_ENTRY))
 
 
-def _matroska_location(head: bytes) -> str:
-    start, end = _find_tracks(head)
-    video = _child(_child(head[start:end], _TRACK_ENTRY), _VIDEO)
-    colour = dict(_children(_child(video, _COLOUR)))
+def _chroma_location(frame: av.VideoFrame, stream: av.VideoStream) -> str:
+    """Return where chroma samples lie. PyAV 19 has an attribute; PyAV 18 tells only its own muxers.
+
+    Matroska's header knows all locations but the two at the bottom. Y4m states the location in its own header.
+    """
+    if (known := getattr(frame, "chroma_location", None)) is not None:
+        return _CHROMA_LOCATIONS[int(known)]
+    if stream.codec_context.name == "rawvideo" and stream.container.format.name == "yuv4mpegpipe":
+        return _y4m_location(stream)
+    colour = dict(children(child(dict(track_entry(stream)).get(_VIDEO, b""), _COLOUR)))
     across, down = (int.from_bytes(colour.get(key, b""), "big") for key in (_SITING_HORIZONTAL, _SITING_VERTICAL))
     return {(1, 1): "topleft", (1, 2): "left", (2, 1): "top", (2, 2): "center"}.get((across, down), "unspecified")
 
 
-def _child(data: bytes, ident: int) -> bytes:
-    return next((content for found, content in _children(data) if found == ident), b"")
-
-
-def write_matroska_tags(path: Path, tags: VideoTags, title: str) -> None:
-    """Write sample aspect ratio, mastering display and light level into a finished Matroska or WebM file.
-
-    Args:
-        path: The file, muxed with `TITLE_FILLER` at the end of its video track's title.
-        tags: The tags to write.
-        title: The track's real title.
-    """
-    with path.open("r+b") as file:
-        head = file.read(_HEAD_LIMIT)
-        start, end = _find_tracks(head)
-        at, pieces, checksum = start, [], False
-        while at < end:
-            ident, size, content = _header(head, at)
-            data = head[content : content + size]
-            if ident == _CRC:
-                checksum = True
-            elif ident == _TRACK_ENTRY and TITLE_FILLER.encode() in data:
-                pieces.append(head[at:content] + _tagged_entry(data, tags, title))
-            else:
-                pieces.append(head[at : content + size])
-            at = content + size
-        body = b"".join(pieces)
-        if checksum:
-            body = _element(_CRC, struct.pack("<I", zlib.crc32(body))) + body
-        if len(body) != end - start:
-            raise AssertionError(f"the rewritten track list has {len(body)} bytes instead of {end - start}")
-        file.seek(start)
-        file.write(body)
-
-
-def _find_tracks(head: bytes) -> tuple[int, int]:
-    """Return where the content of the track list begins and ends."""
-    at = 0
-    while at < len(head):
-        ident, size, content = _header(head, at)
-        if ident == _TRACKS:
-            return content, content + size
-        at = content if ident == _SEGMENT else content + size
-    raise AssertionError("a Matroska file without a track list")
-
-
-def _tagged_entry(entry: bytes, tags: VideoTags, title: str) -> bytes:
-    parts = []
-    for ident, data in _children(entry):
-        if ident == _NAME:
-            if title:
-                parts.append(_element(_NAME, title.encode(errors="surrogateescape")))
-        elif ident == _VIDEO:
-            parts.append(_element(_VIDEO, _tagged_video(data, tags)))
-        else:
-            parts.append(_element(ident, data))
-    tagged = b"".join(parts)
-    return tagged + _void(len(entry) - len(tagged))
-
-
-def _tagged_video(video: bytes, tags: VideoTags) -> bytes:
-    children = dict(_children(video))
-    if tags.sample_aspect_ratio not in (None, Fraction(1)):
-        assert tags.sample_aspect_ratio is not None
-        width, height = (int.from_bytes(children[key], "big") for key in (_PIXEL_WIDTH, _PIXEL_HEIGHT))
-        shown = tags.sample_aspect_ratio * width
-        unit = 0
-        if shown.denominator != 1:  # not a whole number of pixels: state the aspect ratio of the frame instead
-            ratio = shown / height
-            shown, height, unit = Fraction(ratio.numerator), ratio.denominator, 3
-        children[_DISPLAY_WIDTH], children[_DISPLAY_HEIGHT] = _number(int(shown)), _number(height)
-        if unit:
-            children[_DISPLAY_UNIT] = _number(unit)
-        else:
-            children.pop(_DISPLAY_UNIT, None)
-    colour = dict(_children(children.get(_COLOUR, b"")))
-    if tags.light_level is not None:
-        colour[_MAX_CLL], colour[_MAX_FALL] = (_number(value) for value in tags.light_level)
-    if tags.mastering is not None:
-        m = tags.mastering
-        values = (*m.red, *m.green, *m.blue, *m.white, m.greatest, m.least)
-        colour[_MASTERING] = b"".join(
-            _element(0x55D1 + index, struct.pack(">d", float(value))) for index, value in enumerate(values)
-        )
-    if colour:
-        children[_COLOUR] = b"".join(_element(ident, data) for ident, data in colour.items())
-    return b"".join(_element(ident, data) for ident, data in children.items())
-
-
-def _children(data: bytes) -> list[tuple[int, bytes]]:
-    found, at = [], 0
-    while at < len(data):
-        ident, size, content = _header(data, at)
-        found.append((ident, data[content : content + size]))
-        at = content + size
-    return found
-
-
-def _header(data: bytes, at: int) -> tuple[int, int, int]:
-    """Return identifier, size and position of the content of the element at `at`."""
-    length = 9 - data[at].bit_length()
-    ident = int.from_bytes(data[at : at + length], "big")
-    at += length
-    length = 9 - data[at].bit_length()
-    size = int.from_bytes(data[at : at + length], "big") & ((1 << (7 * length)) - 1)
-    return ident, size, at + length
-
-
-def _element(ident: int, content: bytes) -> bytes:
-    name = ident.to_bytes((ident.bit_length() + 7) // 8, "big")
-    size = len(content)
-    length = next(n for n in range(1, 9) if size < (1 << (7 * n)) - 1)
-    return name + (size | 1 << (7 * length)).to_bytes(length, "big") + content
-
-
-def _number(value: int) -> bytes:
-    return value.to_bytes(max(1, (value.bit_length() + 7) // 8), "big")
-
-
-def _void(size: int) -> bytes:
-    """Make an empty element of exactly `size` bytes."""
-    if size == 0:
-        return b""
-    for length in range(1, 9):
-        content = size - 1 - length
-        if 0 <= content < (1 << (7 * length)) - 1:
-            return bytes([_VOID]) + (content | 1 << (7 * length)).to_bytes(length, "big") + bytes(content)
-    raise AssertionError(f"no empty element has {size} bytes: the filler is too short")
+def _y4m_location(stream: av.VideoStream) -> str:
+    file = io.BytesIO()
+    try:
+        with av.open(file, "w", format="yuv4mpegpipe") as probe:
+            probe.add_stream_from_template(stream, opaque=True)
+            probe.start_encoding()
+    except (av.FFmpegError, ValueError):
+        return "unspecified"
+    match = re.search(rb" C420(jpeg|mpeg2|paldv)\b", file.getvalue())
+    return {b"jpeg": "center", b"mpeg2": "left", b"paldv": "topleft"}[match[1]] if match else "unspecified"

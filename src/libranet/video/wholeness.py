@@ -25,7 +25,9 @@ def note_losses(reader: VideoReader, *, seen_end: float, step: int, whole: bool)
     _note_truncation(container, stream, reader.damage, seen_end=seen_end, step=step)
     if not whole:
         return
-    if container.format.name == "yuv4mpegpipe":  # all of it is frames
+    if container.format.name == "hls" and source is not None:
+        reader.damage.broken = _describe_gaps(source.location, container, reader.damage.covered)
+    elif container.format.name == "yuv4mpegpipe":  # all of it is frames
         path = source.path if source is not None else None
         size = path.stat().st_size if path is not None else reader.counted.size if reader.counted is not None else 0
         if size > reader.damage.read_bytes:
@@ -55,6 +57,22 @@ def _describe_breaks(
     return "; ".join(parts)
 
 
+def _describe_gaps(address: str, container: av.container.InputContainer, covered: float) -> str:
+    """Say which files of a playlist FFmpeg passed over without an error, or nothing."""
+    from libranet.video.structure.playlist import read_playlist
+
+    playlist = read_playlist(address)
+    lacking = sum(playlist.lengths) - covered
+    if not playlist.segments or lacking < min(playlist.lengths) / 2:
+        return ""
+    if missing := playlist.unreadable():
+        names = ", ".join(name.rpartition("/")[2] for name in missing[:3]) + (" ..." if len(missing) > 3 else "")
+        return f"{len(missing)} of {len(playlist.segments)} files of the playlist cannot be read ({names})"
+    if len(container.streams) > 1 and lacking > 0.5 + 0.02 * sum(playlist.lengths):  # one stream alone may pause
+        return f"{lacking:.2f} s of the playlist gave neither frames nor sound"
+    return ""
+
+
 def _note_truncation(
     container: av.container.InputContainer, stream: av.VideoStream, damage: Damage, *, seen_end: float, step: int
 ) -> None:
@@ -73,6 +91,7 @@ def _note_truncation(
         slack = 0.5 + 0.02 * length
     else:
         return
+    missing -= damage.closed
     if missing > slack:
         damage.truncated = f"the video ends {missing:.2f} s before the end that its header gives"
 

@@ -67,7 +67,7 @@ def write_vgg(path: Path) -> None:
 
 
 def test_the_full_recipe_says_how_to_do_without_the_papers_weights():
-    with pytest.raises(InputError, match=r"vgg19.safetensors.*--set loss.perceptual=none"):
+    with pytest.raises(InputError, match=r"vgg19.safetensors.*set loss.perceptual=none"):
         load_variants(RECIPES, overrides=("loss.perceptual=vgg19", "loss.perceptual_source=no/vgg19.safetensors"))
 
 

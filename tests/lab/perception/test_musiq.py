@@ -88,7 +88,7 @@ def test_weights_come_by_path(tmp_path):
     scores = prepare_scores(choose_metrics("musiq"), paired=False, musiq=tmp_path / "musiq.safetensors")
     assert scores.estimators == {"musiq": "MUSIQ (musiq.safetensors)"}
     assert "use --musiq" in prepare_scores(choose_metrics("musiq"), paired=False).not_measured["musiq"]
-    with pytest.raises(InputError, match="check the path given with --musiq"):
+    with pytest.raises(InputError, match="check the path given with musiq"):
         read_musiq_weights(tmp_path / "none.pth")
     torch.save(weights(), tmp_path / "mine.pth")
     with pytest.raises(CheckpointError, match="not the published musiq_koniq"):

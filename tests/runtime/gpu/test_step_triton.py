@@ -1,5 +1,7 @@
 """The fused step against the plain stream, frame by frame, both ends of the stream included."""
 
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,7 +12,9 @@ from libranet.frames import ColorSpec, FrameFormat, Frames, PixelLayout
 from libranet.frames.format import RGB8
 from libranet.kernels.resample.reference import pad_to_multiple
 from libranet.kernels.tiles import ConvTile
-from libranet.network import GridFilter, LiBrANet, start_stream, stream_step
+from libranet.network import GridFilter, LiBrANet, start_stream, stream_restore, stream_step
+from libranet.network.residual_haze import Clearing, plan
+from libranet.network.settle import KnotSpacing, settle
 from libranet.network.stream import NO_FILTER
 from tiny_network import SMALLEST, make_config, perturb
 
@@ -47,12 +51,22 @@ def plain_stream(
         pytest.param({"batch": 2, "overlap": True, "grid_filter": FILTER}, id="filter-throughput"),
         pytest.param({"grid_filter": FILTER}, id="filter", marks=pytest.mark.slow),
         pytest.param({"grid_filter": FILTER, "lookahead": 0}, id="filter-live", marks=pytest.mark.slow),
+        pytest.param({"batch": 2, "overlap": True, "grid_filter": FILTER, "dense_fog": True}, id="dense-fog"),
     ],
 )
-def test_matches_the_plain_stream(device: str, net: LiBrANet, settings: dict[str, Any]) -> None:
+def test_matches_the_plain_stream(
+    device: str, net: LiBrANet, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     from libranet.runtime.gpu.refiner import RefinerTiles
     from libranet.runtime.gpu.step import FusedStep
 
+    dense_fog = settings.get("dense_fog", False)
+    # This network's frames are noise, which has contrast: the plan is made as if they were fog.
+    as_fog = partial(plan, clearing=Clearing(clear=(5.0, 6.0)))
+    monkeypatch.setattr("libranet.network.stream.plan", as_fog)
+    monkeypatch.setattr("libranet.runtime.gpu.history.plan", as_fog)
+    monkeypatch.setattr(net, "config", replace(net.config, dense_fog=dense_fog))
+    settings = {name: value for name, value in settings.items() if name != "dense_fog"}
     generator = torch.Generator().manual_seed(1)
     clip = torch.randint(100, 156, (3, 16, 18, 3), dtype=torch.uint8, generator=generator)
     tile = ConvTile(4, 16, 64)
@@ -73,8 +87,52 @@ def test_matches_the_plain_stream(device: str, net: LiBrANet, settings: dict[str
     if grid_filter is not NO_FILTER:
         unfiltered = plain_stream(net, clip, settings.get("lookahead"))
         assert (want.int() - unfiltered.int()).abs().max() > 2  # the filter, too
+    if dense_fog:
+        monkeypatch.setattr(net, "config", replace(net.config, dense_fog=False))
+        alone = plain_stream(net, clip, settings.get("lookahead"), grid_filter)
+        assert (want.int() - alone.int()).abs().max() > 2
     with pytest.raises(InputError, match="drained"):
         step.advance(1)
+
+
+def test_given_grids_are_restored_by_as_in_the_plain_stream(device: str, net: LiBrANet) -> None:
+    """Nothing is encoded; the residual is filtered; a frame that shows nothing comes back, in one batch with others."""
+    from libranet.runtime.gpu.refiner import RefinerTiles
+    from libranet.runtime.gpu.step import FusedStep
+
+    generator = torch.Generator().manual_seed(1)
+    clip = torch.randint(100, 156, (3, 16, 18, 3), dtype=torch.uint8, generator=generator)
+    clip[1] = 70
+    images = clip.permute(0, 3, 1, 2) / 255.0
+    marked = [(net.encoder_input(image[None]), False) for image in images]
+    given = list(settle(marked, net, KnotSpacing(2, 2)))
+    state, want = start_stream(net, lookahead=0, grid_filter=FILTER), []
+    for image, grids in zip(images, given, strict=True):
+        found, state = stream_restore(net, image[None], state, given=grids)
+        assert found is not None
+        want.append((found.image[0] * 255.0 + 0.5).to(torch.uint8).permute(1, 2, 0))
+    tile = ConvTile(4, 16, 64)
+    step = FusedStep(
+        net,
+        FrameFormat(18, 16, RGB8),
+        batch=2,
+        lookahead=0,
+        grid_filter=FILTER,
+        grids_given=True,
+        device=device,
+        tiles=RefinerTiles(tile, tile, tile, tile),
+    )
+    got = []
+    for first in (0, 2):
+        for place, grids in enumerate(given[first : first + 2]):
+            step.give(grids, place)
+        got.append(step.push((clip[first : first + 2].to(device),))[0].clone().cpu())
+    result = torch.cat(got)
+    difference = (result.int() - torch.stack(want).int()).abs()
+    assert difference.max() <= 2
+    assert difference.float().mean() <= 0.2
+    assert torch.equal(result[1], clip[1])
+    assert (torch.stack(want).int() - clip.int())[[0, 2]].abs().float().mean() > 3
 
 
 def test_yuv_frames_match_the_plain_backend(device: str, net: LiBrANet) -> None:

@@ -29,14 +29,16 @@ def apply_field_out(
     low: Tensor,  # [B, 3, h, w] fp32
     chromatic: Tensor,  # [B, 2, 12, D, gh, gw]
     plane: Tensor,  # [B, 12, gh, gw]
-    strength: Tensor,  # [1] fp32
+    strength: Tensor,  # [B] fp32
     small: Tensor,  # [B, 3, h, w] fp32, written
     delta: Tensor,  # [B, 3, h, w] fp32, written: small - low
     *,
     transmission: Tensor | None = None,  # [B, 1, h, w] fp32, written
 ) -> None:
     """Restore the reduced frames by their grids' transforms, scaled by `strength`."""
-    matrix, offset, _ = transforms(fuse_grids(low, chromatic * strength, plane * strength))
+    matrix, offset, _ = transforms(
+        fuse_grids(low, chromatic * strength.view(-1, 1, 1, 1, 1, 1), plane * strength.view(-1, 1, 1, 1))
+    )
     restored = apply_affine(matrix, offset, low).clamp(0.0, 1.0)
     small.copy_(restored)
     delta.copy_(restored - low)

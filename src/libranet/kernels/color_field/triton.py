@@ -24,7 +24,7 @@ from libranet.kernels.launch import launch
 def _rows_kernel(
     chromatic_ptr,  # [B, 2, 12, D, GH, GW] fp16 or fp32
     plane_ptr,  # [B, 12, GH, GW]
-    strength_ptr,  # [1] fp32
+    strength_ptr,  # [B] fp32
     rows_ptr,  # [B, h, 2, D, GW, 16] fp32
     height,
     D: tl.constexpr, GH: tl.constexpr, GW: tl.constexpr,
@@ -35,7 +35,7 @@ def _rows_kernel(
     top = at.to(tl.int32)
     share = at - top.to(tl.float32)
     down = tl.minimum(top + 1, GH - 1) - top  # 0 on the last row
-    strength = tl.load(strength_ptr)
+    strength = tl.load(strength_ptr + b)
     cell = tl.arange(0, D * GW)[:, None]
     k = tl.arange(0, 16)[None, :]
     z, x = cell // GW, cell % GW
@@ -150,7 +150,7 @@ def apply_field_out(
     low: Tensor,  # [B, 3, h, w] fp32
     chromatic: Tensor,  # [B, 2, 12, D, gh, gw]; D and gw powers of two
     plane: Tensor,  # [B, 12, gh, gw]
-    strength: Tensor,  # [1] fp32
+    strength: Tensor,  # [B] fp32
     small: Tensor,  # [B, 3, h, w] fp32, written
     delta: Tensor,  # [B, 3, h, w] fp32, written: small - low
     *,

@@ -76,7 +76,7 @@ def finish_frame_out(
     frames: Tensor,  # [ring, H, W, 3] uint8
     residual: Tensor,  # [B, h, w, 64] fp16, the channels of `pack_project`
     delta: Tensor,  # [B, 3, h, w] fp32
-    strength: Tensor,  # [1] fp32
+    strength: Tensor,  # [B] fp32
     out: Tensor,  # [B, H, W, 3] uint8, written
     *,
     first: int = 0,
@@ -94,5 +94,5 @@ def finish_frame_out(
     b, height, width, _ = out.shape
     full = pixels_of_cells(residual.float())
     enlarged = upsample(delta, (height, width)).permute(0, 2, 3, 1)
-    image = pick_frames(frames, first, b) / 255.0 + enlarged + strength * full
+    image = pick_frames(frames, first, b) / 255.0 + enlarged + strength.view(-1, 1, 1, 1) * full
     out.copy_(image.clamp(0.0, 1.0) * 255.0 + 0.5)

@@ -124,7 +124,7 @@ def _finish_kernel(
     residual_ptr,  # [B, h, w, 64] fp16
     frame_ptr,  # [ring, 4 h, 4 w, 3] uint8
     delta_ptr,  # [B, 3, h, w] fp32
-    strength_ptr,  # [1] fp32
+    strength_ptr,  # [B] fp32
     out_ptr,  # [B, 4 h, 4 w, 3] uint8
     height, width, first, ring,
     BLOCK: tl.constexpr,
@@ -137,7 +137,7 @@ def _finish_kernel(
     pixels = height * width
     _finish_cells(
         residual, frame_ptr + ((first + b) % ring) * pixels * 48, delta_ptr + b * pixels * 3, out_ptr + b * pixels * 48,
-        tl.load(strength_ptr), y, x0, height, width, BLOCK,
+        tl.load(strength_ptr + b), y, x0, height, width, BLOCK,
     )  # fmt: skip
 
 
@@ -163,7 +163,7 @@ def finish_frame_out(
     frames: Tensor,  # [ring, H, W, 3] uint8
     residual: Tensor,  # [B, h, w, 64] fp16
     delta: Tensor,  # [B, 3, h, w] fp32
-    strength: Tensor,  # [1] fp32
+    strength: Tensor,  # [B] fp32
     out: Tensor,  # [B, H, W, 3] uint8, written
     *,
     first: int = 0,

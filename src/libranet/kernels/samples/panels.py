@@ -1,26 +1,58 @@
-"""Frames in their own samples on a CPU, by numba: one pass that reads a frame, one that writes its change.
+"""Frames in their own samples on a CPU: one pass that reads a frame, one that writes its change (`panels.c`).
 
 `reference.py` says what they compute; here maps have borders and float32 values (`conv3x3.panels.make_map`). A row is
 turned into RGB in a buffer that stays in the cache, so no RGB frame is ever stored.
 """
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+import ctypes
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numba import get_num_threads
 from torch import Tensor
 
 from libranet.frames import ColorConverter, FrameFormat
 from libranet.kernels.bands import resize_matrix
-from libranet.kernels.samples.panel_rows import BAND, CELL, PACKED, finish_band, read_band, write_cell_means
+from libranet.kernels.conv3x3.panels import check_map
+from libranet.kernels.native.library import address, call
 from libranet.kernels.samples.reference import MODELS, SampleCodes
+
+CELL = 4
+CHANNELS = 3 * CELL * CELL
+BAND = 64
+"""Rows of a frame that one thread works on."""
+PACKED = len(MODELS)
+"""The model of interleaved RGB, whose rows are [3 w]."""
+KINDS = {torch.uint8: 0, torch.uint16: 1, torch.float32: 2}
+
+
+class _Samples(ctypes.Structure):
+    """`struct samples` of panels.c."""
+
+    _fields_ = [
+        ("numbers", ctypes.c_void_p),
+        *((name, ctypes.c_int64) for name in ("model", "kind", "height", "width", "whole_height", "whole_width")),
+        *((name, ctypes.c_int64) for name in ("chroma_height", "chroma_width", "x_step")),
+        *((name, ctypes.c_void_p) for name in ("x_weights", "pairs", "between")),
+        *((name, ctypes.c_int64) for name in ("x_offset", "x_count")),
+        ("x_means", ctypes.c_void_p),
+        *((name, ctypes.c_int64) for name in ("y_step", "y_offset", "y_count")),
+        ("y_means", ctypes.c_void_p),
+    ]
+
+
+class _Reduction(ctypes.Structure):
+    """`struct reduction` of panels.c."""
+
+    _fields_ = [
+        *((name, ctypes.c_void_p) for name in ("first", "pair", "start", "taps")),
+        *((name, ctypes.c_int64) for name in ("columns", "count", "rows", "most")),
+        ("parts", ctypes.c_void_p),
+    ]
 
 
 @dataclass(frozen=True)
-class Reduction:
+class Axis:
     """An antialiased reduction of one axis, once by its inputs and once by its outputs."""
 
     first: np.ndarray  # [size], the first output that an input counts for
@@ -29,7 +61,7 @@ class Reduction:
     taps: np.ndarray  # [target, n], the weights from there on
 
     @classmethod
-    def make(cls, size: int, target: int) -> "Reduction | None":
+    def make(cls, size: int, target: int) -> "Axis | None":
         """None where an input counts for more than two outputs: where the axis is enlarged."""
         matrix = resize_matrix(size, target).numpy()
         used = matrix != 0
@@ -43,34 +75,66 @@ class Reduction:
         return cls(first.astype(np.int64), np.ascontiguousarray(pair), start.astype(np.int64), taps)
 
 
+class Reduction:
+    """An antialiased reduction of a frame, as the kernel adds it up band by band."""
+
+    def __init__(self, down: Axis, across: Axis) -> None:
+        bands = np.split(down.first, range(BAND, len(down.first), BAND))
+        most = max(int(part[-1] - part[0]) + 2 for part in bands)
+        self.size = len(down.start), len(across.start)
+        parts = np.zeros((len(bands), most, 3, self.size[1]), np.float32)
+        self._kept = down.first, down.pair, across.start, across.taps, parts
+        *before, at_parts = map(address, self._kept)
+        self.code = _Reduction(*before, self.size[1], across.taps.shape[1], self.size[0], most, at_parts)
+
+    def empty(self) -> np.ndarray:  # [3, h, w]
+        return np.empty((3, *self.size), np.float32)
+
+
 class SampleFormat:
     """Everything about a frame format that the kernels need, as numbers in arrays."""
 
     def __init__(self, format_: FrameFormat, encoder_size: int) -> None:
-        self.format, self.encoder_size = format_, encoder_size
+        self.format = format_
         layout, h, w = format_.layout, format_.height, format_.width
-        self.height, self.width = -(-h // CELL) * CELL, -(-w // CELL) * CELL
-        """In whole cells."""
-        self.cells = (self.height // CELL, self.width // CELL)
-        self._codes = SampleCodes.make(format_, torch.device("cpu"))
-        self.numbers: np.ndarray = self._codes.numbers.numpy()
-        self.model = PACKED if layout.packed else self._codes.model
-        self._low = Reduction.make(self.height, self.cells[0]), Reduction.make(self.width, self.cells[1])
-        self._small = Reduction.make(self.height, encoder_size), Reduction.make(self.width, encoder_size)
-        self.reduces = None not in (*self._low, *self._small)
+        height, width = -(-h // CELL) * CELL, -(-w // CELL) * CELL  # in whole cells
+        self.cells = (height // CELL, width // CELL)
+        self._low, self._small = (
+            None if down is None or across is None else Reduction(down, across)
+            for down, across in (
+                (Axis.make(height, target_h), Axis.make(width, target_w))
+                for target_h, target_w in (self.cells, (encoder_size, encoder_size))
+            )
+        )
+        self.reduces = self._low is not None and self._small is not None
         """Whether `read` covers this size; images smaller than the encoders' input are enlarged."""
-        across, down = ColorConverter(layout, format_.color).cosited
-        self._across, self._down = _ChromaAxis(layout.sub_x, across), _ChromaAxis(layout.sub_y, down)
+        codes = SampleCodes.make(format_, torch.device("cpu"))
+        self._packed, self._model = layout.packed, codes.model
+        across, down = (
+            _ChromaAxis(step, phase)
+            for step, phase in zip(
+                (layout.sub_x, layout.sub_y), ColorConverter(layout, format_.color).cosited, strict=True
+            )
+        )
+        chroma = format_.plane_sizes[-1]
+        self._kept = codes.numbers.numpy(), across.weights, *down.rows(h, chroma[0]), across.means, down.means
+        numbers, weights, pairs, between, x_means, y_means = map(address, self._kept)
+        self._code = _Samples(
+            numbers, PACKED if layout.packed else codes.model, KINDS[layout.dtype], h, w, height, width, *chroma,
+            across.step, weights, pairs, between, across.offset, len(across.means), x_means,
+            down.step, down.offset, len(down.means), y_means,
+        )  # fmt: skip
 
     def _split(self, planes: tuple[Tensor, ...]) -> list[np.ndarray]:
-        """Red, green and blue, or Y, Cb and Cr; gray three times."""
-        arrays = [plane.numpy() for plane in planes]
-        if self.model == PACKED:
-            return [arrays[0].reshape(len(arrays[0]), -1)] * 3
-        if self.model == MODELS["rgb"]:
-            green, blue, red = arrays[:3]
-            return [red, green, blue]
-        return arrays[:3] if len(arrays) >= 3 else [arrays[0]] * 3
+        """Red, green and blue, or Y, Cb and Cr; gray and packed planes three times."""
+        expected = [shape[1:] for shape in self.format.plane_shapes(1)]
+        arrays = [plane.numpy() for plane in planes[: len(expected)]]
+        if [array.shape for array in arrays] != expected or any(p.dtype != self.format.layout.dtype for p in planes):
+            shapes = [tuple(plane.shape) for plane in planes]
+            raise ValueError(f"expected planes {expected} of {self.format.layout.name}, got {shapes}")
+        if len(arrays) == 1:
+            return arrays * 3
+        return [arrays[2], arrays[0], arrays[1]] if self._model == MODELS["rgb"] else arrays
 
     def read(
         self,
@@ -78,41 +142,32 @@ class SampleFormat:
         cells: np.ndarray,  # [H', W', 48], from `make_map`; written: (row, colour, column) of each 4x4 cell
     ) -> tuple[Tensor, Tensor]:  # [1, 3, h, w] in [0, 1]; [1, 3, 256, 256] in [-1, 1]
         """Read a frame once: its cells, its reduction to a quarter, and the encoders' input."""
-        low_y, low_x = self._low
-        small_y, small_x = self._small
-        assert low_y is not None
-        assert low_x is not None
-        assert small_y is not None
-        assert small_x is not None
-        bands = -(-self.height // BAND)
-        parts = [_parts(low_y, bands, low_x), _parts(small_y, bands, small_x)]
-        arguments = (
-            *self._split(planes), self.numbers, self.model, self._across.step, self._across.weights,
-            *self._down.rows(self.format.height, self.format.plane_sizes[-1][0]), cells, self.height, self.width,
-            low_y.first, low_y.pair, low_x.start, low_x.taps, parts[0],
-            small_y.first, small_y.pair, small_x.start, small_x.taps, parts[1],
+        if self._low is None or self._small is None:
+            raise ValueError(f"expected frames larger than the encoders' input, got {self.format.plane_sizes[0]}")
+        _check_cells(cells, self.cells)
+        low, small = self._low.empty(), self._small.empty()
+        call(
+            "read_samples", self._code, *self._split(planes), cells, cells.shape[1] * CHANNELS, cells.itemsize == 2,
+            self._low.code, low, self._small.code, small,
         )  # fmt: skip
-        _run_bands(self.height, lambda band: read_band(band, *arguments))
-        low = _combine(parts[0], low_y, self.cells[0])
-        small = _combine(parts[1], small_y, self.encoder_size)
         return torch.from_numpy(low)[None], torch.from_numpy(small)[None].mul_(2.0).sub_(1.0)
 
     def finish(
         self,
         planes: tuple[Tensor, ...],  # each [h, w], or one [h, w, 3]; contiguous
         delta: Tensor,  # [1, 3, h, w], the colour correction of the reduced frame
-        residual: np.ndarray,  # [H', W', 48], from `make_map`, the channels of `read`
+        residual: np.ndarray,  # [H', W', 48] float32, from `make_map`, the channels of `read`
         strength: float,  # factor of the residual
         out: tuple[Tensor, ...],  # the same as `planes`, written
     ) -> None:
         """Add the change of RGB, clamped to what RGB can hold, to the frame's own samples."""
-        arguments = (
-            *self._split(planes), *self._split(out), self.numbers, self.model, self._across.step, self._across.weights,
-            *self._down.rows(self.format.height, self.format.plane_sizes[-1][0]),
-            self._across.offset, self._across.means, self._down.step, self._down.offset, self._down.means,
-            delta[0].numpy(), residual, np.float32(strength), self.format.layout.floating,
+        _check_cells(residual, self.cells)
+        if delta.shape != (1, 3, *self.cells) or delta.dtype != torch.float32 or residual.dtype != np.float32:
+            raise ValueError(f"expected a float32 correction of {self.cells}, got {tuple(delta.shape)} {delta.dtype}")
+        call(
+            "finish_samples", self._code, *self._split(planes), *self._split(out), delta[0].numpy(), residual,
+            residual.shape[1] * CHANNELS, float(strength),
         )  # fmt: skip
-        _run_bands(self.format.height, lambda band: finish_band(band, *arguments))
 
 
 class _ChromaAxis:
@@ -141,37 +196,18 @@ class _ChromaAxis:
         return pair, (at - left).astype(np.float32)
 
 
-def _parts(rows: Reduction, bands: int, columns: Reduction) -> np.ndarray:  # [bands, outputs, 3, columns]
-    """Where bands leave the rows that they contribute to; neighbours contribute to the same ones."""
-    most = max(int(part[-1] - part[0]) + 2 for part in np.split(rows.first, range(BAND, len(rows.first), BAND)))
-    return np.zeros((bands, most, 3, len(columns.start)), np.float32)
-
-
-def _combine(parts: np.ndarray, rows: Reduction, count: int) -> np.ndarray:  # [3, count, columns]
-    out = np.zeros((3, count, parts.shape[3]), np.float32)
-    for band, part in enumerate(parts):
-        begin = rows.first[band * BAND]
-        end = min(begin + len(part), count)
-        out[:, begin:end] += part[: end - begin].transpose(1, 0, 2)
-    return np.clip(out, 0.0, 1.0, out=out)
-
-
-def _run_bands(height: int, work: Callable[[int], None]) -> None:
-    """Work on all bands, by as many threads as numba would take."""
-    bands, threads = range(-(-height // BAND)), get_num_threads()
-    if threads == 1:
-        for band in bands:
-            work(band)
-    else:
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(work, bands))
-
-
 def cell_means(
-    residual: np.ndarray,  # [H', W', 48], from `make_map`, the channels of `SampleFormat.read`
+    residual: np.ndarray,  # [H', W', 48] float32, from `make_map`, the channels of `SampleFormat.read`
     size: tuple[int, int],
 ) -> Tensor:  # [1, 3, h, w]
     """The mean of each cell's residual."""
+    _check_cells(residual, size)
     out = np.empty((3, *size), np.float32)
-    write_cell_means(residual, out)
+    call("cell_means", residual, residual.shape[1] * CHANNELS, *size, out)
     return torch.from_numpy(out)[None]
+
+
+def _check_cells(cells: np.ndarray, size: tuple[int, int]) -> None:
+    check_map(cells, size, CHANNELS)
+    if cells.shape[2] != CHANNELS:
+        raise ValueError(f"expected {CHANNELS} channels, got {cells.shape[2]}")

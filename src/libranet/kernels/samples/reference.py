@@ -111,7 +111,7 @@ def finish_samples_out(
     planes: tuple[Tensor, ...],
     residual: Tensor,  # [B, h, w, 64] fp16, the channels of `pack_project`
     delta: Tensor,  # [B, 3, h, w] fp32
-    strength: Tensor,  # [1] fp32
+    strength: Tensor,  # [B] fp32
     out: tuple[Tensor, ...],  # B frames, written
     *,
     format_: FrameFormat,
@@ -130,7 +130,8 @@ def finish_samples_out(
     """
     b, h, w, _ = residual.shape
     converter = ColorConverter(format_.layout, format_.color, device=residual.device)
-    change = upsample(delta, (4 * h, 4 * w)) + strength * pixels_of_cells(residual.float()).permute(0, 3, 1, 2)
+    pixels = pixels_of_cells(residual.float()).permute(0, 3, 1, 2)
+    change = upsample(delta, (4 * h, 4 * w)) + strength.view(-1, 1, 1, 1) * pixels
     change = change[..., : format_.height, : format_.width]
     rgb = _rgb(planes, format_, first, b)
     change = (rgb + change).clamp(0.0, 1.0) - rgb

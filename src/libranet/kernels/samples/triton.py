@@ -236,7 +236,7 @@ def _finish_kernel(
     codes_ptr,
     residual_ptr,  # [B, h, w, 64] fp16
     delta_ptr,  # [B, 3, h, w] fp32
-    strength_ptr,  # [1] fp32
+    strength_ptr,  # [B] fp32
     out_a_ptr, out_b_ptr, out_c_ptr,  # planes of B frames
     height, width, first, ring,
     MODEL: tl.constexpr, STEP: tl.constexpr,
@@ -263,7 +263,7 @@ def _finish_kernel(
     cells = tl.cdiv(height, 4) * tl.cdiv(width, 4)
     residual_ptr += wide * cells * 64
     delta_ptr += wide * cells * 3
-    strength = tl.load(strength_ptr)
+    strength = tl.load(strength_ptr + frame)
     sum_r = tl.zeros((COLUMNS,), tl.float32)
     sum_g, sum_b = sum_r, sum_r
     on_y: tl.constexpr = SUB_Y > 1 and PY != SUB_Y - 1
@@ -344,7 +344,7 @@ def finish_samples_out(
     planes: tuple[Tensor, ...],
     residual: Tensor,  # [B, h, w, 64] fp16
     delta: Tensor,  # [B, 3, h, w] fp32
-    strength: Tensor,  # [1] fp32
+    strength: Tensor,  # [B] fp32
     out: tuple[Tensor, ...],  # B frames, written
     *,
     format_: FrameFormat,

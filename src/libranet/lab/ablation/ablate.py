@@ -23,10 +23,10 @@ from libranet.lab.ablation.ablation_tables import Study, write_study
 from libranet.lab.ablation.records import Records, Run
 from libranet.lab.ablation.training_runs import Sources, steps_in, train_variant
 from libranet.lab.ablation.variants import FULL, Variant, flat_settings, load_variants
-from libranet.lab.held_back import write_held_back_clips
+from libranet.lab.held_back import FIRST_SCENE, write_held_back_clips
 from libranet.runtime import load_network
 from libranet.training.config import TrainConfig
-from libranet.training.dry_run import rehearse
+from libranet.training.dry_run import describe_photos, rehearse
 
 METRICS = "psnr,ssim,lpips,tof,sigma_psnr"
 HELD_BACK = "held-back clips"
@@ -146,7 +146,19 @@ class Plan:
         whose = "" if parts == 1 else f" in part {number} of {parts}"
         done = self.total - len(self.missing)
         text.append(f"{self.total} runs{whose} with {self.options.seeds} seeds, {done} of them done")
+        full = self.variants[0].config
+        if full.photos is not None:
+            text.append(f"trained on {describe_photos(full.photos)[0]}; the same samples for all variants of a seed")
+        elif full.paired is not None:
+            text.append(f"trained on the pairs of {full.paired.place}")
         text.append("measured on " + ", ".join(f"{name} ({path})" for name, path in self.sets.items()))
+        if HELD_BACK in self.sets:
+            width, height = self.options.size
+            clips = f"{self.options.clips} clips of {self.options.frames} frames at {width}x{height}"
+            text.append(
+                f"{HELD_BACK}: {clips}, rendered from the scenes {FIRST_SCENE} on, which no training takes, each with "
+                "exact depth and one haze regime"
+            )
         return text
 
 
@@ -161,7 +173,11 @@ def plan_study(options: AblationOptions) -> Plan:
     photos = variants[0].config.photos
     for folder in () if photos is None else photos.folders:
         if not Path(folder).is_dir():
-            raise InputError(f"no photos at {folder}: check [photos] folders of {options.recipes / f'{FULL}.toml'}")
+            raise InputError(
+                f"no photos at {folder}, as {options.recipes / f'{FULL}.toml'} names it: give your own with --set "
+                "'photos.folders=[\"DIR\"]' --set photos.depth=, take rendered scenes with --set 'photos.folders=[]' "
+                "--set photos.depth= --set photos.scenes=40, or make ours with research/prepare_ablation.py"
+            )
     sets = _name_sets(options)
     for name, path in sets.items():
         if name != HELD_BACK:

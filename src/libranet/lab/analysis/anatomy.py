@@ -7,7 +7,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from libranet.errors import MissingDependencyError
+from libranet.errors import MissingDependencyError, install_command
 from libranet.lab.analysis.observation import Observation
 from libranet.lab.analysis.plotting import new_figure
 
@@ -45,7 +45,7 @@ def embed(cells: Tensor) -> np.ndarray:  # [N, 12] -> [N, 2]
     try:
         from sklearn.manifold import TSNE
     except ImportError:
-        raise MissingDependencyError("t-SNE needs scikit-learn: pip install 'libranet[lab]'") from None
+        raise MissingDependencyError(f"t-SNE needs scikit-learn: {install_command('lab')}") from None
     return TSNE(perplexity=min(_PERPLEXITY, len(cells) / 4), random_state=0).fit_transform(cells.numpy())
 
 

@@ -15,8 +15,10 @@ from libranet.lab.analysis.plotting import BLUE, GREY, ORANGE, new_figure
 
 TIER_COLOURS = {"thin": BLUE, "medium": ORANGE, "dense": "#9c4a8b"}
 MARKERS = {"train": "o", "test": "^"}
-SPREAD = (0.12, 0.014)
-"""How far clips of one regime are drawn apart, at most: they have the same haze and would hide each other."""
+AREA = 30
+"""Of a marker, in square points for each clip."""
+MOST_TICKS = 10
+"""Values up to which every one has its tick; beyond, round numbers do."""
 NOT_STATED = "not stated"
 
 
@@ -24,7 +26,7 @@ def composition_figure(folder: Path) -> Figure:
     """Draw the composition of a set that `libranet synth` made.
 
     Left: how many clips show which scene in which region, as a manifest states them; sources by kind where it does not.
-    Right: scattering and airlight of every clip, coloured by tier, the test clips as triangles.
+    Right: scattering and airlight of the clips at their true values, coloured by tier, the test clips as triangles.
 
     Raises:
         InputError: There is no such set, or it has no clips.
@@ -34,6 +36,7 @@ def composition_figure(folder: Path) -> Figure:
     if not clips:
         raise InputError(f"expected clips in {folder}, found none")
     figure = new_figure(9.0, 3.8)
+    figure.suptitle(folder.resolve().name, fontsize=10)
     scenes, haze = figure.subplots(1, 2)
     _draw_scenes(scenes, clips)
     _draw_haze(haze, clips, set(info.split["test"]))
@@ -64,24 +67,45 @@ def _draw_scenes(axes: Axes, clips: Sequence[ClipInfo]) -> None:
 
 
 def _draw_haze(axes: Axes, clips: Sequence[ClipInfo], test: set[str]) -> None:
-    spread = np.random.default_rng(0).uniform(-1, 1, (len(clips), 2))
-    for clip, (across, up) in zip(clips, spread, strict=True):
-        part = "test" if clip.name in test else "train"
-        beta, light = float(np.mean(clip.beta)), float(np.mean(clip.airlight))
+    """One marker for all clips of the same haze, at its true values; its area is their number."""
+    counts = Counter((_tier(clip), *_haze(clip), "test" if clip.name in test else "train") for clip in clips)
+    # Large markers first, or they would cover the small ones.
+    for (tier, beta, light, part), count in sorted(counts.items(), key=lambda item: -item[1]):
         axes.scatter(
-            beta + SPREAD[0] * across,
-            light + SPREAD[1] * up,
-            color=TIER_COLOURS.get(clip.regime.split("-")[0], GREY),
+            beta,
+            light,
+            color=TIER_COLOURS.get(tier, GREY) if part == "train" else "none",
             marker=MARKERS[part],
-            s=26,
+            s=AREA * count,
             edgecolors="black" if part == "test" else "none",
-            linewidths=0.8,
+            linewidths=1.0,
             zorder=3 if part == "test" else 2,
         )
-    handles = [Line2D([], [], color=c, marker="s", linestyle="", label=tier) for tier, c in TIER_COLOURS.items()]
-    handles += [Line2D([], [], color=GREY, marker=m, linestyle="", label=part) for part, m in MARKERS.items()]
+    totals = Counter(_haze(clip) for clip in clips)
+    for place, count in totals.items():
+        axes.annotate(str(count), place, xytext=(9, 6), textcoords="offset points", fontsize=7, zorder=4)
+    betas, lights = (sorted(set(values)) for values in zip(*totals, strict=True))
+    if len(betas) <= MOST_TICKS:
+        axes.set_xticks(betas, [f"{beta:g}" for beta in betas])
+    if len(lights) <= MOST_TICKS:
+        axes.set_yticks(lights, [f"{light:g}" for light in lights])
+    tiers = TIER_COLOURS | {tier: GREY for tier, *_ in counts if tier not in TIER_COLOURS}
+    handles = [Line2D([], [], color=c, marker="s", linestyle="", label=tier) for tier, c in tiers.items()]
+    handles += [
+        Line2D([], [], color="black", markerfacecolor=fill, marker=MARKERS[part], linestyle="", label=part)
+        for part, fill in (("train", GREY), ("test", "none"))
+    ]
     axes.legend(handles=handles, frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
-    axes.set_xlabel("scattering β per unit of depth")
+    axes.set_xlabel("scattering β per unit of depth, mean of the channels")
     axes.set_ylabel("airlight, mean of the channels")
-    axes.set_title("(b) haze of every clip (drawn apart)")
+    axes.set_title("(b) haze, with the number of clips")
+    axes.margins(0.15)
     axes.grid(color="#0001")
+
+
+def _tier(clip: ClipInfo) -> str:
+    return clip.regime.split("-")[0]
+
+
+def _haze(clip: ClipInfo) -> tuple[float, float]:
+    return round(float(np.mean(clip.beta)), 4), round(float(np.mean(clip.airlight)), 4)

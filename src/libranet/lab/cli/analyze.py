@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from libranet.errors import InputError, MissingDependencyError
+from libranet.errors import InputError, MissingDependencyError, install_command
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
 def analyze(
-    checkpoint: Annotated[str, typer.Argument(help="A checkpoint of LiBrA-Net, or libranet for the package's own.")],
+    checkpoint: Annotated[str, typer.Argument(help="libranet-base, libranet-small, or a checkpoint's path.")],
     dataset: Annotated[Path, typer.Argument(help="Any set that `libranet eval` reads.")],
     *,
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder of analysis.json and the figures.")],
@@ -45,15 +45,15 @@ def analyze(
     except ImportError as error:
         if error.name != "matplotlib":
             raise
-        raise MissingDependencyError("figures need matplotlib: pip install 'libranet[lab]'") from error
+        raise MissingDependencyError(f"figures need matplotlib: {install_command('lab')}") from error
 
     chosen = choose_probes(probes)
     if "anatomy" in chosen and find_spec("sklearn") is None:  # now, not after hours of probing
-        raise MissingDependencyError("the probe anatomy needs scikit-learn: pip install 'libranet[lab]'")
+        raise MissingDependencyError(f"the probe anatomy needs scikit-learn: {install_command('lab')}")
     where = pick_device(device)
     if (output / RESULT_FILE).exists() and not overwrite:
         raise InputError(f"{output} has an analysis already: choose another folder, or add --overwrite")
-    model = load_model(None if checkpoint == "libranet" else checkpoint, device=where)
+    model = load_model(checkpoint, device=where)
     found = open_dataset(dataset, split=split)[:clips]
     try:
         output.mkdir(parents=True, exist_ok=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 def write_figures(folder: Path, output: Path) -> None:
     """Write the comparison of data sets with a row for this one, and its composition as a figure."""
     from libranet.data.dataset import DATASET_FILE
-    from libranet.errors import MissingDependencyError
+    from libranet.errors import MissingDependencyError, install_command
     from libranet.evaluation.results import write_file
     from libranet.lab.paper.dataset_table import compare_datasets
     from libranet.lab.paper.printed import format_table
@@ -20,7 +20,7 @@ def write_figures(folder: Path, output: Path) -> None:
         except ImportError as error:
             if error.name != "matplotlib":
                 raise
-            raise MissingDependencyError("figures need matplotlib: pip install 'libranet[lab]'") from error
+            raise MissingDependencyError(f"figures need matplotlib: {install_command('lab')}") from error
         figure = composition_figure(folder)
     write_file(output / "datasets.md", format_table(table, "md"))
     write_file(output / "datasets.csv", format_table(table, "csv"))

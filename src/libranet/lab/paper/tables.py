@@ -12,7 +12,6 @@ from libranet.lab.bench.efficiency import SIZES, Efficiency, Subject, measure_ef
 from libranet.lab.paper.printed import PrintedTable, TableRow
 from libranet.lab.paper.values import MAIN_SETS, PAPER_TABLES, TableName, find_set
 
-_MOST_COLUMNS_WITH_INTERVALS = 4
 PAPER_EFFICIENCY_SIZE = (3840, 2160)
 _PAPER_ESTIMATORS = {
     "tof": ("tOF", "RAFT"),
@@ -75,22 +74,26 @@ def compare_with_paper(
     Args:
         name: Which table.
         models: Metrics by model.
-        dataset: What was measured on. In the main table, a path that names REVIDE or HazeWorld decides under which set
-            our values stand; any other set stands under UHV-4K.
+        dataset: What was measured on. In the main table, a path that names REVIDE, HazeWorld or UHV-4K decides under
+            which set our values stand; any other set has columns of its own.
         not_measured: Reasons by metric.
         estimators: The networks behind our metrics; the note names them beside the paper's.
     """
-    place = find_set(dataset) if name == "main" else ""
-    table = MAIN_SETS[place] if place else PAPER_TABLES[name]
+    known_set = find_set(dataset) if name == "main" else None
+    table = MAIN_SETS[known_set] if known_set else PAPER_TABLES[name]
     metrics = [find_metric(column) for column in table.columns]
     rows = []
     for model, values in models.items():
         known = {m.name: values.get(m.name) for m in metrics if model != TRUTH or m.needs != "reference"}
         if not known:
             continue
-        cells = (_cell(known[m.name], m.digits, len(metrics)) if m.name in known else "-" for m in metrics)
+        cells = (format_estimate(known[m.name], m.digits) if m.name in known else "-" for m in metrics)
         rows.append(TableRow(model, "measured", tuple(cells)))
-    rows += [TableRow(method, "reported", _reported(numbers, metrics)) for method, numbers in table.rows]
+    nothing = ("-",) * len(metrics)
+    own = name == "main" and known_set is None  # nobody has reported on this set
+    rows += [
+        TableRow(method, "reported", nothing if own else _reported(numbers, metrics)) for method, numbers in table.rows
+    ]
     reasons = dict.fromkeys(not_measured[m.name] for m in metrics if m.name in not_measured)
     missing = [
         f"{', '.join(m.label for m in metrics if not_measured.get(m.name) == reason)}: {reason}" for reason in reasons
@@ -106,16 +109,15 @@ def compare_with_paper(
     if missing:
         note += ". Not measured: " + "; ".join(missing)
     headings = tuple(f"{m.label} {m.arrow}" for m in metrics)
-    if place:
-        headings = tuple(f"{heading}, {place}" for heading in headings)
+    if name == "main":
+        headings = tuple(f"{heading}, {known_set or dataset.name}" for heading in headings)
         for other, columns in MAIN_SETS.items():
-            if other == place:
+            if other == known_set:
                 continue
             headings += tuple(f"{m.label} {m.arrow}, {other}" for m in metrics)
             theirs = {method: _reported(numbers, metrics) for method, numbers in columns.rows}
-            nothing = ("-",) * len(metrics)
             rows = [replace(r, cells=r.cells + (theirs[r.method] if r.source == "reported" else nothing)) for r in rows]
-    title = "Three benchmarks (paper, table 1)" if place else table.title
+    title = "Three benchmarks (paper, table 1)" if name == "main" else table.title
     return PrintedTable(title, note, headings, tuple(rows))
 
 
@@ -159,10 +161,3 @@ def _efficiency_at(size: tuple[int, int], measured: list[Efficiency]) -> Printed
     name = SIZES.get(size)
     headings = ("FPS ↑", "GFLOPs", "Params (M)", "peak memory (GiB)")
     return PrintedTable(f"{title} ({name})" if name else title, note, headings, tuple(rows))
-
-
-def _cell(value: Estimate | None, digits: int, columns: int) -> str:
-    """Format a value; a wide table goes without intervals and words, which summary.json has."""
-    if columns <= _MOST_COLUMNS_WITH_INTERVALS:
-        return format_estimate(value, digits)
-    return "-" if value is None else f"{value.mean:.{digits}f}"

@@ -154,10 +154,8 @@ MAIN_SETS: dict[str, PaperTable] = {"UHV-4K": MAIN, "REVIDE": MAIN_REVIDE, "Haze
 """The main table's columns by set, with the same methods in the same order."""
 
 
-def find_set(dataset: Path) -> str:
-    """Which of the main table's sets a folder is, by the nearest part of its path that names one; else UHV-4K."""
-    for part in (dataset.name, *(parent.name for parent in dataset.parents)):
-        for name in ("REVIDE", "HazeWorld"):
-            if name.lower() in part.lower():
-                return name
-    return "UHV-4K"
+def find_set(dataset: Path) -> str | None:
+    """Which of the main table's sets a folder is, by its name, or by that of the folder whose part it is."""
+    part = dataset.parent.name if dataset.name.lower() in ("train", "test") else dataset.name
+    plain = part.lower().replace("-", "").replace("_", "")
+    return next((name for name in MAIN_SETS if name.lower().replace("-", "") in plain), None)

@@ -26,6 +26,9 @@ def peer_cost(name: str, *, width: int = 3840, height: int = 2160) -> Cost:
     """
     entry = find_peer(name)
     peer = entry.build_on_meta().eval()
+    if isinstance(peer, LiBrANet):  # a user's own network that extends ours
+        return measure_cost(peer.config, width=width, height=height)
+    assert isinstance(peer, Peer)
     counted = entry.parameters > 0
     with torch.device("meta"):
         window = torch.zeros(1, peer.config.past + 1 + peer.config.future, 3, height, width)

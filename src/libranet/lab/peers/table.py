@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 
 from libranet.errors import CheckpointError, InputError
+from libranet.extension import is_own
 from libranet.lab.peers.astp_net import AstpNet
 from libranet.lab.peers.dcl import Dcl
 from libranet.lab.peers.dehamer import Dehamer
@@ -25,8 +26,9 @@ from libranet.lab.peers.simple import Clahe, DarkChannelPrior, Identity
 from libranet.lab.peers.uhddip import UhdDip
 from libranet.lab.peers.uhdformer import UhdFormer
 from libranet.lab.peers.viws_net import ViwsNet
+from libranet.network import Network
 from libranet.network.checkpoint import assign_weights, read_header
-from libranet.network.peer import Peer
+from libranet.network.own import build_own
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class PeerEntry:
     name: str
     title: str
     """Name and place of publication."""
-    build: Callable[[], Peer]
+    build: Callable[[], Network]
     """Makes the network: with fresh weights, or with the published ones, which must be in the cache then."""
     parameters: int
     """What the official network has; ours must have the same. 0: a method without weights."""
@@ -47,7 +49,7 @@ class PeerEntry:
     published: bool = False
     """Its makers' weights are in the table of third-party models under the same name; it cannot be trained here."""
 
-    def build_on_meta(self) -> Peer:
+    def build_on_meta(self) -> Network:
         """Make the network without storage, for its shapes and settings."""
         if self.published:
             return self.build().to("meta")
@@ -180,11 +182,14 @@ def peer_names() -> str:
 
 
 def find_peer(name: str) -> PeerEntry:
-    """Find a row by its name.
+    """Find a row by its name; a user's own network, `package.module:Class`, has one, too.
 
     Raises:
         InputError: There is no such peer; if the paper has it, the message says why we do not.
     """
+    if is_own(name):
+        count = sum(parameter.numel() for parameter in build_own(name).parameters())
+        return PeerEntry(name, f"{name}, your own network", partial(build_own, name), count)
     for entry in PEERS:
         if entry.name == name:
             return entry
@@ -194,11 +199,11 @@ def find_peer(name: str) -> PeerEntry:
 
 
 def is_peer(name: str) -> bool:
-    """Whether the table, or the list of those that we cannot build, has this name."""
-    return name in ABSENT or any(entry.name == name for entry in PEERS)
+    """Whether the table, or the list of those that we cannot build, has this name, or it is that of a user's own."""
+    return is_own(name) or name in ABSENT or any(entry.name == name for entry in PEERS)
 
 
-def build_peer(name: str, *, seed: int = 0) -> Peer:
+def build_peer(name: str, *, seed: int = 0) -> Network:
     """Build a peer with fresh weights, which depend on the seed alone."""
     entry = find_peer(name)
     with torch.random.fork_rng(devices=()):
@@ -206,7 +211,7 @@ def build_peer(name: str, *, seed: int = 0) -> Peer:
         return entry.build()
 
 
-def load_peer(path: str | Path, *, device: str | torch.device = "cpu", dtype: torch.dtype = torch.float32) -> Peer:
+def load_peer(path: str | Path, *, device: str | torch.device = "cpu", dtype: torch.dtype = torch.float32) -> Network:
     """Load a peer from a checkpoint of our trainer, ready for inference.
 
     Raises:
@@ -227,7 +232,7 @@ def open_peer(
     *,
     device: str | torch.device = "cpu",
     dtype: torch.dtype = torch.float32,
-) -> Peer:
+) -> Network:
     """Open a peer by its name, ready for inference.
 
     Args:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from libranet.errors import CheckpointError, MissingDependencyError
+from libranet.errors import CheckpointError, MissingDependencyError, install_command
 from libranet.thirdparty.convert import read_pickled_arrays
 
 _YOLO_EPSILON = 1e-3
@@ -29,7 +29,7 @@ def niqe_parameters(files: Mapping[str, Path]) -> dict[str, Tensor]:
         from scipy.io import loadmat
     except ImportError:
         raise MissingDependencyError(
-            "NIQE's parameters are a MATLAB file, which needs SciPy to read: pip install 'libranet[eval]'"
+            f"NIQE's parameters are a MATLAB file, which needs SciPy to read: {install_command('lab')}"
         ) from None
     content = loadmat(str(files["niqe_image_params.mat"]))
     return {

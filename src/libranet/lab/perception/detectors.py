@@ -150,12 +150,8 @@ class FastestDet:
     """FastestDet for COCO, an ONNX file, through onnxruntime."""
 
     def __init__(self, path: Path) -> None:
-        try:
-            import onnxruntime
-        except ImportError:
-            raise MissingDependencyError(
-                f"the detector {path.name} needs onnxruntime: pip install 'libranet[onnx]'"
-            ) from None
+        import onnxruntime
+
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = max(1, torch.get_num_threads())
         self._session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])

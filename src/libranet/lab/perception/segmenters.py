@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from libranet.errors import InputError, MissingDependencyError
+from libranet.errors import InputError, MissingDependencyError, install_command
 
 _MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
@@ -29,7 +29,7 @@ class TransformersSegmenter:
             from transformers import AutoModelForSemanticSegmentation
         except ImportError:
             raise MissingDependencyError(
-                f"the segmenter {path.name} needs transformers: pip install 'libranet[hf]'"
+                f"the segmenter {path.name} needs transformers: {install_command('hf')}"
             ) from None
         try:
             self._model = AutoModelForSemanticSegmentation.from_pretrained(

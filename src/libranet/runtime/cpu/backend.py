@@ -10,15 +10,15 @@ from torch import Tensor, nn
 
 from libranet.errors import InputError
 from libranet.frames import FrameFormat, Frames
-from libranet.kernels.color_field.cpu import apply_field
-from libranet.kernels.compiled import announce_compiling, share_threads
+from libranet.kernels.color_field.field import apply_field
+from libranet.kernels.native.library import torch_threads
 from libranet.kernels.resample.reference import upsample
 from libranet.kernels.samples.panels import SampleFormat, cell_means
 from libranet.network import NO_FILTER, GridFilter, LiBrANet, start_stream
 from libranet.network.forward import Steady, reduced_means, restore, scaled
 from libranet.network.libranet import Grids
-from libranet.network.stream import restore_oldest, take_frame
-from libranet.runtime.cpu.layers import NumbaEncoder, NumbaRefiner
+from libranet.network.stream import FrameGrids, give_frame, restore_oldest, take_frame
+from libranet.runtime.cpu.layers import CpuEncoder, CpuRefiner
 from libranet.runtime.interface import Restored, check_size
 from libranet.runtime.plain import PlainBackend
 from libranet.runtime.slots import Planes, Slot, SlotBackend
@@ -38,33 +38,34 @@ class CpuStages:
     """The network's stages (`network.stream.Stages`) by our kernels: float32, or bfloat16 with sums in float32."""
 
     def __init__(self, network: LiBrANet, *, bf16: bool) -> None:
-        """Pack the weights; kernels are compiled with the first frame.
+        """Pack the weights.
 
         Args:
             network: In float32 on the CPU, of a design that `choose.why_not_kernels` lets through.
             bf16: Whether maps and weights are stored in bfloat16.
         """
-        announce_compiling()
         assert network.chromatic is not None
         assert network.temporal is not None
         self.network, self.config, self.grid_side = network, network.config, network.grid_side
         self.kind: type[np.generic] = np.uint16 if bf16 else np.float32
         side, field = self.config.encoder.size, network.chromatic
-        self._chromatic = NumbaEncoder(field.encoder, side, field.head, kind=self.kind)
-        self._temporal = NumbaEncoder(network.temporal.encoder, side, kind=self.kind)
+        self._chromatic = CpuEncoder(field.encoder, side, field.head, kind=self.kind)
+        self._temporal = CpuEncoder(network.temporal.encoder, side, kind=self.kind)
+        assert network.refiner is not None
+        self.refiner = CpuRefiner(network.refiner, self.kind)
         # Attention over 16x16 positions is too small for kernels of its own.
-        self._mix = copy.deepcopy(network.temporal).to(torch.bfloat16 if bf16 else torch.float32).eval()
+        without_encoder = {id(network.temporal.encoder): nn.Identity()}  # what `copy` takes for copied already
+        mix = copy.deepcopy(network.temporal, without_encoder)
+        self._mix = mix.to(torch.bfloat16 if bf16 else torch.float32).eval()
         for layer in self._mix.modules():
             if isinstance(layer, nn.Conv2d):
                 layer.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._operations: _SampleOperations | None = None
 
-    def begin(self, reader: SampleFormat) -> NumbaRefiner:
+    def begin(self, reader: SampleFormat) -> None:
         """Prepare for frames of one format."""
-        assert self.network.refiner is not None
-        refiner = NumbaRefiner(self.network.refiner, *reader.cells, self.kind)
-        self._operations = _SampleOperations(reader, refiner, self.grid_side)
-        return refiner
+        self.refiner.begin(*reader.cells)
+        self._operations = _SampleOperations(reader, self.refiner, self.grid_side)
 
     def predict_chromatic(self, small: Tensor) -> Tensor:
         return self._chromatic(small).unflatten(1, (2, 12, self.config.fields.bins))
@@ -84,7 +85,7 @@ class CpuStages:
 class _SampleOperations:
     """The forward pass on samples: what is added back goes to the slot's restored samples."""
 
-    def __init__(self, reader: SampleFormat, refiner: NumbaRefiner, grid_side: int) -> None:
+    def __init__(self, reader: SampleFormat, refiner: CpuRefiner, grid_side: int) -> None:
         self._reader, self._refiner, self._side = reader, refiner, grid_side
 
     def reduce(self, frame: SampleSlot) -> tuple[SampleSlot, Tensor]:
@@ -135,36 +136,41 @@ class CpuBackend(SlotBackend[SampleSlot, SampleSlot]):
             grid_filter: How the grids are averaged over time.
         """
         super().__init__(torch.device("cpu"))
-        self.name = "numba-bf16" if bf16 else "numba-fp32"
-        self._stages, self.strength = CpuStages(network, bf16=bf16), strength
+        self.name = "cpu-bf16" if bf16 else "cpu-fp32"
+        with torch_threads():
+            self.stages = self._stages = CpuStages(network, bf16=bf16)
+        self.strength = strength
         self._lookahead, self._filter = lookahead, grid_filter
         self._plain = PlainBackend(network, lookahead=lookahead, strength=strength, grid_filter=grid_filter)
         self._state = start_stream(network, lookahead=lookahead, grid_filter=grid_filter)
         self._reader: SampleFormat | None = None
         self._enlarges = False
 
-    def push(self, frames: Frames, *, cuts: Sequence[bool] = ()) -> list[Restored]:
+    def push(self, frames: Frames, *, cuts: Sequence[bool] = (), given: Sequence[FrameGrids] = ()) -> list[Restored]:
         """Take frames and return those that became ready."""
         check_size(frames.format)
-        share_threads()
         if self._enlarges and frames.format == self._format:
-            return self._plain.push(frames, cuts=cuts)
+            return self._plain.push(frames, cuts=cuts, given=given)
         if not self._fits(frames.format):
             ready = self.flush()
             self._format, self._enlarges = frames.format, True
-            return ready + self._plain.push(frames, cuts=cuts)
+            return ready + self._plain.push(frames, cuts=cuts, given=given)
         waiting = self._plain.flush() if self._enlarges else []
         self._enlarges = False
-        return waiting + super().push(frames, cuts=cuts)
+        with torch_threads():
+            return waiting + super().push(frames, cuts=cuts, given=given)
 
     def flush(self) -> list[Restored]:
         """Drain the stream and begin a new one."""
-        return self._plain.flush() if self._enlarges else super().flush()
+        if self._enlarges:
+            return self._plain.flush()
+        with torch_threads():
+            return super().flush()
 
     def begin(self, format_: FrameFormat) -> None:
         """Make the reader and the refiner's maps."""
         assert self._reader is not None
-        self._refiner = self._stages.begin(self._reader)
+        self._stages.begin(self._reader)
 
     def fill(self, slot: SampleSlot | None, planes: Planes) -> SampleSlot:
         """Copy a frame, and read it."""
@@ -174,16 +180,19 @@ class CpuBackend(SlotBackend[SampleSlot, SampleSlot]):
         if slot is None:
             own = tuple(plane.to("cpu", copy=True, memory_format=torch.contiguous_format) for plane in planes)
             results, nothing = tuple(torch.empty_like(plane) for plane in own), torch.empty(0)
-            slot = SampleSlot(own, results, self._refiner.make_cells(), nothing, nothing)
+            slot = SampleSlot(own, results, self._stages.refiner.make_cells(), nothing, nothing)
         else:
             for mine, given in zip(slot.planes, planes, strict=True):
                 mine.copy_(given)
         slot.low, slot.small = self._reader.read(slot.planes, slot.cells)
         return slot
 
-    def step(self, slot: SampleSlot) -> list[SampleSlot]:
+    def step(self, slot: SampleSlot, given: FrameGrids | None) -> list[SampleSlot]:
         """One step of the stream."""
-        self._state = take_frame(self._stages, slot, slot.small, self._state)
+        if given is None:
+            self._state = take_frame(self._stages, slot, slot.small, self._state)
+        else:
+            self._state = give_frame(slot, given, self._state)
         return self._restore_oldest()
 
     def drain(self) -> list[SampleSlot]:

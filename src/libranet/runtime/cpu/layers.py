@@ -1,4 +1,4 @@
-"""The network's layers by our own CPU kernels, compiled by numba: channels last, norms without own passes.
+"""The network's layers by our own CPU kernels: channels last, norms without own passes.
 
 Maps and products are in float32, or in bfloat16 with sums in float32.
 """
@@ -47,22 +47,17 @@ class _Block:
         self.mix = pack_patches(block.mix.weight, block.mix.bias, kind)
 
 
-class NumbaRefiner:
-    """A refiner for frames of one size."""
+class CpuRefiner:
+    """A refiner for frames of one size after the other."""
 
-    border = 1
-    """Pixels of zeros around maps."""
-
-    def __init__(self, refiner: Refiner, height: int, width: int, kind: Kind = np.float32) -> None:
-        """Pack the weights and make the maps.
+    def __init__(self, refiner: Refiner, kind: Kind = np.float32) -> None:
+        """Pack the weights.
 
         Args:
             refiner: Its 1x1 mixes and its scale of 4 are what the kernels cover.
-            height: Of the maps.
-            width: Of the maps.
             kind: How maps and weights are stored.
         """
-        self.size, self._kind = (height, width), kind
+        self._kind = kind
         self._stem = pack_winograd(_order_cells(_conv(refiner.detail[0]).weight, 1), dtype=kind)
         self._detail_norm, self._structure_norm = _Norm(refiner.detail[1]), _Norm(refiner.structure[1])
         self._structure = pack_patches(_conv(refiner.structure[0]).weight)
@@ -73,6 +68,10 @@ class NumbaRefiner:
         assert refiner.project.bias is not None
         weight, bias = (_order_cells(part, 0) for part in (refiner.project.weight, refiner.project.bias))
         self._project = pack_winograd(weight, bias, kind)
+
+    def begin(self, height: int, width: int) -> None:
+        """Make the maps, of this size."""
+        kind, self.size = self._kind, (height, width)
         self._raw, self._x = (make_map(height, width, self.channels, kind) for _ in range(2))
         self._joined = make_map(height, width, 2 * self.channels, kind)
         self._small = make_map(height, width, 3)
@@ -111,7 +110,7 @@ class NumbaRefiner:
             )
 
 
-class NumbaEncoder:
+class CpuEncoder:
     """An encoder, and a head behind it where one is given."""
 
     def __init__(self, encoder: Encoder, side: int, head: GridHead | None = None, *, kind: Kind = np.float32) -> None:

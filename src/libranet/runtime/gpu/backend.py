@@ -14,6 +14,7 @@ from torch import Tensor
 from libranet.frames import FrameFormat, Frames
 from libranet.frames.format import copyable
 from libranet.network import NO_FILTER, GridFilter, LiBrANet
+from libranet.network.stream import FrameGrids, Stages
 from libranet.runtime.gpu.refiner import RefinerTiles
 from libranet.runtime.gpu.step import FusedStep, Ready
 from libranet.runtime.gpu.trust import agreement_file, remember_agreement
@@ -81,6 +82,7 @@ class FusedBackend:
         lookahead: int | None,
         strength: float,
         grid_filter: GridFilter = NO_FILTER,
+        grids_given: bool = False,
         want_transmission: bool = False,
         batch: int = 1,
         tiles: RefinerTiles | None = None,
@@ -93,6 +95,7 @@ class FusedBackend:
             lookahead: As `start_stream` takes it.
             strength: Factor on the correction.
             grid_filter: How the grids are averaged over time.
+            grids_given: `push` gets the grids of each frame, with a look-ahead of 0.
             want_transmission: Also return the transmission.
             batch: Frames per step; more than one is throughput mode.
             tiles: Tile configurations of the refiner's kernels.
@@ -100,7 +103,8 @@ class FusedBackend:
         """
         self.network, self.lookahead, self.strength, self.batch = network, lookahead, strength, batch
         self.grid_filter, self.want_transmission, self.tiles, self.trial = grid_filter, want_transmission, tiles, trial
-        self.device = network.device
+        self.device, self.grids_given = network.device, grids_given
+        self.stages: Stages | None = network
         self._format: FrameFormat | None = None
         self._step: FusedStep | None = None
         self._batch = batch
@@ -114,14 +118,14 @@ class FusedBackend:
         )
         self._distrusted = False
 
-    def push(self, frames: Frames, *, cuts: Sequence[bool] = ()) -> list[Restored]:
+    def push(self, frames: Frames, *, cuts: Sequence[bool] = (), given: Sequence[FrameGrids] = ()) -> list[Restored]:
         """Take frames and return those that became ready."""
         check_size(frames.format)
         ready: list[Restored] = []
         if not self._distrusted and frames.format != self._format:
             ready += self._begin(frames)
         if self._distrusted:
-            return ready + self._plain.push(frames, cuts=cuts)
+            return ready + self._plain.push(frames, cuts=cuts, given=given)
         assert self._step is not None
         index, newest = 0, list[Restored]()  # what the last step restored lies where the next but one will write
         while index < len(frames):
@@ -133,6 +137,8 @@ class FusedBackend:
             end = min(len(frames), index + self._batch - self._filled)
             end = next((i for i in range(index + 1, end) if cuts and cuts[i]), end)
             self._step.write(tuple(plane[index:end] for plane in frames.planes), self._filled)
+            for at, grids in enumerate(given[index:end], self._filled):
+                self._step.give(grids, at)
             self._filled += end - index
             index = end
             if self._filled == self._batch:
@@ -164,7 +170,7 @@ class FusedBackend:
         self._format = frames.format
         self._batch = min(self.batch, _largest_batch(frames.format, self.device))
         try:
-            self._step = self._make_step(frames.format)
+            self._step = self._make_step(frames.format, grids_given=self.grids_given)
             problem = self._why_distrust(frames)
         except Exception as error:  # of the compiler, the driver or the memory: the run goes on without them
             if not self.trial:
@@ -183,15 +189,16 @@ class FusedBackend:
             self._distrusted, self.name = True, self._plain.name
         return ready
 
-    def _make_step(self, format_: FrameFormat) -> FusedStep:
+    def _make_step(self, format_: FrameFormat, *, grids_given: bool) -> FusedStep:
         return FusedStep(
             self.network,
             format_,
             batch=self._batch,
-            overlap=self._batch > 1,
+            overlap=self._batch > 1 and not grids_given,
             lookahead=self.lookahead,
             strength=self.strength,
             grid_filter=self.grid_filter,
+            grids_given=grids_given,
             want_transmission=self.want_transmission,
             device=self.device,
             tiles=self.tiles,
@@ -206,7 +213,9 @@ class FusedBackend:
         if file.exists():
             return ""
         here = Frames(tuple(plane[:1].to(self.device) for plane in frames.planes), frames.format)
-        problem = find_difference(self._step, self._plain, here)
+        # Both predict their own grids in the comparison, so that all kernels take part in it.
+        step = self._make_step(frames.format, grids_given=False) if self.grids_given else self._step
+        problem = find_difference(step, self._plain, here)
         if not problem:
             remember_agreement(file)
         return problem

@@ -9,8 +9,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from libranet.kernels.bands import resize_matrix
-from libranet.kernels.grid_filter.reference import GridFilter
+from libranet.kernels.grid_filter.reference import GridFilter, visibility
 from libranet.kernels.grid_filter.triton import filter_out
+from libranet.network.libranet import Grids
+from libranet.network.residual_haze import PLAN_MAPS, fold, plan, view_frame
+from libranet.network.stream import FrameGrids
 from libranet.runtime.gpu.ring import RingSchedule
 
 ENDLESS = 2**62
@@ -29,8 +32,12 @@ class GridHistory:
         side: int,
         cells: tuple[int, int],  # height and width of the frames in cells of 4x4 pixels
         device: torch.device,
+        given: bool = False,
+        dense_fog: bool = False,
     ) -> None:
         self.grid_filter, self.schedule = grid_filter, schedule
+        self.given = given
+        """The caller writes `filtered_chroma` and `filtered_planes` (`give`); residuals alone are filtered here."""
         self.ring = schedule.delay + schedule.batch + grid_filter.memory
         self.side = side
 
@@ -40,12 +47,18 @@ class GridHistory:
         self.chroma = make(self.ring, 2, 12, bins)
         self.planes = make(self.ring, 12)
         self.looks = make(self.ring, 3)
+        self.seen = torch.zeros(self.ring, device=device)
         self.clock = torch.tensor([0, ENDLESS], device=device)
         """The first frame of the step's batch; how many frames the stream has."""
         self._new = torch.arange(schedule.batch, device=device)
         self._restored = torch.arange(schedule.batch, device=device) - schedule.delay
         self.filtered_chroma = make(schedule.batch, 2, 12, bins)
         self.filtered_planes = make(schedule.batch, 12)
+        self.dense_fog = dense_fog and not given  # grids that are given have it folded in
+        if self.dense_fog:
+            self.views = torch.zeros(self.ring, 3, 4 * side, 4 * side, device=device)
+            self.plans = make(self.ring, PLAN_MAPS)
+            self._filtered_plans = make(schedule.batch, PLAN_MAPS)
         self.residuals = make(self.ring, 3)
         self._filtered_residuals = make(schedule.batch, 3)
         # A residual's mean over each cell of the grid: the reduction of both axes, and of a cell's sixteen pixels.
@@ -65,6 +78,10 @@ class GridHistory:
         slots = (self._new + self.clock[0]).remainder_(self.ring)
         self.looks.index_copy_(0, slots, means)
         self.chroma.index_copy_(0, slots, chroma)
+        image = small[..., :3].permute(0, 3, 1, 2)
+        self.seen.index_copy_(0, slots, visibility(image))
+        if self.dense_fog:
+            self.views.index_copy_(0, slots, view_frame(image, self.side))
 
     def remember_planes(
         self,
@@ -74,11 +91,45 @@ class GridHistory:
         slots = (self._restored + self.clock[0]).remainder_(self.ring)
         self.planes.index_copy_(0, slots, planes)
 
+    def give(
+        self,
+        number: int,  # of the frame in its stream
+        place: int,  # in the batch
+        grids: FrameGrids,
+    ) -> None:
+        """Take the grids to restore a frame of the next step by, and what it looks like."""
+        assert grids.grids.chromatic is not None
+        assert grids.grids.plane is not None
+        self.filtered_chroma[place].copy_(grids.grids.chromatic[0], non_blocking=True)
+        self.filtered_planes[place].copy_(grids.grids.plane[0], non_blocking=True)
+        self.looks[number % self.ring].copy_(grids.look[0], non_blocking=True)
+        self.seen[number % self.ring].copy_(grids.seen[0], non_blocking=True)
+
+    def strengths(self, strength: Tensor) -> Tensor:  # [1] -> [B]
+        """The factors on the corrections of the frames that this step restores: none where nothing can be seen."""
+        slots = (self._restored + self.clock[0]).remainder_(self.ring)
+        return strength * self.seen.index_select(0, slots)
+
     def filter_grids(self) -> None:
         """Filter the grids of the frames that this step restores. Writes `filtered_chroma` and `filtered_planes`."""
+        if self.given:
+            return
         ahead = min(self.schedule.lookahead, self.grid_filter.memory)
         self._filter(self.chroma, self.filtered_chroma, ahead=ahead)
         self._filter(self.planes, self.filtered_planes, ahead=0)  # those of the look-ahead are not known yet
+        if self.dense_fog:
+            self._clear_residual_haze()
+
+    def _clear_residual_haze(self) -> None:
+        """Plan for the frames that this step restores, filter the plans as the grids, and fold them in."""
+        slots = (self._restored + self.clock[0]).remainder_(self.ring)
+        grids = Grids(self.chroma.index_select(0, slots), self.planes.index_select(0, slots)[:, :, None])
+        self.plans.index_copy_(0, slots, plan(grids, self.views.index_select(0, slots)))
+        self._filter(self.plans, self._filtered_plans, ahead=0)
+        filtered = Grids(self.filtered_chroma, self.filtered_planes[:, :, None])
+        changed = fold(filtered, self._filtered_plans).chromatic
+        assert changed is not None
+        self.filtered_chroma.copy_(changed)
 
     def _filter(self, grids: Tensor, out: Tensor, *, ahead: int) -> None:
         delay = self.schedule.delay

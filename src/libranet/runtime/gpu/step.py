@@ -22,7 +22,7 @@ from libranet.frames import FrameFormat, Frames
 from libranet.frames.format import copyable
 from libranet.network.forward import restore
 from libranet.network.libranet import MIN_SIZE, LiBrANet
-from libranet.network.stream import NO_FILTER, GridFilter
+from libranet.network.stream import NO_FILTER, FrameGrids, GridFilter
 from libranet.runtime.gpu.compile import compile_ahead
 from libranet.runtime.gpu.fields import FusedFields
 from libranet.runtime.gpu.history import GridHistory
@@ -53,6 +53,7 @@ class FusedStep:
         overlap: bool = False,
         strength: float = 1.0,
         grid_filter: GridFilter = NO_FILTER,
+        grids_given: bool = False,
         want_transmission: bool = False,
         device: str | torch.device = "cuda",
         tiles: RefinerTiles | None = None,
@@ -68,6 +69,7 @@ class FusedStep:
             overlap: Throughput mode.
             strength: Factor on the correction: 0 returns the input.
             grid_filter: Average the grids over time. The default leaves them alone.
+            grids_given: `give` brings each frame's grids. Needs a look-ahead of 0, and no overlap: nothing is encoded.
             want_transmission: Also write the transmission in the network's matrices.
             device: A CUDA device, or the CPU in Triton's interpreter.
             tiles: Tile configurations of the refiner's kernels.
@@ -88,6 +90,7 @@ class FusedStep:
             raise InputError(f"expected a look-ahead of 0 to {radius} frames for T={config.window}, got {lookahead}")
         if batch < 1:
             raise InputError(f"expected batches of at least one frame, got {batch}")
+        assert not (grids_given and (lookahead or overlap))
         assert model.refiner is not None
         assert model.chromatic is not None
         assert model.temporal is not None
@@ -124,6 +127,8 @@ class FusedStep:
             side=side,
             cells=self.buffers.shape[1:],
             device=self.device,
+            given=grids_given,
+            dense_fog=config.dense_fog,
         )
 
         self.step = self.count = 0
@@ -141,6 +146,10 @@ class FusedStep:
         """Copy frames into the next batch, from its place `at` on."""
         first = self.schedule.first_in(self.step) % self.schedule.frame_ring
         self.frames.write(first + at, planes)
+
+    def give(self, grids: FrameGrids, at: int) -> None:
+        """Take the grids of a frame of the next batch, at its place."""
+        self.history.give(self.step * self.schedule.batch + at, at, grids)
 
     def push(
         self,
@@ -220,7 +229,10 @@ class FusedStep:
             history.remember_frames(fields.small, fields.chroma)
 
         # The plane comes first where it waits for nothing, so that the colour field never waits for an encoder.
-        if schedule.overlap:
+        mixed = coloured = None
+        if history.given:
+            pass
+        elif schedule.overlap:
             mixed = self._beside(0, start, predict_plane)
             self._beside(0, None, encode)
             coloured = self._beside(0, None, predict_chroma)
@@ -296,7 +308,8 @@ class _StepOperations:
         for event in self._grids_ready:  # in latency mode the filter looks ahead to frames that came with this step
             self._step.wait(event)
         grids.filter_grids()
-        self._refiner.run_field(grids.filtered_chroma, grids.filtered_planes, strength, self._buffers)
+        self._strengths = grids.strengths(strength)
+        self._refiner.run_field(grids.filtered_chroma, grids.filtered_planes, self._strengths, self._buffers)
         return self._buffers.small
 
     def correction(self, small: Tensor, low: Tensor) -> Tensor:
@@ -313,11 +326,13 @@ class _StepOperations:
 
     def shift(self, correction: Tensor, means: Tensor, strength: Tensor) -> Tensor:
         size = (correction.shape[-2], correction.shape[-1])
-        correction += F.interpolate(means * strength, size=size, mode="bilinear", align_corners=False)
+        correction += F.interpolate(
+            means * self._strengths.view(-1, 1, 1, 1), size=size, mode="bilinear", align_corners=False
+        )
         return correction
 
     def add_back(self, carrier: int, correction: Tensor, residual: Tensor, strength: Tensor) -> None:
-        self._refiner.write_frames(self._step.frames, carrier, strength, self._parity, self._buffers)
+        self._refiner.write_frames(self._step.frames, carrier, self._strengths, self._parity, self._buffers)
 
 
 @dataclass(frozen=True)

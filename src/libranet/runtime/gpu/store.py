@@ -102,7 +102,7 @@ class FrameStore:
         first: int,
         residual: Tensor,  # [B, h, w, 64] fp16
         delta: Tensor,  # [B, 3, h, w] fp32
-        strength: Tensor,  # [1] fp32
+        strength: Tensor,  # [B] fp32
         parity: int,
         tile: PixelTile,
     ) -> None:

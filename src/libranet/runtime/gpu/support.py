@@ -4,6 +4,7 @@ from importlib import util
 
 import torch
 
+from libranet.errors import install_command
 from libranet.network.config import LiBrANetConfig
 
 MIN_CAPABILITY = (8, 0)
@@ -88,7 +89,7 @@ def why_not_device(device: torch.device) -> str | None:
     if torch.version.hip is not None:
         return "the GPU is one of AMD's, and the kernels are made for NVIDIA's"
     if util.find_spec("triton") is None:
-        return "Triton is not installed: pip install 'libranet[gpu]'"
+        return f"Triton is not installed: {install_command('gpu')}"
     capability = torch.cuda.get_device_capability(device)
     if capability < MIN_CAPABILITY:
         name = torch.cuda.get_device_name(device)

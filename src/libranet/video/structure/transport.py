@@ -5,6 +5,7 @@ over to find the next packet, and two frames that it joins because the second lo
 """
 
 from collections.abc import Collection
+from pathlib import Path
 
 import numpy as np
 
@@ -59,6 +60,35 @@ def walk_transport(
     gaps = max((count for count in counters.gaps.values()), default=0)
     breaks.gaps += gaps if gaps > joins else 0
     breaks.video_packets = None if video is None else counters.times
+
+
+def goes_on(path: Path, stream: int, place: int) -> bool:
+    """Return whether a stream's counter goes on at a place: a recording paused there, and was not joined to another.
+
+    Args:
+        path: The file.
+        stream: The stream's number (PID).
+        place: Where a packet of it begins.
+    """
+    with FileBytes(path) as file:
+        size, first = _layout(file, 0)
+        if size == 0 or place < first:
+            return False
+        last = (place - first) // size  # FFmpeg's place of a packet is that of its sync byte, and so is `first`
+        begin = max(0, last - _ROWS)
+        data = file.read(first + begin * size, (last - begin) * size + _LEAST)
+    rows = np.frombuffer(data.ljust((last - begin + 1) * size, b"\0"), np.uint8).reshape(-1, size)
+    return not any(_starts_anew(rows, number) for number in (stream, _TABLE))
+
+
+def _starts_anew(rows: np.ndarray, stream: int) -> bool:  # [N, size]
+    """Return whether the counter of a stream, or of the table of programs, starts anew behind its packet before."""
+    number = (rows[:, 1].astype(np.int64) & 0x1F) << 8 | rows[:, 2]
+    mine = rows[(rows[:, 0] == _SYNC) & (number == stream) & (rows[:, 3] & 0x10 != 0)][-2:]
+    if len(mine) < 2:
+        return False
+    told = bool(mine[1, 3] & 0x20 and mine[1, 4] and mine[1, 5] & 0x80)
+    return told or (int(mine[1, 3] & 15) - int(mine[0, 3] & 15)) % 16 != 1
 
 
 def _layout(file: FileBytes, at: int, sizes: tuple[int, ...] = _SIZES) -> tuple[int, int]:

@@ -1,0 +1,180 @@
+"""The haze that the network leaves, cleared as one more transform in its grids.
+
+Networks that learnt on synthetic haze stop half way in real, dense fog. What is left looks like haze still: in a cell
+of the grid nothing is dark, little has contrast, nothing has colour. `plan` measures that on the frame as the grids
+alone would restore it, 64x64 pixels, and plans a change of each cell; `fold` composes it with the grids. Kernels,
+refiner and the filter over time do not notice: a plan is a map of 16x16 cells, averaged over time as grids are.
+
+The change is one of luma, y -> K y + (1 - K) a, which leaves the airlight a where it is, so skies keep their light.
+Chroma gains less, and loses what the light of the cell cannot have carried: under grey haze a scene's mean chroma keeps
+its direction. Last, frames that got darker than they came are lifted by a curve that leaves black and white alone.
+
+A frame that has contrast or colour after the network is left alone: synthetic haze and clear scenes pass unchanged.
+"""
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from libranet.kernels.color_field.reference import apply_affine, cayley, fuse_grids, transforms
+
+if TYPE_CHECKING:
+    from libranet.network.libranet import Grids
+
+_LUMA = (0.299, 0.587, 0.114)
+_VIEW = 4
+"""Pixels of the view along a cell."""
+PLAN_MAPS = 6
+"""Gain of luma, gain of chroma, three offsets, and the lift."""
+
+
+@dataclass(frozen=True)
+class Clearing:
+    """How far the haze that is left is cleared. Chosen on one half of real photos (research/lab-notes.md)."""
+
+    share: float = 0.93
+    """Share of the estimated haze that goes; 0 leaves all."""
+    floor: float = 0.05
+    """What the darkest pixel of a clear cell has: black that is not quite black."""
+    most: float = 4.5
+    """Largest gain of luma in all, that of the grids included."""
+    textured: float = 1.0
+    """Local contrast, deviation over mean, at which a cell counts as clear."""
+    chroma: float = 0.33
+    """Gain of chroma, as a share of that of luma."""
+    chroma_most: float = 1.5
+    """How many times the input's chroma a cell's mean may have."""
+    clear: tuple[float, float] = (0.33, 0.39)
+    """How clear a restored frame is (`_clearness`) up to which all is done, and from which nothing is."""
+    dim: tuple[float, float] = (0.26, 0.34)
+    """The same for the lift: synthetic haze is darker behind, and so is much of the truth."""
+    reach: int = 3
+    """Cells across and down that share an airlight; odd."""
+    lift: float = 0.95
+    """Strongest lift: the slope that it adds at black."""
+    darker: float = 5.0 / 255.0
+    """How much darker than it came a frame may get before it is lifted."""
+    shoulder: float = 0.2
+    """How far below white levels begin to bend away from it."""
+
+
+DEFAULT = Clearing()
+
+
+def view_frame(
+    small: Tensor,  # [B, 3, S, S] in [-1, 1], the encoders' input
+    side: int,
+) -> Tensor:  # [B, 3, 4 side, 4 side] in [0, 1]
+    """Return what `plan` needs of a frame."""
+    return F.avg_pool2d(small.float(), small.shape[-1] // (side * _VIEW)) * 0.5 + 0.5
+
+
+def plan(
+    grids: "Grids",
+    view: Tensor,  # [B, 3, 4 side, 4 side] in [0, 1], the frame
+    clearing: Clearing = DEFAULT,
+) -> Tensor:  # [B, PLAN_MAPS, side, side]
+    """Plan the change of every cell, by what the grids leave of the haze in the frame that they were predicted for."""
+    assert grids.chromatic is not None
+    assert grids.plane is not None
+    matrix, offset, _ = transforms(fuse_grids(view, grids.chromatic, grids.plane))
+    restored = apply_affine(matrix, offset, view).clamp(0.0, 1.0)
+    level = _luma(restored)
+
+    before, after, grey = (F.avg_pool2d(image, _VIEW) for image in (view, restored, level))
+    # The airlight of a place is the brightest mean around it: a sky stays as it is, whatever its gradient.
+    airlight = _around(F.max_pool2d(grey, clearing.reach, stride=1, padding=clearing.reach // 2))
+    mean = _around(grey)
+    deviation = (_around(F.avg_pool2d(level * level, _VIEW)) - mean * mean).clamp_min(0.0).sqrt()
+    contrast = deviation / mean.clamp_min(0.05)
+
+    clearness = _clearness(restored, level, contrast).view(-1, 1, 1, 1)
+    amount = _falling(clearness, clearing.clear)
+    left = (_darkest(restored) - clearing.floor) / (airlight.clamp_min(0.3) - clearing.floor)
+    left = left.clamp(0.0, 1.0) * (1.0 - contrast / clearing.textured).clamp(0.0, 1.0)
+    gain = 1.0 / _around(1.0 - amount * clearing.share * left)
+    own = F.avg_pool2d(matrix.diagonal(dim1=1, dim2=2).mean(dim=-1)[:, None], _VIEW)
+    gain = gain.minimum((clearing.most / own.clamp_min(1e-3)).clamp_min(1.0))
+    chroma_gain = 1.0 + clearing.chroma * (gain - 1.0)
+
+    # Of a cell's mean chroma only what points where the input's does can have come from the scene.
+    given, found = before - _luma(before), chroma_gain * (after - _luma(after))
+    along = (given * found).sum(dim=1, keepdim=True) / given.square().sum(dim=1, keepdim=True).clamp_min(1e-5)
+    wrong = found - along.clamp(0.0, clearing.chroma_most) * given
+    offset = (1.0 - gain) * airlight - amount * _around(wrong)
+
+    result = (_enlarge(gain) * level + _enlarge(_luma(offset))).clamp(0.0, 1.0)
+    wanted = _luma(view).mean(dim=(1, 2, 3), keepdim=True) - clearing.darker
+    missing = wanted - result.mean(dim=(1, 2, 3), keepdim=True)
+    lift = (missing / (result * (1.0 - result)).mean(dim=(1, 2, 3), keepdim=True).clamp_min(1e-3)).clamp(0.0, 1.0)
+    lift = lift.minimum(_falling(clearness, clearing.dim) * clearing.lift).expand_as(gain)
+    return torch.cat((gain, chroma_gain, offset, lift), dim=1)
+
+
+def fold(grids: "Grids", planned: Tensor, clearing: Clearing = DEFAULT) -> "Grids":  # planned: [B, PLAN_MAPS, gh, gw]
+    """Compose a plan with the grids: at each of their vertices A becomes E A, and b becomes E b + offset."""
+    assert grids.chromatic is not None
+    assert grids.plane is not None
+    plane = grids.plane[:, None, :, None]  # [B, 1, 12, 1, gh, gw]
+    vertices = (grids.chromatic + plane).flatten(0, 1)  # [2 B, 12, D, gh, gw]
+    gain, chroma_gain, *offset, lift = (
+        m.repeat_interleave(2, dim=0)[:, None]
+        for m in planned.float().unbind(1)  # each [2 B, 1, gh, gw]
+    )
+    matrix, _ = cayley(vertices[:, :9].unflatten(1, (3, 3)))
+    shift = vertices[:, 9:]
+    # E = chroma_gain I + (gain - chroma_gain) 1 w^T, w the weights of luma: E x is chroma and luma, each by its gain.
+    matrix = chroma_gain[:, None, None] * matrix + (gain - chroma_gain)[:, None, None] * _luma(matrix)
+    shift = chroma_gain[:, None] * shift + (gain - chroma_gain)[:, None] * _luma(shift) + torch.stack(offset, dim=1)
+
+    bins = vertices.shape[2]
+    level = (torch.arange(bins, device=shift.device, dtype=shift.dtype) + 0.5).view(-1, 1, 1) / bins
+    found = _luma(matrix.sum(dim=2) * level + shift)  # [2 B, 1, D, gh, gw]: what a grey of the bin's level becomes
+    slope = 1.0 + lift[:, None] * (1.0 - found.clamp(0.0, 1.0))
+    matrix, shift, found = slope[:, None] * matrix, slope * shift, slope * found
+    above = (found - (1.0 - clearing.shoulder)).clamp_min(0.0) / clearing.shoulder
+    bent = found - clearing.shoulder * (above - (1.0 - (-above).exp()))
+    shift = shift + bent - found
+
+    eye = torch.eye(3, device=matrix.device).view(1, 3, 3, 1, 1, 1)
+    inverse, _ = cayley(eye - matrix)  # the inverse of Cayley's map is M = I - cayley(I - A)
+    changed = torch.cat(((eye - inverse).flatten(1, 2), shift), dim=1).unflatten(0, (-1, 2)) - plane
+    # Cells that nothing is planned for keep their grids to the last bit.
+    touched = ((planned[:, :2] != 1.0).any(dim=1) | (planned[:, 2:] != 0.0).any(dim=1))[:, None, None, None]
+    chromatic = grids.chromatic.float()
+    return replace(grids, chromatic=torch.where(touched, changed, chromatic), clearing=None)
+
+
+def _luma(colours: Tensor) -> Tensor:  # [B, 3, ...] -> [B, 1, ...]
+    red, green, blue = (plane * weight for plane, weight in zip(colours.unbind(1), _LUMA, strict=True))
+    return (red + green + blue).unsqueeze(1)
+
+
+def _darkest(view: Tensor) -> Tensor:  # [B, 3, n, n] -> [B, 1, side, side]
+    return -F.max_pool2d(-view.amin(dim=1, keepdim=True), _VIEW)
+
+
+def _around(cells: Tensor) -> Tensor:  # [B, C, side, side]
+    """The mean over a cell and its neighbours."""
+    return F.avg_pool2d(F.pad(cells, (1, 1, 1, 1), mode="replicate"), 3, stride=1)
+
+
+def _enlarge(cells: Tensor) -> Tensor:
+    return F.interpolate(cells, scale_factor=float(_VIEW), mode="bilinear", align_corners=False)
+
+
+def _falling(value: Tensor, between: tuple[float, float]) -> Tensor:
+    """1 up to the first value, 0 from the second on."""
+    return ((between[1] - value) / (between[1] - between[0])).clamp(0.0, 1.0)
+
+
+def _clearness(restored: Tensor, level: Tensor, contrast: Tensor) -> Tensor:  # [B]
+    """How clear a frame is: the contrast of the whole, its colour, and the contrast of its parts.
+
+    The weights separate real fog from synthetic haze and from clear photos, each as the network restores it.
+    """
+    saturation = (restored.amax(dim=1) - restored.amin(dim=1)).mean(dim=(1, 2))
+    return level.std(dim=(1, 2, 3)) + 1.2 * saturation + 0.4 * contrast.mean(dim=(1, 2, 3))

@@ -1,0 +1,151 @@
+"""Images at strength 0: what exiftool lists in the source is in the result, or named in the warnings."""
+
+import struct
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tifffile
+from conformance_sources import SOURCES as VIDEOS
+from container_sources import SOURCES as CONTAINERS
+from image_check import listed, silent_losses
+from image_sources import CASES, COMBINED, EXIFTOOL, QUICK, SOURCES
+from PIL import Image
+
+from libranet.engine import DehazeOptions
+from libranet.engine.image_files import dehaze_image
+
+pytestmark = pytest.mark.skipif(
+    not EXIFTOOL, reason="exiftool is not installed: `make test` as root, or apt-get install libimage-exiftool-perl"
+)
+UNFIT = {
+    "credentials.jpg", "credentials.png", "private-unsafe.png", "offset.png", "palette-background.png", "rgba.webp",
+    "everything.webp",
+    "gray-alpha.tif",
+}  # fmt: skip
+"""Files with something that must not go with other samples, and WebP with colours where nothing is seen."""
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("images")
+
+
+def make(name: str, folder: Path) -> Path:
+    path = folder / name
+    if not path.exists():
+        SOURCES[name](path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "suffix"),
+    [pytest.param(*case, marks=() if case in QUICK else (pytest.mark.more,), id="-".join(case)) for case in CASES],
+)
+def test_nothing_that_exiftool_lists_is_lost_in_silence(name, suffix, folder, tmp_path, tiny_model):
+    source, output = make(name, folder), tmp_path / f"out{suffix}"
+    report = dehaze_image(source, output, tiny_model, options=DehazeOptions(strength=0.0))
+    said = " ".join(report.warnings)
+    assert silent_losses(source, output, said) == []
+    if source.suffix == output.suffix and name not in UNFIT:
+        assert said == "", "nothing needs to be left out in the same format"
+    assert lost_samples(source, output, said) == ""
+
+
+def lost_samples(source: Path, output: Path, said: str) -> str:
+    """Say how the samples differ, by readers of others."""
+    before, after = stored(source), stored(output)
+    if "alpha" in said:
+        before = before[..., 0] if before.shape[-1] == 2 else before[..., :3]
+    if before.ndim < after.ndim:  # WebP has no gray
+        before = np.repeat(before[..., None], 3, axis=2)
+    if output.suffix == ".tif" and "turned" in source.name and before.shape != after.shape:
+        before = np.rot90(before, -1)  # Pillow applies the orientation of a TIFF file
+    if before.shape != after.shape:
+        return f"{before.shape} became {after.shape}"
+    if "associated" in source.name and output.suffix != ".tif":  # other formats hold colours that are not multiplied
+        alpha = before[..., 3:] if before.shape[-1] == 4 else stored(source)[..., 3:]
+        after = after.copy()
+        after[..., :3] = np.rint(after[..., :3].astype(float) * alpha / 255)
+    if output.suffix == ".jpg":
+        return "" if abs(before.astype(int) - after.astype(int)).mean() < 12 else "other colours"
+    if "under transparent pixels" in said:
+        seen = before[..., 3] > 0
+        before, after = before[seen], after[seen]
+    return "" if np.array_equal(before, after) else "other samples"
+
+
+def stored(path: Path) -> np.ndarray:
+    """The first image's samples as an independent reader gives them."""
+    if path.suffix == ".tif":
+        with tifffile.TiffFile(path) as file:
+            if file.pages[0].compression != 5:  # LZW needs another package
+                return file.pages[0].asarray()
+    image = Image.open(path)
+    if path.suffix == ".png" and b"IHDR" in path.read_bytes()[:16] and path.read_bytes()[24] == 16:
+        return _deep_png(path)  # which Pillow reads with 8 bits
+    return np.asarray(image.convert("RGBA") if image.mode == "P" else image)
+
+
+def _deep_png(path: Path) -> np.ndarray:
+    data, colour = path.read_bytes(), path.read_bytes()[25]
+    width, height = struct.unpack_from(">II", data, 16)
+    channels = {0: 1, 2: 3, 6: 4}[colour]
+    name = {1: "gray16le", 3: "rgb48le", 4: "rgba64le"}[channels]
+    done = subprocess.run(
+        ["ffmpeg", "-v", "error", "-i", str(path), "-f", "rawvideo", "-pix_fmt", name, "-"],
+        capture_output=True,
+        check=True,
+    )
+    array = np.frombuffer(done.stdout, "<u2").reshape(height, width, channels)
+    return array[..., 0] if channels == 1 else array
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("name", ["444.jpg", "422.jpg", "420.jpg", "gray.jpg", "progressive.jpg"])
+def test_jpeg_files_keep_their_coding(name, folder, tmp_path, tiny_model):
+    dehaze_image(make(name, folder), tmp_path / "out.jpg", tiny_model, options=DehazeOptions(strength=0.0))
+    before, after = listed(folder / name), listed(tmp_path / "out.jpg")
+    for key in ("File:YCbCrSubSampling", "File:EncodingProcess", "File:ColorComponents"):
+        assert before.get(key) == after.get(key), key
+
+
+def test_a_png_becomes_a_jpeg_with_all_of_its_colours(folder, tmp_path, tiny_model):
+    dehaze_image(make("plain.png", folder), tmp_path / "out.jpg", tiny_model, options=DehazeOptions(strength=0.0))
+    assert listed(tmp_path / "out.jpg")["File:YCbCrSubSampling"] == "1 1"
+
+
+def test_the_film_behind_a_motion_photo_is_where_the_photo_says(folder, tmp_path, tiny_model):
+    source = make("motion-photo.jpg", folder)
+    dehaze_image(source, tmp_path / "out.jpg", tiny_model, options=DehazeOptions(strength=0.0))
+    length = int(listed(tmp_path / "out.jpg")["XMP-GCamera:MicroVideoOffset"])
+    film = (tmp_path / "out.jpg").read_bytes()[-length:]
+    assert film == source.read_bytes()[-length:]
+    assert film[4:8] == b"ftyp"
+
+
+def test_further_images_of_a_jpeg_file_are_found(folder, tmp_path, tiny_model):
+    source = make("several-images.jpg", folder)
+    dehaze_image(source, tmp_path / "out.jpg", tiny_model, options=DehazeOptions(strength=0.0))
+    with Image.open(source) as before, Image.open(tmp_path / "out.jpg") as after:
+        assert after.n_frames == before.n_frames == 2
+        before.seek(1)
+        after.seek(1)
+        assert np.array_equal(np.asarray(before), np.asarray(after))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COMBINED)
+def test_combinations(name, folder, tmp_path, tiny_model):
+    COMBINED[name](source := folder / f"combined-{name}")
+    for suffix in (source.suffix, {".png": ".tif"}.get(source.suffix, ".png")):
+        output = tmp_path / f"out{suffix}"
+        report = dehaze_image(source, output, tiny_model, options=DehazeOptions(strength=0.0))
+        assert silent_losses(source, output, " ".join(report.warnings)) == []
+
+
+def test_the_suite_is_large_enough():
+    assert len(SOURCES) + len(COMBINED) + len(CONTAINERS) + len(VIDEOS) >= 300
+    assert len(CASES) >= 300
+    assert set(CASES) >= QUICK
