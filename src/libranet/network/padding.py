@@ -18,6 +18,19 @@ def reflect_pad(
     return F.pad(x, (left, right, top, bottom), mode="reflect" if fits else "replicate")
 
 
+def pad_to_multiple(
+    x: Tensor,  # [N, C, H, W]
+    divisor: int,
+    *,
+    smallest: int = 1,
+) -> Tensor:
+    """Continue a map to the right and to the bottom until its sides are multiples of a number, and long enough."""
+    height, width = x.shape[-2:]
+    side = -(-smallest // divisor) * divisor
+    bottom, right = (max(-length % divisor, side - length) for length in (height, width))
+    return reflect_pad(x, 0, right, 0, bottom)
+
+
 class ReflectConv(nn.Conv2d):
     """A convolution whose input is continued by reflection."""
 

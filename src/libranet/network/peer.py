@@ -8,7 +8,7 @@ from torch import Tensor
 
 from libranet.network.base import Network, WeightsInfo
 from libranet.network.libranet import check_frames
-from libranet.network.padding import reflect_pad
+from libranet.network.padding import pad_to_multiple
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,8 @@ class PeerConfig:
     """Frames after it."""
     divisor: int = 1
     """Height and width must be multiples of this; `Peer` pads the frames and crops the result."""
+    smallest: int = 1
+    """Height and width must not be below this; likewise."""
 
     @property
     def window(self) -> int:
@@ -96,9 +98,7 @@ class Peer(Network):
         frames: Tensor,  # [B, T, 3, H, W]
     ) -> Tensor:  # [B, T, 3, H', W']
         """Continue the frames to the right and to the bottom, by reflection where they are large enough."""
-        height, width = frames.shape[-2:]
-        bottom, right = -height % self.config.divisor, -width % self.config.divisor
-        padded = reflect_pad(frames.flatten(0, 1), 0, right, 0, bottom)
+        padded = pad_to_multiple(frames.flatten(0, 1), self.config.divisor, smallest=self.config.smallest)
         return padded.unflatten(0, frames.shape[:2])
 
     def _first_tensor(self) -> Tensor:

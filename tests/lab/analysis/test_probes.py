@@ -10,12 +10,13 @@ from torch import Tensor
 from libranet.data.frames import FrameFiles, write_png
 from libranet.evaluation.clips import EvalClip
 from libranet.kernels.color_field.reference import estimate_transmission, slice_plane, transforms
+from libranet.kernels.resample.reference import downsample
 from libranet.lab.analysis.anatomy import AnatomyProbe, bin_norms, embed, neighbour_purity
 from libranet.lab.analysis.composition import CompositionProbe, composition_error, fit_slope
 from libranet.lab.analysis.heatmap import HeatmapProbe
 from libranet.lab.analysis.invertibility import InvertibilityProbe, eigenvalue_distance
 from libranet.lab.analysis.liveness import LivenessProbe
-from libranet.lab.analysis.observation import Observation, observe
+from libranet.lab.analysis.observation import Observation, encoder_square, observe
 from libranet.lab.analysis.resolution import ResolutionProbe, compare_grids
 from libranet.lab.analysis.transmission import TransmissionProbe
 from libranet.network import Grids, LiBrANet
@@ -36,6 +37,7 @@ def observation(
         clip="clip",
         frame=0,
         window=torch.rand(1, 5, 3, 32, 32) if window is None else window,
+        long_edge=3840,
         reduced=reduced or {},
         low=low,
         grids=grids or Grids(None, None),
@@ -137,8 +139,10 @@ def test_a_constant_grid_is_invariant_and_shown_to_ignore_its_input(tiny_model: 
         probe.add(observation(grids=grids, window=window, reduced={360: other}))
     for field in probe.result().values():
         assert field["variation_between_frames"] == pytest.approx(0.0, abs=1e-7)
-        assert field["lines"]["360"]["relative_distance"]["mean"] == pytest.approx(0.0, abs=1e-6)
-        assert field["lines"]["360"]["pearson_r"]["mean"] == pytest.approx(1.0)
+        row = field["native_long_edge"]["3840"]["360"]
+        assert row["relative_distance"]["mean"] == pytest.approx(0.0, abs=1e-6)
+        assert row["pearson_r"]["mean"] == pytest.approx(1.0)
+        assert row["paper"]["pearson_r"] > 0.99
     assert probe.figure() is not None
 
 
@@ -146,7 +150,7 @@ def test_other_windows_give_other_grids_in_a_living_network(tiny_model: LiBrANet
     window, other = torch.rand(2, 1, 5, 3, 32, 32)
     probe = ResolutionProbe(tiny_model)
     probe.add(observation(grids=tiny_model.predict_grids(window), reduced={360: other}))
-    assert probe.result()["temporal"]["lines"]["360"]["relative_distance"]["mean"] > 0
+    assert probe.result()["temporal"]["native_long_edge"]["3840"]["360"]["relative_distance"]["mean"] > 0
 
 
 def test_grids_compare_by_size_and_by_shape() -> None:
@@ -245,9 +249,13 @@ def test_a_still_clip_has_no_change_and_a_jump_has_its_height(tmp_path: Path, ti
 def test_an_observation_agrees_with_the_network(tmp_path: Path, tiny_model: LiBrANet) -> None:
     random = np.random.default_rng(0)
     clip = write_clip(tmp_path / "clip", [random.integers(0, 256, (42, 61, 3), dtype=np.uint8) for _ in range(7)])
-    seen = list(observe(tiny_model, clip, count=2, heights=(24, 360)))
+    seen = list(observe(tiny_model, clip, count=2, edges=(24, 60, 61)))
     assert [(s.clip, s.frame) for s in seen] == [("clip", 1), ("clip", 5)]
-    assert list(seen[0].reduced) == [24]
+    assert seen[0].long_edge == 61
+    assert list(seen[0].reduced) == [24, 60]
+    frame = torch.from_numpy(clip.hazy.read(1)).movedim(-1, 0)[None] / 255
+    small = encoder_square(tiny_model, downsample(frame, (17, 24)))  # 42 x 24 / 61 lines
+    torch.testing.assert_close(seen[0].reduced[24][:, 2], small)
     window = torch.stack([torch.from_numpy(clip.hazy.read(i)).movedim(-1, 0) / 255 for i in (0, 0, 1, 2, 3)])[None]
     with torch.no_grad():
         whole = tiny_model.predict(window)

@@ -24,7 +24,7 @@ def test_every_probe_gives_numbers_and_two_figures(
     tmp_path: Path, tiny_model: LiBrANet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("sklearn.manifold")
-    monkeypatch.setattr("libranet.lab.analysis.run.HEIGHTS", (24, 36))
+    monkeypatch.setattr("libranet.lab.analysis.run.EDGES", (24, 36))
     monkeypatch.setattr("libranet.lab.analysis.anatomy.CELLS", 100)
     monkeypatch.setattr("libranet.lab.analysis.plotting._DPI", 50)
     make_set([RampSource()], tmp_path / "set")

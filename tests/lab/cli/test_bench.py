@@ -76,7 +76,7 @@ def test_a_peer_whose_weights_are_missing_is_named(capsys, monkeypatch, tmp_path
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--models", "viws-net"), "viws-net is not among the peers: the facts at hand outline it"),
+        (("--models", "cg-idn"), "cg-idn is not among the peers: its makers released no code"),
         (("--models", "nothing"), "no checkpoint at nothing"),
         (("--sizes", "8x8"), "at least 16x16"),
         (("--seconds", "0"), "expected a positive time"),

@@ -23,12 +23,13 @@ def headlines(probe: str, numbers: dict[str, Any]) -> list[tuple[str, str, str]]
     if probe == "resolution":
         return [
             (
-                f"{field}, {lines} lines: distance, r",
+                f"{field}, long edge {native} to {edge}: distance, r",
                 f"{text(row['relative_distance']['mean'])}, {text(row['pearson_r']['mean'], '.3f')}",
                 f"{row['paper']['relative_distance']}, {row['paper']['pearson_r']:.3f}" if row["paper"] else "–",
             )
             for field, part in numbers.items()
-            for lines, row in part["lines"].items()
+            for native, rows in part["native_long_edge"].items()
+            for edge, row in rows.items()
         ] + [
             (f"{field}: variation between frames", text(part["variation_between_frames"]), "–")
             for field, part in numbers.items()

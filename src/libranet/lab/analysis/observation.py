@@ -28,8 +28,10 @@ class Observation:
     clip: str
     frame: int
     window: Tensor  # [1, T, 3, S, S] in [0, 1]
+    long_edge: int
+    """Of the native frame, in pixels."""
     reduced: dict[int, Tensor]
-    """The same window from frames that were first reduced to this many lines."""
+    """The same window from frames whose long edge was first reduced to this many pixels."""
     low: Tensor  # [1, 3, h, w], the centre frame where transforms are applied
     grids: Grids
     chromatic: Tensor | None  # [1, 12, h, w], coefficients of the chromatic field
@@ -78,7 +80,7 @@ def observe(
     clip: EvalClip,
     *,
     count: int,
-    heights: Sequence[int] = (),
+    edges: Sequence[int] = (),
 ) -> Iterator[Observation]:
     """Observe frames of a clip, evenly spaced.
 
@@ -88,26 +90,27 @@ def observe(
         model: The network.
         clip: The clip.
         count: How many frames at most.
-        heights: Also reduce the frames to these many lines first, where they are less than the frame's.
+        edges: Also reduce the frames to these long edges first, where they are shorter than the frame's.
     """
     length = len(clip)
     count = min(count, length)
     centres = [int((i + 0.5) * length / count) for i in range(count)]
-    heights = [height for height in heights if height < clip.hazy.size[1]]
+    native_edge = max(clip.hazy.size)
+    edges = [edge for edge in edges if edge < native_edge]
     for centre in centres:
         around = window_frames(centre, model.config.window, length)
-        squares: dict[int, dict[int, Tensor]] = {height: {} for height in (0, *heights)}
+        squares: dict[int, dict[int, Tensor]] = {edge: {} for edge in (0, *edges)}
         low: Tensor | None = None
         for index, image in read_frames(clip, sorted(set(around))):
             frame = image.to(model.device)
             squares[0][index] = encoder_square(model, frame)
-            for height in heights:
-                size = (height, max(16, round(frame.shape[-1] * height / frame.shape[-2])))
-                squares[height][index] = encoder_square(model, downsample(frame, size))
+            for edge in edges:
+                height, width = (max(16, round(side * edge / native_edge)) for side in frame.shape[-2:])
+                squares[edge][index] = encoder_square(model, downsample(frame, (height, width)))
             if index == centre:
                 low = transform_frame(model, frame)
         assert low is not None
-        windows = {height: torch.stack([parts[i] for i in around], dim=1) for height, parts in squares.items()}
+        windows = {edge: torch.stack([parts[i] for i in around], dim=1) for edge, parts in squares.items()}
         native = windows.pop(0)
         with torch.no_grad():
             grids = model.predict_grids(native)
@@ -117,7 +120,7 @@ def observe(
         truth = None
         if clip.transmission:
             truth = read_transmission(clip.transmission[centre], (low.shape[-2], low.shape[-1])).to(low.device)
-        yield Observation(clip.name, centre, native, windows, low, grids, chromatic, temporal, truth)
+        yield Observation(clip.name, centre, native, native_edge, windows, low, grids, chromatic, temporal, truth)
 
 
 def window_frames(centre: int, window: int, length: int) -> list[int]:

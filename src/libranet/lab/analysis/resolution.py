@@ -1,5 +1,6 @@
-"""Do frames of fewer lines give the same grids? The paper's table of resolution invariance."""
+"""Do smaller frames give the same grids? The paper's table of resolution invariance, by the long edge of the input."""
 
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,19 @@ from libranet.lab.analysis.observation import Observation
 from libranet.lab.analysis.plotting import BLUE, ORANGE, new_figure
 from libranet.network import LiBrANet
 
-HEIGHTS = (360, 540, 1080, 1440)
-PAPER = {  # lines: relative distance and r, chromatic and temporal, on UHV-4K
-    360: {"chromatic": (0.078, 0.997), "temporal": (0.086, 0.995)},
-    540: {"chromatic": (0.061, 0.998), "temporal": (0.062, 0.997)},
-    1080: {"chromatic": (0.032, 0.999), "temporal": (0.031, 0.999)},
-    1440: {"chromatic": (0.025, 1.000), "temporal": (0.023, 1.000)},
+EDGES = (360, 540, 1080, 1440)
+PAPER = {  # by native and reduced long edge: relative distance and r of each field
+    3840: {  # UHV-4K
+        360: {"chromatic": (0.078, 0.997), "temporal": (0.086, 0.995)},
+        540: {"chromatic": (0.061, 0.998), "temporal": (0.062, 0.997)},
+        1080: {"chromatic": (0.032, 0.999), "temporal": (0.031, 0.999)},
+        1440: {"chromatic": (0.025, 1.000), "temporal": (0.023, 1.000)},
+    },
+    2708: {  # REVIDE
+        360: {"chromatic": (0.028, 0.999), "temporal": (0.048, 0.998)},
+        540: {"chromatic": (0.019, 1.000), "temporal": (0.032, 0.999)},
+        1080: {"chromatic": (0.009, 1.000), "temporal": (0.013, 1.000)},
+    },
 }
 
 
@@ -37,11 +45,11 @@ def compare_grids(grid: Tensor, native: Tensor) -> tuple[float, float]:
 
 
 class ResolutionProbe:
-    """Compares the grids of reduced frames with those of native ones, frame by frame."""
+    """Compares the grids of reduced frames with those of native ones. Sources of different size are kept apart."""
 
     def __init__(self, model: LiBrANet) -> None:
         self._model = model
-        self._values: dict[str, dict[int, list[tuple[float, float]]]] = {}
+        self._values: dict[str, dict[int, dict[int, list[tuple[float, float]]]]] = {}
         self._native: dict[str, list[Tensor]] = {}
 
     @torch.no_grad()
@@ -52,48 +60,49 @@ class ResolutionProbe:
                 kept = self._native.setdefault(name, [])
                 if len(kept) < 64:
                     kept.append(native.detach().cpu())
-        for height, window in seen.reduced.items():
+        for edge, window in seen.reduced.items():
             grids = self._model.predict_grids(window)
             for name in ("chromatic", "temporal"):
                 grid, native = getattr(grids, name), getattr(seen.grids, name)
                 if grid is not None:
-                    by_height = self._values.setdefault(name, {})
-                    by_height.setdefault(height, []).append(compare_grids(grid, native))
+                    by_edge = self._values.setdefault(name, {}).setdefault(seen.long_edge, {})
+                    by_edge.setdefault(edge, []).append(compare_grids(grid, native))
 
     def result(self) -> dict[str, Any]:
         if not self._values:
-            return {"not_measured": f"no frame has more than {HEIGHTS[0]} lines"}
-        fields = {}
-        for name, by_height in self._values.items():
-            rows = {}
-            for height, values in sorted(by_height.items()):
-                distance, r = np.array(values).T
-                rows[str(height)] = {
-                    "relative_distance": {"mean": float(distance.mean()), "std": float(distance.std())},
-                    "pearson_r": {"mean": float(r.mean()), "std": float(r.std())},
-                    "frames": len(values),
-                    "paper": dict(zip(("relative_distance", "pearson_r"), PAPER[height][name], strict=True))
-                    if height in PAPER
-                    else None,
-                }
-            fields[name] = {"variation_between_frames": self._variation(name), "lines": rows}
-        return fields
+            return {"not_measured": f"no frame's long edge has more than {EDGES[0]} pixels"}
+        return {
+            name: {
+                "variation_between_frames": self._variation(name),
+                "native_long_edge": {
+                    str(native): {
+                        str(edge): _row(values, PAPER.get(native, {}).get(edge, {}).get(name))
+                        for edge, values in sorted(by_edge.items())
+                    }
+                    for native, by_edge in sorted(sources.items())
+                },
+            }
+            for name, sources in self._values.items()
+        }
 
     def figure(self) -> Figure | None:
         if not self._values:
             return None
         figure = new_figure(7.2, 3.0)
+        styles = ("o-", "s--", "^-.", "v:")
         for axes, column, label in zip(
             figure.subplots(1, 2), (0, 1), ("relative Frobenius distance", "Pearson r"), strict=True
         ):
-            for (name, by_height), colour in zip(self._values.items(), (BLUE, ORANGE), strict=False):
-                heights = sorted(by_height)
-                values = [np.array(by_height[h])[:, column] for h in heights]
-                means, deviations = [v.mean() for v in values], [v.std() for v in values]
-                axes.errorbar(heights, means, deviations, fmt="o-", capsize=3, color=colour, label=name)
-                paper = [(h, PAPER[h][name][column]) for h in heights if h in PAPER]
-                axes.plot(*zip(*paper, strict=True), "x:", color=colour, alpha=0.6, label=f"{name}, paper")
-            axes.set(xlabel="lines of the input", ylabel=label)
+            for (name, sources), colour in zip(self._values.items(), (BLUE, ORANGE), strict=False):
+                for (native, by_edge), style in zip(sorted(sources.items()), cycle(styles), strict=False):
+                    edges = sorted(by_edge)
+                    values = [np.array(by_edge[edge])[:, column] for edge in edges]
+                    means, deviations = [v.mean() for v in values], [v.std() for v in values]
+                    what = f"{name}, {native}"
+                    axes.errorbar(edges, means, deviations, fmt=style, capsize=3, color=colour, label=what)
+                    if paper := [(e, row[name][column]) for e, row in PAPER.get(native, {}).items() if e in by_edge]:
+                        axes.plot(*zip(*paper, strict=True), "x:", color=colour, alpha=0.6, label=f"{what}, paper")
+            axes.set(xlabel="long edge of the input", ylabel=label)
             axes.legend(fontsize=7)
         return figure
 
@@ -102,3 +111,13 @@ class ResolutionProbe:
         grids = torch.cat(self._native[name]).double()
         size = float(grids.norm())
         return float((grids - grids.mean(dim=0)).norm()) / size if size else 0.0
+
+
+def _row(values: list[tuple[float, float]], paper: tuple[float, float] | None) -> dict[str, Any]:
+    distance, r = np.array(values).T
+    return {
+        "relative_distance": {"mean": float(distance.mean()), "std": float(distance.std())},
+        "pearson_r": {"mean": float(r.mean()), "std": float(r.std())},
+        "frames": len(values),
+        "paper": dict(zip(("relative_distance", "pearson_r"), paper, strict=True)) if paper else None,
+    }

@@ -18,7 +18,7 @@ from libranet.lab.analysis.invertibility import InvertibilityProbe
 from libranet.lab.analysis.liveness import LivenessProbe
 from libranet.lab.analysis.observation import Probe, observe
 from libranet.lab.analysis.plotting import save_figure
-from libranet.lab.analysis.resolution import HEIGHTS, ResolutionProbe
+from libranet.lab.analysis.resolution import EDGES, ResolutionProbe
 from libranet.lab.analysis.transmission import TransmissionProbe
 from libranet.network import LiBrANet
 
@@ -73,8 +73,8 @@ def analyze(
     total, done = sum(counts) + (len(clips) if heat else 0) + len(probes), 0
     for clip, count in zip(clips, counts, strict=True):
         if count:
-            heights = HEIGHTS if "resolution" in active else ()
-            for seen in observe(model, clip, count=count, heights=heights):
+            edges = EDGES if "resolution" in active else ()
+            for seen in observe(model, clip, count=count, edges=edges):
                 for probe in active.values():
                     probe.add(seen)
                 done += 1

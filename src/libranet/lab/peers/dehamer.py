@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from libranet.lab.peers.convolutions import conv, double
 from libranet.lab.peers.multi_scale import MultiScaleBlocks
 from libranet.lab.peers.swin_pyramid import SwinPyramid
 from libranet.network.peer import Peer, PeerConfig
@@ -16,11 +17,6 @@ from libranet.network.peer import Peer, PeerConfig
 FIRST, STAGES = 32, 4
 BINS = (1, 2, 3, 4)
 SWIN_WIDTHS = (96, 192, 384)
-
-
-def conv(entering: int, leaving: int) -> nn.Conv2d:
-    """Make a 3x3 convolution."""
-    return nn.Conv2d(entering, leaving, 3, padding=1)
 
 
 def pair(entering: int, leaving: int) -> nn.Sequential:
@@ -91,15 +87,11 @@ class Dehamer(Peer):
         """Restore one frame."""
         frame = frames[:, 0]
         cnn, swin = self.cnn(frame), self.swin(frame)
-        x = _double(self.bottleneck(cnn[-1]))
+        x = double(self.bottleneck(cnn[-1]), align_corners=True)
         for level in reversed(range(len(SWIN_WIDTHS))):
             modulated = self.modulate[level](cnn[level], swin[level])
             x = F.relu(self.fuse[level](torch.cat([cnn[level], modulated, x], dim=1)))
-            x = _double(self.halve[level](x))
+            x = double(self.halve[level](x), align_corners=True)
             if level:
                 x = self.multi_scale(level - 1, x)
         return self.tail(x)
-
-
-def _double(x: Tensor) -> Tensor:
-    return F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=True)

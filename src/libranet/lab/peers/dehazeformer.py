@@ -1,6 +1,8 @@
 """DehazeFormer (Song et al., TIP 2023): window attention with a norm that hands its statistics on, sizes T, S and B."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 import torch.nn.functional as F
@@ -10,7 +12,7 @@ from libranet.network.padding import ReflectConv, reflect_pad
 from libranet.network.peer import Peer, PeerConfig
 
 WINDOW = 8
-WIDTHS, HEADS, MLP_RATIOS = (24, 48, 96, 48, 24), (2, 4, 6, 1, 1), (2, 4, 4, 2, 2)
+WIDTHS, HEADS, MLP_RATIOS = (24, 48, 96, 48, 24), (2, 4, 6), (2, 4, 4, 2, 2)
 
 
 @dataclass(frozen=True)
@@ -51,21 +53,14 @@ class RescaleNorm(nn.Module):
         return normal, self.scale(std.to(x.dtype)), self.shift(mean.to(x.dtype))
 
 
-class WindowAttention(nn.Module):
-    """Attention inside 8x8 windows beside a depth-wise convolution. Odd blocks shift the windows by half."""
+class Mix(nn.Module):
+    """Mixing over space: a depth-wise convolution. Subclasses add attention to it."""
 
-    offsets: Tensor
-
-    def __init__(self, width: int, heads: int, *, attention: bool, shifted: bool, gain: float) -> None:
+    def __init__(self, width: int, *, attention: bool, gain: float) -> None:
         super().__init__()
-        self.heads, self.shifted = heads, shifted
         self.value, self.project = nn.Conv2d(width, width, 1), nn.Conv2d(width, width, 1)
         self.local = ReflectConv(width, width, 5, groups=width)
-        self.query_key: nn.Conv2d | None = None
-        if attention:
-            self.query_key = nn.Conv2d(width, 2 * width, 1)
-            self.position = nn.Sequential(nn.Linear(2, 256), nn.ReLU(inplace=True), nn.Linear(256, heads))
-            self.register_buffer("offsets", _log_offsets(), persistent=False)
+        self.query_key = nn.Conv2d(width, 2 * width, 1) if attention else None
         for conv in (self.value, self.project, self.local, self.query_key):
             if conv is not None:
                 _initialise(conv, 1.0 if conv is self.query_key else gain)
@@ -74,10 +69,27 @@ class WindowAttention(nn.Module):
         value = self.value(x)
         mixed = self.local(value)
         if self.query_key is not None:
-            mixed = mixed + self._attend(torch.cat([self.query_key(x), value], dim=1))
+            mixed = mixed + self.attend(torch.cat([self.query_key(x), value], dim=1))
         return self.project(mixed)
 
-    def _attend(self, qkv: Tensor) -> Tensor:  # [B, 3C, H, W] -> [B, C, H, W]
+    def attend(self, qkv: Tensor) -> Tensor:  # [B, 3C, H, W] -> [B, C, H, W]
+        """Mix values by attention."""
+        raise NotImplementedError
+
+
+class WindowAttention(Mix):
+    """Attention inside 8x8 windows. Odd blocks shift the windows by half."""
+
+    offsets: Tensor
+
+    def __init__(self, width: int, heads: int, *, shifted: bool, gain: float) -> None:
+        super().__init__(width, attention=True, gain=gain)
+        self.heads, self.shifted = heads, shifted
+        self.position = nn.Sequential(nn.Linear(2, 256), nn.ReLU(inplace=True), nn.Linear(256, heads))
+        self.register_buffer("offsets", _log_offsets(), persistent=False)
+
+    def attend(self, qkv: Tensor) -> Tensor:
+        """Attend inside windows of the map, continued by reflection to whole ones."""
         height, width = qkv.shape[-2:]
         before = WINDOW // 2 if self.shifted else 0
         right, bottom = ((-(before + size)) % WINDOW for size in (width, height))
@@ -94,12 +106,12 @@ class WindowAttention(nn.Module):
 
 
 class Block(nn.Module):
-    """A residual block: mixing over space, then over channels."""
+    """A residual block: mixing over space, then over channels. With attention, a norm comes first."""
 
-    def __init__(self, width: int, heads: int, ratio: int, *, attention: bool, shifted: bool, gain: float) -> None:
+    def __init__(self, width: int, mix: Mix, ratio: int, *, gain: float) -> None:
         super().__init__()
-        self.norm = RescaleNorm(width) if attention else None
-        self.mix = WindowAttention(width, heads, attention=attention, shifted=shifted, gain=gain)
+        self.norm = None if mix.query_key is None else RescaleNorm(width)
+        self.mix = mix
         self.mlp = nn.Sequential(
             nn.Conv2d(width, ratio * width, 1), nn.ReLU(inplace=True), nn.Conv2d(ratio * width, width, 1)
         )
@@ -133,45 +145,62 @@ class SelectiveFusion(nn.Module):
         return a * first + b * second
 
 
-class DehazeFormer(Peer):
-    """The published network in one of its sizes."""
+AttentionMaker = Callable[[int, int, bool, float], Mix]
+"""Makes the mixing of a block with attention from its stage, width, whether it is every second block, and gain."""
 
-    def __init__(self, size: str) -> None:
-        super().__init__(PeerConfig(f"dehazeformer-{size}", divisor=4))
+
+class HazeFormer(Peer):
+    """Five stages, down and up again. The first three are as many times wider as there are frames, stacked in time."""
+
+    def __init__(self, config: PeerConfig, size: str, attention: AttentionMaker) -> None:
+        super().__init__(config)
         depths, shares = SIZES[size].depths, SIZES[size].attention
         gain = (8 * sum(depths)) ** -0.25
-        self.embed = ReflectConv(3, WIDTHS[0], 3)
-        self.merges = nn.ModuleList(nn.Conv2d(a, b, 2, stride=2) for a, b in ((24, 48), (48, 96)))
-        self.stages = nn.ModuleList(
-            nn.Sequential(
-                *(
-                    Block(width, heads, ratio, attention=i >= depth * (1 - share), shifted=i % 2 == 1, gain=gain)
-                    for i in range(depth)
-                )
-            )
-            for width, heads, ratio, depth, share in zip(WIDTHS, HEADS, MLP_RATIOS, depths, shares, strict=True)
-        )
+        frames = config.past + 1 + config.future
+        fine, coarse, deep = (frames * width for width in WIDTHS[:3])
+        self.embed = ReflectConv(3 * frames, fine, 3)
+        self.merges = nn.ModuleList(nn.Conv2d(a, b, 2, stride=2) for a, b in ((fine, coarse), (coarse, deep)))
+        self.stages = nn.ModuleList()
+        for stage, width in enumerate((fine, coarse, deep, *WIDTHS[3:])):
+            plain = round(depths[stage] * (1 - shares[stage]))
+            mixes = [Mix(width, attention=False, gain=gain) for _ in range(plain)]
+            mixes += [attention(stage, width, i % 2 == 1, gain) for i in range(plain, depths[stage])]
+            self.stages.append(nn.Sequential(*(Block(width, mix, MLP_RATIOS[stage], gain=gain) for mix in mixes)))
         self.splits = nn.ModuleList(
-            nn.Sequential(nn.Conv2d(a, 4 * b, 1), nn.PixelShuffle(2)) for a, b in ((96, 48), (48, 24))
+            nn.Sequential(nn.Conv2d(a, 4 * b, 1), nn.PixelShuffle(2)) for a, b in pairwise(WIDTHS[2:])
         )
-        self.skips = nn.ModuleList(nn.Conv2d(width, width, 1) for width in (48, 24))
-        self.fusions = nn.ModuleList(SelectiveFusion(width) for width in (48, 24))
+        self.skips = nn.ModuleList(nn.Conv2d(a, b, 1) for a, b in zip((coarse, fine), WIDTHS[3:], strict=True))
+        self.fusions = nn.ModuleList(SelectiveFusion(width) for width in WIDTHS[3:])
         self.out = ReflectConv(WIDTHS[-1], 4, 3)
 
+    def join(self, stage: int, x: Tensor) -> Tensor:
+        """What happens to the features after one of the first three stages."""
+        return x
+
     def restore(self, frames: Tensor) -> Tensor:
-        """Restore one frame: the network predicts K and B of J = K I - B + I, on values from -1 to 1."""
-        image = frames[:, 0] * 2 - 1
-        x = self.stages[0](self.embed(image))
-        fine = x
-        x = self.stages[1](self.merges[0](x))
-        coarse = x
-        x = self.stages[2](self.merges[1](x))
+        """Restore the centre frame: the network predicts K and B of J = K I - B + I, on values from -1 to 1."""
+        frames = frames * 2 - 1
+        image = frames[:, self.config.past]
+        fine = self.join(0, self.stages[0](self.embed(frames.flatten(1, 2))))
+        coarse = self.join(1, self.stages[1](self.merges[0](fine)))
+        x = self.join(2, self.stages[2](self.merges[1](coarse)))
         for index, skip in enumerate((coarse, fine)):
             x = self.splits[index](x)
             x = self.fusions[index](x, self.skips[index](skip)) + x
             x = self.stages[3 + index](x)
         k, b = self.out(x).split([1, 3], dim=1)
         return (k * image - b + image) * 0.5 + 0.5
+
+
+class DehazeFormer(HazeFormer):
+    """The published network in one of its sizes."""
+
+    def __init__(self, size: str) -> None:
+        super().__init__(PeerConfig(f"dehazeformer-{size}", divisor=4), size, _window_attention)
+
+
+def _window_attention(stage: int, width: int, odd: bool, gain: float) -> Mix:
+    return WindowAttention(width, HEADS[stage], shifted=odd, gain=gain)
 
 
 def _log_offsets() -> Tensor:  # [64, 64, 2]

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from libranet.lab.peers.convolutions import Residual, conv, double
 from libranet.lab.peers.deformable import DeformableConv, sample
 from libranet.lab.peers.spynet import SpyNet
 from libranet.network.peer import Peer, PeerConfig
@@ -20,30 +21,14 @@ POOL = 4
 LARGEST_OFFSET = 10.0
 
 
-def conv(inputs: int, outputs: int = WIDTH, *, stride: int = 1) -> nn.Conv2d:
-    """Make a 3x3 convolution."""
-    return nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1)
-
-
-class Residual(nn.Module):
-    """A residual block."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.body = nn.Sequential(conv(WIDTH), nn.ReLU(inplace=True), conv(WIDTH))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x + self.body(x)
-
-
 class Features(nn.Module):
     """Features of one frame at its size, a half and a quarter."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.first = nn.Sequential(conv(3), nn.LeakyReLU(0.1), *(Residual() for _ in range(5)))
+        self.first = nn.Sequential(conv(3, WIDTH), nn.LeakyReLU(0.1), *(Residual(WIDTH) for _ in range(5)))
         self.downs = nn.ModuleList(
-            nn.Sequential(conv(WIDTH, stride=2), nn.LeakyReLU(0.1), conv(WIDTH), nn.LeakyReLU(0.1))
+            nn.Sequential(conv(WIDTH, WIDTH, stride=2), nn.LeakyReLU(0.1), conv(WIDTH, WIDTH), nn.LeakyReLU(0.1))
             for _ in range(SCALES - 1)
         )
 
@@ -82,12 +67,12 @@ class Align(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.match = CosineMatch()
-        self.enter = nn.ModuleList(conv(2 * WIDTH + 2) for _ in range(SCALES))
-        self.merge = nn.ModuleList(conv(2 * WIDTH) for _ in range(SCALES - 1))
-        self.leave = nn.ModuleList(conv(WIDTH) for _ in range(SCALES))
+        self.enter = nn.ModuleList(conv(2 * WIDTH + 2, WIDTH) for _ in range(SCALES))
+        self.merge = nn.ModuleList(conv(2 * WIDTH, WIDTH) for _ in range(SCALES - 1))
+        self.leave = nn.ModuleList(conv(WIDTH, WIDTH) for _ in range(SCALES))
         self.deform = nn.ModuleList(DeformableConv(WIDTH, groups=GROUPS, largest=LARGEST_OFFSET) for _ in range(SCALES))
-        self.fuse = nn.ModuleList(conv(2 * WIDTH) for _ in range(SCALES - 1))
-        self.cascade = nn.Sequential(conv(2 * WIDTH), nn.LeakyReLU(0.1), conv(WIDTH), nn.LeakyReLU(0.1))
+        self.fuse = nn.ModuleList(conv(2 * WIDTH, WIDTH) for _ in range(SCALES - 1))
+        self.cascade = nn.Sequential(conv(2 * WIDTH, WIDTH), nn.LeakyReLU(0.1), conv(WIDTH, WIDTH), nn.LeakyReLU(0.1))
         self.last = DeformableConv(WIDTH, groups=GROUPS)
 
     def forward(self, previous: list[Tensor], current: list[Tensor], flows: list[Tensor]) -> Tensor:
@@ -97,11 +82,11 @@ class Align(nn.Module):
             matched = self.match(previous[level], current[level], flows[level])
             hidden = _lrelu(self.enter[level](torch.cat([matched, current[level], flows[level]], dim=1)))
             if offset is not None:
-                hidden = _lrelu(self.merge[level](torch.cat([hidden, 2 * _double(offset)], dim=1)))
+                hidden = _lrelu(self.merge[level](torch.cat([hidden, 2 * double(offset)], dim=1)))
             offset = _lrelu(self.leave[level](hidden))
             taken = self.deform[level](previous[level], offset, flows[level])
             if aligned is not None:
-                taken = self.fuse[level](torch.cat([taken, _double(aligned)], dim=1))
+                taken = self.fuse[level](torch.cat([taken, double(aligned)], dim=1))
             aligned = _lrelu(taken) if level else taken
         return self.last(aligned, self.cascade(torch.cat([aligned, current[0]], dim=1)))  # type: ignore[list-item]
 
@@ -117,7 +102,7 @@ class Fuse(nn.Module):
         self.project = nn.Conv2d(half, WIDTH, 1)
         nn.init.zeros_(self.project.weight)
         nn.init.zeros_(self.project.bias)  # type: ignore[arg-type]
-        self.join = conv(2 * WIDTH)
+        self.join = conv(2 * WIDTH, WIDTH)
 
     def forward(self, aligned: Tensor, current: Tensor) -> Tensor:
         phi, value = (F.max_pool2d(layer(current), POOL) for layer in (self.phi, self.value))
@@ -137,7 +122,7 @@ class Dvd(Peer):
         super().__init__(PeerConfig("dvd", past=1, divisor=8 * POOL // 2))
         self.flow, self.features = SpyNet(), Features()
         self.align, self.fuse = Align(), Fuse()
-        self.trunk = nn.Sequential(*(Residual() for _ in range(10)))
+        self.trunk = nn.Sequential(*(Residual(WIDTH) for _ in range(10)))
         self.out = nn.Sequential(
             conv(WIDTH, 2 * WIDTH),
             nn.PixelShuffle(2),
@@ -154,7 +139,7 @@ class Dvd(Peer):
         flows = self.flow(current, previous, scales=SCALES)
         before, now = self.features(previous), self.features(current)
         fused = self.fuse(self.align(before, now, flows), now[0])
-        return self.out(self.trunk(fused)) + _double(current)
+        return self.out(self.trunk(fused)) + double(current)
 
 
 def _heads(x: Tensor) -> Tensor:  # [B, C, H, W] -> [B, heads, C / heads, H, W], unit vectors
@@ -163,7 +148,3 @@ def _heads(x: Tensor) -> Tensor:  # [B, C, H, W] -> [B, heads, C / heads, H, W],
 
 def _lrelu(x: Tensor) -> Tensor:
     return F.leaky_relu(x, 0.1)
-
-
-def _double(x: Tensor) -> Tensor:
-    return F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=False)

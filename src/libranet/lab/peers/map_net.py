@@ -10,6 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from libranet.lab.peers.convnext import WIDTHS, ChannelNorm, ConvNextTiny
+from libranet.lab.peers.convolutions import Residual, conv, double
+from libranet.lab.peers.swin import relative_index
 from libranet.network.peer import PeerConfig, RecurrentPeer
 
 LEVELS, WIDTH, BINS, RANGES = 4, 32, 32, 3
@@ -34,29 +36,23 @@ class Memory:
 
 def upsampler() -> nn.Sequential:
     """Make the layers that double the size."""
-    return nn.Sequential(nn.Conv2d(WIDTH, 4 * WIDTH, 3, padding=1), nn.PixelShuffle(2))
+    return nn.Sequential(conv(WIDTH, 4 * WIDTH), nn.PixelShuffle(2))
 
 
-class Residual(nn.Module):
+class NearIdentity(Residual):
     """A residual block, near the identity at first."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.body = nn.Sequential(
-            nn.Conv2d(WIDTH, WIDTH, 3, padding=1), nn.ReLU(inplace=True), nn.Conv2d(WIDTH, WIDTH, 3, padding=1)
-        )
-        for conv in (self.body[0], self.body[2]):
-            nn.init.kaiming_normal_(conv.weight)  # type: ignore[arg-type]
-            conv.weight.data.mul_(0.1)  # type: ignore[operator, union-attr]
-            nn.init.zeros_(conv.bias)  # type: ignore[arg-type]
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x + self.body(x)
+        super().__init__(WIDTH)
+        for layer in (self.body[0], self.body[2]):
+            nn.init.kaiming_normal_(layer.weight)  # type: ignore[arg-type]
+            layer.weight.data.mul_(0.1)  # type: ignore[operator, union-attr]
+            nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
 
 
 def guided_fusion() -> nn.Sequential:
     """Make the layers that join two maps."""
-    return nn.Sequential(nn.Conv2d(2 * WIDTH, WIDTH, 3, padding=1), nn.LeakyReLU(0.1), Residual(), Residual())
+    return nn.Sequential(conv(2 * WIDTH, WIDTH), nn.LeakyReLU(0.1), NearIdentity(), NearIdentity())
 
 
 class PriorLayer(nn.Module):
@@ -67,12 +63,8 @@ class PriorLayer(nn.Module):
         self.up = self.mix = None
         if level < LEVELS - 1:
             self.up = upsampler()
-            self.mix = nn.Sequential(
-                nn.Conv2d(WIDTH, WIDTH, 3, padding=1), nn.ReLU(), nn.Conv2d(WIDTH, WIDTH, 3, padding=1), nn.ReLU()
-            )
-        self.transmission = nn.Sequential(
-            nn.Conv2d(WIDTH, WIDTH, 3, padding=1), nn.LeakyReLU(0.1), nn.Conv2d(WIDTH, BINS, 1)
-        )
+            self.mix = nn.Sequential(conv(WIDTH, WIDTH), nn.ReLU(), conv(WIDTH, WIDTH), nn.ReLU())
+        self.transmission = nn.Sequential(conv(WIDTH, WIDTH), nn.LeakyReLU(0.1), nn.Conv2d(WIDTH, BINS, 1))
         self.airlight = nn.Sequential(
             nn.AdaptiveAvgPool2d(1), nn.Conv2d(WIDTH, WIDTH, 1), nn.LeakyReLU(0.1), nn.Conv2d(WIDTH, 1, 1), nn.Sigmoid()
         )
@@ -120,7 +112,7 @@ class Align(nn.Module):
             nn.GELU(),
             nn.Conv2d(2 * WIDTH, WIDTH, 1),
         )
-        self.register_buffer("index", _relative_index(), persistent=False)
+        self.register_buffer("index", relative_index(ATTENTION_WINDOW), persistent=False)
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight)
@@ -173,7 +165,7 @@ class SceneLayer(nn.Module):
         self.align = Align(KERNELS[level])
         self.beta = nn.Parameter(torch.ones(()))
         self.fuse = guided_fusion()
-        self.auxiliary = nn.Sequential(nn.Conv2d(WIDTH, WIDTH, 3, padding=1), nn.LeakyReLU(0.1), nn.Conv2d(WIDTH, 3, 1))
+        self.auxiliary = nn.Sequential(conv(WIDTH, WIDTH), nn.LeakyReLU(0.1), nn.Conv2d(WIDTH, 3, 1))
 
     def forward(
         self,
@@ -192,7 +184,7 @@ class SceneLayer(nn.Module):
         past_scenes, past_priors = past_scenes or (scene,), past_priors or (prior,)
         aligned, scores, found = [], [], []
         for span in range(1, RANGES + 1):
-            start = None if positions is None else _double(positions[span - 1])
+            start = None if positions is None else double(positions[span - 1])
             a, places = self.align(scene, _stack(past_scenes, span), start)
             b = warp(_stack(past_priors, span), places, _centres(scene))
             scores.append(((scene * a).sum(dim=1) + self.beta * (prior * b).sum(dim=1)) / WIDTH**0.5)
@@ -203,6 +195,22 @@ class SceneLayer(nn.Module):
         return self.fuse(torch.cat([mixed, scene], dim=1)), found
 
 
+def backbone_and_neck() -> tuple[ConvNextTiny, nn.ModuleList]:
+    """Make the layers that turn a frame into 64 maps at 1/4, 1/8, 1/16 and 1/32 of its size."""
+    return ConvNextTiny(), nn.ModuleList(nn.Conv2d(width, 2 * WIDTH, 1) for width in WIDTHS)
+
+
+def image_head() -> nn.Sequential:
+    """Make the layers that turn 32 maps at a quarter of the size into a correction of the frame, zero at first."""
+    doublings = (layer for _ in range(2) for layer in (upsampler(), nn.LeakyReLU(0.1)))
+    head = nn.Sequential(
+        conv(WIDTH, WIDTH), nn.LeakyReLU(0.1), *doublings, conv(WIDTH, WIDTH), nn.LeakyReLU(0.1), conv(WIDTH, 3)
+    )
+    for parameter in head[-1].parameters():
+        nn.init.zeros_(parameter)
+    return head
+
+
 class MapNet(RecurrentPeer):
     """The published network, which sees the past only. The heads for its auxiliary losses are there and unused."""
 
@@ -211,31 +219,25 @@ class MapNet(RecurrentPeer):
 
     def __init__(self) -> None:
         super().__init__(PeerConfig("map-net", past=2, divisor=32))
-        self.backbone = ConvNextTiny()
-        self.neck = nn.ModuleList(nn.Conv2d(width, 2 * WIDTH, 1) for width in WIDTHS)
+        self.backbone, self.neck = backbone_and_neck()
         self.priors = nn.ModuleList(PriorLayer(level) for level in range(LEVELS))
         self.scenes = nn.ModuleList(SceneLayer(level) for level in range(LEVELS))
-        self.upsampler = nn.Sequential(
-            nn.Conv2d(WIDTH, WIDTH, 3, padding=1),
-            nn.LeakyReLU(0.1),
-            upsampler(),
-            nn.LeakyReLU(0.1),
-            upsampler(),
-            nn.LeakyReLU(0.1),
-            nn.Conv2d(WIDTH, WIDTH, 3, padding=1),
-            nn.LeakyReLU(0.1),
-            nn.Conv2d(WIDTH, 3, 3, padding=1),
-        )
-        last = self.upsampler[-1]
-        nn.init.zeros_(last.weight)  # type: ignore[arg-type]
-        nn.init.zeros_(last.bias)  # type: ignore[arg-type]
+        self.upsampler = image_head()
         self.register_buffer("mean", torch.tensor(MEAN).view(3, 1, 1), persistent=False)
         self.register_buffer("std", torch.tensor(STD).view(3, 1, 1), persistent=False)
 
     def step(self, frame: Tensor, state: Memory | None) -> tuple[Tensor, Memory]:
         """Restore the next frame of a stream."""
-        memory = state or Memory()
-        features = [conv(x) for conv, x in zip(self.neck, self.backbone((frame - self.mean) / self.std), strict=True)]
+        decoded, memory = self.decode(self.encode(frame), state or Memory())
+        return frame + self.upsampler(decoded), memory
+
+    def encode(self, frame: Tensor) -> list[Tensor]:
+        """Make the 64 maps of every level: 32 for the haze prior, then 32 for the scene."""
+        found = self.backbone((frame - self.mean) / self.std)
+        return [layer(x) for layer, x in zip(self.neck, found, strict=True)]
+
+    def decode(self, features: list[Tensor], memory: Memory) -> tuple[Tensor, Memory]:
+        """Decode the finest scene features, [B, 32, H / 4, W / 4], and remember this frame."""
         prior: Tensor | None = None
         decoded: Tensor | None = None
         positions: list[Tensor] | None = None
@@ -250,7 +252,8 @@ class MapNet(RecurrentPeer):
             priors[level] = (enhanced, *memory.priors[level])[:RANGES]
             if new_tokens is not None:
                 tokens[level] = (new_tokens, *memory.tokens[level])[:MEMORY_FRAMES]
-        return frame + self.upsampler(decoded), Memory(tuple(scenes), tuple(priors), tuple(tokens))
+        assert decoded is not None
+        return decoded, Memory(tuple(scenes), tuple(priors), tuple(tokens))
 
 
 def warp(
@@ -281,14 +284,3 @@ def _centres(like: Tensor) -> Tensor:  # [3, h, w]
 
 def _stack(maps: tuple[Tensor, ...], span: int) -> Tensor:  # [B, 32, span, h, w], nearest first
     return torch.stack([maps[min(index, len(maps) - 1)] for index in range(span)], dim=2)
-
-
-def _double(positions: Tensor) -> Tensor:
-    return F.interpolate(positions, scale_factor=2, mode="bilinear", align_corners=False)
-
-
-def _relative_index() -> Tensor:  # [49, 49]
-    axis = torch.arange(ATTENTION_WINDOW)
-    places = torch.stack(torch.meshgrid(axis, axis, indexing="ij"), dim=-1).flatten(0, 1)
-    offsets = places[:, None] - places[None] + ATTENTION_WINDOW - 1
-    return offsets[..., 0] * (2 * ATTENTION_WINDOW - 1) + offsets[..., 1]

@@ -3,6 +3,8 @@
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from libranet.lab.peers.swin import DropPath
+
 DEPTH = 2
 """Blocks of every stage, as in B1."""
 HEADS, REDUCTIONS = (1, 2, 5, 8), (8, 4, 2, 1)
@@ -26,11 +28,12 @@ class Attention(nn.Module):
         self,
         x: Tensor,  # [B, h w, C]
         size: tuple[int, int],
+        asking: Tensor | None = None,  # [B, h w, C]: what the queries are made of, if not of x
     ) -> Tensor:
         context = x
         if self.reduce is not None and self.norm is not None:
-            context = self.norm(_to_tokens(self.reduce(_to_map(x, size))))
-        query = self.query(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            context = self.norm(to_tokens(self.reduce(to_map(x, size))))
+        query = self.query(x if asking is None else asking).unflatten(-1, (self.heads, -1)).transpose(1, 2)
         key, value = self.key_value(context).unflatten(-1, (2, self.heads, -1)).permute(2, 0, 3, 1, 4)
         found = F.scaled_dot_product_attention(query, key, value)
         return self.project(found.transpose(1, 2).flatten(2))
@@ -39,18 +42,19 @@ class Attention(nn.Module):
 class Block(nn.Module):
     """Attention, then two layers per token with a depth-wise convolution between them, which knows the positions."""
 
-    def __init__(self, width: int, heads: int, reduction: int) -> None:
+    def __init__(self, width: int, heads: int, reduction: int, *, drop_path: float = 0.0) -> None:
         super().__init__()
         hidden = EXPANSION * width
         self.norm, self.attention = nn.LayerNorm(width, eps=EPS), Attention(width, heads, reduction)
         self.second_norm = nn.LayerNorm(width, eps=EPS)
         self.expand, self.contract = nn.Linear(width, hidden), nn.Linear(hidden, width)
         self.depthwise = nn.Conv2d(hidden, hidden, 3, padding=1, groups=hidden)
+        self.drop_path = DropPath(drop_path)
 
-    def forward(self, x: Tensor, size: tuple[int, int]) -> Tensor:
-        x = x + self.attention(self.norm(x), size)
-        hidden = self.depthwise(_to_map(self.expand(self.second_norm(x)), size))
-        return x + self.contract(F.gelu(_to_tokens(hidden)))
+    def forward(self, x: Tensor, size: tuple[int, int], asking: Tensor | None = None) -> Tensor:
+        x = x + self.drop_path(self.attention(self.norm(x), size, asking))
+        hidden = self.depthwise(to_map(self.expand(self.second_norm(x)), size))
+        return x + self.drop_path(self.contract(F.gelu(to_tokens(hidden))))
 
 
 class Stage(nn.Module):
@@ -66,10 +70,10 @@ class Stage(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         x = self.embed(x)
         size = (x.shape[-2], x.shape[-1])
-        tokens = self.embed_norm(_to_tokens(x))
+        tokens = self.embed_norm(to_tokens(x))
         for block in self.blocks:
             tokens = block(tokens, size)
-        return _to_map(self.norm(tokens), size)
+        return to_map(self.norm(tokens), size)
 
 
 class MixTransformer(nn.Module):
@@ -100,9 +104,11 @@ class MixTransformer(nn.Module):
         return found
 
 
-def _to_tokens(x: Tensor) -> Tensor:  # [B, C, h, w] -> [B, h w, C]
+def to_tokens(x: Tensor) -> Tensor:  # [B, C, h, w] -> [B, h w, C]
+    """From a map to a sequence of pixels."""
     return x.flatten(2).transpose(1, 2)
 
 
-def _to_map(x: Tensor, size: tuple[int, int]) -> Tensor:  # [B, h w, C] -> [B, C, h, w]
+def to_map(x: Tensor, size: tuple[int, int]) -> Tensor:  # [B, h w, C] -> [B, C, h, w]
+    """From a sequence of pixels to a map."""
     return x.transpose(1, 2).unflatten(2, size)

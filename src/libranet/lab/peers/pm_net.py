@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from libranet.lab.peers.convolutions import conv
 from libranet.lab.peers.mix_transformer import MixTransformer
 from libranet.network.peer import PeerConfig, RecurrentPeer
 
@@ -51,10 +52,10 @@ class Memory(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         image, phase = IMAGE_WIDTHS[-1], PHASE_WIDTHS[-1]
-        self.query, self.phase_query = _conv(image, KEY_WIDTH), _conv(phase, KEY_WIDTH)
-        self.key, self.phase_key = _conv(image, KEY_WIDTH), _conv(phase, KEY_WIDTH)
-        self.own_value, self.past_value = _conv(image, VALUE_WIDTH), _conv(image, VALUE_WIDTH)
-        self.join = _conv(2 * VALUE_WIDTH, image)
+        self.query, self.phase_query = conv(image, KEY_WIDTH), conv(phase, KEY_WIDTH)
+        self.key, self.phase_key = conv(image, KEY_WIDTH), conv(phase, KEY_WIDTH)
+        self.own_value, self.past_value = conv(image, VALUE_WIDTH), conv(image, VALUE_WIDTH)
+        self.join = conv(2 * VALUE_WIDTH, image)
 
     def forward(
         self,
@@ -78,7 +79,7 @@ class Block(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.body = nn.Sequential(_conv(WIDTH, WIDTH), nn.ReLU(inplace=True), _conv(WIDTH, WIDTH))
+        self.body = nn.Sequential(conv(WIDTH, WIDTH), nn.ReLU(inplace=True), conv(WIDTH, WIDTH))
         self.weigh = nn.Sequential(
             nn.AdaptiveAvgPool2d(1),
             nn.Conv2d(WIDTH, WIDTH // SQUEEZE, 1),
@@ -128,7 +129,7 @@ class PmNet(RecurrentPeer):
 
     def __init__(self) -> None:
         super().__init__(PeerConfig("pm-net", past=1, divisor=64))
-        self.pair = _conv(6, 3)
+        self.pair = conv(6, 3)
         self.image, self.past_image = Encoder(IMAGE_WIDTHS), Encoder(IMAGE_WIDTHS)
         self.phase, self.past_phase = Encoder(PHASE_WIDTHS), Encoder(PHASE_WIDTHS)
         self.memory = Memory()
@@ -152,12 +153,8 @@ def _tokens(x: Tensor) -> Tensor:  # [B, C, h, w] -> [B, 1, h w, C]
     return x.flatten(2).transpose(1, 2).contiguous()[:, None]
 
 
-def _conv(entering: int, leaving: int) -> nn.Conv2d:
-    return nn.Conv2d(entering, leaving, 3, padding=1)
-
-
 def _doubling() -> nn.Sequential:
-    return nn.Sequential(_conv(WIDTH, 4 * WIDTH), nn.PixelShuffle(2), nn.ReLU(inplace=True))
+    return nn.Sequential(conv(WIDTH, 4 * WIDTH), nn.PixelShuffle(2), nn.ReLU(inplace=True))
 
 
 def _phase(frame: Tensor) -> Tensor:  # [B, 3, H, W] -> [B, 3, H, W] in [0, pi]

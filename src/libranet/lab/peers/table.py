@@ -9,9 +9,12 @@ import torch
 
 from libranet.errors import CheckpointError, InputError
 from libranet.extension import is_own
+from libranet.lab.peers.astp_net import AstpNet
+from libranet.lab.peers.dcl import Dcl
 from libranet.lab.peers.dehamer import Dehamer
 from libranet.lab.peers.dehazeformer import DehazeFormer
 from libranet.lab.peers.dehazexl import DehazeXl
+from libranet.lab.peers.ds_tfn import DsTfn
 from libranet.lab.peers.dvd import Dvd
 from libranet.lab.peers.ffa_net import FfaNet
 from libranet.lab.peers.fourk_dehazing import FourKDehazing
@@ -22,6 +25,7 @@ from libranet.lab.peers.pm_net import PmNet
 from libranet.lab.peers.simple import Clahe, DarkChannelPrior, Identity
 from libranet.lab.peers.uhddip import UhdDip
 from libranet.lab.peers.uhdformer import UhdFormer
+from libranet.lab.peers.viws_net import ViwsNet
 from libranet.network import Network
 from libranet.network.checkpoint import assign_weights, read_header
 from libranet.network.own import build_own
@@ -57,6 +61,8 @@ class PeerEntry:
         """Whether there is anything to train."""
         return self.parameters > 0 and not self.published
 
+
+ASTP_NOTE = "three frames; layers whose result the official network drops are kept and not run; without memory loss"
 
 PEERS: tuple[PeerEntry, ...] = (
     PeerEntry("identity", "no dehazing", Identity, 0),
@@ -108,6 +114,14 @@ PEERS: tuple[PeerEntry, ...] = (
         "PM-Net",
         "built from counts that add up; that the phase of the memory is that of the past hazy frame is our choice",
     ),
+    PeerEntry(
+        "viws-net",
+        "ViWS-Net, ICCV 2023",
+        ViwsNet,
+        57_821_217,
+        "ViWS-Net",
+        "five frames, whole ones where the official network cuts tiles of 512; without its adversarial weather loss",
+    ),
     PeerEntry("uhdformer", "UHDformer, AAAI 2024", UhdFormer, 339_323, "UHDformer"),
     PeerEntry(
         "dvd",
@@ -126,6 +140,26 @@ PEERS: tuple[PeerEntry, ...] = (
         "exact global attention at every size; frames of any shape, the official network takes squares",
     ),
     PeerEntry(
+        "dcl",
+        "DCL, AAAI 2025, its dehazing network",
+        Dcl,
+        11_378_179,
+        "DCL",
+        "sees one frame; its depth network and its losses over frames serve training without pairs and are left out",
+    ),
+    PeerEntry("astp-net-t", "ASTP-Net-t, Visual Computer 2025", partial(AstpNet, "t"), 5_721_168, "", ASTP_NOTE),
+    PeerEntry("astp-net-s", "ASTP-Net-s, Visual Computer 2025", partial(AstpNet, "s"), 10_563_336, "", ASTP_NOTE),
+    PeerEntry("astp-net-b", "ASTP-Net-b, Visual Computer 2025", partial(AstpNet, "b"), 20_519_120, "", ASTP_NOTE),
+    PeerEntry(
+        "ds-tfn",
+        "DS-TFN, Visual Computer 2025",
+        DsTfn,
+        57_581_822,
+        "DS-TFN",
+        "causal; after the public code of that name, which nothing states to be the paper's; memory and heads as "
+        "in map-net",
+    ),
+    PeerEntry(
         "uhddip",
         "UHDDIP, TCSVT 2025",
         UhdDip,
@@ -138,10 +172,6 @@ PEERS: tuple[PeerEntry, ...] = (
 
 ABSENT: dict[str, str] = {
     "cg-idn": "its makers released no code, and its widths, depths and frame count are not published",
-    "dcl": "its makers released no code, and how it finds airlight and scattering is not published",
-    "viws-net": "the facts at hand outline it and leave its second network of 15 million parameters open",
-    "astp-net": "the facts at hand outline it and leave the parts of its temporal blocks open",
-    "ds-tfn": "the facts at hand outline it, and the code of that name is not stated to be the paper's",
 }
 """Peers of the paper that cannot be rebuilt faithfully, and why."""
 
