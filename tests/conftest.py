@@ -76,7 +76,7 @@ LONG = ("test_compiles", "test_site", "test_on_ray", "test_install", "test_step_
 """Files whose tests take longest. They come first, or one process would wait for another at the end."""
 MORE = {
     *("lab", "research", "cluster"),  # folders: the laboratory, its scripts, Ray
-    "test_conformance",  # an independent encoder
+    *("test_conformance", "test_times", "test_video_matrix", "test_sound_in_old_containers"),  # independent encoders
     *("test_browser", "test_visits", "test_site", "test_report_look"),  # Chromium
     *(
         "test_compiles",
@@ -86,7 +86,9 @@ MORE = {
     ),  # kernels for other cards, and whole steps
     *("test_examples", "test_install", "test_runtime_examples"),  # other processes, environments and languages
     *("test_parts", "test_recording", "test_scale_and_two_passes", "test_loop", "test_exporter", "test_jobs"),
-    *("test_watch", "test_slow_visitors"),  # what waits for time to pass
+    *("test_watch", "test_slow_visitors", "test_server_processes", "test_dry_run"),  # what waits for time to pass
+    *("test_samples_triton", "test_drawing_triton", "test_windows_triton", "test_encoder_layers_triton"),  # interpreted
+    *("test_schema", "test_proxies"),  # other programs ask the server
 }
 """Folders and files whose tests `make test-more` runs, so that `make test` stays under three minutes."""
 
