@@ -123,7 +123,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         made = run(options)
     except (LibraNetError, OSError) as error:
-        print(f"render_images: {error}", file=sys.stderr)
+        sentence = error.sentence if isinstance(error, LibraNetError) else error
+        print(f"render_images: {sentence}", file=sys.stderr)
         return 2
     print(f"{made} {options.kind} rendered to {options.out}, {options.count - made} existed already")
     return 0

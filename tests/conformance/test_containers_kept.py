@@ -73,7 +73,7 @@ def test_boxes_stay_and_the_file_plays(name, what, folder, tmp_path, tiny_model)
     [
         ("dolby-vision.mp4", ".mkv", "Dolby Vision"),
         ("spatial.mov", ".mov", "vexu"),
-        ("two-videos.mp4", ".mkv", "copied as it is"),
+        ("two-videos.mp4", ".mkv", "this one stays hazy"),
         ("camera-data.mp4", ".mkv", "GPMF"),
         ("xmp.mp4", ".mkv", "XMP"),
         ("crop.mkv", ".mp4", "cropping"),

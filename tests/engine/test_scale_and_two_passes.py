@@ -79,7 +79,7 @@ def test_two_passes_meet_the_bit_rate(tmp_path, tiny_model, codec, suffix):
         device="cpu",
         progress=lambda step: phases.add(step.phase),
     )
-    assert phases == {"frames", "first pass", "second pass", "joining"}
+    assert phases == {"reading ahead", "frames", "first pass", "second pass", "joining"}
     assert (report.frames, report.codec, report.partial, report.copied_streams) == (40, codec, "", 1)
     times, expected = read_all(output)[0], read_all(source)[0]  # Matroska moves all streams behind the sound's start
     assert [time - times[0] for time in times] == pytest.approx([time - expected[0] for time in expected], abs=0.0011)

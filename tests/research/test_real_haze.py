@@ -17,7 +17,8 @@ def pack(tmp_path) -> Path:
     """One grey photo of 64x48 and one clip of six frames, 64x36."""
     for name in ("hazy_photos", "hazy_clips"):
         (tmp_path / name).mkdir()
-    cv2.imwrite(str(tmp_path / "hazy_photos" / "fog.jpg"), np.full((48, 64, 3), 180, np.uint8))
+    slope = np.linspace(150, 210, 64).astype(np.uint8)  # an even image would be left alone
+    cv2.imwrite(str(tmp_path / "hazy_photos" / "fog.jpg"), np.broadcast_to(slope[None, :, None], (48, 64, 3)))
     write_clip(tmp_path / "hazy_clips" / "walk.mp4", Clip(frames=6, width=64, height=36))
     return tmp_path
 
@@ -31,7 +32,7 @@ def test_every_photo_and_clip_is_restored_and_shown(tool, pack, tmp_path, tiny_m
     hazy, before, after = (sheet[50:, at + 20 : at + 480].astype(float) for at in (0, 500, 1000))
     assert hazy.mean() == pytest.approx(180, abs=1)
     assert np.abs(before - hazy).mean() > 10  # random weights
-    assert 0.5 < np.abs(after - hazy).mean() < 10
+    assert 0.5 < np.abs(after - hazy).mean() < 40
     strips = cv2.imread(str(out / "clips.jpg"))
     assert strips.shape == (3 * 169, 1500, 3)  # the same three, five moments each
     columns = strips[60:160].reshape(100, 5, 300, 3).mean((0, 2, 3))
