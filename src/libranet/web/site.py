@@ -41,7 +41,8 @@ _LIBRARIES = {
 _RUNTIMES = {"wasm": ("ort.wasm.min.mjs", "simd-threaded.mjs", "simd-threaded.wasm"), "webgpu": ("webgpu", "asyncify")}
 _CSP = (
     "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self' blob: data:; "
-    "media-src 'self' blob:; connect-src 'self' blob:; worker-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'"
+    "media-src 'self' blob:; connect-src 'self' blob:; worker-src 'self'; manifest-src 'self'; "
+    "base-uri 'none'; form-action 'none'"
 )
 _PAGE_FILES = ("engine-browser.js", "network-worker.js", "clip.js", "app.webmanifest")
 
