@@ -68,7 +68,7 @@ def test_the_published_network_gives_the_published_numbers() -> None:
     model = find_model("yolov8n")
     if find_weights(model) is None:
         pytest.skip("yolov8n is not in the cache: run `libranet weights pull yolov8n`")
-    boxes, scores, _ = YoloV8(load_weights(model), "yolov8n").forward(_image()[None])
+    boxes, scores = YoloV8(load_weights(model), "yolov8n").forward(_image()[None])
     assert scores.shape == (1, 126, 80)
     for cell, (box, score) in PUBLISHED.items():
         assert boxes[0, cell].tolist() == pytest.approx(box, abs=2e-3)
