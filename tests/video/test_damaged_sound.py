@@ -58,9 +58,10 @@ def test_a_damaged_packet_of_sound_costs_itself_alone(tmp_path, tiny_model, broa
     data = bytearray(source.read_bytes())
     data[headers[damaged] : headers[damaged] + 2] = bytes(2)
     source.write_bytes(data)
+    there = streams(source)["audio"]  # FFmpeg's own reader drops some
     report = dehaze(source, tmp_path / f"out{suffix}", tiny_model)
     lost = re.search(r"(\d+) damaged packets of the aac audio stream cannot be copied", report.partial)
     assert lost is not None, report.partial
     found = streams(tmp_path / f"out{suffix}")
     assert found["video"] == 25
-    assert found["audio"] >= len(headers) - 1 - int(lost[1])
+    assert found["audio"] + int(lost[1]) == there
