@@ -10,6 +10,7 @@ import av
 import cv2
 import numpy as np
 import pytest
+from PIL import Image
 
 from clips import Clip, write_clip
 from libranet.errors import InputError
@@ -254,12 +255,28 @@ def test_an_image_of_a_gif_file_that_swallows_the_next(tmp_path):
                 lost += 1
                 assert reader.damage, size
     assert lost > 5
+    second = data.index(b"\x21\xf9\4", first)
+    path.write_bytes(data[: second - 700] + data[second + 100 :])  # pieces still fit, one image is gone
+    assert find_breaks(path, "gif")
     loops = data.index(b"NETSCAPE2.0") + 11
     path.write_bytes(data[:loops] + b"\xff" + data[loops + 1 :])
     assert find_breaks(path, "gif")
     times = data.index(b"\x21\xf9\4")
     path.write_bytes(data[: times + 2] + b"\7" + data[times + 3 :])
     assert find_breaks(path, "gif")
+
+
+@pytest.mark.parametrize("colors", [2, 4, 16, 256])
+@pytest.mark.parametrize("interlace", [0, 1])
+def test_whole_gif_files_of_another_program(tmp_path, colors, interlace):
+    noise = np.random.default_rng(7).integers(0, colors, (3, 60, 90), np.uint8)
+    noise[1, :40] = 0  # long codes
+    images = [Image.fromarray(frame, "P") for frame in noise]
+    for image in images:
+        image.putpalette([value for level in range(colors) for value in [level * 255 // (colors - 1)] * 3])
+    path = tmp_path / "a.gif"
+    images[0].save(path, save_all=True, append_images=images[1:], interlace=interlace, duration=40)
+    assert not find_breaks(path, "gif")
 
 
 def test_a_frame_of_an_animation_whose_name_is_damaged(tmp_path):
