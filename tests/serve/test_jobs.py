@@ -68,7 +68,7 @@ def test_a_photo_keeps_its_format_and_metadata(clean, tmp_path, tiny_checkpoint)
     job = clean.run(clean.upload(source, '../../Ünïcode "x".exe')["id"], view="split")
     dehaze_image(source, tmp_path / "out.png", load_model(tiny_checkpoint), options=DehazeOptions(compare="split"))
     assert clean.client.get(f"/api/jobs/{job['id']}/result").content == (tmp_path / "out.png").read_bytes()
-    assert (job["name"], job["result_name"]) == ("Ünïcode x.exe", "Ünïcode x-clear.png")
+    assert (job["name"], job["result_name"]) == ("Ünïcode x.exe", "Ünïcode x-split.png")
 
 
 def test_previews_follow_the_settings(clean, tmp_path):

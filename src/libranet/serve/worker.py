@@ -11,9 +11,9 @@ from libranet.engine import DehazeOptions, Progress, dehaze_video
 from libranet.engine.adjust import Adjustments
 from libranet.engine.image_files import dehaze_image
 from libranet.errors import InputError
-from libranet.network import Network
 from libranet.serve.media import without_paths
-from libranet.serve.protocol import Message, Send, answer_with_network
+from libranet.serve.playable import plays_in_browsers, write_copy
+from libranet.serve.protocol import Message, Networks, Send, answer_with_network, chosen_network
 
 _SECONDS_BETWEEN_REPORTS = 0.1
 _REPORTED = ("frames", "width", "height", "codec", "seconds", "fps", "partial", "warnings", "weights_name")
@@ -29,11 +29,13 @@ def make_options(settings: Message, *, interlaced: bool) -> DehazeOptions:
         compare=view if view in ("split", "side") else None,
         view=view if view in ("haze", "removed") else "result",
         adjust=Adjustments(**{key: settings[key] for key in ("exposure", "protect_sky", "protect_shadows", "color")}),
+        codec=None if settings.get("codec", "same") == "same" else settings["codec"],
+        pixel_format="yuv420p" if settings.get("codec") == "h264" else None,  # what every player takes
         deinterlace=interlaced,
     )
 
 
-def run_job(network: Network, send: Send, job: Message) -> Message:
+def run_job(networks: Networks, send: Send, job: Message) -> Message:
     """Dehaze one file, and send progress.
 
     Raises:
@@ -41,6 +43,7 @@ def run_job(network: Network, send: Send, job: Message) -> Message:
     """
     source, result = Path(job["source"]), Path(job["result"])
     options = make_options(job["settings"], interlaced=job["interlaced"])
+    network = chosen_network(networks, job["settings"])
     sent = 0.0
 
     def show(progress: Progress) -> None:
@@ -62,8 +65,12 @@ def run_job(network: Network, send: Send, job: Message) -> Message:
         )
     hide = partial(without_paths, folder=source.parent, name=job["name"])
     facts = report.as_json() | {"partial": hide(report.partial), "warnings": [hide(text) for text in report.warnings]}
-    return {"report": {key: facts[key] for key in _REPORTED}}
+    copied = job["kind"] == "video" and not all(map(plays_in_browsers, (source, result)))
+    if copied:
+        for file, side in ((source, "before"), (result, "after")):
+            write_copy(file, result.with_name(f"result-{side}.mp4"))
+    return {"report": {key: facts[key] for key in _REPORTED} | {"copied": copied}}
 
 
 if __name__ == "__main__":
-    answer_with_network(lambda network, send: partial(run_job, network, send))
+    answer_with_network(lambda networks, send: partial(run_job, networks, send))
