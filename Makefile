@@ -2,7 +2,8 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Compiling every module of every package takes half of an installation; Python compiles those it imports by itself.
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 # The tests' tensors are small: more threads only wait for each other.
 ONE_THREAD := OMP_NUM_THREADS=1
 

@@ -136,23 +136,31 @@ def test_resuming_into_another_container_leaves_a_living_run_alone(tmp_path, tin
     alive.release()
 
 
-def stop():
-    raise KeyboardInterrupt
+@pytest.fixture
+def stopped_after_a_segment(monkeypatch):
+    """Interrupt the run as soon as its first segment is written: how far the decoder is by then does not matter."""
+    original = RunFolder.add
+
+    def add(self, segment):
+        original(self, segment)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(RunFolder, "add", add)
 
 
 @pytest.mark.skipif(shutil.which("ffprobe") is None, reason="Debian's ffmpeg is not installed: apt-get install ffmpeg")
 @pytest.mark.parametrize(("one", "other"), [(".avi", ".mkv"), (".mkv", ".avi"), (".mp4", ".ts")])
-def test_segments_of_a_dead_run_join_in_another_container(tmp_path, tiny_model, during, monkeypatch, one, other):
+@pytest.mark.usefixtures("stopped_after_a_segment")
+def test_segments_of_a_dead_run_join_in_another_container(tmp_path, tiny_model, monkeypatch, one, other):
     """AVI begins at zero and Matroska does not: segments keep the source's clock, so both are right."""
     source = write_clip(tmp_path / "in.mkv", replace(CLIP, first=500, time_base=Fraction(1, 1000), frames=13))
     options = {"codec": "h264", "encoder_options": (("bf", "0"),)}
-    during(stop)
     with pytest.raises(KeyboardInterrupt):
         dehaze(source, tmp_path / f"out{one}", tiny_model, **options)
     monkeypatch.undo()
     report = dehaze(source, tmp_path / f"out{other}", tiny_model, resume=True, **options)
     assert (report.frames, report.partial) == (13, "")
-    assert report.resumed_frames > 0
+    assert report.resumed_frames >= 4
     times = _times(tmp_path / f"out{other}")
     assert [b - a for a, b in pairwise(times)] == pytest.approx([0.04] * 12, abs=0.001)
     assert not list(tmp_path.glob(".*.libranet"))

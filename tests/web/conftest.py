@@ -33,7 +33,7 @@ def libraries() -> None:
 
 
 @pytest.fixture(scope="session")
-def site(libraries: None, tiny_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def site_folder(libraries: None, tiny_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What `libranet web` writes when no network is named, with a tiny network as the small one: it is quick."""
     package = tmp_path_factory.mktemp("package")
     shutil.copyfile(tiny_checkpoint, package / "libranet-small.safetensors")
@@ -45,5 +45,11 @@ def site(libraries: None, tiny_checkpoint: Path, tmp_path_factory: pytest.TempPa
         web(output=folder)
     manifest = json.loads((folder / "manifest.json").read_text())
     assert [model["name"] for model in manifest["models"]] == ["small", "base"]
-    with serve_folder(folder) as address:
+    return folder
+
+
+@pytest.fixture(scope="session")
+def site(site_folder: Path) -> Iterator[str]:
+    """The address of that site."""
+    with serve_folder(site_folder) as address:
         yield address

@@ -8,10 +8,11 @@ const manifest = await (await fetch("manifest.json")).json();
 const prefer = new URLSearchParams(location.search).get("runtime") || "auto";
 const listeners = new Set();
 let worker = null, loaded = null, calls = 0;
+if ("serviceWorker" in navigator) navigator.serviceWorker.register("service-worker.js").catch(() => {}); // only https and localhost have one
 
 export const features = {
   views: [["result", "Result"], ["split", "Split"]],
-  sizes: [["640", "640 px"], ["1280", "1280 px"], ["0", "Full size"]],
+  sizes: [["0", "Full size"], ["1280", "1280 px"], ["640", "640 px"]], // the first is the default: nothing is reduced unasked
   adjust: false,
   history: false,
   models: manifest.models.map(({name, bytes}) => [name, `${name} · ${megabytes(bytes)}`]),

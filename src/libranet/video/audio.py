@@ -35,7 +35,8 @@ class AudioTranscoder:
             InputError: The sound of the source's stream cannot be decoded.
         """
         context = source.codec_context
-        if context is None:
+        # A damaged header may name a codec and neither a rate nor channels.
+        if context is None or not context.sample_rate or not context.layout.nb_channels:
             raise InputError(f"the sound of stream {source.index} cannot be decoded: leave it out with --audio none")
         encoder = AUDIO_ENCODERS.get(codec, codec)
         rates = av.codec.Codec(encoder, "w").audio_rates or [context.sample_rate]

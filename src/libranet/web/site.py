@@ -1,5 +1,6 @@
 """Writing the static site: the page, the networks, and the libraries that run them in a browser."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -40,9 +41,10 @@ _LIBRARIES = {
 _RUNTIMES = {"wasm": ("ort.wasm.min.mjs", "simd-threaded.mjs", "simd-threaded.wasm"), "webgpu": ("webgpu", "asyncify")}
 _CSP = (
     "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self' blob: data:; "
-    "media-src 'self' blob:; connect-src 'self' blob:; worker-src 'self'; base-uri 'none'; form-action 'none'"
+    "media-src 'self' blob:; connect-src 'self' blob:; worker-src 'self'; manifest-src 'self'; "
+    "base-uri 'none'; form-action 'none'"
 )
-_PAGE_FILES = ("engine-browser.js", "network-worker.js", "clip.js")
+_PAGE_FILES = ("engine-browser.js", "network-worker.js", "clip.js", "app.webmanifest")
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,7 @@ def write_site(output: Path, models: list[str], *, overwrite: bool = False) -> S
         }
         manifest = {"version": libranet.__version__, "rate": RATE, "models": entries, "runtimes": runtimes}
         (folder / "manifest.json").write_text(json.dumps(manifest, indent=1))
+        _write_service_worker(folder)
         folder.chmod(0o755)
         if output.exists():
             shutil.rmtree(output)
@@ -130,11 +133,23 @@ def _unpack(archive: Path, members: tuple[str, ...], folder: Path) -> None:
 
 def _write_page(folder: Path) -> None:
     policy = f'<meta http-equiv="Content-Security-Policy" content="{_CSP}">'
-    page = read_asset("index.html").replace('<meta charset="utf-8">', f'<meta charset="utf-8">\n  {policy}')
+    head = f'<meta charset="utf-8">\n  {policy}\n  <link rel="manifest" href="app.webmanifest">'
+    page = read_asset("index.html").replace('<meta charset="utf-8">', head)
     (folder / "index.html").write_text(page, encoding="utf-8")
     for name in (*ASSETS, *_PAGE_FILES, EXAMPLE_NAME, "NOTICE.md"):
         target = "engine.js" if name == "engine-browser.js" else name
         shutil.copyfile(asset_path(name), folder / target)
+
+
+def _write_service_worker(folder: Path) -> None:
+    """Name the files that the page always needs, and the state of the whole site: a new one replaces the old cache."""
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(file.relative_to(folder).as_posix().encode() + file.read_bytes())
+    kept = [file.name for file in files if file.parent == folder]
+    script = read_asset("service-worker.js").replace("SITE", digest.hexdigest()[:16])
+    (folder / "service-worker.js").write_text(script.replace('["FILES"]', json.dumps(kept)), encoding="utf-8")
 
 
 def _write_model(name: str, network: LiBrANet, folder: Path) -> tuple[dict[str, Any], Difference]:
