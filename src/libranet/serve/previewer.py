@@ -32,6 +32,7 @@ class Previewer:
         self._networks = networks
         self._network = network = networks["best"]
         self._frames = lru_cache(_FILES_IN_MEMORY)(self._read)
+        self._large_frames = lru_cache(1)(self._read)
         self._cameras: OrderedDict[str, tuple[float, tuple[int, ...], Dehazer]] = OrderedDict()
         black = torch.zeros(1, 3, LARGEST_SIDE * 9 // 16, LARGEST_SIDE)
         PreviewFrames((black,), 0.0, 0).restore(network, DehazeOptions())
@@ -46,18 +47,20 @@ class Previewer:
             return self._camera(request)
         network = chosen_network(self._networks, request.get("settings", {}))
         window = network.config.window
-        found = self._frames(request["source"], request["kind"], request["at"], request["interlaced"], window)
+        side, large = request["side"], request["side"] > LARGEST_SIDE
+        where = (request["source"], request["kind"], request["at"], request["interlaced"], window)
+        found = self._large_frames(*where, side) if large else self._frames(*where, LARGEST_SIDE)
         if request["op"] == "frame":
-            return {"image": encode(_within(found.before, request["side"]))}
+            return {"image": encode(_within(found.before, side))}
         begin = time.perf_counter()
         options = make_options(request["settings"], interlaced=request["interlaced"])
         return _timed(found.restore(network, options), begin)
 
-    def _read(self, source: str, kind: str, at: float, interlaced: bool, window: int) -> PreviewFrames:
+    def _read(self, source: str, kind: str, at: float, interlaced: bool, window: int, side: int) -> PreviewFrames:
         if kind == "image":
-            return read_image_frame(Path(source))
+            return read_image_frame(Path(source), side=side)
         network = next(each for each in self._networks.values() if each.config.window == window)
-        found = read_video_frames(source, network, DehazeOptions(deinterlace=interlaced), at)
+        found = read_video_frames(source, network, DehazeOptions(deinterlace=interlaced), at, side=side)
         if found is None:
             raise InputError(f"{source} has no frame at {at:g} s: choose an earlier moment")
         return found

@@ -201,7 +201,7 @@ def job_router() -> APIRouter:
         job: Whole,
         known: Known,
         at: Annotated[float, Query(ge=0.0, le=1e6)] = 0.0,
-        side: Annotated[int, Query(ge=64, le=1280, description="The longest side, in pixels.")] = 1280,
+        side: Annotated[int, Query(ge=64, le=3840, description="The longest side, in pixels.")] = 1280,
     ) -> Response:
         """One frame of the upload, upright."""
         return await ask(known, {**known.about(job), "op": "frame", "at": at, "side": side}, request)
@@ -211,7 +211,7 @@ def job_router() -> APIRouter:
         request: Request, job: Whole, known: Known, wish: Annotated[PreviewSettings, Query()]
     ) -> Response:
         """The same frame, restored."""
-        how = {"op": "preview", "at": wish.at, "settings": wish.as_run()}
+        how = {"op": "preview", "at": wish.at, "side": wish.side, "settings": wish.as_run()}
         return await ask(known, known.about(job) | how, request)
 
     ranges: dict[int | str, dict[str, Any]] = {200: _BYTES, 206: _BYTES, 416: {}, **_errors(404, 409)}

@@ -33,6 +33,7 @@ class RunSettings(FrameSettings):
     exposure: Literal["network", "keep"] = Field(default="network", description="keep: the brightness of the input.")
     codec: Literal["same", "h264"] = Field(default="same", description="h264: 8 bits, which plays everywhere.")
     container: Literal["same", "mp4", "mov", "mkv", "webm"] = Field(default="same", description="Of a video.")
+    playable: bool = Field(default=False, description="Also write small H.264 copies, for browsers without the codec.")
 
 
 class PreviewSettings(FrameSettings):
@@ -40,6 +41,7 @@ class PreviewSettings(FrameSettings):
 
     at: float = Field(default=0.0, ge=0.0, le=1e6, description="Seconds.")
     keep_exposure: bool = False
+    side: int = Field(default=1280, ge=64, le=3840, description="The longest side, in pixels.")
 
     def as_run(self) -> dict[str, Any]:
         """The settings of a run whose frames look so."""

@@ -3,6 +3,7 @@
 A process that is killed leaves a run that the next one continues.
 """
 
+import logging
 import time
 from functools import partial
 from pathlib import Path
@@ -12,8 +13,10 @@ from libranet.engine.adjust import Adjustments
 from libranet.engine.image_files import dehaze_image
 from libranet.errors import InputError
 from libranet.serve.media import without_paths
-from libranet.serve.playable import plays_in_browsers, write_copy
+from libranet.serve.playable import write_copy
 from libranet.serve.protocol import Message, Networks, Send, answer_with_network, chosen_network
+
+logger = logging.getLogger(__name__)
 
 _SECONDS_BETWEEN_REPORTS = 0.1
 _REPORTED = ("frames", "width", "height", "codec", "seconds", "fps", "partial", "warnings", "weights_name")
@@ -65,11 +68,33 @@ def run_job(networks: Networks, send: Send, job: Message) -> Message:
         )
     hide = partial(without_paths, folder=source.parent, name=job["name"])
     facts = report.as_json() | {"partial": hide(report.partial), "warnings": [hide(text) for text in report.warnings]}
-    copied = job["kind"] == "video" and not all(map(plays_in_browsers, (source, result)))
-    if copied:
-        for file, side in ((source, "before"), (result, "after")):
-            write_copy(file, result.with_name(f"result-{side}.mp4"))
+    copied = job["kind"] == "video" and job["settings"].get("playable", False)
+    copied = copied and _write_copies(source, result, report.frames, send)
     return {"report": {key: facts[key] for key in _REPORTED} | {"copied": copied}}
+
+
+def _write_copies(source: Path, result: Path, frames: int, send: Send) -> bool:
+    """Write what the visitor's browser plays. Returns whether it could be made: the result is good without it."""
+    done, sent = 0, time.monotonic()
+
+    def show() -> None:
+        nonlocal done, sent
+        done += 1
+        if time.monotonic() - sent >= _SECONDS_BETWEEN_REPORTS:
+            sent = time.monotonic()
+            progress = {"frames": done, "total": max(done, 2 * frames), "fps": 0.0, "bound_by": "encode"}
+            send({"progress": progress | {"phase": "copying", "remaining_seconds": None}})
+
+    copies = {side: result.with_name(f"result-{side}.mp4") for side in ("before", "after")}
+    try:
+        write_copy(source, copies["before"], show=show)
+        write_copy(result, copies["after"], show=show)
+    except Exception as error:  # whatever a decoder of others may raise, the result is written
+        logger.warning("no copy for the browser could be made: %s", error)
+        for copy in copies.values():
+            copy.unlink(missing_ok=True)
+        return False
+    return True
 
 
 if __name__ == "__main__":
