@@ -21,7 +21,7 @@ export async function describe() {
     promise: "Files stay on the machine that serves this page, and are deleted after "
       + `${hours} ${hours === 1 ? "hour" : "hours"}.`,
     accepts: "MP4, MOV, MKV, WebM, AVI, TS, MXF, GIF, JPEG, PNG, WebP, TIFF and BMP, "
-      + `up to ${megabytes(facts.upload_bytes)} and ${Math.round(facts.seconds / 60)} minutes.`,
+      + `up to ${megabytes(facts.upload_bytes)} and ${minutes(facts.seconds)} minutes.`,
     models: facts.models.map((name) => [name, name === "best" ? "Best" : "Fast"]),
     about: `LiBrA-Net ${facts.version}${facts.weights ? ` · weights ${facts.weights}` : ""}`,
     link: ["API", "api/docs"],
