@@ -253,7 +253,8 @@ def check_image_name(path: str | Path) -> None:
     """
     if not is_image_name(path):
         suffix, known = Path(path).suffix.lower(), ", ".join(IMAGE_SUFFIXES)
-        raise InputError(f"cannot write an image to a {suffix or 'nameless'} file: use one of {known}")
+        ending = f"a {suffix} file" if suffix else "a file without an ending"
+        raise InputError(f"cannot write an image to {ending}: use one of {known}, or end the name with / for a folder")
 
 
 def check_image_fits(path: str | Path, image: Image, *, several: bool = False) -> None:

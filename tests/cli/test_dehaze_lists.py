@@ -136,3 +136,11 @@ def test_addresses_of_files_are_paths_for_inputs_and_outputs(text, tmp_path):
     address = "file://" + text.format(folder=tmp_path / "in").replace(" ", "%20")
     (job,) = plan_jobs([address], f"file://{tmp_path}/out/", live=False)
     assert (job.source.path, job.output) == (tmp_path / "in" / "a b.mp4", str(tmp_path / "out" / "a b.mp4"))
+
+
+def test_one_name_that_a_shell_expanded_goes_into_a_new_folder(clips):
+    """`clips/*.mp4 -o out` means the same with one file as with two."""
+    for name, output in (("a.mp4", "a.mp4"), ("c.flv", "c.mkv")):
+        assert plan_jobs([str(clips / name)], str(clips / "out"), live=False)[0].output == str(clips / "out" / output)
+    (clips / "taken").write_bytes(b"x")
+    assert plan_jobs([str(clips / "a.mp4")], str(clips / "taken"), live=False)[0].output == str(clips / "taken")

@@ -136,7 +136,7 @@ def _run(folder: Path, network: LiBrANet, source: str, suffix: str):
 def _stream(folder: Path, network: LiBrANet, source: str, suffix: str) -> str:
     path, output, report = _run(folder, network, source, suffix)
     stream = [s for s in others(path) if s.kind != "attachment" or source == "font"][-1]
-    if any(f"stream {stream.index} (" in note for note in report.warnings):
+    if any(f"stream {stream.index} (" in note and "is left out" in note for note in report.warnings):
         return "no"
     found = [s for s in others(output) if s.kind == stream.kind]
     if not found:

@@ -220,7 +220,9 @@ def _single(source: Source, output: str) -> Job:
     if source.kind == "sequence":
         return _job(source, output)
     assert source.path is not None
-    if Path(output).is_dir() or output.endswith(("/", "\\")):
+    # A shell may have made one name of clips/*.mp4: a new name without an ending is a folder, as for several inputs.
+    new = not Path(output).suffix and not Path(output).name.startswith(".") and not os.path.lexists(output)
+    if new or Path(output).is_dir() or output.endswith(("/", "\\")):
         output = _below(output, source.path.name)
     return _job(source, output)
 

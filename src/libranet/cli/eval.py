@@ -60,7 +60,10 @@ def evaluate_command(
     split: Annotated[Literal["train", "test", "all"], typer.Option(help="Part of a set of ours.")] = "test",
     table: Annotated[
         list[str] | None,
-        typer.Option(help="Print a table of the paper with our rows in it: main, temporal, downstream, efficiency."),
+        typer.Option(
+            help="Print a table of the paper with our rows in it: main, temporal, downstream, efficiency; or real, "
+            "for photos of real haze."
+        ),
     ] = None,
     table_format: Annotated[
         Literal["text", "md", "csv", "latex"], typer.Option("--format", help="How tables of the paper are printed.")
@@ -134,7 +137,9 @@ def evaluate_command(
     terminal = (sys.stderr if beside else sys.stdout).isatty()
     console = Console(stderr=beside) if terminal else Console(width=120, stderr=beside)
     chosen = choose_metrics(",".join(metrics) if metrics else "all")
-    wanted = [lab("paper.tables").choose_table(name) for name in table or []]
+    real = "real" in (table or [])
+    wanted = [lab("paper.tables").choose_table(name) for name in table or [] if name != "real"]
+    stills, metrics = stills or real, metrics or (["blind"] if real else None)
     sizes = [parse_size(size)] if size else None
     names = model or (["identity"] if restored else ["identity", "dcp", PACKAGED_NAME])
     backend = "plain" if reproducible else "auto"
@@ -171,7 +176,15 @@ def evaluate_command(
     results_of_others = [parse_restored(text, clips=len(found), frames=frames) for text in restored or []]
     load_restorers = partial(load_restorers, restored=results_of_others)
     _name_doubts(console, found, results_of_others)
+    if real:
+        if cluster is not None:
+            raise InputError("--table real runs on one machine: leave out --cluster")
+        known = lab("real_table").find_objects(place, found, detector, device=device, cache=cache)
+        names = names if "identity" in names else ["identity", *names]  # the hazy input is what all is compared with
     restorers, scores = load_restorers(names), load_scores()
+    if real:
+        scores.objects = known.measure
+        scores.estimators |= known.estimators
     if metrics and not any(scores.wants(metric.name) for metric in chosen):
         raise InputError(f"nothing can be measured: {next(iter(scores.not_measured.values()))}")
     store = ResultStore(output or Path(f"eval-{place.name}"))
@@ -212,6 +225,8 @@ def evaluate_command(
         info, subject, chosen, scores.not_measured, scores.estimators, dict(scores.seconds), results
     )
     tables = lab("paper.tables").make_tables(wanted, content, restorers, place, device, sizes) if wanted else []
+    if real:
+        tables.append(lab("real_table").make_real_table(content, results, known.why_missing))
     write_summaries(content, store.folder)
     sections = "".join(lab("paper.printed").as_html(printed) for printed in tables)
     write_file(store.folder / "report.html", render_report(content, store, sections))

@@ -257,7 +257,7 @@ class _Recording:
         stream = self._output.copies.get(packet.stream.index)
         if stream is not None and packet.size:
             with translate_io_errors(self._temporary):
-                self._output.write(stream.packets(packet, self._excerpt))
+                self._output.write(stream.packets(packet, self._excerpt), skip_invalid=True)
 
     def _next_part(self, time: Fraction) -> None:
         waiting, self._waiting = self._waiting, []

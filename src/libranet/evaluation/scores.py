@@ -51,6 +51,8 @@ class SharedFacts:
     """For the blind metrics."""
     hazy_tof: float | None = None
     """Warped difference of the input to its frame before, to which that of the models is compared."""
+    clip: str = ""
+    """Whose frame it is."""
 
 
 @dataclass
@@ -65,6 +67,8 @@ class Scores:
     estimators: dict[str, str] = field(default_factory=dict)
     """The networks behind the metrics, for the report."""
     lpips: Lpips | None = None
+    objects: Callable[[str, Tensor], dict[str, float]] | None = None
+    """What a detector finds of the objects that are known to be in a clip, by its name."""
     flow: FlowEstimator | None = None
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
 
@@ -82,7 +86,9 @@ class Scores:
                 tof = self._timed("tof", warp_error, hazy, *warp_tensor(before.hazy, flow))
         features = self._timed("lpips", self.lpips.features, clear) if self.lpips and clear is not None else None
         blind = any(self.wants(metric.name) for metric in self.metrics if metric.group == "blind")
-        return SharedFacts(clear, flow, features, FrameFacts(hazy) if blind else None, tof)
+        return SharedFacts(
+            clear, flow, features, FrameFacts(hazy) if blind else None, tof, frame.clip.name if frame.clip else ""
+        )
 
     def measure(
         self,
@@ -105,6 +111,8 @@ class Scores:
         for name, measure in self.by_image.items():
             values = self._timed(name, measure, restored)
             found |= {metric: value for metric, value in values.items() if self.wants(metric)}
+        if self.objects is not None:
+            found |= self._timed("objects", self.objects, facts.clip, restored)
         if facts.hazy is not None:
             found |= self._timed("blind", self._blind, facts.hazy, facts.hazy_tof, restored)
         return found

@@ -294,6 +294,19 @@ TABLE: tuple[ThirdPartyModel, ...] = (
         lambda files: lab("peers.tensorflow_graph").read_archive(files),
     ),
     ThirdPartyModel(
+        "dmphn",
+        "peer with published weights: DMPHN, trained on real haze (NH-HAZE)",
+        "MIT",
+        LocalFile("github.com/diptamath/Nonhomogeneous_Image_Dehazing, in half precision as safetensors"),
+        (
+            PublishedFile(
+                "dmphn_nhhaze.safetensors",
+                10_866_018,
+                "d9b1053b258444c866eb29b59fe9da990a71cefb1d53043bdbf5e43060821933",
+            ),
+        ),
+    ),
+    ThirdPartyModel(
         "onnxruntime-web",
         "runs the network in a browser, for `libranet web`",
         "MIT",

@@ -21,8 +21,9 @@ _ONLY_RATE = 48_000
 
 def _named_layout(layout: av.AudioLayout) -> str:
     """Return the name of a layout. Old files only count their channels, which no encoder but FLAC takes."""
-    usual = ("mono", "stereo", "2.1", "4.0", "5.0", "5.1", "6.1", "7.1")
-    return usual[layout.nb_channels - 1] if layout.name == f"{layout.nb_channels} channels" else layout.name
+    usual = dict(enumerate(("mono", "stereo", "2.1", "4.0", "5.0", "5.1", "6.1", "7.1"), start=1))
+    counted = layout.name == f"{layout.nb_channels} channels"
+    return usual.get(layout.nb_channels, layout.name) if counted else layout.name
 
 
 class AudioTranscoder:
@@ -35,8 +36,8 @@ class AudioTranscoder:
             InputError: The sound of the source's stream cannot be decoded.
         """
         context = source.codec_context
-        # A damaged header may name a codec and neither a rate nor channels.
-        if context is None or not context.sample_rate or not context.layout.nb_channels:
+        # A damaged header may name a codec and no rate, channels or format.
+        if context is None or not (context.sample_rate and context.layout.nb_channels and context.format):
             raise InputError(f"the sound of stream {source.index} cannot be decoded: leave it out with --audio none")
         encoder = AUDIO_ENCODERS.get(codec, codec)
         rates = av.codec.Codec(encoder, "w").audio_rates or [context.sample_rate]

@@ -151,7 +151,8 @@ def choose_codec(
     suffix = Path(output).suffix.lower()
     if suffix not in CONTAINERS:
         known = ", ".join(CONTAINERS)
-        raise InputError(f"cannot write video to a {suffix or 'nameless'} file: use one of {known}")
+        ending = f"a {suffix} file" if suffix else "a file without an ending"
+        raise InputError(f"cannot write video to {ending}: use one of {known}, or end the name with / for a folder")
     allowed = CONTAINERS[suffix]
     if asked is not None:
         if asked not in get_args(CodecName):

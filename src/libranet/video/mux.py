@@ -72,6 +72,8 @@ class Written:
     """Packets whose time went back and got the next free one."""
     times: list[Fraction] = field(default_factory=list)
     """Of the video: when each frame is shown, in seconds and in any order."""
+    refused: int = 0
+    """Packets that the container calls invalid: they are damaged in the source."""
     heard: HeardSound | None = None
     """Of sound: what the source gave to hear, or the finished file."""
 
@@ -149,11 +151,20 @@ class OutputFile:
         with kept_priority():
             self.container.start_encoding()
 
-    def write(self, packets: Iterable[av.Packet]) -> None:
-        """Write packets and count them. Times of a stream that go back get the next free one."""
+    def write(self, packets: Iterable[av.Packet], *, skip_invalid: bool = False) -> None:
+        """Write packets and count them. Times of a stream that go back get the next free one.
+
+        With `skip_invalid`, packets of copied streams that the container calls invalid are counted and left out.
+        """
         for packet in packets:
+            written = self.written[packet.stream.index]
             self._count(packet)
-            self.container.mux(packet)
+            try:
+                self.container.mux(packet)
+            except (av.InvalidDataError, av.PatchWelcomeError):  # AAC whose header is gone: the rest of the file stays
+                if not skip_invalid or packet.stream.index == self._video_index:
+                    raise
+                written.packets, written.refused = written.packets - 1, written.refused + 1
 
     def copy_chapters(self, source: Any) -> None:
         """Copy the chapters that lie in the excerpt."""
@@ -365,7 +376,7 @@ def join(
                 ) from None
             video = _video_packets(output.video, settings, segments, excerpt.start)
             others = _other_packets(origin, output.copies, excerpt) if origin is not None else iter(())
-            output.write(heapq.merge(video, others, key=_time))
+            output.write(heapq.merge(video, others, key=_time), skip_invalid=True)
         except BaseException:
             output.abandon()
             raise

@@ -70,6 +70,9 @@ def verify(path: Path, written: tuple[Written, ...]) -> list[str]:
                 problems.append(f"the {wanted.kind} stream ({wanted.codec}) is missing in the finished file")
             continue
         rest.remove(match)
+        if wanted.refused:
+            what = f"{wanted.refused} damaged packets of the {wanted.codec} {wanted.kind} stream"
+            problems.append(f"{what} cannot be copied and are left out")
         problems += _differences(wanted, match, written[0], frames)
     return problems
 

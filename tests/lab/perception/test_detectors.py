@@ -81,7 +81,7 @@ def test_boxes_come_back_to_the_frame() -> None:
         state[f"model.22.cv3.{level}.2.weight"].zero_()
         state[f"model.22.cv3.{level}.2.bias"].fill_(2.0)
         state[f"model.22.cv2.{level}.2.weight"].zero_()
-    boxes, scores = YoloV8(state, "tiny").detect(torch.rand(3, 90, 160, generator=torch.Generator().manual_seed(1)))
+    boxes, scores, _ = YoloV8(state, "tiny").detect(torch.rand(3, 90, 160, generator=torch.Generator().manual_seed(1)))
     assert len(boxes) == len(scores) > 0
     assert scores.tolist() == pytest.approx([torch.tensor(2.0).sigmoid().item()] * len(scores))
     assert boxes.min() >= 0
@@ -89,7 +89,7 @@ def test_boxes_come_back_to_the_frame() -> None:
     assert (boxes[:, 2:] > boxes[:, :2]).all()
     for level in range(3):
         state[f"model.22.cv3.{level}.2.bias"].fill_(-5.0)
-    boxes, _ = YoloV8(state, "tiny").detect(torch.zeros(3, 40, 40))
+    boxes, *_ = YoloV8(state, "tiny").detect(torch.zeros(3, 40, 40))
     assert len(boxes) == 0
 
 
@@ -115,12 +115,12 @@ def test_a_real_detector_finds_the_cars() -> None:
     with av.open(str(CARS)) as container:
         frame = next(container.decode(video=0)).to_ndarray(format="rgb24")
     image = torch.from_numpy(frame).permute(2, 0, 1).float() / 255
-    boxes, scores = open_detector(FASTESTDET).detect(image)
+    boxes, scores, _ = open_detector(FASTESTDET).detect(image)
     clear = measure_detections(boxes, scores, width=1280, height=720)
     assert clear["det"] >= 1
     right = boxes[scores >= 0.4]
     assert ((right[:, 0] > 700) & (right[:, 1] > 300) & (right[:, 3] < 600)).any(), "the cars are at the right"
-    boxes, scores = open_detector(FASTESTDET).detect(0.08 * image + 0.85)
+    boxes, scores, _ = open_detector(FASTESTDET).detect(0.08 * image + 0.85)
     hazy = measure_detections(boxes, scores, width=1280, height=720)
     assert hazy["det"] <= clear["det"]
 

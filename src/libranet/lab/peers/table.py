@@ -14,6 +14,7 @@ from libranet.lab.peers.dcl import Dcl
 from libranet.lab.peers.dehamer import Dehamer
 from libranet.lab.peers.dehazeformer import DehazeFormer
 from libranet.lab.peers.dehazexl import DehazeXl
+from libranet.lab.peers.dmphn import Dmphn
 from libranet.lab.peers.ds_tfn import DsTfn
 from libranet.lab.peers.dvd import Dvd
 from libranet.lab.peers.ffa_net import FfaNet
@@ -82,6 +83,14 @@ PEERS: tuple[PeerEntry, ...] = (
         partial(Maxim, "indoor"),
         14_170_988,
         note="the makers' graph and weights, trained on RESIDE; computes in float32",
+        published=True,
+    ),
+    PeerEntry(
+        "dmphn",
+        "DMPHN, CVPR workshops 2020, weights for NH-HAZE",
+        Dmphn,
+        5_424_393,
+        note="the makers' weights, trained on real haze from a machine; paints texture into skies",
         published=True,
     ),
     PeerEntry("ffa-net", "FFA-Net, AAAI 2020", FfaNet, 4_455_913, "FFA-Net", "19 blocks per group, as released"),

@@ -14,13 +14,15 @@ from torch import Tensor
 from libranet.errors import InputError, MissingDependencyError
 from libranet.thirdparty import explain_absence, find_model, find_weights
 
+MIN_CONFIDENCE = 0.25
+"""Detections below this do not count, unless a precision-recall curve needs them."""
 DETECTOR_NAMES = ("yolov8n", "yolov8s", "fastestdet")
 
 _YOLO_SIDE = 640
 _YOLO_STRIDE = 32
 _YOLO_BINS = 16
 _YOLO_GREY = 114 / 255
-_YOLO_CONFIDENCE, _YOLO_IOU, _YOLO_MOST = 0.25, 0.7, 300
+_YOLO_IOU, _YOLO_MOST = 0.7, 300
 """The published defaults of prediction."""
 _FASTESTDET_SIDE = 352
 _FASTESTDET_IOU = 0.45
@@ -34,8 +36,10 @@ class Detector(Protocol):
     def detect(
         self,
         image: Tensor,  # [3, H, W] in [0, 1]
-    ) -> tuple[Tensor, Tensor]:  # [N, 4] left, top, right, bottom in pixels; [N] confidences
-        """Detect all objects with their confidences."""
+        *,
+        least: float = MIN_CONFIDENCE,
+    ) -> tuple[Tensor, Tensor, Tensor]:  # [N, 4] left, top, right, bottom in pixels; [N] confidences; [N] COCO classes
+        """Detect all objects that have at least this confidence."""
         ...
 
 
@@ -78,18 +82,20 @@ class YoloV8:
     def detect(
         self,
         image: Tensor,  # [3, H, W] in [0, 1]
-    ) -> tuple[Tensor, Tensor]:  # [N, 4] left, top, right, bottom in pixels; [N]
-        """Detect objects with a confidence of at least 0.25."""
+        *,
+        least: float = MIN_CONFIDENCE,
+    ) -> tuple[Tensor, Tensor, Tensor]:  # [N, 4] left, top, right, bottom in pixels; [N]; [N]
+        """Detect objects with at least this confidence."""
         height, width = image.shape[1:]
         x, scale, left, top = letterbox(image.to(self._device))
         boxes, scores = self.forward(x)
         best, labels = scores[0].max(dim=1)
-        sure = best >= _YOLO_CONFIDENCE
+        sure = best >= least
         boxes, best, labels = boxes[0][sure].cpu(), best[sure].cpu(), labels[sure].cpu()
         kept = nms(boxes, best, labels, _YOLO_IOU)[:_YOLO_MOST]
         boxes = (boxes[kept] - torch.tensor([left, top, left, top])) / scale
         limits = torch.tensor([width, height, width, height])
-        return torch.minimum(boxes.clamp_min(0), limits), best[kept]
+        return torch.minimum(boxes.clamp_min(0), limits), best[kept], labels[kept]
 
     @torch.no_grad()
     def forward(
@@ -161,7 +167,7 @@ class FastestDet:
             raise InputError(f"expected FastestDet for COCO, an output of 85 maps, got {shape} from {path}")
         self.name = f"FastestDet ({path.name})"
 
-    def detect(self, image: Tensor) -> tuple[Tensor, Tensor]:
+    def detect(self, image: Tensor, *, least: float = MIN_CONFIDENCE) -> tuple[Tensor, Tensor, Tensor]:
         """Decode objectness, box and class of every cell, then NMS."""
         height, width = image.shape[1:]
         side = _FASTESTDET_SIDE
@@ -178,10 +184,10 @@ class FastestDet:
         boxes = torch.stack((cx - w / 2, cy - h / 2, cx + w / 2, cy + h / 2), dim=-1).reshape(-1, 4).clamp(0, 1)
         boxes = boxes * torch.tensor([width, height, width, height])
         labels, scores = maps[5:].argmax(dim=0).flatten(), scores.flatten()
-        likely = scores > 0.05
+        likely = scores >= least
         boxes, scores, labels = boxes[likely], scores[likely], labels[likely]
         kept = nms(boxes, scores, labels, _FASTESTDET_IOU)
-        return boxes[kept], scores[kept]
+        return boxes[kept], scores[kept], labels[kept]
 
 
 class UltralyticsDetector:
@@ -198,11 +204,11 @@ class UltralyticsDetector:
         self._model, self._device = YOLO(str(path)), device
         self.name = f"ultralytics ({path.name})"
 
-    def detect(self, image: Tensor) -> tuple[Tensor, Tensor]:
+    def detect(self, image: Tensor, *, least: float = MIN_CONFIDENCE) -> tuple[Tensor, Tensor, Tensor]:
         """Run the detector on the frame as the package expects it: BGR, 8 bit."""
         bgr = (image.flip(0) * 255).round().to(torch.uint8).permute(1, 2, 0).cpu().numpy()
-        result = self._model.predict(np.ascontiguousarray(bgr), verbose=False, device=self._device)[0].boxes
-        return result.xyxy.cpu(), result.conf.cpu()
+        result = self._model.predict(np.ascontiguousarray(bgr), verbose=False, conf=least, device=self._device)[0].boxes
+        return result.xyxy.cpu(), result.conf.cpu(), result.cls.cpu().long()
 
 
 def nms(

@@ -12,13 +12,11 @@ from torch import Tensor
 
 from libranet.errors import InputError
 from libranet.evaluation.metric_table import Need
-from libranet.lab.perception.detectors import Detector, open_detector
+from libranet.lab.perception.detectors import MIN_CONFIDENCE, Detector, open_detector
 from libranet.lab.perception.musiq import MUSIQ_FILE, Musiq, read_musiq_weights
 from libranet.lab.perception.segmenters import TransformersSegmenter
 from libranet.thirdparty import find_model
 
-MIN_CONFIDENCE = 0.25
-"""Detections below this do not count."""
 HIGH_CONFIDENCE = 0.5
 SMALL_SIDE = 32.0
 REFERENCE_SIDE = 640.0
@@ -69,7 +67,7 @@ class DetectionMetric:
 
     def measure(self, image: Tensor) -> dict[str, float]:  # [3, H, W] in [0, 1]
         """Det, Conf, HighConf and SmallObj."""
-        boxes, scores = self._detector.detect(image)
+        boxes, scores, _ = self._detector.detect(image)
         return measure_detections(boxes, scores, width=image.shape[2], height=image.shape[1])
 
 
