@@ -22,8 +22,8 @@ from libranet.video.file_facts import gif_loops, matroska_extras, mp4_boxes
 from libranet.video.heard import HeardSound
 from libranet.video.matroska_extras import SPACE_TAG, MatroskaFinish, video_elements
 from libranet.video.mp4_extras import Box, add_boxes
-from libranet.video.packets import decode_times, read_segment, read_times, reorder_delay
-from libranet.video.pyav import open_input, set_side_data
+from libranet.video.packets import joined_packets
+from libranet.video.pyav import open_input
 from libranet.video.reader import VideoReader, frame_duration, main_video_stream
 from libranet.video.source import Source
 from libranet.video.tags import track_entry
@@ -374,7 +374,8 @@ def join(
                 raise InputError(
                     f"the {suffix} container refuses these streams ({error}): write to .mkv with --resume"
                 ) from None
-            video = _video_packets(output.video, settings, segments, excerpt.start)
+            step = frame_duration(settings.rate, settings.time_base)
+            video = joined_packets(output.video, segments, settings.time_base, step, excerpt.start)
             others = _other_packets(origin, output.copies, excerpt) if origin is not None else iter(())
             output.write(heapq.merge(video, others, key=_time), skip_invalid=True)
         except BaseException:
@@ -403,27 +404,6 @@ def _options(
 def _copy_metadata(source: Any, target: Any) -> None:
     target.metadata.update({k: v for k, v in source.metadata.items() if k not in STALE_METADATA})
     target.disposition = source.disposition
-
-
-def _video_packets(video: Any, settings: EncoderSettings, segments: list[Path], zero: Fraction) -> Iterator[av.Packet]:
-    """Yield the packets of all segments, with decoding times that increase across their borders, and a new zero."""
-    shift = round(zero / settings.time_base)
-    all_times = [read_times(path) for path in segments]
-    delay = max((reorder_delay(times) for times in all_times), default=0)
-    step = frame_duration(settings.rate, settings.time_base)
-    before: list[int] = []
-    for path, times in zip(segments, all_times, strict=True):
-        decode = decode_times(times, delay, before, step)
-        for stored, dts in zip(read_segment(path), decode, strict=True):
-            packet = av.Packet(stored.data)
-            packet.pts, packet.dts, packet.duration = stored.pts - shift, dts - shift, stored.duration
-            packet.time_base = settings.time_base
-            packet.is_keyframe = stored.key
-            for kind, data in stored.side_data:
-                set_side_data(packet, kind, data)
-            packet.stream = video
-            yield packet
-        before = (before + sorted(times))[-max(delay, 1) :]
 
 
 def _other_packets(source: Any, copies: dict[int, CopiedStream], excerpt: Excerpt) -> Iterator[av.Packet]:

@@ -8,12 +8,15 @@ import struct
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import av
 from av.packet import PktSideDataT
 
 from libranet.errors import InputError
+from libranet.video.pyav import set_side_data
 
 _MAGIC = b"libranet-packets-2\n"
 _HEADER = struct.Struct("<qqqBBI")  # pts, dts, duration, key frame, pieces of side data, size
@@ -124,3 +127,33 @@ def decode_times(times: list[int], delay: int, before: list[int], step: int) -> 
     while len(lead) < delay:
         lead = [(lead or ordered)[0] - step, *lead]
     return (lead + ordered)[: len(times)]
+
+
+def joined_packets(
+    video: Any, segments: list[Path], time_base: Fraction, step: int, zero: Fraction
+) -> Iterator[av.Packet]:
+    """Yield the packets of all segments, with decoding times that increase across their borders, and a new zero.
+
+    Args:
+        video: The stream that they go into.
+        segments: Files written by `PacketLog`, in order.
+        time_base: In which the segments count.
+        step: Duration of a frame.
+        zero: The time, in seconds, that becomes zero.
+    """
+    shift = round(zero / time_base)
+    all_times = [read_times(path) for path in segments]
+    delay = max((reorder_delay(times) for times in all_times), default=0)
+    before: list[int] = []
+    for path, times in zip(segments, all_times, strict=True):
+        decode = decode_times(times, delay, before, step)
+        for stored, dts in zip(read_segment(path), decode, strict=True):
+            packet = av.Packet(stored.data)
+            packet.pts, packet.dts, packet.duration = stored.pts - shift, dts - shift, stored.duration
+            packet.time_base = time_base
+            packet.is_keyframe = stored.key
+            for kind, data in stored.side_data:
+                set_side_data(packet, kind, data)
+            packet.stream = video
+            yield packet
+        before = (before + sorted(times))[-max(delay, 1) :]
