@@ -45,7 +45,7 @@ def serve(
     import secrets
 
     from libranet.cli.units import parse_bytes, parse_time
-    from libranet.network import packaged_name
+    from libranet.network.checkpoint import packaged_name
     from libranet.serve.run import run_server
     from libranet.serve.settings import Limits, ServeSettings
 

@@ -307,7 +307,8 @@ $("start").addEventListener("click", async () => {
   }
 });
 const calmCancel = askTwice($("cancel"), "Really stop?", () => {
-  stopping = $("cancel").disabled = true;
+  stopping = true;
+  $("cancel").ariaDisabled = "true"; // not `disabled`: that would drop the focus
   $("cancel").textContent = $("progress-text").textContent = "Stopping…";
   announce("Stopping.");
   engine.cancel(media);
@@ -336,7 +337,8 @@ function follow() {
 
 function running(yes) {
   calmCancel();
-  stopping = $("cancel").disabled = false;
+  stopping = false;
+  $("cancel").ariaDisabled = "false";
   announced = 0;
   $("running").hidden = !yes;
   $("idle-actions").hidden = yes;
