@@ -63,7 +63,8 @@ def server(tmp_path_factory: pytest.TempPathFactory, tiny_checkpoint: Path) -> I
         upload_bytes=20 << 20, seconds=60, pixels=3840 * 2160, chunk_bytes=1 << 20, idle_seconds=1.0, jobs=60
     )
     folder = tmp_path_factory.mktemp("serve")
-    settings = ServeSettings(folder=folder, model=str(tiny_checkpoint), devices=("cpu",), limits=limits)
+    model = str(tiny_checkpoint)
+    settings = ServeSettings(folder=folder, model=model, fast_model="libranet-small", devices=("cpu",), limits=limits)
     listener = socket.create_server(("127.0.0.1", 0))
     address = f"http://127.0.0.1:{listener.getsockname()[1]}"
     process = uvicorn.Server(uvicorn.Config(make_app(settings), log_level="warning"))

@@ -48,15 +48,16 @@ def test_drop_compare_start_play_download(clean, browser, tmp_path, tiny_checkpo
         assert mean_difference(full, exact) > 2
         assert mean_difference(about, exact) < mean_difference(full, exact)  # it differs where samples are clamped
 
-        page.click("text=Split")
-        page.wait_for_selector("canvas.after[data-view='split']")
-        page.click("text=Result")
+        page.click("#views >> text=Haze")
+        page.wait_for_selector("canvas.after[data-view='haze']")
+        page.click("#views >> text=Cleared")
         page.wait_for_selector("canvas.after[data-view='result']")
 
+        assert page.inner_text("#start") == "Dehaze video"
+        wait_until(page, "/^Takes about \\d+ (s|min)\\.$/.test(document.getElementById('estimate').textContent)")
         page.click("#start")
         page.wait_for_selector("#running")
         wait_until(page, "document.getElementById('fps').textContent.includes('fps')")
-        assert page.inner_text("#bound") in ("decode", "network", "encode")
         page.wait_for_selector("#download")
         page.wait_for_selector("video.after")
         wait_until(page, "document.querySelector('video.after').currentTime > 0.5")
@@ -80,6 +81,56 @@ def test_drop_compare_start_play_download(clean, browser, tmp_path, tiny_checkpo
         page.click("text=Open")
         page.wait_for_selector("#download")
         assert page.input_value("#strength") == "0.5"
+
+
+def test_show_is_not_what_is_saved_and_hevc_plays(clean, browser, tmp_path):
+    clip = Clip(codec="libx265", frames=10, width=160, height=96)
+    with new_page(browser, clean.address) as page:
+        page.set_viewport_size({"width": 1280, "height": 800})
+        assert "MP4" in page.inner_text("#accepts")
+        assert page.evaluate("document.querySelectorAll('h1').length") == 1
+        page.set_input_files("#file", write_clip(tmp_path / "in.mp4", clip))
+        page.wait_for_selector("canvas.after[data-strength='1']")
+        fold = page.evaluate("document.getElementById('start').getBoundingClientRect().bottom")
+        assert fold <= 800, "the settings and the button are above the fold"
+        page.click("#models >> text=Fast")
+        page.select_option("#save", "removed")
+        page.click("#start")
+        page.wait_for_selector("#download")
+        page.wait_for_selector("video.after")
+        wait_until(page, "document.querySelector('video.after').currentTime > 0")
+        assert "copy=after" in page.get_attribute("video.after", "src")
+        assert page.get_attribute("#download", "download") == "in-removed.mp4"
+        (job,) = clean.client.get("/api/jobs").json()
+        assert (job["settings"]["model"], job["settings"]["view"]) == ("fast", "removed")
+
+
+def test_several_files_one_queue_stop_and_delete_all(clean, browser, tmp_path):
+    clips = [
+        write_clip(tmp_path / f"{name}.mp4", Clip(frames=frames, width=320, height=192, still=True, options=FAST))
+        for name, frames in (("a", 900), ("b", 10), ("c", 10))
+    ]
+    with new_page(browser, clean.address) as page:
+        page.set_input_files("#file", clips)
+        page.wait_for_selector("text=Dehaze all 3")
+        wait_until(
+            page, "[...document.querySelectorAll('#jobs img')].filter((image) => image.naturalWidth).length === 3"
+        )
+        page.click("#start")
+        page.wait_for_selector("#cancel")
+        page.click("#cancel")
+        page.click("#cancel")
+        page.wait_for_timeout(50)  # the text stays over the next frame
+        gone = "document.getElementById('running').hidden"
+        assert page.evaluate(f"{gone} || document.getElementById('cancel').textContent === 'Stopping…'")
+        page.wait_for_selector("#start")
+        assert page.evaluate("document.activeElement.id") == "start"
+        page.click("text=Dehaze all 2")
+        wait_until(page, "document.querySelectorAll('#jobs .badge.good').length === 2")
+        page.click("#delete-all")
+        page.click("#delete-all")
+        wait_until(page, "document.getElementById('history').hidden")
+        assert clean.client.get("/api/jobs").json() == []
 
 
 def focus(page, target: str) -> None:

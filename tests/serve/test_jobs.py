@@ -68,7 +68,7 @@ def test_a_photo_keeps_its_format_and_metadata(clean, tmp_path, tiny_checkpoint)
     job = clean.run(clean.upload(source, '../../Ünïcode "x".exe')["id"], view="split")
     dehaze_image(source, tmp_path / "out.png", load_model(tiny_checkpoint), options=DehazeOptions(compare="split"))
     assert clean.client.get(f"/api/jobs/{job['id']}/result").content == (tmp_path / "out.png").read_bytes()
-    assert (job["name"], job["result_name"]) == ("Ünïcode x.exe", "Ünïcode x-clear.png")
+    assert (job["name"], job["result_name"]) == ("Ünïcode x.exe", "Ünïcode x-split.png")
 
 
 def test_previews_follow_the_settings(clean, tmp_path):
@@ -104,6 +104,28 @@ def test_events_tell_the_progress(clean, tmp_path):
     assert frames == sorted(frames)
     assert any(0 < entry["frames"] < 100 and entry["remaining_seconds"] > 0 for entry in progress)
     assert {entry["bound_by"] for entry in progress} <= {"decode", "network", "encode", "disk"}
+
+
+def test_h264_for_everyone_and_names_that_say_the_view(clean, tmp_path):
+    source = write_clip(tmp_path / "in.mkv", Clip(codec="libx265", frames=6))
+    id_ = clean.upload(source)["id"]
+    job = clean.run(id_, view="haze", model="fast", codec="h264", container="mp4", playable=True)
+    assert (job["state"], job["result_name"], job["report"]["copied"]) == ("done", "in-haze.mp4", True)
+    assert job["report"]["codec"] == "h264"
+    for side in ("before", "after"):
+        copy = clean.client.get(f"/api/jobs/{id_}/result?copy={side}")
+        assert (copy.status_code, copy.content[4:8]) == (200, b"ftyp")
+    clean.run(id_)
+    assert clean.client.get(f"/api/jobs/{id_}/result?copy=after").status_code == 404
+
+
+def test_thumbnails_and_frames_at_full_size(clean, tmp_path):
+    id_ = clean.upload(photo(tmp_path / "large.png", 1600, 900))["id"]
+    sizes = {64: (36, 64), 1280: (720, 1280), 3840: (900, 1600)}
+    for side, shape in sizes.items():
+        assert decoded(clean.client.get(f"/api/jobs/{id_}/frame?side={side}")).shape[:2] == shape
+    assert decoded(clean.client.get(f"/api/jobs/{id_}/preview?side=3840")).shape[:2] == (900, 1600)
+    assert clean.client.get(f"/api/jobs/{id_}/frame?side=9999").status_code == 422
 
 
 @pytest.mark.slow

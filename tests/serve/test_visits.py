@@ -37,7 +37,9 @@ def test_a_drop_anywhere_and_a_reload(clean, browser, clip):
         assert kept[1:] == [False, False]  # else the browser would leave the page for the file
         page.wait_for_selector(RESTORED)
         assert page.get_attribute("#tab-file", "aria-selected") == "true"
-        assert "first of 2" in page.inner_text("#alert")
+        wait_until(page, "document.querySelectorAll('#jobs img').length === 2")
+        assert sorted(job["name"] for job in clean.client.get("/api/jobs").json()) == ["in.mp4", "other.mp4"]
+        assert page.is_hidden("#alert")  # both are taken: nothing to complain about
         id_ = page.evaluate("location.hash")[1:]
         page.reload()
         page.wait_for_selector(RESTORED)
@@ -100,14 +102,15 @@ def test_a_result_is_there_again_with_its_settings(clean, browser, clip):
         page.wait_for_selector("video.after")
         set_strength(page, 0.5)
         page.wait_for_selector("canvas.after[data-strength='0.5']")
-        assert page.inner_text("#start") == "Start again"
+        assert page.inner_text("#start") == "Dehaze video again"
         assert page.inner_text("#download") == "Download the last result"
         set_strength(page, 1)
         page.wait_for_selector("video.after")
         assert page.is_hidden("#start")
         assert page.inner_text("#download") == "Download"
-        page.check("input[name=view][value=split]", force=True)
-        page.wait_for_selector("canvas.after[data-view='split']")
+        page.select_option("#save", "split")
+        page.click("#start")
+        page.wait_for_selector("#wipe.whole video.after")
         assert page.is_hidden("#wipe .divider")  # the frame has its own
 
 

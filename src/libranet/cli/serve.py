@@ -45,6 +45,7 @@ def serve(
     import secrets
 
     from libranet.cli.units import parse_bytes, parse_time
+    from libranet.network.checkpoint import packaged_name
     from libranet.serve.run import run_server
     from libranet.serve.settings import Limits, ServeSettings
 
@@ -59,6 +60,7 @@ def serve(
         port=port,
         token=token,
         model=model,
+        fast_model="libranet-small" if packaged_name(model) == "base" else None,
         devices=tuple(device or ["auto"]),
         sub_path=sub_path.rstrip("/"),
         trusted_proxies=tuple(trust_proxy or ServeSettings.trusted_proxies),

@@ -58,9 +58,12 @@ class PreviewFrames:
 
 
 def read_video_frames(
-    source: str | Path | Source, network: Network, options: DehazeOptions, moment: float
+    source: str | Path | Source, network: Network, options: DehazeOptions, moment: float, *, side: int = LARGEST_SIDE
 ) -> PreviewFrames | None:
-    """Read the frames of a video around a moment in seconds, or None where it has none there."""
+    """Read the frames of a video around a moment in seconds, or None where it has none there.
+
+    Larger ones are reduced to `side` pixels.
+    """
     with open_video(source, deinterlace=options.deinterlace, start=moment) as reader:
         window = network.config.window
         begin = max(0.0, options.start, moment - (window // 2 + 0.5) / float(reader.rate))
@@ -69,17 +72,17 @@ def read_video_frames(
             return None
         spec = reader.tags.color_spec(reader.pixel_format, reader.height)
         converter = ColorConverter(layout_of(reader.pixel_format), spec)
-        small = tuple(_smaller(converter.to_rgb(read_planes(frame.image))) for frame in frames)
+        small = tuple(_smaller(converter.to_rgb(read_planes(frame.image)), side) for frame in frames)
         seconds = frames[len(frames) // 2].time(reader.time_base) - float(reader.first_time)
         return PreviewFrames(small, seconds, reader.tags.quarter_turns)
 
 
-def read_image_frame(path: Path) -> PreviewFrames:
-    """Read an image, or the first one of an animation."""
+def read_image_frame(path: Path, *, side: int = LARGEST_SIDE) -> PreviewFrames:
+    """Read an image, or the first one of an animation. A larger one is reduced to `side` pixels."""
     image = read_image(path)
     samples = torch.from_numpy(image.rgb.astype(np.float32) / image.peak).permute(2, 0, 1)[None]
     turns, mirrored = image.orientation
-    return PreviewFrames((_smaller(samples),), 0.0, turns, mirrored)
+    return PreviewFrames((_smaller(samples, side),), 0.0, turns, mirrored)
 
 
 def write_preview(
@@ -180,9 +183,9 @@ def _restored(preview: PreviewFrames, network: Network, options: DehazeOptions) 
     return torch.stack([red, green, blue])[None].float().cpu()
 
 
-def _smaller(image: Tensor) -> Tensor:
+def _smaller(image: Tensor, side: int) -> Tensor:
     height, width = image.shape[-2:]
-    scale = LARGEST_SIDE / max(height, width)
+    scale = side / max(height, width)
     if scale >= 1:
         return image
     size = (max(16, round(width * scale)), max(16, round(height * scale)))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 _SCRIPTS = ("page", "wipe", "player", "camera", "confirm", "drop", "header", "history")
 ASSETS = {"page.css": "text/css", **{f"{name}.js": "text/javascript" for name in _SCRIPTS}, "icon.svg": "image/svg+xml"}
+ASSETS |= dict.fromkeys(("welcome-before.jpg", "welcome-after.jpg"), "image/jpeg")
 """The files of the page beside index.html and its engine, and their types."""
 EXAMPLE_NAME = "foggy.mp4"
 """Two seconds of real mist, CC BY-SA 3.0: see NOTICE.md."""

@@ -13,12 +13,13 @@ export function askTwice(button, question, action) {
     button.classList.remove("sure");
   };
   button.addEventListener("click", () => {
+    if (button.ariaDisabled === "true") return;
     if (timer) { calm(); action(); return; }
     button.textContent = question;
     if (name) button.setAttribute("aria-label", `${question} ${name}`);
     button.classList.add("sure");
     timer = setTimeout(calm, 1000 * SECONDS);
   });
-  button.addEventListener("blur", calm);
+  button.addEventListener("blur", () => { if (timer) calm(); }); // after the action the text is the action's
   return calm;
 }

@@ -11,7 +11,8 @@ let worker = null, loaded = null, calls = 0;
 if ("serviceWorker" in navigator) navigator.serviceWorker.register("service-worker.js").catch(() => {}); // only https and localhost have one
 
 export const features = {
-  views: [["result", "Result"], ["split", "Split"]],
+  views: [["result", "Cleared"]],
+  saves: [["result", "Cleared"], ["split", "Before and after, split"]],
   sizes: [["0", "Full size"], ["1280", "1280 px"], ["640", "640 px"]], // the first is the default: nothing is reduced unasked
   adjust: false,
   history: false,
@@ -24,6 +25,7 @@ export async function describe() {
   return {
     promise: `Nothing is uploaded: your own browser computes${adapter ? ", on its GPU" : ""}. It downloads `
       + `${megabytes(network + runtime)} once: network ${megabytes(network)}, runtime ${megabytes(runtime)}.`,
+    accepts: "Videos that this browser plays, JPEG, PNG and WebP; photos up to 24 million pixels.",
     about: `LiBrA-Net ${manifest.version} · weights ${manifest.models.map((each) => each.weights).join(", ")}`,
   };
 }

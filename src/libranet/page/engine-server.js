@@ -5,7 +5,10 @@ const MEMORY = "libranet-uploads";
 let facts = null;
 
 export const features = {
-  views: [["result", "Result"], ["split", "Split"], ["haze", "Haze"], ["removed", "Removed"]],
+  views: [["result", "Cleared"], ["haze", "Haze"], ["removed", "Removed"]],
+  saves: [["result", "Cleared"], ["split", "Before and after, split"], ["side", "Before and after, side by side"],
+    ["haze", "Haze map"], ["removed", "What was removed"]],
+  codecs: [["same", "As the original"], ["h264", "H.264: plays everywhere"]],
   adjust: true,
   history: true,
   models: [],
@@ -17,8 +20,11 @@ export async function describe() {
   return {
     promise: "Files stay on the machine that serves this page, and are deleted after "
       + `${hours} ${hours === 1 ? "hour" : "hours"}.`,
+    accepts: "MP4, MOV, MKV, WebM, AVI, TS, MXF, GIF, JPEG, PNG, WebP, TIFF and BMP, "
+      + `up to ${megabytes(facts.upload_bytes)} and ${minutes(facts.seconds)} minutes.`,
+    models: facts.models.map((name) => [name, name === "best" ? "Best" : "Fast"]),
     about: `LiBrA-Net ${facts.version}${facts.weights ? ` · weights ${facts.weights}` : ""}`,
-    link: ["HTTP interface", "api/docs"],
+    link: ["API", "api/docs"],
   };
 }
 
@@ -75,17 +81,46 @@ async function checked(job, report, signal) {
 
 export const frame = (media, at, signal) => image(`api/jobs/${media.id}/frame?at=${at}`, signal);
 
-export function preview(media, settings, at, signal) {
+export async function preview(media, settings, at, signal) {
   const query = new URLSearchParams({
     at, strength: settings.strength, view: settings.view, keep_exposure: settings.exposure === "keep",
     protect_sky: settings.protect_sky, protect_shadows: settings.protect_shadows, color: settings.color,
   });
-  return image(`api/jobs/${media.id}/preview?${query}`, signal);
+  if (settings.model) query.set("model", settings.model);
+  const response = await request(`api/jobs/${media.id}/preview?${query}`, {signal});
+  const found = await createImageBitmap(await response.blob());
+  const time = /dur=([\d.]+)/.exec(response.headers.get("server-timing") || "");
+  if (time) speeds[settings.model || "best"] = 1000 * found.width * found.height / Number(time[1]);
+  return found;
 }
 
 export async function start(media, settings) {
-  const {model, size, ...rest} = settings;
-  await json(`api/jobs/${media.id}/start`, {method: "POST", body: rest});
+  const {model = "best", size, save, codec, ...rest} = settings;
+  const body = {...rest, model, codec: codec || "same", container: codec === "h264" ? "mp4" : "same"};
+  body.playable = media.kind === "video" && !await plays(`api/jobs/${media.id}/source`);
+  await json(`api/jobs/${media.id}/start`, {method: "POST", body});
+}
+
+/** Whether this browser plays a video: nobody else knows. */
+function plays(address) {
+  const video = Object.assign(document.createElement("video"), {muted: true, preload: "auto"});
+  return new Promise((done) => {
+    video.onloadeddata = () => done(video.videoWidth > 0);
+    video.onerror = () => done(false);
+    setTimeout(() => done(false), 5000);
+    video.src = address;
+  }).finally(() => { video.removeAttribute("src"); video.load(); });
+}
+
+const speeds = {}; // pixels per second of the last preview, by network
+
+/** Seconds that a file will take: as the last one did on this server, or as the preview did. */
+export async function estimate(media, {model = "best"}) {
+  const jobs = await json("api/jobs");
+  const like = jobs.find(({state, settings, report, media: {kind} = {}}) => state === "done" && kind === media.kind
+    && settings.model === model && report.seconds > 0);
+  const speed = like ? like.report.frames * like.report.width * like.report.height / like.report.seconds : speeds[model];
+  return speed && media.frames ? media.frames * media.width * media.height / speed : null;
 }
 
 export function follow(media, callback) {
@@ -114,7 +149,7 @@ function seen(job) {
   const {progress} = job;
   return {state: job.state, error: sentence(job.error), ahead: job.queue_position, report: job.report, progress: progress && {
     frames: progress.frames, total: progress.total, fps: progress.fps, bound: progress.bound_by,
-    left: progress.remaining_seconds, joining: progress.phase === "joining",
+    left: progress.remaining_seconds, joining: progress.phase === "joining", copying: progress.phase === "copying",
   }};
 }
 
@@ -132,10 +167,14 @@ export const cancel = (media) => json(`api/jobs/${media.id}/cancel`, {method: "P
 export async function result(media) {
   const job = await json(`api/jobs/${media.id}`);
   const address = `api/jobs/${media.id}/result`;
-  return {before: `api/jobs/${media.id}/source`, after: address, download: `${address}?download=true`, name: job.result_name};
+  const [before, after] = job.report.copied ? ["before", "after"].map((side) => `${address}?copy=${side}`)
+    : [`api/jobs/${media.id}/source`, address];
+  return {before, after, download: `${address}?download=true`, name: job.result_name};
 }
 
 export const history = () => json("api/jobs");
+
+export const thumbnail = (id) => `api/jobs/${id}/frame?side=144`;
 
 export const remove = (id) => json(`api/jobs/${id}`, {method: "DELETE"});
 

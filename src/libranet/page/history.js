@@ -6,11 +6,25 @@ const FEW = 6;
 const REFRESH = 3000;
 const UNDER_WAY = ["checking", "queued", "running", "uploading"];
 
-export function makeHistory(engine, $, {open, removed, complain}) {
+export function makeHistory(engine, $, {open, removed, complain, settings}) {
   const items = new Map();
   let all = false, timer = 0;
 
   $("more-jobs").addEventListener("click", () => { all = true; list(); });
+  $("start-all").addEventListener("click", async () => {
+    for (const job of (await engine.history()).filter(({state}) => state === "ready").reverse()) {
+      await engine.start({id: job.id, ...job.media}, settings()).catch((error) => complain(`${job.name}: ${error.message}`));
+    }
+    list();
+  });
+  askTwice($("delete-all"), "Really delete all?", async () => {
+    for (const job of await engine.history()) {
+      removed(job.id);
+      await engine.remove(job.id).catch((error) => complain(error.message));
+    }
+    await list();
+    $("choose").focus();
+  });
   document.addEventListener("visibilitychange", () => { if (!document.hidden) list(); });
 
   async function list() {
@@ -30,6 +44,9 @@ export function makeHistory(engine, $, {open, removed, complain}) {
       if ($("jobs").children[index] !== row) $("jobs").insertBefore(row, $("jobs").children[index] || null);
     });
     $("history").hidden = jobs.length === 0;
+    const ready = jobs.filter(({state}) => state === "ready").length;
+    $("start-all").hidden = ready < 2;
+    $("start-all").textContent = `Dehaze all ${ready}`;
     $("more-jobs").hidden = shown.length === jobs.length;
     $("more-jobs").textContent = `Show ${jobs.length - shown.length} more`;
     if (!document.hidden && jobs.some((job) => UNDER_WAY.includes(job.state))) timer = setTimeout(list, REFRESH);
@@ -37,6 +54,7 @@ export function makeHistory(engine, $, {open, removed, complain}) {
 
   function make(job) {
     const row = document.createElement("li");
+    const picture = Object.assign(document.createElement("img"), {alt: "", loading: "lazy", hidden: true});
     const name = element("span", "name", job.name);
     name.title = job.name;
     const why = element("small", "", "");
@@ -59,12 +77,13 @@ export function makeHistory(engine, $, {open, removed, complain}) {
       await list();
       (next?.isConnected ? next : $("choose")).focus();
     });
-    row.append(name, badge, look, bin);
+    row.append(picture, name, badge, look, bin);
     return {row, update: (now) => {
       badge.textContent = describe(now);
       badge.className = `badge ${{done: "good", failed: "bad"}[now.state] || ""}`;
       why.textContent = now.state === "uploading" ? "choose the same file again to go on" : now.error;
-      look.hidden = !now.media;
+      look.hidden = picture.hidden = !now.media;
+      if (now.media && !picture.src) picture.src = engine.thumbnail(job.id);
     }};
   }
 

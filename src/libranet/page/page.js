@@ -13,19 +13,26 @@ const $ = (id) => document.getElementById(id);
 const [before, after] = $("wipe").querySelectorAll("canvas");
 const player = makePlayer($("wipe"), $);
 const wipe = attachWipe($("wipe"));
-const RIGHT = {result: "After", split: "", haze: "Haze: bright is dense", removed: "Removed: bright is much"};
+attachWipe($("welcome-wipe"));
+const RIGHT = {result: "After", split: "", side: "", haze: "Haze: bright is dense", removed: "Removed: bright is much"};
 let media = null;
 let opening = null;
 let looking = null;
 let stopFollowing = () => {};
 let exact = null; // {before, after, strength}: samples of the frame that the engine restored last
 let lookFailed = false;
+let stopping = false;
 let finished = null; // {settings, status}: the result that the engine has
 
 async function describe() {
   const facts = await engine.describe().catch((error) => ({promise: "", about: "", error}));
   if (facts.error) complain(facts.error);
   $("promise").textContent = facts.promise;
+  $("accepts").textContent = facts.accepts || "";
+  if (facts.models && $("models").children.length !== facts.models.length) {
+    setUpChoices("models", "model", facts.models);
+    $("models-row").hidden = facts.models.length < 2;
+  }
   $("about").textContent = facts.about;
   if (facts.link) {
     const link = Object.assign(document.createElement("a"), {textContent: facts.link[0], href: facts.link[1]});
@@ -37,15 +44,23 @@ async function describe() {
 // Opening
 
 $("choose").addEventListener("click", () => $("file").click());
-$("file").addEventListener("change", () => { if ($("file").files[0]) openFile($("file").files[0]); $("file").value = ""; });
+$("file").addEventListener("change", () => { if ($("file").files[0]) take([...$("file").files]); $("file").value = ""; });
 $("example").addEventListener("click", () => show((how) => engine.example(how)));
-$("other").addEventListener("click", reset);
+$("other").addEventListener("click", () => { reset(); $("choose").focus(); });
 $("stop").addEventListener("click", reset);
 
-function take(files) {
+async function take(given) {
+  const [first, ...others] = given;
   $("tab-file").click();
-  openFile(files[0]);
-  if (files.length > 1) complain(`One file at a time: this is ${files[0].name}, the first of ${files.length}.`);
+  const opened = openFile(first);
+  if (others.length && !engine.features.history) complain(`One file at a time: this is ${first.name}, the first of ${given.length}.`);
+  if (!engine.features.history) return;
+  await opened;
+  for (const file of others) { // the list shows them; whoever opens another file meanwhile does not stop them
+    await engine.open(file, {report: () => {}, signal: new AbortController().signal})
+      .catch((error) => complain(`${file.name}: ${error.message}`));
+    listHistory();
+  }
 }
 
 const openFile = (file) => show((how) => engine.open(file, how));
@@ -64,6 +79,7 @@ async function show(open) {
     applySettings(media.settings);
     await describe(); // the network may have been loaded meanwhile
     await look();
+    if (document.activeElement === document.body) $("facts").focus({preventScroll: true}); // the welcome screen is gone
     if (media === found && ["queued", "running", "done"].includes(media.state)) follow();
   } catch (error) {
     if (!mine.signal.aborted) { remember(""); complain(error); }
@@ -112,6 +128,8 @@ function describeMedia() {
   }
   $("facts").textContent = [...parts, media.format].join(" · ");
   showMoment();
+  $("codec-row").hidden = !(media.kind === "video" && engine.features.codecs);
+  offerStart();
   $("sizes-row").hidden = !(media.kind === "video" && engine.features.sizes);
   $("moment").max = Math.max(0, (media.seconds || 0) - 1 / (media.rate || 25));
   $("moment").value = 0;
@@ -129,6 +147,8 @@ function settings() {
   return {
     strength: Number($("strength").value),
     view: checked("view") || "result",
+    save: $("save").value,
+    codec: $("codec").value || undefined,
     exposure: $("keep-exposure").checked ? "keep" : "network",
     protect_sky: Number($("protect-sky").value),
     protect_shadows: Number($("protect-shadows").value),
@@ -138,6 +158,11 @@ function settings() {
   };
 }
 
+/** What the file depends on, for the engine: the view under the divider is no part of it. */
+const runSettings = () => ({...settings(), view: settings().save});
+const runKey = () => JSON.stringify(runSettings());
+const shownBy = (save) => (["haze", "removed"].includes(save) ? save : "result");
+
 function applySettings(given) {
   const values = {strength: 1, protect_sky: 0, protect_shadows: 0, color: 1, view: "result", exposure: "network", ...given};
   $("strength").value = values.strength;
@@ -145,8 +170,12 @@ function applySettings(given) {
   $("protect-shadows").value = values.protect_shadows;
   $("color").value = values.color;
   $("keep-exposure").checked = values.exposure === "keep";
-  const view = document.querySelector(`input[name="view"][value="${values.view}"]`);
-  if (view) view.checked = true;
+  $("save").value = values.view;
+  if (engine.features.codecs) $("codec").value = values.codec || "same";
+  for (const [name, value] of [["view", shownBy(values.view)], ["model", values.model]]) {
+    const choice = document.querySelector(`input[name="${name}"][value="${value}"]`);
+    if (choice) choice.checked = true;
+  }
   showValues();
 }
 
@@ -161,7 +190,9 @@ function showValues() {
 document.addEventListener("input", (event) => {
   if (!media || !event.target.closest("#controls")) return;
   showValues();
-  if (finished && event.target !== $("moment") && JSON.stringify(settings()) === finished.settings) {
+  estimate();
+  const same = finished?.settings === runKey();
+  if (same && event.target !== $("moment") && settings().view === shownBy(settings().save)) {
     looking?.abort();
     clearTimeout(timer);
     busy("");
@@ -170,7 +201,8 @@ document.addEventListener("input", (event) => {
   }
   player.clear();
   showMoment();
-  offerStart();
+  if (same) offerDownload(); else offerStart();
+  if (["save", "codec"].includes(event.target.id)) return;
   if (event.target === $("strength")) blend();
   later(look);
 });
@@ -179,16 +211,26 @@ document.addEventListener("input", (event) => {
 
 function offerStart() {
   $("start").hidden = false;
-  $("start").textContent = finished ? "Start again" : "Start";
+  $("start").textContent = `Dehaze ${media?.kind === "image" ? "photo" : "video"}${finished ? " again" : ""}`;
+  estimate();
   $("download").textContent = finished ? "Download the last result" : "Download";
   $("download").classList.remove("primary");
 }
 
 function offerDownload() {
   $("start").hidden = true;
+  $("estimate").textContent = "";
   $("download").hidden = false;
   $("download").textContent = "Download";
   $("download").classList.add("primary");
+}
+
+async function estimate() {
+  const mine = media, key = runKey();
+  const seconds = mine && engine.estimate ? await engine.estimate(mine, settings()).catch(() => null) : null;
+  if (media !== mine || key !== runKey()) return;
+  const text = seconds < 100 ? `${Math.max(1, Math.round(seconds))} s` : `${Math.round(seconds / 60)} min`;
+  $("estimate").textContent = seconds && !$("start").hidden ? `Takes about ${text}.` : "";
 }
 
 // The preview: at once by mixing what is known, exactly as soon as the engine has restored the frame.
@@ -224,6 +266,7 @@ async function look() {
     const same = original.width === restored.width && original.height === restored.height && chosen.strength > 0.04;
     exact = same ? {before: samples(before), after: samples(after), strength: chosen.strength} : exact;
     announce("The preview is ready.");
+    estimate();
     if (lookFailed) complain("");
     lookFailed = false;
   } catch (error) {
@@ -253,7 +296,7 @@ const samples = (canvas) => canvas.getContext("2d").getImageData(0, 0, canvas.wi
 $("start").addEventListener("click", async () => {
   try {
     complain("");
-    await engine.start(media, settings());
+    await engine.start(media, runSettings());
     finished = null;
     $("download").hidden = true;
     offerStart();
@@ -263,7 +306,13 @@ $("start").addEventListener("click", async () => {
     complain(error);
   }
 });
-const calmCancel = askTwice($("cancel"), "Really cancel?", () => engine.cancel(media));
+const calmCancel = askTwice($("cancel"), "Really stop?", () => {
+  stopping = true;
+  $("cancel").ariaDisabled = "true"; // not `disabled`: that would drop the focus
+  $("cancel").textContent = $("progress-text").textContent = "Stopping…";
+  announce("Stopping.");
+  engine.cancel(media);
+});
 
 function follow() {
   stopFollowing();
@@ -288,28 +337,30 @@ function follow() {
 
 function running(yes) {
   calmCancel();
+  stopping = false;
+  $("cancel").ariaDisabled = "false";
   announced = 0;
   $("running").hidden = !yes;
   $("idle-actions").hidden = yes;
-  for (const input of document.querySelectorAll("#controls input")) input.disabled = yes;
+  for (const input of document.querySelectorAll("#controls :is(input, select)")) input.disabled = yes;
 }
 
 function showProgress({state, ahead, progress}) {
+  if (stopping) return;
   const bar = $("progress");
   $("away").hidden = true;
   if (!progress) {
     bar.removeAttribute("value");
     const wait = ahead ? `${ahead} ${ahead === 1 ? "file is" : "files are"} before this one` : "Starting";
     $("progress-text").textContent = state === "running" ? "Working" : wait;
-    for (const id of ["fps", "left", "bound"]) $(id).textContent = "–";
+    for (const id of ["fps", "left"]) $(id).textContent = "–";
     return;
   }
   if (progress.total) bar.value = Math.min(1, progress.frames / progress.total); else bar.removeAttribute("value");
-  $("progress-text").textContent = progress.joining ? "Writing the file"
+  $("progress-text").textContent = progress.joining ? "Writing the file" : progress.copying ? "Preparing what this browser plays"
     : `Frame ${progress.frames}${progress.total ? ` of ${progress.total}` : ""}`;
   $("fps").textContent = progress.fps ? `${progress.fps < 10 ? progress.fps.toFixed(1) : Math.round(progress.fps)} fps` : "–";
   $("left").textContent = progress.left == null ? "–" : clock(progress.left);
-  $("bound").textContent = progress.bound || "–";
   tellQuarters(progress);
 }
 
@@ -323,7 +374,7 @@ function tellQuarters({frames, total, left}) {
 }
 
 async function finish(status) {
-  finished = {settings: JSON.stringify(settings()), status};
+  finished = {settings: runKey(), status};
   announce("Done. The result is ready to download.");
   await showResult();
 }
@@ -333,7 +384,7 @@ async function showResult() {
   const made = await engine.result(media);
   Object.assign($("download"), {href: made.download, download: made.name});
   offerDownload();
-  wipe.name(RIGHT[settings().view]);
+  wipe.name(RIGHT[settings().save]);
   const notes = [status.report?.partial, ...(status.report?.warnings || [])].filter(Boolean);
   if (notes.length) complain(notes.join(" · "));
   try {
@@ -426,12 +477,18 @@ setUpTabs($);
 setUpChoices("views", "view", engine.features.views);
 setUpChoices("models", "model", engine.features.models);
 setUpChoices("sizes", "size", engine.features.sizes || []);
+$("views-row").hidden = engine.features.views.length < 2;
+for (const [id, choices] of [["save", engine.features.saves], ["codec", engine.features.codecs || []]]) {
+  $(id).append(...choices.map(([value, text]) => new Option(text, value)));
+}
+$("codec-row").hidden = !engine.features.codecs;
 $("models-row").hidden = engine.features.models.length < 2;
 $("more").hidden = !engine.features.adjust;
 const listHistory = makeHistory(engine, $, {
   open: (id) => show((how) => engine.resume(id, how)),
   removed: (id) => { if (media?.id === id) reset(); },
   complain,
+  settings: runSettings,
 });
 acceptFiles(take);
 startCamera(engine, $);

@@ -12,7 +12,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 from starlette.exceptions import HTTPException
 
 import libranet
-from libranet.page import ASSETS, read_asset
+from libranet.page import ASSETS, asset_path, read_asset
 from libranet.serve.api_docs import describe_api
 from libranet.serve.dispatcher import Dispatcher
 from libranet.serve.guard import HEALTH, Guard
@@ -100,6 +100,7 @@ def _add_page(app: FastAPI) -> None:
         weights = [f"{hello['weights_name']} {hello['weights_version']}" for hello in known.hellos]
         devices = dict.fromkeys(hello["device"] for hello in known.hellos)
         facts = {"version": libranet.__version__, "weights": "".join(weights[:1]), "devices": list(devices)}
+        facts["models"] = ["best", "fast"] if known.settings.fast_model else ["best"]
         return ServerFacts.model_validate(asdict(known.limits) | facts)
 
     @app.get("/{name}", include_in_schema=False)
@@ -107,7 +108,7 @@ def _add_page(app: FastAPI) -> None:
         """The files of the page, by their names in a fixed table."""
         if name not in ASSETS:
             raise HTTPException(404, "there is nothing here")
-        return Response(read_asset(name), media_type=ASSETS[name], headers={"cache-control": "no-cache"})
+        return Response(asset_path(name).read_bytes(), media_type=ASSETS[name], headers={"cache-control": "no-cache"})
 
 
 def _add_error_handlers(app: FastAPI) -> None:

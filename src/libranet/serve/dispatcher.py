@@ -52,7 +52,8 @@ class Dispatcher:
         """The address that an unfinished upload comes from, by its job."""
 
     def _child(self, module: str, device: str, nice: int) -> Child:
-        arguments = (device, self.settings.model or "", self.limits.memory_bytes)
+        models = (self.settings.model or "", self.settings.fast_model or "")
+        arguments = (device, *models, self.limits.memory_bytes)
         return Child(f"libranet.serve.{module}", *arguments, nice=nice)
 
     @property

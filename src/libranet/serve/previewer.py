@@ -14,8 +14,7 @@ from libranet.engine import DehazeOptions, Dehazer
 from libranet.engine.preview import LARGEST_SIDE, PreviewFrames, read_image_frame, read_video_frames
 from libranet.errors import InputError
 from libranet.image_structure import parse_header
-from libranet.network import Network
-from libranet.serve.protocol import Message, answer_with_network
+from libranet.serve.protocol import Message, Networks, answer_with_network, chosen_network
 from libranet.serve.settings import MOST_CAMERAS
 from libranet.serve.worker import make_options
 
@@ -28,10 +27,12 @@ _CAMERA_RATE = 10.0
 class Previewer:
     """Restores single frames. The frames of the last few files and the state of the last cameras stay in memory."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, networks: Networks) -> None:
         """Restore a black frame: the first one takes several times as long as the next."""
-        self._network = network
+        self._networks = networks
+        self._network = network = networks["best"]
         self._frames = lru_cache(_FILES_IN_MEMORY)(self._read)
+        self._large_frames = lru_cache(1)(self._read)
         self._cameras: OrderedDict[str, tuple[float, tuple[int, ...], Dehazer]] = OrderedDict()
         black = torch.zeros(1, 3, LARGEST_SIDE * 9 // 16, LARGEST_SIDE)
         PreviewFrames((black,), 0.0, 0).restore(network, DehazeOptions())
@@ -44,17 +45,22 @@ class Previewer:
         """
         if request["op"] == "camera":
             return self._camera(request)
-        found = self._frames(request["source"], request["kind"], request["at"], request["interlaced"])
+        network = chosen_network(self._networks, request.get("settings", {}))
+        window = network.config.window
+        side, large = request["side"], request["side"] > LARGEST_SIDE
+        where = (request["source"], request["kind"], request["at"], request["interlaced"], window)
+        found = self._large_frames(*where, side) if large else self._frames(*where, LARGEST_SIDE)
         if request["op"] == "frame":
-            return {"image": encode(found.before)}
+            return {"image": encode(_within(found.before, side))}
         begin = time.perf_counter()
         options = make_options(request["settings"], interlaced=request["interlaced"])
-        return _timed(found.restore(self._network, options), begin)
+        return _timed(found.restore(network, options), begin)
 
-    def _read(self, source: str, kind: str, at: float, interlaced: bool) -> PreviewFrames:
+    def _read(self, source: str, kind: str, at: float, interlaced: bool, window: int, side: int) -> PreviewFrames:
         if kind == "image":
-            return read_image_frame(Path(source))
-        found = read_video_frames(source, self._network, DehazeOptions(deinterlace=interlaced), at)
+            return read_image_frame(Path(source), side=side)
+        network = next(each for each in self._networks.values() if each.config.window == window)
+        found = read_video_frames(source, network, DehazeOptions(deinterlace=interlaced), at, side=side)
         if found is None:
             raise InputError(f"{source} has no frame at {at:g} s: choose an earlier moment")
         return found
@@ -74,6 +80,11 @@ class Previewer:
         begin = time.perf_counter()
         (restored,) = known[2].push(frame)
         return _timed(restored, begin, quality=80)
+
+
+def _within(image: np.ndarray, side: int) -> np.ndarray:
+    scale = side / max(image.shape[:2])
+    return image if scale >= 1 else cv2.resize(image, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
 
 
 def _timed(image: np.ndarray, begin: float, *, quality: int = 92) -> Message:
@@ -104,4 +115,4 @@ def encode(image: np.ndarray, *, quality: int = 92) -> str:  # uint8 [H, W, 3], 
 
 
 if __name__ == "__main__":
-    answer_with_network(lambda network, send: Previewer(network).answer)
+    answer_with_network(lambda networks, send: Previewer(networks).answer)

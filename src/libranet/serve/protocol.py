@@ -12,7 +12,7 @@ from queue import Queue
 from typing import Any, TextIO
 
 from libranet.engine import load_network
-from libranet.errors import LibraNetError
+from libranet.errors import InputError, LibraNetError
 from libranet.network import Network
 from libranet.serve.confine import limit_address_space
 from libranet.serve.media import without_paths
@@ -20,6 +20,20 @@ from libranet.serve.media import without_paths
 Message = dict[str, Any]
 Send = Callable[[Message], None]
 Answer = Callable[[Message], Message]
+Networks = dict[str, Network]
+"""By what visitors call them: `best`, and `fast` where there is one."""
+
+
+def chosen_network(networks: Networks, settings: Message) -> Network:
+    """Return the network that a visitor's `RunSettings` name.
+
+    Raises:
+        InputError: This server has no such network.
+    """
+    name = settings.get("model", "best")
+    if name not in networks:
+        raise InputError(f"this server has no {name} network: choose {' or '.join(networks)}")
+    return networks[name]
 
 
 class Channel:
@@ -48,19 +62,20 @@ class Channel:
         os._exit(0)  # the server has gone; unfinished runs are safe on disk at any moment
 
 
-def answer_with_network(begin: Callable[[Network, Send], Answer]) -> None:
-    """Be a process that has a network: `python -m MODULE DEVICE MODEL MEMORY` answers requests until its input ends.
+def answer_with_network(begin: Callable[[Networks, Send], Answer]) -> None:
+    """Be a process that has networks: `python -m MODULE DEVICE BEST FAST MEMORY` answers requests until its input ends.
 
     Args:
         begin: Returns what answers one request. It may send `{"progress": ...}` before that.
     """
-    device, model, memory = sys.argv[1:]
+    device, best, fast, memory = sys.argv[1:]
     logging.basicConfig(format="worker: %(message)s", level=logging.WARNING)
     channel = Channel()
-    network = load_network(model or None, device=device)
+    network = load_network(best or None, device=device)
+    networks = {"best": network} | ({"fast": load_network(fast, device=device)} if fast else {})
     if network.device.type == "cpu":  # drivers of GPUs reserve more addresses than they use
         limit_address_space(int(memory))
-    answer = begin(network, channel.send)
+    answer = begin(networks, channel.send)
     channel.send({"device": str(network.device), **network.weights.as_json()})
     for request in channel.requests():
         try:

@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, HTTPException, Query, Request
@@ -95,11 +95,13 @@ def status_of(job: Job, known: Dispatcher) -> JobStatus:
     """A job as visitors see it, now."""
     stem, dot, _ = job.name.rpartition(".")
     suffix = job.result.removeprefix("result")
+    view = job.settings.get("view", "result")
+    kind = "clear" if view == "result" else view  # a view of the haze is no cleared file
     more = {
         "received": known.store.folder(job).upload.stat().st_size if job.state == State.uploading else job.size,
         "settings": job.settings or None,
         "progress": known.progress.get(job.id),
-        "result_name": f"{stem if dot else job.name}-clear{suffix}" if job.result else "",
+        "result_name": f"{stem if dot else job.name}-{kind}{suffix}" if job.result else "",
         "queue_position": known.store.queue_position(job),
     }
     return JobStatus.model_validate({**vars(job), **more})
@@ -195,17 +197,21 @@ def job_router() -> APIRouter:
 
     @router.get("/{id}/frame", response_class=Response, responses={200: _JPEG, **_errors(404, 409, 503)})
     async def frame(
-        request: Request, job: Whole, known: Known, at: Annotated[float, Query(ge=0.0, le=1e6)] = 0.0
+        request: Request,
+        job: Whole,
+        known: Known,
+        at: Annotated[float, Query(ge=0.0, le=1e6)] = 0.0,
+        side: Annotated[int, Query(ge=64, le=3840, description="The longest side, in pixels.")] = 1280,
     ) -> Response:
-        """One frame of the upload, at most 1280 pixels wide or high, upright."""
-        return await ask(known, {**known.about(job), "op": "frame", "at": at}, request)
+        """One frame of the upload, upright."""
+        return await ask(known, {**known.about(job), "op": "frame", "at": at, "side": side}, request)
 
     @router.get("/{id}/preview", response_class=Response, responses={200: _JPEG, **_errors(404, 409, 503)})
     async def preview(
         request: Request, job: Whole, known: Known, wish: Annotated[PreviewSettings, Query()]
     ) -> Response:
         """The same frame, restored."""
-        how = {"op": "preview", "at": wish.at, "settings": wish.as_run()}
+        how = {"op": "preview", "at": wish.at, "side": wish.side, "settings": wish.as_run()}
         return await ask(known, known.about(job) | how, request)
 
     ranges: dict[int | str, dict[str, Any]] = {200: _BYTES, 206: _BYTES, 416: {}, **_errors(404, 409)}
@@ -220,10 +226,16 @@ def job_router() -> APIRouter:
         job: Named,
         known: Known,
         download: Annotated[bool, Query(description="Have browsers save it instead of showing it.")] = False,
+        copy: Annotated[
+            Literal["before", "after"] | None,
+            Query(description="A small H.264 copy of the upload or the result, where `report.copied` says so."),
+        ] = None,
     ) -> Response:
         """The result, whole or in ranges."""
         if job.state != State.done:
             raise HTTPException(409, f"there is no result: the job is {job.state}")
+        if copy:
+            return _file(known.store.folder(job).path / f"result-{copy}.mp4", f"{copy}.mp4", attachment=False)
         path = known.store.folder(job).path / job.result
         return _file(path, status_of(job, known).result_name, attachment=download)
 

@@ -16,6 +16,7 @@ class FrameSettings(BaseModel):
     view: Literal["result", "split", "side", "haze", "removed"] = Field(
         default="result", description="What the frames show."
     )
+    model: Literal["best", "fast"] = Field(default="best", description="The network; not every server has a fast one.")
     protect_sky: float = Field(default=0.0, ge=0.0, le=1.0)
     protect_shadows: float = Field(default=0.0, ge=0.0, le=1.0)
     color: float = Field(default=1.0, ge=0.0, le=1.5, description="Factor on the change of colour.")
@@ -30,7 +31,9 @@ class RunSettings(FrameSettings):
         default=None, ge=0.0, le=2.0, description="Seconds over which colours are kept steady; null for whole shots."
     )
     exposure: Literal["network", "keep"] = Field(default="network", description="keep: the brightness of the input.")
+    codec: Literal["same", "h264"] = Field(default="same", description="h264: 8 bits, which plays everywhere.")
     container: Literal["same", "mp4", "mov", "mkv", "webm"] = Field(default="same", description="Of a video.")
+    playable: bool = Field(default=False, description="Also write small H.264 copies, for browsers without the codec.")
 
 
 class PreviewSettings(FrameSettings):
@@ -38,6 +41,7 @@ class PreviewSettings(FrameSettings):
 
     at: float = Field(default=0.0, ge=0.0, le=1e6, description="Seconds.")
     keep_exposure: bool = False
+    side: int = Field(default=1280, ge=64, le=3840, description="The longest side, in pixels.")
 
     def as_run(self) -> dict[str, Any]:
         """The settings of a run whose frames look so."""
@@ -104,6 +108,7 @@ class ServerFacts(BaseModel):
     version: str
     weights: str
     devices: list[str]
+    models: list[str] = Field(description="What `model` may be.")
     upload_bytes: int
     chunk_bytes: int
     seconds: float

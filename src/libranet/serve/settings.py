@@ -69,6 +69,8 @@ class ServeSettings:
     """What visitors must know. Required unless the server listens on this machine alone."""
     model: str | None = None
     """As `libranet dehaze --model` takes it."""
+    fast_model: str | None = None
+    """A second network, for visitors who choose speed."""
     devices: tuple[str, ...] = ("auto",)
     """One worker for each."""
     sub_path: str = ""
