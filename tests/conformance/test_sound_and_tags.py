@@ -83,6 +83,14 @@ def test_the_layout_of_channels_is_kept_or_named(name, suffix, folder, tmp_path,
     assert kept or f"the channel layout ({layout}) of audio stream 1 is left out" in said
 
 
+@pytest.mark.parametrize(("suffix", "named"), [(".mp4", True), (".mov", False), (".mkv", False)])
+def test_samples_that_older_players_do_not_hear_are_named(suffix, named, folder, tmp_path, tiny_model):
+    source, output = make_source("pcm24-mov", folder), tmp_path / f"out{suffix}"
+    said = dehazed(source, output, tiny_model)
+    assert ("needs a player with FFmpeg 6" in said) == named
+    assert named or abs(heard(output) - heard(source)) < 0.01
+
+
 @pytest.mark.parametrize("suffix", [".mp4", ".mkv"])
 def test_ends_of_chapters_are_kept_or_named(suffix, folder, tmp_path, tiny_model):
     (tmp_path / "marks").write_text(GAP)

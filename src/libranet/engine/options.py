@@ -19,7 +19,6 @@ from libranet.network import GridFilter, WeightsInfo
 from libranet.runtime import MAX_STRENGTH
 from libranet.runtime.choose import check_backend
 from libranet.typed import check_types
-from libranet.video.audio import AUDIO_CHOICES
 from libranet.video.encoder import CodecName, is_available
 from libranet.video.reader import DecoderName
 from libranet.video.scale import check_scale
@@ -35,6 +34,8 @@ EXPOSURE_SECONDS = 1.0
 _LONGEST_SEGMENT, _MOST_CRF, _MOST_BITS = 100_000, 255, 10**11
 """Beyond what any encoder takes. Each has limits of its own."""
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+AUDIO_CHOICES = ("copy", "none", "aac", "opus", "flac", "ac3", "mp3", "mp2", "pcm")
+"""What may happen to sound: copied, left out, or transcoded."""
 
 
 class OutputError(LibraNetError):

@@ -52,18 +52,12 @@ _SMALLEST: dict[str, tuple[int, int]] = {"hevc": (64, 16), "av1": (32, 32), "dnx
 """Width and height. Below them x265 4.1 writes past its arrays and SVT-AV1 4.1 never ends, both without an error;
 DNxHR is not defined."""
 CONTAINERS: dict[str, tuple[CodecName, ...]] = {
-    ".mp4": (*_H264_LIKE, *_AV1_LIKE, "vp9", "mpeg2", "mjpeg"),
-    ".m4v": _H264_LIKE,
+    ".mp4": (*_H264_LIKE, *_AV1_LIKE, "vp9", "mpeg2", "mjpeg"), ".m4v": _H264_LIKE,
     ".mov": (*_H264_LIKE, "prores", "dnxhd", "qtrle", "mjpeg", "mpeg2"),
-    ".mkv": (*_H264_LIKE, *_AV1_LIKE, "vp9", "ffv1", "prores", "mpeg2", "mjpeg"),
-    ".webm": ("vp9", *_AV1_LIKE),
-    ".avi": ("h264", "ffv1", "mjpeg", "mpeg2"),
-    ".ts": (*_H264_LIKE, "mpeg2"),
-    ".m2ts": ("h264", "hevc", "mpeg2"),
-    ".mpg": ("mpeg2",),
-    ".mxf": ("mpeg2", "dnxhd"),
-    ".gif": ("gif",),
-}
+    ".mkv": (*_H264_LIKE, *_AV1_LIKE, "vp9", "ffv1", "prores", "mpeg2", "mjpeg"), ".webm": ("vp9", *_AV1_LIKE),
+    ".avi": ("h264", "ffv1", "mjpeg", "mpeg2"), ".ts": (*_H264_LIKE, "mpeg2"), ".m2ts": ("h264", "hevc", "mpeg2"),
+    ".mpg": ("mpeg2",), ".mxf": ("mpeg2", "dnxhd"), ".gif": ("gif",),
+}  # fmt: skip
 """The codecs that each container may hold, its default first."""
 _THREADS = Path("/proc/self/task")
 

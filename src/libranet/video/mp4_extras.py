@@ -35,20 +35,8 @@ _TOP = {
     b"emsg", b"junk", b"meta", b"udta", b"pict", b"pnot", b"bidx",
 }  # fmt: skip
 _READ_BY_FFMPEG = {
-    b"meta",
-    b"chpl",
-    b"name",
-    b"titl",
-    b"auth",
-    b"dscp",
-    b"gnre",
-    b"albm",
-    b"yrrc",
-    b"perf",
-    b"loci",
-    b"cprt",
-    b"kywd",
-}
+    b"meta", b"chpl", b"name", b"titl", b"auth", b"dscp", b"gnre", b"albm", b"yrrc", b"perf", b"loci", b"cprt", b"kywd",
+}  # fmt: skip
 _SPHERICAL = bytes.fromhex("ffcc8263f8554a938814587a02521fdd")
 _XMP = bytes.fromhex("be7acfcb97a942e89c71999491e3afac")
 _UUID_NAMES = {_SPHERICAL: "the 360 degree projection", _XMP: "XMP"}

@@ -43,6 +43,8 @@ _REWRITTEN_HANDLERS = ("SubtitleHandler", "TimeCodeHandler", "Time Code Media Ha
 """Data tracks for chapters and timecodes. The muxer writes its own."""
 _IDENTITIES = ("uid", "umid", "_ul")
 """Ends of the names of tags that only mark a file."""
+_YOUNG_PCM = ("pcm_s24", "pcm_s32", "pcm_f32", "pcm_f64")
+"""Samples that mp4 holds by ISO 23003-5. QuickTime's own codes for them, in .mov, are older."""
 _ROUNDED = 0.002
 """Seconds by which containers round."""
 _COMPARED = ("language", "title", "name", "handler_name", "vendor_id", "creation_time", "stereo_mode", "timecode")
@@ -402,6 +404,8 @@ def _stream_losses(before: Any, after: Any, no_place: str) -> list[str]:
         layout, found = before.codec_context.layout, after.codec_context.layout
         if layout.nb_channels > 2 and layout.name != found.name and not layout.name.endswith(" channels"):
             notes.append(f"the channel layout ({layout.name}) of {what} is left out: {no_place} it")
+        if no_place.startswith((".mp4", ".m4v")) and codec_name(after).startswith(_YOUNG_PCM):
+            notes.append(f"{what} ({codec_name(after)}) needs a player with FFmpeg 6 or newer in .mp4: .mkv does not")
     tags = _missing_tags(before.metadata, after.metadata)
     if tags := [key for key in tags if key.lower() not in _COMPARED]:
         notes.append(
