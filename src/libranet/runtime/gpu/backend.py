@@ -83,7 +83,6 @@ class FusedBackend:
         strength: float,
         grid_filter: GridFilter = NO_FILTER,
         grids_given: bool = False,
-        want_transmission: bool = False,
         batch: int = 1,
         tiles: RefinerTiles | None = None,
         trial: bool = True,
@@ -96,13 +95,12 @@ class FusedBackend:
             strength: Factor on the correction.
             grid_filter: How the grids are averaged over time.
             grids_given: `push` gets the grids of each frame, with a look-ahead of 0.
-            want_transmission: Also return the transmission.
             batch: Frames per step; more than one is throughput mode.
             tiles: Tile configurations of the refiner's kernels.
             trial: Compare with the plain backend first, and use that one where the kernels fail.
         """
         self.network, self.lookahead, self.strength, self.batch = network, lookahead, strength, batch
-        self.grid_filter, self.want_transmission, self.tiles, self.trial = grid_filter, want_transmission, tiles, trial
+        self.grid_filter, self.tiles, self.trial = grid_filter, tiles, trial
         self.device, self.grids_given = network.device, grids_given
         self.stages: Stages | None = network
         self._format: FrameFormat | None = None
@@ -114,7 +112,6 @@ class FusedBackend:
             lookahead=lookahead,
             strength=strength,
             grid_filter=grid_filter,
-            want_transmission=want_transmission,
         )
         self._distrusted = False
 
@@ -199,7 +196,6 @@ class FusedBackend:
             strength=self.strength,
             grid_filter=self.grid_filter,
             grids_given=grids_given,
-            want_transmission=self.want_transmission,
             device=self.device,
             tiles=self.tiles,
         )
@@ -226,13 +222,11 @@ class FusedBackend:
         step, packed = self._step, []
         results = step.frames.result(ready.parity, 0, self._batch)
         for index in range(ready.low, ready.high):
-            transmission = step.buffers.transmission
             packed.append(
                 Restored(
                     before=step.frames.original((ready.first + index) % step.frames.ring),
                     after=tuple(plane[index] for plane in results),
                     format=self._format,
-                    transmission=None if transmission is None else transmission[index : index + 1],
                 )
             )
         return packed
@@ -253,7 +247,6 @@ def _kept(restored: list[Restored]) -> list[Restored]:
             before=tuple(plane.clone() for plane in one.before),
             after=tuple(plane.clone() for plane in one.after),
             format=one.format,
-            transmission=None if one.transmission is None else one.transmission.clone(),
         )
         for one in restored
     ]

@@ -54,7 +54,6 @@ class FusedStep:
         strength: float = 1.0,
         grid_filter: GridFilter = NO_FILTER,
         grids_given: bool = False,
-        want_transmission: bool = False,
         device: str | torch.device = "cuda",
         tiles: RefinerTiles | None = None,
         graphs: bool = True,
@@ -70,7 +69,6 @@ class FusedStep:
             strength: Factor on the correction: 0 returns the input.
             grid_filter: Average the grids over time. The default leaves them alone.
             grids_given: `give` brings each frame's grids. Needs a look-ahead of 0, and no overlap: nothing is encoded.
-            want_transmission: Also write the transmission in the network's matrices.
             device: A CUDA device, or the CPU in Triton's interpreter.
             tiles: Tile configurations of the refiner's kernels.
             graphs: False launches kernel by kernel, for profiling.
@@ -117,7 +115,6 @@ class FusedStep:
             *self.frames.padded,
             channels=config.refiner.width,
             grid=(config.fields.bins, side),
-            want_transmission=want_transmission,
             device=self.device,
         )
         self.history = GridHistory(
