@@ -110,7 +110,7 @@ def main() -> None:
     parser.add_argument("pack", type=Path)
     parser.add_argument("-o", "--output", type=Path, required=True)
     parser.add_argument("--samples", type=int, default=2000)
-    parser.add_argument("--steps", type=int, default=4000)
+    parser.add_argument("--steps", type=int, default=6000)
     parser.add_argument("--cache", type=Path)
     options = parser.parse_args()
     torch.manual_seed(0)
@@ -134,7 +134,7 @@ def main() -> None:
         rows = torch.randint(len(train[0]), (16,))
         hazy, clear, t = (part[rows] for part in train)
         clear = hazy + torch.rand(16, 1, 1, 1).mul(1.6).clamp_max(1) * (clear - hazy)  # networks that clear less
-        found = network(hazy, clear)
+        found = torch.sigmoid(network.logits(hazy, clear)[0])
         varies = t.flatten(1).std(dim=1) > 0.02
         loss = F.l1_loss(found, t) + 0.1 * (1 - correlation(found, t)[varies]).mean().nan_to_num()
         optimizer.zero_grad()

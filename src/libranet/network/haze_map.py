@@ -1,7 +1,8 @@
 """How dense the haze is: transmission of a frame, from the frame and its restored version.
 
 A small network of its own, taught with synthetic haze whose transmission is known. It looks at ratios to the colour of
-the haze and at two classic estimates, and works with any network that restored the frame.
+the haze and at two classic estimates, and works with any network that restored the frame. Half of the result is the
+dark channel's: the two are wrong in different places, and the classic one knows no training data.
 """
 
 from functools import cache
@@ -63,10 +64,16 @@ class HazeMap(nn.Module):
         clear: Tensor,  # [B, 3, h, w] in [0, 1]
     ) -> Tensor:  # [B, 1, h', w'] in [0, 1], the longer side `LONG_SIDE`
         """Estimate the transmission of frames from what they are and what they became."""
+        learnt, classic = self.logits(hazy, clear)
+        return torch.sigmoid((learnt + classic) / 2)
+
+    def logits(self, hazy: Tensor, clear: Tensor) -> tuple[Tensor, Tensor]:  # each [B, 1, h', w']
+        """Return the network's own estimate, which training improves, and the dark channel's."""
         scale = LONG_SIDE / max(hazy.shape[-2:])
         size = [max(8, round(side * scale)) for side in hazy.shape[-2:]]
         hazy, clear = (F.interpolate(x.float(), size, mode="area") for x in (hazy, clear))
-        x = F.silu(self.entry(_features(hazy, clear)))
+        features = _features(hazy, clear)
+        x = F.silu(self.entry(features))
         levels = []
         for down in self.down:
             levels.append(x)
@@ -76,7 +83,7 @@ class HazeMap(nn.Module):
         for up, fuse, level in zip(reversed(self.up), reversed(self.fuse), reversed(levels), strict=True):
             x = level + F.interpolate(up(x), level.shape[-2:], mode="bilinear", align_corners=False)
             x = x + F.silu(fuse(x))
-        return torch.sigmoid(self.exit(x))
+        return self.exit(x), torch.logit(1.0 - features[:, 6:7], eps=0.02)
 
 
 def _features(
