@@ -64,14 +64,6 @@ def run_tasks(
 ) -> tuple[list[TaskResult], JobState]:
     """Run tasks on the connected cluster.
 
-    Args:
-        make: Makes the workload in each worker.
-        tasks: Returns the tasks for a number of workers.
-        placement: How workers share the nodes.
-        console: For people.
-        shown: Whether progress is shown.
-        what: The tasks, for people.
-
     Returns:
         The results in the order of the tasks, and the state at the end.
     """

@@ -49,8 +49,6 @@ def compare_sides(clips: Sequence[PairedClip], *, most: int = 16, second: str = 
     """Compare one frame of clips that are spread over a set with its clear frame and the neighbours of that.
 
     Args:
-        clips: The pairs.
-        most: How many clips are looked at.
         second: What stands on the clear side, for messages.
     """
     chosen = [clips[index] for index in sorted({round(i) for i in np.linspace(0, len(clips) - 1, most)})]

@@ -76,10 +76,8 @@ def pack_pairs(
     """Write clips into shards. The index comes last, so a set without one is not finished.
 
     Args:
-        clips: What to pack.
         folder: Where the shards go: a new or empty folder, or one that an earlier call did not finish.
         shard_bytes: Size at which the next clip begins a new shard.
-        progress: Called with each clip that is packed.
 
     Returns:
         The number of shards.

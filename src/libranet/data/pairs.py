@@ -50,11 +50,7 @@ class PairedClip:
         return describe_gaps(self.hazy.paths) if isinstance(self.hazy, FrameFiles) else ""
 
     def checked(self) -> "PairedClip":
-        """Compare the sizes of the first, middle and last frames: a crop of unequal sides would show two places.
-
-        Raises:
-            InputError: They differ.
-        """
+        """Compare the sizes of the first, middle and last frames: a crop of unequal sides would show two places."""
         sides: tuple[FrameSequence, FrameSequence] = (self.hazy, self.clear)
         first = self.hazy.size_of(0)
         for index in sorted({0, len(self) // 2, len(self) - 1}):
@@ -272,11 +268,7 @@ def _plain(stem: str) -> str:
 
 
 def _by_name(paths: Iterable[Path]) -> dict[str, Path]:
-    """Files in natural order by their plain names.
-
-    Raises:
-        InputError: Two have the same.
-    """
+    """Files in natural order by their plain names."""
     found: dict[str, Path] = {}
     for path in natural_order(paths):
         if (other := found.setdefault(_plain(path.stem), path)) is not path:

@@ -44,10 +44,6 @@ class Adjuster:
         """Prepare for frames of one format.
 
         Args:
-            adjustments: What to do.
-            format_: Of the restored frames.
-            device: Where they are.
-            rate: Frames per second.
             strength: That the frames were restored with: the largest of the key frames.
             turns: Quarter turns counter-clockwise by which a player rotates the frame. A mask is upright.
             mirrored: The frame is mirrored before that.

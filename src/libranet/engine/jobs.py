@@ -132,12 +132,7 @@ def run_job(
 
 
 def check_job(job: Job, options: DehazeOptions, *, overwrite: bool) -> None:
-    """Refuse images, sequences and recordings whose output cannot be written, without reading a frame.
-
-    Raises:
-        InputError: The output exists, or its name cannot be used.
-        OutputError: Its folder may not be written to.
-    """
+    """Refuse images, sequences and recordings whose output cannot be written, without reading a frame."""
     options = job.options(options)
     options.adjust.check_mask()
     if job.kind == "stream":

@@ -19,10 +19,9 @@ from libranet.network import GridFilter, WeightsInfo
 from libranet.runtime import MAX_STRENGTH
 from libranet.runtime.choose import check_backend
 from libranet.typed import check_types
-from libranet.video.audio import AUDIO_CHOICES
+from libranet.video.copied_stream import AUDIO_CHOICES
 from libranet.video.encoder import CodecName, is_available
 from libranet.video.reader import DecoderName
-from libranet.video.scale import check_scale
 from libranet.video.source import Source
 
 Compare = Literal["split", "side"]
@@ -166,6 +165,8 @@ class DehazeOptions:
         if any(number < 0 for number in self.audio_tracks or ()):
             raise InputError(f"expected numbers of audio tracks from 0 on, got {self.audio_tracks}")
         if self.scale is not None:
+            from libranet.video.scale import check_scale  # only runs with --scale load it
+
             check_scale(self.scale)
         if self.two_pass and self.bitrate is None:
             raise InputError("--two-pass spreads a given number of bits over the video: add --bitrate, such as 8M")

@@ -99,7 +99,6 @@ def part_starts(frames: int, *, lead: int, length: int, wanted: int) -> list[int
     """The first frames of the parts of a video, as even as segments allow; nothing where it is better done whole.
 
     Args:
-        frames: Of the video.
         lead: Frames before a part that are restored, too.
         length: Frames of a segment.
         wanted: Number of parts; fewer where they would be too short.
@@ -258,7 +257,6 @@ def part_folder(output: Path, part: Part) -> RunFolder:
 
 
 def forget_parts(output: Path) -> None:
-    """Delete the parts of an output."""
     shutil.rmtree(_parts_folder(output), ignore_errors=True)
 
 
@@ -267,11 +265,7 @@ def _parts_folder(output: Path) -> Path:
 
 
 def frames_of(reader: VideoReader, part: Part, wanted: tuple[int, ...]) -> Iterator[SourceFrame]:
-    """Decode frames of a part, by their times.
-
-    Raises:
-        CannotSplitError: They are not those of the index.
-    """
+    """Decode frames of a part, by their times."""
     for key in (*part.keys, None):
         with open_video(reader.source or reader.name) as again:
             again.watch_alpha = reader.watch_alpha

@@ -72,7 +72,6 @@ class LateFrames:
         """Measure how far the wall clock is ahead of the source's clock.
 
         Args:
-            time_base: Of the frames' times.
             allowed: Seconds that the network may be behind the source's clock. Sources that send in bursts, such as
                 HLS, are ahead of it most of the time.
         """
@@ -138,12 +137,8 @@ def run_pipeline(
     not finished.
 
     Args:
-        frames: Decoded frames.
-        restorer: The network stage.
-        sink: The encoding stage.
         skip: Frames to decode and ignore.
         warm_up: Frames after those to restore, for the memory of the network, but not to write.
-        detect_shots: Find cuts and reset the network's memory there.
         late: When to drop frames that come faster than the network takes them; None drops none.
         on_frame: Called on the encoder's thread after each frame.
     """

@@ -97,14 +97,6 @@ def write_preview(
     """Write a contact sheet of before and after.
 
     Only the frames that are shown are restored, large ones at a smaller size.
-
-    Args:
-        source: A video or an image.
-        output: The image file to write.
-        network: The network, on its device.
-        count: Moments of the video, evenly spread.
-        options: How to restore.
-        overwrite: Replace an existing output.
     """
     if count < 1:
         raise InputError(f"expected a preview of at least 1 pair, got {count}")

@@ -74,10 +74,6 @@ class ReadAhead:
 
         Args:
             read: Decodes the video from a frame on, by its number.
-            backend: Its stages predict grids.
-            network: What it restores with.
-            format_: Of the frames.
-            rate: Frames per second.
             first: The frame whose grids are needed first. They are those of a run from the beginning.
             options: Whether shots are detected, as the pipeline does.
             on_read: Called with each frame that is read before the first one can be restored.
@@ -106,7 +102,6 @@ class ReadAhead:
         return self._last
 
     def close(self) -> None:
-        """Stop reading."""
         self._stop.set()
         with suppress(queue.Empty):
             while True:

@@ -32,7 +32,6 @@ def encoder_threads(settings: EncoderSettings, *, cores: int | None = None) -> i
     """Return the threads of each encoder. They decide its bits, so they depend on the cores alone.
 
     Args:
-        settings: Of the encoders.
         cores: Write the bits of a machine with this many cores; None for this machine.
 
     Returns:
@@ -52,7 +51,6 @@ def encoder_count(settings: EncoderSettings, *, length: int, most: int | None = 
     """Return how many segments are encoded at once, with frames of all of them in a share of the memory.
 
     Args:
-        settings: Of the encoders.
         length: Frames of a segment.
         most: The largest number, where other processes share this machine; None for as many as fit.
     """
@@ -115,10 +113,6 @@ class SegmentSink:
         """Write to a run's folder.
 
         Args:
-            folder: The run's folder, open.
-            settings: Of every segment's encoder.
-            clock: Times of the output.
-            length: Frames per segment.
             encoders: Segments that are encoded at once; frames of all of them are in memory.
             limit: Frames of a part: those behind them are look-ahead, which the next part restores, and nothing is
                 journalled. None takes all.

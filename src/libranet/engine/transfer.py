@@ -24,8 +24,6 @@ class Upload:
         """Make the buffers.
 
         Args:
-            format_: Of the frames.
-            device: The GPU.
             slots: Frames that may be in pinned memory: more than can be between `fill` and `send`.
             one_thread: Copy by the calling thread alone. Torch's threads would wait for cores that a codec has.
         """

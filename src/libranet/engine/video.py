@@ -46,7 +46,6 @@ from libranet.video.mux import ZERO_BASED, JoinReport, join, zero_time
 from libranet.video.packets import read_times
 from libranet.video.pixels import layout_of, plane_views
 from libranet.video.reader import SourceFrame, VideoReader, frame_duration, open_video
-from libranet.video.scale import FrameScaler
 from libranet.video.source import Source, parse_source
 from libranet.video.verify import verify
 
@@ -93,10 +92,7 @@ class VideoRun:
         """Restore frames and encode them into the segments that the run's folder does not have yet.
 
         Args:
-            reader: The source.
             frames: Its frames, from the first one that the network has to see.
-            settings: Of the encoders.
-            folder: The run's folder, open.
             first: Number of the first of the frames in the video.
             lead: Frames before the first one of a part, to be restored, but not written.
             count: Frames of a part; None writes all, and journals them.
@@ -277,16 +273,7 @@ def plan_video(
     rate: float | None = None,
     overwrite: bool = False,
 ) -> RunPlan:
-    """Return what `dehaze_video` would do, without doing it. It raises the same errors.
-
-    Args:
-        source: As `dehaze_video` takes it.
-        output: As `dehaze_video` takes it.
-        network: The network, on its device.
-        options: How to restore and encode.
-        rate: Frames per second of an image sequence.
-        overwrite: An existing output may be replaced.
-    """
+    """Return what `dehaze_video` would do, without doing it. It raises the same errors."""
     options = options or DehazeOptions()
     origin = parse_source(source)
     if Path(output).parent.is_dir():  # a batch makes its folders when it runs
@@ -395,6 +382,8 @@ def _replay(
 
 def _carriers(reader: VideoReader, options: DehazeOptions, settings: EncoderSettings) -> Iterator[SourceFrame]:
     """Decode the source again. Yield its frames in the output's form, for restored samples to be written into."""
+    from libranet.video.scale import FrameScaler  # only runs with two passes and resumed ones load it
+
     assert reader.source is not None
     scaler = FrameScaler(settings.width, settings.height)
     size = drawn_size(reader, options, layout_of(settings.pixel_format))

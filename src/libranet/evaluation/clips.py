@@ -154,12 +154,10 @@ def open_dataset(
     videos, of frames or of folders of frames is an unpaired set.
 
     Args:
-        path: The dataset, or its hazy side.
         clear: The folder of its clear side, where `path` is the hazy one.
         all_hazy: Everything at `path` is hazy, whatever the folders' names and contents suggest.
         split: Which part of a set of ours.
         stills: Every image is a clip of its own.
-        deinterlace: Make progressive frames of interlaced videos.
 
     Raises:
         InputError: There is no dataset, or its clips do not fit together.

@@ -77,11 +77,7 @@ PAIRED_GROUPS = "fidelity,temporal,noref,downstream"
 
 
 def choose_metrics(text: str) -> tuple[Metric, ...]:
-    """Read a list such as `psnr,ssim,temporal`: names, groups, or `all`. The order is the table's.
-
-    Raises:
-        InputError: A name is unknown, or there is none.
-    """
+    """Read a list such as `psnr,ssim,temporal`: names, groups, or `all`. The order is the table's."""
     wanted = {part.strip().lower().replace("-", "_") for part in text.split(",") if part.strip()}
     known = {metric.name for metric in METRICS} | set(GROUPS) | {"all"}
     if unknown := sorted(wanted - known):

@@ -50,7 +50,6 @@ class TruthRestorer:
     backend = ""
 
     def restore(self, source: FrameSource, frames: Iterator[EvalFrame]) -> Iterator[Tensor]:
-        """Return the clear frames."""
         for frame in frames:
             if frame.clear is None:
                 raise InputError(f"the model {self.name} needs ground truth, and the set has none")
@@ -102,16 +101,10 @@ def open_restorer(
     Args:
         spec: `truth`, `libranet` (the package's default weights), `libranet-small`, the name of a peer, a path, or a
             user's own `package.module:Class`, with `@PATH` for its weights; `NAME=` may stand before it.
-        device: Where a network computes, as `libranet.device.pick_device` takes it.
-        precision: What it computes in, as `libranet.device.pick_dtype` takes it.
         steady: Seconds over which our network's colours are kept steady; None as `libranet dehaze` does without the
             option, 0 restores every frame on its own.
         backend: What computes our network on a CPU, as `libranet dehaze` takes it.
         dense_fog: Clear what our network leaves of dense fog, as `libranet dehaze` does.
-
-    Raises:
-        InputError: There is no such model, or it needs weights.
-        CheckpointError: The file is no checkpoint of ours.
     """
     name, equals, rest = spec.partition("=")
     if not equals:
@@ -167,19 +160,7 @@ def open_restorers(
     backend: str = "auto",
     dense_fog: bool = True,
 ) -> list[Restorer]:
-    """Open several models and check that their names differ and can be file names.
-
-    Args:
-        specs: As `open_restorer` takes them, as the other arguments.
-        restored: Results of other methods, which come first.
-        device: Where networks compute.
-        precision: What they compute in.
-        steady: Seconds over which our network's colours are kept steady.
-        backend: What computes our network on a CPU.
-
-    Raises:
-        InputError: A model does not exist, or a name is taken or unfit.
-    """
+    """Open several models and check that their names differ and can be file names."""
     restorers = [
         *restored,
         *(

@@ -55,7 +55,6 @@ class ResultStore:
         """Record what is measured, or check that the folder's earlier results were measured the same way.
 
         Args:
-            settings: What is measured.
             fresh: Delete earlier results first.
 
         Raises:

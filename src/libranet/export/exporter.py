@@ -114,16 +114,8 @@ def export_network(
 
     Args:
         network: The network in float32, on the CPU.
-        output: The file.
-        options: What to write.
         calibration: Frames [1, 3, H, W] for int8; None takes rendered ones.
-        overwrite: Replace an existing file.
         device: Where a TorchScript file computes; None is the CPU.
-
-    Raises:
-        InputError: The options do not fit together, or the file exists.
-        MissingDependencyError: A package is not installed.
-        LibraNetError: The file does not compute what the network computes.
     """
     device = device or torch.device("cpu")
     check_target(output, options, overwrite=overwrite)

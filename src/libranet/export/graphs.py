@@ -43,7 +43,6 @@ class Graph(nn.Module):
 
         Args:
             network: The network; its dtype is the graph's precision. Frames are always float32.
-            size: (width, height) of the frames, or None for any size.
         """
         super().__init__()
         if not network.config.parts.adaptive_slicing:
@@ -300,15 +299,7 @@ def make_graph(
     lookahead: int | None = None,
     grid_filter: GridFilter = NO_FILTER,
 ) -> StillGraph | WindowGraph | StreamGraph:
-    """Wrap a network in the graph of one form.
-
-    Args:
-        network: The network, in the precision of the graph.
-        form: Which form.
-        size: (width, height) of the frames, or None for any.
-        lookahead: Of the streaming form; None is half of the window.
-        grid_filter: Of the streaming form.
-    """
+    """Wrap a network in the graph of one form."""
     network = network.eval()
     if form == "streaming":
         radius = network.config.window // 2

@@ -104,7 +104,6 @@ def quantize_refiner(path: Path, ranges: Ranges, *, quantize_outputs: bool) -> N
     """Rewrite an ONNX file in float32 so that the refiner's convolutions compute with 8-bit integers.
 
     Args:
-        path: The file.
         ranges: From `measure_ranges`.
         quantize_outputs: Also round the convolutions' outputs. onnxruntime computes in integers only so; OpenVINO does
             without, and keeps more accuracy.

@@ -96,7 +96,6 @@ class PairHaze(KindOfHaze):
     """Brightness of the airlight, the same in all channels."""
 
     def draw(self, common: "HazeConfig", images: ImageFacts, maps: Tensor, draws: Draws) -> DrawnHaze:
-        """Draw thin grey haze."""
         gamma = draws.log_uniform(common.density.depth_gamma)
         distance = _distance(draws.uniform(self.near), gamma, _prior_share(common.geometry, images, draws), draws)
         colour = draws.uniform(self.airlight)[:, None].expand(-1, 3)

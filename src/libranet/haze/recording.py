@@ -137,11 +137,7 @@ def film(
     """Film hazy windows. What stands in front, bars and the tone curve are in the target; the camera's faults are not.
 
     Args:
-        hazy: The hazy frames.
-        clear: Their targets.
-        footage: How each sample is filmed, on the same device.
         first: The frame of the first target.
-        seed: Of the noise.
     """
     (_, frames, _, height, width), targets, device = hazy.shape, clear.shape[1], hazy.device
     y = ((torch.arange(height, device=device) * 2 + 1) / height - 1).view(1, 1, 1, -1, 1)

@@ -53,14 +53,10 @@ def make_study(datasets: Mapping[str, Sequence[EvalClip]], folder: Path, *, fram
     Args:
         datasets: Clips by the name of their set.
         folder: Gets `page/`, which raters see, and `key.json`, which they do not. It must not hold a study yet.
-        frames: Frames of each set.
         seed: Chooses clips, frames and file names.
 
     Returns:
         The page.
-
-    Raises:
-        InputError: A set has too few frames, or there is a study already.
     """
     if (folder / KEY_FILE).exists() or (folder / PAGE_FOLDER).exists():
         raise InputError(f"{folder} has a study already: choose another folder")
@@ -100,11 +96,7 @@ def make_study(datasets: Mapping[str, Sequence[EvalClip]], folder: Path, *, fram
 
 
 def score_study(key_file: Path, answer_files: Sequence[Path]) -> list[StudyRow]:
-    """Join the raters' answers with the key.
-
-    Raises:
-        InputError: A file is no answer to this study, has a rating outside 1 to 5, or a rater occurs twice.
-    """
+    """Join the raters' answers with the key."""
     key = read_json(key_file)
     if key.get("format") != "libranet-study":
         raise InputError(f"expected the key of a study in {key_file}, got another file")

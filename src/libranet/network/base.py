@@ -47,7 +47,6 @@ class Network(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where it computes."""
         return self._first_tensor().device
 
     @property

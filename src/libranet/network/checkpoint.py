@@ -65,11 +65,7 @@ def packaged_name(model: str | Path | None) -> str | None:
 
 
 def find_checkpoint(path: str | Path | None) -> Path:
-    """Return the file that a user means: a path, the name of packaged weights, or None for the default ones.
-
-    Raises:
-        CheckpointError: The package has no such weights.
-    """
+    """Return the file that a user means: a path, the name of packaged weights, or None for the default ones."""
     name = packaged_name(path)
     if name is None:
         return Path(str(path))
@@ -92,12 +88,9 @@ def save_checkpoint(
     """Write the model to one file, which appears under its name only when whole.
 
     Args:
-        model: The network; its configuration is stored with it.
-        path: The file; its folder is made if need be.
         provenance: How the weights came to be; anything that JSON can hold.
         dtype: Convert the weights to this precision.
         name: What reports call these weights; without it, the file's name.
-        version: Which version of them these are.
     """
     metadata = {
         "format": FORMAT,
@@ -145,11 +138,7 @@ def load_model(
 
 
 def assign_weights(model: Network, path: Path, *, dtype: torch.dtype) -> None:
-    """Put the tensors of a checkpoint in the place of the network's.
-
-    Raises:
-        CheckpointError: The file is damaged or does not fit the network.
-    """
+    """Put the tensors of a checkpoint in the place of the network's."""
     state = _read_tensors(path)
     _check_state(path, model, state)
     model.load_state_dict({name: t.to(_float_dtype(t, dtype)) for name, t in state.items()}, assign=True)
@@ -240,11 +229,7 @@ def _refuse_other_formats(path: Path) -> None:
 
 
 def _check_size(path: Path, config: LiBrANetConfig) -> None:
-    """Refuse a configuration that the file cannot fill before a network of its size is built.
-
-    Raises:
-        CheckpointError: It needs more weights than the file holds.
-    """
+    """Refuse a configuration that the file cannot fill before a network of its size is built."""
     # Every weight takes a byte at least.
     if config.least_weights > (size := path.stat().st_size):
         raise CheckpointError(

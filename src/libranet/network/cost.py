@@ -41,13 +41,7 @@ class Cost:
 
 
 def measure_cost(config: LiBrANetConfig, *, width: int = 3840, height: int = 2160) -> Cost:
-    """Count parameters and GFLOPs per part and in total.
-
-    Args:
-        config: The network.
-        width: Of the frames.
-        height: Of the frames.
-    """
+    """Count parameters and GFLOPs per part and in total."""
     with torch.device("meta"):
         model = LiBrANet(config).eval()
         window = torch.zeros(1, config.window, 3, height, width)

@@ -89,7 +89,6 @@ class LiBrANet(Network):
 
     @property
     def grid_side(self) -> int:
-        """Height and width of the grids."""
         return self.config.grid_side
 
     def forward(
@@ -129,10 +128,6 @@ class LiBrANet(Network):
     ) -> Restoration:
         """The forward pass with everything a loss or an analysis needs, of K consecutive windows that share frames.
 
-        Args:
-            frames: The windows of each sequence.
-            still: Each window is one frame T times, given once.
-
         Returns:
             The B * K restored centre frames, the K of each sequence in a row, their transforms, and the grids with all
             T planes of the temporal one.
@@ -149,9 +144,7 @@ class LiBrANet(Network):
         """Predict the grids of K consecutive windows by both fields, those of each sequence in a row.
 
         Args:
-            frames: The windows of each sequence.
             centre_only: Of the temporal grid, predict only the plane that is sliced.
-            still: Each window is one frame T times, given and encoded once.
         """
         chromatic = temporal = None
         if self.temporal is not None:
@@ -165,10 +158,7 @@ class LiBrANet(Network):
             chromatic = self.chromatic(centre)
         return Grids(chromatic, temporal)
 
-    def encoder_input(
-        self,
-        frames: Tensor,  # [N, 3, H, W]
-    ) -> Tensor:  # [N, 3, S, S] in [-1, 1]
+    def encoder_input(self, frames: Tensor) -> Tensor:  # [N, 3, H, W] -> [N, 3, S, S] in [-1, 1]
         """The encoders' input: a small square, centred on zero, so that zero padding is mid-grey and not black."""
         size = self.config.encoder.size
         small = downsample(pad_to_multiple(frames, self.config.scale), (size, size))
@@ -212,14 +202,8 @@ class LiBrANet(Network):
         check_frames(frames)
 
 
-def check_frames(
-    frames: Tensor,  # [..., 3, H, W]
-) -> None:
-    """Check that these are RGB frames of usable size and type, without a look at their values.
-
-    Raises:
-        InputError: They are not.
-    """
+def check_frames(frames: Tensor) -> None:  # [..., 3, H, W]
+    """Check that these are RGB frames of usable size and type, without a look at their values."""
     channels, height, width = frames.shape[-3:]
     if channels != 3:
         raise InputError(f"expected 3 colour channels, got {channels}")

@@ -69,11 +69,7 @@ class Peer(Network):
         *,
         still: bool = False,
     ) -> Tensor:  # [B, 3, H, W] in [0, 1], the dtype of `frames`
-        """Restore the centre frame.
-
-        Raises:
-            InputError: The frames have the wrong size or type.
-        """
+        """Restore the centre frame."""
         check_frames(frames)
         if frames.shape[0] == 0:
             return frames[:, 0]
@@ -93,10 +89,7 @@ class Peer(Network):
         image = restored[..., : frames.shape[-2], : frames.shape[-1]].to(frames.dtype)
         return PeerRestoration(image if self.training else image.clamp(0.0, 1.0))
 
-    def pad(
-        self,
-        frames: Tensor,  # [B, T, 3, H, W]
-    ) -> Tensor:  # [B, T, 3, H', W']
+    def pad(self, frames: Tensor) -> Tensor:  # [B, T, 3, H, W] -> [B, T, 3, H', W']
         """Continue the frames to the right and to the bottom, by reflection where they are large enough."""
         padded = pad_to_multiple(frames.flatten(0, 1), self.config.divisor, smallest=self.config.smallest)
         return padded.unflatten(0, frames.shape[:2])

@@ -102,8 +102,6 @@ def settle(
 
     Args:
         frames: As many are read ahead as the window is long, or the rest of the shot is.
-        stages: Who predicts grids.
-        spacing: Of the knots.
         first: Number of the first frame in the video, a multiple of the spacing.
     """
     assert first % spacing.frames == 0

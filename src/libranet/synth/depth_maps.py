@@ -35,11 +35,7 @@ class DepthRange:
 
     @classmethod
     def from_estimates(cls, frames: Iterable[Plane], quantity: DepthQuantity) -> "DepthRange":
-        """Take the 2nd and 98th percentile of an estimator's values over all frames.
-
-        Raises:
-            InputError: The estimator gave infinities or NaN.
-        """
+        """Take the 2nd and 98th percentile of an estimator's values over all frames."""
         values = _sample_pixels(frames)
         if not np.isfinite(values).all():
             raise InputError("expected finite depth values, got infinities or NaN from the estimator")

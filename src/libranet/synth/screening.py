@@ -55,10 +55,6 @@ class FrameReport:
 def screen_clip(clip: Clip, progress: Callable[[], None] = lambda: None) -> tuple[tuple[CheckResult, ...], float]:
     """Run the five checks on a clip. Every file is read once, one frame at a time.
 
-    Args:
-        clip: The clip.
-        progress: Called after each frame.
-
     Returns:
         The results, and the mean PSNR of the hazy frames in dB.
     """

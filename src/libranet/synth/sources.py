@@ -218,15 +218,9 @@ def find_sources(
     """Find the clips at the given places.
 
     Args:
-        places: Videos, photos, folders of them, or the word `procedural`.
         scenes: How many clips `procedural` gives.
         seed: Scene number i is drawn from 10,000 * seed + i.
         folders: What a folder of images contains; `auto` takes numbered images that resemble each other for frames.
-        licence: Licence of the files, for clip.json.
-        device: Where procedural scenes are rendered.
-
-    Raises:
-        InputError: A place does not exist or has nothing to use.
     """
     found: list[ClipSource] = []
     for place in places:

@@ -86,11 +86,7 @@ def read_pickled_arrays(data: bytes) -> Any:
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Read the tensors of a .safetensors file, or of one that `torch.save` wrote. No code of the file is run.
-
-    Raises:
-        CheckpointError: There is no such file, or it holds something else.
-    """
+    """Read the tensors of a .safetensors file, or of one that `torch.save` wrote. No code of the file is run."""
     if not path.is_file():
         raise CheckpointError(f"expected weights, found no file {path}: check the path")
     try:

@@ -73,11 +73,8 @@ class OnlineHazeSource:
         """Make a source.
 
         Args:
-            bank: The clear images.
-            haze: What is random about a sample.
             batch: Windows per step, over all processes.
             crops: (height, width) of the crops; each step takes the next one.
-            window: Frames per sample.
             seed: Batches depend on it and on the step alone.
             outputs: Consecutive windows of each sample.
         """
@@ -144,11 +141,7 @@ def open_training_clips(config: PairedSourceConfig) -> list[PairedClip]:
 
 
 def open_own_data(config: PairedSourceConfig) -> list[PairedClip] | Dataset[dict[str, Tensor]]:
-    """Call a user's own reader: clips, or a dataset of samples.
-
-    Raises:
-        InputError: It returns something else, or nothing.
-    """
+    """Call a user's own reader: clips, or a dataset of samples."""
     found = load_own(config.opener)(config.path)
     if isinstance(found, Dataset):
         return found
@@ -215,11 +208,7 @@ class PairedSource:
 
 
 def check_sample(sample: Any, window: int) -> None:
-    """Refuse a sample of a user's dataset that the trainer cannot take.
-
-    Raises:
-        InputError: Keys, shapes, type or range are wrong.
-    """
+    """Refuse a sample of a user's dataset that the trainer cannot take."""
     hazy, clear = (sample.get(key) if isinstance(sample, dict) else None for key in ("hazy", "clear"))
     if not (isinstance(hazy, Tensor) and isinstance(clear, Tensor)):
         raise InputError(f"expected samples as a dict of tensors 'hazy' and 'clear', got {type(sample).__name__}")

@@ -129,11 +129,7 @@ def _check_data(config: TrainConfig, device: torch.device) -> tuple[str, int, in
 
 
 def describe_photos(photos: PhotoSourceConfig) -> tuple[str, int]:
-    """The clear images of a recipe and their haze in words, and how many images there are.
-
-    Raises:
-        InputError: There are none.
-    """
+    """The clear images of a recipe and their haze in words, and how many images there are."""
     found = find_photos(photos.folders, photos.depth)
     rendered = photos.scenes * photos.scene_views
     if not found and not rendered:
@@ -166,17 +162,7 @@ class Rehearsal:
 
 
 def rehearse(config: TrainConfig, device: torch.device, *, steps: int = 3) -> Rehearsal:
-    """Train some steps on random numbers. The slowest crop of the recipe is taken.
-
-    Args:
-        config: The recipe.
-        device: Where it would run.
-        steps: Steps that are timed, after two that are not.
-
-    Raises:
-        LibraNetError: The network, its initial weights or those of the perceptual term cannot be loaded.
-        torch.OutOfMemoryError: The batch does not fit.
-    """
+    """Train some steps on random numbers. The slowest crop of the recipe is taken."""
     outputs = config.outputs
     batch = config.batch if device.type == "cuda" else min(config.batch, CPU_SAMPLES)
     parts = config.accumulate if batch % (config.accumulate * outputs) == 0 else 1

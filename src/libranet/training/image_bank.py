@@ -61,11 +61,7 @@ def load_bank(
 
 
 def find_photos(folders: Iterable[str | Path], depth_folder: str | Path) -> list[tuple[Path, Path | None]]:
-    """Every photo of the folders, with its depth map where there is one.
-
-    Raises:
-        InputError: A folder is missing, or has no photos.
-    """
+    """Every photo of the folders, with its depth map where there is one."""
     paths: list[Path] = []
     for folder in map(Path, folders):
         if not folder.is_dir():

@@ -100,7 +100,6 @@ def orthogonalise_all(matrices: list[Tensor], *, few_calls: bool) -> list[Tensor
     """Bring the singular values of matrices of any shapes near 1.
 
     Args:
-        matrices: Each [rows, columns].
         few_calls: Pad with zeros, which an orthogonalised matrix keeps, so that two calls do for all shapes.
     """
     groups: dict[tuple[int, ...] | bool, list[int]] = defaultdict(list)

@@ -56,15 +56,12 @@ def train(
     """Train a recipe into a folder. Under torchrun every process calls this.
 
     Args:
-        recipe: A TOML file.
         folder: Where the state, the checkpoints and the log go.
         overrides: `key=value` each, as `load_recipe` takes them.
         resume: Go on from the state in the folder. Processes that torchrun starts again because one died do so by
             themselves.
         auto_resume: Go on if there is a state, and begin if there is none: for schedulers that start jobs again, and
             for machines that join a run.
-        device: As `libranet.device.pick_device` takes it.
-        seconds: Stop after this long.
 
     Raises:
         InputError: A mistake in the recipe, the folder or the device.

@@ -77,9 +77,6 @@ def hold_out(clips: list[PairedClip], share: float) -> tuple[list[PairedClip], l
 
     The names decide, not their order, so that a set that grows keeps its split. Versions of one clear clip stay
     together.
-
-    Raises:
-        InputError: Nothing would be left to train on.
     """
     if not share:
         return clips, []

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _LEAD_IN = Fraction(6, 100)
 """Seconds that encoders put before a sound, at most: 2112 samples at 44.1 kHz, and half a packet."""
+AUDIO_CHOICES = ("copy", "none", "aac", "opus", "flac", "ac3", "mp3", "mp2", "pcm")
+"""What may happen to sound: copied, left out, or transcoded to a codec (`audio.py`)."""
 Action = Literal["copy", "repack", "transcode", "attach", "leave out"]
 
 

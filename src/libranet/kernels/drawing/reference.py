@@ -58,16 +58,7 @@ def draw_out(
     *,
     peak: int,
 ) -> None:
-    """Draw one component.
-
-    Args:
-        first: The source before the edge.
-        second: The source from the edge on.
-        join: Where the edge is.
-        overlay: What lies on top.
-        out: The component.
-        peak: The largest sample; 0 for floating-point samples, which are not rounded.
-    """
+    """Draw one component."""
     left, right = (_heat(source) if isinstance(source, HeatMap) else source for source in (first, second))
     rest = out.shape[join.axis] - join.edge
     out.narrow(join.axis, 0, join.edge).copy_(left.narrow(join.axis, 0, join.edge))

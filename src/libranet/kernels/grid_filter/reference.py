@@ -83,9 +83,7 @@ def cell_means(
     return F.avg_pool2d(small.float(), small.shape[-1] // side)
 
 
-def visibility(
-    small: Tensor,  # [N, 3, S, S] in [-1, 1], the encoders' input
-) -> Tensor:  # [N] in [0, 1]
+def visibility(small: Tensor) -> Tensor:  # [N, 3, S, S] in [-1, 1], the encoders' input -> [N] in [0, 1]
     """Return how much of a frame can be seen: 0 for an even one, 1 from the contrast of the densest real fog on.
 
     Where nothing can be seen there is nothing to clear, and the network's GroupNorms would enlarge rounding errors and
@@ -136,10 +134,7 @@ def filter_out(
 
     Args:
         grids: A ring, long enough for all frames that take part.
-        looks: Its twin.
         clock: On the device, so that a captured graph can count.
-        out: The filtered grids.
-        grid_filter: Its memory takes part.
         delay: How far the first of the frames lags behind the clock.
         ahead: How many frames after each of them take part, where the stream has them.
     """

@@ -121,11 +121,7 @@ def finish_samples_out(
 
     Args:
         planes: Rings of hazy frames.
-        residual: The refiner's output.
-        delta: The colour correction of the reduced frames.
         strength: Factor of the residual; the correction has its own already.
-        out: The restored frames.
-        format_: Of the frames.
         first: Slot of the first frame to read.
     """
     b, h, w, _ = residual.shape

@@ -92,11 +92,7 @@ class AblationOptions:
 
 
 def parse_part(text: str) -> tuple[int, int]:
-    """Read a part of a study such as `2/5`.
-
-    Raises:
-        InputError: It is none.
-    """
+    """Read a part of a study such as `2/5`."""
     number, slash, parts = text.partition("/")
     if not (slash and number.isdecimal() and parts.isdecimal()):
         raise InputError(f"expected a part such as 2/5, got {text!r}")
@@ -163,11 +159,7 @@ class Plan:
 
 
 def plan_study(options: AblationOptions) -> Plan:
-    """Read and check everything that can be checked before anything is trained.
-
-    Raises:
-        InputError: A recipe, a folder, a set or a weight is missing or wrong.
-    """
+    """Read and check everything that can be checked before anything is trained."""
     variants = load_variants(options.recipes, overrides=options.overrides, only=options.only)
     device = pick_device(options.device)
     photos = variants[0].config.photos

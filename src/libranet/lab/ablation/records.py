@@ -51,9 +51,6 @@ class Records:
 
         Returns:
             The settings; of those given as None, the recorded ones.
-
-        Raises:
-            InputError: The folder has a study of other settings, or cannot be written.
         """
         path = self.folder / SETTINGS_FILE
         if self.folder.exists() and not self.folder.is_dir():
@@ -71,7 +68,6 @@ class Records:
         return merged
 
     def write_settings(self, settings: dict[str, Any]) -> None:
-        """Write the settings of the study."""
         self._write(self.folder / SETTINGS_FILE, settings)
 
     def find(self, variant: str, seed: int, changes: dict[str, str]) -> Run | None:
@@ -86,7 +82,6 @@ class Records:
         return run if run.done or self.weights(variant, seed).is_file() else None
 
     def save(self, run: Run) -> None:
-        """Write one run."""
         self._write(self._path(run.variant, run.seed), asdict(run))
 
     def weights(self, variant: str, seed: int) -> Path:

@@ -83,12 +83,7 @@ def load_variants(folder: Path, *, overrides: Sequence[str] = (), only: Sequence
     """Read the recipes of a study, the full one first, and find out which can be trained.
 
     Args:
-        folder: Has `full.toml`, and recipes that extend it.
         overrides: Changes to the full recipe, `key=value` each; what a variant names itself stays.
-        only: Names of variants to take beside the full one; none means all.
-
-    Raises:
-        InputError: There is no such study, a name is unknown, or the full recipe cannot be trained.
     """
     base = folder / f"{FULL}.toml"
     if not base.is_file():

@@ -27,9 +27,6 @@ def composition_figure(folder: Path) -> Figure:
 
     Left: how many clips show which scene in which region, as a manifest states them; sources by kind where it does not.
     Right: scattering and airlight of the clips at their true values, coloured by tier, the test clips as triangles.
-
-    Raises:
-        InputError: There is no such set, or it has no clips.
     """
     info = DatasetInfo.load(folder)
     clips = [ClipInfo.load(folder / CLIPS_FOLDER / name) for name in info.names("all")]

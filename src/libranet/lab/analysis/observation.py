@@ -87,9 +87,6 @@ def observe(
     One frame at full size is in memory at a time, with the windows as the encoders see them.
 
     Args:
-        model: The network.
-        clip: The clip.
-        count: How many frames at most.
         edges: Also reduce the frames to these long edges first, where they are shorter than the frame's.
     """
     length = len(clip)

@@ -31,14 +31,9 @@ def open_entries(
 
     Args:
         models: `all`, `libranet`, `libranet-plain`, names of peers, or paths of checkpoints.
-        device: Where they will run.
-        precision: What they will compute in, as `libranet.device.pick_dtype` takes it.
 
     Returns:
         The networks, and those that cannot take part, with the reason.
-
-    Raises:
-        InputError: There is no such network.
     """
     dtype = pick_dtype(precision, pick_device(device))
     everything = [OURS, OURS_PLAIN, *(entry.name for entry in PEERS if entry.name != "identity")]
@@ -78,12 +73,7 @@ def run_bench(
     """Measure networks in one run.
 
     Args:
-        models: As `open_entries` takes them.
-        sizes: (width, height) each.
-        device: Where to compute.
-        precision: As `libranet.device.pick_dtype` takes it.
         seconds: For one network at one size.
-        report: Called with a line per network and size.
         keep: Called with the rows so far after every size, for a run that may not come to its end.
 
     Returns:
@@ -99,11 +89,7 @@ def run_bench(
 
 
 def read_quality(path: Path) -> dict[str, float]:
-    """Read PSNR by model, for the plot of quality against speed: from `libranet compare`, or a plain JSON table.
-
-    Raises:
-        InputError: The file is neither.
-    """
+    """Read PSNR by model, for the plot of quality against speed: from `libranet compare`, or a plain JSON table."""
     try:
         content = json.loads(path.read_text())
         content = content.get("psnr", content)

@@ -76,7 +76,6 @@ class Efficiency:
 
     @property
     def fps(self) -> float | None:
-        """Restored frames per second."""
         return None if self.milliseconds is None else 1000.0 / self.milliseconds
 
 
@@ -92,10 +91,7 @@ def measure_efficiency(
 
     Args:
         subjects: The networks. They are moved to the device while their size is measured.
-        sizes: (width, height) each.
-        device: Where to compute.
         seconds: For one network at one size, after its first frames. A slow one gets at least one frame.
-        report: Called with a line per network and size while measuring.
     """
     where = torch.device(device)
     found: list[Efficiency] = []
@@ -149,7 +145,6 @@ class _Entrant:
         return torch.cuda.memory_reserved(self.device) + self.peak > CROWDED * total
 
     def leave(self) -> None:
-        """Free the memory."""
         self.backend = None
         self.subject.network.to("cpu")
 

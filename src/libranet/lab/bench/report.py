@@ -239,7 +239,6 @@ def _label(size: tuple[int, int]) -> str:
 
 
 def _reported(measured: set[str]) -> list[tuple[str, str, tuple[float, ...]]]:
-    """The paper's rows of these models."""
     rows = {method: tuple(float(value or 0) for value in values) for method, values in EFFICIENCY.rows}
     found = [(entry.name, entry.paper_row) for entry in PEERS if entry.paper_row and entry.name in measured]
     if any(model.startswith("libranet") for model in measured):

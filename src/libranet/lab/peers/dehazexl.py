@@ -91,7 +91,6 @@ class DehazeXl(Peer):
         self.encoder, self.bottleneck, self.decoder = SwinV2Tiny(), Bottleneck(), Decoder()
 
     def restore(self, frames: Tensor) -> Tensor:
-        """Restore one frame, tile by tile."""
         frame = frames[:, 0]
         batch, rows, columns = len(frame), frame.shape[-2] // TILE, frame.shape[-1] // TILE
         tiles = _split(frame, rows, columns, TILE)

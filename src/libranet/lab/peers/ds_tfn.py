@@ -97,7 +97,6 @@ class DsTfn(RecurrentPeer):
         self.first, self.confidence, self.second = MapNet(), Confidence(), Refinement()
 
     def step(self, frame: Tensor, state: Past | None) -> tuple[Tensor, Past]:
-        """Restore the next frame of a stream."""
         past = state or Past(Memory(), (), ())
         height, width = frame.shape[-2:]
         padded = pad_to_multiple(frame, DIVISOR)

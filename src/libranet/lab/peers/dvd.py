@@ -134,7 +134,6 @@ class Dvd(Peer):
         self.show = conv(WIDTH, 3)
 
     def restore(self, frames: Tensor) -> Tensor:
-        """Restore the second of two frames."""
         previous, current = (F.avg_pool2d(frame, 2) for frame in frames.unbind(1))
         flows = self.flow(current, previous, scales=SCALES)
         before, now = self.features(previous), self.features(current)

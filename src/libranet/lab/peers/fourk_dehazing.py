@@ -80,7 +80,6 @@ class FourKDehazing(Peer):
         self.gain = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.PReLU(), nn.Conv2d(8, 3, 3, padding=1), nn.PReLU())
 
     def restore(self, frames: Tensor) -> Tensor:
-        """Restore one frame."""
         frame = frames[:, 0]
         values = F.adaptive_avg_pool2d(self.grid_net(_resize(frame, (GRID_INPUT, GRID_INPUT))), (64, 256))
         grid = values.reshape(-1, *GRID)  # a plain reshape: the axes of the grid are not those of the image

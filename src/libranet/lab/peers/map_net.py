@@ -35,7 +35,6 @@ class Memory:
 
 
 def upsampler() -> nn.Sequential:
-    """Make the layers that double the size."""
     return nn.Sequential(conv(WIDTH, 4 * WIDTH), nn.PixelShuffle(2))
 
 
@@ -227,7 +226,6 @@ class MapNet(RecurrentPeer):
         self.register_buffer("std", torch.tensor(STD).view(3, 1, 1), persistent=False)
 
     def step(self, frame: Tensor, state: Memory | None) -> tuple[Tensor, Memory]:
-        """Restore the next frame of a stream."""
         decoded, memory = self.decode(self.encode(frame), state or Memory())
         return frame + self.upsampler(decoded), memory
 

@@ -93,10 +93,7 @@ class MixTransformer(nn.Module):
             for level, width in enumerate(widths)
         )
 
-    def forward(
-        self,
-        x: Tensor,  # [B, 3, H, W]; H and W multiples of 32
-    ) -> list[Tensor]:
+    def forward(self, x: Tensor) -> list[Tensor]:  # [B, 3, H, W]; H and W multiples of 32
         found = []
         for stage in self.stages:
             x = stage(x)

@@ -136,5 +136,4 @@ class MultiScaleBlocks(nn.Module):
         self.blocks = nn.ModuleList(MultiScaleBlock(width) for width in widths)
 
     def forward(self, index: int, x: Tensor) -> Tensor:
-        """Apply one of the blocks."""
         return self.blocks[index](x, self.slope)

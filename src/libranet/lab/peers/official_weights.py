@@ -40,11 +40,7 @@ class KeyMap:
     """Names in the file that no network needs."""
 
     def translate(self, name: str) -> str | None:
-        """Our name for one of the file's; None where it is not needed.
-
-        Raises:
-            CheckpointError: No pattern matches.
-        """
+        """Our name for one of the file's; None where it is not needed."""
         if any(re.fullmatch(pattern, name) for pattern in self.ignored):
             return None
         for pattern, ours in self.names.items():
@@ -120,16 +116,11 @@ def convert_weights(
     Args:
         source: What the makers published: .pth, .pk, .safetensors.
         target: A peer, or a user's own network as `package.module:Class`.
-        output: The checkpoint; `--model` takes it.
         keys: A TOML file with a key map: a table [keys] of patterns and our names, and a list `ignore`.
         check: A hazy image and what the original network made of it.
 
     Returns:
         What was done, in a sentence.
-
-    Raises:
-        InputError: The options do not fit, or the converted network gives another result than the original.
-        CheckpointError: The file is damaged, or its tensors do not fit.
     """
     if output.exists():
         raise InputError(f"{output} exists: choose another name, or delete it")
@@ -166,11 +157,7 @@ def convert_weights(
 
 
 def read_published(path: Path) -> tuple[dict[str, Tensor], str]:
-    """Read the tensors of a published file by their names without the prefixes of wrappers, and say where they were.
-
-    Raises:
-        CheckpointError: There is no such file, it runs code, or it holds no tensors.
-    """
+    """Read the tensors of a published file by their names without the prefixes of wrappers, and say where they were."""
     if not path.is_file():
         raise CheckpointError(f"no weights at {path}: check the path")
     try:

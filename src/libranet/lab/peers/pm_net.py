@@ -136,7 +136,6 @@ class PmNet(RecurrentPeer):
         self.head = Head()
 
     def step(self, frame: Tensor, state: Past | None) -> tuple[Tensor, Past]:
-        """Restore the next frame of a stream."""
         past = state or Past(frame, frame)
         features = self.image(frame)
         features[-1] = self.memory(

@@ -186,16 +186,11 @@ ABSENT: dict[str, str] = {
 
 
 def peer_names() -> str:
-    """The names for a message."""
     return ", ".join(entry.name for entry in PEERS)
 
 
 def find_peer(name: str) -> PeerEntry:
-    """Find a row by its name; a user's own network, `package.module:Class`, has one, too.
-
-    Raises:
-        InputError: There is no such peer; if the paper has it, the message says why we do not.
-    """
+    """Find a row by its name; a user's own network, `package.module:Class`, has one, too."""
     if is_own(name):
         count = sum(parameter.numel() for parameter in build_own(name).parameters())
         return PeerEntry(name, f"{name}, your own network", partial(build_own, name), count)
@@ -221,11 +216,7 @@ def build_peer(name: str, *, seed: int = 0) -> Network:
 
 
 def load_peer(path: str | Path, *, device: str | torch.device = "cpu", dtype: torch.dtype = torch.float32) -> Network:
-    """Load a peer from a checkpoint of our trainer, ready for inference.
-
-    Raises:
-        CheckpointError: The file is missing, damaged, or of another network.
-    """
+    """Load a peer from a checkpoint of our trainer, ready for inference."""
     header = read_header(path)
     if not is_peer(header.architecture):
         raise CheckpointError(f"{path} holds the weights of {header.architecture}, which is not a peer")
@@ -242,18 +233,7 @@ def open_peer(
     device: str | torch.device = "cpu",
     dtype: torch.dtype = torch.float32,
 ) -> Network:
-    """Open a peer by its name, ready for inference.
-
-    Args:
-        name: As in the table.
-        weights: A checkpoint of our trainer. Methods without weights have none.
-        device: Where it computes.
-        dtype: The precision it computes in.
-
-    Raises:
-        InputError: There is no such peer, or it needs weights that were not given.
-        CheckpointError: The file does not hold this peer's weights.
-    """
+    """Open a peer by its name, ready for inference."""
     entry = find_peer(name)
     if weights is not None:
         if not entry.trainable:

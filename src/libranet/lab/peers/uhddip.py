@@ -192,7 +192,6 @@ class UhdDip(Peer):
         self.out = nn.Sequential(NafBlock(), NafBlock(), NafBlock(), nn.Conv2d(WIDTH, 3, 3, padding=1))
 
     def restore(self, frames: Tensor) -> Tensor:
-        """Restore one frame."""
         frame = frames[:, 0]
         x = self.embed(frame)
         gradient = self.gradient_stem(self.gradient(frame))

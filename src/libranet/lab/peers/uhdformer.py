@@ -139,7 +139,6 @@ class UhdFormer(Peer):
         self.out = nn.Sequential(FullBlock(), FullBlock(), nn.Conv2d(WIDTH, 3, 3, padding=1))
 
     def restore(self, frames: Tensor) -> Tensor:
-        """Restore one frame."""
         frame = frames[:, 0]
         embedded = self.embed(frame)
         high, detail = self.high(embedded)

@@ -114,7 +114,6 @@ class ViwsNet(Peer):
         self.temporal, self.refine = TemporalConvs(), Refinement()
 
     def restore(self, frames: Tensor) -> Tensor:
-        """Restore the third of five frames."""
         features, tokens = self.encoder(frames)
         height, width = features[-1].shape[-2:]
         asked = self.enlarge(self.query_decoder(features[-1], tokens[-1]))[..., :height, :width]

@@ -44,12 +44,7 @@ class Detector(Protocol):
 
 
 def open_detector(place: Path, device: str = "cpu", *, cache: Path | None = None) -> Detector:
-    """Open a detector by its file, or by a name of the table: .onnx is FastestDet, .pt belongs to ultralytics.
-
-    Raises:
-        InputError: There is no such detector.
-        MissingDependencyError: It needs a package that is not installed.
-    """
+    """Open a detector by its file, or by a name of the table: .onnx is FastestDet, .pt belongs to ultralytics."""
     path = place
     if not path.is_file():
         if str(place) not in DETECTOR_NAMES:

@@ -36,10 +36,6 @@ def read_musiq_weights(path: Path) -> dict[str, Tensor]:
 
     Args:
         path: The published .pth of KonIQ, or any .safetensors with those names.
-
-    Raises:
-        InputError: There is no such file.
-        CheckpointError: It is damaged, or a .pth that is not the published one.
     """
     if not path.is_file():
         raise InputError(f"no weights of MUSIQ at {path}: check the path given with --musiq")
@@ -60,16 +56,6 @@ class Musiq:
     """The network with its weights, for inference."""
 
     def __init__(self, state: Mapping[str, Tensor], *, source: str = "weights by path", device: str = "cpu") -> None:
-        """Take the weights.
-
-        Args:
-            state: By their published names.
-            source: Where they come from, for reports.
-            device: Where to compute.
-
-        Raises:
-            CheckpointError: They are not MUSIQ's.
-        """
         self.name = f"MUSIQ ({source})"
         self.state = {key.removeprefix("module."): value.float().to(device) for key, value in state.items()}
         self.layers = len({key.split(".")[2] for key in self.state if key.startswith(_BLOCKS)})
@@ -92,10 +78,7 @@ class Musiq:
                 raise CheckpointError(f"the weights are not MUSIQ's: expected {expected}, got {found}")
 
     @torch.no_grad()
-    def score(
-        self,
-        image: Tensor,  # [3, H, W] in [0, 1]
-    ) -> float:
+    def score(self, image: Tensor) -> float:  # [3, H, W] in [0, 1]
         """Predict the mean opinion; with KonIQ's weights 0 (bad) to 100."""
         check_frame(image)
         frame = (image[None].to(next(iter(self.state.values())).device) - 0.5) * 2
@@ -112,7 +95,6 @@ class Musiq:
         return float(out.softmax(dim=0) @ torch.arange(1.0, len(out) + 1, device=out.device))
 
     def measure(self, image: Tensor) -> dict[str, float]:  # [3, H, W]
-        """The score under the metric's name."""
         return {"musiq": self.score(image)}
 
     def _tokens(self, image: Tensor, scale: int) -> Tensor:  # [1, 3, H, W] -> [1, N, C]

@@ -62,7 +62,6 @@ class NoReference:
         self.name = "the authors' parameters and conventions (MATLAB)" if metric == "niqe" else ""
 
     def measure(self, image: Tensor) -> dict[str, float]:  # [3, H, W] in [0, 1]
-        """The score under the metric's name."""
         if self._metric == "brisque":
             return {"brisque": brisque(image, self._parameters)}
         variant = MATLAB if self._metric == "niqe" else SCIKIT_VIDEO
@@ -124,9 +123,7 @@ def brisque(
     return min(max(score, 0.0), 100.0)
 
 
-def brisque_features(
-    image: Tensor,  # [3, H, W] in [0, 1]
-) -> Tensor:  # [36], float64
+def brisque_features(image: Tensor) -> Tensor:  # [3, H, W] in [0, 1] -> [36], float64
     """Compute eighteen statistics of the 8-bit frame at full and eighteen at half size, as OpenCV computes them."""
     check_frame(image)
     if min(image.shape[1:]) < _BRISQUE_LEAST:
@@ -168,9 +165,7 @@ def _aggd_with_scales(blocks: Tensor, variant: NiqeVariant) -> tuple[Tensor, Ten
     return shape, mean, left * scale, right * scale
 
 
-def luminance(
-    image: Tensor,  # [3, H, W] in [0, 1]
-) -> Tensor:  # [H, W] in [0, 255]
+def luminance(image: Tensor) -> Tensor:  # [3, H, W] in [0, 1] -> [H, W] in [0, 255]
     """Compute BT.601 luma on the 8-bit scale, not rounded."""
     weights = image.new_tensor((0.299, 0.587, 0.114))[:, None, None]
     return (image * weights).sum(dim=0) * 255.0
@@ -183,9 +178,7 @@ def _gaussian_taps(device: torch.device) -> Tensor:  # [7], sums to one
     return (taps / taps.sum()).float()
 
 
-def smooth(
-    image: Tensor,  # [H + 6, W + 6], padded by 3
-) -> Tensor:  # [H, W]
+def smooth(image: Tensor) -> Tensor:  # [H + 6, W + 6], padded by 3 -> [H, W]
     """Smooth with a separable Gaussian, as sums of shifted maps."""
     taps = _gaussian_taps(image.device).tolist()
     for axis in (0, 1):

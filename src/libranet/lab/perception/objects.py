@@ -26,11 +26,7 @@ FrameValues = Mapping[str, float]
 
 
 def read_boxes(path: Path) -> dict[str, list[Box]]:
-    """Read boxes by the name of their photo, without suffix.
-
-    Raises:
-        InputError: The file holds something else.
-    """
+    """Read boxes by the name of their photo, without suffix."""
     try:
         content = json.loads(path.read_text())
         found = {
@@ -113,7 +109,6 @@ def resample(
     Args:
         models: The frames of each model, in one order: the same photos are drawn for all.
         measure: The figure, of the precisions in the order of `models`.
-        seed: Of the drawing.
     """
     prepared = [[_sorted_classes(frame) for frame in frames] for frames in models]
     random, count = np.random.default_rng(seed), len(prepared[0])

@@ -104,7 +104,6 @@ class CameraPath:
 
 
 def draw_biome(rng: random.Random) -> Biome:
-    """Draw a place and a season."""
     kind = rng.choices(list(_KINDS), weights=list(_KINDS.values()))[0]
     season = rng.choice(["spring", "summer", "summer", "late", "autumn", "winter"])
     urban = kind in ("street", "city")

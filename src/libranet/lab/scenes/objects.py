@@ -58,7 +58,6 @@ class Solid:
     """Metres per second along x and z."""
 
     def place(self, time: float) -> tuple[float, float]:
-        """x and z at a time in seconds."""
         return self.x + self.velocity[0] * time, self.z + self.velocity[1] * time
 
 

@@ -31,7 +31,6 @@ class Camera:
 
     @property
     def focal(self) -> float:
-        """Focal length in pixels."""
         return 0.5 * self.width / math.tan(0.5 * self.view_angle)
 
     def rotation(self) -> Tensor:  # [3, 3] float64, columns are right, up, forward in the world

@@ -92,11 +92,7 @@ class FusedBackend:
 
         Args:
             network: In float16 on its GPU.
-            lookahead: As `start_stream` takes it.
-            strength: Factor on the correction.
-            grid_filter: How the grids are averaged over time.
             grids_given: `push` gets the grids of each frame, with a look-ahead of 0.
-            want_transmission: Also return the transmission.
             batch: Frames per step; more than one is throughput mode.
             tiles: Tile configurations of the refiner's kernels.
             trial: Compare with the plain backend first, and use that one where the kernels fail.
@@ -147,7 +143,6 @@ class FusedBackend:
         return ready + newest
 
     def flush(self) -> list[Restored]:
-        """Drain the stream and begin a new one."""
         if self._distrusted:
             return self._plain.flush()
         if self._step is None:

@@ -42,15 +42,7 @@ def choose_tile(
     *,
     stride: int = 1,
 ) -> EncoderTile:
-    """The measured tile of the shipped network's layers; for others one that covers them.
-
-    Args:
-        side: Height and width of the output.
-        cin: Input channels.
-        cout: Output channels.
-        maps: Maps in one launch.
-        stride: 1 or 2.
-    """
+    """The measured tile of the shipped network's layers; for others one that covers them."""
     if measured := TILES.get((stride, side, cin, cout)):
         return measured[maps > 4]
     cols = max(min(_power_of_2(side), 64), 8)
@@ -196,10 +188,7 @@ class FusedFields:
         """Predict the chromatic grids of the frames encoded last, whose features begin at `slot`. Writes `chroma`."""
         self.chromatic_head.run(self.features[CHROMATIC, slot : slot + self.batch], self.chroma)
 
-    def predict_plane(
-        self,
-        windows: Tensor,  # [B, T] int64, slots of the ring
-    ) -> None:
+    def predict_plane(self, windows: Tensor) -> None:  # [B, T] int64, slots of the ring
         """Predict the temporal planes of the windows' centre frames. Writes `plane`."""
         mix_out(self.features[TEMPORAL], windows, self.weights, self.mixed, scratch=self.keys)
         self.temporal_head.run(self.mixed, self.plane)

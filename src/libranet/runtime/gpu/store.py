@@ -25,10 +25,6 @@ class FrameStore:
         """Make the buffers.
 
         Args:
-            format_: Of all frames.
-            ring: Hazy frames.
-            batch: Restored frames of one step.
-            encoder_size: Side of the square that the encoders see.
             device: A CUDA device, or the CPU in Triton's interpreter.
         """
         self.format, self.ring = format_, ring

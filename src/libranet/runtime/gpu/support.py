@@ -18,10 +18,6 @@ STATIONARY_WIDTH = 64
 def why_not_fused(config: LiBrANetConfig, device: str | torch.device) -> str | None:
     """Explain in one sentence why the plain path is used.
 
-    Args:
-        config: The network.
-        device: Where it will run.
-
     Returns:
         The reason, or None where the fused path runs.
     """
