@@ -16,8 +16,7 @@ from libranet.errors import InputError
 if TYPE_CHECKING:
     from libranet.engine.jobs import Job
 
-_State = tuple[int, int]
-"""Size and time of the last change."""
+_State = tuple[int, int]  # size and time of the last change
 
 
 def watch(

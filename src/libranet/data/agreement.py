@@ -18,10 +18,8 @@ from libranet.sequences import list_images, natural_order
 SAME_SCENE = 0.45
 """Least correlation of a pair. Synthetic pairs have 0.94 and more, dense real haze 0.72; two scenes at most 0.21, a
 mirrored image 0.35."""
-OUT_OF_STEP = 0.01
-"""By how much a neighbouring frame has to correlate better."""
-_MOST_FOLDERS = 24
-"""Folders that are looked into for two sides under other names."""
+OUT_OF_STEP = 0.01  # by how much a neighbouring frame has to correlate better
+_MOST_FOLDERS = 24  # folders that are looked into for two sides under other names
 _FIRST_OF_VIDEO = 8
 """Of a video an early frame is taken: those before it have to be decoded each time."""
 _SIDE = 96

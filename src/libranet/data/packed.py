@@ -26,8 +26,7 @@ from libranet.errors import InputError
 
 INDEX_FILE = "index.json"
 FORMAT = "libranet-packed-pairs"
-SHARD_BYTES = 1 << 30
-"""Size at which the next clip begins a new shard."""
+SHARD_BYTES = 1 << 30  # size at which the next clip begins a new shard
 _KEPT = (".png", ".jpg", ".jpeg", ".webp", ".bmp")
 """Frames in these files are packed byte by byte; other frames become PNG in bands."""
 

@@ -20,11 +20,9 @@ from libranet.frames.color import code_scales
 from libranet.images import read_image
 from libranet.runtime import Restored
 
-_SMALL = 8
-"""Maps are computed on squares of this many pixels."""
+_SMALL = 8  # maps are computed on squares of this many pixels
 _GAMMA_STEPS = 14
-_DARKEST, _BRIGHTEST = 2.5, 0.4
-"""Exponents between which the exposure is searched."""
+_DARKEST, _BRIGHTEST = 2.5, 0.4  # exponents between which the exposure is searched
 
 
 class Adjuster:

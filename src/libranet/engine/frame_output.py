@@ -23,8 +23,7 @@ from libranet.video.pixels import layout_of, read_planes
 from libranet.video.reader import SourceFrame, VideoReader
 from libranet.video.source import Source, numbered_files, numbered_name
 
-FIRST_NUMBER = 1
-"""As FFmpeg counts the frames of a video."""
+FIRST_NUMBER = 1  # as FFmpeg counts the frames of a video
 _HDR_CURVES = {16: "PQ", 18: "HLG"}
 
 

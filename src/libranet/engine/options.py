@@ -29,8 +29,7 @@ View = Literal["result", "haze", "removed"]
 Exposure = Literal["network", "keep"]
 Phase = Literal["reading ahead", "frames", "first pass", "second pass", "joining"]
 
-EXPOSURE_SECONDS = 1.0
-"""The exposure is averaged over this time, so that it does not flicker."""
+EXPOSURE_SECONDS = 1.0  # the exposure is averaged over this time, so that it does not flicker
 _LONGEST_SEGMENT, _MOST_CRF, _MOST_BITS = 100_000, 255, 10**11
 """Beyond what any encoder takes. Each has limits of its own."""
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

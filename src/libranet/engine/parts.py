@@ -33,8 +33,7 @@ from libranet.video.structure import find_breaks
 
 SHARE_OF_LEAD = 0.1
 """A part is so long that the frames before it, which are restored twice, are at most this share of it."""
-COST_OF_GRIDS = 0.25
-"""Of reading a frame for its grids, against restoring it: 1080p on a CPU."""
+COST_OF_GRIDS = 0.25  # of reading a frame for its grids, against restoring it: 1080p on a CPU
 _SEEKABLE = ("h264", "hevc", "av1", "vp9", "prores", "dnxhd", "mjpeg", "ffv1")
 """Codecs with one frame in each packet, whose packets have the times of their frames."""
 

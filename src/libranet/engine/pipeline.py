@@ -22,8 +22,7 @@ QUEUE_FRAMES = 4
 """Frames that may wait between two stages. Together with the look-ahead, this bounds the memory of a run."""
 STAGED_FRAMES = QUEUE_FRAMES + 2
 """Frames between the decoder's and the network's stage: those that wait, and one in the hands of each."""
-BLOCKED_SECONDS = 2.0
-"""How long a stopped run waits for the decoder."""
+BLOCKED_SECONDS = 2.0  # how long a stopped run waits for the decoder
 
 
 class FrameSink(Protocol):

@@ -24,8 +24,7 @@ from libranet.video.reader import VideoReader, open_video
 from libranet.video.source import Source, parse_source
 from libranet.video.visualize import contact_sheet
 
-Pair = tuple[np.ndarray, np.ndarray, str]
-"""Before and after, uint8 [H, W, 3], and a caption."""
+Pair = tuple[np.ndarray, np.ndarray, str]  # before and after, uint8 [H, W, 3], and a caption
 LARGEST_SIDE = 1280
 """Frames are restored at twice the size of the sheet's cells: a 4K frame would take sixteen times as long."""
 

@@ -27,8 +27,7 @@ from libranet.video.pixels import plane_views
 from libranet.video.reader import FormatChangeError, SourceFrame
 from libranet.video.shots import ShotDetector
 
-AHEAD = 32
-"""Reduced frames that may wait for the network: 25 MB."""
+AHEAD = 32  # reduced frames that may wait for the network: 25 MB
 Small = tuple[Tensor, bool]
 """The encoders' input [1, 3, S, S] in [-1, 1], and whether the frame begins a shot."""
 

@@ -28,10 +28,8 @@ if TYPE_CHECKING:
     from libranet.engine.transfer import Download, Upload
     from libranet.video.scale import FrameScaler
 
-Planes = tuple[Tensor, ...]
-"""A frame's planes, each [h, w], or one [h, w, 3] of a packed layout."""
-ReadAgain = Callable[[int], Iterable[SourceFrame]]
-"""Decodes a video from a frame on, by its number."""
+Planes = tuple[Tensor, ...]  # a frame's planes, each [h, w], or one [h, w, 3] of a packed layout
+ReadAgain = Callable[[int], Iterable[SourceFrame]]  # decodes a video from a frame on, by its number
 StagedFrame = tuple[SourceFrame, int]
 """A decoded frame that is ready for the network's stage, and where its samples are in pinned memory, for a GPU."""
 

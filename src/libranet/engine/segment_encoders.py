@@ -22,10 +22,8 @@ CORES_PER_ENCODER = 8
 MOST_THREADS = 24
 """Threads of one encoder: as many as x264 takes by itself on 16 cores. All encoders together have more threads than
 there are cores, so that the last segment, or the only one of a short clip, has the whole machine to itself."""
-SHARE_OF_MEMORY = 0.25
-"""Of the machine's memory, for frames that wait for the other encoders."""
-SHORT_QUEUE = 2
-"""Frames that wait for a single encoder."""
+SHARE_OF_MEMORY = 0.25  # of the machine's memory, for frames that wait for the other encoders
+SHORT_QUEUE = 2  # frames that wait for a single encoder
 
 
 def encoder_threads(settings: EncoderSettings, *, cores: int | None = None) -> int:

@@ -13,8 +13,7 @@ from torch import Tensor
 
 from libranet.frames import FrameFormat
 
-DEVICE_SLOTS = 4
-"""Arrays on the device in each direction."""
+DEVICE_SLOTS = 4  # arrays on the device in each direction
 
 
 class Upload:

@@ -9,8 +9,7 @@ from libranet.errors import InputError, LibraNetError
 from libranet.video.reader import SourceFrame
 from libranet.video.source import Source
 
-_EVERY = 1.0
-"""Seconds between two looks."""
+_EVERY = 1.0  # seconds between two looks
 
 
 class SourceWatch:

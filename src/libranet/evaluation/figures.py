@@ -14,8 +14,7 @@ from libranet.evaluation.results import write_file
 
 PANELS_FILE = "panels.json"
 COLOURS = ("#8a8f98", "#d08a2e", "#1f7a5c", "#3b6fb6", "#9c4a8b", "#b5453a", "#5b5bd6", "#4f8a2e")
-HEAT_RANGE = 0.25
-"""Inter-frame difference that the heat maps show as white."""
+HEAT_RANGE = 0.25  # inter-frame difference that the heat maps show as white
 _VIEW_WIDTH = 360
 _CROP = (240, 160)
 _QUALITY = 88

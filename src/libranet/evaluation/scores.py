@@ -24,8 +24,7 @@ from libranet.metrics.temporal import warp_error
 from libranet.thirdparty import explain_absence, find_model, find_weights, load_weights
 
 FlowChoice = Literal["auto", "raft", "dis"]
-PSNR_OF_EQUAL_FRAMES = 100.0
-"""Recorded in place of infinity, so that means stay numbers."""
+PSNR_OF_EQUAL_FRAMES = 100.0  # recorded in place of infinity, so that means stay numbers
 
 
 class ImageMetric(Protocol):

@@ -5,8 +5,7 @@ from torch import Tensor
 
 from libranet.errors import InputError
 
-MAX_PIXELS = 1 << 27
-"""Larger frames and images need more memory than the network can be given."""
+MAX_PIXELS = 1 << 27  # larger frames and images need more memory than the network can be given
 
 
 def check_values(frames: Tensor) -> None:  # floating point

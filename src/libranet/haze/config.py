@@ -4,8 +4,7 @@ from dataclasses import dataclass, fields
 
 from libranet.errors import InputError
 
-Range = tuple[float, float]
-"""(low, high), both included."""
+Range = tuple[float, float]  # (low, high), both included
 AT_MOST_ONE = {"white_balance_std", "shading", "aspect_jitter"}
 """Settings that may not exceed 1, besides probabilities."""
 

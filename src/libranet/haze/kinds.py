@@ -27,14 +27,10 @@ from libranet.haze.images import ImageFacts
 from libranet.haze.parameters import CELLS, Airlight, Distance, Scattering
 from libranet.haze.scattering import REGIMES
 
-UNIFORM_NEAR = (0.75, 1.0)
-"""Depth of the nearest point in uniform haze."""
-PATCH_STRENGTH = (0.1, 0.5)
-"""Relative change of the optical depth by patches."""
-RESIDUAL_BETA = (0.0, 0.35)
-"""Scattering of the haze that stays in the target."""
-FOG_SHARE = (0.8, 1.0)
-"""How much of a sky in fog is the airlight."""
+UNIFORM_NEAR = (0.75, 1.0)  # depth of the nearest point in uniform haze
+PATCH_STRENGTH = (0.1, 0.5)  # relative change of the optical depth by patches
+RESIDUAL_BETA = (0.0, 0.35)  # scattering of the haze that stays in the target
+FOG_SHARE = (0.8, 1.0)  # how much of a sky in fog is the airlight
 
 
 @dataclass(frozen=True)

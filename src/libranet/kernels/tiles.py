@@ -96,8 +96,7 @@ class PixelTile:
 
 SUMS_STRIP, BIAS_STRIP, WIDE_STRIP = StripTile(128, 6, 2), StripTile(128, 7, 1), StripTile(64, 4, 1)
 """For 64 input channels with sums and with a bias, and for 128: the fastest that fit into a program's 227 KB."""
-STEM_TILE = PixelTile(256, 8)
-"""For the encoders' first convolution."""
+STEM_TILE = PixelTile(256, 8)  # for the encoders' first convolution
 STRUCTURE_TILE = PixelTile(128, 4)
 """For the first convolution of the refiner's structure stream, along a row."""
 

@@ -36,8 +36,7 @@ class StudyRow:
     """One data set's result."""
 
     dataset: str
-    answers: dict[str, Estimate]
-    """By question: mean and 95 % interval over all ratings."""
+    answers: dict[str, Estimate]  # by question: mean and 95 % interval over all ratings
 
     @property
     def overall(self) -> float | None:

@@ -18,8 +18,7 @@ from libranet.network.libranet import LiBrANet
 
 FORMAT = "libranet-checkpoint"
 FORMAT_VERSION = 1
-PACKAGED = ("base", "small")
-"""The networks of the package by name; the first is the default."""
+PACKAGED = ("base", "small")  # the networks of the package by name; the first is the default
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from libranet.kernels.attention.reference import attend
 from libranet.kernels.conv3x3.reference import GROUPS
 
-COEFFICIENTS = 12
-"""Numbers per grid cell: a 3x3 matrix in row-major order, then a translation."""
+COEFFICIENTS = 12  # numbers per grid cell: a 3x3 matrix in row-major order, then a translation
 
 
 def conv3x3(channels_in: int, channels_out: int, *, stride: int = 1) -> nn.Conv2d:

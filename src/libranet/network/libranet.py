@@ -13,8 +13,7 @@ from libranet.network.forward import Steady, TorchOperations, restore
 from libranet.network.layers import ChromaticField, Encoder, Refiner, TemporalField
 from libranet.network.residual_haze import fold, plan, view_frame
 
-MIN_SIZE = 16
-"""Smallest height and width of a frame, in pixels."""
+MIN_SIZE = 16  # smallest height and width of a frame, in pixels
 
 
 @dataclass(frozen=True)

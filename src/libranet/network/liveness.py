@@ -12,8 +12,7 @@ from libranet.network.libranet import LiBrANet
 
 LIVE_ABOVE = -1.0
 """A unit counts as live if its value before GELU exceeds this somewhere; below -4, GELU and its slope are zero."""
-MIN_LIVE = 0.9
-"""Share of live units under which a part counts as dead."""
+MIN_LIVE = 0.9  # share of live units under which a part counts as dead
 MIN_REACHED = 0.8
 """Share of parameters with a gradient under which a part counts as dead. A few never have one, such as key biases."""
 

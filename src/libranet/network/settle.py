@@ -28,14 +28,10 @@ from libranet.network.libranet import Grids
 from libranet.network.residual_haze import fold, plan, view_frame
 from libranet.network.stream import FrameGrids, Stages
 
-KNOT = 0.25
-"""Seconds of a knot."""
-WINDOW = 30.0
-"""Seconds before and after a moment that count: 17 MB of grids a minute are in memory."""
-LEAST_WEIGHT = 1e-6
-"""Of frames in which nothing can be seen: they count where there are no others."""
-SAME = 1e-12
-"""Keeps equal grids from being outliers of each other."""
+KNOT = 0.25  # seconds of a knot
+WINDOW = 30.0  # seconds before and after a moment that count: 17 MB of grids a minute are in memory
+LEAST_WEIGHT = 1e-6  # of frames in which nothing can be seen: they count where there are no others
+SAME = 1e-12  # keeps equal grids from being outliers of each other
 
 
 @dataclass(frozen=True)
@@ -215,8 +211,7 @@ def _settle_shot(knots: Iterator[_Knot], radius: int) -> Iterator[FrameGrids]:
             base += 1
 
 
-Settled = tuple[Tensor | None, ...]
-"""The fields of `Grids`."""
+Settled = tuple[Tensor | None, ...]  # the fields of `Grids`
 
 
 @torch.no_grad()

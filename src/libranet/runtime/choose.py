@@ -13,8 +13,7 @@ from libranet.runtime.plain import PlainBackend
 
 BACKENDS = ("auto", "plain", "cpu-fp32", "cpu-bf16")
 """What `--backend` takes. `plain` is the network as it is, the reference; the others are our CPU kernels."""
-WORTH_PACKING = 500_000
-"""Parameters from which on CPU kernels are faster than torch's."""
+WORTH_PACKING = 500_000  # parameters from which on CPU kernels are faster than torch's
 
 
 def make_backend(

@@ -21,8 +21,7 @@ COLOUR_TOLERANCE = 0.10
 """Colour difference (mean over channels, 0 to 1) at which a warped pixel counts as another surface."""
 GUIDE_RADIUS = 8
 """Half the window of the guided filter in small pixels; in each window the result is linear in the guide."""
-GUIDE_EPSILON = 1e-3
-"""Variance of the guide below which a window counts as flat and is smoothed."""
+GUIDE_EPSILON = 1e-3  # variance of the guide below which a window counts as flat and is smoothed
 
 
 @dataclass(frozen=True)

@@ -35,10 +35,8 @@ CHECKS = {
 """The largest value that passes each check, and what the value is."""
 FLOW_LIMIT = 4.0
 """Largest flow as a multiple of the longer side: the ground below a fast camera leaves the frame within one step."""
-WARP_WIDTH = 960
-"""Width at which depth is compared along the flow."""
-BAND_ROWS = 128
-"""Frames are processed in bands that fit the processor's cache."""
+WARP_WIDTH = 960  # width at which depth is compared along the flow
+BAND_ROWS = 128  # frames are processed in bands that fit the processor's cache
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,7 @@ from libranet.synth.photo_motion import CameraMove, crop_to_aspect, photo_clip
 logger = logging.getLogger(__name__)
 
 MIN_FRAMES = 2
-SKY_SHARE = 0.999
-"""Distances from this share of `SKY_DEPTH` on are sky."""
+SKY_SHARE = 0.999  # distances from this share of `SKY_DEPTH` on are sky
 
 FolderContent = Literal["auto", "frames", "photos"]
 DepthKind = Literal["none", "normalised", "metres"]

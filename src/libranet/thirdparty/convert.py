@@ -23,8 +23,7 @@ Converter = Callable[[Mapping[str, Path]], dict[str, Tensor]]
 
 ALEXNET_LAYERS = (0, 3, 6, 8, 10)
 """Positions of the convolutions in torchvision's `alexnet().features`, whose names are the common ones."""
-VGG16_LAYERS = (0, 2, 5, 7, 10, 12, 14, 17, 19, 21, 24, 26, 28)
-"""The same for `vgg16().features`."""
+VGG16_LAYERS = (0, 2, 5, 7, 10, 12, 14, 17, 19, 21, 24, 26, 28)  # the same for `vgg16().features`
 _ARRAY_NAMES = {("numpy", "ndarray"): np.ndarray, ("numpy", "dtype"): np.dtype}
 
 

@@ -33,8 +33,7 @@ from libranet.training.validation import ValidationSet, validate
 
 BEST_FILE = "best.safetensors"
 LOG_FILE = "log.jsonl"
-LIFE_SAMPLES = 16
-"""Samples of the last batch on which live units are counted."""
+LIFE_SAMPLES = 16  # samples of the last batch on which live units are counted
 
 logger = logging.getLogger(__name__)
 

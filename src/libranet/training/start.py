@@ -39,8 +39,7 @@ from libranet.training.validation import HeldOutClip, ValidationSet, hold_out, l
 
 logger = logging.getLogger(__name__)
 
-INTERRUPTED = 130
-"""Exit code after a signal, as of `libranet train`."""
+INTERRUPTED = 130  # exit code after a signal, as of `libranet train`
 
 
 def train(

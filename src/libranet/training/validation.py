@@ -19,10 +19,8 @@ from libranet.metrics.fidelity import psnr
 from libranet.network import Network
 from libranet.training.config import ValidationConfig
 
-EXAMPLES = 4
-"""Images of each set that the log shows."""
-EXAMPLE_LINES = 540
-"""Most lines of such an image."""
+EXAMPLES = 4  # images of each set that the log shows
+EXAMPLE_LINES = 540  # most lines of such an image
 
 
 @dataclass(frozen=True)
@@ -53,8 +51,7 @@ class HeldOutClip:
             yield _planes(to_8_bit(self.clip.hazy.read(index))), _planes(to_8_bit(self.clip.clear.read(index)))
 
 
-ValidationSet = Sequence[ImagePair] | Sequence[HeldOutClip]
-"""Images, or clips."""
+ValidationSet = Sequence[ImagePair] | Sequence[HeldOutClip]  # images, or clips
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,11 @@ from torch import Tensor
 
 from libranet.kernels.native.library import call
 
-PANEL = 16
-"""Columns of a matrix product that are stored side by side."""
+PANEL = 16  # columns of a matrix product that are stored side by side
 TILES, FEWEST, PARTS = 36, 4, 4
 """Most tiles that go through the three steps at once, what their number is a multiple of, and into how many parts small
 maps are cut. The number of threads takes no part in it: it would change the order of sums, and so the last bits."""
-BEHIND = 24
-"""Pixels that blocks of rows may read behind the last one, and do not use."""
+BEHIND = 24  # pixels that blocks of rows may read behind the last one, and do not use
 
 
 def stored(values: Tensor, dtype: type[np.generic]) -> np.ndarray:

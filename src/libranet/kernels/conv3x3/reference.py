@@ -3,8 +3,7 @@
 import torch.nn.functional as F
 from torch import Tensor
 
-GROUPS = 8
-"""Groups of every GroupNorm in the network."""
+GROUPS = 8  # groups of every GroupNorm in the network
 
 
 def pack_weight(weight: Tensor) -> Tensor:  # [Cout, Cin, 3, 3] -> [9, Cout, Cin] fp16

@@ -11,8 +11,7 @@ from torch import Tensor
 
 from libranet.frames import ColorConverter, FrameFormat
 
-SHADES = 256
-"""Colours of a heat map."""
+SHADES = 256  # colours of a heat map
 UNKNOWN = 2e-3
 """Where the clear image is as bright as the haze (the sky), the transmission is unknown; this constant makes it 0."""
 

@@ -6,8 +6,7 @@ from torch import Tensor
 
 from libranet.kernels.resample.reference import downsample, pick_frames, upsample
 
-CELL = 4
-"""Side of the square of pixels that becomes one pixel of the refiner's maps."""
+CELL = 4  # side of the square of pixels that becomes one pixel of the refiner's maps
 
 
 def read_cells_out(

@@ -31,11 +31,9 @@ NOTHING_SEEN, ALL_SEEN = 8.0 / 255.0, 64.0 / 255.0
 """Contrast of a frame, in the encoders' range of -1 to 1, below which there is nothing to restore, and from which on
 all of it is: 4 and 32 levels. Of 332 real hazy and clear images none has less than 47.
 """
-SEEN_CELLS = 16
-"""Contrast is that of the means over so many places across and down."""
+SEEN_CELLS = 16  # contrast is that of the means over so many places across and down
 MAX_SECONDS = 2.0
-DEFAULT_RATE = 25.0
-"""Frames per second of streams that do not say theirs."""
+DEFAULT_RATE = 25.0  # frames per second of streams that do not say theirs
 MAX_RATE = 120.0
 """Higher rates count as this one: they bound the memory, and some files state a clock instead of a rate."""
 

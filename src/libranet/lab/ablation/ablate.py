@@ -30,10 +30,8 @@ from libranet.training.dry_run import describe_photos, rehearse
 
 METRICS = "psnr,ssim,lpips,tof,sigma_psnr"
 HELD_BACK = "held-back clips"
-REFERENCE = "identity"
-"""Measured beside the variants: what the clips are without dehazing."""
-FIRST_GUESS = 6.0
-"""Seconds to measure one network, before any was measured."""
+REFERENCE = "identity"  # measured beside the variants: what the clips are without dehazing
+FIRST_GUESS = 6.0  # seconds to measure one network, before any was measured
 
 Report = Callable[[str], None]
 
@@ -42,35 +40,23 @@ Report = Callable[[str], None]
 class AblationOptions:
     """How a study is done."""
 
-    recipes: Path
-    """Folder with `full.toml` and the variants."""
-    output: Path
-    """Folder of the study; a study in it goes on."""
-    seeds: int = 3
-    """Runs of each variant."""
-    steps: int | None = None
-    """Steps of each run; None takes those of the full recipe."""
+    recipes: Path  # folder with `full.toml` and the variants
+    output: Path  # folder of the study; a study in it goes on
+    seeds: int = 3  # runs of each variant
+    steps: int | None = None  # steps of each run; None takes those of the full recipe
     seconds: float | None = None
     """Instead of `steps`: as many as the full recipe does in this time on this machine, the same for all variants."""
-    only: tuple[str, ...] = ()
-    """Variants to take beside the full one; none means all."""
-    overrides: tuple[str, ...] = ()
-    """Changes to the full recipe, `key=value` each."""
-    data: tuple[str, ...] = ()
-    """Sets to measure on beside the rendered clips, as NAME=PATH or PATH."""
+    only: tuple[str, ...] = ()  # variants to take beside the full one; none means all
+    overrides: tuple[str, ...] = ()  # changes to the full recipe, `key=value` each
+    data: tuple[str, ...] = ()  # sets to measure on beside the rendered clips, as NAME=PATH or PATH
     clips: int = 9
     """Clips that are rendered and measured on; nine have every haze regime once, 0 is none."""
-    frames: int = 5
-    """Frames of each clip that are measured."""
-    size: tuple[int, int] = (1920, 1080)
-    """Width and height of rendered clips."""
+    frames: int = 5  # frames of each clip that are measured
+    size: tuple[int, int] = (1920, 1080)  # width and height of rendered clips
     device: str = "auto"
-    cache: Path | None = None
-    """Folder of third-party weights."""
-    stop_after: float = math.inf
-    """Begin nothing that would not end within so many seconds."""
-    keep_weights: bool = False
-    """Keep the weights of every run, not only until they are measured."""
+    cache: Path | None = None  # folder of third-party weights
+    stop_after: float = math.inf  # begin nothing that would not end within so many seconds
+    keep_weights: bool = False  # keep the weights of every run, not only until they are measured
     part: tuple[int, int] = (1, 1)
     """(2, 5) does the second of every five variants alone: processes on one GPU, or on several, share a folder."""
 
@@ -104,10 +90,8 @@ class Clock:
     """Says what still fits, from how long such pieces took before."""
 
     end: float
-    train: float = 0.0
-    """Longest training so far."""
-    measure: float = FIRST_GUESS
-    """Seconds per network of the slowest measurement so far."""
+    train: float = 0.0  # longest training so far
+    measure: float = FIRST_GUESS  # seconds per network of the slowest measurement so far
 
     def allows(self, *, runs: int, waiting: int) -> bool:
         """Whether so many trainings, and measuring them and those that wait, fit into the time."""
@@ -125,8 +109,7 @@ class Plan:
     device: torch.device
     missing: list[tuple[Variant, int]] = field(default_factory=list)
     """Runs of this part that are not done yet."""
-    total: int = 0
-    """Runs of this part, done or not."""
+    total: int = 0  # runs of this part, done or not
 
     def lines(self) -> list[str]:
         """The plan in words: variants, what is left to do, and what is measured."""

@@ -30,8 +30,7 @@ class Study:
     variants: tuple[Variant, ...]
     runs: dict[str, list[Run]]
     """Finished runs by variant; a variant that equals another has that one's."""
-    reference: dict[str, dict[str, float]]
-    """The sets without dehazing: metric by set."""
+    reference: dict[str, dict[str, float]]  # the sets without dehazing: metric by set
     sets: tuple[str, ...]
     seeds: int
     steps: int

@@ -21,18 +21,15 @@ class Run:
     seed: int
     steps: int
     samples: int
-    seconds: float
-    """Of training."""
-    loss: float | None = None
-    """Pixel loss, mean over the last tenth of the steps."""
+    seconds: float  # of training
+    loss: float | None = None  # pixel loss, mean over the last tenth of the steps
     live_units: dict[str, float] = field(default_factory=dict)
     """Share of live hidden units in the head of each field, at the end."""
     sets: dict[str, dict[str, float]] = field(default_factory=dict)
     """Mean over the clips of each set, by metric."""
     changes: dict[str, str] = field(default_factory=dict)
     """In what the variant differed from the full recipe."""
-    failure: str = ""
-    """Why there are no results."""
+    failure: str = ""  # why there are no results
 
     @property
     def done(self) -> bool:

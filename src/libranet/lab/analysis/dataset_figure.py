@@ -15,10 +15,8 @@ from libranet.lab.analysis.plotting import BLUE, GREY, ORANGE, new_figure
 
 TIER_COLOURS = {"thin": BLUE, "medium": ORANGE, "dense": "#9c4a8b"}
 MARKERS = {"train": "o", "test": "^"}
-AREA = 30
-"""Of a marker, in square points for each clip."""
-MOST_TICKS = 10
-"""Values up to which every one has its tick; beyond, round numbers do."""
+AREA = 30  # of a marker, in square points for each clip
+MOST_TICKS = 10  # values up to which every one has its tick; beyond, round numbers do
 NOT_STATED = "not stated"
 
 

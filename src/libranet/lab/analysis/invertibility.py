@@ -11,8 +11,7 @@ from libranet.kernels.color_field.reference import SINGULAR_DET
 from libranet.lab.analysis.observation import Observation, sample_pixels
 from libranet.lab.analysis.plotting import BLUE, ORANGE, new_figure
 
-_ROWS = 64
-"""Rows of matrices in work at a time."""
+_ROWS = 64  # rows of matrices in work at a time
 
 
 def determinants(matrix: Tensor) -> tuple[Tensor, Tensor]:  # [1, 3, 3, h, w] -> [h, w] float64 each

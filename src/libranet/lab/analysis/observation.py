@@ -28,8 +28,7 @@ class Observation:
     clip: str
     frame: int
     window: Tensor  # [1, T, 3, S, S] in [0, 1]
-    long_edge: int
-    """Of the native frame, in pixels."""
+    long_edge: int  # of the native frame, in pixels
     reduced: dict[int, Tensor]
     """The same window from frames whose long edge was first reduced to this many pixels."""
     low: Tensor  # [1, 3, h, w], the centre frame where transforms are applied

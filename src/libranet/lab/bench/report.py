@@ -20,10 +20,8 @@ from libranet.lab.paper.values import EFFICIENCY
 from libranet.lab.peers import PEERS
 
 HEADINGS = ("model", "size", "params (M)", "GFLOPs", "ms", "FPS", "memory (GiB)", "precision", "backend")
-LINE = 15.0
-"""Height of a label in a plot."""
-REPORTED_AT = (3840, 2160)
-"""The size of the paper's efficiency table."""
+LINE = 15.0  # height of a label in a plot
+REPORTED_AT = (3840, 2160)  # the size of the paper's efficiency table
 
 
 def write_bench(

@@ -20,8 +20,7 @@ KERNELS = {"t": (9, 9, 9), "s": (13, 13, 11), "b": (9, 9, 9)}
 DILATIONS, TEMPORAL_DILATIONS = (8, 4, 2), (4, 2, 1)
 """Of every second block of a stage, and of its temporal block."""
 SLOTS, SLOT_WIDTH = 256, 48
-GROUP = 12
-"""Maps that a temporal block normalises together."""
+GROUP = 12  # maps that a temporal block normalises together
 
 
 class NeighbourhoodMix(Mix):

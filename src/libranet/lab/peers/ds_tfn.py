@@ -16,16 +16,14 @@ from libranet.network.peer import PeerConfig, RecurrentPeer
 
 DIVISOR = 32
 CONFIDENCES = 3
-FLOOR = 1e-10
-"""Keeps a confidence above zero, for the logarithm in its loss."""
+FLOOR = 1e-10  # keeps a confidence above zero, for the logarithm in its loss
 
 
 @dataclass(frozen=True)
 class Past:
     """What a stream remembers."""
 
-    memory: Memory
-    """Of the first network."""
+    memory: Memory  # of the first network
     confidence: tuple[Tensor, ...]  # [B, 32, H / 4, W / 4] each
     features: tuple[Tensor, ...]  # [B, 64, h, w] each, of the first network's frame
 

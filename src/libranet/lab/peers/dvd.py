@@ -15,8 +15,7 @@ from libranet.network.peer import Peer, PeerConfig
 
 WIDTH, HEADS, GROUPS = 64, 8, 8
 SCALES = 3
-SEARCH = 7
-"""Side of the window, around where the flow points, that the alignment attends to."""
+SEARCH = 7  # side of the window, around where the flow points, that the alignment attends to
 POOL = 4
 LARGEST_OFFSET = 10.0
 

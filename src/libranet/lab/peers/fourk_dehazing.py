@@ -6,10 +6,8 @@ from torch import Tensor, nn
 
 from libranet.network.peer import Peer, PeerConfig
 
-GRID_INPUT, IMAGE_INPUT = 256, 320
-"""Sides of the squares that the two U-Nets see."""
-GRID = (12, 16, 16, 16)
-"""Coefficients, depth, height and width of the bilateral grid."""
+GRID_INPUT, IMAGE_INPUT = 256, 320  # sides of the squares that the two U-Nets see
+GRID = (12, 16, 16, 16)  # coefficients, depth, height and width of the bilateral grid
 
 
 class DoubleConv(nn.Sequential):

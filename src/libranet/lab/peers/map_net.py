@@ -15,10 +15,8 @@ from libranet.lab.peers.swin import relative_index
 from libranet.network.peer import PeerConfig, RecurrentPeer
 
 LEVELS, WIDTH, BINS, RANGES = 4, 32, 32, 3
-KERNELS = (9, 7, 5, 3)
-"""Depth-wise kernel of the offset network, level by level."""
-MEMORY_LEVELS = (2, 3)
-"""Levels whose prior is read from the memory."""
+KERNELS = (9, 7, 5, 3)  # depth-wise kernel of the offset network, level by level
+MEMORY_LEVELS = (2, 3)  # levels whose prior is read from the memory
 MEMORY_FRAMES = 32
 """Frames that the memory of prior tokens holds. The official one grows without end."""
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)

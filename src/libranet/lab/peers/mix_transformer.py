@@ -5,8 +5,7 @@ from torch import Tensor, nn
 
 from libranet.lab.peers.swin import DropPath
 
-DEPTH = 2
-"""Blocks of every stage, as in B1."""
+DEPTH = 2  # blocks of every stage, as in B1
 HEADS, REDUCTIONS = (1, 2, 5, 8), (8, 4, 2, 1)
 """Attention heads of each stage, and by how much its keys and values are reduced in height and width."""
 EXPANSION = 4

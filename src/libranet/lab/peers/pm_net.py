@@ -19,8 +19,7 @@ from libranet.network.peer import PeerConfig, RecurrentPeer
 
 IMAGE_WIDTHS, PHASE_WIDTHS = (64, 128, 320, 512), (16, 32, 50, 80)
 KEY_WIDTH, VALUE_WIDTH = 256, 512
-WIDTH = 256
-"""Maps of the head."""
+WIDTH = 256  # maps of the head
 LEVEL_BLOCKS, LATE_BLOCKS = 16, 4
 SQUEEZE = 16
 

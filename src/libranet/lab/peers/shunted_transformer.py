@@ -16,8 +16,7 @@ from libranet.lab.peers.swin import DropPath
 
 WIDTHS, HEADS, EXPANSIONS, REDUCTIONS = (64, 128, 256, 512), (2, 4, 8, 16), (8, 8, 4, 4), (8, 4, 2, 1)
 TOKENS = 48
-SHIFTS = (1, 0, -1, 2, 0, -2)
-"""By how many frames the six groups of tokens move after a block."""
+SHIFTS = (1, 0, -1, 2, 0, -2)  # by how many frames the six groups of tokens move after a block
 DROP_PATH = 0.3
 EPS = 1e-6
 

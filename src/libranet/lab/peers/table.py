@@ -37,16 +37,13 @@ class PeerEntry:
     """One row of the table."""
 
     name: str
-    title: str
-    """Name and place of publication."""
+    title: str  # name and place of publication
     build: Callable[[], Network]
     """Makes the network: with fresh weights, or with the published ones, which must be in the cache then."""
     parameters: int
     """What the official network has; ours must have the same. 0: a method without weights."""
-    paper_row: str = ""
-    """Its row in the efficiency table of our paper."""
-    note: str = ""
-    """What a reader of a table must know about this build."""
+    paper_row: str = ""  # its row in the efficiency table of our paper
+    note: str = ""  # what a reader of a table must know about this build
     published: bool = False
     """Its makers' weights are in the table of third-party models under the same name; it cannot be trained here."""
 

@@ -35,8 +35,7 @@ class Step:
     inputs: tuple[int | Tensor, ...]
     """Numbers of nodes of the program, or values that the shape decides."""
     attributes: dict[str, Any]
-    last_used: tuple[int, ...]
-    """Nodes whose results nobody needs afterwards."""
+    last_used: tuple[int, ...]  # nodes whose results nobody needs afterwards
 
 
 class TensorflowGraph(nn.Module):

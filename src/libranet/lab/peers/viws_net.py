@@ -18,8 +18,7 @@ DEPTHS, REFINE_DEPTHS = (2, 4, 12, 1), (1, 2, 4, 1)
 WIDTH = WIDTHS[-1]
 QUERY_BLOCKS, QUERY_HEADS = 3, 8
 DROP_PATH_STEP = 0.1 / 15
-LAST_WIDTHS = (16, 8)
-"""Maps at a half of the size and at the full size."""
+LAST_WIDTHS = (16, 8)  # maps at a half of the size and at the full size
 GATE_WIDTH, WEATHERS = 128, 3
 
 

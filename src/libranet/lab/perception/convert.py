@@ -13,8 +13,7 @@ from torch import Tensor
 from libranet.errors import CheckpointError, MissingDependencyError, install_command
 from libranet.thirdparty.convert import read_pickled_arrays
 
-_YOLO_EPSILON = 1e-3
-"""What YOLOv8's batch norms add to the variance."""
+_YOLO_EPSILON = 1e-3  # what YOLOv8's batch norms add to the variance
 _TORCH_NAMES = {
     ("torch._utils", "_rebuild_tensor_v2"),
     ("torch._utils", "_rebuild_parameter"),

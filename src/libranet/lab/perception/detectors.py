@@ -22,8 +22,7 @@ _YOLO_SIDE = 640
 _YOLO_STRIDE = 32
 _YOLO_BINS = 16
 _YOLO_GREY = 114 / 255
-_YOLO_IOU, _YOLO_MOST = 0.7, 300
-"""The published defaults of prediction."""
+_YOLO_IOU, _YOLO_MOST = 0.7, 300  # the published defaults of prediction
 _FASTESTDET_SIDE = 352
 _FASTESTDET_IOU = 0.45
 

@@ -20,11 +20,9 @@ from libranet.thirdparty import read_tensors
 MUSIQ_FILE = "musiq_koniq_ckpt-e95806b9.pth"
 """As published; the name ends with the beginning of the file's SHA-256."""
 PATCH = 32
-LONG_SIDES = (224, 384)
-"""Sizes of the reduced frames; the third is the frame itself."""
+LONG_SIDES = (224, 384)  # sizes of the reduced frames; the third is the frame itself
 HEADS = 6
-GRID = 10
-"""Positions of patches are hashed to a grid of this many cells each way."""
+GRID = 10  # positions of patches are hashed to a grid of this many cells each way
 _ROOT_GROUPS = 32
 _BLOCKS = "transformer_encoder.transformer.encoderblock_"
 _POSITION = "transformer_encoder.posembed_input.position_emb"

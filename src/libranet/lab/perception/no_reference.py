@@ -23,8 +23,7 @@ from libranet.errors import InputError, MissingDependencyError
 from libranet.metrics.frame_pair import check_frame
 
 _BLOCK = 96
-NIQE_LEAST = 2 * _BLOCK + 2
-"""Smallest side of a frame for NIQE."""
+NIQE_LEAST = 2 * _BLOCK + 2  # smallest side of a frame for NIQE
 _BRISQUE_LEAST = 16
 _SMALLEST_SHAPE = 0.2
 
@@ -33,16 +32,12 @@ _SMALLEST_SHAPE = 0.2
 class NiqeVariant:
     """What implementations of NIQE do differently."""
 
-    rounded: bool
-    """Luma is rounded to 8 bit."""
+    rounded: bool  # luma is rounded to 8 bit
     border: Literal["constant", "replicate"]
     """Beyond the frame, means and deviations see zeros, or its outermost pixels."""
-    mirrored: bool
-    """The half-size frame is made of a frame continued by its mirror image."""
-    zeros_are_positive: bool
-    """Zeros count for the right side of the distribution, or for neither."""
-    left_scale_twice: bool
-    """Diagonal products have their left scale in the place of the right one."""
+    mirrored: bool  # the half-size frame is made of a frame continued by its mirror image
+    zeros_are_positive: bool  # zeros count for the right side of the distribution, or for neither
+    left_scale_twice: bool  # diagonal products have their left scale in the place of the right one
 
 
 MATLAB = NiqeVariant(rounded=True, border="replicate", mirrored=True, zeros_are_positive=False, left_scale_twice=False)

@@ -13,10 +13,8 @@ from libranet.lab.perception.detectors import Detector
 
 COCO_CLASSES = {"person": 0, "bicycle": 1, "car": 2, "motorbike": 3, "bus": 5}
 """The classes that boxes may have, by their numbers in COCO."""
-LEAST_CONFIDENCE = 0.01
-"""A precision-recall curve needs unsure detections, too."""
-LEAST_OVERLAP = 0.5
-"""Intersection over union at which a detection has found a box."""
+LEAST_CONFIDENCE = 0.01  # a precision-recall curve needs unsure detections, too
+LEAST_OVERLAP = 0.5  # intersection over union at which a detection has found a box
 RESAMPLINGS = 1000
 
 Box = tuple[str, bool, float, float, float, float]

@@ -29,37 +29,28 @@ class Palette:
     asphalt: Colour
     pavement: Colour
     water: Colour
-    snow_line: float
-    """Height in metres above which snow lies."""
-    fields: float
-    """Share of the open land under crops, 0 to 1."""
-    town: bool
-    """Ground between buildings is paved."""
+    snow_line: float  # height in metres above which snow lies
+    fields: float  # share of the open land under crops, 0 to 1
+    town: bool  # ground between buildings is paved
 
 
 @dataclass(frozen=True)
 class Biome:
     """What a place is like: its land, its colours, what grows there, and how a camera moves through it."""
 
-    kind: str
-    """One of street, suburb, city, country, forest, mountain, coast, dry."""
+    kind: str  # one of street, suburb, city, country, forest, mountain, coast, dry
     relief: Relief
     road: Road
     palette: Palette
     leaves: list[Colour]
-    conifers: float
-    """Share of conifers among trees."""
-    trees: int
-    """Trees wanted near the path."""
+    conifers: float  # share of conifers among trees
+    trees: int  # trees wanted near the path
     bushes: int
     moves: tuple[float, float, float, float]
     """Weights of the camera's moves: drive, fly, pan, dolly."""
-    look_towards: float
-    """Mean yaw of the camera in radians."""
-    look_around: float
-    """Its standard deviation."""
-    shadow_reach: float
-    """Metres around the scene's middle within which objects cast shadows."""
+    look_towards: float  # mean yaw of the camera in radians
+    look_around: float  # its standard deviation
+    shadow_reach: float  # metres around the scene's middle within which objects cast shadows
 
     @property
     def urban(self) -> bool:
@@ -75,13 +66,10 @@ class CameraPath:
     yaw: float
     yaw_rate: float
     pitch: float
-    sway: float
-    """Amplitude of the camera's shake; 1 is that of a car on a fair road."""
+    sway: float  # amplitude of the camera's shake; 1 is that of a car on a fair road
     phase: float
-    view_angle: float
-    """Horizontal field of view in radians."""
-    road: Road | None
-    """Follow this road: `start` and `yaw` are then relative to its centre line."""
+    view_angle: float  # horizontal field of view in radians
+    road: Road | None  # follow this road: `start` and `yaw` are then relative to its centre line
 
     def at(self, time: float, width: int, height: int) -> Camera:
         """The camera at a time in seconds. After `TURN` seconds it goes back the way it came, and so on."""

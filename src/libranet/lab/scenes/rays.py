@@ -19,13 +19,10 @@ class Camera:
     """A pinhole camera."""
 
     position: Point
-    yaw: float
-    """Radians, 0 looks along +z, positive turns towards +x."""
-    pitch: float
-    """Radians, positive looks up."""
+    yaw: float  # radians, 0 looks along +z, positive turns towards +x
+    pitch: float  # radians, positive looks up
     roll: float
-    view_angle: float
-    """Horizontal field of view in radians."""
+    view_angle: float  # horizontal field of view in radians
     width: int
     height: int
 

@@ -23,8 +23,7 @@ from libranet.kernels.norm_mix.panels import fold_sums, normalise, normalise_mix
 from libranet.network.layers import Encoder, EncoderBlock, GridHead, Refiner, RefinerBlock
 
 Size = tuple[int, int]
-Kind = type[np.generic]
-"""How maps are stored: np.float32, or np.uint16 for bfloat16."""
+Kind = type[np.generic]  # how maps are stored: np.float32, or np.uint16 for bfloat16
 
 
 class _Norm:

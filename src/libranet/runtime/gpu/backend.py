@@ -27,8 +27,7 @@ TRIAL_FRAMES = 6
 """Frames compared for a new format: more than a window, so that every buffer is used twice."""
 LARGEST_MEAN, LARGEST = 0.5, 8
 """The largest accepted differences, in 8-bit steps: both compute in float16 and round differently."""
-BYTES_PER_PIXEL = 60
-"""Of a step's buffers, for each frame of a batch."""
+BYTES_PER_PIXEL = 60  # of a step's buffers, for each frame of a batch
 SHARE_OF_MEMORY = 0.4
 """Of the GPU's memory, for a step. Of all of it and not of what is free, so that a resumed run has the same batches."""
 

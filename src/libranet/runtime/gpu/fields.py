@@ -14,8 +14,7 @@ from libranet.kernels.temporal_mix.triton import mix_out
 from libranet.kernels.tiles import STEM_TILE, EncoderTile
 from libranet.network.layers import ChromaticField, Encoder, EncoderBlock, GridHead, TemporalField
 
-CHROMATIC, TEMPORAL = 0, 1
-"""Places of the two encoders along the first axis of every map."""
+CHROMATIC, TEMPORAL = 0, 1  # places of the two encoders along the first axis of every map
 
 TILES = {
     (1, 128, 24, 24): (EncoderTile(64, 1, 2, 64, 32, stages=3, pairs=True), EncoderTile(64, 1, 4, 64, 32, pairs=True)),

@@ -16,8 +16,7 @@ from libranet.network.residual_haze import PLAN_MAPS, fold, plan, view_frame
 from libranet.network.stream import FrameGrids
 from libranet.runtime.gpu.ring import RingSchedule
 
-ENDLESS = 2**62
-"""Frames of a stream that has not ended."""
+ENDLESS = 2**62  # frames of a stream that has not ended
 
 
 class GridHistory:

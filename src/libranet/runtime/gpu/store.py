@@ -14,8 +14,7 @@ from libranet.kernels.samples.reference import SampleCodes
 from libranet.kernels.samples.triton import SampleBands, finish_samples_out, read_samples_out, reduce_samples_out
 from libranet.kernels.tiles import PixelTile
 
-Planes = tuple[Tensor, ...]
-"""Each [n, h, w], or one [n, h, w, 3] of a packed layout."""
+Planes = tuple[Tensor, ...]  # each [n, h, w], or one [n, h, w, 3] of a packed layout
 
 
 class FrameStore:
