@@ -64,10 +64,10 @@ class PanelWriter:
         left, top, width, height = self._panel.box
         images = {}
         for name, view in views.items():
-            images[f"{name}.jpg"] = _jpeg(_shrink(view))
-            images[f"{name}-crop.jpg"] = _jpeg(view[top : top + height, left : left + width])
+            images[f"{name}.jpg"] = jpeg(_shrink(view))
+            images[f"{name}-crop.jpg"] = jpeg(view[top : top + height, left : left + width])
             if name in previous:
-                images[f"{name}-change.jpg"] = _jpeg(_heat(view, previous[name]))
+                images[f"{name}-change.jpg"] = jpeg(_heat(view, previous[name]))
         self._images = images
 
     def save(self) -> None:
@@ -118,8 +118,9 @@ def _shrink(image: np.ndarray) -> np.ndarray:
     return cv2.resize(image, (_VIEW_WIDTH, max(1, round(height * _VIEW_WIDTH / width))), interpolation=cv2.INTER_AREA)
 
 
-def _jpeg(image: np.ndarray) -> bytes:
-    ok, data = cv2.imencode(".jpg", image[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, _QUALITY])
+def jpeg(image: np.ndarray, quality: int = _QUALITY) -> bytes:  # [H, W, 3] RGB 8 bit
+    """Encode an image."""
+    ok, data = cv2.imencode(".jpg", image[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, quality])
     assert ok
     return data.tobytes()
 

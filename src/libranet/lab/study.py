@@ -8,14 +8,12 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import cv2
-import numpy as np
-
 from libranet.atomic import write_atomically
 from libranet.data.dataset import read_json
 from libranet.data.frames import to_8_bit
 from libranet.errors import InputError
 from libranet.evaluation.clips import EvalClip
+from libranet.evaluation.figures import jpeg
 from libranet.evaluation.summary import Estimate, estimate
 
 KEY_FILE = "key.json"
@@ -73,7 +71,7 @@ def make_study(datasets: Mapping[str, Sequence[EvalClip]], folder: Path, *, fram
         chosen = _spread(clips, frames, rng)
         mine = [names.pop() for _ in chosen]
         for file, (clip, index) in zip(mine, chosen, strict=True):
-            write_atomically(page / file, _jpeg(to_8_bit(clip.hazy.read(index))))
+            write_atomically(page / file, jpeg(to_8_bit(clip.hazy.read(index)), _QUALITY))
             key[file] = {"dataset": dataset, "clip": clip.name, "frame": index}
         members[dataset] = rng.sample(mine, len(mine))
     sheets = {f"sheet-{number}": files for number, files in enumerate(rng.sample(list(members.values()), len(members)))}
@@ -137,9 +135,3 @@ def _spread(clips: Sequence[EvalClip], count: int, rng: random.Random) -> list[t
         for number, share in shares.items()
         for i in range(share)
     ]
-
-
-def _jpeg(image: np.ndarray) -> bytes:
-    ok, data = cv2.imencode(".jpg", image[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, _QUALITY])
-    assert ok
-    return data.tobytes()

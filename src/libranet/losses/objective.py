@@ -145,11 +145,7 @@ class Objective:
             return f"perceptual term over {self.config.perceptual} features instead of the paper's DINOv2"
         return ""
 
-    def __call__(
-        self,
-        prediction: Predicted,
-        clear: Tensor,  # [B, 3, H, W]
-    ) -> LossTerms:
+    def __call__(self, prediction: Predicted, clear: Tensor) -> LossTerms:  # clear: [B, 3, H, W]
         c = self.config
         pixel = charbonnier(prediction.image, clear, epsilon=c.charbonnier_epsilon)
         colour = field_error = consistency = perceptual = pixel.new_zeros(())

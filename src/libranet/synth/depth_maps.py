@@ -79,10 +79,7 @@ def smooth_depth(
     return current
 
 
-def guided_upsample(
-    values: Plane,  # [h, w] in [0, 1]
-    guide: RgbImage,  # [H, W, 3]
-) -> Plane:  # [H, W] in [0, 1]
+def guided_upsample(values: Plane, guide: RgbImage) -> Plane:  # [h, w] in [0, 1], [H, W, 3] -> [H, W] in [0, 1]
     """Upsample `values` to the guide's size with the fast guided filter, so that edges follow the guide."""
     h, w = values.shape
     height, width = guide.shape[:2]

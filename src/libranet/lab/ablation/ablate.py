@@ -1,6 +1,5 @@
 """The study from end to end: train every variant with every seed, measure, write tables, go on where it stopped."""
 
-import gc
 import math
 import time
 from collections.abc import Callable
@@ -23,6 +22,7 @@ from libranet.lab.ablation.ablation_tables import Study, write_study
 from libranet.lab.ablation.records import Records, Run
 from libranet.lab.ablation.training_runs import Sources, steps_in, train_variant
 from libranet.lab.ablation.variants import FULL, Variant, flat_settings, load_variants
+from libranet.lab.bench.efficiency import release
 from libranet.lab.held_back import FIRST_SCENE, write_held_back_clips
 from libranet.runtime import load_network
 from libranet.training.config import TrainConfig
@@ -263,7 +263,7 @@ def _do_seed(
                 weights=records.weights(variant.name, seed),
             )
             records.save(run)
-            _free(plan.device)
+            release(plan.device)
             clock.train = max(clock.train, run.seconds)
             loss = "no loss" if run.loss is None else f"loss {run.loss:.4f}"
             report(
@@ -325,7 +325,7 @@ def _measure(
         if not plan.options.keep_weights:
             records.weights(run.variant, seed).unlink()
     del restorers
-    _free(plan.device)
+    release(plan.device)
 
 
 def _render_clips(plan: Plan, clock: Clock, report: Report, *, part: tuple[int, int] = (1, 1)) -> bool:
@@ -389,9 +389,3 @@ def _is_done(records: Records, variant: Variant, seed: int) -> bool:
 
 def _file_name(text: str) -> str:
     return "".join(letter if letter.isalnum() else "-" for letter in text)
-
-
-def _free(device: torch.device) -> None:
-    gc.collect()
-    if device.type == "cuda":
-        torch.cuda.empty_cache()

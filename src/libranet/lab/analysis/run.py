@@ -99,18 +99,16 @@ def analyze(
 
 
 def _make(name: ProbeName, model: LiBrANet) -> Probe:
-    if name == "composition":
-        return CompositionProbe()
-    if name == "resolution":
-        return ResolutionProbe(model)
-    if name == "anatomy":
-        return AnatomyProbe()
-    if name == "invertibility":
-        return InvertibilityProbe(cayley=model.config.parts.cayley)
-    if name == "liveness":
-        return LivenessProbe(model)
-    assert name == "transmission"
-    return TransmissionProbe(cayley=model.config.parts.cayley)
+    cayley = model.config.parts.cayley
+    makers: dict[str, Callable[[], Probe]] = {
+        "composition": CompositionProbe,
+        "resolution": lambda: ResolutionProbe(model),
+        "anatomy": AnatomyProbe,
+        "invertibility": lambda: InvertibilityProbe(cayley=cayley),
+        "liveness": lambda: LivenessProbe(model),
+        "transmission": lambda: TransmissionProbe(cayley=cayley),
+    }
+    return makers[name]()
 
 
 def _as_json(value: Any) -> Any:

@@ -127,7 +127,7 @@ class _Entrant:
     def take_turn(self) -> None:
         """Restore a few frames and note the time of one."""
         if self._is_crowded():
-            _release(self.device)
+            release(self.device)
             self._time(1)  # takes the memory that the others' turns had
         self.samples.append(self._time(self.block))
 
@@ -191,7 +191,7 @@ def _measure_size(
         found.append(row)
         time_ = "-" if row.milliseconds is None else f"{row.milliseconds:.1f} ms"
         report(f"{row.model}, {label}: {row.failure or time_}")
-    _release(device)
+    release(device)
     return found
 
 
@@ -205,10 +205,11 @@ def _attempt(entrant: _Entrant, action: Callable[[], None]) -> None:
         entrant.samples.clear()
     if entrant.failure:
         entrant.leave()
-        _release(entrant.device)
+        release(entrant.device)
 
 
-def _release(device: torch.device) -> None:
+def release(device: torch.device) -> None:
+    """Give back the memory of what nobody uses any more."""
     gc.collect()
     if device.type == "cuda":
         torch.cuda.empty_cache()

@@ -84,10 +84,7 @@ def niqe(
     return float((mean @ torch.linalg.pinv(covariance) @ mean).clamp_min(0).sqrt())
 
 
-def niqe_features(
-    luma: Tensor,  # [H, W] in [0, 255], whole blocks
-    variant: NiqeVariant,
-) -> Tensor:  # [N, 36]
+def niqe_features(luma: Tensor, variant: NiqeVariant) -> Tensor:  # [H, W] in [0, 255], whole blocks -> [N, 36]
     """Eighteen statistics of every block at full and eighteen at half size. Some of a flat block are not numbers."""
     source = _mirror(luma, 8) if variant.mirrored else luma
     half = F.interpolate(source[None, None], scale_factor=0.5, mode="bicubic", align_corners=False, antialias=True)
@@ -134,11 +131,7 @@ def brisque_features(image: Tensor) -> Tensor:  # [3, H, W] in [0, 1] -> [36], f
     return torch.from_numpy(features.ravel()).double()
 
 
-def _block_features(
-    luma: Tensor,  # [H, W], whole blocks
-    side: int,
-    variant: NiqeVariant,
-) -> Tensor:  # [N, 18]
+def _block_features(luma: Tensor, side: int, variant: NiqeVariant) -> Tensor:  # [H, W], whole blocks -> [N, 18]
     padded, squares = (F.pad(m[None], (3, 3, 3, 3), mode=variant.border)[0] for m in (luma, luma.square()))
     mean = smooth(padded)
     deviation = (smooth(squares) - mean.square()).abs().sqrt()

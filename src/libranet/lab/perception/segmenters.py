@@ -50,11 +50,7 @@ class TransformersSegmenter:
         return enlarge_classes(logits, height, width)
 
 
-def enlarge_classes(
-    logits: Tensor,  # [C, h, w]
-    height: int,
-    width: int,
-) -> np.ndarray:  # [H, W] int16
+def enlarge_classes(logits: Tensor, height: int, width: int) -> np.ndarray:  # [C, h, w] -> [H, W] int16
     """Enlarge the scores and take the best class, strip by strip: the enlarged scores of a 4K frame are 5 GB."""
     wide = F.interpolate(logits[None], size=(logits.shape[1], width), mode="bilinear", align_corners=False)[0]
     rows = ((torch.arange(height, device=logits.device) + 0.5) * logits.shape[1] / height - 0.5).clamp(

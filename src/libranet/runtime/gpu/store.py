@@ -67,11 +67,7 @@ class FrameStore:
         planes = tuple(plane[low:high] for plane in self.restored[parity])
         return (planes[0][:, :height, :width],) if self.rgb8 else planes
 
-    def read_small(
-        self,
-        first: int,
-        out: Tensor,  # [B, size, size, 4] fp16, written
-    ) -> None:
+    def read_small(self, first: int, out: Tensor) -> None:  # [B, size, size, 4] fp16, written
         """Reduce B frames, from slot `first` on, to the square that the encoders see."""
         if self.rgb8:
             reduce_frames_out(self.hazy[0], out, bands=self.bands, first=first)
