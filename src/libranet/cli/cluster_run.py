@@ -33,14 +33,11 @@ class ClusterChoices:
     """Where and how to run."""
 
     address: str
-    workers: int | None = None
-    """Workers in all; None for as many as the nodes have room for."""
+    workers: int | None = None  # workers in all; None for as many as the nodes have room for
     threads: int | None = None
     """Threads of each worker's network on a CPU; None for as many as a run on this machine has."""
-    report: str | None = None
-    """A file for the results, also in an object store."""
-    dashboard: bool = False
-    """Start Ray's dashboard with a cluster on this machine."""
+    report: str | None = None  # a file for the results, also in an object store
+    dashboard: bool = False  # start Ray's dashboard with a cluster on this machine
 
     def __post_init__(self) -> None:
         if self.workers is not None and self.workers < 1:

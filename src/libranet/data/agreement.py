@@ -31,12 +31,9 @@ _NEIGHBOURS = (-2, -1, 1, 2)
 class Agreement:
     """What a comparison of pairs found."""
 
-    compared: int
-    """Pairs that were looked at."""
-    lowest: float
-    """Their lowest correlation."""
-    problems: tuple[str, ...]
-    """What is wrong, one sentence each."""
+    compared: int  # pairs that were looked at
+    lowest: float  # their lowest correlation
+    problems: tuple[str, ...]  # what is wrong, one sentence each
 
     def sentence(self) -> str:
         """The result in words."""
@@ -96,11 +93,9 @@ class _Look:
     """A pair, seen."""
 
     correlation: float
-    shift: int
-    """Frames by which another clear frame fits better; 0 for none."""
+    shift: int  # frames by which another clear frame fits better; 0 for none
     equal: bool
-    contrast_gain: float
-    """Contrast of the hazy details over that of the clear ones."""
+    contrast_gain: float  # contrast of the hazy details over that of the clear ones
 
 
 def _place(clip: PairedClip) -> int:

@@ -34,13 +34,10 @@ class CheckResult:
     """The result of one of the five checks."""
 
     name: str
-    value: float
-    """The measured value; NaN if the check could not be made."""
-    threshold: float
-    """The largest value that passes."""
+    value: float  # the measured value; NaN if the check could not be made
+    threshold: float  # the largest value that passes
     passed: bool
-    what: str
-    """A description of the value."""
+    what: str  # a description of the value
 
 
 @dataclass(frozen=True)
@@ -78,10 +75,12 @@ class ClipInfo:
         return all(check.passed for check in self.checks)
 
     def save(self, folder: Path) -> None:
+        """Write clip.json."""
         write_json(folder / CLIP_FILE, {"format": CLIP_FORMAT, "version": CLIP_VERSION, **dataclasses.asdict(self)})
 
     @classmethod
     def load(cls, folder: Path) -> "ClipInfo":
+        """Read clip.json."""
         with _fields_of("clip", folder / CLIP_FILE, CLIP_FORMAT, CLIP_VERSION) as content:
             checks = tuple(CheckResult(**check) for check in content["checks"])
             tuples = {name: tuple(content[name]) for name in ("beta", "airlight")}
@@ -106,6 +105,7 @@ class Clip:
         return FrameFiles(tuple(self.folder / modality_file(modality, i) for i in range(len(self))))
 
     def frame(self, modality: str, index: int, box: Box | None = None) -> RgbImage:  # [H, W, 3] RGB, 8 bit
+        """Read one hazy or clear frame."""
         return self.sequence(modality).read(index, box)
 
     def map(self, modality: str, index: int, box: Box | None = None) -> Map:  # [C, H, W]
@@ -137,11 +137,13 @@ class DatasetInfo:
     """False while clips are still being made."""
 
     def save(self, folder: Path) -> None:
+        """Write dataset.json."""
         content = {"format": DATASET_FORMAT, "version": DATASET_VERSION, **dataclasses.asdict(self)}
         write_json(folder / DATASET_FILE, content)
 
     @classmethod
     def load(cls, folder: Path) -> "DatasetInfo":
+        """Read dataset.json."""
         with _fields_of("dataset", folder / DATASET_FILE, DATASET_FORMAT, DATASET_VERSION) as content:
             lists = {name: {k: tuple(v) for k, v in content[name].items()} for name in ("split", "flagged")}
             return cls(**content | lists | {"regimes": tuple(content["regimes"])})

@@ -43,8 +43,7 @@ class PackedFrames:
     """The frames of one side of a clip, in a shard."""
 
     shard: Path
-    size: tuple[int, int]
-    """Width and height."""
+    size: tuple[int, int]  # width and height
     places: tuple[Place, ...]
 
     def __len__(self) -> int:

@@ -49,7 +49,11 @@ class PairedClip:
         return describe_gaps(self.hazy.paths) if isinstance(self.hazy, FrameFiles) else ""
 
     def checked(self) -> "PairedClip":
-        """Compare the sizes of the first, middle and last frames: a crop of unequal sides would show two places."""
+        """Compare the sizes of the first, middle and last frames: a crop of unequal sides would show two places.
+
+        Raises:
+            InputError: They differ.
+        """
         sides: tuple[FrameSequence, FrameSequence] = (self.hazy, self.clear)
         first = self.hazy.size_of(0)
         for index in sorted({0, len(self) // 2, len(self) - 1}):

@@ -30,8 +30,7 @@ class Job:
     output: str
     changes: Mapping[str, Any] = field(default_factory=dict)
     """Fields of `DehazeOptions` that this job has other values for."""
-    outputs: tuple[Path, ...] = ()
-    """Of a sequence: a file for each of its images."""
+    outputs: tuple[Path, ...] = ()  # of a sequence: a file for each of its images
 
     @property
     def is_remote(self) -> bool:

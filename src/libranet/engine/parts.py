@@ -47,21 +47,14 @@ class Part:
     """A range of segments of one video."""
 
     number: int
-    first: int
-    """Its first frame."""
+    first: int  # its first frame
     frames: int
-    ahead: int
-    """Frames before those of `lead` that are read for their grids alone."""
-    lead: int
-    """Frames before it that are restored, too."""
-    restored: int
-    """Frames that the network restores: the lead, its own, and the look-ahead."""
-    tail: int
-    """Its last frames, which are the lead of the next part."""
-    times: tuple[int, ...]
-    """Presentation times of all frames to decode."""
-    keys: tuple[int, ...]
-    """Times of key frames to begin at, the nearest first."""
+    ahead: int  # frames before those of `lead` that are read for their grids alone
+    lead: int  # frames before it that are restored, too
+    restored: int  # frames that the network restores: the lead, its own, and the look-ahead
+    tail: int  # its last frames, which are the lead of the next part
+    times: tuple[int, ...]  # presentation times of all frames to decode
+    keys: tuple[int, ...]  # times of key frames to begin at, the nearest first
 
 
 def _index_frames(reader: VideoReader) -> tuple[list[int], list[int]] | None:

@@ -39,20 +39,15 @@ class FrameSink(Protocol):
 class PipelineResult:
     """Counts and times of a run so far."""
 
-    frames: int = 0
-    """Frames that reached the sink."""
-    cuts: int = 0
-    """Cuts found by shot detection."""
-    dropped: int = 0
-    """Frames of a live source that came too fast for the network."""
+    frames: int = 0  # frames that reached the sink
+    cuts: int = 0  # cuts found by shot detection
+    dropped: int = 0  # frames of a live source that came too fast for the network
     seconds: dict[str, float] = field(default_factory=lambda: {"decode": 0.0, "network": 0.0, "encode": 0.0})
     """Busy time of each stage, without the start."""
     start_seconds: float = 0.0
     """Until the network's stage had taken its first frame: buffers, compiling, a first comparison."""
-    format_change: str = ""
-    """Why reading ended early, or nothing."""
-    backend: str = ""
-    """Which backend restored the frames."""
+    format_change: str = ""  # why reading ended early, or nothing
+    backend: str = ""  # which backend restored the frames
 
     @property
     def slowest_stage(self) -> str:

@@ -34,12 +34,9 @@ class PreviewFrames:
     """The frames that a preview needs, made small: those around one moment of a video, or one image."""
 
     frames: tuple[Tensor, ...]  # each [1, 3, H, W] in [0, 1]; the centre one is shown
-    seconds: float
-    """Time of the centre frame."""
-    turns: int
-    """Quarter turns counter-clockwise that show it upright."""
-    mirrored: bool = False
-    """It is mirrored before it is turned."""
+    seconds: float  # time of the centre frame
+    turns: int  # quarter turns counter-clockwise that show it upright
+    mirrored: bool = False  # it is mirrored before it is turned
 
     @property
     def before(self) -> np.ndarray:  # uint8 [H, W, 3]
@@ -96,6 +93,11 @@ def write_preview(
     """Write a contact sheet of before and after.
 
     Only the frames that are shown are restored, large ones at a smaller size.
+
+    Args:
+        source: A video or an image.
+        count: Moments of the video, evenly spread.
+        overwrite: Replace an existing output.
     """
     if count < 1:
         raise InputError(f"expected a preview of at least 1 pair, got {count}")

@@ -49,8 +49,7 @@ class FinishedFrame:
 
     source: SourceFrame
     planes: list[Tensor]  # each [h, w], in main memory
-    arrived: torch.cuda.Event | None = None
-    """The samples are there after this event."""
+    arrived: torch.cuda.Event | None = None  # the samples are there after this event
 
 
 class FrameRestorer:

@@ -273,7 +273,13 @@ def plan_video(
     rate: float | None = None,
     overwrite: bool = False,
 ) -> RunPlan:
-    """Return what `dehaze_video` would do, without doing it. It raises the same errors."""
+    """Return what `dehaze_video` would do, without doing it. It raises the same errors.
+
+    Args:
+        options: How to restore and encode.
+        rate: Frames per second of an image sequence.
+        overwrite: An existing output may be replaced.
+    """
     options = options or DehazeOptions()
     origin = parse_source(source)
     if Path(output).parent.is_dir():  # a batch makes its folders when it runs

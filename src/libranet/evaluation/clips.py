@@ -27,12 +27,10 @@ from libranet.sequences import describe_gaps, is_video_file, list_frames, list_i
 class EvalFrame:
     """One frame of a clip."""
 
-    given: Any
-    """As its `FrameSource` read it, for `restore`."""
+    given: Any  # as its `FrameSource` read it, for `restore`
     hazy: Tensor  # [3, H, W] in [0, 1], 8-bit values
     clear: Tensor | None  # [3, H, W]
-    clip: "EvalClip | None" = None
-    """Whose frame it is."""
+    clip: "EvalClip | None" = None  # whose frame it is
 
     @cached_property
     def guide(self) -> np.ndarray:  # [H, W, 3] 8 bit
@@ -158,6 +156,7 @@ def open_dataset(
         all_hazy: Everything at `path` is hazy, whatever the folders' names and contents suggest.
         split: Which part of a set of ours.
         stills: Every image is a clip of its own.
+        deinterlace: Make progressive frames of interlaced videos.
 
     Raises:
         InputError: There is no dataset, or its clips do not fit together.

@@ -25,10 +25,8 @@ class Panel:
     """Which frame the images of a clip show, and why."""
 
     frame: int
-    box: tuple[int, int, int, int]
-    """Left, top, width, height of the crop."""
-    chosen_by: str
-    """Model and metric that made it the worst frame."""
+    box: tuple[int, int, int, int]  # left, top, width, height of the crop
+    chosen_by: str  # model and metric that made it the worst frame
     value: float
 
 

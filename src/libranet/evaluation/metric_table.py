@@ -14,21 +14,15 @@ Need = Literal["reference", "musiq", "detector", "segmenter"]
 class Metric:
     """One row."""
 
-    name: str
-    """The column in files."""
-    label: str
-    """The name in reports."""
+    name: str  # the column in files
+    label: str  # the name in reports
     group: Group
     higher_is_better: bool
-    digits: int
-    """Decimals to print."""
+    digits: int  # decimals to print
     needs: Need | None = None
-    weights: str | None = None
-    """Name in the table of third-party models."""
-    highest: float | None = None
-    """The end of its range, where it has one."""
-    least: int = 1
-    """Smallest side of a frame."""
+    weights: str | None = None  # name in the table of third-party models
+    highest: float | None = None  # the end of its range, where it has one
+    least: int = 1  # smallest side of a frame
 
     @property
     def arrow(self) -> str:

@@ -23,12 +23,9 @@ class RestoredFiles:
 
     name: str
     folder: Path
-    clips: int = 1
-    """Clips of the set. The frames of one alone may lie in the folder itself."""
-    frames: int | None = None
-    """Frames of each clip that are measured; None for all."""
-    backend: ClassVar[str] = ""
-    """Nothing is computed here."""
+    clips: int = 1  # clips of the set. The frames of one alone may lie in the folder itself.
+    frames: int | None = None  # frames of each clip that are measured; None for all
+    backend: ClassVar[str] = ""  # nothing is computed here
 
     @property
     def fingerprint(self) -> str:

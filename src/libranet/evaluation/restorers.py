@@ -101,10 +101,16 @@ def open_restorer(
     Args:
         spec: `truth`, `libranet` (the package's default weights), `libranet-small`, the name of a peer, a path, or a
             user's own `package.module:Class`, with `@PATH` for its weights; `NAME=` may stand before it.
+        device: Where a network computes, as `libranet.device.pick_device` takes it.
+        precision: What it computes in, as `libranet.device.pick_dtype` takes it.
         steady: Seconds over which our network's colours are kept steady; None as `libranet dehaze` does without the
             option, 0 restores every frame on its own.
         backend: What computes our network on a CPU, as `libranet dehaze` takes it.
         dense_fog: Clear what our network leaves of dense fog, as `libranet dehaze` does.
+
+    Raises:
+        InputError: There is no such model, or it needs weights.
+        CheckpointError: The file is no checkpoint of ours.
     """
     name, equals, rest = spec.partition("=")
     if not equals:

@@ -24,10 +24,8 @@ class ClipResult:
     model: str
     clip: str
     regime: str
-    frames: list[dict[str, float]]
-    """Metric name to value, one per frame."""
-    seconds: float
-    """Time that the model took for the clip."""
+    frames: list[dict[str, float]]  # metric name to value, one per frame
+    seconds: float  # time that the model took for the clip
     backend: str = ""
     """What computed it: `plain`, `cpu-fp32`, `fused`; empty where nothing was computed."""
 

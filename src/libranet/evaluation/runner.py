@@ -34,6 +34,7 @@ def evaluate(
     """Evaluate every model on every clip, except for results that the store already has.
 
     Args:
+        scores: The metrics.
         store: Where results go, and where earlier ones are.
         subject: The model whose worst frames are shown.
         limit_frames: Only so many frames of each clip.

@@ -87,12 +87,9 @@ class ExportReport:
     megabytes: float
     inputs: dict[str, tuple[int | str, ...]]
     outputs: dict[str, tuple[int | str, ...]]
-    nodes: int | None
-    """Nodes of the ONNX graph."""
-    operators: tuple[str, ...]
-    """The ONNX operators it uses."""
-    difference: Difference | None
-    """None where this machine cannot run the file."""
+    nodes: int | None  # nodes of the ONNX graph
+    operators: tuple[str, ...]  # the ONNX operators it uses
+    difference: Difference | None  # None where this machine cannot run the file
 
     def as_json(self) -> dict[str, Any]:
         """The report for JSON."""

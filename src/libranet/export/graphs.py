@@ -29,8 +29,7 @@ class Port:
     """An input or an output of a graph."""
 
     name: str
-    shape: tuple[int | str, ...]
-    """A string names a size that is free until the graph runs."""
+    shape: tuple[int | str, ...]  # a string names a size that is free until the graph runs
 
 
 class Graph(nn.Module):

@@ -126,4 +126,5 @@ class Frames:
         return len(self.planes[0])
 
     def plane_list(self, index: int) -> tuple[Tensor, ...]:  # each [h, w] or [h, w, 3]
+        """The planes of one frame."""
         return tuple(plane[index] for plane in self.planes)

@@ -25,17 +25,12 @@ PACKAGED = ("base", "small")  # the networks of the package by name; the first i
 class CheckpointHeader:
     """What a checkpoint of any network says about itself, read without its weights."""
 
-    architecture: str
-    """Which network: `libranet`, or the name of a peer in `libranet.lab.peers`."""
-    settings: dict[str, Any]
-    """The network's configuration as it was stored."""
-    provenance: dict[str, Any]
-    """How the weights came to be: recipe, data, steps, metrics, warnings."""
+    architecture: str  # which network: `libranet`, or the name of a peer in `libranet.lab.peers`
+    settings: dict[str, Any]  # the network's configuration as it was stored
+    provenance: dict[str, Any]  # how the weights came to be: recipe, data, steps, metrics, warnings
     format_version: int
-    name: str
-    """The weights' name; a file without one is called by its own name."""
-    version: str
-    """The weights' version, or `unversioned`."""
+    name: str  # the weights' name; a file without one is called by its own name
+    version: str  # the weights' version, or `unversioned`
 
     @property
     def weights(self) -> WeightsInfo:
@@ -47,8 +42,7 @@ class CheckpointHeader:
 class CheckpointInfo(CheckpointHeader):
     """The header of a checkpoint of LiBrA-Net."""
 
-    config: LiBrANetConfig
-    """The network the weights belong to."""
+    config: LiBrANetConfig  # the network the weights belong to
 
 
 def packaged_weights(name: str = PACKAGED[0]) -> Path:
@@ -87,6 +81,7 @@ def save_checkpoint(
     """Write the model to one file, which appears under its name only when whole.
 
     Args:
+        path: The file; its folder is made if need be.
         provenance: How the weights came to be; anything that JSON can hold.
         dtype: Convert the weights to this precision.
         name: What reports call these weights; without it, the file's name.

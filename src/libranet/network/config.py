@@ -160,7 +160,12 @@ class LiBrANetConfig:
 
     @classmethod
     def from_stored(cls, settings: dict[str, Any]) -> "LiBrANetConfig":
-        """The configuration that a checkpoint's header has; what it does not say is the default."""
+        """The configuration that a checkpoint's header has; what it does not say is the default.
+
+        Raises:
+            InputError: A value does not fit.
+            KeyError: A setting is unknown.
+        """
         groups: dict[str, dict[str, Any]] = {"": {}, "encoder": {}, "fields": {}, "refiner": {}, "parts": {}}
         for name, value in settings.items():
             group, key = _STORED[name]

@@ -22,18 +22,15 @@ class PartCost:
 
     name: str
     parameters: int
-    window_gflops: float
-    """For one window, all T frames encoded, as the paper counts."""
-    stream_gflops: float
-    """For one more frame of a stream, which encodes each frame once."""
+    window_gflops: float  # for one window, all T frames encoded, as the paper counts
+    stream_gflops: float  # for one more frame of a stream, which encodes each frame once
 
 
 @dataclass(frozen=True)
 class Cost:
     """Parameters and GFLOPs of a network at one frame size."""
 
-    size: tuple[int, int]
-    """(width, height) of the frames."""
+    size: tuple[int, int]  # (width, height) of the frames
     parts: tuple[PartCost, ...]
     parameters: int
     gflops: float

@@ -88,6 +88,7 @@ class LiBrANet(Network):
 
     @property
     def grid_side(self) -> int:
+        """Height and width of the grids."""
         return self.config.grid_side
 
     def forward(
@@ -127,6 +128,10 @@ class LiBrANet(Network):
     ) -> Restoration:
         """The forward pass with everything a loss or an analysis needs, of K consecutive windows that share frames.
 
+        Args:
+            frames: The windows of each sequence.
+            still: Each window is one frame T times, given once.
+
         Returns:
             The B * K restored centre frames, the K of each sequence in a row, their transforms, and the grids with all
             T planes of the temporal one.
@@ -144,6 +149,7 @@ class LiBrANet(Network):
 
         Args:
             centre_only: Of the temporal grid, predict only the plane that is sliced.
+            still: Each window is one frame T times, given and encoded once.
         """
         chromatic = temporal = None
         if self.temporal is not None:

@@ -37,10 +37,8 @@ class PeerRestoration:
     """A restored frame, as the trainer sees it."""
 
     image: Tensor  # [B, 3, H, W]
-    grids: None = None
-    """Peers have no bilateral grids, so the Lie term is zero."""
-    small: None = None
-    """Nor a colour field."""
+    grids: None = None  # peers have no bilateral grids, so the Lie term is zero
+    small: None = None  # nor a colour field
 
 
 class Peer(Network):
@@ -69,7 +67,11 @@ class Peer(Network):
         *,
         still: bool = False,
     ) -> Tensor:  # [B, 3, H, W] in [0, 1], the dtype of `frames`
-        """Restore the centre frame."""
+        """Restore the centre frame.
+
+        Raises:
+            InputError: The frames have the wrong size or type.
+        """
         check_frames(frames)
         if frames.shape[0] == 0:
             return frames[:, 0]

@@ -38,10 +38,8 @@ SAME = 1e-12  # keeps equal grids from being outliers of each other
 class KnotSpacing:
     """Where knots lie: at multiples of `frames`, counted from the beginning of the video, and at cuts."""
 
-    frames: int
-    """Frames of a knot, at most."""
-    radius: int
-    """Knots before and after one that count."""
+    frames: int  # frames of a knot, at most
+    radius: int  # knots before and after one that count
 
     @classmethod
     def at(cls, rate: float) -> "KnotSpacing":

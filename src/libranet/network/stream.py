@@ -55,13 +55,11 @@ class FrameGrids:
 class Waiting:
     """A frame that is encoded but not restored yet."""
 
-    frame: Any
-    """What `restore` takes."""
+    frame: Any  # what `restore` takes
     chromatic: Tensor | None  # [B, 2, 12, bins, 16, 16]
     look: Tensor  # [B, 3, 16, 16] in [-1, 1], the mean colours of the grid's cells
     seen: Tensor  # [B] in [0, 1], how much of the frame can be seen
-    settled: Grids | None = None
-    """The grids to restore it by, where the caller has them."""
+    settled: Grids | None = None  # the grids to restore it by, where the caller has them
     view: Tensor | None = None  # [B, 3, 64, 64] in [0, 1], where dense fog is cleared
 
 
@@ -124,6 +122,7 @@ def stream_step(
     Args:
         frame: The next frame, or None after the last one, once for each frame still waiting.
         state: What the last step returned; None begins a stream.
+        strength: Factor on the correction: 0 returns the input.
 
     Returns:
         The restored frame, or None while the look-ahead fills; and the state for the next step.

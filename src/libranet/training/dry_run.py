@@ -36,8 +36,7 @@ class TrainingPlan:
 
     recipe: str
     data: str
-    pairs: str
-    """How well the sides of a paired set fit, and what may be wrong about them."""
+    pairs: str  # how well the sides of a paired set fit, and what may be wrong about them
     validation: str
     weights: str
     memory: str
@@ -156,8 +155,7 @@ class Rehearsal:
     """What a step of a recipe costs on this device."""
 
     seconds_per_step: float
-    peak_bytes: int
-    """Memory of the device; on a CPU that of the process, scaled to the batch."""
+    peak_bytes: int  # memory of the device; on a CPU that of the process, scaled to the batch
     parameters: int
 
 

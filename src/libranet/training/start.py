@@ -61,6 +61,8 @@ def train(
             themselves.
         auto_resume: Go on if there is a state, and begin if there is none: for schedulers that start jobs again, and
             for machines that join a run.
+        device: As `libranet.device.pick_device` takes it.
+        seconds: Stop after this long.
 
     Raises:
         InputError: A mistake in the recipe, the folder or the device.

@@ -40,8 +40,7 @@ class HeldOutClip:
     """A clip that training does not see; frames are read when they are asked for."""
 
     clip: PairedClip
-    count: int
-    """Frames to restore, from the middle of the clip."""
+    count: int  # frames to restore, from the middle of the clip
 
     def frames(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Hazy and clear frames, [3, H, W] uint8, in order."""

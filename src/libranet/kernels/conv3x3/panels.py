@@ -47,10 +47,8 @@ class Weights(NamedTuple):
     """Flat: [36, panels, Cin, 16] for Winograd, [panels, taps * Cin, 16] otherwise. In bfloat16, two rows of inputs are
     interleaved: [.., Cin / 2, 16, 2]."""
     bias: np.ndarray  # [panels * 16]
-    inputs: int
-    """Channels of the maps that they meet: whole panels, or 3."""
-    outputs: int
-    """Without the zeros that fill the last panel."""
+    inputs: int  # channels of the maps that they meet: whole panels, or 3
+    outputs: int  # without the zeros that fill the last panel
 
 
 def pack_winograd(

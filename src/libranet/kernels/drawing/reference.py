@@ -30,12 +30,9 @@ class Overlay:
 class Join:
     """How two sources share a frame: the first before an edge, the second from there on."""
 
-    axis: int
-    """0 divides rows, 1 columns."""
-    edge: int
-    """The first row or column of the second source."""
-    shift: int
-    """Rows or columns by which the second source is moved."""
+    axis: int  # 0 divides rows, 1 columns
+    edge: int  # the first row or column of the second source
+    shift: int  # rows or columns by which the second source is moved
 
 
 @dataclass(frozen=True)
@@ -44,8 +41,7 @@ class HeatMap:
 
     transmission: Tensor  # [h, w] fp32 in [0, 1]
     table: Tensor  # [SHADES] int32 or fp32: one component's samples, from clear air to dense haze
-    size: tuple[int, int]
-    """Height and width to which the map is enlarged."""
+    size: tuple[int, int]  # height and width to which the map is enlarged
 
 
 def draw_out(

@@ -20,10 +20,8 @@ class SampleCodes:
     """A frame format as the kernels read it: numbers in a tensor, everything that shapes their code as constants."""
 
     numbers: Tensor  # [22] fp32: codes to RGB (3x3), its summand (3), RGB to codes (3x3), the largest code
-    model: int
-    """A value of `MODELS`."""
-    pixel_step: int
-    """Samples from one pixel to the next: 3 where the layout is packed."""
+    model: int  # a value of `MODELS`
+    pixel_step: int  # samples from one pixel to the next: 3 where the layout is packed
     sub_y: int
     sub_x: int
     phase_y: int

@@ -18,14 +18,20 @@ from libranet.errors import InputError
 class DarkChannelConfig:
     """The papers' constants."""
 
-    patch: int = 15  # side of the window of the dark channel, in pixels of the working copy
+    patch: int = 15
+    """Side of the window of the dark channel, in pixels of the working copy."""
     omega: float = 0.95
     """How much of the haze to take away; a little is left so that distance stays visible."""
-    brightest: float = 1e-3  # share of the haziest pixels that the airlight is the mean of
-    guide_radius: int = 60  # radius of the guided filter's box, in pixels of the working copy
-    guide_epsilon: float = 1e-4  # regularisation of the guided filter
-    floor: float = 0.1  # smallest transmission to divide by
-    work_size: int = 540  # short side of the working copy; a smaller frame is worked on as it is
+    brightest: float = 1e-3
+    """Share of the haziest pixels that the airlight is the mean of."""
+    guide_radius: int = 60
+    """Radius of the guided filter's box, in pixels of the working copy."""
+    guide_epsilon: float = 1e-4
+    """Regularisation of the guided filter."""
+    floor: float = 0.1
+    """Smallest transmission to divide by."""
+    work_size: int = 540
+    """Short side of the working copy; a smaller frame is worked on as it is."""
 
     def __post_init__(self) -> None:
         if self.patch < 1 or self.patch % 2 == 0:

@@ -37,13 +37,16 @@ class PeerEntry:
     """One row of the table."""
 
     name: str
-    title: str  # name and place of publication
+    title: str
+    """Name and place of publication."""
     build: Callable[[], Network]
     """Makes the network: with fresh weights, or with the published ones, which must be in the cache then."""
     parameters: int
     """What the official network has; ours must have the same. 0: a method without weights."""
-    paper_row: str = ""  # its row in the efficiency table of our paper
-    note: str = ""  # what a reader of a table must know about this build
+    paper_row: str = ""
+    """Its row in the efficiency table of our paper."""
+    note: str = ""
+    """What a reader of a table must know about this build."""
     published: bool = False
     """Its makers' weights are in the table of third-party models under the same name; it cannot be trained here."""
 
@@ -213,7 +216,11 @@ def build_peer(name: str, *, seed: int = 0) -> Network:
 
 
 def load_peer(path: str | Path, *, device: str | torch.device = "cpu", dtype: torch.dtype = torch.float32) -> Network:
-    """Load a peer from a checkpoint of our trainer, ready for inference."""
+    """Load a peer from a checkpoint of our trainer, ready for inference.
+
+    Raises:
+        CheckpointError: The file is missing, damaged, or of another network.
+    """
     header = read_header(path)
     if not is_peer(header.architecture):
         raise CheckpointError(f"{path} holds the weights of {header.architecture}, which is not a peer")
@@ -230,7 +237,15 @@ def open_peer(
     device: str | torch.device = "cpu",
     dtype: torch.dtype = torch.float32,
 ) -> Network:
-    """Open a peer by its name, ready for inference."""
+    """Open a peer by its name, ready for inference.
+
+    Args:
+        weights: A checkpoint of our trainer. Methods without weights have none.
+
+    Raises:
+        InputError: There is no such peer, or it needs weights that were not given.
+        CheckpointError: The file does not hold this peer's weights.
+    """
     entry = find_peer(name)
     if weights is not None:
         if not entry.trainable:

@@ -52,10 +52,16 @@ def render_clip(
 
     Args:
         seed: Decides the scene and the camera path, whatever the size and the frame rate.
+        width: Pixels, at least 16.
+        height: Pixels, at least 16.
+        fps: Frames per second of the camera's path.
         device: Where to render; the result stays there.
 
     Returns:
         An iterator that renders each frame when it is asked for.
+
+    Raises:
+        InputError: An argument is out of range.
     """
     if frames < 1:
         raise InputError(f"a clip needs at least 1 frame, got frames={frames}")
@@ -67,7 +73,17 @@ def render_clip(
 
 @torch.no_grad()
 def render_room(seed: int, *, width: int, height: int, device: str | torch.device = "cpu") -> RoomImage:
-    """Render one image of a furnished room."""
+    """Render one image of a furnished room.
+
+    Args:
+        seed: Decides the room and the view, whatever the size.
+        width: Pixels, at least 16.
+        height: Pixels, at least 16.
+        device: Where to render; the result stays there.
+
+    Raises:
+        InputError: An argument is out of range.
+    """
     _check("a room", seed, width, height)
     rng = random.Random(seed)
     image, depth = RoomRenderer(draw_plan(rng), rng, torch.device(device)).render(width, height)

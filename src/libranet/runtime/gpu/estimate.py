@@ -22,10 +22,8 @@ class Gpu:
 
     capability: tuple[int, int]
     multiprocessors: int
-    clock: float
-    """In Hz."""
-    bandwidth: float
-    """Of its memory, in bytes a second."""
+    clock: float  # in Hz
+    bandwidth: float  # of its memory, in bytes a second
 
     @classmethod
     def read(cls, device: torch.device) -> "Gpu | None":

@@ -329,13 +329,10 @@ class _StepOperations:
 class Ready:
     """Where the frames are that a step restored."""
 
-    parity: int
-    """Which of the two sets of results."""
+    parity: int  # which of the two sets of results
     low: int
-    high: int
-    """The first of them in the set, and the one behind the last."""
-    first: int
-    """Slot of the set's first frame in the ring of hazy frames."""
+    high: int  # the first of them in the set, and the one behind the last
+    first: int  # slot of the set's first frame in the ring of hazy frames
 
 
 def _concatenate(planes: tuple[Tensor, ...]) -> Tensor:
