@@ -45,7 +45,7 @@ class PreviewFrames:
 
     def upright(self, image: Tensor) -> np.ndarray:  # [1, 3, H, W] in [0, 1] -> uint8 [H, W, 3]
         """Show a frame upright."""
-        samples = _to_uint8(image)
+        samples = (image[0].permute(1, 2, 0) * 255).round().clamp(0, 255).byte().numpy()
         return np.ascontiguousarray(np.rot90(samples[:, ::-1] if self.mirrored else samples, self.turns))
 
     def restore(self, network: Network, options: DehazeOptions) -> np.ndarray:  # uint8 [H, W, 3]
@@ -192,7 +192,3 @@ def _image_pair(path: Path, network: Network, options: DehazeOptions) -> tuple[l
     scale = 255.0 / image.peak
     before, after = ((i.rgb * scale).round().astype(np.uint8) for i in (image, restored))
     return [(before, after, path.name)], (image.samples.shape[1], image.samples.shape[0])
-
-
-def _to_uint8(image: Tensor) -> np.ndarray:  # [H, W, 3]
-    return (image[0].permute(1, 2, 0) * 255).round().clamp(0, 255).byte().numpy()

@@ -86,11 +86,12 @@ def save_checkpoint(
         dtype: Convert the weights to this precision.
         name: What reports call these weights; without it, the file's name.
     """
+    config = model.config
     metadata = {
         "format": FORMAT,
         "format_version": str(FORMAT_VERSION),
         "architecture": model.architecture,
-        "config": json.dumps(_stored(model.config)),
+        "config": json.dumps(config.stored() if isinstance(config, LiBrANetConfig) else dataclasses.asdict(config)),
         "provenance": json.dumps(provenance or {}),
     }
     metadata |= {key: value for key, value in (("name", name), ("version", version)) if value}
@@ -189,10 +190,6 @@ def read_header(path: str | Path) -> CheckpointHeader:
         name=metadata.get("name", path.stem),
         version=metadata.get("version", WeightsInfo().version),
     )
-
-
-def _stored(config: Any) -> dict[str, Any]:
-    return config.stored() if isinstance(config, LiBrANetConfig) else dataclasses.asdict(config)
 
 
 def _parse_config(path: Path, raw: dict[str, Any]) -> LiBrANetConfig:

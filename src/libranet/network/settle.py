@@ -124,11 +124,9 @@ def _encode(frames: Iterable[tuple[Tensor, bool]], stages: Stages, length: int) 
 def _predict(parts: list[Tensor], predict: Callable[[Tensor], Tensor | None]) -> list[Tensor | None]:
     """What a stage predicts for each frame."""
     found = [predict(part) for part in parts]
-    return [one for part, batch in zip(found, parts, strict=True) for one in _split(part, len(batch))]
-
-
-def _split(batch: Tensor | None, count: int) -> list[Tensor | None]:
-    return [None] * count if batch is None else list(batch.split(1))
+    if found[0] is None:  # a network without this field
+        return [None] * sum(len(part) for part in parts)
+    return [one for batch in found if batch is not None for one in batch.split(1)]
 
 
 def _knots(frames: Iterator[_Frame], stages: Stages, length: int) -> Iterator[_Knot]:

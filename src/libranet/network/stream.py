@@ -179,11 +179,7 @@ def take_frame(
     return replace(state, features=kept, waiting=(*state.waiting, waiting))
 
 
-def give_frame(
-    frame: Any,
-    given: FrameGrids,
-    state: StreamState,
-) -> StreamState:
+def give_frame(frame: Any, given: FrameGrids, state: StreamState) -> StreamState:
     """Take the next frame of a stream with the grids to restore it by: nothing is encoded, and it waits for none.
 
     Args:

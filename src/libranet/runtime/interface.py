@@ -41,13 +41,7 @@ class Backend(Protocol):
     stages: Stages | None
     """What predicts grids, for callers that settle them; None where the network has none."""
 
-    def push(
-        self,
-        frames: Frames,
-        *,
-        cuts: Sequence[bool] = (),
-        given: Sequence[FrameGrids] = (),
-    ) -> list[Restored]:
+    def push(self, frames: Frames, *, cuts: Sequence[bool] = (), given: Sequence[FrameGrids] = ()) -> list[Restored]:
         """Take the next frames and return those that became ready.
 
         Args:

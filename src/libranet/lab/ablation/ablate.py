@@ -281,14 +281,7 @@ def _do_seed(
     return in_time
 
 
-def _measure(
-    plan: Plan,
-    seed: int,
-    waiting: list[Run],
-    scores: Scores,
-    records: Records,
-    report: Report,
-) -> None:
+def _measure(plan: Plan, seed: int, waiting: list[Run], scores: Scores, records: Records, report: Report) -> None:
     """Measure trained networks side by side on all sets, and write their results."""
     device = str(plan.device)
     restorers: list[Restorer] = []
@@ -300,7 +293,8 @@ def _measure(
     found: dict[str, dict[str, dict[str, float]]] = {restorer.name: {} for restorer in restorers}
     for name, path in plan.sets.items():
         clips = _open_set(name, path)
-        store = ResultStore(records.folder / "measured" / f"{_file_name(name)}-seed-{seed}")
+        file_name = "".join(letter if letter.isalnum() else "-" for letter in name)
+        store = ResultStore(records.folder / "measured" / f"{file_name}-seed-{seed}")
         store.begin({"metrics": METRICS, "estimators": scores.estimators, "frames": plan.options.frames})
         for number, clip in enumerate(clips, start=1):
             evaluate(
@@ -385,7 +379,3 @@ def _settings(options: AblationOptions, full: TrainConfig) -> dict[str, Any]:
 def _is_done(records: Records, variant: Variant, seed: int) -> bool:
     run = records.find(variant.name, seed, variant.changes)
     return run is not None and run.done
-
-
-def _file_name(text: str) -> str:
-    return "".join(letter if letter.isalnum() else "-" for letter in text)

@@ -63,7 +63,9 @@ def _draw_scenes(axes: Axes, clips: Sequence[ClipInfo]) -> None:
 
 def _draw_haze(axes: Axes, clips: Sequence[ClipInfo], test: set[str]) -> None:
     """One marker for all clips of the same haze, at its true values; its area is their number."""
-    counts = Counter((_tier(clip), *_haze(clip), "test" if clip.name in test else "train") for clip in clips)
+    counts = Counter(
+        (clip.regime.split("-")[0], *_haze(clip), "test" if clip.name in test else "train") for clip in clips
+    )
     # Large markers first, or they would cover the small ones.
     for (tier, beta, light, part), count in sorted(counts.items(), key=lambda item: -item[1]):
         axes.scatter(
@@ -96,10 +98,6 @@ def _draw_haze(axes: Axes, clips: Sequence[ClipInfo], test: set[str]) -> None:
     axes.set_title("(b) haze, with the number of clips")
     axes.margins(0.15)
     axes.grid(color="#0001")
-
-
-def _tier(clip: ClipInfo) -> str:
-    return clip.regime.split("-")[0]
 
 
 def _haze(clip: ClipInfo) -> tuple[float, float]:

@@ -74,13 +74,7 @@ def sample_pixels(
     return flat.T.double().cpu()
 
 
-def observe(
-    model: LiBrANet,
-    clip: EvalClip,
-    *,
-    count: int,
-    edges: Sequence[int] = (),
-) -> Iterator[Observation]:
+def observe(model: LiBrANet, clip: EvalClip, *, count: int, edges: Sequence[int] = ()) -> Iterator[Observation]:
     """Observe frames of a clip, evenly spaced.
 
     One frame at full size is in memory at a time, with the windows as the encoders see them.

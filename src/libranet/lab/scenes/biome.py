@@ -290,7 +290,7 @@ def _draw_move(rng: random.Random, biome: Biome, terrain: Terrain) -> CameraPath
         x = rng.uniform(-15, 15)
         course = yaw + rng.gauss(0, 0.5)
         return CameraPath(
-            start=(x, _clear_height(terrain, x, 0.0, course) + altitude, 0.0),
+            start=(x, _clear_height(terrain, x, course) + altitude, 0.0),
             velocity=(speed * math.sin(course), rng.uniform(-0.8, 1.2), speed * math.cos(course)),
             yaw=yaw,
             yaw_rate=rng.gauss(0, 0.03),
@@ -317,6 +317,6 @@ def _draw_move(rng: random.Random, biome: Biome, terrain: Terrain) -> CameraPath
     )
 
 
-def _clear_height(terrain: Terrain, x: float, z: float, course: float) -> float:
+def _clear_height(terrain: Terrain, x: float, course: float) -> float:
     """The highest ground along the first hundred metres."""
-    return max(terrain.level(x + math.sin(course) * d, z + math.cos(course) * d) for d in range(0, 120, 10))
+    return max(terrain.level(x + math.sin(course) * d, math.cos(course) * d) for d in range(0, 120, 10))
