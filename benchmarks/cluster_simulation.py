@@ -88,6 +88,10 @@ class SimulatedPool:
     def nodes(self) -> set[str]:
         return {"n0"}
 
+    def want(self, count: int) -> None: ...
+
+    def stop(self, worker: WorkerInfo) -> None: ...
+
     def steps(self) -> dict[str, Step]:
         return {}
 

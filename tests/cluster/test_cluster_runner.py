@@ -19,6 +19,8 @@ class ScriptedPool:
     now: float = 0.0
     busy: dict[str, tuple[float, Task]] = field(default_factory=dict)
     started: list[tuple[str, str]] = field(default_factory=list)
+    wanted: list[int] = field(default_factory=list)
+    stopped: list[str] = field(default_factory=list)
     speeds: dict[str, float] = field(default_factory=dict)
     """Of workers that are not of the ordinary speed."""
 
@@ -43,6 +45,13 @@ class ScriptedPool:
         answers = self.script.get(task.key, [])
         answer = answers.pop(0) if answers else Done({"new_frames": 1})
         return [Died(worker, answer) if isinstance(answer, str) else Finished(worker, answer)]
+
+    def want(self, count: int) -> None:
+        self.wanted.append(count)
+
+    def stop(self, worker: WorkerInfo) -> None:
+        self.stopped.append(worker.name)
+        self.busy[worker.name] = (self.now, self.busy[worker.name][1])
 
     def steps(self) -> dict[str, Step]:
         return {name: Step(0, 100, 0) for name in self.busy}
