@@ -76,13 +76,8 @@ def _staged_source(job: Job, folder: Path, size: int, *, ranges: bool) -> Source
     version = str(fingerprint(name))
     target = folder / f"{hashlib.sha256(version.encode()).hexdigest()[:8]}-{Path(name).name}"
     if ranges:
-        return Source(
-            "file",
-            str(target),
-            target,
-            version=version,
-            opener=cast("Callable[[], IO[bytes]]", partial(RangeFile, name)),
-        )
+        opener = cast("Callable[[], IO[bytes]]", partial(RangeFile, name))
+        return Source("file", str(target), target, version=version, opener=opener)
     if not target.exists():
         with span("fetch") as facts:
             facts["bytes"] = size

@@ -6,8 +6,9 @@ attempt whose worker was killed still has its span.
 
 import time
 from contextlib import ExitStack
+from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import Any
 
 from libranet.cluster.runner import Attempt
 from libranet.errors import InputError, MissingDependencyError, install_command
@@ -40,7 +41,7 @@ class Traces:
             exporter = _collector(target)
         elif exporter is None:
             try:
-                file: IO[str] = self._open.enter_context(open(target, "w", encoding="utf-8"))
+                file = self._open.enter_context(Path(target).open("w", encoding="utf-8"))  # noqa: SIM115
             except OSError as error:
                 raise InputError(f"cannot write --traces {target} ({error.strerror}): choose another file") from None
             exporter = ConsoleSpanExporter(out=file, formatter=lambda span: span.to_json(indent=None) + "\n")
@@ -71,7 +72,7 @@ class Traces:
         if job is None:
             job = self._start("job", self._run, begin - attempt.waited, {"output": attempt.given})
             self._jobs[attempt.given] = job
-        facts = {"task": attempt.key, "worker": attempt.worker.name, "node": attempt.worker.node}
+        facts: dict[str, Any] = {"task": attempt.key, "worker": attempt.worker.name, "node": attempt.worker.node}
         facts |= {"outcome": attempt.outcome, "waited": round(attempt.waited, 3)}
         facts |= {f"store_errors.{name}": count for (name, _), count in attempt.store_errors.items()}
         span = self._start("attempt", job, begin, facts)
