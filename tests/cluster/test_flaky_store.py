@@ -153,7 +153,7 @@ def test_a_long_video_of_a_store_is_made_in_parts_that_read_only_their_ranges(
         assert run(workload, part.work).result["new_frames"] == part.work.part.frames
     key = f"in/long{suffix}"
     assert any(name.endswith(key) for name, _ in store.ranges)
-    assert not [path for path in (tmp_path / "scratch").rglob(f"*long{suffix}")]  # nobody fetched it whole
+    assert not list((tmp_path / "scratch").rglob(f"*long{suffix}"))  # nobody fetched it whole
     assert run(workload, divided.parts[1].work).result["new_frames"] == 0  # its worker died before its answer
     assert isinstance(divided.last.work, JoinJob)
     done = run(workload, divided.last.work)

@@ -80,8 +80,10 @@ PARTS_PER_WORKER = 4
 
 def part_counts(costs: Sequence[float], workers: int) -> list[int]:
     """Into how many parts each video is divided, by how long it takes: those that would hold up the others; 0: none."""
+    if workers < 2:
+        return [0] * len(costs)
     piece = sum(costs) / (workers * PARTS_PER_WORKER)
-    return [math.ceil(cost / piece) if workers > 1 and cost > 2 * piece else 0 for cost in costs]
+    return [math.ceil(cost / piece) if cost > 2 * piece else 0 for cost in costs]
 
 
 class DehazeWorkload:

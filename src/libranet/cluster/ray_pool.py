@@ -362,10 +362,11 @@ class RayPool:
             for _ in range(min(places, self._wanted) - len(staying)):
                 self._launch(alive)
         surplus = len(staying) - self._wanted if self._placement.asks else 0
-        for actor in staying:
-            unused = actor.task is None and (not actor.ready or now - actor.idle_since > IDLE_SECONDS)
-            if surplus > 0 and unused:
-                surplus -= 1
+        for actor in [actor for actor in self._actors.values() if actor.task is None]:
+            leaving = actor.info.node in self._draining
+            unused = not leaving and (not actor.ready or now - actor.idle_since > IDLE_SECONDS)
+            if leaving or (surplus > 0 and unused):
+                surplus -= unused
                 self._ray.kill(actor.handle, no_restart=True)
                 del self._actors[actor.info.name]
 
@@ -401,7 +402,7 @@ class RayPool:
         if any(actor.ready for actor in self._actors.values()):
             self._begin = time.monotonic()
             return
-        reason = self._reason or "no node has a free place for one"
+        reason = self._reason or "no node has a free place for one; --workers asks an autoscaler for places"
         if not self._actors and (self._reason or not self.places()):
             raise ClusterError(f"no worker can start ({reason}): check the nodes of the cluster")
         patience = ASK_SECONDS if self._placement.asks else START_SECONDS
