@@ -245,7 +245,7 @@ def stages(folder: Path, source: Path | None, frames: int, preset: str | None, b
 
 def simulation(args: argparse.Namespace) -> dict:
     """1 to 1,000 machines with one worker each, with and without the division of long videos."""
-    from cluster_simulation import Costs, archive, table
+    from cluster_simulation import COUNTS, Costs, archive, table
 
     costs = Costs(
         wall=args.seconds_per_frame,
@@ -253,13 +253,26 @@ def simulation(args: argparse.Namespace) -> dict:
         start=args.start,
         storage=args.frame_bytes,
         driver=args.driver,
+        life=args.life,
     )
     frames = archive(args.videos, args.frames)
+    counts = args.machines or COUNTS
+    tables = {
+        name: table(frames, costs, cores=args.cores, store=args.store, divide=name == "divided", counts=counts)
+        for name in (("divided",) if args.machines else ("divided", "whole"))
+    }
+    hours = sum(frames) / 25 / 3600
+    machine_hours = {n: n * row["hours"] / hours for n, row in tables["divided"].items()}
     return {
         "costs": asdict(costs),
-        "videos": {"count": len(frames), "frames": sum(frames), "longest": max(frames)},
-        "divided": table(frames, costs, cores=args.cores, store=args.store),
-        "whole": table(frames, costs, cores=args.cores, store=args.store, divide=False),
+        "videos": {
+            "count": len(frames),
+            "frames": sum(frames),
+            "longest": max(frames),
+            "hours_at_25_fps": round(hours),
+        },
+        "price_per_hour_of_video": {n: round(args.price * used, 3) for n, used in machine_hours.items()},
+        **tables,
     }
 
 
@@ -291,6 +304,9 @@ def main() -> None:
     parser.add_argument("--frame-bytes", type=float, default=5e5, help="read and written per frame")
     parser.add_argument("--store", type=float, default=1.25e10, help="bytes per second of the store")
     parser.add_argument("--driver", type=float, default=0.005, help="seconds of the driver per task")
+    parser.add_argument("--machines", type=int, nargs="+", help="simulate: how many; default 1 to 1,000")
+    parser.add_argument("--life", type=float, default=0.0, help="simulate: hours until a spot machine has notice")
+    parser.add_argument("--price", type=float, default=0.0, help="simulate: of a machine for an hour")
     parser.add_argument("-o", "--output", type=Path, help="write the result as JSON")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:

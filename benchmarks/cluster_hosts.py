@@ -10,6 +10,7 @@ import json
 import os
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -101,6 +102,7 @@ def namespaces(count: int) -> Iterator[Hosts]:
 
 def measure_hosts(folder: Path, *, clips: int, hosts: int, errors: float, seed: int) -> dict:
     """Set the hosts up, and do the rest in the head's namespace."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # a namespace must not outlive this process
     with namespaces(hosts) as made:
         given = {"prefix": made.prefix, "clips": clips, "hosts": hosts, "errors": errors, "seed": seed}
         words = ["ip", "netns", "exec", made.head, sys.executable, __file__, str(folder), json.dumps(given)]
@@ -219,7 +221,8 @@ def inside(folder: Path, *, prefix: str, clips: int, hosts: int, errors: float, 
         )
         seconds = time.monotonic() - begin
         scraped.stop()
-        report = json.loads(run.stdout)
+        print("code", run.returncode, "json", len(run.stdout), file=sys.stderr, flush=True)
+        report = json.loads((folder / "report.json").read_text())
         faults, requests, written = dict(store.faults), sum(store.requests.values()), dict(store.written)
         same = [
             name

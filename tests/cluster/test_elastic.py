@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -53,7 +52,7 @@ def run_elastic(tmp_path: Path, model: Path, what: str, body: str, **more: str) 
         [sys.executable, str(script), what, str(tmp_path), str(model)],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=500,
         check=False,
         env={**os.environ, "OMP_NUM_THREADS": "1", **more},
     )
@@ -67,10 +66,13 @@ def autoscaler(tmp_path):
     lists = ["initialization_commands", "setup_commands", "head_setup_commands", "worker_setup_commands"]
     lists += ["head_start_ray_commands", "worker_start_ray_commands", "cluster_synced_files", "rsync_exclude"]
     spot = {"resources": {"CPU": 1}, "node_config": {}, "min_workers": 0, "max_workers": 4}
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
     config = {
         "cluster_name": "made-up",
         "max_workers": 4,
-        "provider": {"type": "fake_multinode"},
+        "provider": {"type": "fake_multinode", "gcs_address": f"127.0.0.1:{port}"},
         "available_node_types": {
             "spot": spot,
             "ray.head.default": {"resources": {}, "node_config": {}, "max_workers": 0},
@@ -83,20 +85,26 @@ def autoscaler(tmp_path):
     }
     path = tmp_path / "autoscaler.json"
     path.write_text(json.dumps(config))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     words = [str(Path(sys.executable).with_name("ray")), "start", "--head", f"--port={port}", "--num-cpus=0", "--block"]
-    words += ["--include-dashboard=false", "--disable-usage-stats", f"--autoscaling-config={path}"]
-    more = {"AUTOSCALER_UPDATE_INTERVAL_S": "1", "RAY_FAKE_CLUSTER": "1", "RAY_AUTH_MODE": "disabled"}
+    words += [
+        "--node-ip-address=127.0.0.1",
+        "--include-dashboard=false",
+        "--disable-usage-stats",
+        f"--autoscaling-config={path}",
+    ]
+    more = {
+        "RAY_raylet_start_wait_time_s": "300",
+        "AUTOSCALER_UPDATE_INTERVAL_S": "1",
+        "RAY_FAKE_CLUSTER": "1",
+        "RAY_AUTH_MODE": "disabled",
+    }
     log = (tmp_path / "ray.log").open("w")
     head = subprocess.Popen(words, env={**os.environ, **more}, stdout=log, stderr=log, start_new_session=True)
-    until = time.monotonic() + 60
+    until = time.monotonic() + 300  # on a busy machine
     while "Ray runtime started" not in (tmp_path / "ray.log").read_text():
         assert time.monotonic() < until, (tmp_path / "ray.log").read_text()
         time.sleep(0.5)
-    address = re.search(r"Local node IP: (\S+)", re.sub(r"\x1b\[[0-9;]*m", "", (tmp_path / "ray.log").read_text()))[1]
-    yield f"{address}:{port}"
+    yield f"127.0.0.1:{port}"
     os.killpg(head.pid, signal.SIGTERM)
     head.wait(30)
     log.close()

@@ -91,7 +91,7 @@ def test_a_file_has_a_span_in_each_line(tmp_path):
 
 def expressions(panel: object) -> list[str]:
     if isinstance(panel, dict):
-        return [panel["expr"]] * ("expr" in panel) + [text for value in panel.values() for text in expressions(value)]
+        return [panel["expr"]] if "expr" in panel else [text for value in panel.values() for text in expressions(value)]
     return [text for value in panel for text in expressions(value)] if isinstance(panel, list) else []
 
 

@@ -41,7 +41,7 @@ RETRIES: dict[Trouble, Retry] = {
     "bug": Retry(2),
     "deadline": Retry(2),  # its node may have been slow
     "busy": Retry(60, wait=4.0, longest=4.0),
-    "store": Retry(6, wait=4.0, longest=240.0),  # each is already several tries, seconds apart: seven minutes in all
+    "store": Retry(10, wait=4.0, longest=240.0),  # each is already several tries, seconds apart: a quarter of an hour
     "crowded": Retry(60, wait=5.0, longest=20.0),  # only those are counted while nothing else runs on the node
     "drained": Retry(1000),  # the node goes, which is not the task's fault
 }
