@@ -130,6 +130,15 @@ def dehaze(
     report: Annotated[
         str | None, typer.Option(help="With --cluster: write the results to this JSON file, also in an object store.")
     ] = None,
+    deadline: Annotated[
+        str | None, typer.Option(help="With --cluster: the most time of a job on one worker: seconds, mm:ss, hh:mm:ss.")
+    ] = None,
+    poison: Annotated[
+        str | None, typer.Option(help="With --cluster: list the jobs that were given up here, to be dehazed again.")
+    ] = None,
+    traces: Annotated[
+        str | None, typer.Option(help="With --cluster: OpenTelemetry spans, to http://HOST:4318 or a JSON-lines file.")
+    ] = None,
     dashboard: Annotated[
         bool, typer.Option("--dashboard", help="With --cluster on this machine: start Ray's dashboard.")
     ] = False,
@@ -209,14 +218,16 @@ def dehaze(
             segment_frames=segment_frames,
         )
         if cluster is None:
-            given = {"workers": workers, "threads": threads, "report": report, "dashboard": dashboard or None}
+            given: dict[str, object] = {"workers": workers, "threads": threads, "report": report, "deadline": deadline}
+            given |= {"poison": poison, "traces": traces, "dashboard": dashboard or None}
             if misplaced := [name for name, value in given.items() if value is not None]:
                 raise InputError(f"--{misplaced[0]} is for runs on a cluster: add --cluster")
             pick_device(device)
         else:
             from libranet.cli.cluster_run import ClusterChoices
 
-            where = ClusterChoices(cluster, workers, threads, report, dashboard)
+            limit = None if deadline is None else parse_time(deadline, "--deadline")
+            where = ClusterChoices(cluster, workers, threads, report, dashboard, limit, poison, traces)
         jobs = [] if preview is not None else plan_jobs(inputs, output, live=live, adjust=options.adjust)
         if (segment_time is not None or options.reconnect) and any(job.kind != "stream" for job in jobs):
             raise InputError("--segment-time and --reconnect are for recordings: add --live, or leave them out")

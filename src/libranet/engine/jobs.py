@@ -84,7 +84,7 @@ def run_job(
     if job.kind == "video":
         make_folder(Path(job.output).parent)
         return dehaze_video(
-            job.source.name,
+            job.source if job.source.version else job.source.name,
             job.output,
             model=network,
             resume=resume,

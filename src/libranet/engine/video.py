@@ -186,7 +186,7 @@ class VideoRun:
 
 
 def dehaze_video(
-    source: str | Path,
+    source: str | Path | Source,
     output: str | Path,
     *,
     model: Network | str | Path | None = None,
