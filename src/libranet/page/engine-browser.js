@@ -19,6 +19,7 @@ export const features = {
   views: [["result", "Cleared"]],
   saves: [["result", "Cleared"], ["split", "Before and after, split"]],
   sizes: [["0", "Full size"], ["1280", "1280 px"], ["640", "640 px"]], // the first is the default: nothing is reduced unasked
+  previewSide: gpu ? Infinity : PREVIEW_SIDE,
   adjust: false,
   history: false,
   models: manifest.models.map(({name}, index) => [name, `${LABELS[name] || name} · ${megabytes(downloads[index])}`]),
@@ -53,14 +54,14 @@ export async function example(how) {
   return open(new File([blob], "foggy.mp4", {type: "video/mp4"}), how);
 }
 
-export async function frame(media, at) {
-  const size = within(media, PREVIEW_SIDE);
+export async function frame(media, at, signal, whole) {
+  const size = within(media, whole ? Infinity : features.previewSide);
   return createImageBitmap(media.photo || await media.clip.frame(at, size), {resizeWidth: size.width, resizeHeight: size.height});
 }
 
 export async function preview(media, settings, at) {
   await ready(settings.model);
-  const original = await frame(media, at);
+  const original = await frame(media, at, null, settings.whole);
   return (await restore(original, {strength: settings.strength})).image;
 }
 
