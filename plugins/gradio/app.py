@@ -7,7 +7,7 @@ import gradio as gr
 import numpy as np
 
 import libranet
-from libranet.errors import LibraNetError
+from libranet.engine import Progress
 
 SECONDS = 10
 """Of a video: a hosted space on two CPU cores restores about eight 1080p frames a second."""
@@ -20,7 +20,7 @@ def dehaze_photo(photo: np.ndarray | None, strength: float, model: str) -> tuple
         raise gr.Error("Choose a photo first.")
     try:
         return photo, libranet.dehaze_image(photo, strength=strength, model=model)
-    except LibraNetError as error:
+    except libranet.LibraNetError as error:
         raise gr.Error(str(error)) from error
 
 
@@ -30,12 +30,13 @@ def dehaze_clip(clip: str | None, strength: float, model: str, progress: gr.Prog
         raise gr.Error("Choose a video first.")
     output = Path(tempfile.mkdtemp()) / f"{Path(clip).stem}-clear.mp4"
 
-    def show(now: libranet.Progress) -> None:
+    def show(now: Progress) -> None:
         progress((now.frames, now.total), unit="frames")
 
     try:
-        libranet.dehaze_video(clip, output, strength=strength, model=model, end=SECONDS, progress=show)
-    except LibraNetError as error:
+        options = libranet.DehazeOptions(strength=strength, end=SECONDS)
+        libranet.dehaze_video(clip, output, options=options, model=model, progress=show)
+    except libranet.LibraNetError as error:
         raise gr.Error(str(error)) from error
     return str(output)
 
@@ -48,7 +49,7 @@ with gr.Blocks(title="LiBrA-Net dehazing") as demo:
     with gr.Tab("Photo"):
         photo_in = gr.Image(label="Hazy photo")
         photo_button = gr.Button("Dehaze photo", variant="primary")
-        photo_out = gr.ImageSlider(label="Before and after")
+        photo_out = gr.ImageSlider(label="Before and after", format="png")
         photo_button.click(dehaze_photo, [photo_in, strength_choice, model_choice], photo_out, api_name="photo")
     with gr.Tab("Video"):
         clip_in = gr.Video(label=f"Hazy video, its first {SECONDS} seconds")

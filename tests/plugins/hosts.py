@@ -10,12 +10,12 @@ ROOT = Path(__file__).parents[2]
 PLUGINS = ROOT / "plugins"
 
 
-def host(name: str) -> Path:
-    """The folder of programs of a host's environment."""
-    programs = ROOT / ".hosts" / name / "bin"
-    if not (programs / "python").exists():
+def host(name: str, program: str = "") -> Path:
+    """The folder of programs of a host, or one of them."""
+    path = ROOT / ".hosts" / name / "bin" / program
+    if not path.exists():
         pytest.skip(f"no environment for {name}: run `make hosts`")
-    return programs
+    return path
 
 
 def run(*words: object, folder: Path, seconds: float = 300, **settings: str) -> subprocess.CompletedProcess[str]:
