@@ -14,7 +14,7 @@ from libranet.engine.video import dehaze_video
 from libranet.errors import InputError
 from libranet.network import Network
 from libranet.video.reader import DEFAULT_RATE
-from libranet.video.source import Source
+from libranet.video.source import Source, is_live_output
 
 Kind = Literal["video", "image", "sequence", "frames", "stream"]
 """A video becomes one, or numbered images (`frames`); an image one, a sequence of images as many."""
@@ -84,7 +84,7 @@ def run_job(
     if job.kind == "video":
         make_folder(Path(job.output).parent)
         return dehaze_video(
-            job.source.name,
+            job.source if job.source.version else job.source.name,
             job.output,
             model=network,
             resume=resume,
@@ -118,7 +118,7 @@ def check_job(job: Job, options: DehazeOptions, *, overwrite: bool) -> None:
     if job.kind == "stream":
         from libranet.engine.stream import check_recording
 
-        if job.output != "-":
+        if job.output != "-" and not is_live_output(job.output):
             check_recording(job.source, Path(job.output), options, overwrite=overwrite)
         return
     if job.kind == "frames":

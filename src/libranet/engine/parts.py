@@ -221,7 +221,7 @@ def join_parts(run: VideoRun, parts: tuple[Part, ...], *, overwrite: bool = Fals
         finally:
             joined.release()
     report = dehaze_video(
-        run.source.name,
+        run.source,
         run.output,
         model=run.network,
         options=run.options,
@@ -245,14 +245,15 @@ def _link(file: Path, target: Path) -> None:
 
 def part_folder(output: Path, part: Part) -> RunFolder:
     """The folder of a part, in the hidden folder of all parts beside the output."""
-    return RunFolder(_parts_folder(output) / f"part-{part.number:05d}{output.suffix}")
+    return RunFolder(parts_folder(output) / f"part-{part.number:05d}{output.suffix}")
 
 
 def forget_parts(output: Path) -> None:
-    shutil.rmtree(_parts_folder(output), ignore_errors=True)
+    shutil.rmtree(parts_folder(output), ignore_errors=True)
 
 
-def _parts_folder(output: Path) -> Path:
+def parts_folder(output: Path) -> Path:
+    """The hidden folder of all parts of an output."""
     return output.with_name(f".{output.name}.libranet-parts")
 
 

@@ -372,7 +372,7 @@ def run_settings(source: Source, network: Network, options: DehazeOptions, setti
     del shaping["audio"], shaping["audio_tracks"], shaping["decoder"]
     files = [path for _, path in source.files] or ([source.path] if source.path is not None else [])
     return {
-        "source": [_fingerprint_file(path) for path in files],
+        "source": [source.version] if source.version else [_fingerprint_file(path) for path in files],
         "network": _fingerprint_network(network),
         **shaping,
         "encoder": encoder,

@@ -98,6 +98,11 @@ class CopiedStream:
         self._lead_in: bool | None = None
         """Hidden packets at the beginning stay; None before the first packet."""
 
+    @property
+    def transcodes(self) -> bool:
+        """Whether the sound gets another codec."""
+        return self._transcoder is not None
+
     def packets(self, packet: av.Packet, excerpt: Excerpt) -> list[av.Packet]:
         """Return the packets for the output: none where this one lies outside the excerpt."""
         if self.source.disposition & Disposition.attached_pic:
