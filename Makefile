@@ -40,13 +40,15 @@ $(VENV)/.docs: $(VENV)/.user
 demo: $(VENV)/.user
 	$(BIN)/python examples/demo.py
 
-# Tools that share no code with ours, for tests/conformance, a browser for tests/serve and tests/web, a proxy, and Debian
-# for the steps of the Dockerfile. Without them those tests are skipped.
-.PHONY: ffmpeg chromium mkvmerge exiftool nginx debootstrap
+# Tools that share no code with ours, for tests/conformance, a browser for tests/serve and tests/web, a proxy, Debian
+# for the steps of the Dockerfile, a judge of alerts, and network namespaces. Without them those tests are skipped.
+.PHONY: ffmpeg chromium mkvmerge exiftool nginx debootstrap promtool ip
 PACKAGE = $@
 mkvmerge: PACKAGE = mkvtoolnix
 exiftool: PACKAGE = libimage-exiftool-perl
-ffmpeg chromium mkvmerge exiftool nginx debootstrap:
+promtool: PACKAGE = prometheus
+ip: PACKAGE = iproute2
+ffmpeg chromium mkvmerge exiftool nginx debootstrap promtool ip:
 	@command -v $@ >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
 		&& { apt-get install -y -qq $(PACKAGE) >/dev/null 2>&1 || { apt-get update -qq && apt-get install -y -qq $(PACKAGE); } >/dev/null 2>&1; }; } \
 		|| echo "no $@ here: the tests that need it will be skipped"
@@ -60,10 +62,10 @@ test: $(VENV)/.dev ffmpeg mkvmerge exiftool
 suite:
 	$(PYTEST)
 
-test-more: $(VENV)/.dev ffmpeg mkvmerge exiftool chromium
+test-more: $(VENV)/.dev ffmpeg mkvmerge exiftool chromium promtool
 	$(PYTEST) -m 'more and not slow and not gpu'
 
-test-slow: $(VENV)/.dev ffmpeg mkvmerge exiftool chromium nginx debootstrap
+test-slow: $(VENV)/.dev ffmpeg mkvmerge exiftool chromium nginx debootstrap ip
 	$(ONE_THREAD) $(BIN)/python -m pytest -m slow --durations=10
 
 docs: $(VENV)/.docs
