@@ -110,7 +110,7 @@ def run_jobs(jobs: list[Job], network: Network, options: DehazeOptions, choices:
 
 def print_json(value: dict[str, Any], *, to_stderr: bool = False) -> None:
     """Print a report for machines."""
-    print(json.dumps(value, indent=2), file=sys.stderr if to_stderr else sys.stdout)
+    print(json.dumps(value, indent=2), file=sys.stderr if to_stderr else sys.stdout, flush=True)
 
 
 def _one(
