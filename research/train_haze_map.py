@@ -43,7 +43,9 @@ def scenes(first: int, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
     return found
 
 
-def optical_depth(image: np.ndarray, depth: np.ndarray | None, maps: torch.Tensor, rng: np.random.Generator) -> np.ndarray:
+def optical_depth(
+    image: np.ndarray, depth: np.ndarray | None, maps: torch.Tensor, rng: np.random.Generator
+) -> np.ndarray:
     """Draw how much haze lies before every pixel."""
     field = maps[int(rng.integers(len(maps)))].numpy()
     field = cv2.resize(np.rot90(field, int(rng.integers(4))), SIZE[::-1], interpolation=cv2.INTER_CUBIC).clip(0, 1)
@@ -58,7 +60,9 @@ def optical_depth(image: np.ndarray, depth: np.ndarray | None, maps: torch.Tenso
     return density * depth * (1 + rng.uniform(0, 0.6) * (field - 0.5))
 
 
-def sample(image: np.ndarray, depth: np.ndarray | None, maps: torch.Tensor, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def sample(
+    image: np.ndarray, depth: np.ndarray | None, maps: torch.Tensor, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
     """Return a hazy image as a camera stores it, and its transmission."""
     t = np.exp(-optical_depth(image, depth, maps, rng)).clip(0.01, 1) if rng.random() > 0.1 else np.ones(SIZE)
     clear = (image / 255.0) ** rng.uniform(0.8, 1.4) * rng.uniform(0.6, 1.0)
@@ -67,9 +71,15 @@ def sample(image: np.ndarray, depth: np.ndarray | None, maps: torch.Tensor, rng:
         clear = clear.mean(axis=2, keepdims=True) * 0.5 + clear * 0.5
     light = (rng.uniform(0.5, 1.0) * tint).clip(0, 1)
     as_tensor = lambda x: torch.from_numpy(np.ascontiguousarray(x)).float()  # noqa: E731
-    hazy = add_haze(
-        as_tensor((clear * tint.clip(0, 1.1)).clip(0, 1)).permute(2, 0, 1)[None], as_tensor(t)[None, None], as_tensor(light)[None]
-    )[0].permute(1, 2, 0).numpy()
+    hazy = (
+        add_haze(
+            as_tensor((clear * tint.clip(0, 1.1)).clip(0, 1)).permute(2, 0, 1)[None],
+            as_tensor(t)[None, None],
+            as_tensor(light)[None],
+        )[0]
+        .permute(1, 2, 0)
+        .numpy()
+    )
     hazy = hazy + rng.normal(0, rng.uniform(0, 0.012), hazy.shape)
     stored = (hazy.clip(0, 1) * 255).round().astype(np.uint8)
     quality = int(rng.integers(40, 100))
@@ -119,7 +129,9 @@ def main() -> None:
         train, held = torch.load(options.cache, weights_only=True)
     else:
         maps = read_density(options.pack / "density_maps")
-        items = [(read(path), None) for folder in sorted(photos.glob("train_*")) for path in sorted(folder.glob("*.jpg"))]
+        items = [
+            (read(path), None) for folder in sorted(photos.glob("train_*")) for path in sorted(folder.glob("*.jpg"))
+        ]
         items += 6 * scenes(7_000, 16)
         print(len(items), "images", flush=True)
         train = make(items, options.samples, maps[20:], 1)

@@ -94,9 +94,7 @@ def _features(
     light = estimate_airlight(hazy)[:, :, None, None].clamp_min(0.1)
     hazy, clear = hazy / light, clear / light
     missing, left = 1 - hazy, 1 - clear
-    implied = _mean((missing * left).sum(dim=1, keepdim=True)) / (
-        _mean(left.square().sum(dim=1, keepdim=True)) + 1e-3
-    )
+    implied = _mean((missing * left).sum(dim=1, keepdim=True)) / (_mean(left.square().sum(dim=1, keepdim=True)) + 1e-3)
     dark = [_mean(_least(x.amin(dim=1, keepdim=True))) for x in (hazy, clear)]
     return torch.cat([hazy, clear, *dark, implied], dim=1).clamp(-1, 2)
 

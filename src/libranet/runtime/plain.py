@@ -20,28 +20,18 @@ class PlainBackend(RgbBackend):
         strength: float = 1.0,
         grid_filter: GridFilter = NO_FILTER,
     ) -> None:
-        """Begin a stream.
-
-        Args:
-            network: The network, on its device.
-            lookahead: As `start_stream` takes it.
-            strength: Factor on the correction.
-            grid_filter: How the grids are averaged over time.
-        """
         super().__init__(network.device)
         self.network, self.stages, self.lookahead = network, network, lookahead
         self.strength, self.grid_filter = strength, grid_filter
         self._state = start_stream(network, lookahead=lookahead, grid_filter=grid_filter)
 
     def step(self, slot: RgbSlot, given: FrameGrids | None) -> list[Tensor]:
-        """One step of the stream."""
         restoration, self._state = stream_restore(
             self.network, slot.rgb, self._state, strength=self.strength, given=given
         )
         return _images(restoration)
 
     def drain(self) -> list[Tensor]:
-        """Drain the stream and begin a new one."""
         ready = []
         while self._state.waiting:
             restoration, self._state = stream_restore(self.network, None, self._state, strength=self.strength)

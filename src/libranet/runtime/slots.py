@@ -107,14 +107,13 @@ class RgbSlot(Slot):
 
 
 class RgbBackend(SlotBackend[RgbSlot, Tensor]):
-    """Restores RGB images [1, 3, H, W] in [0, 1]; the change is added to the frames' own samples. A subclass defines `step` and `drain`."""
+    """Restores RGB images [1, 3, H, W]; the change is added to the frames' samples. Subclasses `step` and `drain`."""
 
     def begin(self, format_: FrameFormat) -> None:
         """Prepare the way from samples to RGB and back."""
         self._converter = ColorConverter(format_.layout, format_.color, device=self.device)
 
     def fill(self, slot: RgbSlot | None, planes: Planes) -> RgbSlot:
-        """Copy the samples, and convert them."""
         if slot is None:
             own = tuple(plane.to(self.device, copy=True) for plane in planes)
             return RgbSlot(own, self._converter.to_rgb(own))

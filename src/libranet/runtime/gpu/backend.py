@@ -27,8 +27,7 @@ TRIAL_FRAMES = 6
 """Frames compared for a new format: more than a window, so that every buffer is used twice."""
 LARGEST_MEAN, LARGEST = 0.5, 8
 """The largest accepted differences, in 8-bit steps: both compute in float16 and round differently."""
-BYTES_PER_PIXEL = 60
-"""Of a step's buffers, for each frame of a batch."""
+BYTES_PER_PIXEL = 60  # of a step's buffers, for each frame of a batch
 SHARE_OF_MEMORY = 0.4
 """Of the GPU's memory, for a step. Of all of it and not of what is free, so that a resumed run has the same batches."""
 
@@ -91,9 +90,6 @@ class FusedBackend:
 
         Args:
             network: In float16 on its GPU.
-            lookahead: As `start_stream` takes it.
-            strength: Factor on the correction.
-            grid_filter: How the grids are averaged over time.
             grids_given: `push` gets the grids of each frame, with a look-ahead of 0.
             batch: Frames per step; more than one is throughput mode.
             tiles: Tile configurations of the refiner's kernels.
@@ -144,7 +140,6 @@ class FusedBackend:
         return ready + newest
 
     def flush(self) -> list[Restored]:
-        """Drain the stream and begin a new one."""
         if self._distrusted:
             return self._plain.flush()
         if self._step is None:
@@ -219,17 +214,16 @@ class FusedBackend:
     def _pack(self, ready: Ready) -> list[Restored]:
         assert self._step is not None
         assert self._format is not None
-        step, packed = self._step, []
+        step = self._step
         results = step.frames.result(ready.parity, 0, self._batch)
-        for index in range(ready.low, ready.high):
-            packed.append(
-                Restored(
-                    before=step.frames.original((ready.first + index) % step.frames.ring),
-                    after=tuple(plane[index] for plane in results),
-                    format=self._format,
-                )
+        return [
+            Restored(
+                before=step.frames.original((ready.first + index) % step.frames.ring),
+                after=tuple(plane[index] for plane in results),
+                format=self._format,
             )
-        return packed
+            for index in range(ready.low, ready.high)
+        ]
 
 
 def _largest_batch(format_: FrameFormat, device: torch.device) -> int:
