@@ -168,7 +168,7 @@ def fold(grids: "Grids", planned: Tensor, clearing: Clearing = DEFAULT) -> "Grid
 def _whiten(view: Tensor, restored: Tensor, clearing: Clearing) -> tuple[Tensor, Tensor]:  # each [B, 3, 1, 1]
     """Return the gains that make coloured haze grey, in the restored frame and in the input; 1 elsewhere."""
     darkest = _around(_darkest(view))
-    cells = darkest.flatten(1).topk(darkest[0].numel() // 8).indices[:, None].expand(-1, 3, -1)
+    cells = darkest.flatten(1).topk(max(1, darkest[0].numel() // 8)).indices[:, None].expand(-1, 3, -1)
     lights = [F.avg_pool2d(x, _VIEW).flatten(2).gather(2, cells).mean(dim=2)[..., None, None] for x in (view, restored)]
     red, green, blue = lights[0].unbind(1)  # each [B, 1, 1]
     warmth = red - blue
