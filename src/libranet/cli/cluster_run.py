@@ -34,20 +34,15 @@ class ClusterChoices:
     """Where and how to run."""
 
     address: str
-    workers: int | None = None
-    """Workers in all; None for as many as the nodes have room for."""
+    workers: int | None = None  # workers in all; None for as many as the nodes have room for
     threads: int | None = None
     """Threads of each worker's network on a CPU; None for as many as a run on this machine has."""
-    report: str | None = None
-    """A file for the results, also in an object store."""
-    dashboard: bool = False
-    """Start Ray's dashboard with a cluster on this machine."""
+    report: str | None = None  # a file for the results, also in an object store
+    dashboard: bool = False  # start Ray's dashboard with a cluster on this machine
     deadline: float | None = None
     """Seconds that a worker may spend on a job, or on a part of a long video, in one go."""
-    poison: str | None = None
-    """A file for the list of jobs that were given up, also in an object store."""
-    traces: str | None = None
-    """An OTLP collector's address, or a file for spans as JSON lines."""
+    poison: str | None = None  # a file for the list of jobs that were given up, also in an object store
+    traces: str | None = None  # an OTLP collector's address, or a file for spans as JSON lines
 
     def __post_init__(self) -> None:
         if self.workers is not None and self.workers < 1:
@@ -73,16 +68,6 @@ def run_tasks(
     what: str = "videos",
 ) -> tuple[list[TaskResult], JobState]:
     """Run tasks on the connected cluster.
-
-    Args:
-        make: Makes the workload in each worker.
-        tasks: Returns the tasks for a number of workers.
-        choices: Where and how to run.
-        console: For people.
-        gpus: One worker for each GPU; otherwise one for so many cores.
-        cores: Of a worker on a CPU.
-        shown: Whether progress is shown.
-        what: The tasks, for people.
 
     Returns:
         The results in the order of the tasks, and the state at the end.

@@ -35,7 +35,8 @@ def dehaze(
         typer.Option(
             "--output",
             "-o",
-            help="A file, frames/%05d.png, a folder, {stem}-clear.mp4, or - for y4m; NAME-clear beside a file.",
+            help="A file, frames/%05d.png, a folder, {stem}-clear.mp4, - for y4m, or live: rtsp://, rtmp://, srt://, "
+            "udp://, live.m3u8, /dev/video9; NAME-clear beside a file.",
         ),
     ] = None,
     model: Annotated[
@@ -91,7 +92,10 @@ def dehaze(
     segment_time: Annotated[
         str | None, typer.Option(help="Continue a recording in another file after this time, such as 10:00.")
     ] = None,
-    reconnect: Annotated[str, typer.Option(help="How long to try again when a network source is lost.")] = "0",
+    record: Annotated[str | None, typer.Option(help="Also record a live output to this file.")] = None,
+    reconnect: Annotated[
+        str, typer.Option(help="How long to try again when a network source or a live output is lost.")
+    ] = "0",
     live: Annotated[bool, typer.Option("--live", help="No look-ahead: for cameras and network sources.")] = False,
     deinterlace: Annotated[bool, typer.Option("--deinterlace", help="Deinterlace first.")] = False,
     decoder: Annotated[str, typer.Option(help="cpu, or cuda: an NVIDIA GPU's own decoder, where it can.")] = "cpu",
@@ -207,6 +211,7 @@ def dehaze(
             deinterlace=deinterlace,
             decoder=decoder,  # type: ignore[arg-type]  # checked by the options
             segment_time=None if segment_time is None else parse_time(segment_time, "--segment-time"),
+            record=record,
             reconnect=parse_time(reconnect, "--reconnect"),
             live=live,
             shot_detection=shot_detection,

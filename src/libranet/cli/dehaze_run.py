@@ -236,6 +236,7 @@ class ProgressBar:
         now = time.monotonic()
         rest = f", about {format_duration((total - step.frames) / step.fps)} left" if total and step.fps else ""
         speed = f"{step.fps:.1f} fps" if step.fps else ""
+        speed = ", ".join(text for text in (speed, step.live) if text)
         if self._headline and self._shown and now - self._begin >= LONG_SECONDS:
             self._console.print(f"{self._headline}{rest}", markup=False)
             self._headline = ""

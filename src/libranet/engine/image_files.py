@@ -197,14 +197,8 @@ def dehaze_sequence(
     An image of a sequence that cannot be read is left out, and the report says so.
 
     Args:
-        sources: The images in order.
         outputs: One file for each of them.
-        network: The network, on its device.
-        options: How to restore.
-        overwrite: Replace existing outputs.
         resume: Leave existing outputs as they are, and write the others as an uninterrupted run would.
-        rate: Images per second.
-        progress: Called after each image.
 
     Raises:
         InputError: No image can be read, or an output cannot be written.
@@ -308,10 +302,6 @@ def restore_images(
     """Restore images, each with its time in seconds, in order. Another size or depth begins a new shot.
 
     Args:
-        images: The images.
-        network: What restores them.
-        options: How to restore them.
-        rate: Images per second.
         used: Takes the name of each backend that restored them.
 
     Yields:

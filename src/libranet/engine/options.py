@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import av
 
@@ -19,19 +19,20 @@ from libranet.network import GridFilter, WeightsInfo
 from libranet.runtime import MAX_STRENGTH
 from libranet.runtime.choose import check_backend
 from libranet.typed import check_types
-from libranet.video.audio import AUDIO_CHOICES
-from libranet.video.encoder import CodecName, is_available
+from libranet.video.copied_stream import AUDIO_CHOICES
+from libranet.video.encoder import CodecName, is_available, is_video_name
 from libranet.video.reader import DecoderName
-from libranet.video.scale import check_scale
 from libranet.video.source import Source
+
+if TYPE_CHECKING:
+    from libranet.engine.latency import LiveReport
 
 Compare = Literal["split", "side"]
 View = Literal["result", "haze", "removed"]
 Exposure = Literal["network", "keep"]
 Phase = Literal["reading ahead", "frames", "first pass", "second pass", "joining"]
 
-EXPOSURE_SECONDS = 1.0
-"""The exposure is averaged over this time, so that it does not flicker."""
+EXPOSURE_SECONDS = 1.0  # the exposure is averaged over this time, so that it does not flicker
 _LONGEST_SEGMENT, _MOST_CRF, _MOST_BITS = 100_000, 255, 10**11
 """Beyond what any encoder takes. Each has limits of its own."""
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -135,8 +136,10 @@ class DehazeOptions:
     """Detect cuts, and reset the network's memory at each of them."""
     segment_time: float | None = None
     """Seconds after which a recording goes on in another file."""
+    record: str | None = None
+    """A file, or a pattern of its parts, that a live output is also recorded to."""
     reconnect: float = 0.0
-    """Seconds to try again when a network source is lost."""
+    """Seconds to try again when a network source, or a live output, is lost."""
     segment_frames: int = 120
     """Frames per segment: the most that a killed run loses, and the longest distance of key frames."""
 
@@ -166,7 +169,11 @@ class DehazeOptions:
         if any(number < 0 for number in self.audio_tracks or ()):
             raise InputError(f"expected numbers of audio tracks from 0 on, got {self.audio_tracks}")
         if self.scale is not None:
+            from libranet.video.scale import check_scale  # only runs with --scale load it
+
             check_scale(self.scale)
+        if self.record is not None and not is_video_name(self.record):
+            raise InputError(f"expected --record as the name of a video such as record.mkv, got {self.record!r}")
         if self.two_pass and self.bitrate is None:
             raise InputError("--two-pass spreads a given number of bits over the video: add --bitrate, such as 8M")
         if self.segment_time is not None and not 1 <= self.segment_time < math.inf:
@@ -208,6 +215,8 @@ class Progress:
     phase: Phase = "frames"
     remedy: str = ""
     """What would make that stage faster, or nothing."""
+    live: str = ""
+    """Of a live output: its connection, its latency, and what was left out."""
 
 
 @dataclass(frozen=True)
@@ -240,12 +249,16 @@ class DehazeReport:
     """Name and version of the network's weights."""
     backend: str = ""
     """Which backend restored the frames; nothing where all of them were taken over."""
+    live: "LiveReport | None" = None
+    """Of a live output: its latency, and what was left out."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the report for JSON, with the frames per second of this run and the versions."""
         fps = (self.frames - self.resumed_frames) / self.seconds if self.seconds else 0.0
         values = asdict(self)
         del values["weights"]
+        if self.live is None:
+            del values["live"]
         return {
             **values,
             "fps": round(fps, 3),

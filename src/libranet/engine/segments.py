@@ -30,10 +30,8 @@ from libranet.video.source import Source
 
 _MANIFEST = "manifest.json"
 RESUME_HINT = " and run it again with --resume"
-KEEP_SECONDS = 5.0
-"""A segment that takes longer than this is journalled."""
-_TRIAL_FRAMES = 4
-"""Frames before the pace of a run is known."""
+KEEP_SECONDS = 5.0  # a segment that takes longer than this is journalled
+_TRIAL_FRAMES = 4  # frames before the pace of a run is known
 _RECORD = struct.Struct("<qII")  # time of the frame, size, checksum
 _JOURNALS = "journal-*.frames"
 

@@ -6,7 +6,6 @@ The same command on the same machine takes the same backend every time, and ever
 import torch
 
 from libranet.errors import InputError, MissingDependencyError
-from libranet.kernels.native.library import has_bfloat16, why_no_library
 from libranet.network import NO_FILTER, GridFilter, LiBrANet, Network
 from libranet.runtime.fork import check_process
 from libranet.runtime.interface import MAX_STRENGTH, Backend
@@ -14,8 +13,7 @@ from libranet.runtime.plain import PlainBackend
 
 BACKENDS = ("auto", "plain", "cpu-fp32", "cpu-bf16")
 """What `--backend` takes. `plain` is the network as it is, the reference; the others are our CPU kernels."""
-WORTH_PACKING = 500_000
-"""Parameters from which on CPU kernels are faster than torch's."""
+WORTH_PACKING = 500_000  # parameters from which on CPU kernels are faster than torch's
 
 
 def make_backend(
@@ -115,6 +113,8 @@ def why_not_design(network: LiBrANet) -> str | None:
 
 def why_not_kernels(name: str) -> str | None:
     """Say in one sentence why this machine cannot run a CPU backend, or None."""
+    from libranet.kernels.native.library import has_bfloat16, why_no_library  # small networks and GPUs run without it
+
     if reason := why_no_library():
         return reason
     if name == "cpu-bf16" and not has_bfloat16():
@@ -126,6 +126,8 @@ def _refuse(network: LiBrANet, name: str) -> None:
     if reason := why_not_design(network):
         raise InputError(reason)
     if reason := why_not_kernels(name):
+        from libranet.kernels.native.library import why_no_library
+
         raise (MissingDependencyError if why_no_library() else InputError)(reason)
 
 

@@ -34,7 +34,6 @@ class PeerBackend(RgbBackend):
         return [self._restore_oldest(self._future)] if self._ahead > self._future else []
 
     def drain(self) -> list[RestoredImage]:
-        """Drain the stream and begin a new one."""
         ready = []
         while self._ahead:
             ready.append(self._restore_oldest(self._ahead - 1))

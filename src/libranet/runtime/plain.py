@@ -19,15 +19,6 @@ class PlainBackend(RgbBackend):
         want_transmission: bool = False,
         grid_filter: GridFilter = NO_FILTER,
     ) -> None:
-        """Begin a stream.
-
-        Args:
-            network: The network, on its device.
-            lookahead: As `start_stream` takes it.
-            strength: Factor on the correction.
-            want_transmission: Also return the transmission.
-            grid_filter: How the grids are averaged over time.
-        """
         super().__init__(network.device)
         self.network, self.stages, self.lookahead = network, network, lookahead
         self.strength, self.want_transmission = strength, want_transmission
@@ -35,14 +26,12 @@ class PlainBackend(RgbBackend):
         self._state = start_stream(network, lookahead=lookahead, grid_filter=grid_filter)
 
     def step(self, slot: RgbSlot, given: FrameGrids | None) -> list[RestoredImage]:
-        """One step of the stream."""
         restoration, self._state = stream_restore(
             self.network, slot.rgb, self._state, strength=self.strength, given=given
         )
         return self._images(restoration)
 
     def drain(self) -> list[RestoredImage]:
-        """Drain the stream and begin a new one."""
         ready: list[RestoredImage] = []
         while self._state.waiting:
             restoration, self._state = stream_restore(self.network, None, self._state, strength=self.strength)

@@ -123,7 +123,6 @@ class RgbBackend(SlotBackend[RgbSlot, RestoredImage]):
         self._converter = ColorConverter(format_.layout, format_.color, device=self.device)
 
     def fill(self, slot: RgbSlot | None, planes: Planes) -> RgbSlot:
-        """Copy the samples, and convert them."""
         if slot is None:
             own = tuple(plane.to(self.device, copy=True) for plane in planes)
             return RgbSlot(own, self._converter.to_rgb(own))

@@ -2,16 +2,12 @@
 
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import Any, Literal, get_args
+from typing import Any
 
 import av
 
 from libranet.errors import InputError
 
-AudioCodec = Literal["aac", "opus", "flac", "ac3", "mp3", "mp2", "pcm"]
-
-AUDIO_CHOICES = ("copy", "none", *get_args(AudioCodec))
-"""What may happen to sound: copied, left out, or transcoded."""
 AUDIO_ENCODERS = {"opus": "libopus", "mp3": "libmp3lame", "pcm": "pcm_s16le"}
 """FFmpeg's names of encoders, where they are not ours."""
 _BITS_PER_CHANNEL = {"aac": 96_000, "opus": 80_000, "ac3": 112_000, "mp3": 112_000, "mp2": 128_000}

@@ -116,7 +116,7 @@ def read_boxes(file: IO[bytes], track: int) -> tuple[Box, ...]:
     return tuple(found)
 
 
-def add_boxes(target: Path | io.BytesIO, boxes: tuple[Box, ...], track: int) -> None:
+def add_boxes(target: Path | IO[bytes], boxes: tuple[Box, ...], track: int) -> None:
     """Add boxes to a finished file. Where its index comes first, everything behind moves, and the index says so."""
     with ExitStack() as opened:
         file: IO[bytes] = opened.enter_context(target.open("rb")) if isinstance(target, Path) else target

@@ -8,7 +8,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import av
 
@@ -30,9 +30,11 @@ from libranet.video.tags import track_entry
 
 FORMATS = {
     ".mp4": "mp4", ".m4v": "ipod", ".mov": "mov", ".mkv": "matroska", ".webm": "webm", ".avi": "avi", ".ts": "mpegts",
-    ".m2ts": "mpegts", ".mpg": "vob", ".mxf": "mxf", ".gif": "gif",
+    ".m2ts": "mpegts", ".mpg": "vob", ".mxf": "mxf", ".gif": "gif", ".nut": "nut",
 }  # fmt: skip
-"""FFmpeg's name of the format for each suffix."""
+"""FFmpeg's name of the format for each suffix. NUT goes to other processes, through pipes."""
+AT_ONCE = {"flush_packets": "1", "max_interleave_delta": "100000"}
+"""Options of live formats: packets leave at once, and frames wait a tenth of a second for late sound."""
 ZERO_BASED = (".avi", ".gif", ".mxf")
 """Containers without start times: all streams begin at zero."""
 _BROADCAST = (".ts", ".m2ts", ".mpg")
@@ -92,7 +94,7 @@ class OutputFile:
 
     def __init__(
         self,
-        target: Path | io.BytesIO,
+        target: Path | io.BytesIO | IO[bytes],
         suffix: str,
         settings: EncoderSettings,
         source: av.container.InputContainer | None,
@@ -102,7 +104,7 @@ class OutputFile:
         """Create the file.
 
         Args:
-            target: A path, or memory for a trial.
+            target: A path, memory for a trial, or a pipe.
             suffix: Names the container.
             settings: Of the video's encoder.
             source: The opened source of the other streams, chapters and metadata.
@@ -388,6 +390,8 @@ def join(
 def _options(
     suffix: str, settings: EncoderSettings, plain_metadata: bool, loops: int | None, *, trial: bool
 ) -> dict[str, str]:
+    if suffix == ".nut":
+        return AT_ONCE
     if loops is not None:
         return {"loop": str(-1 if loops == 1 else loops)}
     if suffix == ".m2ts":

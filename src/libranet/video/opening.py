@@ -52,6 +52,10 @@ def open_source(source: Source) -> av.container.InputContainer:
     if kind := still_image(head, name):
         raise InputError(f"{name} is a still image ({kind}), which is not read here: convert it to PNG or TIFF first")
     try:
+        if name.lower().startswith("srt://"):
+            from libranet.video.srt import receive
+
+            return _interruptible(lambda: open_input(cast(IO[bytes], receive(name)), format_name="mpegts"))
         if source.kind == "url":
             options = next((options for scheme, options in _OPTIONS.items() if name.startswith(scheme)), {})
             return _interruptible(lambda: open_input(name, options=options, timeout=NETWORK_TIMEOUT))

@@ -16,6 +16,7 @@ from libranet.sequences import is_clip, is_video_file, list_frames, list_images,
 Kind = Literal["file", "folder", "sequence", "url", "camera", "pipe"]
 
 _NUMBER = re.compile(r"%(0?)(\d*)d")
+_LIVE = re.compile(r"(?:rtsps?|rtmps?|srt|udp|tcp)://.+|.+\.m3u8|/dev/video\d+", re.IGNORECASE)
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
 
 
@@ -81,6 +82,11 @@ def parse_source(text: str | Path | Source) -> Source:
     if _NUMBER.search(name):
         return Source("sequence", name, files=_needed_files(name))
     raise InputError(f"there is no file {path}: check the path")
+
+
+def is_live_output(output: object) -> bool:
+    """Return whether a name is that of a live output: an address of a server, an HLS playlist, or a virtual camera."""
+    return isinstance(output, str) and "\n" not in output and _LIVE.fullmatch(output) is not None
 
 
 def is_pattern(text: str | Path) -> bool:

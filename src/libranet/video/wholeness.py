@@ -4,9 +4,9 @@ from pathlib import Path
 
 import av
 
-from libranet.video.decoding import ONE_FRAME_A_PACKET, Damage
+from libranet.video.decoding import ONE_FRAME_A_PACKET, Damage, stream_duration
 from libranet.video.pyav import open_input
-from libranet.video.reader import VideoReader, stream_duration
+from libranet.video.reader import VideoReader
 from libranet.video.structure import find_breaks
 
 

@@ -136,9 +136,9 @@ def test_auto_depends_on_the_network_and_the_machine_alone(calm_model, use_level
     for _ in range(2):  # no choice changes the next one
         assert choose_on_cpu(calm_model) == best
     assert choose_on_cpu(LiBrANet(make_config(TINY, refiner_mix_kernel=3))) == "plain"
-    monkeypatch.setattr(choose, "why_no_library", lambda: "built without a compiler")
-    assert choose_on_cpu(calm_model) == "plain"
-    monkeypatch.setattr(choose, "why_no_library", library.why_no_library)
+    with monkeypatch.context() as without_compiler:
+        without_compiler.setattr(library, "why_no_library", lambda: "built without a compiler")
+        assert choose_on_cpu(calm_model) == "plain"
     use_level("portable")
     assert choose_on_cpu(calm_model) == "cpu-fp32"
 
@@ -177,9 +177,9 @@ def test_what_cannot_work_is_one_sentence(calm_model, monkeypatch):
         make_backend(LiBrANet(make_config(TINY, refiner_mix_kernel=3)), backend="cpu-fp32")
     with pytest.raises(InputError, match="full design in fp32"):
         make_backend(LiBrANet(TINY).to(torch.bfloat16), backend="cpu-bf16")
-    monkeypatch.setattr(choose, "has_bfloat16", lambda: False)
+    monkeypatch.setattr(library, "has_bfloat16", lambda: False)
     with pytest.raises(InputError, match="this CPU has no AVX512-BF16"):
         make_backend(calm_model, backend="cpu-bf16")
-    monkeypatch.setattr(choose, "why_no_library", lambda: "this installation has no CPU kernels")
+    monkeypatch.setattr(library, "why_no_library", lambda: "this installation has no CPU kernels")
     with pytest.raises(MissingDependencyError, match="has no CPU kernels"):
         make_backend(calm_model, backend="cpu-fp32")

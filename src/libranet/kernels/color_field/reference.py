@@ -46,9 +46,7 @@ def apply_field_out(
         transmission.copy_(estimate_transmission(matrix))
 
 
-def estimate_transmission(
-    matrix: Tensor,  # [B, 3, 3, h, w]
-) -> Tensor:  # [B, 1, h, w] in [0, 1]
+def estimate_transmission(matrix: Tensor) -> Tensor:  # [B, 3, 3, h, w] -> [B, 1, h, w] in [0, 1]
     """Estimate t from A: dehazing multiplies by 1/t in three channels, so t = det(A)^(-1/3)."""
     a, b, c = (column.float() for column in matrix.unbind(2))
     det = (a * torch.linalg.cross(b, c, dim=1)).sum(dim=1, keepdim=True)

@@ -27,8 +27,7 @@ TRIAL_FRAMES = 6
 """Frames compared for a new format: more than a window, so that every buffer is used twice."""
 LARGEST_MEAN, LARGEST = 0.5, 8
 """The largest accepted differences, in 8-bit steps: both compute in float16 and round differently."""
-BYTES_PER_PIXEL = 60
-"""Of a step's buffers, for each frame of a batch."""
+BYTES_PER_PIXEL = 60  # of a step's buffers, for each frame of a batch
 SHARE_OF_MEMORY = 0.4
 """Of the GPU's memory, for a step. Of all of it and not of what is free, so that a resumed run has the same batches."""
 
@@ -92,11 +91,7 @@ class FusedBackend:
 
         Args:
             network: In float16 on its GPU.
-            lookahead: As `start_stream` takes it.
-            strength: Factor on the correction.
-            grid_filter: How the grids are averaged over time.
             grids_given: `push` gets the grids of each frame, with a look-ahead of 0.
-            want_transmission: Also return the transmission.
             batch: Frames per step; more than one is throughput mode.
             tiles: Tile configurations of the refiner's kernels.
             trial: Compare with the plain backend first, and use that one where the kernels fail.
@@ -147,7 +142,6 @@ class FusedBackend:
         return ready + newest
 
     def flush(self) -> list[Restored]:
-        """Drain the stream and begin a new one."""
         if self._distrusted:
             return self._plain.flush()
         if self._step is None:
