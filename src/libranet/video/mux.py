@@ -8,7 +8,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import av
 
@@ -20,13 +20,16 @@ from libranet.video.encoder import EncoderSettings, configure, kept_priority
 from libranet.video.excerpt import Excerpt
 from libranet.video.file_facts import gif_loops, matroska_extras, mp4_boxes
 from libranet.video.heard import HeardSound
-from libranet.video.matroska_extras import SPACE_TAG, MatroskaFinish, video_elements
+from libranet.video.matroska_extras import SPACE_TAG
 from libranet.video.mp4_extras import Box, add_boxes, hdr_boxes
 from libranet.video.packets import joined_packets
 from libranet.video.pyav import open_input
 from libranet.video.reader import VideoReader, frame_duration, main_video_stream
 from libranet.video.source import Source
 from libranet.video.tags import track_entry
+
+if TYPE_CHECKING:
+    from libranet.video.matroska_finish import MatroskaFinish
 
 FORMATS = {
     ".mp4": "mp4", ".m4v": "ipod", ".mov": "mov", ".mkv": "matroska", ".webm": "webm", ".avi": "avi", ".ts": "mpegts",
@@ -250,10 +253,12 @@ class OutputFile:
         if stream.index == self._video_index:
             written.times.append((packet.pts if packet.pts is not None else stamp) * packet.time_base)
 
-    def _matroska_finish(self, source: Any, title: str) -> MatroskaFinish | None:
+    def _matroska_finish(self, source: Any, title: str) -> "MatroskaFinish | None":
         """Return what is written into the finished file; None where the muxer writes all of it."""
         if self.suffix not in _MATROSKA:
             return None
+        from libranet.video.matroska_finish import MatroskaFinish, video_elements  # only runs that write .mkv load it
+
         settings, extras = self._settings, None
         elements: tuple[tuple[int, bytes], ...] = ()
         if source is not None:
