@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from libranet.cluster.spans import note, span
-from libranet.cluster.staging import PARTS, RUN, Staged, deliver, keep, kept_address, staged
+from libranet.cluster.staging import PARTS, RUN, Staged, deliver, keep_in_store, kept_address, staged
 from libranet.cluster.storage import fetch_folder, fingerprint, remove_folder
 from libranet.cluster.tasks import Done, DrainedError, Outcome, Span, Split, Step, Task
 from libranet.device import Precision
@@ -55,7 +55,7 @@ class WholeJob:
     """Fingerprint of the output that was there before the run and will be replaced."""
     rate: float | None = None
     parts: int = 0
-    """Into how many parts a long video is divided; 0 for none."""
+    """Into how many parts a long video is divided; 0 for none, 1 where that turned out to be impossible."""
 
 
 @dataclass(frozen=True)
@@ -116,10 +116,10 @@ class DehazeWorkload:
             return Split(
                 tuple(Task(f"{task.key}#{part.number}", PartJob(work, part), part.frames) for part in parts),
                 Task(f"{task.key}#join", JoinJob(work, parts), task.cost / 100),
-                Task(task.key, replace(work, parts=0), task.cost),
+                Task(task.key, replace(work, parts=1), task.cost),
             )
         done = run_anywhere(work, self.network, cores=self.setup.cores, encoders=self.setup.encoders, report=report)
-        if work.parts > 1:
+        if work.parts or not work.job.is_remote:
             forget_leftovers(work.job)  # of a video that could not be divided after all
         return Done({**done.as_json(), "new_frames": done.frames - done.resumed_frames})
 
@@ -132,13 +132,16 @@ class DehazeWorkload:
     def _divide(self, work: WholeJob) -> tuple[Part, ...]:
         if work.parts < 2 or work.job.kind != "video" or is_image_name(work.job.source.name):
             return ()
-        with staged(work.job) as here, span("plan"):
+        with staged(work.job, keep=True) as here, span("plan"):
             run = self._run(work, here.job)
             if run.source.kind != "file":
                 return ()
             make_folder(run.output.parent)
             check_output(run.source, run.output, overwrite=work.overwrite)
-            return plan_parts(run, wanted=work.parts)
+            parts = plan_parts(run, wanted=work.parts)
+        if parts and here.folder is not None:
+            shutil.rmtree(here.folder, ignore_errors=True)  # else this worker goes on with it
+        return parts
 
     def _part(self, work: PartJob, report: Callable[[Step], None]) -> Outcome:
         job, part = work.whole.job, work.part
@@ -238,7 +241,7 @@ def _kept_segments(job: Job, here: Staged) -> Iterator[bool]:
         yield False
         return
     folder, kept = RunFolder(Path(here.job.output)).path, kept_address(job, RUN)
-    resumed = not folder.exists() and fetch_folder(kept, folder)
+    resumed = fetch_folder(kept, folder)
     try:
         yield resumed
     except DrainedError:
@@ -248,7 +251,7 @@ def _kept_segments(job: Job, here: Staged) -> Iterator[bool]:
 
 def _keep(folder: Path, address: str) -> None:
     if address and folder.is_dir():
-        keep(folder, address)
+        keep_in_store(folder, address)
 
 
 class _Reporter:

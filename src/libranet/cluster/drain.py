@@ -20,22 +20,20 @@ def drain(node: str | None, seconds: float, reason: str = "this machine is about
     """
     import ray
     from ray._private.state import available_resources_per_node
-    from ray.core.generated.autoscaler_pb2 import DrainNodeReason
+    from ray.core.generated import autoscaler_pb2
 
     context = ray.get_runtime_context()
     node = node or context.get_node_id()
     begin = time.time()
     # The same as the command `ray drain-node`, which Ray's autoscaler calls for machines that are idle or preempted.
     store: Any = ray._raylet.GcsClient(address=context.gcs_address)  # type: ignore[attr-defined]
-    code = DrainNodeReason.Value("DRAIN_NODE_REASON_PREEMPTION")
+    code = autoscaler_pb2.DrainNodeReason.Value("DRAIN_NODE_REASON_PREEMPTION")  # type: ignore[attr-defined]
     accepted, why = store.drain_node(node, code, reason, int((begin + seconds) * 1000))
     if not accepted:
         raise SystemExit(f"Ray does not drain {node} ({why})")
     while time.time() - begin < seconds:
-        held = next(
-            (one["Resources"].get("CPU", 0) for one in ray.nodes() if one["NodeID"] == node and one["Alive"]), 0
-        )
-        if available_resources_per_node().get(node, {}).get("CPU", 0) >= held:
+        cores = {one["NodeID"]: one["Resources"].get("CPU", 0) for one in ray.nodes() if one["Alive"]}
+        if available_resources_per_node().get(node, {}).get("CPU", 0) >= cores.get(node, 0):
             return True
         time.sleep(0.5)
     return False

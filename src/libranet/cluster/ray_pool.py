@@ -247,7 +247,7 @@ class RayPool:
         self._failed_starts = 0
         self._reason = ""
         self._count = 0
-        self._wanted = sys.maxsize
+        self._wanted = 0 if placement.asks else sys.maxsize  # nobody asks for machines before there are tasks
         self._draining: set[str] = set()
         self._counted = -REFRESH_SECONDS
         self._begin = time.monotonic()

@@ -41,13 +41,14 @@ class Staged:
 
 
 @contextmanager
-def staged(job: Job, *, purpose: str = "", ranges: bool = False) -> Iterator[Staged]:
+def staged(job: Job, *, purpose: str = "", ranges: bool = False, keep: bool = False) -> Iterator[Staged]:
     """Bring a job's source here, and delete all of it at the end, unless somebody will come back for it.
 
     Args:
         job: With addresses.
         purpose: Tells apart those who work on one output at the same time.
         ranges: Read the source where it is, in the ranges that the work looks at.
+        keep: Delete nothing at the end.
 
     Raises:
         CrowdedError: The disk has no room for now.
@@ -68,7 +69,8 @@ def staged(job: Job, *, purpose: str = "", ranges: bool = False) -> Iterator[Sta
         except InputError as error:
             shutil.rmtree(folder, ignore_errors=True)  # nobody will try it again
             raise InputError(_named_by_address(error.sentence, folder, name)) from None
-        shutil.rmtree(folder, ignore_errors=True)
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _staged_source(job: Job, folder: Path, size: int, *, ranges: bool) -> Source:
@@ -105,7 +107,7 @@ def kept_address(job: Job, suffix: str) -> str:
     return f"{folder}/.{name}{suffix}"
 
 
-def keep(folder: Path, address: str) -> None:
+def keep_in_store(folder: Path, address: str) -> None:
     """Copy what is finished in a folder to the store, for whoever goes on with it."""
     with span("keep"):
         # The manifest names finished segments only, so it must come last.

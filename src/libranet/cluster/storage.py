@@ -8,6 +8,7 @@ import errno
 import io
 import os
 import random
+import shutil
 import tempfile
 import threading
 import time
@@ -115,13 +116,20 @@ def upload(source: Path, address: str) -> None:
 
 
 def fetch_folder(address: str, folder: Path) -> bool:
-    """Copy the files below an address to a folder; return whether there were any."""
-    files = list_files(address)
+    """Copy the files below an address to a folder that is not there yet; return whether there were any.
+
+    It gets its name when it is whole: a manifest must not come without the files that it names.
+    """
+    if folder.exists() or not (files := list_files(address)):
+        return False
+    part = folder.with_name(f"{folder.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
     for name in files:
-        target = folder / name.removeprefix(address).lstrip("/")
+        target = part / name.removeprefix(address).lstrip("/")
         target.parent.mkdir(parents=True, exist_ok=True)
         fetch(name, target)
-    return bool(files)
+    os.replace(part, folder)
+    return True
 
 
 def remove_folder(address: str) -> None:
