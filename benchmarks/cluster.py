@@ -1,6 +1,7 @@
 """`dehaze --cluster` measured: ten kills, 1 to 8 workers, the overhead of one clip, and a simulation of many workers.
 
 python benchmarks/cluster.py kills            # 24 clips and a long one on two simulated nodes, workers killed
+python benchmarks/cluster.py hosts            # 200 clips of a flaky S3 over hosts in network namespaces, one cut off
 python benchmarks/cluster.py scaling          # the same jobs with 1 to 8 workers, beside the simulation
 python benchmarks/cluster.py efficiency       # 1 worker against 2, with a core each, in turn
 python benchmarks/cluster.py processes        # without Ray: 1 to 16 processes with a core each
@@ -92,6 +93,13 @@ def kills(folder: Path, seed: int, count: int, *, short: int = 24, lose_node: bo
     return measure_kills(
         clips, tasks, options, weights, folder, parts=parts, count=count, seed=seed, lose_node=lose_node
     )
+
+
+def hosts(folder: Path, args: argparse.Namespace) -> dict:
+    """Clips of a flaky S3 over hosts in network namespaces, one of which is cut off."""
+    from cluster_hosts import measure_hosts
+
+    return measure_hosts(folder, clips=args.clips, hosts=args.hosts, errors=args.errors, seed=args.seed)
 
 
 def scaling(folder: Path, rounds: int) -> dict:
@@ -237,7 +245,7 @@ def stages(folder: Path, source: Path | None, frames: int, preset: str | None, b
 
 def simulation(args: argparse.Namespace) -> dict:
     """1 to 1,000 machines with one worker each, with and without the division of long videos."""
-    from cluster_simulation import Costs, archive, table
+    from cluster_simulation import COUNTS, Costs, archive, table
 
     costs = Costs(
         wall=args.seconds_per_frame,
@@ -245,25 +253,41 @@ def simulation(args: argparse.Namespace) -> dict:
         start=args.start,
         storage=args.frame_bytes,
         driver=args.driver,
+        life=args.life,
     )
     frames = archive(args.videos, args.frames)
+    counts = args.machines or COUNTS
+    tables = {
+        name: table(frames, costs, cores=args.cores, store=args.store, divide=name == "divided", counts=counts)
+        for name in (("divided",) if args.machines else ("divided", "whole"))
+    }
+    hours = sum(frames) / 25 / 3600
+    machine_hours = {n: n * row["hours"] / hours for n, row in tables["divided"].items()}
     return {
         "costs": asdict(costs),
-        "videos": {"count": len(frames), "frames": sum(frames), "longest": max(frames)},
-        "divided": table(frames, costs, cores=args.cores, store=args.store),
-        "whole": table(frames, costs, cores=args.cores, store=args.store, divide=False),
+        "videos": {
+            "count": len(frames),
+            "frames": sum(frames),
+            "longest": max(frames),
+            "hours_at_25_fps": round(hours),
+        },
+        "price_per_hour_of_video": {n: round(args.price * used, 3) for n, used in machine_hours.items()},
+        **tables,
     }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "what", choices=["kills", "scaling", "efficiency", "processes", "overhead", "stages", "simulate"]
+        "what", choices=["kills", "hosts", "scaling", "efficiency", "processes", "overhead", "stages", "simulate"]
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--short", type=int, default=24, help="kills: short clips, beside the long one")
     parser.add_argument("--lose-node", action="store_true", help="kills: take a node away, too")
+    parser.add_argument("--clips", type=int, default=200, help="hosts: small clips, one of which is no video")
+    parser.add_argument("--hosts", type=int, default=3, help="hosts: how many, the second of which is cut off")
+    parser.add_argument("--errors", type=float, default=0.05, help="hosts: share of the store's requests that fail")
     parser.add_argument("--rounds", type=int, default=2, help="scaling: runs of each kind, of which the best counts")
     parser.add_argument("--repeats", type=int, default=5, help="efficiency: of each kind")
     parser.add_argument("--counts", type=int, nargs="+", default=[1, 2, 4, 8, 16], help="processes: how many")
@@ -280,12 +304,17 @@ def main() -> None:
     parser.add_argument("--frame-bytes", type=float, default=5e5, help="read and written per frame")
     parser.add_argument("--store", type=float, default=1.25e10, help="bytes per second of the store")
     parser.add_argument("--driver", type=float, default=0.005, help="seconds of the driver per task")
+    parser.add_argument("--machines", type=int, nargs="+", help="simulate: how many; default 1 to 1,000")
+    parser.add_argument("--life", type=float, default=0.0, help="simulate: hours until a spot machine has notice")
+    parser.add_argument("--price", type=float, default=0.0, help="simulate: of a machine for an hour")
     parser.add_argument("-o", "--output", type=Path, help="write the result as JSON")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if args.what == "kills":
             result = kills(folder, args.seed, args.kills, short=args.short, lose_node=args.lose_node)
+        elif args.what == "hosts":
+            result = hosts(folder, args)
         elif args.what == "simulate":
             result = simulation(args)
         elif args.what == "scaling":

@@ -6,15 +6,17 @@ needs it gets slower by the same factor. The driver hands out one task after ano
 """
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from libranet.cluster.dehazing import part_counts
 from libranet.cluster.runner import Runner
-from libranet.cluster.tasks import Done, Finished, Split, Step, Task, WorkerInfo
+from libranet.cluster.tasks import Done, Failed, Finished, Split, Step, Task, WorkerInfo
 from libranet.engine.parts import part_starts
 
+COUNTS = (1, 2, 4, 8, 16, 64, 256, 1000)
 _WAITING, _STARTING, _FRAMES = range(3)
 _NOTHING = 1e-9
 
@@ -37,6 +39,10 @@ class Costs:
     """Frames that a part restores twice: `--steady 1` at 25 fps."""
     segment: int = 120
     """Frames of a segment."""
+    life: float = 0.0
+    """Hours that a spot machine runs on average before it gets notice; 0: for ever."""
+    restart: float = 180.0
+    """Seconds until another one takes its place."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +76,16 @@ class SimulatedPool:
     core_seconds: float = 0.0
     """Spent so far."""
     redone: int = 0
-    """Frames that were restored twice, because parts overlap."""
+    """Frames that were restored twice, because parts overlap or a machine had notice."""
+    notices: int = 0
+    """Machines that went in the middle of a job."""
+    _rng: random.Random = field(default_factory=lambda: random.Random(0))
+    _rest: dict[str, int] = field(default_factory=dict)
+    """Frames that are left of the tasks of machines with notice."""
+    _late: dict[int, float] = field(default_factory=dict)
+    """Seconds until the machine in a worker's place is there."""
+    _going: dict[int, int] = field(default_factory=dict)
+    """Frames that a worker does before its machine goes."""
     _driver_free: float = 0.0
     _tasks: dict[int, Task] = field(default_factory=dict)
 
@@ -88,6 +103,10 @@ class SimulatedPool:
     def nodes(self) -> set[str]:
         return {"n0"}
 
+    def want(self, count: int) -> None: ...
+
+    def stop(self, worker: WorkerInfo) -> None: ...
+
     def steps(self) -> dict[str, Step]:
         return {}
 
@@ -100,7 +119,13 @@ class SimulatedPool:
         self._tasks[number] = task
         self._driver_free = max(self.now, self._driver_free) + self.costs.driver
         divided = bool(self._starts(task.work))  # the first worker only plans
-        self._left[number] = (self._driver_free - self.now, self.costs.start, 0 if divided else task.work.frames)
+        frames = 0 if divided else self._rest.get(task.key, task.work.frames)
+        if self.costs.life and frames:
+            lives = int(self._rng.expovariate(1 / (3600 * self.costs.life)) / self.costs.wall)
+            if lives < frames:
+                self._going[number] = frames = lives
+        waits = self._driver_free - self.now + self._late.pop(number, 0.0)
+        self._left[number] = (waits, self.costs.start, frames)
         self._phase[number] = _WAITING
 
     def wait(self, seconds: float) -> list[Finished]:
@@ -134,6 +159,13 @@ class SimulatedPool:
         task = self._tasks.pop(number)
         self._phase[number] = -1
         self._idle[number] = None
+        if (done := self._going.pop(number, None)) is not None:
+            again = min(done, self.costs.segment // 2)  # the segment under way, half done on average
+            self._rest[task.key] = self._rest.get(task.key, task.work.frames) - done + again
+            self.redone += again
+            self.notices += 1
+            self._late[number] = self.costs.restart
+            return Finished(self._all[number], Failed("drained", "the machine goes"))
         starts = self._starts(task.work)
         if not starts:
             return Finished(self._all[number], Done({"new_frames": task.work.frames}))
@@ -166,17 +198,20 @@ def archive(videos: int, frames: int) -> list[int]:
     return [max(1, round(frames * rng.lognormvariate(0, 0.8))) for _ in range(videos)]
 
 
-def table(frames: list[int], costs: Costs, *, cores: float, store: float, divide: bool = True) -> dict[int, dict]:
-    """Time and efficiency of 1 to 1,000 machines with one worker each, and what is full."""
+def table(
+    frames: list[int], costs: Costs, *, cores: float, store: float, divide: bool = True, counts: Sequence[int] = COUNTS
+) -> dict[int, dict]:
+    """Time and efficiency of so many machines with one worker each, and what is full."""
     rows = {}
-    alone = simulate(frames, costs, Machines(1, cores=cores, store=store), divide=divide).now
-    for workers in (1, 2, 4, 8, 16, 64, 256, 1000):
+    alone = sum(frames) * costs.wall + len(frames) * (costs.start + costs.driver)  # one machine that never goes
+    for workers in counts:
         machines = Machines(workers, cores=cores, store=store)
         pool = simulate(frames, costs, machines, divide=divide)
         rows[workers] = {
             "hours": round(pool.now / 3600, 3),
             "efficiency": round(alone / workers / pool.now, 3),
-            "redone": round(pool.redone / sum(frames), 4),
+            "redone": round(pool.redone / sum(frames), 6),
+            "notices": pool.notices,
             "store_used": round(sum(frames) * costs.storage / pool.now / store, 3) if store < float("inf") else 0.0,
             "driver_used": round(_tasks_of(frames, costs, workers, divide=divide) * costs.driver / pool.now, 3),
         }

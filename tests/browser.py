@@ -2,6 +2,7 @@
 
 import functools
 import http.server
+import os
 import re
 import shutil
 import threading
@@ -18,7 +19,17 @@ ARGUMENTS = (
     "--use-fake-device-for-media-stream",
     "--autoplay-policy=no-user-gesture-required",
 )
-SOFTWARE_GPU = ("--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader", "--enable-features=Vulkan")
+SOFTWARE_GPU = (
+    "--enable-unsafe-webgpu",
+    "--use-webgpu-adapter=swiftshader",
+    "--enable-features=Vulkan",
+    "--use-vulkan=native",
+    "--use-angle=vulkan",
+    "--ignore-gpu-blocklist",
+    "--disable-vulkan-surface",
+)
+"""WebGPU by the processor. Together with `SOFTWARE_VULKAN` its images can be drawn to canvases, too."""
+SOFTWARE_VULKAN = "vk_swiftshader_icd.json"
 
 
 @contextmanager
@@ -29,7 +40,11 @@ def open_browser(*arguments: str) -> Iterator:
         pytest.skip("no Chromium here: `make chromium` installs Debian's")
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=program, args=[*ARGUMENTS, *arguments])
+        environment = dict(os.environ)
+        for folder in ("/usr/lib/chromium", "/usr/lib/chromium-browser"):
+            if SOFTWARE_GPU[0] in arguments and (Path(folder) / SOFTWARE_VULKAN).is_file():
+                environment["VK_ICD_FILENAMES"] = f"{folder}/{SOFTWARE_VULKAN}"
+        browser = driver.chromium.launch(executable_path=program, args=[*ARGUMENTS, *arguments], env=environment)
         try:
             yield browser
         finally:

@@ -86,7 +86,13 @@ MORE = {
     ),  # kernels for other cards, and whole steps
     *("test_examples", "test_install", "test_runtime_examples"),  # other processes, environments and languages
     *("test_parts", "test_recording", "test_scale_and_two_passes", "test_loop", "test_exporter", "test_jobs"),
-    *("test_watch", "test_slow_visitors", "test_server_processes", "test_dry_run"),  # what waits for time to pass
+    *(
+        "test_watch",
+        "test_live_output",
+        "test_slow_visitors",
+        "test_server_processes",
+        "test_dry_run",
+    ),  # what waits for time to pass
     *("test_samples_triton", "test_drawing_triton", "test_windows_triton", "test_encoder_layers_triton"),  # interpreted
     *("test_schema", "test_proxies"),  # other programs ask the server
 }

@@ -125,8 +125,8 @@ def pip_settings() -> Iterator[dict[str, str]]:
         yield {f"PIP_{name.upper().replace('-', '_')}": local.sub(address, value) for name, value in pairs.items()}
 
 
-def build_in_chroots(folder: Path, arguments: dict[str, str]) -> Chroot:
-    """Carry out the whole Dockerfile. Returns its last stage."""
+def build_in_chroots(folder: Path, arguments: dict[str, str], target: str = "last") -> Chroot:
+    """Carry out the Dockerfile up to a stage, as Docker does: those that it does not need are left out."""
     suite, base = SUITES[sys.version_info[:2]], folder / "base"
     words = ["debootstrap", "--variant=minbase", "--include=ca-certificates,python3,python3-venv", suite, str(base)]
     if subprocess.run(words, capture_output=True, check=False).returncode:
@@ -136,15 +136,20 @@ def build_in_chroots(folder: Path, arguments: dict[str, str]) -> Chroot:
     with pip_settings() as settings:
         for word, rest in parse((ROOT / "Dockerfile").read_text()):
             if word == "FROM":
+                name = rest.partition(" AS ")[2] or "last"
+                if target in stages:
+                    break
+                if name not in ("build", target):
+                    stage = None
+                    continue
                 stage = Chroot(folder / f"stage{len(stages)}", arguments | settings)
                 subprocess.run(["cp", "-a", str(base), str(stage.folder)], check=True)
                 shutil.copy("/etc/resolv.conf", stage.folder / "etc/resolv.conf")
                 shutil.copy("/etc/ssl/certs/ca-certificates.crt", stage.folder / "etc/ssl/certs/")
-                stages[rest.partition(" AS ")[2] or "last"] = stage
+                stages[name] = stage
             elif stage is not None:  # arguments before the first stage choose the image, for which Debian stands in
                 stage.do(word, rest, stages)
-    assert stage is not None
-    return stage
+    return stages[target]
 
 
 def fetch(path: str, token: str | None = None) -> tuple[int, bytes]:
@@ -216,6 +221,18 @@ def test_the_steps_of_the_dockerfile_make_a_server(tmp_path):
     image = build_in_chroots(tmp_path, {"INDEX": "https://pypi.org/simple"})
     with process_table(image.folder):
         check_image(image)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("debootstrap") is None, reason="no debootstrap here: apt-get install debootstrap")
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="a chroot needs root")
+@pytest.mark.skipif(sys.version_info[:2] not in SUITES, reason="no Debian has this Python")
+def test_the_steps_of_the_dockerfile_make_a_node_of_a_cluster(tmp_path):
+    image = build_in_chroots(tmp_path, {"INDEX": "https://pypi.org/simple", "EXTRAS": "cluster"}, "worker")
+    assert image.run("id", "-u").strip() == "10001"
+    assert "ray, version" in image.run("ray", "--version")
+    assert "how long this machine will be there" in image.run("python3", "-m", "libranet.cluster.drain", "--help")
+    assert image.entrypoint == []
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ import libranet
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 MODULE_OF = {
+    "opentelemetry-sdk": "opentelemetry.sdk",
     "opencv-contrib-python-headless": "cv2",
     "tensorboard": "torch.utils.tensorboard",
     "scikit-learn": "sklearn",

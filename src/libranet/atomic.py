@@ -19,7 +19,6 @@ def hidden_name(name: str, ending: str, *, room: int = 0) -> str:
     """Return the name of a hidden file or folder that belongs to another one.
 
     Args:
-        name: Of the other file. A long one is replaced by its hash.
         ending: What comes behind it.
         room: Bytes that will be added.
     """
@@ -68,11 +67,7 @@ class Claim:
             self._refuse()
 
     def publish(self, finished: Path) -> None:
-        """Give a finished file its name.
-
-        Raises:
-            InputError: A file appeared there, or the one that was there changed.
-        """
+        """Give a finished file its name."""
         self.check()
         if self._before.identity is None:
             try:

@@ -25,11 +25,7 @@ def check_types(config: Any) -> None:
 
 
 def checked(name: str, hint: Any, value: Any) -> Any:
-    """Return a value in the type that an annotation names.
-
-    Raises:
-        InputError: It has another type.
-    """
+    """Return a value in the type that an annotation names."""
     try:
         return _converted(hint, value)
     except (TypeError, ValueError, OverflowError):

@@ -37,7 +37,9 @@ def test_names_the_kernels_that_the_packaged_weights_take(monkeypatch) -> None:
 
 
 def test_without_the_library_it_says_so(monkeypatch) -> None:
-    monkeypatch.setattr("libranet.runtime.choose.why_no_library", lambda: "built without a C compiler: install one")
+    monkeypatch.setattr(
+        "libranet.kernels.native.library.why_no_library", lambda: "built without a C compiler: install one"
+    )
     facts = diagnose()
     if not torch.cuda.is_available():
         assert facts["path"] == "plain"

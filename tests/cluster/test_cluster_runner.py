@@ -1,11 +1,12 @@
 """Tasks to workers, with every kind of trouble, in simulated time."""
 
+import itertools
 from dataclasses import dataclass, field
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from libranet.cluster.runner import MOST_DEATHS, Runner
+from libranet.cluster.runner import MOST_DEATHS, RETRIES, Attempt, Runner
 from libranet.cluster.tasks import Died, Done, Failed, Finished, Outcome, Split, Step, Task, WorkerInfo
 
 
@@ -19,6 +20,8 @@ class ScriptedPool:
     now: float = 0.0
     busy: dict[str, tuple[float, Task]] = field(default_factory=dict)
     started: list[tuple[str, str]] = field(default_factory=list)
+    wanted: list[int] = field(default_factory=list)
+    stopped: list[str] = field(default_factory=list)
     speeds: dict[str, float] = field(default_factory=dict)
     """Of workers that are not of the ordinary speed."""
 
@@ -43,6 +46,13 @@ class ScriptedPool:
         answers = self.script.get(task.key, [])
         answer = answers.pop(0) if answers else Done({"new_frames": 1})
         return [Died(worker, answer) if isinstance(answer, str) else Finished(worker, answer)]
+
+    def want(self, count: int) -> None:
+        self.wanted.append(count)
+
+    def stop(self, worker: WorkerInfo) -> None:
+        self.stopped.append(worker.name)
+        self.busy[worker.name] = (self.now, self.busy[worker.name][1])
 
     def steps(self) -> dict[str, Step]:
         return {name: Step(0, 100, 0) for name in self.busy}
@@ -120,6 +130,73 @@ def test_a_busy_output_is_asked_for_again_later():
     result = Runner(workers).run(tasks(1))[0]
     assert (result.status, result.attempts) == ("done", 4)
     assert workers.now >= 4 + 3 * 2
+
+
+def test_a_store_that_fails_is_asked_again_later_and_later_and_then_the_job_is_given_up():
+    down = Failed("store", "cannot read s3://b/a.mp4 in 5 tries")
+    tries = RETRIES["store"].tries
+    workers = pool({"t0": [down] * 3, "t1": [down] * 99})
+    attempts: list[Attempt] = []
+    results = Runner(workers, on_attempt=attempts.append).run(tasks(1, 1, 1))
+    assert [(result.status, result.trouble) for result in results] == [("done", ""), ("failed", "store"), ("done", "")]
+    assert results[1].error == down.sentence
+    mine = [attempt for attempt in attempts if attempt.key == "t1"]
+    assert len(mine) == tries
+    pauses = [after.begin - before.end for before, after in itertools.pairwise(mine)]
+    # Twice as long each time, by chance at least half of that; four minutes at most.
+    assert all(4 * 2**number / 2 <= pause <= 4 * 2**number + 1 for number, pause in enumerate(pauses[:5]))
+    assert max(pauses) <= 241
+    assert 300 < sum(pauses) < 1000
+    assert [attempt.last for attempt in mine] == [False] * (tries - 1) + [True]
+
+
+def test_tasks_that_failed_together_do_not_come_back_together():
+    workers = pool({f"t{i}": [Failed("store", "down")] for i in range(20)}, count=20)
+    attempts: list[Attempt] = []
+    Runner(workers, on_attempt=attempts.append).run(tasks(*[1.0] * 20))
+    again = [attempt.begin for attempt in attempts if attempt.outcome == "done"]
+    assert len({round(begin, 1) for begin in again}) > 2
+
+
+def test_a_worker_over_its_deadline_is_stopped_and_the_job_has_one_more_try():
+    workers = pool({"t0": ["killed", "killed"], "t1": ["killed"]}, count=3)
+    workers.speeds = {f"w{i}": 0.01 for i in range(3)}  # 100 s for each
+    answer, calls = workers.wait, itertools.count()
+    workers.wait = lambda seconds: [] if next(calls) % 3 and not workers.stopped else answer(seconds)
+    clock = iter(range(0, 10**6, 5))
+    workers.clock = lambda: workers.now + next(clock)
+    attempts: list[Attempt] = []
+    results = Runner(workers, on_attempt=attempts.append, deadline=30).run(tasks(1, 1, 0.1))
+    assert workers.stopped
+    assert results[0].trouble == "deadline"
+    assert "longer than 30 s: raise --deadline" in results[0].error
+    assert [attempt.outcome for attempt in attempts if attempt.key == "t0"] == ["deadline"] * 2
+
+
+def test_a_node_with_a_full_disk_gets_less_until_a_job_there_has_ended():
+    """Two workers of one node; the second job finds no room while the first runs."""
+    workers = pool({"t1": [Failed("crowded", "no room")] * 3})
+    attempts: list[Attempt] = []
+    results = Runner(workers, on_attempt=attempts.append).run(tasks(30, 1, 1))
+    assert [result.status for result in results] == ["done"] * 3
+    crowded = [attempt for attempt in attempts if attempt.outcome == "crowded"]
+    assert len(crowded) == 3
+    others = [attempt.begin for attempt in attempts if attempt.key == "t2"]
+    assert others[0] - crowded[0].end >= RETRIES["crowded"].wait  # the node had nothing new meanwhile
+
+
+def test_a_drained_job_goes_on_at_once_and_is_never_given_up_for_it():
+    workers = pool({"t0": [Failed("drained", "the node goes")] * 20})
+    result = Runner(workers).run(tasks(1))[0]
+    assert (result.status, result.attempts) == ("done", 21)
+    assert workers.now == 21
+
+
+def test_the_pool_hears_how_many_workers_have_work():
+    workers = pool(count=4)
+    Runner(workers).run(tasks(*[1.0] * 6))
+    assert workers.wanted[0] == 6
+    assert workers.wanted[-1] < 6
 
 
 def split(parts: int) -> Split:

@@ -1,5 +1,6 @@
 """Examples for schedulers, as far as a machine without one can check them: shell, schema, and our own commands."""
 
+import importlib.util
 import shlex
 import shutil
 import subprocess
@@ -15,6 +16,8 @@ from libranet.training.recipe import load_recipe
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "cluster"
 
+PORT = {"properties": {"containerPort": {"type": "integer"}, "name": {"type": "string"}}}
+STRINGS = {"type": "object", "additionalProperties": {"type": "string"}}
 CONTAINER = {
     "type": "object",
     "required": ["name", "image"],
@@ -24,10 +27,20 @@ CONTAINER = {
         "image": {"type": "string"},
         "command": {"type": "array", "items": {"type": "string"}},
         "env": {"type": "array", "items": {"type": "object", "required": ["name", "value"]}},
+        "ports": {"type": "array", "items": {"required": ["containerPort"], "additionalProperties": False, **PORT}},
+        "lifecycle": {
+            "additionalProperties": False,
+            "properties": {
+                "preStop": {
+                    "required": ["exec"],
+                    "properties": {"exec": {"required": ["command"], "properties": {"command": {"type": "array"}}}},
+                }
+            },
+        },
         "resources": {
             "type": "object",
             "additionalProperties": False,
-            "properties": {"limits": {"type": "object", "additionalProperties": {"type": "string"}}},
+            "properties": {"limits": STRINGS, "requests": STRINGS},
         },
         "volumeMounts": {"type": "array", "items": {"type": "object", "required": ["name", "mountPath"]}},
     },
@@ -36,11 +49,19 @@ TEMPLATE = {
     "type": "object",
     "required": ["spec"],
     "properties": {
+        "metadata": {"additionalProperties": False, "properties": {"labels": {"type": "object"}}},
         "spec": {
             "type": "object",
             "required": ["containers"],
-            "properties": {"containers": {"type": "array", "minItems": 1, "items": CONTAINER}},
-        }
+            "additionalProperties": False,
+            "properties": {
+                "containers": {"type": "array", "minItems": 1, "items": CONTAINER},
+                "nodeSelector": {"type": "object", "additionalProperties": {"type": "string"}},
+                "tolerations": {"type": "array", "items": {"type": "object", "required": ["key", "operator"]}},
+                "terminationGracePeriodSeconds": {"type": "integer"},
+                "volumes": {"type": "array", "items": {"type": "object", "required": ["name"]}},
+            },
+        },
     },
 }
 RAY_JOB = {
@@ -54,10 +75,25 @@ RAY_JOB = {
             "properties": {
                 "entrypoint": {"type": "string"},
                 "shutdownAfterJobFinishes": {"type": "boolean"},
+                "ttlSecondsAfterFinished": {"type": "integer"},
+                "backoffLimit": {"type": "integer"},
                 "rayClusterSpec": {
                     "additionalProperties": False,
                     "required": ["headGroupSpec"],
                     "properties": {
+                        "rayVersion": {"type": "string"},
+                        "authOptions": {
+                            "additionalProperties": False,
+                            "properties": {"mode": {"enum": ["disabled", "token"]}, "secretName": {"type": "string"}},
+                        },
+                        "enableInTreeAutoscaling": {"type": "boolean"},
+                        "autoscalerOptions": {
+                            "additionalProperties": False,
+                            "properties": {
+                                "version": {"enum": ["v1", "v2"]},
+                                "idleTimeoutSeconds": {"type": "integer"},
+                            },
+                        },
                         "headGroupSpec": {
                             "required": ["rayStartParams", "template"],
                             "properties": {
@@ -128,12 +164,60 @@ def parses(words: list[str]) -> None:
 
 @pytest.mark.parametrize(("name", "schema"), [("kuberay-dehaze.yaml", RAY_JOB), ("pytorchjob-train.yaml", PYTORCH_JOB)])
 def test_resources_fit_their_schema(name, schema):
-    jsonschema.validate(yaml.safe_load((EXAMPLES / name).read_text()), schema)
+    jsonschema.validate(next(yaml.safe_load_all((EXAMPLES / name).read_text())), schema)
 
 
-def test_the_ray_job_runs_a_command_that_exists():
-    job = yaml.safe_load((EXAMPLES / "kuberay-dehaze.yaml").read_text())
-    parses(shlex.split(job["spec"]["entrypoint"]))
+def test_the_ray_job_runs_a_command_that_exists_and_asks_for_as_many_workers_as_there_may_be():
+    job, *_ = kuberay()
+    words = shlex.split(job["spec"]["entrypoint"])
+    parses(words)
+    (group,) = job["spec"]["rayClusterSpec"]["workerGroupSpecs"]
+    assert int(words[words.index("--workers") + 1]) == group["maxReplicas"]
+    assert job["spec"]["rayClusterSpec"]["enableInTreeAutoscaling"] is True
+
+
+def kuberay() -> list[dict]:
+    return list(yaml.safe_load_all((EXAMPLES / "kuberay-dehaze.yaml").read_text()))
+
+
+def test_spot_machines_are_drained_within_their_notice():
+    (group,) = kuberay()[0]["spec"]["rayClusterSpec"]["workerGroupSpecs"]
+    pod = group["template"]["spec"]
+    words = pod["containers"][0]["lifecycle"]["preStop"]["exec"]["command"]
+    assert words[:2] == ["python", "-m"]
+    assert importlib.util.find_spec(words[2]) is not None
+    assert float(words[3]) < pod["terminationGracePeriodSeconds"] < 120  # what AWS gives
+    scratch = next(item["value"] for item in pod["containers"][0]["env"] if item["name"] == "TMPDIR")
+    assert scratch in [mount["mountPath"] for mount in pod["containers"][0]["volumeMounts"]]
+
+
+def test_budgets_and_monitor_find_the_pods():
+    job, *others = kuberay()
+    cluster = job["spec"]["rayClusterSpec"]
+    pods = [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]
+    labels = [pod["template"]["metadata"]["labels"] for pod in pods]
+    found = {
+        other["metadata"]["name"]: [
+            number
+            for number, have in enumerate(labels)
+            if other["spec"]["selector"]["matchLabels"].items() <= have.items()
+        ]
+        for other in others
+    }
+    assert found == {"dehaze-workers": [1], "dehaze-head": [0], "dehaze": [0, 1]}
+    (monitor,) = [other for other in others if other["kind"] == "PodMonitor"]
+    port = monitor["spec"]["podMetricsEndpoints"][0]["port"]
+    for pod in pods:
+        (number,) = [
+            one["containerPort"] for one in pod["template"]["spec"]["containers"][0]["ports"] if one["name"] == port
+        ]
+        assert pod["rayStartParams"]["metrics-export-port"] == str(number)
+
+
+def test_prometheus_takes_the_alerts():
+    if shutil.which("promtool") is None:
+        pytest.skip("no promtool here: apt-get install prometheus")
+    subprocess.run(["promtool", "check", "rules", str(EXAMPLES / "alerts.yaml")], check=True)
 
 
 def test_the_training_jobs_set_what_a_recipe_has(tmp_path):

@@ -28,7 +28,7 @@ NOT_RUN = {
     "docs/install.md": 1,
     "docs/serve.md": 2,
     "docs/service.md": 2,
-    "docs/scale.md": 1,
+    "docs/cluster.md": 1,
     "docs/real-haze.md": 2,
     "docs/synthesis.md": 1,
     "docs/training.md": 1,

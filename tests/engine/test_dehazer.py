@@ -8,7 +8,9 @@ import torch
 import libranet
 from libranet import Dehazer
 from libranet.errors import InputError
-from libranet.network import LiBrANet, stream_step
+from libranet.frames import ColorSpec, FrameFormat, Frames, PixelLayout
+from libranet.network import GridFilter, LiBrANet, stream_step
+from libranet.runtime import make_backend
 
 
 def frames(count: int, dtype=np.uint8) -> list[np.ndarray]:
@@ -224,3 +226,26 @@ def test_other_arrays_come_and_go_by_dlpack(tiny_model):
     out = run(Dehazer(tiny_model, device="cpu"), [Foreign(frame) for frame in clip])
     for got, want in zip(out, run(Dehazer(tiny_model, device="cpu"), clip), strict=True):
         assert np.array_equal(np.from_dlpack(got), want)
+
+
+def test_frames_in_their_own_samples_come_back_as_such(tiny_model):
+    color = ColorSpec("bt709", full_range=False)
+    form = FrameFormat(64, 48, PixelLayout("yuv420p10le", "yuv", 10, 2, 2, alpha=False), color)
+    generator = torch.Generator().manual_seed(2)
+    clip = []
+    for _ in range(5):
+        planes = [torch.randint(64, 900, shape, generator=generator) for shape in form.plane_shapes(1)]
+        clip.append(Frames(tuple(plane.to(torch.uint16) for plane in planes), form))
+    out = run(Dehazer(tiny_model, device="cpu"), clip)
+    backend = make_backend(tiny_model, grid_filter=GridFilter(1.0, 25.0))
+    expected = []
+    for frame in [*clip, None]:
+        ready = backend.flush() if frame is None else backend.push(frame)
+        expected += [[plane.clone() for plane in restored.after] for restored in ready]
+    assert len(out) == len(expected) == 5
+    for frame, planes, hazy in zip(out, expected, clip, strict=True):
+        assert frame.format == form
+        assert all(torch.equal(a[0], b) for a, b in zip(frame.planes, planes, strict=True))
+        assert not torch.equal(frame.planes[0], hazy.planes[0])
+    with pytest.raises(InputError, match="one by one"):
+        Dehazer(tiny_model, device="cpu").push(Frames(tuple(p.repeat(2, 1, 1) for p in clip[0].planes), form))

@@ -7,8 +7,9 @@ from fractions import Fraction
 import pytest
 
 from clips import Clip, read_all, same_frames, write_clip
-from libranet.engine import DehazeOptions, dehaze_video
-from libranet.engine.pipeline import QUEUE_FRAMES, LateFrames, run_pipeline
+from libranet.engine import DehazeOptions, dehaze_video, pipeline
+from libranet.engine.pipeline import QUEUE_FRAMES, run_pipeline
+from libranet.engine.stream import LateFrames
 from libranet.errors import InputError
 from libranet.network import save_checkpoint
 from libranet.video.pixels import plane_views
@@ -197,3 +198,41 @@ def test_strength_zero_is_exact_in_half_precision_too(tmp_path, tiny_model):
             overwrite=True,
         )
         assert same_frames(read_all(source)[1], read_all(tmp_path / "out.mkv")[1]) == equal
+
+
+def test_a_live_output_gets_the_newest_frame(frames):
+    """Nobody waits: at most one frame came between the one that the network takes and the newest."""
+    newest, behind = [-1], []
+
+    class Watching(Worker):
+        def push(self, frame: SourceFrame, *, cut: bool = False) -> list[SourceFrame]:
+            behind.append(newest[0] - frame.pts)
+            return super().push(frame, cut=cut)
+
+    def coming():
+        for frame in slowly(frames, 0.01, []):
+            newest[0] = frame.pts
+            yield frame
+
+    sink = Sink()
+    result = run_pipeline(coming(), Watching(0.03), sink, detect_shots=False, newest=True)
+    step = frames[1].pts - frames[0].pts
+    assert result.frames + result.dropped == len(frames)
+    assert 0 < result.dropped < len(frames) - 2
+    assert sink.times[-1] == frames[-1].pts
+    assert sorted(behind)[len(behind) // 2] <= 2 * step
+
+
+def test_a_cut_is_kept_when_its_first_frame_is_left_out(frames, monkeypatch):
+    monkeypatch.setattr(pipeline, "is_cut", lambda detector, frame: frame is frames[3])
+    seen = []
+
+    class Slow(Worker):
+        def push(self, frame: SourceFrame, *, cut: bool = False) -> list[SourceFrame]:
+            seen.append((frame.pts, cut))
+            time.sleep(0.2 if len(seen) == 1 else 0)  # meanwhile all others come
+            return super().push(frame, cut=cut)
+
+    result = run_pipeline(slowly(frames[:8], 0.005, []), Slow(), Sink(), newest=True)
+    assert result.dropped >= 4
+    assert [pts for pts, cut in seen if cut] == [seen[1][0]]

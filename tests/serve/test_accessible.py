@@ -40,6 +40,12 @@ def test_axe_finds_nothing(clean, axe, tmp_path, scheme):
         page.set_input_files("#file", source)
         page.wait_for_selector("canvas.after[data-strength='1']")
         assert page.evaluate(CHECK) == []
+        for part in ("presets", "histogram", "more"):
+            page.click(f"#{part} summary")
+        page.fill("#preset-name", "Evening")
+        page.click("#preset-form button")
+        page.click("#zoom >> text=2:1")
+        assert page.evaluate(CHECK) == []
         page.click("#start")
         page.wait_for_selector("#cancel")
         assert page.evaluate(CHECK) == []

@@ -27,7 +27,7 @@ def test_drop_compare_start_play_download(clean, browser, tmp_path, tiny_checkpo
     with new_page(browser, clean.address) as page:
         page.evaluate(DROP, ["#stage", ["in.mp4"], base64.b64encode(source.read_bytes()).decode()])
         page.wait_for_selector("canvas.after[data-strength='1']")
-        assert page.inner_text("#facts") == "in.mp4 · 320×192 · 0:05 · 25 fps · h264"
+        assert page.inner_text("#facts") == "in.mp4 · 320×192 · 0:05 · 25 fps · H.264"
         assert page.evaluate(UNNAMED) == []
 
         # The divider: by mouse and by keyboard.

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from browser import SOFTWARE_GPU, UNNAMED, new_page, open_browser, overflow
+from browser import UNNAMED, new_page, open_browser, overflow
 from libranet.network import GridFilter, load_model, start_stream, stream_step
 from libranet.page import example_path
 from libranet.web.site import RATE
@@ -83,8 +83,10 @@ STREAM = """async ([frames, width, height]) => {
   for (const text of frames) {
     const rgba = Uint8ClampedArray.from(atob(text), (c) => c.charCodeAt(0));
     const image = await createImageBitmap(new ImageData(rgba, width, height));
-    const {canvas} = await engine.restore(image, {stream: "test"});
-    const data = canvas.getContext("2d").getImageData(0, 0, width, height).data;
+    const {image: found} = await engine.restore(image, {stream: "test"});
+    const context = new OffscreenCanvas(width, height).getContext("2d");
+    context.drawImage(found, 0, 0);
+    const data = context.getImageData(0, 0, width, height).data;
     results.push(btoa(Array.from(data, (c) => String.fromCharCode(c)).join("")));
   }
   return results;
@@ -121,46 +123,56 @@ def test_frames_of_a_stream_by_wasm(site, browser, tiny_checkpoint):
         assert np.abs(image - wanted).max() <= LIMIT
 
 
-@pytest.mark.slow
-def test_a_photo_and_a_stream_by_webgpu(site, tiny_checkpoint):
-    frames = misty(96, 64, 4)
-    with open_browser(*SOFTWARE_GPU) as browser, new_page(browser, site) as page:
-        page.set_default_timeout(600_000)
-        if not page.evaluate("navigator.gpu && navigator.gpu.requestAdapter().then((adapter) => Boolean(adapter))"):
-            pytest.skip("this Chromium has no adapter for WebGPU")
-        photo = restored_photo(page, frames[0], "small")
-        stream = restored_stream(page, frames)
-        assert page.get_attribute("html", "data-runtime") == "webgpu"
-    network = load_model(tiny_checkpoint)
-    with torch.no_grad():
-        expected = levels(network(tensor(frames[0])[:, None], still=True))
-    assert np.abs(photo - expected).max() <= LIMIT
-    for image, wanted in zip(stream, live_by_pytorch(network, frames), strict=True):
-        assert np.abs(image - wanted).max() <= LIMIT
-
-
 RECORD = """() => {
-  const text = (data) => btoa(Array.from(data, (c) => String.fromCharCode(c)).join(""));
+  const text = (image) => {
+    const [width, height] = [image.displayWidth ?? image.width, image.displayHeight ?? image.height];
+    const context = new OffscreenCanvas(width, height).getContext("2d");
+    context.drawImage(image, 0, 0);
+    const {data} = context.getImageData(0, 0, width, height);
+    return btoa(Array.from(data, (c) => String.fromCharCode(c)).join(""));
+  };
   window.recorded = [];
   const Original = Worker;
   window.Worker = class extends Original {
     postMessage(message, transfer) {
       if (message.operation === "restore" && message.values.stream) {
-        const {rgba, width, height} = message.values;
-        window.recorded.push({id: message.id, width, height, given: text(rgba)});
+        window.recorded.push({id: message.id, given: text(message.values.image)});
       }
       super.postMessage(message, transfer);
     }
     set onmessage(handler) {
       super.onmessage = (event) => {
         const entry = window.recorded.find(({id}) => id === event.data.id);
-        if (entry) entry.restored = text(event.data.answer.rgba);
+        if (entry) entry.restored = text(event.data.answer.image);
         handler(event);
       };
     }
   };
 }"""
 """Keeps what the page gives to the network and gets from it while it writes a clip."""
+ON_DISK = """async () => {
+  const folder = await (await navigator.storage.getDirectory()).getDirectoryHandle("results");
+  const sizes = [];
+  for await (const handle of folder.values()) sizes.push((await handle.getFile()).size);
+  return sizes;
+}"""
+
+
+@pytest.mark.more
+def test_a_codec_that_this_browser_lacks_is_named(site, browser, tmp_path):
+    with av.open(str(tmp_path / "in.mp4"), "w") as container:
+        stream = container.add_stream("libx265", rate=25, options={"x265-params": "log-level=none", "tag": "hvc1"})
+        stream.width, stream.height, stream.pix_fmt = 160, 96, "yuv420p"
+        for frame in misty(160, 96, 2):
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(frame, format="rgb24")))
+        container.mux(stream.encode(None))
+    with new_page(browser, f"{site}?runtime=wasm") as page:
+        if "does not decode HEVC (H.265)" not in page.inner_text("#accepts"):
+            assert "HEVC (H.265)" in page.inner_text("#accepts")
+            pytest.skip("this browser decodes HEVC")
+        page.set_input_files("#file", tmp_path / "in.mp4")
+        page.wait_for_selector("#alert:not([hidden])")
+        assert "cannot decode HEVC (H.265)" in page.inner_text("#alert")
 
 
 @pytest.mark.slow
@@ -185,6 +197,7 @@ def test_a_clip_by_wasm(site, browser, tmp_path):
         path = tmp_path / download.value.suggested_filename
         download.value.save_as(path)
         recorded = page.evaluate("window.recorded")
+        assert page.evaluate(ON_DISK) == [path.stat().st_size], "the result is a file in the browser's own storage"
     with av.open(str(path)) as container:
         found = [frame.to_ndarray(format="rgb24").astype(int) for frame in container.decode(video=0)]
     given = [rgb(entry["given"], 240, 136) for entry in recorded]

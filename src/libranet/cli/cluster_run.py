@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,62 +34,69 @@ class ClusterChoices:
     """Where and how to run."""
 
     address: str
-    workers: int | None = None
-    """Workers in all; None for as many as the nodes have room for."""
+    workers: int | None = None  # workers in all; None for as many as the nodes have room for
     threads: int | None = None
     """Threads of each worker's network on a CPU; None for as many as a run on this machine has."""
-    report: str | None = None
-    """A file for the results, also in an object store."""
-    dashboard: bool = False
-    """Start Ray's dashboard with a cluster on this machine."""
+    report: str | None = None  # a file for the results, also in an object store
+    dashboard: bool = False  # start Ray's dashboard with a cluster on this machine
+    deadline: float | None = None
+    """Seconds that a worker may spend on a job, or on a part of a long video, in one go."""
+    poison: str | None = None  # a file for the list of jobs that were given up, also in an object store
+    traces: str | None = None  # an OTLP collector's address, or a file for spans as JSON lines
 
     def __post_init__(self) -> None:
         if self.workers is not None and self.workers < 1:
             raise InputError(f"expected at least one worker, got --workers {self.workers}")
         if self.threads is not None and self.threads < 1:
             raise InputError(f"expected at least one thread, got --threads {self.threads}")
-        if self.report is not None and not is_remote(self.report):
-            folder = Path(local_name(self.report)).parent
-            if not folder.is_dir():
-                raise InputError(f"there is no folder {folder} for --report: create it")
+        if self.deadline is not None and self.deadline <= 0:
+            raise InputError(f"expected --deadline above zero, got {self.deadline:g}")
+        for option, name in (("--report", self.report), ("--poison", self.poison)):
+            if name is not None and not is_remote(name) and not (folder := Path(local_name(name)).parent).is_dir():
+                raise InputError(f"there is no folder {folder} for {option}: create it")
 
 
 def run_tasks(
     make: Callable[[], Workload],
     tasks: Callable[[int], list[Task]],
-    placement: Placement,
+    choices: ClusterChoices,
     console: Console,
     *,
+    gpus: bool,
+    cores: int = 1,
     shown: bool = True,
     what: str = "videos",
 ) -> tuple[list[TaskResult], JobState]:
     """Run tasks on the connected cluster.
-
-    Args:
-        make: Makes the workload in each worker.
-        tasks: Returns the tasks for a number of workers.
-        placement: How workers share the nodes.
-        console: For people.
-        shown: Whether progress is shown.
-        what: The tasks, for people.
 
     Returns:
         The results in the order of the tasks, and the state at the end.
     """
     from libranet.cluster.metrics import JobMetrics
     from libranet.cluster.ray_pool import RayPool
-    from libranet.cluster.runner import Runner
+    from libranet.cluster.runner import Attempt, Runner
+    from libranet.cluster.traces import Traces
 
-    with RayPool(make, placement) as pool:
+    placement = placement_for(choices, gpus=gpus, cores=cores)
+    with ExitStack() as opened:
+        traces = opened.enter_context(Traces(choices.traces)) if choices.traces is not None else None
+        pool = opened.enter_context(RayPool(make, placement))
         given = tasks(pool.places())
         with _Progress(console, shown=shown, count=len(given), what=what) as progress:
             metrics = JobMetrics()
+
+            def note(attempt: Attempt) -> None:
+                metrics.observe(attempt)
+                if traces is not None:
+                    traces.attempt(attempt)
 
             def watch(state: JobState) -> None:
                 progress.update(state)
                 metrics.update(state)
 
-            runner = Runner(pool, on_result=progress.print_result, watch=watch)
+            runner = Runner(
+                pool, on_result=progress.print_result, on_attempt=note, watch=watch, deadline=choices.deadline
+            )
             try:
                 results = runner.run(given)
             except KeyboardInterrupt as stop:
@@ -97,6 +105,14 @@ def run_tasks(
             if shown:
                 progress.print_summary(results, runner.state)
     return results, runner.state
+
+
+def placement_for(choices: ClusterChoices, *, gpus: bool, cores: int) -> Placement:
+    """How workers share the nodes: what is asked for beyond them is asked of Ray, unless they are this machine."""
+    from libranet.cluster.ray_pool import LOCAL, Placement
+
+    asks = choices.workers is not None and choices.address != LOCAL
+    return Placement(gpus=gpus, cores=cores, most=choices.workers, asks=asks)
 
 
 class _Progress:

@@ -35,7 +35,8 @@ def dehaze(
         typer.Option(
             "--output",
             "-o",
-            help="A file, frames/%05d.png, a folder, {stem}-clear.mp4, or - for y4m; NAME-clear beside a file.",
+            help="A file, frames/%05d.png, a folder, {stem}-clear.mp4, - for y4m, or live: rtsp://, rtmp://, srt://, "
+            "udp://, live.m3u8, /dev/video9; NAME-clear beside a file.",
         ),
     ] = None,
     model: Annotated[
@@ -63,7 +64,10 @@ def dehaze(
     ] = None,
     compare: Annotated[str | None, typer.Option(help="split or side: before and after in one frame.")] = None,
     view: Annotated[
-        str, typer.Option(help="result; or a heat map: haze (transmission), removed (the haze that was removed).")
+        str,
+        typer.Option(
+            help="result; or a heat map: haze, removed (what the result lost of it), confidence (seen or guessed)."
+        ),
     ] = "result",
     start: Annotated[str, typer.Option(help="Begin at this time: seconds, mm:ss or hh:mm:ss.")] = "0",
     end: Annotated[str | None, typer.Option(help="Stop before this time.")] = None,
@@ -91,7 +95,10 @@ def dehaze(
     segment_time: Annotated[
         str | None, typer.Option(help="Continue a recording in another file after this time, such as 10:00.")
     ] = None,
-    reconnect: Annotated[str, typer.Option(help="How long to try again when a network source is lost.")] = "0",
+    record: Annotated[str | None, typer.Option(help="Also record a live output to this file.")] = None,
+    reconnect: Annotated[
+        str, typer.Option(help="How long to try again when a network source or a live output is lost.")
+    ] = "0",
     live: Annotated[bool, typer.Option("--live", help="No look-ahead: for cameras and network sources.")] = False,
     deinterlace: Annotated[bool, typer.Option("--deinterlace", help="Deinterlace first.")] = False,
     decoder: Annotated[str, typer.Option(help="cpu, or cuda: an NVIDIA GPU's own decoder, where it can.")] = "cpu",
@@ -125,6 +132,15 @@ def dehaze(
     ] = None,
     report: Annotated[
         str | None, typer.Option(help="With --cluster: write the results to this JSON file, also in an object store.")
+    ] = None,
+    deadline: Annotated[
+        str | None, typer.Option(help="With --cluster: the most time of a job on one worker: seconds, mm:ss, hh:mm:ss.")
+    ] = None,
+    poison: Annotated[
+        str | None, typer.Option(help="With --cluster: list the jobs that were given up here, to be dehazed again.")
+    ] = None,
+    traces: Annotated[
+        str | None, typer.Option(help="With --cluster: OpenTelemetry spans, to http://HOST:4318 or a JSON-lines file.")
     ] = None,
     dashboard: Annotated[
         bool, typer.Option("--dashboard", help="With --cluster on this machine: start Ray's dashboard.")
@@ -198,20 +214,23 @@ def dehaze(
             deinterlace=deinterlace,
             decoder=decoder,  # type: ignore[arg-type]  # checked by the options
             segment_time=None if segment_time is None else parse_time(segment_time, "--segment-time"),
+            record=record,
             reconnect=parse_time(reconnect, "--reconnect"),
             live=live,
             shot_detection=shot_detection,
             segment_frames=segment_frames,
         )
         if cluster is None:
-            given = {"workers": workers, "threads": threads, "report": report, "dashboard": dashboard or None}
+            given: dict[str, object] = {"workers": workers, "threads": threads, "report": report, "deadline": deadline}
+            given |= {"poison": poison, "traces": traces, "dashboard": dashboard or None}
             if misplaced := [name for name, value in given.items() if value is not None]:
                 raise InputError(f"--{misplaced[0]} is for runs on a cluster: add --cluster")
             pick_device(device)
         else:
             from libranet.cli.cluster_run import ClusterChoices
 
-            where = ClusterChoices(cluster, workers, threads, report, dashboard)
+            limit = None if deadline is None else parse_time(deadline, "--deadline")
+            where = ClusterChoices(cluster, workers, threads, report, dashboard, limit, poison, traces)
         jobs = [] if preview is not None else plan_jobs(inputs, output, live=live, adjust=options.adjust)
         if (segment_time is not None or options.reconnect) and any(job.kind != "stream" for job in jobs):
             raise InputError("--segment-time and --reconnect are for recordings: add --live, or leave them out")

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from libranet.cli.cluster_run import ClusterChoices, run_tasks
+from libranet.cli.cluster_run import ClusterChoices, placement_for, run_tasks
+from libranet.cli.dehaze_manifest import format_row
 from libranet.cli.dehaze_run import Outcome, RunChoices, print_json
 from libranet.cluster.dehazing import DehazeSetup, DehazeWorkload, WholeJob, forget_leftovers, part_counts
-from libranet.cluster.ray_pool import LOCAL, Placement, connect, pick_cluster_device, smallest_node
+from libranet.cluster.ray_pool import LOCAL, connect, pick_cluster_device, smallest_node
 from libranet.cluster.runner import JobState, TaskResult
 from libranet.cluster.storage import fingerprint, size_of, write_text
 from libranet.cluster.tasks import Task
@@ -71,7 +72,7 @@ def run_on_cluster(
         options = replace(options, adjust=replace(options.adjust, mask=mask))
     model, weights = (str(Path(p).absolute()) if p and Path(p).is_file() else p for p in (setup.model, setup.weights))
     setup = replace(setup, model=model, weights=weights)
-    placement = Placement(gpus=device == "cuda", cores=threads, most=cluster.workers)
+    placement = placement_for(cluster, gpus=device == "cuda", cores=threads)
     cores = machine_cores() if cluster.address == LOCAL else smallest_node(placement) or machine_cores()
     setup = replace(setup, device=device, cores=cores)
     if device == "cpu":  # several workers share a machine and its memory
@@ -79,8 +80,10 @@ def run_on_cluster(
     results, state = run_tasks(
         partial(DehazeWorkload, setup),
         lambda workers: _tasks(jobs, options, choices, workers=workers),
-        placement,
+        cluster,
         console,
+        gpus=device == "cuda",
+        cores=threads,
         shown=choices.talkative,
     )
     return _report(jobs, results, state, choices, cluster)
@@ -112,6 +115,13 @@ def _report(
         "fps": round(state.fps, 3),
         "worker_deaths": state.deaths,
     }
+    if cluster.poison is not None:
+        lines = [
+            format_row(job.source.name, job.output, job.changes, reason=result.error, attempts=result.attempts)
+            for job, result in zip(jobs, results, strict=True)
+            if result.error
+        ]
+        write_text(cluster.poison, "".join(f"{line}\n" for line in lines))
     if cluster.report is not None:
         write_text(cluster.report, json.dumps(report, indent=2))
     if choices.as_json:

@@ -12,7 +12,7 @@ from libranet.errors import InputError
 from libranet.file_names import VIDEO_SUFFIXES, is_image_name
 from libranet.sequences import natural_key, natural_order
 from libranet.video.encoder import is_video_name
-from libranet.video.source import Source, folder_sequence, is_pattern, numbered_name, parse_source
+from libranet.video.source import Source, folder_sequence, is_live_output, is_pattern, numbered_name, parse_source
 
 _OTHER_IMAGES = (".avif", ".heic", ".heif", ".jxl", ".ppm", ".pgm", ".pnm", ".tga")
 """Images of a folder that are not read: each is told what it is, and none is passed over."""
@@ -53,6 +53,8 @@ def plan_jobs(inputs: list[str], output: str | None, *, live: bool, adjust: Adju
     # A pattern that happens to name one file means a folder all the same, unless the output is a file's name.
     pattern = names != inputs and not (is_video_name(output) or is_image_name(output))
     template = _FIELDS.search(output) is not None
+    if is_live_output(output):
+        return [_stream_job(sources, output)]
     if not remote:
         if live or output == "-" or any(source.kind in ("pipe", "url", "camera") for source in sources):
             return [_stream_job(sources, output)]
@@ -211,8 +213,10 @@ def _stream_job(sources: list[Source], output: str) -> Job:
         raise InputError(f"a stream must be the only input, got {len(sources)} inputs: give one input")
     if sources[0].kind == "folder":
         raise InputError(f"a folder cannot be a stream: give one file instead of {sources[0].name}")
-    if output != "-" and not is_video_name(output):
-        raise InputError(f"cannot write video to {output}: give -o - or a name such as out.mkv")
+    if output != "-" and not is_video_name(output) and not is_live_output(output):
+        raise InputError(
+            f"cannot write video to {output}: give -o - or a name such as out.mkv, or rtmp://, rtsp://, srt://, udp://"
+        )
     return Job("stream", sources[0], output)
 
 

@@ -36,6 +36,10 @@ NAMES = ("strength", *_OPTIONS, *_ADJUSTMENTS)
 """Options that a row may have, as the command line names them."""
 
 
+_NOTES = ("reason", "attempts")
+"""What a list of jobs that were given up says besides them."""
+
+
 @dataclass(frozen=True)
 class Row:
     """One line of a list."""
@@ -60,6 +64,8 @@ def read_manifest(path: Path, base: Adjustments) -> list[Row]:
     rows: list[Row] = []
     for number, values in _lines(path):
         where = f"{path}, line {number}"
+        for name in _NOTES:
+            values.pop(name, None)
         options = dict(values.pop("options", None) or {})
         source = str(values.pop("source", "") or "").strip()
         output = str(values.pop("output", "") or "").strip()
@@ -72,6 +78,20 @@ def read_manifest(path: Path, base: Adjustments) -> list[Row]:
     if not rows:
         raise InputError(f"{path} has no rows: write a source and an output in each")
     return rows
+
+
+def format_row(source: str, output: str, changes: Mapping[str, Any], **notes: Any) -> str:
+    """Write a job as a line of a list that `read_manifest` takes."""
+    options: dict[str, Any] = {}
+    for name, value in changes.items():
+        if isinstance(value, Adjustments):
+            plain = Adjustments()
+            options |= {key: given for key in _ADJUSTMENTS if (given := getattr(value, key)) != getattr(plain, key)}
+            if value.strength_keys:
+                options["strength"] = ",".join(f"{time}:{strength}" for time, strength in value.strength_keys)
+        else:
+            options.setdefault("pix_fmt" if name == "pixel_format" else name, value)
+    return json.dumps({"source": source, "output": output, "options": options, **notes})
 
 
 def _lines(path: Path) -> list[tuple[int, dict[str, Any]]]:

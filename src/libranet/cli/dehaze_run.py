@@ -110,7 +110,7 @@ def run_jobs(jobs: list[Job], network: Network, options: DehazeOptions, choices:
 
 def print_json(value: dict[str, Any], *, to_stderr: bool = False) -> None:
     """Print a report for machines."""
-    print(json.dumps(value, indent=2), file=sys.stderr if to_stderr else sys.stdout)
+    print(json.dumps(value, indent=2), file=sys.stderr if to_stderr else sys.stdout, flush=True)
 
 
 def _one(
@@ -231,17 +231,22 @@ class ProgressBar:
         """Show the state of the run. The engine calls it after each frame."""
         if self._task is None:
             return
-        total = max(step.total, step.frames) if step.total else None
+        total = max(step.total, step.frames) if step.total and not step.live else None
         count = f"{step.frames}/{total} frames" if total else f"{step.frames} frames"
         now = time.monotonic()
         rest = f", about {format_duration((total - step.frames) / step.fps)} left" if total and step.fps else ""
         speed = f"{step.fps:.1f} fps" if step.fps else ""
+        speed = ", ".join(text for text in (speed, step.live) if text)
         if self._headline and self._shown and now - self._begin >= LONG_SECONDS:
             self._console.print(f"{self._headline}{rest}", markup=False)
             self._headline = ""
         if self._lines and now - self._last_line >= LINE_SECONDS:
             self._last_line = now
             self._console.print(f"{self._name}: {count}, {speed or _bound(step)}{rest}", markup=False)
+        if step.live:  # nobody knows the end, and the numbers need the whole line
+            self._bar.columns = (TextColumn("{task.description}"),)
+            self._bar.update(self._task, description=f"{self._name}: {count}, {speed}")
+            return
         self._bar.update(
             self._task,
             completed=step.frames,

@@ -38,11 +38,7 @@ def doctor(
 
 
 def diagnose(model: str | None = None) -> dict[str, str]:
-    """Collect what this machine has, the backend it leads to, and the reason.
-
-    Args:
-        model: A checkpoint; without it, the weights of the package.
-    """
+    """Collect what this machine has, the backend it leads to, and the reason."""
     import torch
 
     from libranet.device import pick_device

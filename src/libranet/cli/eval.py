@@ -270,15 +270,17 @@ def _run_on_cluster(
     from rich.console import Console
 
     from libranet.cli.cluster_run import run_tasks
-    from libranet.cluster.ray_pool import Placement, connect
+    from libranet.cluster.ray_pool import connect
     from libranet.cluster.tasks import Task
 
     connect(choices.address)
     results, _ = run_tasks(
         workload,
         lambda workers: [Task(clip.name, clip, float(len(clip))) for clip in clips],
-        Placement(gpus=gpus, cores=torch.get_num_threads(), most=choices.workers),
+        choices,
         Console(stderr=True, highlight=False),
+        gpus=gpus,
+        cores=torch.get_num_threads(),
         what="clips",
     )
     failed = [result for result in results if result.error]

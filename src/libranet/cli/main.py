@@ -17,7 +17,6 @@ from typer.models import CommandInfo
 
 import libranet
 from libranet.cli import EXIT_BUG, EXIT_INTERRUPTED, EXIT_TERMINATED, EXIT_USER_ERROR
-from libranet.cli.bugs import bug_sentence
 from libranet.cli.signals import Terminated
 from libranet.errors import LibraNetError
 
@@ -101,6 +100,8 @@ def _verdict(error: BaseException) -> tuple[int, str]:
         return EXIT_INTERRUPTED, "stopped"
     if (words := getattr(error, "format_message", None)) is not None:  # typer's own, about words that it cannot parse
         return EXIT_USER_ERROR, words()
+    from libranet.cli.bugs import bug_sentence
+
     return EXIT_BUG, bug_sentence(error)
 
 
@@ -157,6 +158,8 @@ def main() -> None:
         print("stopped", file=sys.stderr)
         sys.exit(EXIT_INTERRUPTED)
     except Exception as error:
+        from libranet.cli.bugs import bug_sentence
+
         print(f"error: {bug_sentence(error)}", file=sys.stderr)
         sys.exit(EXIT_BUG)
 

@@ -144,7 +144,7 @@ def _run_on_cluster(
     import torch
 
     from libranet.cli.cluster_run import ClusterChoices, run_tasks
-    from libranet.cluster.ray_pool import Placement, connect
+    from libranet.cluster.ray_pool import connect
     from libranet.cluster.synthesis import SynthWorkload, without_estimators
     from libranet.cluster.tasks import Task
     from libranet.data.dataset import CLIPS_FOLDER, ClipInfo
@@ -156,8 +156,9 @@ def _run_on_cluster(
     results, _ = run_tasks(
         partial(SynthWorkload, place, depth=choose_depth, flow=choose_flow, threads=torch.get_num_threads()),
         lambda workers: [Task(task.name, without_estimators(task)) for task in tasks],
-        Placement(gpus=device.startswith("cuda"), most=chosen.workers),
+        chosen,
         console,
+        gpus=device.startswith("cuda"),
         what="clips",
     )
     return [

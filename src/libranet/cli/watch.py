@@ -16,8 +16,7 @@ from libranet.errors import InputError
 if TYPE_CHECKING:
     from libranet.engine.jobs import Job
 
-_State = tuple[int, int]
-"""Size and time of the last change."""
+_State = tuple[int, int]  # size and time of the last change
 
 
 def watch(
@@ -92,11 +91,7 @@ class Inbox:
     _tried: dict[str, _State] = field(default_factory=dict)
 
     def look(self) -> list[tuple[Job, bool]]:
-        """Return the files to dehaze now, and whether each replaces a result of its earlier content.
-
-        Raises:
-            InputError: Two files would become one.
-        """
+        """Return the files to dehaze now, and whether each replaces a result of its earlier content."""
         from libranet.cli.dehaze_jobs import NothingFoundError, plan_jobs
 
         before, self._seen, ready = self._seen, {}, []

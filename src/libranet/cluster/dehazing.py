@@ -1,23 +1,24 @@
 """Dehazing as a workload: whole jobs, and parts of long videos that are joined at the end."""
 
-import hashlib
 import math
 import shutil
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 import torch
 
-from libranet.cluster.storage import fetch, fingerprint, scratch_folder, upload
-from libranet.cluster.tasks import Done, Outcome, Split, Step, Task
+from libranet.cluster.spans import note, span
+from libranet.cluster.staging import PARTS, RUN, Staged, deliver, keep_in_store, kept_address, staged
+from libranet.cluster.storage import fetch_folder, fingerprint, remove_folder
+from libranet.cluster.tasks import Done, DrainedError, Outcome, Span, Split, Step, Task
 from libranet.device import Precision
 from libranet.engine.jobs import Job, is_remote, make_folder, run_job
 from libranet.engine.options import DehazeOptions, DehazeReport, Progress, check_output
-from libranet.engine.parts import Part, dehaze_part, forget_parts, join_parts, plan_parts
-from libranet.engine.segments import BusyError, OtherSettingsError, RunFolder
+from libranet.engine.parts import Part, dehaze_part, forget_parts, join_parts, part_folder, parts_folder, plan_parts
+from libranet.engine.segments import OtherSettingsError, RunFolder
 from libranet.engine.video import VideoRun
 from libranet.errors import InputError
 from libranet.images import is_image_name
@@ -54,7 +55,7 @@ class WholeJob:
     """Fingerprint of the output that was there before the run and will be replaced."""
     rate: float | None = None
     parts: int = 0
-    """Into how many parts a long video is divided; 0 for none."""
+    """Into how many parts a long video is divided; 0 for none, 1 where that turned out to be impossible."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +80,10 @@ PARTS_PER_WORKER = 4
 
 def part_counts(costs: Sequence[float], workers: int) -> list[int]:
     """Into how many parts each video is divided, by how long it takes: those that would hold up the others; 0: none."""
+    if workers < 2:
+        return [0] * len(costs)
     piece = sum(costs) / (workers * PARTS_PER_WORKER)
-    return [math.ceil(cost / piece) if workers > 1 and cost > 2 * piece else 0 for cost in costs]
+    return [math.ceil(cost / piece) if cost > 2 * piece else 0 for cost in costs]
 
 
 class DehazeWorkload:
@@ -102,7 +105,7 @@ class DehazeWorkload:
         """Do a task."""
         work = task.work
         if isinstance(work, PartJob):
-            return Done({"new_frames": dehaze_part(self._run(work.whole, report), work.part)})
+            return self._part(work, report)
         if isinstance(work, JoinJob):
             return self._join(work)
         assert isinstance(work, WholeJob)
@@ -113,36 +116,66 @@ class DehazeWorkload:
             return Split(
                 tuple(Task(f"{task.key}#{part.number}", PartJob(work, part), part.frames) for part in parts),
                 Task(f"{task.key}#join", JoinJob(work, parts), task.cost / 100),
-                Task(task.key, replace(work, parts=0), task.cost),
+                Task(task.key, replace(work, parts=1), task.cost),
             )
         done = run_anywhere(work, self.network, cores=self.setup.cores, encoders=self.setup.encoders, report=report)
-        if not is_remote(work.job.output):
-            forget_parts(Path(work.job.output))  # of a video that could not be divided after all
+        if work.parts or not work.job.is_remote:
+            forget_leftovers(work.job)  # of a video that could not be divided after all
         return Done({**done.as_json(), "new_frames": done.frames - done.resumed_frames})
 
-    def _run(self, work: WholeJob, report: Callable[[Step], None] = lambda step: None) -> VideoRun:
-        job, setup = work.job, self.setup
-        source, options = parse_source(job.source.name), job.options(work.options)
-        return VideoRun(source, Path(job.output), self.network, options, setup.cores, setup.encoders, _Reporter(report))
+    def _run(self, work: WholeJob, job: Job, report: Callable[[Step], None] = lambda step: None) -> VideoRun:
+        setup, options = self.setup, job.options(work.options)
+        source = job.source if job.source.version else parse_source(job.source.name)
+        reporter = _Reporter(report, options.segment_frames)
+        return VideoRun(source, Path(job.output), self.network, options, setup.cores, setup.encoders, reporter)
 
     def _divide(self, work: WholeJob) -> tuple[Part, ...]:
-        job = work.job
-        if work.parts < 2 or job.kind != "video" or job.is_remote or is_image_name(job.source.name):
+        if work.parts < 2 or work.job.kind != "video" or is_image_name(work.job.source.name):
             return ()
-        run = self._run(work)
-        if run.source.kind != "file":
-            return ()
-        make_folder(run.output.parent)
-        check_output(run.source, run.output, overwrite=work.overwrite)
-        return plan_parts(run, wanted=work.parts)
+        with staged(work.job, keep=True) as here, span("plan"):
+            run = self._run(work, here.job)
+            if run.source.kind != "file":
+                return ()
+            make_folder(run.output.parent)
+            check_output(run.source, run.output, overwrite=work.overwrite)
+            parts = plan_parts(run, wanted=work.parts)
+        if parts and here.folder is not None:
+            shutil.rmtree(here.folder, ignore_errors=True)  # else this worker goes on with it
+        return parts
+
+    def _part(self, work: PartJob, report: Callable[[Step], None]) -> Outcome:
+        job, part = work.whole.job, work.part
+        with staged(job, purpose=f"#{part.number}", ranges=True) as here:
+            run = self._run(work.whole, here.job, report)
+            folder = part_folder(run.output, part).path
+            kept = f"{kept_address(job, PARTS)}/{folder.name}" if is_remote(job.output) else ""
+            if kept:
+                fetch_folder(kept, folder)
+            try:
+                with span("restore"):
+                    frames = dehaze_part(run, part)
+            except DrainedError:
+                _keep(folder, kept)
+                raise
+            if frames:
+                _keep(folder, kept)
+            return Done({"new_frames": frames})
 
     def _join(self, work: JoinJob) -> Outcome:
-        job = work.whole.job
-        if is_finished(work.whole):  # the worker was killed between the join and its answer
+        job, whole = work.whole.job, work.whole
+        if is_finished(whole):  # the worker was killed between the join and its answer
             forget_leftovers(job)
             return Done({"output": job.output, "frames": sum(part.frames for part in work.parts), "partial": ""})
-        done = join_parts(self._run(work.whole), work.parts, overwrite=work.whole.overwrite)
-        return Done({**done.as_json(), "parts": len(work.parts), "resumed_frames": 0})
+        with staged(job) as here:
+            run = self._run(whole, here.job)
+            if is_remote(job.output):
+                fetch_folder(kept_address(job, PARTS), parts_folder(run.output))
+            with span("join"):
+                done = join_parts(run, work.parts, overwrite=whole.overwrite)
+            deliver(here, job)
+        forget_leftovers(job)
+        named = {"source": job.source.name, "output": job.output}
+        return Done({**done.as_json(), **named, "parts": len(work.parts), "resumed_frames": 0})
 
 
 def is_finished(work: WholeJob) -> bool:
@@ -152,8 +185,11 @@ def is_finished(work: WholeJob) -> bool:
 
 
 def forget_leftovers(job: Job) -> None:
-    """Delete the work folder of a finished output: its worker was killed before it could."""
-    if not is_remote(job.output):
+    """Delete what was kept for a finished output: its worker was killed before it could."""
+    if is_remote(job.output):
+        for suffix in (RUN, PARTS):
+            remove_folder(kept_address(job, suffix))
+    else:
         shutil.rmtree(RunFolder(Path(job.output)).path, ignore_errors=True)
         forget_parts(Path(job.output))
 
@@ -166,71 +202,71 @@ def run_anywhere(
     encoders: int | None = None,
     report: Callable[[Step], None] = lambda step: None,
 ) -> DehazeReport:
-    """Run a job whose source and output may be in an object store. It goes on where a killed worker stopped."""
+    """Run a job whose source and output may be in an object store. It goes on where another worker stopped."""
     job = work.job
     if is_remote(job.output) and not work.overwrite and fingerprint(job.output) is not None:
         raise InputError(f"{job.output} exists: add --overwrite to replace it, or choose another name")
-    folder = scratch_folder(job.output) if job.is_remote else None
-    local = _staged(job, folder)
-    run = partial(
-        run_job,
-        local,
-        network,
-        work.options,
-        overwrite=work.overwrite or is_remote(job.output),
-        rate=work.rate,
-        cores=cores,
-        encoders=encoders,
-        progress=_Reporter(report),
-    )
-    with _named_by_address(job, local, folder):
-        try:
-            done = run(resume=local.kind == "video")
-        except OtherSettingsError:
-            done = run()
-    if is_remote(job.output):
-        upload(Path(local.output), job.output)
-    if folder is not None:
-        shutil.rmtree(folder, ignore_errors=True)
+
+    with staged(job) as here, _kept_segments(job, here) as resumed:
+
+        def run(*, resume: bool) -> DehazeReport:
+            return run_job(
+                here.job,
+                network,
+                work.options,
+                overwrite=work.overwrite or is_remote(job.output),
+                resume=resume,
+                rate=work.rate,
+                cores=cores,
+                encoders=encoders,
+                progress=_Reporter(report, job.options(work.options).segment_frames),
+            )
+
+        with span("restore") as facts:
+            try:
+                done = run(resume=here.job.kind == "video")
+            except OtherSettingsError:
+                done = run(resume=False)
+            facts |= {"frames": done.frames, **done.stage_seconds}
+        deliver(here, job)
+    if resumed:
+        remove_folder(kept_address(job, RUN))
     return replace(done, source=job.source.name, output=job.output)
 
 
-def _staged(job: Job, folder: Path | None) -> Job:
-    """Return the job with files on this machine's disk in place of remote ones."""
-    name, output = job.source.name, job.output
-    if folder is not None and is_remote(name):
-        version = hashlib.sha256(str(fingerprint(name)).encode()).hexdigest()[:8]
-        target = folder / f"source-{version}-{Path(name).name}"
-        if not target.exists():
-            fetch(name, target)
-        name = str(target)
-    if folder is not None and is_remote(output):
-        output = str(folder / Path(output).name)
-    return replace(job, source=parse_source(name), output=output)
-
-
 @contextmanager
-def _named_by_address(job: Job, local: Job, folder: Path | None) -> Iterator[None]:
-    """Name a source that cannot be used by its address, and keep no copy of it: nobody will try it again."""
+def _kept_segments(job: Job, here: Staged) -> Iterator[bool]:
+    """Go on with the segments that a drained node gave away; give away those of this node when it is drained."""
+    if not is_remote(job.output) or job.kind != "video":
+        yield False
+        return
+    folder, kept = RunFolder(Path(here.job.output)).path, kept_address(job, RUN)
+    resumed = fetch_folder(kept, folder)
     try:
-        yield
-    except BusyError:
+        yield resumed
+    except DrainedError:
+        _keep(folder, kept)
         raise
-    except InputError as error:
-        if folder is None:
-            raise
-        shutil.rmtree(folder, ignore_errors=True)
-        raise InputError(error.sentence.replace(local.source.name, job.source.name)) from None
+
+
+def _keep(folder: Path, address: str) -> None:
+    if address and folder.is_dir():
+        keep_in_store(folder, address)
 
 
 class _Reporter:
-    """Counts the frames of this attempt."""
+    """Counts the frames of this attempt, and notes when each segment was done."""
 
-    def __init__(self, report: Callable[[Step], None]) -> None:
-        self._report = report
+    def __init__(self, report: Callable[[Step], None], segment: int) -> None:
+        self._report, self._segment = report, segment
         self._before: int | None = None
+        self._began = time.time()
 
     def __call__(self, progress: Progress) -> None:
         if self._before is None:
             self._before = max(0, progress.frames - 1)
+        if progress.phase == "frames" and (progress.frames % self._segment == 0 or progress.frames == progress.total):
+            now, number = time.time(), (progress.frames - 1) // self._segment
+            note(Span("segment", self._began, now, {"number": number, "frames": progress.frames}, inside="restore"))
+            self._began = now
         self._report(Step(progress.frames, progress.total, progress.frames - self._before, progress.fps))

@@ -1,17 +1,21 @@
 """Workers as Ray actors: so many on each node, new ones for those that die, more when nodes join."""
 
 import logging
+import math
 import os
 import socket
+import sys
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from libranet.cluster.tasks import Died, Failed, Finished, Outcome, Step, Task, WorkerInfo, Workload
+from libranet.cluster.scratch import CrowdedError
+from libranet.cluster.spans import collected
+from libranet.cluster.storage import RefusedError, StoreError, take_failures
+from libranet.cluster.tasks import Died, DrainedError, Failed, Finished, Outcome, Step, Task, WorkerInfo, Workload
 from libranet.engine.options import OutputError
 from libranet.engine.parts import CannotSplitError
 from libranet.engine.segments import BusyError
@@ -27,8 +31,12 @@ REACH_SECONDS = 10.0
 """How long the head of a cluster may take to answer."""
 START_SECONDS = 300.0
 """How long a run waits for its first worker."""
+ASK_SECONDS = 1800.0
+"""The same where a machine has to be found and started for it."""
 MOST_STARTS = 3
-"""Starts in a row that may fail on a node before it is left alone."""
+"""Starts in a row that may fail, for each node, before no more are tried."""
+IDLE_SECONDS = 30.0
+"""A worker for whom there is no task keeps its place so long; then an autoscaler may take its machine away."""
 QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
 REFRESH_SECONDS = 2.0
 """How often the nodes of the cluster are counted."""
@@ -47,7 +55,10 @@ class Placement:
     cores: int = 1
     """Cores of a worker on a CPU."""
     most: int | None = None
-    """The largest number of workers in all, or None. Where it is given, it may be more than the cores carry."""
+    """The largest number of workers in all, or None for as many as the nodes have room for."""
+    asks: bool = False
+    """Workers without a place stay requests to Ray, for which an autoscaler starts nodes. Otherwise `most` workers
+    share the nodes that are there, even where they are more than the cores carry."""
 
     def on(self, node: dict[str, Any]) -> int:
         """How many workers a node has room for."""
@@ -67,16 +78,38 @@ class Worker:
         self._workload = make()
         self._step = Step()
         self._lock = threading.Lock()
+        self._draining = False
 
-    def pid(self) -> int:
-        """The process, once the workload is ready."""
-        return os.getpid()
+    def place(self) -> tuple[str, int]:
+        """The node and the process, once the workload is ready."""
+        import ray
 
-    def run(self, task: Task) -> Outcome:
+        return ray.get_runtime_context().get_node_id(), os.getpid()
+
+    def drain(self) -> None:
+        """Stop after the next frame, and let others go on from the last finished segment: this node is about to go."""
+        self._draining = True
+
+    def run(self, task: Task) -> Finished:
         """Do a task. Only the death of this process is an error for the caller."""
-        self._report(Step())
+        take_failures()
+        self._set(Step())
+        with collected() as spans:
+            outcome = self._run(task)
+        self._set(Step())
+        return Finished(WorkerInfo("", ""), outcome, tuple(spans), take_failures())
+
+    def _run(self, task: Task) -> Outcome:
         try:
             return self._workload.run(task, self._report)
+        except DrainedError:
+            return Failed("drained", "its node is about to go")
+        except StoreError as error:
+            return Failed("store", error.sentence)
+        except CrowdedError as error:
+            return Failed("crowded", error.sentence)
+        except RefusedError as error:
+            return Failed("input", error.sentence)
         except CannotSplitError as error:
             return Failed("whole", error.sentence)
         except BusyError as error:
@@ -88,8 +121,6 @@ class Worker:
         except Exception as error:  # the one boundary: a bug in one task must not take the worker with it
             logger.exception("task %s", task.key)
             return Failed("bug", f"unexpected {type(error).__name__} ({error}): this is a bug in libranet")
-        finally:
-            self._report(Step())
 
     def step(self) -> Step:
         """How far the task is."""
@@ -97,6 +128,11 @@ class Worker:
             return self._step
 
     def _report(self, step: Step) -> None:
+        self._set(step)
+        if self._draining:
+            raise DrainedError
+
+    def _set(self, step: Step) -> None:
         with self._lock:
             self._step = step
 
@@ -109,6 +145,7 @@ class _Actor:
     """What the driver waits for: that it is ready, or its answer."""
     ready: bool = False
     task: Task | None = None
+    idle_since: float = 0.0
     step_ref: Any = None
     step: Step = field(default_factory=Step)
 
@@ -197,7 +234,7 @@ def smallest_node(placement: Placement) -> int:
 
 
 class RayPool:
-    """Actors on all nodes of the connected cluster."""
+    """Actors that Ray places on the nodes of the connected cluster."""
 
     def __init__(self, make: Callable[[], Workload], placement: Placement) -> None:
         """Begin to start workers. `make` makes the workload in each of them; it travels there by pickle."""
@@ -207,9 +244,11 @@ class RayPool:
         self._make = ray.put(make)
         self._class = ray.remote(Worker)
         self._actors: dict[str, _Actor] = {}
-        self._failed_starts: Counter[str] = Counter()
+        self._failed_starts = 0
         self._reason = ""
         self._count = 0
+        self._wanted = 0 if placement.asks else sys.maxsize  # nobody asks for machines before there are tasks
+        self._draining: set[str] = set()
         self._counted = -REFRESH_SECONDS
         self._begin = time.monotonic()
         self._refresh()
@@ -223,7 +262,11 @@ class RayPool:
 
     def idle(self) -> list[WorkerInfo]:
         """Workers that wait for a task."""
-        return [actor.info for actor in self._actors.values() if actor.ready and actor.task is None]
+        return [
+            actor.info
+            for actor in self._actors.values()
+            if actor.ready and actor.task is None and actor.info.node not in self._draining
+        ]
 
     def workers(self) -> list[WorkerInfo]:
         """All workers that are ready."""
@@ -231,11 +274,15 @@ class RayPool:
 
     def nodes(self) -> set[str]:
         """Nodes with workers."""
-        return {actor.info.node for actor in self._actors.values()}
+        return {actor.info.node for actor in self._actors.values() if actor.ready}
 
     def clock(self) -> float:
         """Seconds."""
         return time.monotonic()
+
+    def want(self, count: int) -> None:
+        """Say how many workers could have a task. Idle ones beyond that give up their place after a while."""
+        self._wanted = count
 
     def start(self, worker: WorkerInfo, task: Task) -> None:
         """Give a task to an idle worker."""
@@ -243,6 +290,10 @@ class RayPool:
         # The name is what Ray's dashboard shows.
         actor.task, actor.ref, actor.step = task, actor.handle.run.options(name=task.key).remote(task), Step()
         actor.step_ref = None
+
+    def stop(self, worker: WorkerInfo) -> None:
+        """Kill a worker, whatever it does. Its death is an event."""
+        self._ray.kill(self._actors[worker.name].handle, no_restart=True)
 
     def wait(self, seconds: float) -> list[Finished | Died]:
         """Wait for an answer or a death, no longer than this.
@@ -286,77 +337,99 @@ class RayPool:
             self._counted = -REFRESH_SECONDS  # a new one at once
             reason = _reason(error)
             if not actor.ready:
-                self._failed_starts[actor.info.node] += 1
+                self._failed_starts += 1
                 self._reason = reason
             return Died(actor.info, reason) if actor.task is not None else None
+        actor.idle_since = time.monotonic()
         if not actor.ready:
-            actor.ready, actor.info = True, WorkerInfo(actor.info.name, actor.info.node, value)
-            self._failed_starts.pop(actor.info.node, None)
+            actor.ready, actor.info = True, WorkerInfo(actor.info.name, *value)
+            self._failed_starts = 0
             return None
         actor.task = None
-        return Finished(actor.info, value)
+        return replace(value, worker=actor.info)
 
     def _refresh(self) -> None:
-        """Start workers where nodes have room for more."""
-        if time.monotonic() - self._counted < REFRESH_SECONDS:
+        """Start workers for whom there is room, or for whom room is asked for; stop those without a task."""
+        now = time.monotonic()
+        if now - self._counted < REFRESH_SECONDS:
             return
-        self._counted = time.monotonic()
+        self._counted = now
         alive = self._alive()
-        wanted = self._wanted(alive)
-        here = Counter(actor.info.node for actor in self._actors.values())
-        for node in alive:
-            name = node["NodeID"]
-            if self._failed_starts[name] < MOST_STARTS:
-                for _ in range(wanted[name] - here[name]):
-                    self._launch(node, wanted[name])
+        self._drain({node["NodeID"] for node in alive})
+        staying = [actor for actor in self._actors.values() if actor.info.node not in self._draining]
+        places = self._limit(alive)
+        if self._failed_starts < MOST_STARTS * max(1, len(alive)):
+            for _ in range(min(places, self._wanted) - len(staying)):
+                self._launch(alive)
+        surplus = len(staying) - self._wanted if self._placement.asks else 0
+        for actor in [actor for actor in self._actors.values() if actor.task is None]:
+            leaving = actor.info.node in self._draining
+            unused = not leaving and (not actor.ready or now - actor.idle_since > IDLE_SECONDS)
+            if leaving or (surplus > 0 and unused):
+                surplus -= unused
+                self._ray.kill(actor.handle, no_restart=True)
+                del self._actors[actor.info.name]
 
-    def _launch(self, node: dict[str, Any], shares: int) -> None:
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+    def _drain(self, alive: set[str]) -> None:
+        """Tell the workers of nodes that have notice of their end; Ray places nothing new there."""
+        if self._ray.util.client.ray.is_connected():  # by ray://: only processes of the cluster can ask
+            going = self._ray.get(self._ray.remote(num_cpus=0)(_draining_nodes).remote()) & alive
+        else:
+            going = _draining_nodes() & alive
+        for actor in self._actors.values():
+            if actor.ready and actor.info.node in going - self._draining:
+                actor.handle.drain.remote()
+        self._draining = going
 
-        cpus = node["Resources"].get("CPU", 1.0)
-        share = int(10 * cpus / shares) / 10
-        options: dict[str, Any] = {"num_cpus": share if self._placement.gpus else min(self._placement.cores, share)}
-        if self._placement.gpus:
-            options["num_gpus"] = 1
+    def _launch(self, alive: list[dict[str, Any]]) -> None:
+        placement = self._placement
+        cores: float = placement.cores
+        if not placement.asks and not placement.gpus:  # more workers than the cores carry share them
+            smallest = min((node["Resources"].get("CPU", 1.0) for node in alive), default=1.0)
+            cores = min(cores, int(10 * smallest / math.ceil(self._limit(alive) / max(1, len(alive)))) / 10)
         name = f"worker-{self._count}"
         self._count += 1
         handle: Any = self._class.options(
-            **options,
+            num_cpus=1 if placement.gpus else cores,
+            num_gpus=1 if placement.gpus else 0,
             max_concurrency=2,
             max_restarts=0,
-            scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False),
+            scheduling_strategy="SPREAD",
         ).remote(self._make)
-        self._actors[name] = _Actor(WorkerInfo(name, node["NodeID"]), handle, handle.pid.remote())
+        self._actors[name] = _Actor(WorkerInfo(name, ""), handle, handle.place.remote())
 
     def _check_hope(self) -> None:
         if any(actor.ready for actor in self._actors.values()):
             self._begin = time.monotonic()
             return
-        reason = self._reason or "no node has a free place for one"
+        reason = self._reason or "no node has a free place for one; --workers asks an autoscaler for places"
         if not self._actors and (self._reason or not self.places()):
             raise ClusterError(f"no worker can start ({reason}): check the nodes of the cluster")
-        if time.monotonic() - self._begin > START_SECONDS:
-            raise ClusterError(f"no worker was ready after {START_SECONDS:.0f} s ({reason}): check the cluster")
+        patience = ASK_SECONDS if self._placement.asks else START_SECONDS
+        if time.monotonic() - self._begin > patience:
+            raise ClusterError(f"no worker was ready after {patience:.0f} s ({reason}): check the cluster")
 
     def places(self) -> int:
-        """How many workers the cluster has room for now."""
-        return sum(self._wanted(self._alive()).values())
+        """How many workers the cluster has room for now, or is asked for."""
+        return self._limit(self._alive())
 
     def _alive(self) -> list[dict[str, Any]]:
         return [node for node in self._ray.nodes() if node["Alive"]]
 
-    def _wanted(self, alive: list[dict[str, Any]]) -> dict[str, int]:
-        """Workers of each node; a given number is dealt out, one after another to the node with the most room."""
+    def _limit(self, alive: list[dict[str, Any]]) -> int:
+        """The largest number of workers now."""
         placement = self._placement
-        room = {node["NodeID"]: placement.on(node) for node in alive}
+        room = sum(placement.on(node) for node in alive if node["NodeID"] not in self._draining)
         if placement.most is None:
             return room
-        given = dict.fromkeys(room, 0)
-        if not placement.gpus:
-            room = {name: max(1, count) for name, count in room.items()}
-        for _ in range(placement.most if any(room.values()) else 0):
-            given[max(room, key=lambda name: room[name] / (1 + given[name]))] += 1
-        return given
+        return placement.most if placement.asks or room or not placement.gpus else 0
+
+
+def _draining_nodes() -> Any:
+    """Nodes that have notice of their end. Ray has no public name for it; its own libraries ask in the same way."""
+    import ray
+
+    return set(ray._private.state.state.get_draining_nodes())
 
 
 def _reason(error: Exception) -> str:

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-Trouble = Literal["input", "output", "busy", "bug", "whole"]
-"""Why a task failed: its input, the place it writes to, another process at the same output, a bug; or a part that
-cannot be made exactly, so that its video must be done whole.
+Trouble = Literal["input", "output", "busy", "bug", "whole", "store", "crowded", "drained", "deadline", "deaths"]
+"""Why an attempt failed: its input, the place it writes to, another process at the same output, a bug; a part that
+cannot be made exactly, so that its video must be done whole; an object store that answers with errors for now, a disk
+without room for now, a node that is about to go; a deadline that passed; workers that died over it.
 """
 
 
@@ -50,6 +51,10 @@ class Failed:
 Outcome = Done | Split | Failed
 
 
+class DrainedError(Exception):
+    """The node of this worker is about to go: the task stops here and goes on elsewhere."""
+
+
 @dataclass(frozen=True)
 class Step:
     """How far a worker is with its task."""
@@ -79,11 +84,26 @@ class WorkerInfo:
 
 
 @dataclass(frozen=True)
+class Span:
+    """A stage of an attempt, in seconds since 1970 by the clock of its machine."""
+
+    name: str
+    begin: float
+    end: float
+    facts: dict[str, Any] = field(default_factory=dict)
+    inside: str = ""
+    """The span of the same attempt that holds it; nothing for the attempt itself."""
+
+
+@dataclass(frozen=True)
 class Finished:
     """A worker gave an answer."""
 
     worker: WorkerInfo
     outcome: Outcome
+    spans: tuple[Span, ...] = ()
+    store_errors: dict[tuple[str, str], int] = field(default_factory=dict)
+    """Requests to object stores that failed, also those that succeeded later, by operation and kind of error."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +119,9 @@ class Pool(Protocol):
 
     def idle(self) -> list[WorkerInfo]: ...
     def nodes(self) -> set[str]: ...
+    def want(self, count: int) -> None: ...
     def start(self, worker: WorkerInfo, task: Task) -> None: ...
+    def stop(self, worker: WorkerInfo) -> None: ...
     def wait(self, seconds: float) -> list[Finished | Died]: ...
     def steps(self) -> dict[str, Step]: ...
     def clock(self) -> float: ...

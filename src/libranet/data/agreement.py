@@ -18,10 +18,8 @@ from libranet.sequences import list_images, natural_order
 SAME_SCENE = 0.45
 """Least correlation of a pair. Synthetic pairs have 0.94 and more, dense real haze 0.72; two scenes at most 0.21, a
 mirrored image 0.35."""
-OUT_OF_STEP = 0.01
-"""By how much a neighbouring frame has to correlate better."""
-_MOST_FOLDERS = 24
-"""Folders that are looked into for two sides under other names."""
+OUT_OF_STEP = 0.01  # by how much a neighbouring frame has to correlate better
+_MOST_FOLDERS = 24  # folders that are looked into for two sides under other names
 _FIRST_OF_VIDEO = 8
 """Of a video an early frame is taken: those before it have to be decoded each time."""
 _SIDE = 96
@@ -33,12 +31,9 @@ _NEIGHBOURS = (-2, -1, 1, 2)
 class Agreement:
     """What a comparison of pairs found."""
 
-    compared: int
-    """Pairs that were looked at."""
-    lowest: float
-    """Their lowest correlation."""
-    problems: tuple[str, ...]
-    """What is wrong, one sentence each."""
+    compared: int  # pairs that were looked at
+    lowest: float  # their lowest correlation
+    problems: tuple[str, ...]  # what is wrong, one sentence each
 
     def sentence(self) -> str:
         """The result in words."""
@@ -49,8 +44,6 @@ def compare_sides(clips: Sequence[PairedClip], *, most: int = 16, second: str = 
     """Compare one frame of clips that are spread over a set with its clear frame and the neighbours of that.
 
     Args:
-        clips: The pairs.
-        most: How many clips are looked at.
         second: What stands on the clear side, for messages.
     """
     chosen = [clips[index] for index in sorted({round(i) for i in np.linspace(0, len(clips) - 1, most)})]
@@ -100,11 +93,9 @@ class _Look:
     """A pair, seen."""
 
     correlation: float
-    shift: int
-    """Frames by which another clear frame fits better; 0 for none."""
+    shift: int  # frames by which another clear frame fits better; 0 for none
     equal: bool
-    contrast_gain: float
-    """Contrast of the hazy details over that of the clear ones."""
+    contrast_gain: float  # contrast of the hazy details over that of the clear ones
 
 
 def _place(clip: PairedClip) -> int:

@@ -34,13 +34,10 @@ class CheckResult:
     """The result of one of the five checks."""
 
     name: str
-    value: float
-    """The measured value; NaN if the check could not be made."""
-    threshold: float
-    """The largest value that passes."""
+    value: float  # the measured value; NaN if the check could not be made
+    threshold: float  # the largest value that passes
     passed: bool
-    what: str
-    """A description of the value."""
+    what: str  # a description of the value
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,8 @@ from libranet.image_structure import read_header
 
 logger = logging.getLogger(__name__)
 
-RgbImage: TypeAlias = np.ndarray
-"""A frame or photo: [H, W, 3], RGB, 8 bit."""
-RgbSamples: TypeAlias = np.ndarray
-"""A frame as it is stored: [H, W, 3], RGB, uint8 or uint16."""
+RgbImage: TypeAlias = np.ndarray  # a frame or photo: [H, W, 3], RGB, 8 bit
+RgbSamples: TypeAlias = np.ndarray  # a frame as it is stored: [H, W, 3], RGB, uint8 or uint16
 
 
 class Box(NamedTuple):

@@ -16,12 +16,9 @@ from libranet.atomic import write_atomically
 from libranet.data.frames import Box
 from libranet.errors import InputError
 
-Plane: TypeAlias = np.ndarray
-"""One value per pixel: [H, W], float32."""
-FlowField: TypeAlias = np.ndarray
-"""A flow field: [2, H, W], float32, pixels to the right and down."""
-Map: TypeAlias = np.ndarray
-"""A map as stored: [C, H, W], float32 that holds half-precision values."""
+Plane: TypeAlias = np.ndarray  # one value per pixel: [H, W], float32
+FlowField: TypeAlias = np.ndarray  # a flow field: [2, H, W], float32, pixels to the right and down
+Map: TypeAlias = np.ndarray  # a map as stored: [C, H, W], float32 that holds half-precision values
 Half = npt.NDArray[np.float16]
 
 MAP_CHANNELS: dict[str, tuple[tuple[str, ...], ...]] = {

@@ -26,8 +26,7 @@ from libranet.errors import InputError
 
 INDEX_FILE = "index.json"
 FORMAT = "libranet-packed-pairs"
-SHARD_BYTES = 1 << 30
-"""Size at which the next clip begins a new shard."""
+SHARD_BYTES = 1 << 30  # size at which the next clip begins a new shard
 _KEPT = (".png", ".jpg", ".jpeg", ".webp", ".bmp")
 """Frames in these files are packed byte by byte; other frames become PNG in bands."""
 
@@ -44,8 +43,7 @@ class PackedFrames:
     """The frames of one side of a clip, in a shard."""
 
     shard: Path
-    size: tuple[int, int]
-    """Width and height."""
+    size: tuple[int, int]  # width and height
     places: tuple[Place, ...]
 
     def __len__(self) -> int:
@@ -76,10 +74,8 @@ def pack_pairs(
     """Write clips into shards. The index comes last, so a set without one is not finished.
 
     Args:
-        clips: What to pack.
         folder: Where the shards go: a new or empty folder, or one that an earlier call did not finish.
         shard_bytes: Size at which the next clip begins a new shard.
-        progress: Called with each clip that is packed.
 
     Returns:
         The number of shards.

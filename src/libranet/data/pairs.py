@@ -14,8 +14,7 @@ from libranet.sequences import describe_gaps, is_clip, is_video_file, list_frame
 
 logger = logging.getLogger(__name__)
 
-HAZEWORLD_SUBSETS = ("DAVIS", "DDAD", "UA-DETRAC")
-"""The outdoor subsets that the paper uses."""
+HAZEWORLD_SUBSETS = ("DAVIS", "DDAD", "UA-DETRAC")  # the outdoor subsets that the paper uses
 _MOST_RATE_DIFFERENCE = 0.01
 HAZY_NAMES = ("hazy", "haze", "input", "inputs", "fog", "foggy", "lq")
 CLEAR_NAMES = ("clear", "gt", "target", "targets", "clean", "ground_truth", "groundtruth", "reference", "hq")
@@ -272,11 +271,7 @@ def _plain(stem: str) -> str:
 
 
 def _by_name(paths: Iterable[Path]) -> dict[str, Path]:
-    """Files in natural order by their plain names.
-
-    Raises:
-        InputError: Two have the same.
-    """
+    """Files in natural order by their plain names."""
     found: dict[str, Path] = {}
     for path in natural_order(paths):
         if (other := found.setdefault(_plain(path.stem), path)) is not path:

@@ -20,11 +20,9 @@ from libranet.frames.color import code_scales
 from libranet.images import read_image
 from libranet.runtime import Restored
 
-_SMALL = 8
-"""Maps are computed on squares of this many pixels."""
+_SMALL = 8  # maps are computed on squares of this many pixels
 _GAMMA_STEPS = 14
-_DARKEST, _BRIGHTEST = 2.5, 0.4
-"""Exponents between which the exposure is searched."""
+_DARKEST, _BRIGHTEST = 2.5, 0.4  # exponents between which the exposure is searched
 
 
 class Adjuster:
@@ -44,10 +42,6 @@ class Adjuster:
         """Prepare for frames of one format.
 
         Args:
-            adjustments: What to do.
-            format_: Of the restored frames.
-            device: Where they are.
-            rate: Frames per second.
             strength: That the frames were restored with: the largest of the key frames.
             turns: Quarter turns counter-clockwise by which a player rotates the frame. A mask is upright.
             mirrored: The frame is mirrored before that.

@@ -13,8 +13,7 @@ from functools import cache
 
 LARGEST = 512 << 20
 """Bytes up to which a freed array is kept. The largest arrays of a 3840x2160 frame have 253 MB."""
-LARGEST_BEFORE = 32 << 20
-"""The largest value that older versions of glibc accept."""
+LARGEST_BEFORE = 32 << 20  # the largest value that older versions of glibc accept
 RETURN_SECONDS = 30.0
 """Seconds between two calls of `return_free_memory`. The heap settles at a size that is partly chance; this lets it
 settle again. Getting the pages back takes 0.1 s at 1080p.

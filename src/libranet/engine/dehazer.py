@@ -43,6 +43,8 @@ class _Given:
     """Of a NumPy frame, with its byte order."""
     rest: Tensor | None = None
     """What backends, which compute in float32, do not see of a float64 frame. It is added to the result."""
+    samples: FrameFormat | None = None
+    """Of a frame that came as `Frames`, in samples of its own."""
 
 
 class Dehazer:
@@ -50,7 +52,8 @@ class Dehazer:
 
     Frames are NumPy arrays [H, W, 3], or [H, W, 1] in gray, torch tensors [3, H, W] or [1, 3, H, W], or any other array
     [H, W, 3] that speaks DLPack (CuPy, JAX), which comes back as a torch tensor that speaks it, too. Samples are uint8,
-    uint16, or floating point in [0, 1]. A frame is copied: its memory may be overwritten as soon as `push` returns.
+    uint16, or floating point in [0, 1]. `libranet.frames.Frames` of one frame hold YUV of 8 to 16 bits, too, and come
+    back in it. A frame is copied: its memory may be overwritten as soon as `push` returns.
 
     A `Dehazer` belongs to one thread at a time; several of them may share a network. CUDA tensors are read and written
     in the order of the thread's current stream, without waiting for the GPU; values outside [0, 1] are then clamped and
@@ -133,7 +136,7 @@ class Dehazer:
             InputError: The frame's shape, dtype or range is wrong. It is left out; the stream goes on.
         """
         check_process()
-        given, frames = _read(frame)
+        given, frames = read_frame(frame)
         size = (frames.format.width, frames.format.height)
         if self._size not in (None, size) and not cut:
             old, new = (f"{width}x{height}" for width, height in (self._size or size, size))
@@ -212,7 +215,9 @@ class Dehazer:
         return given, tuple(planes), arrived
 
 
-def _read(frame: Any) -> tuple[_Given, Frames]:
+def read_frame(frame: Any) -> tuple[_Given, Frames]:
+    if isinstance(frame, Frames):
+        return _read_samples(frame)
     if isinstance(frame, Tensor):
         return _read_torch(frame)
     if isinstance(frame, np.ndarray):
@@ -226,6 +231,18 @@ def _read(frame: Any) -> tuple[_Given, Frames]:
             ) from None
         return _read_packed(tensor)
     raise InputError(f"expected a NumPy array, a torch tensor or an array with DLPack, got {type(frame).__name__}")
+
+
+def _read_samples(frame: Frames) -> tuple[_Given, Frames]:
+    if len(frame) != 1:
+        raise InputError(f"expected Frames of one frame, got {len(frame)}: push them one by one")
+    shape = (frame.format.height, frame.format.width)
+    _check_shape(shape, shape, colour=True)
+    if frame.format.layout.floating:
+        for plane in frame.planes:
+            check_values(plane)
+    plane = frame.planes[0]
+    return _Given(shape, plane.dtype, plane.device, samples=frame.format), frame
 
 
 def _read_numpy(frame: np.ndarray) -> tuple[_Given, Frames]:
@@ -288,8 +305,10 @@ def _samples(tensor: Tensor) -> tuple[Tensor, _Given]:
     return samples, given
 
 
-def _give_back(given: _Given, planes: tuple[Tensor, ...]) -> np.ndarray | Tensor:
+def _give_back(given: _Given, planes: tuple[Tensor, ...]) -> np.ndarray | Tensor | Frames:
     """A copy in the form in which the frame came."""
+    if given.samples is not None:
+        return Frames(tuple(plane.to(given.device, copy=True)[None] for plane in planes), given.samples)
     if given.packed:
         result = planes[0].to(given.device, given.dtype, copy=True).view(given.shape)
     else:

@@ -23,8 +23,7 @@ from libranet.video.pixels import layout_of, read_planes
 from libranet.video.reader import SourceFrame, VideoReader
 from libranet.video.source import Source, numbered_files, numbered_name
 
-FIRST_NUMBER = 1
-"""As FFmpeg counts the frames of a video."""
+FIRST_NUMBER = 1  # as FFmpeg counts the frames of a video
 _HDR_CURVES = {16: "PQ", 18: "HLG"}
 
 
@@ -44,12 +43,8 @@ def dehaze_to_images(
     Args:
         source: A video, or an animation.
         pattern: Names of the images, such as frames/%05d.png; the first has the number 1.
-        network: The network, on its device.
-        options: How to restore.
-        overwrite: Replace existing images.
         resume: Leave the existing images as they are, and write the others as an uninterrupted run would.
         rate: Frames per second of images without times.
-        progress: Called after each frame.
 
     Raises:
         InputError: The source or the pattern cannot be used, or images are there already.
@@ -109,11 +104,7 @@ def dehaze_to_images(
 
 
 def check_pattern(pattern: str, *, overwrite: bool) -> int:
-    """Refuse a pattern for images that cannot be written. Return how many images are there from the first on.
-
-    Raises:
-        InputError: The suffix is none of an image, or images are there already.
-    """
+    """Refuse a pattern for images that cannot be written. Return how many images are there from the first on."""
     check_image_name(pattern)
     there = {number for number, _ in numbered_files(pattern)}
     first = numbered_name(pattern, min(there, default=FIRST_NUMBER))

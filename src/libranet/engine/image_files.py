@@ -127,11 +127,11 @@ def dehaze_image(
     if options != DehazeOptions(options.strength):
         raise InputError("an array has a strength and no other options: give a file as output, or leave them out")
     return Dehazer(network, strength=options.strength).image(
-        _read_upright(image) if isinstance(image, str | Path) else image
+        read_upright(image) if isinstance(image, str | Path) else image
     )
 
 
-def _read_upright(path: str | Path) -> np.ndarray:  # [H, W, 3], RGB
+def read_upright(path: str | Path) -> np.ndarray:  # [H, W, 3], RGB
     image = read_image(path)
     turns, mirrored = image.orientation
     return np.ascontiguousarray(np.rot90(image.rgb[:, ::-1] if mirrored else image.rgb, turns))
@@ -197,14 +197,8 @@ def dehaze_sequence(
     An image of a sequence that cannot be read is left out, and the report says so.
 
     Args:
-        sources: The images in order.
         outputs: One file for each of them.
-        network: The network, on its device.
-        options: How to restore.
-        overwrite: Replace existing outputs.
         resume: Leave existing outputs as they are, and write the others as an uninterrupted run would.
-        rate: Images per second.
-        progress: Called after each image.
 
     Raises:
         InputError: No image can be read, or an output cannot be written.
@@ -308,10 +302,6 @@ def restore_images(
     """Restore images, each with its time in seconds, in order. Another size or depth begins a new shot.
 
     Args:
-        images: The images.
-        network: What restores them.
-        options: How to restore them.
-        rate: Images per second.
         used: Takes the name of each backend that restored them.
 
     Yields:
@@ -412,5 +402,4 @@ def _finish(image: Image, restored: Restored, options: DehazeOptions) -> Image:
 def _mirrored(restored: Restored) -> Restored:
     """The frame as it is before its orientation turns it: left and right change places."""
     before, after = (tuple(plane.flip(1) for plane in planes) for planes in (restored.before, restored.after))
-    transmission = None if restored.transmission is None else restored.transmission.flip(-1)
-    return replace(restored, before=before, after=after, transmission=transmission)
+    return replace(restored, before=before, after=after)

@@ -14,7 +14,7 @@ from libranet.engine.video import dehaze_video
 from libranet.errors import InputError
 from libranet.network import Network
 from libranet.video.reader import DEFAULT_RATE
-from libranet.video.source import Source
+from libranet.video.source import Source, is_live_output
 
 Kind = Literal["video", "image", "sequence", "frames", "stream"]
 """A video becomes one, or numbered images (`frames`); an image one, a sequence of images as many."""
@@ -30,8 +30,7 @@ class Job:
     output: str
     changes: Mapping[str, Any] = field(default_factory=dict)
     """Fields of `DehazeOptions` that this job has other values for."""
-    outputs: tuple[Path, ...] = ()
-    """Of a sequence: a file for each of its images."""
+    outputs: tuple[Path, ...] = ()  # of a sequence: a file for each of its images
 
     @property
     def is_remote(self) -> bool:
@@ -73,6 +72,7 @@ def run_job(
         OutputError: The output cannot be written.
     """
     options = job.options(options)
+    shared: dict[str, Any] = {"options": options, "overwrite": overwrite, "progress": progress}
     if job.kind == "stream":
         from libranet.engine.stream import dehaze_stream
 
@@ -80,38 +80,25 @@ def run_job(
             raise InputError("a stream cannot be resumed: leave out --resume")
         source = sys.stdin.buffer if job.source.is_standard_input else job.source
         output = sys.stdout.buffer if job.output == "-" else job.output
-        return dehaze_stream(
-            source, output, network, options=options, overwrite=overwrite, progress=progress, on_plan=on_plan
-        )
+        return dehaze_stream(source, output, network, on_plan=on_plan, **shared)
     if job.kind == "video":
         make_folder(Path(job.output).parent)
         return dehaze_video(
-            job.source.name,
+            job.source if job.source.version else job.source.name,
             job.output,
             model=network,
-            options=options,
-            overwrite=overwrite,
             resume=resume,
             rate=rate,
             cores=cores,
             encoders=encoders,
-            progress=progress,
             on_plan=on_plan,
+            **shared,
         )
     if job.kind == "frames":
         from libranet.engine.frame_output import dehaze_to_images
 
         make_folder(Path(job.output).parent)
-        return dehaze_to_images(
-            job.source,
-            job.output,
-            network,
-            options=options,
-            overwrite=overwrite,
-            resume=resume,
-            rate=rate,
-            progress=progress,
-        )
+        return dehaze_to_images(job.source, job.output, network, resume=resume, rate=rate, **shared)
     from libranet.engine.image_files import dehaze_image, dehaze_sequence
 
     pairs = _image_pairs(job)
@@ -119,31 +106,19 @@ def run_job(
         make_folder(folder)
     if job.kind == "image":
         return dehaze_image(*pairs[0], network, options=options, overwrite=overwrite)
-    return dehaze_sequence(
-        [source for source, _ in pairs],
-        [output for _, output in pairs],
-        network,
-        options=options,
-        overwrite=overwrite,
-        resume=resume,
-        rate=DEFAULT_RATE if rate is None else rate,
-        progress=progress,
-    )
+    sources, outputs = [source for source, _ in pairs], [output for _, output in pairs]
+    rate = DEFAULT_RATE if rate is None else rate
+    return dehaze_sequence(sources, outputs, network, resume=resume, rate=rate, **shared)
 
 
 def check_job(job: Job, options: DehazeOptions, *, overwrite: bool) -> None:
-    """Refuse images, sequences and recordings whose output cannot be written, without reading a frame.
-
-    Raises:
-        InputError: The output exists, or its name cannot be used.
-        OutputError: Its folder may not be written to.
-    """
+    """Refuse images, sequences and recordings whose output cannot be written, without reading a frame."""
     options = job.options(options)
     options.adjust.check_mask()
     if job.kind == "stream":
         from libranet.engine.stream import check_recording
 
-        if job.output != "-":
+        if job.output != "-" and not is_live_output(job.output):
             check_recording(job.source, Path(job.output), options, overwrite=overwrite)
         return
     if job.kind == "frames":

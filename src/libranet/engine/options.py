@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import av
 
@@ -19,23 +19,23 @@ from libranet.network import GridFilter, WeightsInfo
 from libranet.runtime import MAX_STRENGTH
 from libranet.runtime.choose import check_backend
 from libranet.typed import check_types
-from libranet.video.encoder import CodecName, is_available
+from libranet.video.copied_stream import AUDIO_CHOICES
+from libranet.video.encoder import CodecName, is_available, is_video_name
 from libranet.video.reader import DecoderName
-from libranet.video.scale import check_scale
 from libranet.video.source import Source
 
+if TYPE_CHECKING:
+    from libranet.engine.latency import LiveReport
+
 Compare = Literal["split", "side"]
-View = Literal["result", "haze", "removed"]
+View = Literal["result", "haze", "removed", "confidence"]
 Exposure = Literal["network", "keep"]
 Phase = Literal["reading ahead", "frames", "first pass", "second pass", "joining"]
 
-EXPOSURE_SECONDS = 1.0
-"""The exposure is averaged over this time, so that it does not flicker."""
+EXPOSURE_SECONDS = 1.0  # the exposure is averaged over this time, so that it does not flicker
 _LONGEST_SEGMENT, _MOST_CRF, _MOST_BITS = 100_000, 255, 10**11
 """Beyond what any encoder takes. Each has limits of its own."""
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-AUDIO_CHOICES = ("copy", "none", "aac", "opus", "flac", "ac3", "mp3", "mp2", "pcm")
-"""What may happen to sound: copied, left out, or transcoded."""
 
 
 class OutputError(LibraNetError):
@@ -101,8 +101,9 @@ class DehazeOptions:
     compare: Compare | None = None
     """`split` shows the input left and the result right of a line, `side` shows both whole, next to each other."""
     view: View = "result"
-    """Instead of the result, a heat map: `haze` of the transmission in the network's matrices, `removed` of the haze
-    that was removed, estimated from input and result."""
+    """Instead of the result, a heat map: `haze` of how dense the haze is, `removed` of what the result lost of it,
+    `confidence` of how much of the result was seen rather than guessed. Strength and adjustments leave `haze` and
+    `confidence` alone."""
     start: float = 0.0
     """Seconds to begin at."""
     end: float | None = None
@@ -136,8 +137,10 @@ class DehazeOptions:
     """Detect cuts, and reset the network's memory at each of them."""
     segment_time: float | None = None
     """Seconds after which a recording goes on in another file."""
+    record: str | None = None
+    """A file, or a pattern of its parts, that a live output is also recorded to."""
     reconnect: float = 0.0
-    """Seconds to try again when a network source is lost."""
+    """Seconds to try again when a network source, or a live output, is lost."""
     segment_frames: int = 120
     """Frames per segment: the most that a killed run loses, and the longest distance of key frames."""
 
@@ -145,6 +148,9 @@ class DehazeOptions:
         check_types(self)
         if not 0.0 <= self.strength <= MAX_STRENGTH:
             raise InputError(f"expected a strength from 0 to {MAX_STRENGTH}, got {self.strength}")
+        if self.view in ("haze", "confidence"):  # they tell of the input, by what the whole network makes of it
+            object.__setattr__(self, "strength", 1.0)
+            object.__setattr__(self, "adjust", Adjustments())
         self.grid_filter(DEFAULT_RATE)  # checks the value
         if self.adjust.strength_keys:
             values = [value for _, value in self.adjust.strength_keys]
@@ -167,7 +173,11 @@ class DehazeOptions:
         if any(number < 0 for number in self.audio_tracks or ()):
             raise InputError(f"expected numbers of audio tracks from 0 on, got {self.audio_tracks}")
         if self.scale is not None:
+            from libranet.video.scale import check_scale  # only runs with --scale load it
+
             check_scale(self.scale)
+        if self.record is not None and not is_video_name(self.record):
+            raise InputError(f"expected --record as the name of a video such as record.mkv, got {self.record!r}")
         if self.two_pass and self.bitrate is None:
             raise InputError("--two-pass spreads a given number of bits over the video: add --bitrate, such as 8M")
         if self.segment_time is not None and not 1 <= self.segment_time < math.inf:
@@ -209,6 +219,8 @@ class Progress:
     phase: Phase = "frames"
     remedy: str = ""
     """What would make that stage faster, or nothing."""
+    live: str = ""
+    """Of a live output: its connection, its latency, and what was left out."""
 
 
 @dataclass(frozen=True)
@@ -241,12 +253,16 @@ class DehazeReport:
     """Name and version of the network's weights."""
     backend: str = ""
     """Which backend restored the frames; nothing where all of them were taken over."""
+    live: "LiveReport | None" = None
+    """Of a live output: its latency, and what was left out."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the report for JSON, with the frames per second of this run and the versions."""
         fps = (self.frames - self.resumed_frames) / self.seconds if self.seconds else 0.0
         values = asdict(self)
         del values["weights"]
+        if self.live is None:
+            del values["live"]
         return {
             **values,
             "fps": round(fps, 3),

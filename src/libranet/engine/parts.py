@@ -33,8 +33,7 @@ from libranet.video.structure import find_breaks
 
 SHARE_OF_LEAD = 0.1
 """A part is so long that the frames before it, which are restored twice, are at most this share of it."""
-COST_OF_GRIDS = 0.25
-"""Of reading a frame for its grids, against restoring it: 1080p on a CPU."""
+COST_OF_GRIDS = 0.25  # of reading a frame for its grids, against restoring it: 1080p on a CPU
 _SEEKABLE = ("h264", "hevc", "av1", "vp9", "prores", "dnxhd", "mjpeg", "ffv1")
 """Codecs with one frame in each packet, whose packets have the times of their frames."""
 
@@ -48,21 +47,14 @@ class Part:
     """A range of segments of one video."""
 
     number: int
-    first: int
-    """Its first frame."""
+    first: int  # its first frame
     frames: int
-    ahead: int
-    """Frames before those of `lead` that are read for their grids alone."""
-    lead: int
-    """Frames before it that are restored, too."""
-    restored: int
-    """Frames that the network restores: the lead, its own, and the look-ahead."""
-    tail: int
-    """Its last frames, which are the lead of the next part."""
-    times: tuple[int, ...]
-    """Presentation times of all frames to decode."""
-    keys: tuple[int, ...]
-    """Times of key frames to begin at, the nearest first."""
+    ahead: int  # frames before those of `lead` that are read for their grids alone
+    lead: int  # frames before it that are restored, too
+    restored: int  # frames that the network restores: the lead, its own, and the look-ahead
+    tail: int  # its last frames, which are the lead of the next part
+    times: tuple[int, ...]  # presentation times of all frames to decode
+    keys: tuple[int, ...]  # times of key frames to begin at, the nearest first
 
 
 def _index_frames(reader: VideoReader) -> tuple[list[int], list[int]] | None:
@@ -99,7 +91,6 @@ def part_starts(frames: int, *, lead: int, length: int, wanted: int) -> list[int
     """The first frames of the parts of a video, as even as segments allow; nothing where it is better done whole.
 
     Args:
-        frames: Of the video.
         lead: Frames before a part that are restored, too.
         length: Frames of a segment.
         wanted: Number of parts; fewer where they would be too short.
@@ -230,7 +221,7 @@ def join_parts(run: VideoRun, parts: tuple[Part, ...], *, overwrite: bool = Fals
         finally:
             joined.release()
     report = dehaze_video(
-        run.source.name,
+        run.source,
         run.output,
         model=run.network,
         options=run.options,
@@ -254,24 +245,20 @@ def _link(file: Path, target: Path) -> None:
 
 def part_folder(output: Path, part: Part) -> RunFolder:
     """The folder of a part, in the hidden folder of all parts beside the output."""
-    return RunFolder(_parts_folder(output) / f"part-{part.number:05d}{output.suffix}")
+    return RunFolder(parts_folder(output) / f"part-{part.number:05d}{output.suffix}")
 
 
 def forget_parts(output: Path) -> None:
-    """Delete the parts of an output."""
-    shutil.rmtree(_parts_folder(output), ignore_errors=True)
+    shutil.rmtree(parts_folder(output), ignore_errors=True)
 
 
-def _parts_folder(output: Path) -> Path:
+def parts_folder(output: Path) -> Path:
+    """The hidden folder of all parts of an output."""
     return output.with_name(f".{output.name}.libranet-parts")
 
 
 def frames_of(reader: VideoReader, part: Part, wanted: tuple[int, ...]) -> Iterator[SourceFrame]:
-    """Decode frames of a part, by their times.
-
-    Raises:
-        CannotSplitError: They are not those of the index.
-    """
+    """Decode frames of a part, by their times."""
     for key in (*part.keys, None):
         with open_video(reader.source or reader.name) as again:
             again.watch_alpha = reader.watch_alpha

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from fractions import Fraction
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -22,8 +21,7 @@ QUEUE_FRAMES = 4
 """Frames that may wait between two stages. Together with the look-ahead, this bounds the memory of a run."""
 STAGED_FRAMES = QUEUE_FRAMES + 2
 """Frames between the decoder's and the network's stage: those that wait, and one in the hands of each."""
-BLOCKED_SECONDS = 2.0
-"""How long a stopped run waits for the decoder."""
+BLOCKED_SECONDS = 2.0  # how long a stopped run waits for the decoder
 
 
 class FrameSink(Protocol):
@@ -40,20 +38,15 @@ class FrameSink(Protocol):
 class PipelineResult:
     """Counts and times of a run so far."""
 
-    frames: int = 0
-    """Frames that reached the sink."""
-    cuts: int = 0
-    """Cuts found by shot detection."""
-    dropped: int = 0
-    """Frames of a live source that came too fast for the network."""
+    frames: int = 0  # frames that reached the sink
+    cuts: int = 0  # cuts found by shot detection
+    dropped: int = 0  # frames of a live source that came too fast for the network
     seconds: dict[str, float] = field(default_factory=lambda: {"decode": 0.0, "network": 0.0, "encode": 0.0})
     """Busy time of each stage, without the start."""
     start_seconds: float = 0.0
     """Until the network's stage had taken its first frame: buffers, compiling, a first comparison."""
-    format_change: str = ""
-    """Why reading ended early, or nothing."""
-    backend: str = ""
-    """Which backend restored the frames."""
+    format_change: str = ""  # why reading ended early, or nothing
+    backend: str = ""  # which backend restored the frames
 
     @property
     def slowest_stage(self) -> str:
@@ -65,25 +58,11 @@ class PipelineResult:
         return {stage: round(seconds, 3) for stage, seconds in self.seconds.items()}
 
 
-class LateFrames:
+class Lateness(Protocol):
     """When a live source loses frames, so that the delay does not grow."""
-
-    def __init__(self, time_base: Fraction, allowed: float) -> None:
-        """Measure how far the wall clock is ahead of the source's clock.
-
-        Args:
-            time_base: Of the frames' times.
-            allowed: Seconds that the network may be behind the source's clock. Sources that send in bursts, such as
-                HLS, are ahead of it most of the time.
-        """
-        self._time_base, self._allowed = time_base, allowed
-        self._begin: tuple[float, float] | None = None
 
     def too_late(self, frame: SourceFrame) -> bool:
         """Whether a frame that arrives now is late."""
-        now, shown = time.monotonic(), frame.time(self._time_base)
-        self._begin = self._begin or (now, shown)
-        return (now - self._begin[0]) - (shown - self._begin[1]) >= self._allowed
 
 
 class _Stopped(Exception):  # noqa: N818
@@ -104,12 +83,24 @@ _HALT = object()
 class _Channel:
     """A bounded queue that raises `_Stopped` when the run is stopped."""
 
-    def __init__(self, stop: threading.Event) -> None:
-        self._queue: queue.Queue[Any] = queue.Queue(QUEUE_FRAMES)
+    def __init__(self, stop: threading.Event, size: int = QUEUE_FRAMES) -> None:
+        self._queue: queue.Queue[Any] = queue.Queue(size)
         self._stop, self.full = stop, self._queue.full
 
     def put(self, item: Any) -> None:
         self._tried(lambda: self._queue.put(item, timeout=0.1))
+
+    def replace(self, frame: SourceFrame, cut: bool) -> bool:
+        """Put a frame in the place of one that still waits. Return whether there was one."""
+        replaced = False
+        while not self._stop.is_set():
+            with suppress(queue.Full):
+                self._queue.put_nowait((frame, cut))
+                return replaced
+            with suppress(queue.Empty):
+                cut |= self._queue.get_nowait()[1]  # a cut counts, though its first frame is left out
+                replaced = True
+        raise _Stopped
 
     def get(self) -> Any:
         return self._tried(lambda: self._queue.get(timeout=0.1))
@@ -129,7 +120,8 @@ def run_pipeline(
     skip: int = 0,
     warm_up: int = 0,
     detect_shots: bool = True,
-    late: LateFrames | None = None,
+    late: Lateness | None = None,
+    newest: bool = False,
     on_frame: Callable[[PipelineResult], None] | None = None,
 ) -> PipelineResult:
     """Run all stages until the frames end, or one of the stages fails.
@@ -138,17 +130,14 @@ def run_pipeline(
     not finished.
 
     Args:
-        frames: Decoded frames.
-        restorer: The network stage.
-        sink: The encoding stage.
         skip: Frames to decode and ignore.
         warm_up: Frames after those to restore, for the memory of the network, but not to write.
-        detect_shots: Find cuts and reset the network's memory there.
         late: When to drop frames that come faster than the network takes them; None drops none.
+        newest: For live outputs: the network always takes the newest frame. No other one waits.
         on_frame: Called on the encoder's thread after each frame.
     """
     keep_large_arrays()
-    run = _Run(restorer, sink)
+    run = _Run(restorer, sink, newest=newest)
     decoding = (islice(frames, skip, None), ShotDetector() if detect_shots else None, late)
     decoder = threading.Thread(target=run.decode, args=decoding, name="decode", daemon=True)
     encoder = threading.Thread(target=run.encode, args=(on_frame,), name="encode", daemon=True)
@@ -177,21 +166,26 @@ def run_pipeline(
 class _Run:
     """What the three stages share. Each method is one of them, on a thread of its own."""
 
-    def __init__(self, restorer: "FrameRestorer", sink: FrameSink) -> None:
-        self._restorer, self._sink = restorer, sink
+    def __init__(self, restorer: "FrameRestorer", sink: FrameSink, *, newest: bool) -> None:
+        self._restorer, self._sink, self._newest = restorer, sink, newest
         self.stop = threading.Event()
-        self.decoded, self.finished = _Channel(self.stop), _Channel(self.stop)
+        self.decoded, self.finished = _Channel(self.stop, 1 if newest else QUEUE_FRAMES), _Channel(self.stop)
         self.result = PipelineResult()
         self.failure: BaseException | None = None
         """What went wrong in the encoder."""
 
-    def decode(self, frames: Iterable[SourceFrame], detector: ShotDetector | None, late: LateFrames | None) -> None:
+    def decode(self, frames: Iterable[SourceFrame], detector: ShotDetector | None, late: Lateness | None) -> None:
         """Decode, detect shots, and copy frames to where the network takes them."""
         end = _End()
         begin = time.perf_counter()
         try:
             for frame in frames:
                 cut = detector is not None and is_cut(detector, frame)
+                if self._newest:
+                    self.result.seconds["decode"] += time.perf_counter() - begin
+                    self.result.dropped += self.decoded.replace(frame, cut)
+                    begin = time.perf_counter()
+                    continue
                 dropped = late is not None and late.too_late(frame) and self.decoded.full()
                 staged = None if dropped else self._restorer.stage(frame)
                 self.result.seconds["decode"] += time.perf_counter() - begin
@@ -222,6 +216,8 @@ class _Run:
                 ready = self._restorer.flush()
             else:
                 staged, cut = item
+                if self._newest:  # not before: frames that wait may still be replaced
+                    staged = self._restorer.stage(staged)
                 result.cuts += cut and warm_up == 0
                 ready = self._restorer.push(staged, cut=cut)
             spent = time.perf_counter() - begin

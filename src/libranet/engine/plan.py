@@ -31,7 +31,6 @@ from libranet.video.encoder import (
 from libranet.video.encoder_options import TWO_PASS, encoder_options, with_user_options
 from libranet.video.pixels import layout_of, planar_name
 from libranet.video.reader import VideoReader
-from libranet.video.scale import scaled_size, scaled_tags
 from libranet.video.streams import plan_streams
 
 _GIF_BASE = Fraction(1, 100)
@@ -224,7 +223,10 @@ def encoder_settings(
         tags = replace(tags, colorspace=1 if reader.height >= 720 else 6, color_range=1)
     target = layout_of(planar)
     size = output_size(reader, options, target)
-    tags = scaled_tags(tags, drawn_size(reader, options, target), size)
+    if options.scale is not None:
+        from libranet.video.scale import scaled_tags
+
+        tags = scaled_tags(tags, drawn_size(reader, options, target), size)
     chosen_options = encoder_options(
         codec, crf=options.crf, preset=options.preset, layout=target, tags=tags, bitrate=options.bitrate, fast=fast
     )
@@ -263,6 +265,8 @@ def output_size(reader: VideoReader, options: DehazeOptions, layout: PixelLayout
     width, height = drawn_size(reader, options, layout)
     if options.scale is None:
         return width, height
+    from libranet.video.scale import scaled_size  # only runs with --scale load it
+
     return scaled_size(options.scale, width, height, layout=layout, turns=reader.tags.quarter_turns)
 
 
@@ -318,7 +322,6 @@ def backend_for(
         network,
         strength=options.strength,
         live=options.live if live is None else live,
-        want_transmission=options.view == "haze",
         grid_filter=NO_FILTER if rate is None else options.grid_filter(rate),
         grids_given=grids_given,
         batch=batch,

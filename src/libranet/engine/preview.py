@@ -24,8 +24,7 @@ from libranet.video.reader import VideoReader, open_video
 from libranet.video.source import Source, parse_source
 from libranet.video.visualize import contact_sheet
 
-Pair = tuple[np.ndarray, np.ndarray, str]
-"""Before and after, uint8 [H, W, 3], and a caption."""
+Pair = tuple[np.ndarray, np.ndarray, str]  # before and after, uint8 [H, W, 3], and a caption
 LARGEST_SIDE = 1280
 """Frames are restored at twice the size of the sheet's cells: a 4K frame would take sixteen times as long."""
 
@@ -35,12 +34,9 @@ class PreviewFrames:
     """The frames that a preview needs, made small: those around one moment of a video, or one image."""
 
     frames: tuple[Tensor, ...]  # each [1, 3, H, W] in [0, 1]; the centre one is shown
-    seconds: float
-    """Time of the centre frame."""
-    turns: int
-    """Quarter turns counter-clockwise that show it upright."""
-    mirrored: bool = False
-    """It is mirrored before it is turned."""
+    seconds: float  # time of the centre frame
+    turns: int  # quarter turns counter-clockwise that show it upright
+    mirrored: bool = False  # it is mirrored before it is turned
 
     @property
     def before(self) -> np.ndarray:  # uint8 [H, W, 3]
@@ -49,7 +45,7 @@ class PreviewFrames:
 
     def upright(self, image: Tensor) -> np.ndarray:  # [1, 3, H, W] in [0, 1] -> uint8 [H, W, 3]
         """Show a frame upright."""
-        samples = _to_uint8(image)
+        samples = (image[0].permute(1, 2, 0) * 255).round().clamp(0, 255).byte().numpy()
         return np.ascontiguousarray(np.rot90(samples[:, ::-1] if self.mirrored else samples, self.turns))
 
     def restore(self, network: Network, options: DehazeOptions) -> np.ndarray:  # uint8 [H, W, 3]
@@ -100,10 +96,7 @@ def write_preview(
 
     Args:
         source: A video or an image.
-        output: The image file to write.
-        network: The network, on its device.
         count: Moments of the video, evenly spread.
-        options: How to restore.
         overwrite: Replace an existing output.
     """
     if count < 1:
@@ -199,7 +192,3 @@ def _image_pair(path: Path, network: Network, options: DehazeOptions) -> tuple[l
     scale = 255.0 / image.peak
     before, after = ((i.rgb * scale).round().astype(np.uint8) for i in (image, restored))
     return [(before, after, path.name)], (image.samples.shape[1], image.samples.shape[0])
-
-
-def _to_uint8(image: Tensor) -> np.ndarray:  # [H, W, 3]
-    return (image[0].permute(1, 2, 0) * 255).round().clamp(0, 255).byte().numpy()

@@ -18,14 +18,11 @@ from torch import Tensor
 from libranet.frames import FrameFormat
 from libranet.runtime import Restored
 
-KEPT = 0.9
-"""Share of the mean that stays in a place that does not change: about ten frames count."""
+KEPT = 0.9  # share of the mean that stays in a place that does not change: about ten frames count
 STILL, SMOOTH = 2.0, 2.0
 """Differences in 8-bit levels, from the frames before and from the mean of a block, that halve the averages' shares."""
-HOLD = 0.75
-"""Codes by which the mean may leave the value that is written, where nothing changes."""
-BLOCK = 4
-"""Pixels of the squares in which frames are compared: single pixels are noise."""
+HOLD = 0.75  # codes by which the mean may leave the value that is written, where nothing changes
+BLOCK = 4  # pixels of the squares in which frames are compared: single pixels are noise
 
 
 @dataclass

@@ -27,8 +27,7 @@ from libranet.video.pixels import plane_views
 from libranet.video.reader import FormatChangeError, SourceFrame
 from libranet.video.shots import ShotDetector
 
-AHEAD = 32
-"""Reduced frames that may wait for the network: 25 MB."""
+AHEAD = 32  # reduced frames that may wait for the network: 25 MB
 Small = tuple[Tensor, bool]
 """The encoders' input [1, 3, S, S] in [-1, 1], and whether the frame begins a shot."""
 
@@ -74,10 +73,6 @@ class ReadAhead:
 
         Args:
             read: Decodes the video from a frame on, by its number.
-            backend: Its stages predict grids.
-            network: What it restores with.
-            format_: Of the frames.
-            rate: Frames per second.
             first: The frame whose grids are needed first. They are those of a run from the beginning.
             options: Whether shots are detected, as the pipeline does.
             on_read: Called with each frame that is read before the first one can be restored.
@@ -106,7 +101,6 @@ class ReadAhead:
         return self._last
 
     def close(self) -> None:
-        """Stop reading."""
         self._stop.set()
         with suppress(queue.Empty):
             while True:

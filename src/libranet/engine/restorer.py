@@ -19,7 +19,6 @@ from libranet.runtime import Restored
 from libranet.video.encoder import EncoderSettings
 from libranet.video.pixels import layout_of, plane_views, write_planes
 from libranet.video.reader import SourceFrame, VideoReader
-from libranet.video.scale import FrameScaler
 from libranet.video.tags import VideoTags
 
 if TYPE_CHECKING:
@@ -27,11 +26,10 @@ if TYPE_CHECKING:
     from libranet.engine.quiet_change import QuietChange
     from libranet.engine.read_ahead import ReadAhead
     from libranet.engine.transfer import Download, Upload
+    from libranet.video.scale import FrameScaler
 
-Planes = tuple[Tensor, ...]
-"""A frame's planes, each [h, w], or one [h, w, 3] of a packed layout."""
-ReadAgain = Callable[[int], Iterable[SourceFrame]]
-"""Decodes a video from a frame on, by its number."""
+Planes = tuple[Tensor, ...]  # a frame's planes, each [h, w], or one [h, w, 3] of a packed layout
+ReadAgain = Callable[[int], Iterable[SourceFrame]]  # decodes a video from a frame on, by its number
 StagedFrame = tuple[SourceFrame, int]
 """A decoded frame that is ready for the network's stage, and where its samples are in pinned memory, for a GPU."""
 
@@ -51,8 +49,7 @@ class FinishedFrame:
 
     source: SourceFrame
     planes: list[Tensor]  # each [h, w], in main memory
-    arrived: torch.cuda.Event | None = None
-    """The samples are there after this event."""
+    arrived: torch.cuda.Event | None = None  # the samples are there after this event
 
 
 class FrameRestorer:
@@ -78,9 +75,6 @@ class FrameRestorer:
         """Prepare for a video's frames.
 
         Args:
-            reader: The source.
-            network: What restores the frames.
-            options: How to restore them.
             settings: Of the output's encoder; None keeps the source's pixel format.
             size: Of the output where there are no settings.
             read_again: Decodes the video once more, from a frame on, by its number. Then grids are settled over whole
@@ -135,7 +129,11 @@ class FrameRestorer:
             )
             self._draw, target = view.draw, view.output
         self._output = target
-        self._scaler = None if size is None else FrameScaler(*size)
+        self._scaler: FrameScaler | None = None
+        if size not in (None, (target.width, target.height)):
+            from libranet.video import scale  # only runs with --scale load it
+
+            self._scaler = scale.FrameScaler(*size)
         self._time_base, self._first_time = reader.time_base, float(reader.first_time)
         self._adjuster: Adjuster | None = None
         if not options.adjust.neutral:
@@ -182,7 +180,6 @@ class FrameRestorer:
         return [self._finish(restored) for restored in self._backend.flush()]
 
     def close(self) -> None:
-        """Stop reading ahead."""
         if self._ahead is not None:
             self._ahead.close()
 

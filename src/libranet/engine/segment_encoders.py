@@ -22,17 +22,14 @@ CORES_PER_ENCODER = 8
 MOST_THREADS = 24
 """Threads of one encoder: as many as x264 takes by itself on 16 cores. All encoders together have more threads than
 there are cores, so that the last segment, or the only one of a short clip, has the whole machine to itself."""
-SHARE_OF_MEMORY = 0.25
-"""Of the machine's memory, for frames that wait for the other encoders."""
-SHORT_QUEUE = 2
-"""Frames that wait for a single encoder."""
+SHARE_OF_MEMORY = 0.25  # of the machine's memory, for frames that wait for the other encoders
+SHORT_QUEUE = 2  # frames that wait for a single encoder
 
 
 def encoder_threads(settings: EncoderSettings, *, cores: int | None = None) -> int:
     """Return the threads of each encoder. They decide its bits, so they depend on the cores alone.
 
     Args:
-        settings: Of the encoders.
         cores: Write the bits of a machine with this many cores; None for this machine.
 
     Returns:
@@ -52,7 +49,6 @@ def encoder_count(settings: EncoderSettings, *, length: int, most: int | None = 
     """Return how many segments are encoded at once, with frames of all of them in a share of the memory.
 
     Args:
-        settings: Of the encoders.
         length: Frames of a segment.
         most: The largest number, where other processes share this machine; None for as many as fit.
     """
@@ -115,10 +111,6 @@ class SegmentSink:
         """Write to a run's folder.
 
         Args:
-            folder: The run's folder, open.
-            settings: Of every segment's encoder.
-            clock: Times of the output.
-            length: Frames per segment.
             encoders: Segments that are encoded at once; frames of all of them are in memory.
             limit: Frames of a part: those behind them are look-ahead, which the next part restores, and nothing is
                 journalled. None takes all.

@@ -30,10 +30,8 @@ from libranet.video.source import Source
 
 _MANIFEST = "manifest.json"
 RESUME_HINT = " and run it again with --resume"
-KEEP_SECONDS = 5.0
-"""A segment that takes longer than this is journalled."""
-_TRIAL_FRAMES = 4
-"""Frames before the pace of a run is known."""
+KEEP_SECONDS = 5.0  # a segment that takes longer than this is journalled
+_TRIAL_FRAMES = 4  # frames before the pace of a run is known
 _RECORD = struct.Struct("<qII")  # time of the frame, size, checksum
 _JOURNALS = "journal-*.frames"
 
@@ -374,7 +372,7 @@ def run_settings(source: Source, network: Network, options: DehazeOptions, setti
     del shaping["audio"], shaping["audio_tracks"], shaping["decoder"]
     files = [path for _, path in source.files] or ([source.path] if source.path is not None else [])
     return {
-        "source": [_fingerprint_file(path) for path in files],
+        "source": [source.version] if source.version else [_fingerprint_file(path) for path in files],
         "network": _fingerprint_network(network),
         **shaping,
         "encoder": encoder,

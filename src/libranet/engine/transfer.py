@@ -13,8 +13,7 @@ from torch import Tensor
 
 from libranet.frames import FrameFormat
 
-DEVICE_SLOTS = 4
-"""Arrays on the device in each direction."""
+DEVICE_SLOTS = 4  # arrays on the device in each direction
 
 
 class Upload:
@@ -24,8 +23,6 @@ class Upload:
         """Make the buffers.
 
         Args:
-            format_: Of the frames.
-            device: The GPU.
             slots: Frames that may be in pinned memory: more than can be between `fill` and `send`.
             one_thread: Copy by the calling thread alone. Torch's threads would wait for cores that a codec has.
         """

@@ -102,7 +102,6 @@ def _encode(
 
 
 def _stored_frames(folder: RunFolder, settings: EncoderSettings) -> Iterator[tuple[StoredPacket, av.VideoFrame]]:
-    """Decode the lossless segments."""
     extradata = open_encoder(settings).extradata
     for path in folder.segment_paths:
         decoder = av.CodecContext.create("ffv1", "r")

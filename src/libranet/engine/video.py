@@ -46,8 +46,7 @@ from libranet.video.mux import ZERO_BASED, JoinReport, join, zero_time
 from libranet.video.packets import read_times
 from libranet.video.pixels import layout_of, plane_views
 from libranet.video.reader import SourceFrame, VideoReader, frame_duration, open_video
-from libranet.video.scale import FrameScaler
-from libranet.video.source import Source, parse_source
+from libranet.video.source import Source, is_live_output, parse_source
 from libranet.video.verify import verify
 
 ProgressCallback = Callable[[Progress], None]
@@ -93,10 +92,7 @@ class VideoRun:
         """Restore frames and encode them into the segments that the run's folder does not have yet.
 
         Args:
-            reader: The source.
             frames: Its frames, from the first one that the network has to see.
-            settings: Of the encoders.
-            folder: The run's folder, open.
             first: Number of the first of the frames in the video.
             lead: Frames before the first one of a part, to be restored, but not written.
             count: Frames of a part; None writes all, and journals them.
@@ -190,7 +186,7 @@ class VideoRun:
 
 
 def dehaze_video(
-    source: str | Path,
+    source: str | Path | Source,
     output: str | Path,
     *,
     model: Network | str | Path | None = None,
@@ -217,7 +213,7 @@ def dehaze_video(
 
     Args:
         source: A video file, an image sequence such as frame_%04d.png, or a photo.
-        output: The file to write. Its suffix names the container.
+        output: The file to write, whose suffix names the container; or a live output such as rtmp://server/live.
         model: A network, `libranet-small`, a checkpoint's path, or None for the weights of the package.
         strength: 0 changes nothing, 1 is the network's output, up to 1.5; None as in the options.
         options: How to restore and encode.
@@ -237,8 +233,15 @@ def dehaze_video(
     """
     options = options or DehazeOptions()
     options = options if strength is None else replace(options, strength=strength)
-    output = Path(output)
     origin = parse_source(source)
+    if is_live_output(output):
+        from libranet.engine.stream import dehaze_stream
+
+        network = load_network(model, device=device, precision=precision)
+        return dehaze_stream(
+            origin, str(output), network, options=options, overwrite=overwrite, progress=progress, on_plan=on_plan
+        )
+    output = Path(output)
     check_output(origin, output, overwrite=overwrite)
     claim, watch = Claim(output), SourceWatch(origin)
     network = load_network(model, device=device, precision=precision)
@@ -280,9 +283,6 @@ def plan_video(
     """Return what `dehaze_video` would do, without doing it. It raises the same errors.
 
     Args:
-        source: As `dehaze_video` takes it.
-        output: As `dehaze_video` takes it.
-        network: The network, on its device.
         options: How to restore and encode.
         rate: Frames per second of an image sequence.
         overwrite: An existing output may be replaced.
@@ -395,6 +395,8 @@ def _replay(
 
 def _carriers(reader: VideoReader, options: DehazeOptions, settings: EncoderSettings) -> Iterator[SourceFrame]:
     """Decode the source again. Yield its frames in the output's form, for restored samples to be written into."""
+    from libranet.video.scale import FrameScaler  # only runs with two passes and resumed ones load it
+
     assert reader.source is not None
     scaler = FrameScaler(settings.width, settings.height)
     size = drawn_size(reader, options, layout_of(settings.pixel_format))

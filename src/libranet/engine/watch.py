@@ -9,8 +9,7 @@ from libranet.errors import InputError, LibraNetError
 from libranet.video.reader import SourceFrame
 from libranet.video.source import Source
 
-_EVERY = 1.0
-"""Seconds between two looks."""
+_EVERY = 1.0  # seconds between two looks
 
 
 class SourceWatch:
@@ -21,11 +20,7 @@ class SourceWatch:
         self._marks = {path: FileMark.of(path) for path in files}
 
     def check(self) -> None:
-        """See that the source is what it was.
-
-        Raises:
-            InputError: A file of it is gone, or is another one.
-        """
+        """See that the source is what it was."""
         for path, before in self._marks.items():
             now = FileMark.of(path)
             if now == before:

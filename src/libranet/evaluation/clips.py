@@ -27,12 +27,10 @@ from libranet.sequences import describe_gaps, is_video_file, list_frames, list_i
 class EvalFrame:
     """One frame of a clip."""
 
-    given: Any
-    """As its `FrameSource` read it, for `restore`."""
+    given: Any  # as its `FrameSource` read it, for `restore`
     hazy: Tensor  # [3, H, W] in [0, 1], 8-bit values
     clear: Tensor | None  # [3, H, W]
-    clip: "EvalClip | None" = None
-    """Whose frame it is."""
+    clip: "EvalClip | None" = None  # whose frame it is
 
     @cached_property
     def guide(self) -> np.ndarray:  # [H, W, 3] 8 bit
@@ -154,7 +152,6 @@ def open_dataset(
     videos, of frames or of folders of frames is an unpaired set.
 
     Args:
-        path: The dataset, or its hazy side.
         clear: The folder of its clear side, where `path` is the hazy one.
         all_hazy: Everything at `path` is hazy, whatever the folders' names and contents suggest.
         split: Which part of a set of ours.

@@ -14,8 +14,7 @@ from libranet.evaluation.results import write_file
 
 PANELS_FILE = "panels.json"
 COLOURS = ("#8a8f98", "#d08a2e", "#1f7a5c", "#3b6fb6", "#9c4a8b", "#b5453a", "#5b5bd6", "#4f8a2e")
-HEAT_RANGE = 0.25
-"""Inter-frame difference that the heat maps show as white."""
+HEAT_RANGE = 0.25  # inter-frame difference that the heat maps show as white
 _VIEW_WIDTH = 360
 _CROP = (240, 160)
 _QUALITY = 88
@@ -26,10 +25,8 @@ class Panel:
     """Which frame the images of a clip show, and why."""
 
     frame: int
-    box: tuple[int, int, int, int]
-    """Left, top, width, height of the crop."""
-    chosen_by: str
-    """Model and metric that made it the worst frame."""
+    box: tuple[int, int, int, int]  # left, top, width, height of the crop
+    chosen_by: str  # model and metric that made it the worst frame
     value: float
 
 
@@ -65,10 +62,10 @@ class PanelWriter:
         left, top, width, height = self._panel.box
         images = {}
         for name, view in views.items():
-            images[f"{name}.jpg"] = _jpeg(_shrink(view))
-            images[f"{name}-crop.jpg"] = _jpeg(view[top : top + height, left : left + width])
+            images[f"{name}.jpg"] = jpeg(_shrink(view))
+            images[f"{name}-crop.jpg"] = jpeg(view[top : top + height, left : left + width])
             if name in previous:
-                images[f"{name}-change.jpg"] = _jpeg(_heat(view, previous[name]))
+                images[f"{name}-change.jpg"] = jpeg(_heat(view, previous[name]))
         self._images = images
 
     def save(self) -> None:
@@ -119,8 +116,9 @@ def _shrink(image: np.ndarray) -> np.ndarray:
     return cv2.resize(image, (_VIEW_WIDTH, max(1, round(height * _VIEW_WIDTH / width))), interpolation=cv2.INTER_AREA)
 
 
-def _jpeg(image: np.ndarray) -> bytes:
-    ok, data = cv2.imencode(".jpg", image[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, _QUALITY])
+def jpeg(image: np.ndarray, quality: int = _QUALITY) -> bytes:  # [H, W, 3] RGB 8 bit
+    """Encode an image."""
+    ok, data = cv2.imencode(".jpg", image[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, quality])
     assert ok
     return data.tobytes()
 

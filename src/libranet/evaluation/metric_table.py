@@ -14,21 +14,15 @@ Need = Literal["reference", "musiq", "detector", "segmenter"]
 class Metric:
     """One row."""
 
-    name: str
-    """The column in files."""
-    label: str
-    """The name in reports."""
+    name: str  # the column in files
+    label: str  # the name in reports
     group: Group
     higher_is_better: bool
-    digits: int
-    """Decimals to print."""
+    digits: int  # decimals to print
     needs: Need | None = None
-    weights: str | None = None
-    """Name in the table of third-party models."""
-    highest: float | None = None
-    """The end of its range, where it has one."""
-    least: int = 1
-    """Smallest side of a frame."""
+    weights: str | None = None  # name in the table of third-party models
+    highest: float | None = None  # the end of its range, where it has one
+    least: int = 1  # smallest side of a frame
 
     @property
     def arrow(self) -> str:
@@ -77,11 +71,7 @@ PAIRED_GROUPS = "fidelity,temporal,noref,downstream"
 
 
 def choose_metrics(text: str) -> tuple[Metric, ...]:
-    """Read a list such as `psnr,ssim,temporal`: names, groups, or `all`. The order is the table's.
-
-    Raises:
-        InputError: A name is unknown, or there is none.
-    """
+    """Read a list such as `psnr,ssim,temporal`: names, groups, or `all`. The order is the table's."""
     wanted = {part.strip().lower().replace("-", "_") for part in text.split(",") if part.strip()}
     known = {metric.name for metric in METRICS} | set(GROUPS) | {"all"}
     if unknown := sorted(wanted - known):

@@ -23,12 +23,9 @@ class RestoredFiles:
 
     name: str
     folder: Path
-    clips: int = 1
-    """Clips of the set. The frames of one alone may lie in the folder itself."""
-    frames: int | None = None
-    """Frames of each clip that are measured; None for all."""
-    backend: ClassVar[str] = ""
-    """Nothing is computed here."""
+    clips: int = 1  # clips of the set. The frames of one alone may lie in the folder itself.
+    frames: int | None = None  # frames of each clip that are measured; None for all
+    backend: ClassVar[str] = ""  # nothing is computed here
 
     @property
     def fingerprint(self) -> str:
@@ -58,11 +55,7 @@ class RestoredFiles:
             yield image
 
     def check(self, clips: Sequence[EvalClip]) -> Agreement:
-        """Find the result of every clip, and compare some of them with their input.
-
-        Raises:
-            InputError: A result is missing, is there for two clips, or has another number or size of frames.
-        """
+        """Find the result of every clip, and compare some of them with their input."""
         pairs = []
         owners: dict[Path, str] = {}
         for clip in clips:
@@ -75,11 +68,7 @@ class RestoredFiles:
         return compare_sides(pairs, most=8, second="restored") if pairs else Agreement(0, 1.0, ())
 
     def find(self, clip: EvalClip) -> FrameSequence:
-        """The frames of one clip's result, in the order of the clip's frames.
-
-        Raises:
-            InputError: They are missing, or do not fit the clip's.
-        """
+        """The frames of one clip's result, in the order of the clip's frames."""
         found = self._files(clip)
         if not isinstance(found, Path) and isinstance(clip.hazy, FrameFiles):
             return FrameFiles(self._matched(clip.name, clip.hazy.paths[: self.frames], found))
@@ -134,11 +123,7 @@ class RestoredFiles:
 
 
 def parse_restored(text: str, *, clips: int = 1, frames: int | None = None) -> RestoredFiles:
-    """Read NAME=DIR for a set of so many clips and the first so many frames of each.
-
-    Raises:
-        InputError: It is none, or there is no such folder.
-    """
+    """Read NAME=DIR for a set of so many clips and the first so many frames of each."""
     name, equals, folder = text.partition("=")
     if not equals or not name:
         raise InputError(f"expected --restored NAME=DIR, such as ours=results/ours, got {text!r}")

@@ -4,7 +4,7 @@ import hashlib
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -50,7 +50,6 @@ class TruthRestorer:
     backend = ""
 
     def restore(self, source: FrameSource, frames: Iterator[EvalFrame]) -> Iterator[Tensor]:
-        """Return the clear frames."""
         for frame in frames:
             if frame.clear is None:
                 raise InputError(f"the model {self.name} needs ground truth, and the set has none")
@@ -157,36 +156,9 @@ def _own_fingerprint(code: str, network: Network) -> str:
     return digest.hexdigest()
 
 
-def open_restorers(
-    specs: list[str],
-    *,
-    restored: Sequence[Restorer] = (),
-    device: str = "cpu",
-    precision: Precision = "auto",
-    steady: float | None = None,
-    backend: str = "auto",
-    dense_fog: bool = True,
-) -> list[Restorer]:
-    """Open several models and check that their names differ and can be file names.
-
-    Args:
-        specs: As `open_restorer` takes them, as the other arguments.
-        restored: Results of other methods, which come first.
-        device: Where networks compute.
-        precision: What they compute in.
-        steady: Seconds over which our network's colours are kept steady.
-        backend: What computes our network on a CPU.
-
-    Raises:
-        InputError: A model does not exist, or a name is taken or unfit.
-    """
-    restorers = [
-        *restored,
-        *(
-            open_restorer(spec, device=device, precision=precision, steady=steady, backend=backend, dense_fog=dense_fog)
-            for spec in specs
-        ),
-    ]
+def open_restorers(specs: list[str], *, restored: Sequence[Restorer] = (), **options: Any) -> list[Restorer]:
+    """Open several models and check that their names differ and can be file names. Options are `open_restorer`'s."""
+    restorers = [*restored, *(open_restorer(spec, **options) for spec in specs)]
     names = [restorer.name for restorer in restorers]
     for name in names:
         if names.count(name) > 1:

@@ -24,10 +24,8 @@ class ClipResult:
     model: str
     clip: str
     regime: str
-    frames: list[dict[str, float]]
-    """Metric name to value, one per frame."""
-    seconds: float
-    """Time that the model took for the clip."""
+    frames: list[dict[str, float]]  # metric name to value, one per frame
+    seconds: float  # time that the model took for the clip
     backend: str = ""
     """What computed it: `plain`, `cpu-fp32`, `fused`; empty where nothing was computed."""
 
@@ -55,7 +53,6 @@ class ResultStore:
         """Record what is measured, or check that the folder's earlier results were measured the same way.
 
         Args:
-            settings: What is measured.
             fresh: Delete earlier results first.
 
         Raises:

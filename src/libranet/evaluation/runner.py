@@ -34,15 +34,11 @@ def evaluate(
     """Evaluate every model on every clip, except for results that the store already has.
 
     Args:
-        clips: The dataset.
-        restorers: The models.
         scores: The metrics.
         store: Where results go, and where earlier ones are.
         subject: The model whose worst frames are shown.
         limit_frames: Only so many frames of each clip.
-        device: Where metrics are computed.
         panels: Also write images of the worst frames.
-        report: Told of every frame.
     """
     results = []
     for clip in clips:

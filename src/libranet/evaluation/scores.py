@@ -24,15 +24,13 @@ from libranet.metrics.temporal import warp_error
 from libranet.thirdparty import explain_absence, find_model, find_weights, load_weights
 
 FlowChoice = Literal["auto", "raft", "dis"]
-PSNR_OF_EQUAL_FRAMES = 100.0
-"""Recorded in place of infinity, so that means stay numbers."""
+PSNR_OF_EQUAL_FRAMES = 100.0  # recorded in place of infinity, so that means stay numbers
 
 
 class ImageMetric(Protocol):
     """A metric of the laboratory that looks at one restored frame."""
 
-    name: str
-    """What stands behind it, for reports; empty where there is nothing to say."""
+    name: str  # what stands behind it, for reports; empty where there is nothing to say
 
     def measure(self, image: Tensor) -> dict[str, float]:  # [3, H, W] in [0, 1]
         """Compute the metrics of a frame, by name."""
@@ -45,14 +43,11 @@ class SharedFacts:
 
     clear: Tensor | None = None  # [3, H, W]
     flow: Tensor | None = None  # [2, H, W], to the frame before
-    clear_features: list[Tensor] | None = None
-    """For LPIPS."""
-    hazy: FrameFacts | None = None
-    """For the blind metrics."""
+    clear_features: list[Tensor] | None = None  # for LPIPS
+    hazy: FrameFacts | None = None  # for the blind metrics
     hazy_tof: float | None = None
     """Warped difference of the input to its frame before, to which that of the models is compared."""
-    clip: str = ""
-    """Whose frame it is."""
+    clip: str = ""  # whose frame it is
 
 
 @dataclass
@@ -60,8 +55,7 @@ class Scores:
     """Prepared metrics, and the time each has taken."""
 
     metrics: tuple[Metric, ...]
-    not_measured: dict[str, str] = field(default_factory=dict)
-    """Reason by metric name."""
+    not_measured: dict[str, str] = field(default_factory=dict)  # reason by metric name
     by_image: dict[str, Callable[[Tensor], dict[str, float]]] = field(default_factory=dict)
     """Metrics of the restored frame alone, by what `seconds` calls them."""
     estimators: dict[str, str] = field(default_factory=dict)

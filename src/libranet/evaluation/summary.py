@@ -49,12 +49,9 @@ class ClipSummary:
     regime: str
     frames: int
     seconds: float
-    backend: str
-    """What computed it; empty where nothing was computed."""
-    values: dict[str, float]
-    """Mean over the frames by metric name, and the per-clip metrics."""
-    worst_frame: int | None
-    """The frame of the lowest PSNR, where there is one."""
+    backend: str  # what computed it; empty where nothing was computed
+    values: dict[str, float]  # mean over the frames by metric name, and the per-clip metrics
+    worst_frame: int | None  # the frame of the lowest PSNR, where there is one
 
 
 def summarise_clip(result: ClipResult) -> ClipSummary:
@@ -132,11 +129,9 @@ class ReportContent:
     """Everything that the report and its files show."""
 
     info: RunInfo
-    subject: str
-    """The model whose worst frames are shown."""
+    subject: str  # the model whose worst frames are shown
     metrics: tuple[Metric, ...]
-    not_measured: dict[str, str]
-    """Reason by metric name."""
+    not_measured: dict[str, str]  # reason by metric name
     estimators: dict[str, str]
     seconds: dict[str, float]
     results: list[ClipResult]

@@ -60,11 +60,6 @@ def open_torchscript(path: Path, names: Sequence[str], device: torch.device) -> 
 
 
 def import_openvino():  # type: ignore[no-untyped-def]
-    """Import OpenVINO.
-
-    Raises:
-        MissingDependencyError: It is not installed.
-    """
     try:
         import openvino
     except ImportError:
@@ -73,15 +68,7 @@ def import_openvino():  # type: ignore[no-untyped-def]
 
 
 def compare(graph: Graph, network: LiBrANet, run: Run, runtime: str, *, frames: int) -> Difference:
-    """Restore a short clip by a file and by the network, and measure the difference.
-
-    Args:
-        graph: What was exported.
-        network: The network in float32.
-        run: The file in its runtime.
-        runtime: Its name and version.
-        frames: Length of the clip.
-    """
+    """Restore a short clip by a file and by the network, and measure the difference."""
     width, height = graph.size or (101, 75)
     clip = moving_clip(frames, width, height)
     found = restore_by_file(graph, run, clip)

@@ -87,12 +87,9 @@ class ExportReport:
     megabytes: float
     inputs: dict[str, tuple[int | str, ...]]
     outputs: dict[str, tuple[int | str, ...]]
-    nodes: int | None
-    """Nodes of the ONNX graph."""
-    operators: tuple[str, ...]
-    """The ONNX operators it uses."""
-    difference: Difference | None
-    """None where this machine cannot run the file."""
+    nodes: int | None  # nodes of the ONNX graph
+    operators: tuple[str, ...]  # the ONNX operators it uses
+    difference: Difference | None  # None where this machine cannot run the file
 
     def as_json(self) -> dict[str, Any]:
         """The report for JSON."""
@@ -114,16 +111,8 @@ def export_network(
 
     Args:
         network: The network in float32, on the CPU.
-        output: The file.
-        options: What to write.
         calibration: Frames [1, 3, H, W] for int8; None takes rendered ones.
-        overwrite: Replace an existing file.
         device: Where a TorchScript file computes; None is the CPU.
-
-    Raises:
-        InputError: The options do not fit together, or the file exists.
-        MissingDependencyError: A package is not installed.
-        LibraNetError: The file does not compute what the network computes.
     """
     device = device or torch.device("cpu")
     check_target(output, options, overwrite=overwrite)

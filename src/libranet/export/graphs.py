@@ -29,8 +29,7 @@ class Port:
     """An input or an output of a graph."""
 
     name: str
-    shape: tuple[int | str, ...]
-    """A string names a size that is free until the graph runs."""
+    shape: tuple[int | str, ...]  # a string names a size that is free until the graph runs
 
 
 class Graph(nn.Module):
@@ -43,7 +42,6 @@ class Graph(nn.Module):
 
         Args:
             network: The network; its dtype is the graph's precision. Frames are always float32.
-            size: (width, height) of the frames, or None for any size.
         """
         super().__init__()
         if not network.config.parts.adaptive_slicing:
@@ -300,15 +298,7 @@ def make_graph(
     lookahead: int | None = None,
     grid_filter: GridFilter = NO_FILTER,
 ) -> StillGraph | WindowGraph | StreamGraph:
-    """Wrap a network in the graph of one form.
-
-    Args:
-        network: The network, in the precision of the graph.
-        form: Which form.
-        size: (width, height) of the frames, or None for any.
-        lookahead: Of the streaming form; None is half of the window.
-        grid_filter: Of the streaming form.
-    """
+    """Wrap a network in the graph of one form."""
     network = network.eval()
     if form == "streaming":
         radius = network.config.window // 2

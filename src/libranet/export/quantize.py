@@ -20,10 +20,8 @@ from libranet.export.onnx_file import save_changed
 from libranet.extension import lab
 from libranet.network import LiBrANet
 
-CALIBRATION_SIZE = (320, 184)
-"""(width, height) of the rendered calibration frames."""
-_BETAS = (0.004, 0.012, 0.03, 0.08)
-"""Haze per metre of the rendered frames, from thin to dense."""
+CALIBRATION_SIZE = (320, 184)  # (width, height) of the rendered calibration frames
+_BETAS = (0.004, 0.012, 0.03, 0.08)  # haze per metre of the rendered frames, from thin to dense
 
 
 @dataclass(frozen=True)
@@ -104,7 +102,6 @@ def quantize_refiner(path: Path, ranges: Ranges, *, quantize_outputs: bool) -> N
     """Rewrite an ONNX file in float32 so that the refiner's convolutions compute with 8-bit integers.
 
     Args:
-        path: The file.
         ranges: From `measure_ranges`.
         quantize_outputs: Also round the convolutions' outputs. onnxruntime computes in integers only so; OpenVINO does
             without, and keeps more accuracy.

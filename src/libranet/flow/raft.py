@@ -46,11 +46,7 @@ class RaftSmall(nn.Module):
 
     @classmethod
     def from_weights(cls, state: Mapping[str, Tensor], *, device: str | torch.device = "cpu") -> "RaftSmall":
-        """Build the network with the authors' weights, or with those of torchvision's `raft_small`.
-
-        Raises:
-            CheckpointError: The tensors are not those of RAFT-small.
-        """
+        """Build the network with the authors' weights, or with those of torchvision's `raft_small`."""
         net = cls()
         try:
             net.load_state_dict({_our_name(name): tensor for name, tensor in state.items()})

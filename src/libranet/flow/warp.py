@@ -31,11 +31,7 @@ def warp_tensor(
     image: Tensor,  # [C, H, W]
     flow: Tensor,  # [2, H, W]
 ) -> tuple[Tensor, Tensor]:  # [C, H, W] float32, [H, W] bool
-    """Do what `warp` does, without rounding of positions. A flow of zero everywhere returns the image exactly.
-
-    Raises:
-        InputError: The flow has another size than the image.
-    """
+    """Do what `warp` does, without rounding of positions. A flow of zero everywhere returns the image exactly."""
     height, width = image.shape[1:]
     if flow.shape != (2, height, width):
         raise InputError(f"expected a flow of [2, {height}, {width}], got {tuple(flow.shape)}")

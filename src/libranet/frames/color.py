@@ -63,10 +63,7 @@ class ColorConverter:
         """Where a chroma sample lies among the luma samples it covers, across and down."""
         return _cosited(self.spec.siting)
 
-    def codes(
-        self,
-        rgb: Tensor,  # [..., 3] in [0, 1]
-    ) -> Tensor:  # [..., 1 or 3], float32
+    def codes(self, rgb: Tensor) -> Tensor:  # [..., 3] in [0, 1] -> [..., 1 or 3], float32
         """Code values of colours, not rounded, in the order of the planes (of packed layouts: red, green, blue)."""
         if self.layout.model == "rgb":
             order = [0, 1, 2] if self.layout.packed else [1, 2, 0]
@@ -79,7 +76,6 @@ class ColorConverter:
         planes: Sequence[Tensor],  # each [h, w], or one [h, w, 3] of a packed layout
         out: Tensor | None = None,  # [1, 3, H, W], float32, to be overwritten
     ) -> Tensor:  # [1, 3, H, W] in [0, 1], float32
-        """Convert planes to RGB."""
         values = [plane.to(self.device).float()[None, None] for plane in planes[: self.layout.colour_planes]]
         size = (values[0].shape[2], values[0].shape[3])
         rgb = values[0].new_empty(1, 3, *size) if out is None else out

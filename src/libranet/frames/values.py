@@ -5,13 +5,10 @@ from torch import Tensor
 
 from libranet.errors import InputError
 
-MAX_PIXELS = 1 << 27
-"""Larger frames and images need more memory than the network can be given."""
+MAX_PIXELS = 1 << 27  # larger frames and images need more memory than the network can be given
 
 
-def check_values(
-    frames: Tensor,  # floating point
-) -> None:
+def check_values(frames: Tensor) -> None:  # floating point
     """Refuse values outside [0, 1]. Frames on a GPU are not read: waiting for it costs more than a frame.
 
     Raises:

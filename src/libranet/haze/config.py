@@ -4,8 +4,7 @@ from dataclasses import dataclass, fields
 
 from libranet.errors import InputError
 
-Range = tuple[float, float]
-"""(low, high), both included."""
+Range = tuple[float, float]  # (low, high), both included
 AT_MOST_ONE = {"white_balance_std", "shading", "aspect_jitter"}
 """Settings that may not exceed 1, besides probabilities."""
 
@@ -30,22 +29,16 @@ class HazeGroup:
 class DensityConfig(HazeGroup):
     """How dense `varied` haze and that of `footage` are, and where."""
 
-    beta: Range = (0.25, 2.8)
-    """Scattering over the normalised depth 0..1, drawn log-uniformly."""
-    near: Range = (0.0, 0.35)
-    """Depth of the nearest point: the haze between camera and scene."""
+    beta: Range = (0.25, 2.8)  # scattering over the normalised depth 0..1, drawn log-uniformly
+    near: Range = (0.0, 0.35)  # depth of the nearest point: the haze between camera and scene
     depth_gamma: Range = (0.6, 1.8)
     """Exponent applied to depth, drawn log-uniformly: how fast the distance grows."""
-    min_transmission: Range = (0.02, 0.12)
-    """Least transmission: no pixel is lost entirely."""
-    wavelength_spread: float = 0.08
-    """Largest relative excess of the blue over the red scattering."""
-    clear_probability: float = 0.04
-    """Samples without haze, which must stay as they are."""
+    min_transmission: Range = (0.02, 0.12)  # least transmission: no pixel is lost entirely
+    wavelength_spread: float = 0.08  # largest relative excess of the blue over the red scattering
+    clear_probability: float = 0.04  # samples without haze, which must stay as they are
     uniform_probability: float = 0.16
     """Samples whose haze hardly depends on depth, like smoke indoors."""
-    patch_probability: float = 0.35
-    """Samples with uneven haze."""
+    patch_probability: float = 0.35  # samples with uneven haze
     bank_probability: float = 0.0
     """Samples whose haze lies in banks: over the ground, or as a measured density map shows."""
     residual_probability: float = 0.15
@@ -56,8 +49,7 @@ class DensityConfig(HazeGroup):
 class CameraConfig(HazeGroup):
     """What the camera makes of the scene: noise and colour jitter."""
 
-    noise_std: float = 0.012
-    """Largest standard deviation of sensor noise, in half of the samples."""
+    noise_std: float = 0.012  # largest standard deviation of sensor noise, in half of the samples
     dull_probability: float = 0.35
     """Samples of `varied` haze and of `footage` whose clear image is made less vivid, as on a grey day."""
     jitter_probability: float = 0.0
@@ -78,22 +70,18 @@ class SkyConfig(HazeGroup):
     """What may happen to a sky. How blue or bright a sky is cannot be learnt from what stands under it: the network
     has to read it through the haze."""
 
-    recolour_probability: float = 0.0
-    """Samples whose sky, where there is one, gets another colour."""
-    swap_probability: float = 0.0
-    """Samples whose sky, where there is one, is another image's."""
+    recolour_probability: float = 0.0  # samples whose sky, where there is one, gets another colour
+    swap_probability: float = 0.0  # samples whose sky, where there is one, is another image's
 
 
 @dataclass(frozen=True)
 class GeometryConfig(HazeGroup):
     """Crops, camera motion, and depth that does not come from a map."""
 
-    zoom: Range = (0.45, 1.0)
-    """Height of the crop as a share of the largest that fits the image."""
+    zoom: Range = (0.45, 1.0)  # height of the crop as a share of the largest that fits the image
     aspect_jitter: float = 0.0
     """How much wider or narrower a crop may be shown than it is, as the logarithm of the factor."""
-    motion: float = 0.015
-    """Largest camera motion per frame, as a share of the crop's size."""
+    motion: float = 0.015  # largest camera motion per frame, as a share of the crop's size
     still_probability: float = 0.15
     """Samples without motion. At 1 every window is a still one: training is several times faster."""
     prior_depth_probability: float = 0.30
@@ -106,25 +94,19 @@ class GeometryConfig(HazeGroup):
 class FrontConfig(HazeGroup):
     """What stands in front of the haze: a dashboard, a vehicle, a frame, a caption, black bars."""
 
-    probability: float = 0.5
-    """Of the footage, samples with something in front."""
+    probability: float = 0.5  # of the footage, samples with something in front
     elsewhere_probability: float = 0.0
     """Of the other samples, those that get such things, too, and nothing else of a camera."""
     change_probability: float = 0.3
     """Of the things in front, those that come or go within the window."""
-    bars_probability: float = 0.06
-    """Of the footage, samples with black bars."""
+    bars_probability: float = 0.06  # of the footage, samples with black bars
 
 
 @dataclass(frozen=True)
 class RecordingConfig(HazeGroup):
     """What camera and codec do to footage, differently from frame to frame."""
 
-    drift_probability: float = 0.6
-    """Samples whose exposure and white balance wander."""
-    noise_std: float = 0.02
-    """Largest standard deviation of the noise, in 60 % of the samples."""
-    sharpening: float = 0.8
-    """Most sharpening, in 30 % of the samples."""
-    codec_probability: float = 0.6
-    """Samples that were compressed."""
+    drift_probability: float = 0.6  # samples whose exposure and white balance wander
+    noise_std: float = 0.02  # largest standard deviation of the noise, in 60 % of the samples
+    sharpening: float = 0.8  # most sharpening, in 30 % of the samples
+    codec_probability: float = 0.6  # samples that were compressed

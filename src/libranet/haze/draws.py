@@ -15,19 +15,15 @@ class Draws:
         self.n, self.generator = n, generator
 
     def rand(self, *shape: int) -> Tensor:
-        """Numbers in [0, 1)."""
         return torch.rand(self.n, *shape, generator=self.generator)
 
     def normal(self, *shape: int) -> Tensor:
-        """Normally distributed numbers."""
         return torch.randn(self.n, *shape, generator=self.generator)
 
     def whole(self, below: int) -> Tensor:
-        """Whole numbers from 0 on."""
         return torch.randint(below, (self.n,), generator=self.generator)
 
     def uniform(self, bounds: tuple[float, float]) -> Tensor:
-        """Numbers in a range."""
         return self.rand() * (bounds[1] - bounds[0]) + bounds[0]
 
     def log_uniform(self, bounds: tuple[float, float]) -> Tensor:

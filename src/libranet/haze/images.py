@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-SKY_DEPTH = 10_000.0
-"""Metres that stand for the sky in rendered depth; nothing else reaches as far."""
+SKY_DEPTH = 10_000.0  # metres that stand for the sky in rendered depth; nothing else reaches as far
 SKY_LEVEL = 250
 """Depth, of 255, beyond which a pixel begins to be sky; four steps later it is nothing else."""
 

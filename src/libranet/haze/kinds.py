@@ -27,14 +27,10 @@ from libranet.haze.images import ImageFacts
 from libranet.haze.parameters import CELLS, Airlight, Distance, Scattering
 from libranet.haze.scattering import REGIMES
 
-UNIFORM_NEAR = (0.75, 1.0)
-"""Depth of the nearest point in uniform haze."""
-PATCH_STRENGTH = (0.1, 0.5)
-"""Relative change of the optical depth by patches."""
-RESIDUAL_BETA = (0.0, 0.35)
-"""Scattering of the haze that stays in the target."""
-FOG_SHARE = (0.8, 1.0)
-"""How much of a sky in fog is the airlight."""
+UNIFORM_NEAR = (0.75, 1.0)  # depth of the nearest point in uniform haze
+PATCH_STRENGTH = (0.1, 0.5)  # relative change of the optical depth by patches
+RESIDUAL_BETA = (0.0, 0.35)  # scattering of the haze that stays in the target
+FOG_SHARE = (0.8, 1.0)  # how much of a sky in fog is the airlight
 
 
 @dataclass(frozen=True)
@@ -57,8 +53,7 @@ class KindOfHaze(HazeGroup, ABC):
 
     filmed: ClassVar[bool] = False
     """Whether its samples get a `recording`, and things in `front` of the haze."""
-    share: float = 0.0
-    """Samples with this kind, relative to the sum of all kinds' shares."""
+    share: float = 0.0  # samples with this kind, relative to the sum of all kinds' shares
 
     @abstractmethod
     def draw(self, common: "HazeConfig", images: ImageFacts, maps: Tensor, draws: Draws) -> DrawnHaze:
@@ -88,15 +83,11 @@ class PairHaze(KindOfHaze):
     """The haze of the common sets of still pairs (RESIDE): thin, grey, over photos as they are. It begins well in front
     of the camera and is mixed into stored values, nothing else."""
 
-    optical_depth: Range = (0.2, 1.8)
-    """Of the farthest point, drawn log-uniformly."""
-    near: Range = (0.25, 0.65)
-    """Optical depth of the nearest point, as a share of the farthest's."""
-    airlight: Range = (0.75, 1.0)
-    """Brightness of the airlight, the same in all channels."""
+    optical_depth: Range = (0.2, 1.8)  # of the farthest point, drawn log-uniformly
+    near: Range = (0.25, 0.65)  # optical depth of the nearest point, as a share of the farthest's
+    airlight: Range = (0.75, 1.0)  # brightness of the airlight, the same in all channels
 
     def draw(self, common: "HazeConfig", images: ImageFacts, maps: Tensor, draws: Draws) -> DrawnHaze:
-        """Draw thin grey haze."""
         gamma = draws.log_uniform(common.density.depth_gamma)
         distance = _distance(draws.uniform(self.near), gamma, _prior_share(common.geometry, images, draws), draws)
         colour = draws.uniform(self.airlight)[:, None].expand(-1, 3)
@@ -117,8 +108,7 @@ class VariedHaze(KindOfHaze):
     """Haze of any density, colour and unevenness."""
 
     share: float = 1.0
-    brightness: Range = (0.6, 1.0)
-    """Brightness of the airlight."""
+    brightness: Range = (0.6, 1.0)  # brightness of the airlight
     uniform_brightness: Range = (0.6, 1.0)
     """Its brightness in uniform haze: indoors it is often darker than the walls."""
     scene_probability: float = 0.5
@@ -168,8 +158,7 @@ class FootageHaze(KindOfHaze):
     """Transmission under which the target keeps haze, so that nobody has to guess what is behind dense fog."""
     dusk_probability: float = 0.0
     """Of those with a sky, samples whose ground is dim, in the target too: fog over dark hills."""
-    dusk: Range = (0.25, 0.75)
-    """Share of the light that is left on the ground in those."""
+    dusk: Range = (0.25, 0.75)  # share of the light that is left on the ground in those
     fog_probability: float = 0.0
     """Samples whose sky, where there is one, is fog: real fog hides the sky."""
 

@@ -7,8 +7,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-CELLS = 9
-"""Side of the coarse random fields that become smooth structure."""
+CELLS = 9  # side of the coarse random fields that become smooth structure
 
 Group = TypeVar("Group")
 

@@ -14,14 +14,10 @@ from torch import Tensor
 from libranet.haze.config import FrontConfig, RecordingConfig
 from libranet.haze.draws import Draws
 
-SHAPES = 2
-"""Things in front of the haze, at most, per sample."""
-TEXTURE = 12
-"""Cells, each way, of a shape's texture."""
-EDGE = 10.0
-"""How sharp the edges of shapes are."""
-BLOCK = 8
-"""Side of the codec's blocks."""
+SHAPES = 2  # things in front of the haze, at most, per sample
+TEXTURE = 12  # cells, each way, of a shape's texture
+EDGE = 10.0  # how sharp the edges of shapes are
+BLOCK = 8  # side of the codec's blocks
 LUMA_STEPS = (
     (16, 11, 10, 16, 24, 40, 51, 61),
     (12, 12, 14, 19, 26, 58, 60, 55),
@@ -42,8 +38,7 @@ CHROMA_STEPS = (
 """Quantisation steps of the JPEG standard's annex K, at quality 50."""
 DRIFT, FLICKER = 0.012, 0.02
 """Standard deviations of the change of exposure per frame, and of single frames, as logarithms."""
-QUALITY = (30, 95)
-"""Of the compression, on JPEG's scale."""
+QUALITY = (30, 95)  # of the compression, on JPEG's scale
 RGB_TO_YCC = ((0.299, 0.587, 0.114), (-0.168736, -0.331264, 0.5), (0.5, -0.418688, -0.081312))
 
 
@@ -137,11 +132,7 @@ def film(
     """Film hazy windows. What stands in front, bars and the tone curve are in the target; the camera's faults are not.
 
     Args:
-        hazy: The hazy frames.
-        clear: Their targets.
-        footage: How each sample is filmed, on the same device.
         first: The frame of the first target.
-        seed: Of the noise.
     """
     (_, frames, _, height, width), targets, device = hazy.shape, clear.shape[1], hazy.device
     y = ((torch.arange(height, device=device) * 2 + 1) / height - 1).view(1, 1, 1, -1, 1)

@@ -15,8 +15,7 @@ from libranet.haze.images import ImageBank, ImageFacts
 from libranet.haze.kinds import DrawnHaze, HazeConfig
 from libranet.haze.parameters import Camera, HazeParameters, Sky, View, map_tensors, rows
 
-BLUE, WARM = 0.8, 0.1
-"""Shares of drawn skies, about as in photos; the others are grey."""
+BLUE, WARM = 0.8, 0.1  # shares of drawn skies, about as in photos; the others are grey
 SKY_FACTORS = (0.25, 2.5)
 """How far a sky's colour may be moved: beyond that, clouds would turn to noise."""
 MIN_OPEN_SKY = 0.12

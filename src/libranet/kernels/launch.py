@@ -11,8 +11,7 @@ from typing import Any
 class Launch:
     """A launch that was collected and not run."""
 
-    kernel: Any
-    """A function compiled by Triton."""
+    kernel: Any  # a function compiled by Triton
     grid: tuple[int, ...]
     arguments: tuple[Any, ...]
     options: dict[str, Any]

@@ -10,17 +10,13 @@ from dataclasses import dataclass
 class ConvTile:
     """One program of the refiner's 3x3 convolution."""
 
-    rows: int = 4
-    """Output rows per program, 1 to 4."""
-    cols: int = 64
-    """Output columns per program, a power of two."""
-    block_k: int = 64
-    """Input channels per fetch."""
+    rows: int = 4  # output rows per program, 1 to 4
+    cols: int = 64  # output columns per program, a power of two
+    block_k: int = 64  # input channels per fetch
     pixels_first: bool = True
     """True: pixels are the rows of the matrix product; False: output channels are."""
     warps: int = 4
-    stages: int = 2
-    """Fetches in flight."""
+    stages: int = 2  # fetches in flight
 
     def __str__(self) -> str:
         order = "p" if self.pixels_first else "c"
@@ -35,12 +31,9 @@ class ConvTile:
 class StripTile:
     """One program of the weight-stationary 3x3 convolution, which walks down strips of the map."""
 
-    cols: int
-    """Columns per strip."""
-    ring: int
-    """Input rows in shared memory, at least four."""
-    stages: int
-    """Output rows on their way to memory."""
+    cols: int  # columns per strip
+    ring: int  # input rows in shared memory, at least four
+    stages: int  # output rows on their way to memory
 
     def parts(self, height: int, width: int) -> int:
         """Partial sums per map: one per row of a strip."""
@@ -51,19 +44,14 @@ class StripTile:
 class EncoderTile:
     """One program of an encoder's 3x3 convolution."""
 
-    cols: int
-    """Output columns per product."""
-    lines: int = 1
-    """Output rows per product: a product has lines * cols pixels."""
+    cols: int  # output columns per product
+    lines: int = 1  # output rows per product: a product has lines * cols pixels
     rows: int = 1
     """Products per program, 1 to 4, one below the other, which share fetched rows; only with lines = 1 and stride 1."""
-    block_n: int = 64
-    """Output channels per program."""
-    block_k: int = 32
-    """Input channels per fetch."""
+    block_n: int = 64  # output channels per program
+    block_k: int = 32  # input channels per fetch
     warps: int = 4
-    stages: int = 2
-    """Fetches in flight."""
+    stages: int = 2  # fetches in flight
     pairs: bool = False
     """Two pixels side by side as one of twice the channels, for narrow maps: see `pack_pairs`. Only with stride 1."""
 
@@ -82,8 +70,7 @@ class EncoderTile:
 class PixelTile:
     """One program of a pass over pixels."""
 
-    block: int = 64
-    """Pixels per program."""
+    block: int = 64  # pixels per program
     warps: int = 4
 
     def __str__(self) -> str:
@@ -96,8 +83,7 @@ class PixelTile:
 
 SUMS_STRIP, BIAS_STRIP, WIDE_STRIP = StripTile(128, 6, 2), StripTile(128, 7, 1), StripTile(64, 4, 1)
 """For 64 input channels with sums and with a bias, and for 128: the fastest that fit into a program's 227 KB."""
-STEM_TILE = PixelTile(256, 8)
-"""For the encoders' first convolution."""
+STEM_TILE = PixelTile(256, 8)  # for the encoders' first convolution
 STRUCTURE_TILE = PixelTile(128, 4)
 """For the first convolution of the refiner's structure stream, along a row."""
 

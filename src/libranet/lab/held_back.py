@@ -32,13 +32,8 @@ def write_held_back_clips(
     """Write paired clips as folders of PNG files, `hazy/CLIP` beside `clear/CLIP`. What is there already is kept.
 
     Args:
-        folder: Gets the two sides.
         clips: How many; nine have every regime once.
-        frames: Frames of each.
-        size: Width and height.
-        fps: Frame rate of the camera paths.
         seed: Decides which clip has which regime.
-        device: Where scenes are rendered.
         part: (2, 5) renders the second of every five clips alone: processes share the work.
         may_begin: Asked with a clip's name before it is rendered; False ends the work.
 

@@ -8,14 +8,12 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import cv2
-import numpy as np
-
 from libranet.atomic import write_atomically
 from libranet.data.dataset import read_json
 from libranet.data.frames import to_8_bit
 from libranet.errors import InputError
 from libranet.evaluation.clips import EvalClip
+from libranet.evaluation.figures import jpeg
 from libranet.evaluation.summary import Estimate, estimate
 
 KEY_FILE = "key.json"
@@ -36,8 +34,7 @@ class StudyRow:
     """One data set's result."""
 
     dataset: str
-    answers: dict[str, Estimate]
-    """By question: mean and 95 % interval over all ratings."""
+    answers: dict[str, Estimate]  # by question: mean and 95 % interval over all ratings
 
     @property
     def overall(self) -> float | None:
@@ -53,14 +50,10 @@ def make_study(datasets: Mapping[str, Sequence[EvalClip]], folder: Path, *, fram
     Args:
         datasets: Clips by the name of their set.
         folder: Gets `page/`, which raters see, and `key.json`, which they do not. It must not hold a study yet.
-        frames: Frames of each set.
         seed: Chooses clips, frames and file names.
 
     Returns:
         The page.
-
-    Raises:
-        InputError: A set has too few frames, or there is a study already.
     """
     if (folder / KEY_FILE).exists() or (folder / PAGE_FOLDER).exists():
         raise InputError(f"{folder} has a study already: choose another folder")
@@ -78,7 +71,7 @@ def make_study(datasets: Mapping[str, Sequence[EvalClip]], folder: Path, *, fram
         chosen = _spread(clips, frames, rng)
         mine = [names.pop() for _ in chosen]
         for file, (clip, index) in zip(mine, chosen, strict=True):
-            write_atomically(page / file, _jpeg(to_8_bit(clip.hazy.read(index))))
+            write_atomically(page / file, jpeg(to_8_bit(clip.hazy.read(index)), _QUALITY))
             key[file] = {"dataset": dataset, "clip": clip.name, "frame": index}
         members[dataset] = rng.sample(mine, len(mine))
     sheets = {f"sheet-{number}": files for number, files in enumerate(rng.sample(list(members.values()), len(members)))}
@@ -100,11 +93,7 @@ def make_study(datasets: Mapping[str, Sequence[EvalClip]], folder: Path, *, fram
 
 
 def score_study(key_file: Path, answer_files: Sequence[Path]) -> list[StudyRow]:
-    """Join the raters' answers with the key.
-
-    Raises:
-        InputError: A file is no answer to this study, has a rating outside 1 to 5, or a rater occurs twice.
-    """
+    """Join the raters' answers with the key."""
     key = read_json(key_file)
     if key.get("format") != "libranet-study":
         raise InputError(f"expected the key of a study in {key_file}, got another file")
@@ -146,9 +135,3 @@ def _spread(clips: Sequence[EvalClip], count: int, rng: random.Random) -> list[t
         for number, share in shares.items()
         for i in range(share)
     ]
-
-
-def _jpeg(image: np.ndarray) -> bytes:
-    ok, data = cv2.imencode(".jpg", image[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, _QUALITY])
-    assert ok
-    return data.tobytes()

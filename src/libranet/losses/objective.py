@@ -41,8 +41,7 @@ class ExtraTerm:
     """`package.module:function`, called with the prediction (`libranet.network.base.Predicted`) and the clear images,
     [B, 3, H, W]; or a class, called without arguments, whose objects are."""
     weight: float = 1.0
-    name: str = ""
-    """Its key in the log; by default the function's or class's name."""
+    name: str = ""  # its key in the log; by default the function's or class's name
 
     def __post_init__(self) -> None:
         if not is_own(self.term):
@@ -62,8 +61,7 @@ class LossConfig:
     """Feature extractor of the perceptual term; "none" trains without it, and the checkpoint says so."""
     perceptual_source: str = ""
     """Path of its weights, or a hub id for DINOv2. Empty means the hub's DINOv2 ViT-S/14."""
-    perceptual_taps: int = 5
-    """Blocks of VGG that count, from the image on."""
+    perceptual_taps: int = 5  # blocks of VGG that count, from the image on
     perceptual_crop: int = 0
     """Side of the square in the middle on which the perceptual term looks; 0 looks at the whole crop."""
     perceptual_weight: float = 0.04
@@ -145,11 +143,7 @@ class Objective:
             return f"perceptual term over {self.config.perceptual} features instead of the paper's DINOv2"
         return ""
 
-    def __call__(
-        self,
-        prediction: Predicted,
-        clear: Tensor,  # [B, 3, H, W]
-    ) -> LossTerms:
+    def __call__(self, prediction: Predicted, clear: Tensor) -> LossTerms:  # clear: [B, 3, H, W]
         c = self.config
         pixel = charbonnier(prediction.image, clear, epsilon=c.charbonnier_epsilon)
         colour = field_error = consistency = perceptual = pixel.new_zeros(())

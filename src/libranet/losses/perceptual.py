@@ -38,11 +38,7 @@ class PerceptualLoss(nn.Module):
         if isinstance(extractor, nn.Module):
             extractor.eval().requires_grad_(False)
 
-    def forward(
-        self,
-        prediction: Tensor,  # [B, 3, H, W] in [0, 1]
-        target: Tensor,  # [B, 3, H, W] in [0, 1]
-    ) -> Tensor:  # []
+    def forward(self, prediction: Tensor, target: Tensor) -> Tensor:  # [B, 3, H, W] in [0, 1] both -> []
         with torch.no_grad():
             wanted = self.extractor(target)
         found = self.extractor(prediction)

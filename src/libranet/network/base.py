@@ -39,15 +39,13 @@ class Predicted(Protocol):
 class Network(nn.Module):
     """Restores the centre frame of a window of hazy frames."""
 
-    architecture: str
-    """The name that checkpoints and commands know it by."""
+    architecture: str  # the name that checkpoints and commands know it by
     config: Any
     """A frozen dataclass, stored with the weights. Its `window` is the number of frames T, which is odd."""
     weights: WeightsInfo
 
     @property
     def device(self) -> torch.device:
-        """Where it computes."""
         return self._first_tensor().device
 
     @property

@@ -18,25 +18,19 @@ from libranet.network.libranet import LiBrANet
 
 FORMAT = "libranet-checkpoint"
 FORMAT_VERSION = 1
-PACKAGED = ("base", "small")
-"""The networks of the package by name; the first is the default."""
+PACKAGED = ("base", "small")  # the networks of the package by name; the first is the default
 
 
 @dataclasses.dataclass(frozen=True)
 class CheckpointHeader:
     """What a checkpoint of any network says about itself, read without its weights."""
 
-    architecture: str
-    """Which network: `libranet`, or the name of a peer in `libranet.lab.peers`."""
-    settings: dict[str, Any]
-    """The network's configuration as it was stored."""
-    provenance: dict[str, Any]
-    """How the weights came to be: recipe, data, steps, metrics, warnings."""
+    architecture: str  # which network: `libranet`, or the name of a peer in `libranet.lab.peers`
+    settings: dict[str, Any]  # the network's configuration as it was stored
+    provenance: dict[str, Any]  # how the weights came to be: recipe, data, steps, metrics, warnings
     format_version: int
-    name: str
-    """The weights' name; a file without one is called by its own name."""
-    version: str
-    """The weights' version, or `unversioned`."""
+    name: str  # the weights' name; a file without one is called by its own name
+    version: str  # the weights' version, or `unversioned`
 
     @property
     def weights(self) -> WeightsInfo:
@@ -48,8 +42,7 @@ class CheckpointHeader:
 class CheckpointInfo(CheckpointHeader):
     """The header of a checkpoint of LiBrA-Net."""
 
-    config: LiBrANetConfig
-    """The network the weights belong to."""
+    config: LiBrANetConfig  # the network the weights belong to
 
 
 def packaged_weights(name: str = PACKAGED[0]) -> Path:
@@ -65,11 +58,7 @@ def packaged_name(model: str | Path | None) -> str | None:
 
 
 def find_checkpoint(path: str | Path | None) -> Path:
-    """Return the file that a user means: a path, the name of packaged weights, or None for the default ones.
-
-    Raises:
-        CheckpointError: The package has no such weights.
-    """
+    """Return the file that a user means: a path, the name of packaged weights, or None for the default ones."""
     name = packaged_name(path)
     if name is None:
         return Path(str(path))
@@ -92,18 +81,17 @@ def save_checkpoint(
     """Write the model to one file, which appears under its name only when whole.
 
     Args:
-        model: The network; its configuration is stored with it.
         path: The file; its folder is made if need be.
         provenance: How the weights came to be; anything that JSON can hold.
         dtype: Convert the weights to this precision.
         name: What reports call these weights; without it, the file's name.
-        version: Which version of them these are.
     """
+    config = model.config
     metadata = {
         "format": FORMAT,
         "format_version": str(FORMAT_VERSION),
         "architecture": model.architecture,
-        "config": json.dumps(_stored(model.config)),
+        "config": json.dumps(config.stored() if isinstance(config, LiBrANetConfig) else dataclasses.asdict(config)),
         "provenance": json.dumps(provenance or {}),
     }
     metadata |= {key: value for key, value in (("name", name), ("version", version)) if value}
@@ -145,11 +133,7 @@ def load_model(
 
 
 def assign_weights(model: Network, path: Path, *, dtype: torch.dtype) -> None:
-    """Put the tensors of a checkpoint in the place of the network's.
-
-    Raises:
-        CheckpointError: The file is damaged or does not fit the network.
-    """
+    """Put the tensors of a checkpoint in the place of the network's."""
     state = _read_tensors(path)
     _check_state(path, model, state)
     model.load_state_dict({name: t.to(_float_dtype(t, dtype)) for name, t in state.items()}, assign=True)
@@ -208,10 +192,6 @@ def read_header(path: str | Path) -> CheckpointHeader:
     )
 
 
-def _stored(config: Any) -> dict[str, Any]:
-    return config.stored() if isinstance(config, LiBrANetConfig) else dataclasses.asdict(config)
-
-
 def _parse_config(path: Path, raw: dict[str, Any]) -> LiBrANetConfig:
     if unknown := sorted(set(raw) - LiBrANetConfig().stored().keys()):
         raise CheckpointError(
@@ -240,11 +220,7 @@ def _refuse_other_formats(path: Path) -> None:
 
 
 def _check_size(path: Path, config: LiBrANetConfig) -> None:
-    """Refuse a configuration that the file cannot fill before a network of its size is built.
-
-    Raises:
-        CheckpointError: It needs more weights than the file holds.
-    """
+    """Refuse a configuration that the file cannot fill before a network of its size is built."""
     # Every weight takes a byte at least.
     if config.least_weights > (size := path.stat().st_size):
         raise CheckpointError(

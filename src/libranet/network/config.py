@@ -6,8 +6,7 @@ from typing import Any
 from libranet.errors import InputError
 from libranet.typed import check_types
 
-_LARGEST = 4096
-"""Of any number here: beyond it no memory would hold the network."""
+_LARGEST = 4096  # of any number here: beyond it no memory would hold the network
 _MOST_STAGES = 8
 
 

@@ -22,18 +22,15 @@ class PartCost:
 
     name: str
     parameters: int
-    window_gflops: float
-    """For one window, all T frames encoded, as the paper counts."""
-    stream_gflops: float
-    """For one more frame of a stream, which encodes each frame once."""
+    window_gflops: float  # for one window, all T frames encoded, as the paper counts
+    stream_gflops: float  # for one more frame of a stream, which encodes each frame once
 
 
 @dataclass(frozen=True)
 class Cost:
     """Parameters and GFLOPs of a network at one frame size."""
 
-    size: tuple[int, int]
-    """(width, height) of the frames."""
+    size: tuple[int, int]  # (width, height) of the frames
     parts: tuple[PartCost, ...]
     parameters: int
     gflops: float
@@ -41,13 +38,7 @@ class Cost:
 
 
 def measure_cost(config: LiBrANetConfig, *, width: int = 3840, height: int = 2160) -> Cost:
-    """Count parameters and GFLOPs per part and in total.
-
-    Args:
-        config: The network.
-        width: Of the frames.
-        height: Of the frames.
-    """
+    """Count parameters and GFLOPs per part and in total."""
     with torch.device("meta"):
         model = LiBrANet(config).eval()
         window = torch.zeros(1, config.window, 3, height, width)

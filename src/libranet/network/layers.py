@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from libranet.kernels.attention.reference import attend
 from libranet.kernels.conv3x3.reference import GROUPS
 
-COEFFICIENTS = 12
-"""Numbers per grid cell: a 3x3 matrix in row-major order, then a translation."""
+COEFFICIENTS = 12  # numbers per grid cell: a 3x3 matrix in row-major order, then a translation
 
 
 def conv3x3(channels_in: int, channels_out: int, *, stride: int = 1) -> nn.Conv2d:
@@ -67,10 +66,7 @@ class Encoder(nn.Module):
         self.width = widths[-1]
         self.layers = nn.Sequential(*layers)
 
-    def forward(
-        self,
-        small: Tensor,  # [N, 3, 256, 256]
-    ) -> Tensor:  # [N, 192, 16, 16]
+    def forward(self, small: Tensor) -> Tensor:  # [N, 3, 256, 256] -> [N, 192, 16, 16]
         return self.layers(small)
 
 
@@ -89,10 +85,7 @@ class GridHead(nn.Module):
         nn.init.zeros_(self.project.weight)
         nn.init.zeros_(self.project.bias)  # type: ignore[arg-type]
 
-    def forward(
-        self,
-        features: Tensor,  # [N, width, 16, 16]
-    ) -> Tensor:  # [N, channels_out, 16, 16] float32
+    def forward(self, features: Tensor) -> Tensor:  # [N, width, 16, 16] -> [N, channels_out, 16, 16] float32
         hidden = self.dropout(self.activate(features))
         last = self.project
         with torch.autocast("cuda" if hidden.is_cuda else "cpu", enabled=False):
@@ -113,10 +106,7 @@ class ChromaticField(nn.Module):
         self.encoder = encoder
         self.head = GridHead(encoder.width, hidden, 2 * COEFFICIENTS * bins, dropout)
 
-    def forward(
-        self,
-        small: Tensor,  # [B, 3, 256, 256]
-    ) -> Tensor:  # [B, 2, 12, bins, 16, 16]
+    def forward(self, small: Tensor) -> Tensor:  # [B, 3, 256, 256] -> [B, 2, 12, bins, 16, 16]
         grids = self.head(self.encoder(small))
         return grids.unflatten(1, (2, COEFFICIENTS, self.bins))
 
@@ -170,10 +160,7 @@ class TemporalField(nn.Module):
 
         return super()._apply(convert, recurse)
 
-    def encode(
-        self,
-        small: Tensor,  # [N, 3, 256, 256]
-    ) -> Tensor:  # [N, C, 16, 16]
+    def encode(self, small: Tensor) -> Tensor:  # [N, 3, 256, 256] -> [N, C, 16, 16]
         return self.encoder(small)
 
     def mix(

@@ -13,8 +13,7 @@ from libranet.network.forward import Steady, TorchOperations, restore
 from libranet.network.layers import ChromaticField, Encoder, Refiner, TemporalField
 from libranet.network.residual_haze import fold, plan, view_frame
 
-MIN_SIZE = 16
-"""Smallest height and width of a frame, in pixels."""
+MIN_SIZE = 16  # smallest height and width of a frame, in pixels
 
 
 @dataclass(frozen=True)
@@ -23,7 +22,7 @@ class Grids:
 
     chromatic: Tensor | None  # [B, 2, 12, bins, 16, 16], guided by red and by green
     temporal: Tensor | None  # [B, 12, T, 16, 16], or [B, 12, 1, 16, 16]: the centre plane alone
-    clearing: Tensor | None = None  # [B, 6, 16, 16], a plan of `residual_haze.py` that is still to be folded in
+    clearing: Tensor | None = None  # [B, 9, 16, 16], a plan of `residual_haze.py` that is still to be folded in
 
     @property
     def plane(self) -> Tensor | None:  # [B, 12, 16, 16]
@@ -149,7 +148,6 @@ class LiBrANet(Network):
         """Predict the grids of K consecutive windows by both fields, those of each sequence in a row.
 
         Args:
-            frames: The windows of each sequence.
             centre_only: Of the temporal grid, predict only the plane that is sliced.
             still: Each window is one frame T times, given and encoded once.
         """
@@ -165,10 +163,7 @@ class LiBrANet(Network):
             chromatic = self.chromatic(centre)
         return Grids(chromatic, temporal)
 
-    def encoder_input(
-        self,
-        frames: Tensor,  # [N, 3, H, W]
-    ) -> Tensor:  # [N, 3, S, S] in [-1, 1]
+    def encoder_input(self, frames: Tensor) -> Tensor:  # [N, 3, H, W] -> [N, 3, S, S] in [-1, 1]
         """The encoders' input: a small square, centred on zero, so that zero padding is mid-grey and not black."""
         size = self.config.encoder.size
         small = downsample(pad_to_multiple(frames, self.config.scale), (size, size))
@@ -212,14 +207,8 @@ class LiBrANet(Network):
         check_frames(frames)
 
 
-def check_frames(
-    frames: Tensor,  # [..., 3, H, W]
-) -> None:
-    """Check that these are RGB frames of usable size and type, without a look at their values.
-
-    Raises:
-        InputError: They are not.
-    """
+def check_frames(frames: Tensor) -> None:  # [..., 3, H, W]
+    """Check that these are RGB frames of usable size and type, without a look at their values."""
     channels, height, width = frames.shape[-3:]
     if channels != 3:
         raise InputError(f"expected 3 colour channels, got {channels}")

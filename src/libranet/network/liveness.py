@@ -12,8 +12,7 @@ from libranet.network.libranet import LiBrANet
 
 LIVE_ABOVE = -1.0
 """A unit counts as live if its value before GELU exceeds this somewhere; below -4, GELU and its slope are zero."""
-MIN_LIVE = 0.9
-"""Share of live units under which a part counts as dead."""
+MIN_LIVE = 0.9  # share of live units under which a part counts as dead
 MIN_REACHED = 0.8
 """Share of parameters with a gradient under which a part counts as dead. A few never have one, such as key biases."""
 
@@ -32,10 +31,7 @@ def live_units(
 
 
 @torch.no_grad()
-def neighbour_effect(
-    model: LiBrANet,
-    frames: Tensor,  # [B, T, 3, H, W] in [0, 1], B at least 2
-) -> float:
+def neighbour_effect(model: LiBrANet, frames: Tensor) -> float:  # [B, T, 3, H, W] in [0, 1], B at least 2
     """Mean change of the output, in levels of 255, when the neighbours come from the next window of the batch."""
     middle = frames.shape[1] // 2
     wrong = frames.roll(1, 0)
@@ -43,10 +39,7 @@ def neighbour_effect(
     return float((model(frames) - model(wrong)).abs().mean()) * 255
 
 
-def gradient_share(
-    model: LiBrANet,
-    frames: Tensor,  # [B, T, 3, H, W] in [0, 1]
-) -> float:
+def gradient_share(model: LiBrANet, frames: Tensor) -> float:  # [B, T, 3, H, W] in [0, 1]
     """The share of the parameters that the output's error reaches: those with a gradient that is not zero."""
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     with torch.enable_grad():

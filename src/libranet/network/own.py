@@ -22,7 +22,6 @@ class OwnNetwork(Peer):
         self.module = module
 
     def restore(self, frames: Tensor) -> Tensor:
-        """Restore the frame after the past ones."""
         c = self.config
         restored = self.module(frames if c.past or c.future else frames[:, 0])
         centre = frames[:, c.past]
@@ -38,11 +37,7 @@ _SETTINGS = {"past": 0, "future": 0, "divisor": 1}
 
 
 def build_own(name: str) -> Network:
-    """Build a user's own network, `package.module:Class`. The class is called without arguments.
-
-    Raises:
-        InputError: There is no such class, it cannot be called so, or it makes no network.
-    """
+    """Build a user's own network, `package.module:Class`. The class is called without arguments."""
     make = load_own(name)
     try:
         made = make()

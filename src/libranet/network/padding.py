@@ -4,13 +4,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 
-def reflect_pad(
-    x: Tensor,  # [N, C, H, W]
-    left: int,
-    right: int,
-    top: int,
-    bottom: int,
-) -> Tensor:
+def reflect_pad(x: Tensor, left: int, right: int, top: int, bottom: int) -> Tensor:  # [N, C, H, W]
     """Continue a map by reflection; where it is too small for that, its border is repeated."""
     if not (left or right or top or bottom):
         return x
@@ -18,12 +12,7 @@ def reflect_pad(
     return F.pad(x, (left, right, top, bottom), mode="reflect" if fits else "replicate")
 
 
-def pad_to_multiple(
-    x: Tensor,  # [N, C, H, W]
-    divisor: int,
-    *,
-    smallest: int = 1,
-) -> Tensor:
+def pad_to_multiple(x: Tensor, divisor: int, *, smallest: int = 1) -> Tensor:  # [N, C, H, W]
     """Continue a map to the right and to the bottom until its sides are multiples of a number, and long enough."""
     height, width = x.shape[-2:]
     side = -(-smallest // divisor) * divisor

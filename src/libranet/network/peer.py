@@ -37,10 +37,8 @@ class PeerRestoration:
     """A restored frame, as the trainer sees it."""
 
     image: Tensor  # [B, 3, H, W]
-    grids: None = None
-    """Peers have no bilateral grids, so the Lie term is zero."""
-    small: None = None
-    """Nor a colour field."""
+    grids: None = None  # peers have no bilateral grids, so the Lie term is zero
+    small: None = None  # nor a colour field
 
 
 class Peer(Network):
@@ -93,10 +91,7 @@ class Peer(Network):
         image = restored[..., : frames.shape[-2], : frames.shape[-1]].to(frames.dtype)
         return PeerRestoration(image if self.training else image.clamp(0.0, 1.0))
 
-    def pad(
-        self,
-        frames: Tensor,  # [B, T, 3, H, W]
-    ) -> Tensor:  # [B, T, 3, H', W']
+    def pad(self, frames: Tensor) -> Tensor:  # [B, T, 3, H, W] -> [B, T, 3, H', W']
         """Continue the frames to the right and to the bottom, by reflection where they are large enough."""
         padded = pad_to_multiple(frames.flatten(0, 1), self.config.divisor, smallest=self.config.smallest)
         return padded.unflatten(0, frames.shape[:2])

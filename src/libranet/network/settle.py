@@ -28,24 +28,18 @@ from libranet.network.libranet import Grids
 from libranet.network.residual_haze import fold, plan, view_frame
 from libranet.network.stream import FrameGrids, Stages
 
-KNOT = 0.25
-"""Seconds of a knot."""
-WINDOW = 30.0
-"""Seconds before and after a moment that count: 17 MB of grids a minute are in memory."""
-LEAST_WEIGHT = 1e-6
-"""Of frames in which nothing can be seen: they count where there are no others."""
-SAME = 1e-12
-"""Keeps equal grids from being outliers of each other."""
+KNOT = 0.25  # seconds of a knot
+WINDOW = 30.0  # seconds before and after a moment that count: 17 MB of grids a minute are in memory
+LEAST_WEIGHT = 1e-6  # of frames in which nothing can be seen: they count where there are no others
+SAME = 1e-12  # keeps equal grids from being outliers of each other
 
 
 @dataclass(frozen=True)
 class KnotSpacing:
     """Where knots lie: at multiples of `frames`, counted from the beginning of the video, and at cuts."""
 
-    frames: int
-    """Frames of a knot, at most."""
-    radius: int
-    """Knots before and after one that count."""
+    frames: int  # frames of a knot, at most
+    radius: int  # knots before and after one that count
 
     @classmethod
     def at(cls, rate: float) -> "KnotSpacing":
@@ -102,8 +96,6 @@ def settle(
 
     Args:
         frames: As many are read ahead as the window is long, or the rest of the shot is.
-        stages: Who predicts grids.
-        spacing: Of the knots.
         first: Number of the first frame in the video, a multiple of the spacing.
     """
     assert first % spacing.frames == 0
@@ -132,11 +124,9 @@ def _encode(frames: Iterable[tuple[Tensor, bool]], stages: Stages, length: int) 
 def _predict(parts: list[Tensor], predict: Callable[[Tensor], Tensor | None]) -> list[Tensor | None]:
     """What a stage predicts for each frame."""
     found = [predict(part) for part in parts]
-    return [one for part, batch in zip(found, parts, strict=True) for one in _split(part, len(batch))]
-
-
-def _split(batch: Tensor | None, count: int) -> list[Tensor | None]:
-    return [None] * count if batch is None else list(batch.split(1))
+    if found[0] is None:  # a network without this field
+        return [None] * sum(len(part) for part in parts)
+    return [one for batch in found if batch is not None for one in batch.split(1)]
 
 
 def _knots(frames: Iterator[_Frame], stages: Stages, length: int) -> Iterator[_Knot]:
@@ -217,8 +207,7 @@ def _settle_shot(knots: Iterator[_Knot], radius: int) -> Iterator[FrameGrids]:
             base += 1
 
 
-Settled = tuple[Tensor | None, ...]
-"""The fields of `Grids`."""
+Settled = tuple[Tensor | None, ...]  # the fields of `Grids`
 
 
 @torch.no_grad()

@@ -55,13 +55,11 @@ class FrameGrids:
 class Waiting:
     """A frame that is encoded but not restored yet."""
 
-    frame: Any
-    """What `restore` takes."""
+    frame: Any  # what `restore` takes
     chromatic: Tensor | None  # [B, 2, 12, bins, 16, 16]
     look: Tensor  # [B, 3, 16, 16] in [-1, 1], the mean colours of the grid's cells
     seen: Tensor  # [B] in [0, 1], how much of the frame can be seen
-    settled: Grids | None = None
-    """The grids to restore it by, where the caller has them."""
+    settled: Grids | None = None  # the grids to restore it by, where the caller has them
     view: Tensor | None = None  # [B, 3, 64, 64] in [0, 1], where dense fog is cleared
 
 
@@ -99,7 +97,6 @@ def start_stream(model: Stages, *, lookahead: int | None = None, grid_filter: Gr
     """Make the state before the first frame. Use a new one for every shot.
 
     Args:
-        model: The network.
         lookahead: Future frames that a frame waits for, 0 to T // 2; None is T // 2.
         grid_filter: Average the grids over time, so that the video does not pump. The default leaves them alone.
 
@@ -123,7 +120,6 @@ def stream_step(
     """Take one frame and restore the oldest one that is ready.
 
     Args:
-        model: The network.
         frame: The next frame, or None after the last one, once for each frame still waiting.
         state: What the last step returned; None begins a stream.
         strength: Factor on the correction: 0 returns the input.
@@ -174,14 +170,7 @@ def take_frame(
     small: Tensor,  # [B, 3, S, S] in [-1, 1]
     state: StreamState,
 ) -> StreamState:
-    """Encode the next frame of a stream.
-
-    Args:
-        model: Who computes.
-        frame: What its `restore` takes.
-        small: The encoders' input.
-        state: Of the stream.
-    """
+    """Encode the next frame of a stream."""
     features = model.encode_temporal(small)
     look, seen = cell_means(small, model.grid_side), visibility(small)
     view = view_frame(small, model.grid_side) if model.config.dense_fog else None
@@ -190,15 +179,10 @@ def take_frame(
     return replace(state, features=kept, waiting=(*state.waiting, waiting))
 
 
-def give_frame(
-    frame: Any,
-    given: FrameGrids,
-    state: StreamState,
-) -> StreamState:
+def give_frame(frame: Any, given: FrameGrids, state: StreamState) -> StreamState:
     """Take the next frame of a stream with the grids to restore it by: nothing is encoded, and it waits for none.
 
     Args:
-        frame: What `restore` takes.
         given: Its grids. They are not filtered; the residual's cell means are.
         state: Of a stream without look-ahead, all of whose frames are given.
     """

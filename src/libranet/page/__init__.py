@@ -3,7 +3,7 @@
 from html import escape
 from pathlib import Path
 
-_SCRIPTS = ("page", "wipe", "player", "camera", "confirm", "drop", "header", "history")
+_SCRIPTS = ("page", "wipe", "zoom", "player", "camera", "confirm", "drop", "header", "history", "histogram", "presets")
 ASSETS = {"page.css": "text/css", **{f"{name}.js": "text/javascript" for name in _SCRIPTS}, "icon.svg": "image/svg+xml"}
 ASSETS |= dict.fromkeys(("welcome-before.jpg", "welcome-after.jpg"), "image/jpeg")
 """The files of the page beside index.html and its engine, and their types."""

@@ -1,11 +1,16 @@
 // The page's engine where there is no server: this browser restores the frames. Nothing leaves it.
 
-import {openClip} from "./clip.js";
+import {decodable, openClip} from "./clip.js";
 
 const PREVIEW_SIDE = 960;
 const LARGEST_PHOTO = 24e6; // pixels
 const manifest = await (await fetch("manifest.json")).json();
 const prefer = new URLSearchParams(location.search).get("runtime") || "auto";
+const adapter = prefer !== "wasm" && await navigator.gpu?.requestAdapter({powerPreference: "high-performance"}).catch(() => null);
+// A GPU that the processor plays is slower than WebAssembly.
+const gpu = Boolean(adapter) && (prefer === "webgpu" || !adapter.info.isFallbackAdapter);
+const LABELS = {small: "Fast", base: "Best"};
+const downloads = manifest.models.map((each) => (gpu && each.gpu ? each.gpu.bytes : each.bytes + manifest.runtime));
 const listeners = new Set();
 let worker = null, loaded = null, calls = 0;
 if ("serviceWorker" in navigator) navigator.serviceWorker.register("service-worker.js").catch(() => {}); // only https and localhost have one
@@ -14,18 +19,18 @@ export const features = {
   views: [["result", "Cleared"]],
   saves: [["result", "Cleared"], ["split", "Before and after, split"]],
   sizes: [["0", "Full size"], ["1280", "1280 px"], ["640", "640 px"]], // the first is the default: nothing is reduced unasked
+  previewSide: gpu ? Infinity : PREVIEW_SIDE,
   adjust: false,
   history: false,
-  models: manifest.models.map(({name, bytes}) => [name, `${name} · ${megabytes(bytes)}`]),
+  models: manifest.models.map(({name}, index) => [name, `${LABELS[name] || name} · ${megabytes(downloads[index])}`]),
 };
 
 export async function describe() {
-  const adapter = prefer !== "wasm" && navigator.gpu ? await navigator.gpu.requestAdapter().catch(() => null) : null;
-  const [network, runtime] = [manifest.models[0].bytes, manifest.runtimes[adapter ? "webgpu" : "wasm"]];
+  const {yes, no} = await decodable();
   return {
-    promise: `Nothing is uploaded: your own browser computes${adapter ? ", on its GPU" : ""}. It downloads `
-      + `${megabytes(network + runtime)} once: network ${megabytes(network)}, runtime ${megabytes(runtime)}.`,
-    accepts: "Videos that this browser plays, JPEG, PNG and WebP; photos up to 24 million pixels.",
+    promise: `Nothing is uploaded: your own browser computes${gpu ? ", on your GPU" : ""}. It downloads ${megabytes(downloads[0])} once.`,
+    accepts: `JPEG, PNG and WebP up to 24 million pixels; videos in ${yes.join(", ") || "no codec: this browser has no WebCodecs"}.`
+      + (no.length ? ` This browser does not decode ${no.join(" or ")}.` : ""),
     about: `LiBrA-Net ${manifest.version} · weights ${manifest.models.map((each) => each.weights).join(", ")}`,
   };
 }
@@ -49,15 +54,15 @@ export async function example(how) {
   return open(new File([blob], "foggy.mp4", {type: "video/mp4"}), how);
 }
 
-export async function frame(media, at) {
-  const size = within(media, PREVIEW_SIDE);
+export async function frame(media, at, signal, whole) {
+  const size = within(media, whole ? Infinity : features.previewSide);
   return createImageBitmap(media.photo || await media.clip.frame(at, size), {resizeWidth: size.width, resizeHeight: size.height});
 }
 
 export async function preview(media, settings, at) {
   await ready(settings.model);
-  const original = await frame(media, at);
-  return drawn(original, settings, await restore(original, {strength: settings.strength}));
+  const original = await frame(media, at, null, settings.whole);
+  return (await restore(original, {strength: settings.strength})).image;
 }
 
 // One run at a time; `follow` hears of it.
@@ -78,22 +83,23 @@ async function work(mine, settings) {
   await ready(settings.model);
   const stem = media.name.replace(/\.[^.]*$/, "");
   if (media.photo) {
-    const canvas = drawn(media.photo, settings, await restore(media.photo, {strength: settings.strength}));
+    const canvas = new OffscreenCanvas(media.width, media.height);
+    drawn(media.photo, settings, (await restore(media.photo, {strength: settings.strength})).image)(canvas.getContext("2d"));
     mine.result = {blob: await canvas.convertToBlob({type: "image/png"}), name: `${stem}-clear.png`, before: media.photo};
   } else {
     const size = even(within(media, Number(settings.size) || 1e9));
     const total = Math.round(media.seconds * media.rate), begin = performance.now();
     const stream = `run ${++calls}`;
     let frames = 0;
-    const {blob, suffix} = await media.clip.write(size, async (canvas) => {
+    const {blob, suffix} = await media.clip.write(size, async (frame) => {
       if (mine.stopped) throw new Error("stopped");
-      const image = drawn(canvas, settings, await restore(canvas, {stream, strength: settings.strength}));
+      const before = settings.view === "split" ? await createImageBitmap(frame) : null;
+      const {image} = await restore(frame, {stream, strength: settings.strength});
       const fps = ++frames / (performance.now() - begin) * 1000;
       mine.progress = {frames, total: Math.max(total, frames), fps, bound: "network", left: Math.max(0, total - frames) / fps};
       tell();
-      return image;
-    });
-    call("forget", {stream});
+      return drawn(before, settings, image);
+    }).finally(() => call("forget", {stream}));
     mine.result = {blob, name: `${stem}-clear${suffix}`, before: media.file};
   }
   mine.state = mine.stopped ? "cancelled" : "done";
@@ -126,8 +132,7 @@ export async function openCamera() {
   return {
     side: runtime === "webgpu" ? 640 : 320,
     async restore(canvas, strength) {
-      const {canvas: image, milliseconds} = await restore(canvas, {stream, strength});
-      return {image, milliseconds};
+      return restore(canvas, {stream, strength, timed: true});
     },
     close: () => call("forget", {stream}),
   };
@@ -139,7 +144,7 @@ export async function openCamera() {
 export const loading = () => !loaded?.done;
 
 function ready(name = document.querySelector('input[name="model"]:checked')?.value) {
-  if (loaded?.name !== name) loaded = {name, promise: call("load", {manifest, name, prefer})};
+  if (loaded?.name !== name) loaded = {name, promise: call("load", {manifest, name, gpu})};
   return loaded.promise.then((facts) => {
     document.documentElement.dataset.runtime = facts.runtime;
     loaded.done = true;
@@ -147,16 +152,12 @@ function ready(name = document.querySelector('input[name="model"]:checked')?.val
   });
 }
 
-/** Restore an image. Frames of one stream share the memory that keeps colours steady. */
-export async function restore(image, {stream = "", reset = false, strength = 1} = {}) {
-  const {width, height} = image;
-  const canvas = new OffscreenCanvas(width, height);
-  const context = canvas.getContext("2d", {willReadFrequently: true});
-  context.drawImage(image, 0, 0);
-  const given = context.getImageData(0, 0, width, height).data;
-  const {rgba, milliseconds} = await call("restore", {rgba: given, width, height, stream, reset, strength}, [given.buffer]);
-  context.putImageData(new ImageData(rgba, width, height), 0, 0);
-  return {canvas, milliseconds};
+/** Restore an image, which stays as it is. Frames of one stream share the memory that keeps colours steady. */
+export async function restore(image, how = {}) {
+  const given = self.VideoFrame && image instanceof VideoFrame ? image.clone() : await createImageBitmap(image);
+  const found = await call("restore", {image: given, ...how}, [given]);
+  document.documentElement.dataset.runtime = found.runtime;
+  return found;
 }
 
 function call(operation, values, transfer = []) {
@@ -179,14 +180,16 @@ function call(operation, values, transfer = []) {
 
 // Drawing
 
-function drawn(original, settings, {canvas}) {
-  if (settings.view !== "split") return canvas;
-  const context = canvas.getContext("2d"), half = Math.round(canvas.width / 2), line = Math.max(1, Math.round(canvas.width / 960));
-  context.drawImage(original, 0, 0, half, canvas.height, 0, 0, half, canvas.height);
+/** What draws a result: the image, with the left half of the original where both are saved. */
+const drawn = (original, {view}, image) => (context) => {
+  const {width, height} = context.canvas, half = Math.round(width / 2), line = Math.max(1, Math.round(width / 960));
+  context.drawImage(image, 0, 0);
+  image.close();
+  if (view !== "split") return;
+  context.drawImage(original, 0, 0, half, height, 0, 0, half, height);
   context.fillStyle = "white";
-  context.fillRect(half - line, 0, 2 * line, canvas.height);
-  return canvas;
-}
+  context.fillRect(half - line, 0, 2 * line, height);
+};
 
 async function pngOf(bitmap) {
   const canvas = new OffscreenCanvas(bitmap.width, bitmap.height);

@@ -1,6 +1,7 @@
 // The page's engine where a LiBrA-Net server is behind it: everything goes through its HTTP interface.
 
 const RETRIES = 6;
+const LARGEST_SIDE = 3840;
 const MEMORY = "libranet-uploads";
 let facts = null;
 
@@ -10,6 +11,7 @@ export const features = {
     ["haze", "Haze map"], ["removed", "What was removed"]],
   codecs: [["same", "As the original"], ["h264", "H.264: plays everywhere"]],
   adjust: true,
+  previewSide: 1280, // pixels; enlarged, the preview has up to LARGEST_SIDE
   history: true,
   models: [],
 };
@@ -79,11 +81,13 @@ async function checked(job, report, signal) {
   return {id: job.id, name: job.name, state: job.state, settings: job.settings, ...job.media};
 }
 
-export const frame = (media, at, signal) => image(`api/jobs/${media.id}/frame?at=${at}`, signal);
+const side = (whole) => (whole ? LARGEST_SIDE : features.previewSide);
+
+export const frame = (media, at, signal, whole) => image(`api/jobs/${media.id}/frame?at=${at}&side=${side(whole)}`, signal);
 
 export async function preview(media, settings, at, signal) {
   const query = new URLSearchParams({
-    at, strength: settings.strength, view: settings.view, keep_exposure: settings.exposure === "keep",
+    at, side: side(settings.whole), strength: settings.strength, view: settings.view, keep_exposure: settings.exposure === "keep",
     protect_sky: settings.protect_sky, protect_shadows: settings.protect_shadows, color: settings.color,
   });
   if (settings.model) query.set("model", settings.model);

@@ -6,15 +6,21 @@ import {askTwice} from "./confirm.js";
 import {acceptFiles} from "./drop.js";
 import {setUpTabs, setUpTheme} from "./header.js";
 import {makeHistory} from "./history.js";
+import {makeHistogram} from "./histogram.js";
 import {makePlayer} from "./player.js";
+import {makePresets} from "./presets.js";
 import {attachWipe} from "./wipe.js";
+import {makeZoom} from "./zoom.js";
 
 const $ = (id) => document.getElementById(id);
 const [before, after] = $("wipe").querySelectorAll("canvas");
 const player = makePlayer($("wipe"), $);
 const wipe = attachWipe($("wipe"));
+const histogram = makeHistogram($);
+const zoom = makeZoom($, () => { if (Math.max(media.width, media.height) > engine.features.previewSide && $("player").hidden) look(); });
 attachWipe($("welcome-wipe"));
 const RIGHT = {result: "After", split: "", side: "", haze: "Haze: bright is dense", removed: "Removed: bright is much"};
+const FORMATS = {h264: "H.264", hevc: "HEVC", vp9: "VP9", av1: "AV1", prores: "ProRes", mjpeg: "JPEG"};
 let media = null;
 let opening = null;
 let looking = null;
@@ -103,7 +109,7 @@ function reset() {
   busy("");
   running(false);
   for (const id of ["choose", "example"]) $(id).disabled = false;
-  for (const id of ["controls", "wipe", "download", "fullscreen"]) $(id).hidden = true;
+  for (const id of ["controls", "wipe", "zoom", "download", "fullscreen"]) $(id).hidden = true;
   $("welcome").hidden = false;
   $("stage").classList.add("empty");
   offerStart();
@@ -126,10 +132,11 @@ function describeMedia() {
     if (media.seconds) parts.push(clock(media.seconds));
     if (media.rate) parts.push(`${Number(media.rate.toFixed(2))} fps`);
   }
-  $("facts").textContent = [...parts, media.format].join(" · ");
+  $("facts").textContent = [...parts, FORMATS[media.format] || media.format].join(" · ");
   showMoment();
   $("codec-row").hidden = !(media.kind === "video" && engine.features.codecs);
   offerStart();
+  zoom.reset(media.width);
   $("sizes-row").hidden = !(media.kind === "video" && engine.features.sizes);
   $("moment").max = Math.max(0, (media.seconds || 0) - 1 / (media.rate || 25));
   $("moment").value = 0;
@@ -155,11 +162,16 @@ function settings() {
     color: Number($("color").value),
     model: checked("model"),
     size: checked("size"),
+    whole: zoom.enlarged(),
   };
 }
 
 /** What the file depends on, for the engine: the view under the divider is no part of it. */
-const runSettings = () => ({...settings(), view: settings().save});
+function runSettings() {
+  const {whole, ...chosen} = settings();
+  return {...chosen, view: chosen.save};
+}
+
 const runKey = () => JSON.stringify(runSettings());
 const shownBy = (save) => (["haze", "removed"].includes(save) ? save : "result");
 
@@ -188,7 +200,10 @@ function showValues() {
 }
 
 document.addEventListener("input", (event) => {
-  if (!media || !event.target.closest("#controls")) return;
+  if (media && event.target.closest("#controls") && !event.target.closest("#presets")) settingsChanged(event);
+});
+
+function settingsChanged(event) {
   showValues();
   estimate();
   const same = finished?.settings === runKey();
@@ -205,7 +220,7 @@ document.addEventListener("input", (event) => {
   if (["save", "codec"].includes(event.target.id)) return;
   if (event.target === $("strength")) blend();
   later(look);
-});
+}
 
 // Start is the main button until there is a result; then it is Download, as long as the settings are those of the result.
 
@@ -243,6 +258,7 @@ function blend() {
   for (let i = 0; i < target.length; i++) target[i] = from[i] + share * (to[i] - from[i]);
   after.getContext("2d").putImageData(mixed, 0, 0);
   after.dataset.strength = `about ${settings().strength}`;
+  histogram.show(exact.before, mixed);
 }
 
 async function look() {
@@ -251,7 +267,7 @@ async function look() {
   const chosen = settings(), at = Number($("moment").value);
   busy(engine.loading() ? "Loading the network" : "Restoring a frame");
   try {
-    const original = await engine.frame(media, at, mine.signal);
+    const original = await engine.frame(media, at, mine.signal, chosen.whole);
     if (mine.signal.aborted) return;
     reveal(original.width / original.height);
     draw(before, original);
@@ -265,6 +281,7 @@ async function look() {
     after.dataset.view = chosen.view;
     const same = original.width === restored.width && original.height === restored.height && chosen.strength > 0.04;
     exact = same ? {before: samples(before), after: samples(after), strength: chosen.strength} : exact;
+    if (same) histogram.show(exact.before, exact.after);
     announce("The preview is ready.");
     estimate();
     if (lookFailed) complain("");
@@ -278,7 +295,7 @@ async function look() {
 
 function reveal(ratio) {
   $("wipe").style.setProperty("--ratio", ratio);
-  $("wipe").hidden = false;
+  $("wipe").hidden = $("zoom").hidden = false;
   $("fullscreen").hidden = !document.fullscreenEnabled;
   $("welcome").hidden = true;
   $("stage").classList.remove("empty");
@@ -490,6 +507,7 @@ const listHistory = makeHistory(engine, $, {
   complain,
   settings: runSettings,
 });
+makePresets($, {settings: runSettings, apply: (values) => { applySettings(values); settingsChanged({target: $("presets")}); }, announce});
 acceptFiles(take);
 startCamera(engine, $);
 describe();

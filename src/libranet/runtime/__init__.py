@@ -79,11 +79,7 @@ def _load(model: str | None, weights: str | None, where: torch.device, precision
 
 
 def build_fresh(name: str, *, seed: int = 0) -> Network:
-    """Build a peer or a network of the user's own with fresh weights, which depend on the seed alone.
-
-    Raises:
-        InputError: There is none.
-    """
+    """Build a peer or a network of the user's own with fresh weights, which depend on the seed alone."""
     return _network(lab("peers.table").build_peer(name, seed=seed))
 
 

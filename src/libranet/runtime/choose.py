@@ -6,7 +6,6 @@ The same command on the same machine takes the same backend every time, and ever
 import torch
 
 from libranet.errors import InputError, MissingDependencyError
-from libranet.kernels.native.library import has_bfloat16, why_no_library
 from libranet.network import NO_FILTER, GridFilter, LiBrANet, Network
 from libranet.runtime.fork import check_process
 from libranet.runtime.interface import MAX_STRENGTH, Backend
@@ -14,8 +13,7 @@ from libranet.runtime.plain import PlainBackend
 
 BACKENDS = ("auto", "plain", "cpu-fp32", "cpu-bf16")
 """What `--backend` takes. `plain` is the network as it is, the reference; the others are our CPU kernels."""
-WORTH_PACKING = 500_000
-"""Parameters from which on CPU kernels are faster than torch's."""
+WORTH_PACKING = 500_000  # parameters from which on CPU kernels are faster than torch's
 
 
 def make_backend(
@@ -23,7 +21,6 @@ def make_backend(
     *,
     strength: float = 1.0,
     live: bool = False,
-    want_transmission: bool = False,
     grid_filter: GridFilter = NO_FILTER,
     grids_given: bool = False,
     batch: int = 1,
@@ -35,7 +32,6 @@ def make_backend(
         network: Its device and dtype take part in the choice.
         strength: Factor on the correction, 0 to 1.5.
         live: No look-ahead: return every frame at once.
-        want_transmission: Also return the transmission in the network's matrices.
         grid_filter: How LiBrA-Net's grids are averaged over time; single images need none, and peers have no grids.
         grids_given: The caller gives the grids with each frame, as `network.settle` makes them. Nothing looks ahead
             then, and the filter over time is that of the residual alone.
@@ -52,8 +48,6 @@ def make_backend(
     if not isinstance(network, LiBrANet):
         from libranet.runtime.other_networks import make_peer_backend
 
-        if want_transmission:
-            raise InputError(f"{network.architecture} predicts no transmission: use --view removed, or LiBrA-Net")
         return make_peer_backend(network, live=live, strength=strength)
     lookahead = 0 if live or grids_given else None
     if backend != "plain" and why_not_fused_here(network) is None:
@@ -65,16 +59,14 @@ def make_backend(
             strength=strength,
             grid_filter=grid_filter,
             grids_given=grids_given,
-            want_transmission=want_transmission,
             batch=1 if live else batch,
         )
     name = backend if backend != "auto" else choose_on_cpu(network)
-    if name == "plain" or want_transmission or network.device.type != "cpu":
+    if name == "plain" or network.device.type != "cpu":
         return PlainBackend(
             network,
             lookahead=lookahead,
             strength=strength,
-            want_transmission=want_transmission,
             grid_filter=grid_filter,
         )
     _refuse(network, name)
@@ -115,6 +107,8 @@ def why_not_design(network: LiBrANet) -> str | None:
 
 def why_not_kernels(name: str) -> str | None:
     """Say in one sentence why this machine cannot run a CPU backend, or None."""
+    from libranet.kernels.native.library import has_bfloat16, why_no_library  # small networks and GPUs run without it
+
     if reason := why_no_library():
         return reason
     if name == "cpu-bf16" and not has_bfloat16():
@@ -126,6 +120,8 @@ def _refuse(network: LiBrANet, name: str) -> None:
     if reason := why_not_design(network):
         raise InputError(reason)
     if reason := why_not_kernels(name):
+        from libranet.kernels.native.library import why_no_library
+
         raise (MissingDependencyError if why_no_library() else InputError)(reason)
 
 

@@ -26,7 +26,6 @@ class Restored:
     before: tuple[Tensor, ...]  # the planes of the original, each [h, w], or one [h, w, 3] of a packed layout
     after: tuple[Tensor, ...]  # the same, restored
     format: FrameFormat
-    transmission: Tensor | None  # [1, 1, h, w] in [0, 1], where it was requested
 
 
 class Backend(Protocol):
@@ -41,13 +40,7 @@ class Backend(Protocol):
     stages: Stages | None
     """What predicts grids, for callers that settle them; None where the network has none."""
 
-    def push(
-        self,
-        frames: Frames,
-        *,
-        cuts: Sequence[bool] = (),
-        given: Sequence[FrameGrids] = (),
-    ) -> list[Restored]:
+    def push(self, frames: Frames, *, cuts: Sequence[bool] = (), given: Sequence[FrameGrids] = ()) -> list[Restored]:
         """Take the next frames and return those that became ready.
 
         Args:
@@ -70,9 +63,7 @@ def check_size(format_: FrameFormat) -> None:
         raise InputError(f"expected frames of at least {MIN_SIZE}x{MIN_SIZE} pixels, got {size}")
 
 
-def rgb_frames(
-    rgb: Tensor,  # [n, 3, H, W] in [0, 1], floating point
-) -> Frames:
+def rgb_frames(rgb: Tensor) -> Frames:  # [n, 3, H, W] in [0, 1], floating point
     """RGB images as frames, for callers that compute in floating point."""
     red, green, blue = rgb.float().unbind(1)
     return Frames((green, blue, red), FrameFormat(rgb.shape[3], rgb.shape[2], PLANAR_RGB_FLOAT))

@@ -54,8 +54,7 @@ class LayoutPrior:
     geometry of the scene.
     """
 
-    seed: int
-    """Fixes the layout, which is the same for every frame of a clip."""
+    seed: int  # fixes the layout, which is the same for every frame of a clip
     quantity: DepthQuantity = "disparity"
 
     @property

@@ -21,8 +21,7 @@ COLOUR_TOLERANCE = 0.10
 """Colour difference (mean over channels, 0 to 1) at which a warped pixel counts as another surface."""
 GUIDE_RADIUS = 8
 """Half the window of the guided filter in small pixels; in each window the result is linear in the guide."""
-GUIDE_EPSILON = 1e-3
-"""Variance of the guide below which a window counts as flat and is smoothed."""
+GUIDE_EPSILON = 1e-3  # variance of the guide below which a window counts as flat and is smoothed
 
 
 @dataclass(frozen=True)
@@ -35,11 +34,7 @@ class DepthRange:
 
     @classmethod
     def from_estimates(cls, frames: Iterable[Plane], quantity: DepthQuantity) -> "DepthRange":
-        """Take the 2nd and 98th percentile of an estimator's values over all frames.
-
-        Raises:
-            InputError: The estimator gave infinities or NaN.
-        """
+        """Take the 2nd and 98th percentile of an estimator's values over all frames."""
         values = _sample_pixels(frames)
         if not np.isfinite(values).all():
             raise InputError("expected finite depth values, got infinities or NaN from the estimator")
@@ -84,10 +79,7 @@ def smooth_depth(
     return current
 
 
-def guided_upsample(
-    values: Plane,  # [h, w] in [0, 1]
-    guide: RgbImage,  # [H, W, 3]
-) -> Plane:  # [H, W] in [0, 1]
+def guided_upsample(values: Plane, guide: RgbImage) -> Plane:  # [h, w] in [0, 1], [H, W, 3] -> [H, W] in [0, 1]
     """Upsample `values` to the guide's size with the fast guided filter, so that edges follow the guide."""
     h, w = values.shape
     height, width = guide.shape[:2]

@@ -38,11 +38,9 @@ from libranet.synth.sources import ClipSource, FrameRequest
 
 SCRATCH = "work"
 """Folder inside the work folder for files that are needed only until the clip is complete."""
-PASSES = 3
-"""Progress counts every frame once per pass: analysis, synthesis, checks."""
+PASSES = 3  # progress counts every frame once per pass: analysis, synthesis, checks
 
-Progress = Callable[[str, int, int], None]
-"""Called with the stage, the steps done and the total."""
+Progress = Callable[[str, int, int], None]  # called with the stage, the steps done and the total
 
 
 @dataclass(frozen=True)

@@ -20,16 +20,11 @@ class ManifestRow:
 
     file: str
     """Path of the video below one of the source folders; `*` and `**` stand for what copies name differently."""
-    begin: float = 0.0
-    """Seconds into the video."""
-    regime: str = ""
-    """One of the nine haze regimes."""
-    part: str = ""
-    """train or test."""
-    scene: str = ""
-    """What it shows, for the composition figure; may be empty."""
-    region: str = ""
-    """Where it was filmed, likewise."""
+    begin: float = 0.0  # seconds into the video
+    regime: str = ""  # one of the nine haze regimes
+    part: str = ""  # train or test
+    scene: str = ""  # what it shows, for the composition figure; may be empty
+    region: str = ""  # where it was filmed, likewise
     licence: str = "not stated"
 
     def __post_init__(self) -> None:
@@ -73,11 +68,7 @@ def list_videos(folders: Sequence[Path]) -> list[str]:
 
 
 def read_manifest(path: Path) -> list[ManifestRow]:
-    """Read and check a manifest.
-
-    Raises:
-        InputError: The file is missing, or a row has an unknown column, regime or part, or comes twice.
-    """
+    """Read and check a manifest."""
     try:
         lines = [line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
     except (OSError, UnicodeDecodeError) as error:
@@ -105,7 +96,6 @@ def read_manifest(path: Path) -> list[ManifestRow]:
 
 
 def write_manifest(rows: Sequence[ManifestRow], path: Path) -> None:
-    """Write a manifest."""
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
@@ -114,11 +104,7 @@ def write_manifest(rows: Sequence[ManifestRow], path: Path) -> None:
 
 
 def locate(rows: Sequence[ManifestRow], folders: Sequence[Path]) -> list[VideoSource]:
-    """Find the video of every row below the source folders.
-
-    Raises:
-        InputError: A folder or a video is missing, or a pattern fits several.
-    """
+    """Find the video of every row below the source folders."""
     for folder in folders:
         if not folder.is_dir():
             raise InputError(f"expected a folder with the manifest's videos, got {folder}")

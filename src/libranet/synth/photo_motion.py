@@ -23,8 +23,7 @@ TEAR = 0.35
 class CameraMove:
     """The camera motion over the clip. Lengths are fractions of the frame's width."""
 
-    pan: tuple[float, float]
-    """Shift of all pixels, as when the camera turns."""
+    pan: tuple[float, float]  # shift of all pixels, as when the camera turns
     parallax: tuple[float, float]
     """Additional shift of the nearest pixels, as when the camera moves sideways."""
     dolly: float
@@ -59,11 +58,9 @@ class MovedFrame:
     """One frame of the clip."""
 
     image: RgbImage
-    depth: Plane
-    """The photo's depth, warped like the image."""
+    depth: Plane  # the photo's depth, warped like the image
     flow: FlowField
-    filled: np.ndarray
-    """True for disoccluded pixels, which the photo does not show."""
+    filled: np.ndarray  # True for disoccluded pixels, which the photo does not show
 
 
 def photo_clip(

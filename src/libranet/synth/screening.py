@@ -35,10 +35,8 @@ CHECKS = {
 """The largest value that passes each check, and what the value is."""
 FLOW_LIMIT = 4.0
 """Largest flow as a multiple of the longer side: the ground below a fast camera leaves the frame within one step."""
-WARP_WIDTH = 960
-"""Width at which depth is compared along the flow."""
-BAND_ROWS = 128
-"""Frames are processed in bands that fit the processor's cache."""
+WARP_WIDTH = 960  # width at which depth is compared along the flow
+BAND_ROWS = 128  # frames are processed in bands that fit the processor's cache
 
 
 @dataclass(frozen=True)
@@ -54,10 +52,6 @@ class FrameReport:
 
 def screen_clip(clip: Clip, progress: Callable[[], None] = lambda: None) -> tuple[tuple[CheckResult, ...], float]:
     """Run the five checks on a clip. Every file is read once, one frame at a time.
-
-    Args:
-        clip: The clip.
-        progress: Called after each frame.
 
     Returns:
         The results, and the mean PSNR of the hazy frames in dB.

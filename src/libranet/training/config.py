@@ -14,14 +14,11 @@ from libranet.network.config import LiBrANetConfig
 class PhotoSourceConfig:
     """Clear photos and rendered scenes on the device, hazed on the fly."""
 
-    folders: tuple[str, ...] = ()
-    """Folders of clear photos (JPEG, PNG or WebP)."""
+    folders: tuple[str, ...] = ()  # folders of clear photos (JPEG, PNG or WebP)
     depth: str = ""
     """Folder of depth maps `<folder name>__<photo stem>.png`, 0 near to 255 far; photos without one get priors."""
-    scenes: int = 0
-    """Procedural scenes to render before training, with exact depth."""
-    scene_views: int = 1
-    """Frames rendered of each scene."""
+    scenes: int = 0  # procedural scenes to render before training, with exact depth
+    scene_views: int = 1  # frames rendered of each scene
     density: str = ""
     """Folder of grey density maps for banks of haze; without it banks lie over the ground only."""
     lines: int = 720
@@ -33,19 +30,16 @@ class PhotoSourceConfig:
 class PairedSourceConfig:
     """A dataset on disk with hazy and clear frames."""
 
-    path: str = ""
-    """Folder of the dataset."""
+    path: str = ""  # folder of the dataset
     hazy: str = ""
-    clear: str = ""
-    """In place of `path`: the folders of the two sides, under any names."""
+    clear: str = ""  # in place of `path`: the folders of the two sides, under any names
     opener: str = ""
     """Your own reader, `package.module:function`: called with `path`, it returns clips (`libranet.data.PairedClip`) or
     a torch dataset of {"hazy": [T, 3, h, w], "clear": [3, h, w]} in [0, 1]. `layout` is not used then."""
     layout: Literal["uhv4k", "revide", "hazeworld", "folders", "packed"] = "uhv4k"
     """Which layout the folder has; `folders` is any pair of sides, such as hazy/ and gt/ or input/ and target/, and
     `packed` is what `libranet data pack` made."""
-    workers: int = 4
-    """Processes that read and decode."""
+    workers: int = 4  # processes that read and decode
 
     def __post_init__(self) -> None:
         if bool(self.hazy) != bool(self.clear):
@@ -65,14 +59,11 @@ class PairedSourceConfig:
 class ValidationConfig:
     """Pairs on which checkpoints are compared. With several folders, the mean of the folders' means decides."""
 
-    hazy: tuple[str, ...] = ()
-    """Folders of hazy images; none means no validation."""
-    clear: tuple[str, ...] = ()
-    """Folders of the clear images of the same names, one for each."""
+    hazy: tuple[str, ...] = ()  # folders of hazy images; none means no validation
+    clear: tuple[str, ...] = ()  # folders of the clear images of the same names, one for each
     held_out: float = 0.0
     """Share of the clips of a [paired] set, at least one, that are validated on, as video, and never trained on."""
-    frames: int = 5
-    """Frames of each held-out clip, from its middle."""
+    frames: int = 5  # frames of each held-out clip, from its middle
 
     def __post_init__(self) -> None:
         if not (0 <= self.held_out < 1 and self.frames >= 1):
@@ -91,22 +82,17 @@ class OptimiserConfig:
 
     kind: Literal["adamw", "muon"] = "adamw"
     """AdamW is the paper's; Muon (`training.muon`) learns more from few samples."""
-    lr: float = 1.5e-4
-    """Peak learning rate."""
+    lr: float = 1.5e-4  # peak learning rate
     weight_decay: float = 1e-4
     """Decay of weight tensors; biases, norms and the temporal position have none."""
     warmup: float = 0.025
     """Share of all steps in which the learning rate rises. The paper's 5 of 200 epochs."""
-    final_lr: float = 0.0
-    """Learning rate at the last step, as a share of the peak."""
-    clip: float = 1.0
-    """Largest norm of the gradient."""
-    ema: float = 0.999
-    """Decay of the averaged weights, which are the ones that count."""
+    final_lr: float = 0.0  # learning rate at the last step, as a share of the peak
+    clip: float = 1.0  # largest norm of the gradient
+    ema: float = 0.999  # decay of the averaged weights, which are the ones that count
     pivot: float = 0.0
     """Grey level about which the heads learn the affine transform (`training_heads`); 0 learns it about black."""
-    max_bad_steps: int = 10
-    """Consecutive steps with a non-finite loss after which the run stops."""
+    max_bad_steps: int = 10  # consecutive steps with a non-finite loss after which the run stops
 
     def __post_init__(self) -> None:
         if not (self.lr > 0 and self.clip > 0):
@@ -123,10 +109,8 @@ class OptimiserConfig:
 class TeacherConfig:
     """A larger network whose output is mixed into the truth, so that a smaller one learns from it."""
 
-    checkpoint: str = ""
-    """A path, or `base`; empty for none."""
-    share: float = 0.5
-    """Share of its output in what the network is compared with."""
+    checkpoint: str = ""  # a path, or `base`; empty for none
+    share: float = 0.5  # share of its output in what the network is compared with
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.share <= 1.0:

@@ -46,8 +46,7 @@ class Batch:
 
     hazy: Tensor  # [B, T + K - 1, 3, H, W] in [0, 1], or [B, K, 3, H, W] with `still`
     clear: Tensor  # [B * K, 3, H, W] in [0, 1], the centre frames of each sample's K consecutive windows
-    still: bool = False
-    """Every window is one frame T times, which is stored and encoded once."""
+    still: bool = False  # every window is one frame T times, which is stored and encoded once
 
 
 class BatchSource(Protocol):
@@ -73,11 +72,8 @@ class OnlineHazeSource:
         """Make a source.
 
         Args:
-            bank: The clear images.
-            haze: What is random about a sample.
             batch: Windows per step, over all processes.
             crops: (height, width) of the crops; each step takes the next one.
-            window: Frames per sample.
             seed: Batches depend on it and on the step alone.
             outputs: Consecutive windows of each sample.
         """
@@ -144,11 +140,7 @@ def open_training_clips(config: PairedSourceConfig) -> list[PairedClip]:
 
 
 def open_own_data(config: PairedSourceConfig) -> list[PairedClip] | Dataset[dict[str, Tensor]]:
-    """Call a user's own reader: clips, or a dataset of samples.
-
-    Raises:
-        InputError: It returns something else, or nothing.
-    """
+    """Call a user's own reader: clips, or a dataset of samples."""
     found = load_own(config.opener)(config.path)
     if isinstance(found, Dataset):
         return found
@@ -215,11 +207,7 @@ class PairedSource:
 
 
 def check_sample(sample: Any, window: int) -> None:
-    """Refuse a sample of a user's dataset that the trainer cannot take.
-
-    Raises:
-        InputError: Keys, shapes, type or range are wrong.
-    """
+    """Refuse a sample of a user's dataset that the trainer cannot take."""
     hazy, clear = (sample.get(key) if isinstance(sample, dict) else None for key in ("hazy", "clear"))
     if not (isinstance(hazy, Tensor) and isinstance(clear, Tensor)):
         raise InputError(f"expected samples as a dict of tensors 'hazy' and 'clear', got {type(sample).__name__}")

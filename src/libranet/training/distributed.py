@@ -23,12 +23,7 @@ class Shard:
         return slice(self.rank * per_process, (self.rank + 1) * per_process)
 
     def check(self, batch: int, *, outputs: int = 1) -> None:
-        """Refuse a batch that cannot be split evenly: equal shards keep the mean of means the mean of all.
-
-        Args:
-            batch: Windows of the global batch.
-            outputs: Consecutive windows that belong together.
-        """
+        """Refuse a batch that cannot be split evenly: equal shards keep the mean of means the mean of all."""
         if batch % (self.world * outputs):
             what = "a batch that" if outputs == 1 else "pairs that"
             raise InputError(f"expected {what} {self.world} processes can share evenly, got a batch of {batch}")

@@ -36,8 +36,7 @@ class TrainingPlan:
 
     recipe: str
     data: str
-    pairs: str
-    """How well the sides of a paired set fit, and what may be wrong about them."""
+    pairs: str  # how well the sides of a paired set fit, and what may be wrong about them
     validation: str
     weights: str
     memory: str
@@ -129,11 +128,7 @@ def _check_data(config: TrainConfig, device: torch.device) -> tuple[str, int, in
 
 
 def describe_photos(photos: PhotoSourceConfig) -> tuple[str, int]:
-    """The clear images of a recipe and their haze in words, and how many images there are.
-
-    Raises:
-        InputError: There are none.
-    """
+    """The clear images of a recipe and their haze in words, and how many images there are."""
     found = find_photos(photos.folders, photos.depth)
     rendered = photos.scenes * photos.scene_views
     if not found and not rendered:
@@ -160,23 +155,12 @@ class Rehearsal:
     """What a step of a recipe costs on this device."""
 
     seconds_per_step: float
-    peak_bytes: int
-    """Memory of the device; on a CPU that of the process, scaled to the batch."""
+    peak_bytes: int  # memory of the device; on a CPU that of the process, scaled to the batch
     parameters: int
 
 
 def rehearse(config: TrainConfig, device: torch.device, *, steps: int = 3) -> Rehearsal:
-    """Train some steps on random numbers. The slowest crop of the recipe is taken.
-
-    Args:
-        config: The recipe.
-        device: Where it would run.
-        steps: Steps that are timed, after two that are not.
-
-    Raises:
-        LibraNetError: The network, its initial weights or those of the perceptual term cannot be loaded.
-        torch.OutOfMemoryError: The batch does not fit.
-    """
+    """Train some steps on random numbers. The slowest crop of the recipe is taken."""
     outputs = config.outputs
     batch = config.batch if device.type == "cuda" else min(config.batch, CPU_SAMPLES)
     parts = config.accumulate if batch % (config.accumulate * outputs) == 0 else 1

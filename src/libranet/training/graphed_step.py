@@ -41,7 +41,6 @@ class Graphed:
 
         Args:
             compute: What is recorded. It fills every parameter's `.grad`.
-            model: The network.
             rehearse: The same work without a lasting effect, where `compute` has one.
         """
         self.compute, self.rehearse = compute, rehearse or compute

@@ -21,13 +21,10 @@ ASPECT = 16 / 9
 """Shape of the canvas that every image is laid on; narrower images leave its right side empty."""
 FINE, COARSE = 1.0, 2 / 3
 """Sizes at which images are kept, in units of the configured number of lines: crops take the nearer one."""
-DEPTH_SCALE = 0.5
-"""Size at which depth is kept, likewise."""
-DENSITY_SIZE = 24
-"""Side to which density maps are brought: a sample shows a ninth of one or more."""
+DEPTH_SCALE = 0.5  # size at which depth is kept, likewise
+DENSITY_SIZE = 24  # side to which density maps are brought: a sample shows a ninth of one or more
 BRIGHT_PERCENTILE = 90
-MIN_SKY = 0.02
-"""Share of the image from which on a sky counts."""
+MIN_SKY = 0.02  # share of the image from which on a sky counts
 
 
 @dataclass(frozen=True)
@@ -61,11 +58,7 @@ def load_bank(
 
 
 def find_photos(folders: Iterable[str | Path], depth_folder: str | Path) -> list[tuple[Path, Path | None]]:
-    """Every photo of the folders, with its depth map where there is one.
-
-    Raises:
-        InputError: A folder is missing, or has no photos.
-    """
+    """Every photo of the folders, with its depth map where there is one."""
     paths: list[Path] = []
     for folder in map(Path, folders):
         if not folder.is_dir():

@@ -33,8 +33,7 @@ from libranet.training.validation import ValidationSet, validate
 
 BEST_FILE = "best.safetensors"
 LOG_FILE = "log.jsonl"
-LIFE_SAMPLES = 16
-"""Samples of the last batch on which live units are counted."""
+LIFE_SAMPLES = 16  # samples of the last batch on which live units are counted
 
 logger = logging.getLogger(__name__)
 
@@ -62,13 +61,9 @@ def run_training(
     """Train to the end of the recipe, to a step, for some time, or until a signal, whichever comes first.
 
     Args:
-        trainer: The network and everything a step changes.
-        source: The batches.
         folder: Where the state, the checkpoints and the log go.
         pairs: Sets of pairs for validation; may be empty.
-        resume: Go on from the state in the folder.
         until: Last step, instead of the recipe's.
-        seconds: Stop after this long.
 
     Raises:
         InputError: The folder holds a run and `resume` is False, or the other way round.
@@ -140,14 +135,12 @@ class RunLog:
             self.info(f"tensorboard is not installed: scalars go to log.jsonl only ({install_command('train')})")
 
     def close(self) -> None:
-        """Close the files."""
         if self.folder is not None:
             self.lines.close()
         if self.board is not None:
             self.board.close()
 
     def info(self, text: str) -> None:
-        """Log one line."""
         if self.folder is not None:
             logger.info(text)
 

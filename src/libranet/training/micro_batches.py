@@ -28,9 +28,6 @@ def divide(shard: Shard, parts: int) -> list[Shard]:
     Args:
         shard: The process.
         parts: Of the whole batch, over all processes; 1 for one part per process.
-
-    Raises:
-        InputError: The number is no power of two, or there are more processes than parts.
     """
     if parts == 1:
         return [shard]
@@ -81,10 +78,8 @@ def average_parts(
     """Leave the mean gradients and running statistics of all parts in the network.
 
     Args:
-        model: The network.
         results: Loss and squared error of each part of this process. Asking for the next one computes it, which fills
             every parameter's `.grad`.
-        shard: The process.
 
     Returns:
         The mean loss and squared error.

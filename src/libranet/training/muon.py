@@ -12,8 +12,7 @@ from torch import Tensor, nn
 MOMENTUM = 0.95
 BETAS = (0.9, 0.999)
 EPSILON = 1e-8
-ADAMW_STEP = 0.2
-"""Root mean square of AdamW's usual steps, in learning rates."""
+ADAMW_STEP = 0.2  # root mean square of AdamW's usual steps, in learning rates
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 """Of an odd polynomial that brings every singular value in (0, 1] near 1 within five rounds."""
 ROUNDS = 5
@@ -100,7 +99,6 @@ def orthogonalise_all(matrices: list[Tensor], *, few_calls: bool) -> list[Tensor
     """Bring the singular values of matrices of any shapes near 1.
 
     Args:
-        matrices: Each [rows, columns].
         few_calls: Pad with zeros, which an orthogonalised matrix keeps, so that two calls do for all shapes.
     """
     groups: dict[tuple[int, ...] | bool, list[int]] = defaultdict(list)

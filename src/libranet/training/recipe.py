@@ -24,7 +24,6 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> TrainConfig:
     """Read a recipe.
 
     Args:
-        path: A TOML file.
         overrides: `key=value` each; nested keys have dots, values are written as in TOML.
 
     Raises:
@@ -37,12 +36,7 @@ def load_variant(path: str | Path, base: str | Path, overrides: Sequence[str] = 
     """Read a recipe that extends another one, after changes to that other one.
 
     Args:
-        path: A TOML file with `extends`.
-        base: The recipe that it extends.
         overrides: Changes to `base`, as `load_recipe` takes them; what the variant itself says stays.
-
-    Raises:
-        InputError: The recipe extends another one than `base`, or cannot be read as `load_recipe` says.
     """
     path, base = Path(path), Path(base)
     own, extended = _parse(path, ())

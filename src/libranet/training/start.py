@@ -39,8 +39,7 @@ from libranet.training.validation import HeldOutClip, ValidationSet, hold_out, l
 
 logger = logging.getLogger(__name__)
 
-INTERRUPTED = 130
-"""Exit code after a signal, as of `libranet train`."""
+INTERRUPTED = 130  # exit code after a signal, as of `libranet train`
 
 
 def train(
@@ -56,7 +55,6 @@ def train(
     """Train a recipe into a folder. Under torchrun every process calls this.
 
     Args:
-        recipe: A TOML file.
         folder: Where the state, the checkpoints and the log go.
         overrides: `key=value` each, as `load_recipe` takes them.
         resume: Go on from the state in the folder. Processes that torchrun starts again because one died do so by

@@ -69,11 +69,7 @@ class RunState:
             safetensors.torch.save_file(stored, temporary, header)
 
     def load(self, path: Path) -> Progress:
-        """Go back to what `save` wrote, and return the counters.
-
-        Raises:
-            CheckpointError: The file is damaged, or belongs to a run with other settings.
-        """
+        """Go back to what `save` wrote, and return the counters."""
         header = _read_header(path)
         tensors = safetensors.torch.load_file(path)
         _check_same_run(path, json.loads(header["config"]), json.loads(json.dumps(asdict(self.config))))
@@ -98,11 +94,7 @@ class RunState:
 
 
 def check_folder(folder: Path, *, resume: bool) -> None:
-    """Refuse to begin where a run is, and to resume where none is.
-
-    Raises:
-        InputError: The folder holds a run and `resume` is False, or the other way round, or it is a file.
-    """
+    """Refuse to begin where a run is, and to resume where none is."""
     exists = (folder / STATE_FILE).is_file()
     if resume and not exists:
         raise InputError(f"nothing to resume: {folder} has no {STATE_FILE}")
@@ -113,11 +105,7 @@ def check_folder(folder: Path, *, resume: bool) -> None:
 
 
 def read_progress(path: Path) -> Progress:
-    """How far a run has come, from its state.
-
-    Raises:
-        CheckpointError: The file is damaged, or not the state of a run of this version.
-    """
+    """How far a run has come, from its state."""
     return Progress(**json.loads(_read_header(path)["progress"]))
 
 

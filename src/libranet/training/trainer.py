@@ -181,9 +181,6 @@ class Trainer:
         """Go back to the state in a folder.
 
         With another number of steps than before the run is extended: a new schedule begins at the step it has come to.
-
-        Raises:
-            InputError: The run has more steps behind it than were asked for.
         """
         p = self.state.load(folder / STATE_FILE)
         if self.steps < p.step:

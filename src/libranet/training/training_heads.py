@@ -45,10 +45,7 @@ class UnitNorm(nn.Module):
         self.register_buffer("variance", torch.ones(units))
         self.over_processes = True
 
-    def forward(
-        self,
-        x: Tensor,  # [N, units, h, w]
-    ) -> Tensor:
+    def forward(self, x: Tensor) -> Tensor:  # [N, units, h, w]
         mean, variance = self.mean, self.variance
         if self.training:
             mean, variance = self.measure(x)
@@ -115,7 +112,6 @@ def prepare_heads(model: LiBrANet, pivot: float, *, over_processes: bool = True)
     """Put training heads in the place of the network's heads. Outside training it computes the same.
 
     Args:
-        model: The network.
         pivot: Grey level on which the heads are centred.
         over_processes: Whether their norms use the batch of all processes, or that of each one alone.
     """

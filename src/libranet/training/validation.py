@@ -19,10 +19,8 @@ from libranet.metrics.fidelity import psnr
 from libranet.network import Network
 from libranet.training.config import ValidationConfig
 
-EXAMPLES = 4
-"""Images of each set that the log shows."""
-EXAMPLE_LINES = 540
-"""Most lines of such an image."""
+EXAMPLES = 4  # images of each set that the log shows
+EXAMPLE_LINES = 540  # most lines of such an image
 
 
 @dataclass(frozen=True)
@@ -42,8 +40,7 @@ class HeldOutClip:
     """A clip that training does not see; frames are read when they are asked for."""
 
     clip: PairedClip
-    count: int
-    """Frames to restore, from the middle of the clip."""
+    count: int  # frames to restore, from the middle of the clip
 
     def frames(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Hazy and clear frames, [3, H, W] uint8, in order."""
@@ -53,8 +50,7 @@ class HeldOutClip:
             yield _planes(to_8_bit(self.clip.hazy.read(index))), _planes(to_8_bit(self.clip.clear.read(index)))
 
 
-ValidationSet = Sequence[ImagePair] | Sequence[HeldOutClip]
-"""Images, or clips."""
+ValidationSet = Sequence[ImagePair] | Sequence[HeldOutClip]  # images, or clips
 
 
 @dataclass(frozen=True)
@@ -77,9 +73,6 @@ def hold_out(clips: list[PairedClip], share: float) -> tuple[list[PairedClip], l
 
     The names decide, not their order, so that a set that grows keeps its split. Versions of one clear clip stay
     together.
-
-    Raises:
-        InputError: Nothing would be left to train on.
     """
     if not share:
         return clips, []

@@ -10,6 +10,7 @@ import cv2
 import numpy as np
 
 from libranet.errors import InputError
+from libranet.video.arrival import Arrivals
 from libranet.video.reader import VideoReader
 from libranet.video.tags import VideoTags
 
@@ -18,7 +19,7 @@ _SWSCALE_MATRIX = {1: 1, 6: 5}
 """FFmpeg's scaler has its own numbers for BT.709 and BT.601."""
 
 
-def open_camera(source: str) -> VideoReader:
+def open_camera(source: str, arrivals: Arrivals | None = None) -> VideoReader:
     """Open a camera. Each frame's timestamp is the time of its arrival.
 
     Raises:
@@ -40,17 +41,20 @@ def open_camera(source: str) -> VideoReader:
         pixel_format="yuv420p",
         width=width,
         height=height,
-        demuxed=_frames(capture, image),
+        demuxed=_frames(capture, image, arrivals),
+        arrivals=arrivals,
     )
 
 
-def _frames(capture: cv2.VideoCapture, first: np.ndarray) -> Iterator[av.VideoFrame]:
+def _frames(capture: cv2.VideoCapture, first: np.ndarray, arrivals: Arrivals | None) -> Iterator[av.VideoFrame]:
     begin = time.monotonic()
     ok, image = True, first
     last = -1
     try:
         while ok:
             last = max(last + 1, int((time.monotonic() - begin) / _TIME_BASE))
+            if arrivals is not None:
+                arrivals.came(last)
             yield _frame(image, last)
             ok, image = capture.read()
     finally:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _LEAD_IN = Fraction(6, 100)
 """Seconds that encoders put before a sound, at most: 2112 samples at 44.1 kHz, and half a packet."""
+AUDIO_CHOICES = ("copy", "none", "aac", "opus", "flac", "ac3", "mp3", "mp2", "pcm")
+"""What may happen to sound: copied, left out, or transcoded to a codec (`audio.py`)."""
 Action = Literal["copy", "repack", "transcode", "attach", "leave out"]
 
 
@@ -96,6 +98,11 @@ class CopiedStream:
         """Sound that is not hidden has come."""
         self._lead_in: bool | None = None
         """Hidden packets at the beginning stay; None before the first packet."""
+
+    @property
+    def transcodes(self) -> bool:
+        """Whether the sound gets another codec."""
+        return self._transcoder is not None
 
     @property
     def is_as_it_was(self) -> bool:

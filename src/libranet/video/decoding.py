@@ -1,8 +1,10 @@
 """Packets and frames out of a container: past damage, in one continuous clock, and counted."""
 
+import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 import av
 from av.codec.context import Flags
@@ -16,6 +18,8 @@ ONE_FRAME_A_PACKET = (
 """Codecs whose packets hold one shown frame each. Other codecs may leave frames out on purpose."""
 _FIELD_CODECS = ("h264", "mpeg2video")
 """A packet of interlaced video may hold one field: two packets make a frame."""
+LENGTH_FROM_ZERO = ("matroska,webm", "flv")
+"""Formats whose length counts from zero, and is that of the longest stream."""
 _MOST_READ_ERRORS = 100
 _PACKED_FILLER = 8
 """MPEG-4 in AVI: packets smaller than this stand for a frame that an earlier packet held."""
@@ -238,6 +242,28 @@ def shown_frames(stream: av.VideoStream) -> int:
     if not stream.container.format.name.startswith("mov"):
         return stream.frames
     return max(0, stream.frames - sum(entry.is_discard for entry in stream.index_entries))
+
+
+def stream_duration(stream: av.VideoStream) -> float | None:
+    """Return the stream's own duration. Matroska and FLV have that of the longest stream, and Matroska a tag."""
+    match = re.fullmatch(r"(\d+):(\d+):(\d+(?:\.\d*)?)", stream.metadata.get("DURATION", "").strip())
+    if match:
+        start = float((stream.start_time or 0) * (stream.time_base or 0))
+        return int(match[1]) * 3600 + int(match[2]) * 60 + float(match[3]) - start
+    if stream.duration and stream.time_base and stream.container.format.name not in LENGTH_FROM_ZERO:
+        return float(stream.duration * stream.time_base)
+    return None
+
+
+def duration_from(
+    container: av.container.InputContainer, stream: av.VideoStream, first_frame: Fraction
+) -> float | None:
+    """Return how long a video is from its first frame on, by its own length or its file's."""
+    duration = stream_duration(stream)
+    if duration is None and container.duration:
+        from_zero = container.format.name in LENGTH_FROM_ZERO
+        return container.duration / av.time_base - (max(0.0, float(first_frame)) if from_zero else 0.0)
+    return duration
 
 
 def reason(error: BaseException) -> str:

@@ -118,7 +118,7 @@ def hdr_boxes(tags: VideoTags) -> tuple[Box, ...]:
     return tuple(boxes)
 
 
-def add_boxes(target: Path | io.BytesIO, boxes: tuple[Box, ...], track: int) -> None:
+def add_boxes(target: Path | IO[bytes], boxes: tuple[Box, ...], track: int) -> None:
     """Add boxes to a finished file. Where its index comes first, everything behind moves, and the index says so."""
     with ExitStack() as opened:
         file: IO[bytes] = opened.enter_context(target.open("rb")) if isinstance(target, Path) else target

@@ -8,7 +8,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import IO, TYPE_CHECKING, Any
 
 import av
 
@@ -20,7 +20,7 @@ from libranet.video.encoder import EncoderSettings, configure, kept_priority
 from libranet.video.excerpt import Excerpt
 from libranet.video.file_facts import gif_loops, matroska_extras, mp4_boxes
 from libranet.video.heard import HeardSound
-from libranet.video.matroska_extras import SPACE_TAG, MatroskaFinish, video_elements
+from libranet.video.matroska_extras import SPACE_TAG
 from libranet.video.mp4_extras import Box, add_boxes, hdr_boxes
 from libranet.video.packets import joined_packets
 from libranet.video.pyav import open_input
@@ -28,11 +28,16 @@ from libranet.video.reader import VideoReader, frame_duration, main_video_stream
 from libranet.video.source import Source
 from libranet.video.tags import track_entry
 
+if TYPE_CHECKING:
+    from libranet.video.matroska_finish import MatroskaFinish
+
 FORMATS = {
     ".mp4": "mp4", ".m4v": "ipod", ".mov": "mov", ".mkv": "matroska", ".webm": "webm", ".avi": "avi", ".ts": "mpegts",
-    ".m2ts": "mpegts", ".mpg": "vob", ".mxf": "mxf", ".gif": "gif",
+    ".m2ts": "mpegts", ".mpg": "vob", ".mxf": "mxf", ".gif": "gif", ".nut": "nut",
 }  # fmt: skip
-"""FFmpeg's name of the format for each suffix."""
+"""FFmpeg's name of the format for each suffix. NUT goes to other processes, through pipes."""
+AT_ONCE = {"flush_packets": "1", "max_interleave_delta": "100000"}
+"""Options of live formats: packets leave at once, and frames wait a tenth of a second for late sound."""
 ZERO_BASED = (".avi", ".gif", ".mxf")
 """Containers without start times: all streams begin at zero."""
 _BROADCAST = (".ts", ".m2ts", ".mpg")
@@ -94,7 +99,7 @@ class OutputFile:
 
     def __init__(
         self,
-        target: Path | io.BytesIO,
+        target: Path | io.BytesIO | IO[bytes],
         suffix: str,
         settings: EncoderSettings,
         source: av.container.InputContainer | None,
@@ -104,7 +109,7 @@ class OutputFile:
         """Create the file.
 
         Args:
-            target: A path, or memory for a trial.
+            target: A path, memory for a trial, or a pipe.
             suffix: Names the container.
             settings: Of the video's encoder.
             source: The opened source of the other streams, chapters and metadata.
@@ -248,10 +253,12 @@ class OutputFile:
         if stream.index == self._video_index:
             written.times.append((packet.pts if packet.pts is not None else stamp) * packet.time_base)
 
-    def _matroska_finish(self, source: Any, title: str) -> MatroskaFinish | None:
+    def _matroska_finish(self, source: Any, title: str) -> "MatroskaFinish | None":
         """Return what is written into the finished file; None where the muxer writes all of it."""
         if self.suffix not in _MATROSKA:
             return None
+        from libranet.video.matroska_finish import MatroskaFinish, video_elements  # only runs that write .mkv load it
+
         settings, extras = self._settings, None
         elements: tuple[tuple[int, bytes], ...] = ()
         if source is not None:
@@ -392,6 +399,8 @@ def join(
 def _options(
     suffix: str, settings: EncoderSettings, plain_metadata: bool, loops: int | None, *, trial: bool
 ) -> dict[str, str]:
+    if suffix == ".nut":
+        return AT_ONCE
     if loops is not None:
         return {"loop": str(-1 if loops == 1 else loops)}
     if suffix == ".m2ts":

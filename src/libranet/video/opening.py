@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import IO, cast
 
 import av
@@ -51,7 +52,7 @@ def open_source(source: Source) -> av.container.InputContainer:
         InputError: FFmpeg cannot read it.
     """
     name = source.name
-    head = _head(source.location.removeprefix("file:")) if source.kind == "file" else b""
+    head = _head(source.path) if source.kind == "file" and source.path is not None else b""
     if kind := still_image(head, name):
         raise InputError(f"{name} is a still image ({kind}), which is not read here: convert it to PNG or TIFF first")
     try:
@@ -69,6 +70,10 @@ def open_source(source: Source) -> av.container.InputContainer:
 
 def _opened(source: Source) -> av.container.InputContainer:
     name = source.name
+    if name.lower().startswith("srt://"):
+        from libranet.video.srt import receive
+
+        return _interruptible(lambda: open_input(cast(IO[bytes], receive(name)), format_name="mpegts"))
     if source.kind == "url":
         options = next((options for scheme, options in _OPTIONS.items() if name.startswith(scheme)), {})
         return _interruptible(lambda: open_input(name, options=options, timeout=NETWORK_TIMEOUT))
@@ -152,7 +157,7 @@ def _interruptible(work: Callable[[], av.container.InputContainer]) -> av.contai
     return results[0]
 
 
-def _head(name: str) -> bytes:
+def _head(name: Path) -> bytes:
     try:
         with open(name, "rb") as file:
             return file.read(16)

@@ -1,12 +1,11 @@
 """Decoding: frames in order with exact timestamps, past damage where that is possible."""
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import chain
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO, TYPE_CHECKING, Literal
 
 import av
 from av.stream import Disposition
@@ -15,17 +14,18 @@ from libranet.errors import InputError
 from libranet.file_names import is_image_name
 from libranet.frames.values import MAX_PIXELS
 from libranet.video.clock import first_time, may_jump
-from libranet.video.decoding import Damage, FrameDecoder, from_key_frame, read_packets, shown_frames
+from libranet.video.decoding import Damage, FrameDecoder, duration_from, from_key_frame, read_packets, shown_frames
 from libranet.video.opening import CountedFile, decodes_on_gpu, open_on_gpu, open_source, open_y4m
 from libranet.video.pixels import is_opaque, planar_name, to_planar
 from libranet.video.pyav import deinterlaced, open_input, side_data_names
 from libranet.video.source import Source, parse_source
 from libranet.video.tags import VideoTags, read_tags
 
+if TYPE_CHECKING:
+    from libranet.video.arrival import Arrivals
+
 DecoderName = Literal["cpu", "cuda"]
 """What decodes a file."""
-_LENGTH_FROM_ZERO = ("matroska,webm", "flv")
-"""Formats whose length counts from zero, and is that of the longest stream."""
 MIN_SIDE = 16
 DEFAULT_RATE = 25.0
 """Frames per second of images without times."""
@@ -96,6 +96,8 @@ class VideoReader:
     further: list[av.container.InputContainer] = field(default_factory=list)
     """The source opened again, after it was lost."""
     closed: bool = False
+    arrivals: "Arrivals | None" = None
+    """When frames came, for live outputs."""
     _reading: bool = False
 
     def frames(self, *, start: float = 0.0, end: float | None = None) -> Iterator[SourceFrame]:
@@ -239,6 +241,7 @@ def open_video(
     rate: float | None = None,
     decoder: DecoderName = "cpu",
     start: float = 0.0,
+    arrivals: "Arrivals | None" = None,
 ) -> VideoReader:
     """Open a video and decode its first frame.
 
@@ -248,6 +251,7 @@ def open_video(
         rate: Frames per second of an image sequence.
         decoder: What decodes. Where an NVIDIA GPU (`cuda`) cannot, the CPU does, and `notes` says so.
         start: Where reading will begin, in seconds: frame size and pixel format may differ from those of the beginning.
+        arrivals: Notes when frames come. The decoder then holds none back, as it does with several threads.
 
     Raises:
         InputError: The source cannot be read, or holds no video.
@@ -260,7 +264,7 @@ def open_video(
         if source.kind == "camera":
             from libranet.video.camera import open_camera
 
-            return open_camera(source.name)
+            return open_camera(source.name, arrivals)
         if (images := _as_images(source)) is not None:
             from libranet.video.image_reader import open_images
 
@@ -277,7 +281,7 @@ def open_video(
         counted = CountedFile(source)
         container = open_y4m(counted, name)
     try:
-        reader = _prepare(name, container, source if isinstance(source, Source) else None, deinterlace)
+        reader = _prepare(name, container, source if isinstance(source, Source) else None, deinterlace, arrivals)
         reader.counted = counted
         if decoder == "cuda" and not why and not decodes_on_gpu(reader.stream):
             why = f"it does not take {reader.codec} as {reader.pixel_format}"
@@ -313,7 +317,11 @@ def main_video_stream(container: av.container.InputContainer) -> av.VideoStream 
 
 
 def _prepare(
-    name: str, container: av.container.InputContainer, source: Source | None, deinterlace: bool
+    name: str,
+    container: av.container.InputContainer,
+    source: Source | None,
+    deinterlace: bool,
+    arrivals: "Arrivals | None",
 ) -> VideoReader:
     stream = main_video_stream(container)
     if stream is None:
@@ -322,7 +330,9 @@ def _prepare(
     if stream.codec_context is None:
         raise InputError(f"{name} uses a video codec that this FFmpeg cannot decode: convert it to H.264 first")
     damage = Damage()
-    demuxed = decode_packets(read_packets(container, damage), stream, source, damage)
+    packets = read_packets(container, damage)
+    packets = packets if arrivals is None else arrivals.noted(packets, stream)
+    demuxed = decode_packets(packets, stream, source, damage)
     head: list[av.VideoFrame | av.Packet] = []
     for item in demuxed:
         head.append(item)
@@ -335,11 +345,7 @@ def _prepare(
     check_frame_size(name, frame)
     rate = stream.average_rate or stream.guessed_rate or Fraction(25)
     time_base = stream.time_base or 1 / rate
-    duration = stream_duration(stream)
     first_frame = Fraction(frame.pts or 0) * (frame.time_base or time_base)
-    if duration is None and container.duration:
-        from_zero = container.format.name in _LENGTH_FROM_ZERO
-        duration = container.duration / av.time_base - (max(0.0, float(first_frame)) if from_zero else 0.0)
     return VideoReader(
         name=name,
         container=container,
@@ -351,7 +357,7 @@ def _prepare(
         pixel_format=to_planar(frame).format.name,
         width=frame.width,
         height=frame.height,
-        duration=duration,
+        duration=duration_from(container, stream, first_frame),
         deinterlace=deinterlace,
         demuxed=chain(head, demuxed),
         source=source,
@@ -362,6 +368,7 @@ def _prepare(
         opaque=is_opaque(to_planar(frame)),
         side_data=side_data_names(frame),
         damage=damage,
+        arrivals=arrivals,
     )
 
 
@@ -424,17 +431,6 @@ def _tail(source: Source, index: int, last: int) -> Iterator[av.VideoFrame]:
             if packet.stream.index == index:
                 yield from (frame for frame in decoder.decode(packet) if frame.pts is not None and frame.pts > last)
         yield from (frame for frame in decoder.drain() if frame.pts is not None and frame.pts > last)
-
-
-def stream_duration(stream: av.VideoStream) -> float | None:
-    """Return the stream's own duration. Matroska and FLV have that of the longest stream, and Matroska a tag."""
-    match = re.fullmatch(r"(\d+):(\d+):(\d+(?:\.\d*)?)", stream.metadata.get("DURATION", "").strip())
-    if match:
-        start = float((stream.start_time or 0) * (stream.time_base or 0))
-        return int(match[1]) * 3600 + int(match[2]) * 60 + float(match[3]) - start
-    if stream.duration and stream.time_base and stream.container.format.name not in _LENGTH_FROM_ZERO:
-        return float(stream.duration * stream.time_base)
-    return None
 
 
 def _as_images(source: Source) -> int | None:

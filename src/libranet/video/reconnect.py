@@ -62,6 +62,7 @@ def _continued(
         reader.damage.truncated = ""
         reader.notes.append(f"the source was lost for {time.monotonic() - began:.1f} s")
         packets = _shifted(read_packets(container, reader.damage), watch)
+        packets = packets if reader.arrivals is None else reader.arrivals.noted(packets, stream)
         items = decode_packets(packets, stream, None, reader.damage)
 
 

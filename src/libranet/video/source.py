@@ -4,9 +4,10 @@ import glob
 import os
 import re
 import stat
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import IO, Literal
 from urllib.parse import unquote
 
 from libranet.errors import InputError
@@ -15,6 +16,7 @@ from libranet.sequences import is_clip, is_video_file, list_frames, list_images,
 Kind = Literal["file", "folder", "sequence", "url", "camera", "pipe"]
 
 _NUMBER = re.compile(r"%(0?)(\d*)d")
+_LIVE = re.compile(r"(?:rtsps?|rtmps?|srt|udp|tcp)://.+|.+\.m3u8|/dev/video\d+", re.IGNORECASE)
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
 
 
@@ -29,6 +31,10 @@ class Source:
     """Of a file, a folder or a pipe in the file system. Standard input (`-`) has none."""
     files: tuple[tuple[int, Path], ...] = ()
     """Of a sequence: numbers and files in order."""
+    version: str = ""
+    """Tells this file from others of its name, where it is a copy of one elsewhere; else its place and time do."""
+    opener: Callable[[], IO[bytes]] | None = field(default=None, compare=False, repr=False)
+    """Opens a file that is elsewhere; then nothing need be at `path`, whose name says what it is."""
 
     @property
     def can_reopen(self) -> bool:
@@ -41,12 +47,14 @@ class Source:
         return self.kind == "pipe" and self.path is None
 
     @property
-    def location(self) -> str:
+    def location(self) -> str | IO[bytes]:
         """What FFmpeg opens. A local name gets a prefix, so that `:` or `%` in it have no meaning."""
+        if self.opener is not None:
+            return self.opener()
         return self.name if self.path is None else f"file:{self.path}"
 
 
-def parse_source(text: str | Path) -> Source:
+def parse_source(text: str | Path | Source) -> Source:
     """Decide what an input means. What exists under exactly this name is always meant first.
 
     Args:
@@ -55,6 +63,8 @@ def parse_source(text: str | Path) -> Source:
     Raises:
         InputError: There is no such input, or it cannot be read.
     """
+    if isinstance(text, Source):
+        return text
     name = str(text)
     if name.strip() == "" or (isinstance(text, Path) and not text.parts):
         raise InputError("an input is empty: give the name of a file or folder")
@@ -72,6 +82,11 @@ def parse_source(text: str | Path) -> Source:
     if _NUMBER.search(name):
         return Source("sequence", name, files=_needed_files(name))
     raise InputError(f"there is no file {path}: check the path")
+
+
+def is_live_output(output: object) -> bool:
+    """Return whether a name is that of a live output: an address of a server, an HLS playlist, or a virtual camera."""
+    return isinstance(output, str) and "\n" not in output and _LIVE.fullmatch(output) is not None
 
 
 def is_pattern(text: str | Path) -> bool:

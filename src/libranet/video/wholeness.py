@@ -4,9 +4,9 @@ from pathlib import Path
 
 import av
 
-from libranet.video.decoding import ONE_FRAME_A_PACKET, Damage
+from libranet.video.decoding import ONE_FRAME_A_PACKET, Damage, stream_duration
 from libranet.video.pyav import open_input
-from libranet.video.reader import VideoReader, stream_duration
+from libranet.video.reader import VideoReader
 from libranet.video.structure import find_breaks
 
 
@@ -26,7 +26,7 @@ def note_losses(reader: VideoReader, *, seen_end: float, step: int, whole: bool)
     if not whole:
         return
     if container.format.name == "hls" and source is not None:
-        reader.damage.broken = _describe_gaps(source.location, container, reader.damage.covered)
+        reader.damage.broken = _describe_gaps(source.name, container, reader.damage.covered)
     elif container.format.name == "yuv4mpegpipe":  # all of it is frames
         path = source.path if source is not None else None
         size = path.stat().st_size if path is not None else reader.counted.size if reader.counted is not None else 0

@@ -19,6 +19,7 @@ from libranet.export.onnx_file import write_onnx
 from libranet.network import GridFilter, LiBrANet, load_model, packaged_weights
 from libranet.page import ASSETS, EXAMPLE_NAME, asset_path, read_asset
 from libranet.thirdparty import find_model, find_weights, pull_weights
+from libranet.web.gpu_weights import gpu_runs, write_gpu_weights
 from libranet.web.small_weights import store_weights_small
 
 RATE = 25.0
@@ -31,20 +32,17 @@ _LIBRARIES = {
         "dist/ort.wasm.min.mjs",
         "dist/ort-wasm-simd-threaded.mjs",
         "dist/ort-wasm-simd-threaded.wasm",
-        "dist/ort.webgpu.min.mjs",
-        "dist/ort-wasm-simd-threaded.asyncify.mjs",
-        "dist/ort-wasm-simd-threaded.asyncify.wasm",
     ),
     "mediabunny": ("dist/bundles/mediabunny.min.mjs", "LICENSE"),
 }
 """What the site takes out of each npm package."""
-_RUNTIMES = {"wasm": ("ort.wasm.min.mjs", "simd-threaded.mjs", "simd-threaded.wasm"), "webgpu": ("webgpu", "asyncify")}
 _CSP = (
     "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self' blob: data:; "
     "media-src 'self' blob:; connect-src 'self' blob:; worker-src 'self'; manifest-src 'self'; "
     "base-uri 'none'; form-action 'none'"
 )
-_PAGE_FILES = ("engine-browser.js", "network-worker.js", "clip.js", "app.webmanifest")
+_SCRIPTS = ("engine-browser.js", "network-worker.js", "gpu-network.js", "gpu-kernels.js", "clip.js")
+_PAGE_FILES = (*_SCRIPTS, "app.webmanifest")
 
 
 @dataclass(frozen=True)
@@ -94,12 +92,8 @@ def write_site(output: Path, models: list[str], *, overwrite: bool = False) -> S
         _write_page(folder)
         written = {name: _write_model(name, network, folder / "models") for name, network in networks.items()}
         entries = [entry for entry, _ in written.values()]
-        sizes = {file.name: file.stat().st_size for file in vendor.glob("ort*")}
-        runtimes = {
-            runtime: sum(size for name, size in sizes.items() if any(part in name for part in parts))
-            for runtime, parts in _RUNTIMES.items()
-        }
-        manifest = {"version": libranet.__version__, "rate": RATE, "models": entries, "runtimes": runtimes}
+        runtime = sum(file.stat().st_size for file in vendor.glob("ort*"))
+        manifest = {"version": libranet.__version__, "models": entries, "runtime": runtime}
         (folder / "manifest.json").write_text(json.dumps(manifest, indent=1))
         _write_service_worker(folder)
         folder.chmod(0o755)
@@ -108,7 +102,8 @@ def write_site(output: Path, models: list[str], *, overwrite: bool = False) -> S
         os.replace(folder, output)
     return SiteReport(
         {name: str(difference) for name, (_, difference) in written.items()},
-        {f"{e['name']} with {runtime}": e["bytes"] + size for e in entries for runtime, size in runtimes.items()},
+        {f"{entry['name']} with wasm": entry["bytes"] + runtime for entry in entries}
+        | {f"{entry['name']} with webgpu": entry["gpu"]["bytes"] for entry in entries if entry["gpu"]},
     )
 
 
@@ -164,11 +159,14 @@ def _write_model(name: str, network: LiBrANet, folder: Path) -> tuple[dict[str, 
     difference = compare(graph, network, run, runtime, frames=CHECK_FRAMES)
     if difference.largest > MOST_DIFFERENCE:
         raise LibraNetError(f"the stored network {name} is too far from PyTorch: {difference}; nothing was written")
+    gpu = folder / f"{name}.safetensors"
+    config = write_gpu_weights(network, gpu, options.grid_filter) if gpu_runs(network) else None
     entry: dict[str, Any] = {
         "name": name,
         "file": f"models/{path.name}",
         "bytes": path.stat().st_size,
         "weights": str(network.weights),
         "state": {f"state_{port.name}": port.shape for port in graph.state()},
+        "gpu": config and {"file": f"models/{gpu.name}", "bytes": gpu.stat().st_size, "config": config},
     }
     return entry, difference

@@ -26,10 +26,7 @@ def haze_windows(
     """Look at clear images through a moving camera and through haze.
 
     Args:
-        images: The clear images, on their canvases.
         depths: Their depth. Beyond `SKY_LEVEL` a pixel is sky.
-        parameters: One set per sample.
-        size: Of the crops.
         window: Frames per window. The target is the clear version of the centre one.
         outputs: Consecutive windows per sample, each a frame later; they share frames, as in a video.
         seed: Of the sensor noise. Other implementations draw other noise from it.

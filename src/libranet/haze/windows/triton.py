@@ -24,8 +24,7 @@ FIELDS = {"distance": {"relief": 1}, "scattering": {"patches": 1}, "camera": {"s
 """Channels of the smooth fields, which follow in the row with CELLS x CELLS numbers each."""
 ENTRIES = [(group, name, width) for group, widths in LAYOUT.items() for name, width in widths.items()]
 ENTRIES += [(group, name, n * CELLS**2) for group, channels in FIELDS.items() for name, n in channels.items()]
-ROW = sum(width for _, _, width in ENTRIES)
-"""Numbers per sample."""
+ROW = sum(width for _, _, width in ENTRIES)  # numbers per sample
 Offsets = make_dataclass("Offsets", [(f"{group}_{name}", int) for group, name, _ in ENTRIES], frozen=True)
 """Where each parameter begins in a row: the kernel reads `row + AT.camera_tone`."""
 OFFSETS = Offsets(*(sum(width for _, _, width in ENTRIES[:index]) for index in range(len(ENTRIES))))
@@ -39,8 +38,7 @@ def _pack(parameters: HazeParameters) -> Tensor:  # [B, ROW] fp32
     return torch.cat(entries, dim=1)
 
 
-BLOCK = 256
-"""Pixels per program."""
+BLOCK = 256  # pixels per program
 
 
 @triton.jit

@@ -126,10 +126,6 @@ class _Attend(torch.autograd.Function):
         return dq, dkv, None
 
 
-def attend(
-    query: Tensor,  # [N, T, C]
-    key_value: Tensor,  # [N, T, 2 * C]
-    heads: int,
-) -> Tensor:  # [N, T, C]
+def attend(query: Tensor, key_value: Tensor, heads: int) -> Tensor:  # [N, T, C], [N, T, 2 * C] -> [N, T, C]
     """Scaled dot-product attention of each head."""
     return _Attend.apply(query.contiguous(), key_value.contiguous(), heads)

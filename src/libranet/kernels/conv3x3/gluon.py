@@ -30,8 +30,7 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 from libranet.kernels.launch import launch
 from libranet.kernels.tiles import BIAS_STRIP, SUMS_STRIP, WIDE_STRIP, StripTile
 
-CHANNELS = 64
-"""Output channels, and input channels per buffer: 128 bytes, one swizzled row."""
+CHANNELS = 64  # output channels, and input channels per buffer: 128 bytes, one swizzled row
 HALO = 8
 """Pixels fetched beyond a strip; two are needed, eight keep rows aligned to the swizzle's pattern."""
 

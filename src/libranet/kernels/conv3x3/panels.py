@@ -16,13 +16,11 @@ from torch import Tensor
 
 from libranet.kernels.native.library import call
 
-PANEL = 16
-"""Columns of a matrix product that are stored side by side."""
+PANEL = 16  # columns of a matrix product that are stored side by side
 TILES, FEWEST, PARTS = 36, 4, 4
 """Most tiles that go through the three steps at once, what their number is a multiple of, and into how many parts small
 maps are cut. The number of threads takes no part in it: it would change the order of sums, and so the last bits."""
-BEHIND = 24
-"""Pixels that blocks of rows may read behind the last one, and do not use."""
+BEHIND = 24  # pixels that blocks of rows may read behind the last one, and do not use
 
 
 def stored(values: Tensor, dtype: type[np.generic]) -> np.ndarray:
@@ -49,10 +47,8 @@ class Weights(NamedTuple):
     """Flat: [36, panels, Cin, 16] for Winograd, [panels, taps * Cin, 16] otherwise. In bfloat16, two rows of inputs are
     interleaved: [.., Cin / 2, 16, 2]."""
     bias: np.ndarray  # [panels * 16]
-    inputs: int
-    """Channels of the maps that they meet: whole panels, or 3."""
-    outputs: int
-    """Without the zeros that fill the last panel."""
+    inputs: int  # channels of the maps that they meet: whole panels, or 3
+    outputs: int  # without the zeros that fill the last panel
 
 
 def pack_winograd(

@@ -3,13 +3,10 @@
 import torch.nn.functional as F
 from torch import Tensor
 
-GROUPS = 8
-"""Groups of every GroupNorm in the network."""
+GROUPS = 8  # groups of every GroupNorm in the network
 
 
-def pack_weight(
-    weight: Tensor,  # [Cout, Cin, 3, 3]
-) -> Tensor:  # [9, Cout, Cin] fp16
+def pack_weight(weight: Tensor) -> Tensor:  # [Cout, Cin, 3, 3] -> [9, Cout, Cin] fp16
     """Order a convolution's weights by tap, as the kernels fetch them."""
     return weight.detach().permute(2, 3, 0, 1).flatten(0, 1).half().contiguous()
 

@@ -11,8 +11,7 @@ from torch import Tensor
 
 from libranet.frames import ColorConverter, FrameFormat
 
-SHADES = 256
-"""Colours of a heat map."""
+SHADES = 256  # colours of a heat map
 UNKNOWN = 2e-3
 """Where the clear image is as bright as the haze (the sky), the transmission is unknown; this constant makes it 0."""
 
@@ -31,12 +30,9 @@ class Overlay:
 class Join:
     """How two sources share a frame: the first before an edge, the second from there on."""
 
-    axis: int
-    """0 divides rows, 1 columns."""
-    edge: int
-    """The first row or column of the second source."""
-    shift: int
-    """Rows or columns by which the second source is moved."""
+    axis: int  # 0 divides rows, 1 columns
+    edge: int  # the first row or column of the second source
+    shift: int  # rows or columns by which the second source is moved
 
 
 @dataclass(frozen=True)
@@ -45,8 +41,7 @@ class HeatMap:
 
     transmission: Tensor  # [h, w] fp32 in [0, 1]
     table: Tensor  # [SHADES] int32 or fp32: one component's samples, from clear air to dense haze
-    size: tuple[int, int]
-    """Height and width to which the map is enlarged."""
+    size: tuple[int, int]  # height and width to which the map is enlarged
 
 
 def draw_out(
@@ -58,16 +53,7 @@ def draw_out(
     *,
     peak: int,
 ) -> None:
-    """Draw one component.
-
-    Args:
-        first: The source before the edge.
-        second: The source from the edge on.
-        join: Where the edge is.
-        overlay: What lies on top.
-        out: The component.
-        peak: The largest sample; 0 for floating-point samples, which are not rounded.
-    """
+    """Draw one component."""
     left, right = (_heat(source) if isinstance(source, HeatMap) else source for source in (first, second))
     rest = out.shape[join.axis] - join.edge
     out.narrow(join.axis, 0, join.edge).copy_(left.narrow(join.axis, 0, join.edge))

@@ -21,16 +21,12 @@ def pack_stem(
     return packed.flatten(0, 1).flatten(1).T.half().contiguous()
 
 
-def pack_weights(
-    weights: Tensor,  # [E, Cout, Cin, 3, 3]
-) -> Tensor:  # [E * 9, Cout, Cin] fp16
+def pack_weights(weights: Tensor) -> Tensor:  # [E, Cout, Cin, 3, 3] -> [E * 9, Cout, Cin] fp16
     """Order the encoders' weights by tap."""
     return weights.detach().permute(0, 3, 4, 1, 2).flatten(0, 2).half().contiguous()
 
 
-def pack_pairs(
-    weights: Tensor,  # [E, Cout, Cin, 3, 3]
-) -> Tensor:  # [E * 3, 2 Cout, 4 Cin] fp16
+def pack_pairs(weights: Tensor) -> Tensor:  # [E, Cout, Cin, 3, 3] -> [E * 3, 2 Cout, 4 Cin] fp16
     """Weights for two output pixels side by side from the four input pixels of a row around them.
 
     A third of them are zero, but four pixels of 24 channels are 96 contiguous values, which is what tensor cores and
@@ -84,10 +80,6 @@ def conv_out(
     """Convolve each encoder's maps by its own weights, padding 1.
 
     Args:
-        x: The encoders' maps.
-        weight: Packed weights.
-        out: The result.
-        stride: 1 or 2.
         bias: The same for all encoders.
         sums: Group sums of the output, for `normalise_out`.
         activate: GELU after the bias.

@@ -20,8 +20,7 @@ from libranet.kernels.gelu import gelu
 from libranet.kernels.launch import launch
 from libranet.kernels.tiles import STEM_TILE, EncoderTile
 
-NORM_VALUES = 4096
-"""Values per program that normalises."""
+NORM_VALUES = 4096  # values per program that normalises
 
 
 @triton.jit

@@ -6,8 +6,7 @@ from torch import Tensor
 
 from libranet.kernels.resample.reference import downsample, pick_frames, upsample
 
-CELL = 4
-"""Side of the square of pixels that becomes one pixel of the refiner's maps."""
+CELL = 4  # side of the square of pixels that becomes one pixel of the refiner's maps
 
 
 def read_cells_out(
@@ -21,12 +20,6 @@ def read_cells_out(
 
     The three colours of a pixel are padded to four channels with a zero, so that convolutions fetch whole blocks. Over
     256 and not 255, because bytes over 256 are exact in half precision; `pack_cell_weight` makes up for it.
-
-    Args:
-        frames: A ring of frames.
-        low: The reduced frames.
-        cells: The cells.
-        first: Slot of the first frame to read.
     """
     b, _, h, w = low.shape
     picked = pick_frames(frames, first, b)
@@ -63,9 +56,7 @@ def pack_project(
     return padded[:, :-1].reshape(64, *weight.shape[1:]), padded[:, -1].contiguous()
 
 
-def pixels_of_cells(
-    cells: Tensor,  # [B, h, w, 64]
-) -> Tensor:  # [B, H, W, 3]
+def pixels_of_cells(cells: Tensor) -> Tensor:  # [B, h, w, 64] -> [B, H, W, 3]
     """The pixels of 4x4 cells that lie along channels."""
     b, h, w, _ = cells.shape
     pixels = cells.unflatten(3, (CELL, CELL, 4))[..., :3]  # [B, h, w, 4, 4, 3]
@@ -85,10 +76,7 @@ def finish_frame_out(
 
     Args:
         frames: A ring of hazy frames.
-        residual: The refiner's output.
-        delta: The colour correction of the reduced frames.
         strength: Factor of the residual; the correction has its own already.
-        out: The restored frames.
         first: Slot of the first frame to read.
     """
     b, height, width, _ = out.shape

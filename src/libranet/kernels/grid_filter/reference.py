@@ -31,11 +31,9 @@ NOTHING_SEEN, ALL_SEEN = 8.0 / 255.0, 64.0 / 255.0
 """Contrast of a frame, in the encoders' range of -1 to 1, below which there is nothing to restore, and from which on
 all of it is: 4 and 32 levels. Of 332 real hazy and clear images none has less than 47.
 """
-SEEN_CELLS = 16
-"""Contrast is that of the means over so many places across and down."""
+SEEN_CELLS = 16  # contrast is that of the means over so many places across and down
 MAX_SECONDS = 2.0
-DEFAULT_RATE = 25.0
-"""Frames per second of streams that do not say theirs."""
+DEFAULT_RATE = 25.0  # frames per second of streams that do not say theirs
 MAX_RATE = 120.0
 """Higher rates count as this one: they bound the memory, and some files state a clock instead of a rate."""
 
@@ -83,9 +81,7 @@ def cell_means(
     return F.avg_pool2d(small.float(), small.shape[-1] // side)
 
 
-def visibility(
-    small: Tensor,  # [N, 3, S, S] in [-1, 1], the encoders' input
-) -> Tensor:  # [N] in [0, 1]
+def visibility(small: Tensor) -> Tensor:  # [N, 3, S, S] in [-1, 1], the encoders' input -> [N] in [0, 1]
     """Return how much of a frame can be seen: 0 for an even one, 1 from the contrast of the densest real fog on.
 
     Where nothing can be seen there is nothing to clear, and the network's GroupNorms would enlarge rounding errors and
@@ -136,10 +132,7 @@ def filter_out(
 
     Args:
         grids: A ring, long enough for all frames that take part.
-        looks: Its twin.
         clock: On the device, so that a captured graph can count.
-        out: The filtered grids.
-        grid_filter: Its memory takes part.
         delay: How far the first of the frames lags behind the clock.
         ahead: How many frames after each of them take part, where the stream has them.
     """

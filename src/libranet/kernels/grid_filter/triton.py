@@ -8,8 +8,7 @@ from torch import Tensor
 from libranet.kernels.grid_filter.reference import LOOK_CHANGE, GridFilter
 from libranet.kernels.launch import launch
 
-CHANNELS, CELLS = 8, 64
-"""The block of one program."""
+CHANNELS, CELLS = 8, 64  # the block of one program
 
 
 @triton.jit(do_not_specialize=["ring", "delay"])

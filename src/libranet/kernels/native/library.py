@@ -15,8 +15,7 @@ from libranet.errors import MissingDependencyError
 
 LEVELS = ("avx512bf16", "avx512", "avx2", "portable")
 """What kernels are compiled for, best first. `portable` needs nothing beyond the architecture, so NEON is in it."""
-LIBRARY = "libranet_kernels"
-"""The file's name, without the system's ending."""
+LIBRARY = "libranet_kernels"  # the file's name, without the system's ending
 REMEDY = "install a C compiler (gcc or clang), then install libranet again from its source"
 
 

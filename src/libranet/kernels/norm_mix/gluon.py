@@ -15,12 +15,9 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 from libranet.kernels.conv3x3.gluon import CHANNELS
 from libranet.kernels.launch import launch
 
-BLOCK = 128
-"""Pixels per step."""
-RING = 2
-"""Steps in shared memory."""
-PER_PROCESSOR = 3
-"""Programs per multiprocessor."""
+BLOCK = 128  # pixels per step
+RING = 2  # steps in shared memory
+PER_PROCESSOR = 3  # programs per multiprocessor
 
 
 @gluon.jit

@@ -19,12 +19,7 @@ def fold_sums_out(
     """Write GroupNorm as y = factor * x + summand, from the sums that the producer of x left.
 
     Args:
-        sums: Partial sums of x and of x squared, over groups of channels.
-        weight: GroupNorm's weight.
-        bias: GroupNorm's bias.
-        fold: The result.
         count: Values per group: pixels times channels of a group.
-        eps: GroupNorm's epsilon.
     """
     total = sums.double().sum(1) / count  # [B, 2, G]
     mean, variance = total[:, 0], (total[:, 1] - total[:, 0] ** 2).clamp_min(0.0)
@@ -51,9 +46,7 @@ def normalise_mix_out(
     out.copy_(y)
 
 
-def pack_structure_weight(
-    weight: Tensor,  # [C, 3, 3, 3]
-) -> Tensor:  # [C, 32] fp16
+def pack_structure_weight(weight: Tensor) -> Tensor:  # [C, 3, 3, 3] -> [C, 32] fp16
     """Lay out a convolution of three channels by (row, column, colour), padded with zeros."""
     return F.pad(weight.detach().permute(0, 2, 3, 1).flatten(1), (0, 5)).half().contiguous()
 

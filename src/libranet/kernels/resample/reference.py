@@ -36,11 +36,7 @@ def pad_to_multiple(
     return F.pad(image, (0, right, 0, bottom), mode="reflect") if bottom or right else image
 
 
-def pick_frames(
-    frames: Tensor,  # [ring, ...]
-    first: int,
-    count: int,
-) -> Tensor:  # [count, ...]
+def pick_frames(frames: Tensor, first: int, count: int) -> Tensor:  # [ring, ...] -> [count, ...]
     """Frames of a ring from slot `first` on."""
     return frames[[(first + index) % len(frames) for index in range(count)]]
 

@@ -15,10 +15,8 @@ from torch import Tensor
 from libranet.kernels.bands import band_blocks, resize_matrix
 from libranet.kernels.launch import launch
 
-BLOCK = 16
-"""Output rows and columns per program."""
-LINES, BYTES = 16, 128
-"""Frame rows, and bytes of a frame row, per step."""
+BLOCK = 16  # output rows and columns per program
+LINES, BYTES = 16, 128  # frame rows, and bytes of a frame row, per step
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,7 @@ def residual_norm(
     """GELU(GN(x)) or GN(x), or the residual plus `keep` times that.
 
     Args:
-        x: A convolution's output.
-        weight: GroupNorm's weight.
-        bias: GroupNorm's bias.
         groups: Groups of channels; a power of two for the kernel.
-        eps: GroupNorm's epsilon.
         activate: False leaves GELU out.
         residual: What the branch is added to.
         keep: Factor of each sample's branch, for stochastic depth; needed with a residual.

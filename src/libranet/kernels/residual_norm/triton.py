@@ -14,12 +14,9 @@ from torch import Tensor
 
 from libranet.kernels.gelu import gelu, gelu_slope
 
-CHUNKS = 64
-"""Most chunks a sample's sums are taken over."""
-TILE = 4096
-"""Values per step of a program."""
-STEPS = 8
-"""Steps over which a program adds up before it leaves its sums, on maps large enough."""
+CHUNKS = 64  # most chunks a sample's sums are taken over
+TILE = 4096  # values per step of a program
+STEPS = 8  # steps over which a program adds up before it leaves its sums, on maps large enough
 
 
 @triton.jit

@@ -19,10 +19,8 @@ from libranet.kernels.samples.reference import MODELS, SampleCodes
 
 CELL = 4
 CHANNELS = 3 * CELL * CELL
-BAND = 64
-"""Rows of a frame that one thread works on."""
-PACKED = len(MODELS)
-"""The model of interleaved RGB, whose rows are [3 w]."""
+BAND = 64  # rows of a frame that one thread works on
+PACKED = len(MODELS)  # the model of interleaved RGB, whose rows are [3 w]
 KINDS = {torch.uint8: 0, torch.uint16: 1, torch.float32: 2}
 
 

@@ -20,10 +20,8 @@ class SampleCodes:
     """A frame format as the kernels read it: numbers in a tensor, everything that shapes their code as constants."""
 
     numbers: Tensor  # [22] fp32: codes to RGB (3x3), its summand (3), RGB to codes (3x3), the largest code
-    model: int
-    """A value of `MODELS`."""
-    pixel_step: int
-    """Samples from one pixel to the next: 3 where the layout is packed."""
+    model: int  # a value of `MODELS`
+    pixel_step: int  # samples from one pixel to the next: 3 where the layout is packed
     sub_y: int
     sub_x: int
     phase_y: int
@@ -121,11 +119,7 @@ def finish_samples_out(
 
     Args:
         planes: Rings of hazy frames.
-        residual: The refiner's output.
-        delta: The colour correction of the reduced frames.
         strength: Factor of the residual; the correction has its own already.
-        out: The restored frames.
-        format_: Of the frames.
         first: Slot of the first frame to read.
     """
     b, h, w, _ = residual.shape

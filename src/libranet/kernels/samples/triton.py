@@ -18,10 +18,8 @@ from libranet.kernels.launch import launch
 from libranet.kernels.samples.reference import SampleCodes
 from libranet.kernels.samples.rgb import frame_sizes, reflect, rgb_at
 
-BLOCK = 16
-"""Output rows and columns per program of the encoders' input."""
-LINES, COLUMNS = 16, 64
-"""Frame rows, and pixels of a frame row, per step of the encoders' input."""
+BLOCK = 16  # output rows and columns per program of the encoders' input
+LINES, COLUMNS = 16, 64  # frame rows, and pixels of a frame row, per step of the encoders' input
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """The study from end to end: train every variant with every seed, measure, write tables, go on where it stopped."""
 
-import gc
 import math
 import time
 from collections.abc import Callable
@@ -23,6 +22,7 @@ from libranet.lab.ablation.ablation_tables import Study, write_study
 from libranet.lab.ablation.records import Records, Run
 from libranet.lab.ablation.training_runs import Sources, steps_in, train_variant
 from libranet.lab.ablation.variants import FULL, Variant, flat_settings, load_variants
+from libranet.lab.bench.efficiency import release
 from libranet.lab.held_back import FIRST_SCENE, write_held_back_clips
 from libranet.runtime import load_network
 from libranet.training.config import TrainConfig
@@ -30,10 +30,8 @@ from libranet.training.dry_run import describe_photos, rehearse
 
 METRICS = "psnr,ssim,lpips,tof,sigma_psnr"
 HELD_BACK = "held-back clips"
-REFERENCE = "identity"
-"""Measured beside the variants: what the clips are without dehazing."""
-FIRST_GUESS = 6.0
-"""Seconds to measure one network, before any was measured."""
+REFERENCE = "identity"  # measured beside the variants: what the clips are without dehazing
+FIRST_GUESS = 6.0  # seconds to measure one network, before any was measured
 
 Report = Callable[[str], None]
 
@@ -42,35 +40,23 @@ Report = Callable[[str], None]
 class AblationOptions:
     """How a study is done."""
 
-    recipes: Path
-    """Folder with `full.toml` and the variants."""
-    output: Path
-    """Folder of the study; a study in it goes on."""
-    seeds: int = 3
-    """Runs of each variant."""
-    steps: int | None = None
-    """Steps of each run; None takes those of the full recipe."""
+    recipes: Path  # folder with `full.toml` and the variants
+    output: Path  # folder of the study; a study in it goes on
+    seeds: int = 3  # runs of each variant
+    steps: int | None = None  # steps of each run; None takes those of the full recipe
     seconds: float | None = None
     """Instead of `steps`: as many as the full recipe does in this time on this machine, the same for all variants."""
-    only: tuple[str, ...] = ()
-    """Variants to take beside the full one; none means all."""
-    overrides: tuple[str, ...] = ()
-    """Changes to the full recipe, `key=value` each."""
-    data: tuple[str, ...] = ()
-    """Sets to measure on beside the rendered clips, as NAME=PATH or PATH."""
+    only: tuple[str, ...] = ()  # variants to take beside the full one; none means all
+    overrides: tuple[str, ...] = ()  # changes to the full recipe, `key=value` each
+    data: tuple[str, ...] = ()  # sets to measure on beside the rendered clips, as NAME=PATH or PATH
     clips: int = 9
     """Clips that are rendered and measured on; nine have every haze regime once, 0 is none."""
-    frames: int = 5
-    """Frames of each clip that are measured."""
-    size: tuple[int, int] = (1920, 1080)
-    """Width and height of rendered clips."""
+    frames: int = 5  # frames of each clip that are measured
+    size: tuple[int, int] = (1920, 1080)  # width and height of rendered clips
     device: str = "auto"
-    cache: Path | None = None
-    """Folder of third-party weights."""
-    stop_after: float = math.inf
-    """Begin nothing that would not end within so many seconds."""
-    keep_weights: bool = False
-    """Keep the weights of every run, not only until they are measured."""
+    cache: Path | None = None  # folder of third-party weights
+    stop_after: float = math.inf  # begin nothing that would not end within so many seconds
+    keep_weights: bool = False  # keep the weights of every run, not only until they are measured
     part: tuple[int, int] = (1, 1)
     """(2, 5) does the second of every five variants alone: processes on one GPU, or on several, share a folder."""
 
@@ -92,11 +78,7 @@ class AblationOptions:
 
 
 def parse_part(text: str) -> tuple[int, int]:
-    """Read a part of a study such as `2/5`.
-
-    Raises:
-        InputError: It is none.
-    """
+    """Read a part of a study such as `2/5`."""
     number, slash, parts = text.partition("/")
     if not (slash and number.isdecimal() and parts.isdecimal()):
         raise InputError(f"expected a part such as 2/5, got {text!r}")
@@ -108,10 +90,8 @@ class Clock:
     """Says what still fits, from how long such pieces took before."""
 
     end: float
-    train: float = 0.0
-    """Longest training so far."""
-    measure: float = FIRST_GUESS
-    """Seconds per network of the slowest measurement so far."""
+    train: float = 0.0  # longest training so far
+    measure: float = FIRST_GUESS  # seconds per network of the slowest measurement so far
 
     def allows(self, *, runs: int, waiting: int) -> bool:
         """Whether so many trainings, and measuring them and those that wait, fit into the time."""
@@ -129,8 +109,7 @@ class Plan:
     device: torch.device
     missing: list[tuple[Variant, int]] = field(default_factory=list)
     """Runs of this part that are not done yet."""
-    total: int = 0
-    """Runs of this part, done or not."""
+    total: int = 0  # runs of this part, done or not
 
     def lines(self) -> list[str]:
         """The plan in words: variants, what is left to do, and what is measured."""
@@ -163,11 +142,7 @@ class Plan:
 
 
 def plan_study(options: AblationOptions) -> Plan:
-    """Read and check everything that can be checked before anything is trained.
-
-    Raises:
-        InputError: A recipe, a folder, a set or a weight is missing or wrong.
-    """
+    """Read and check everything that can be checked before anything is trained."""
     variants = load_variants(options.recipes, overrides=options.overrides, only=options.only)
     device = pick_device(options.device)
     photos = variants[0].config.photos
@@ -288,7 +263,7 @@ def _do_seed(
                 weights=records.weights(variant.name, seed),
             )
             records.save(run)
-            _free(plan.device)
+            release(plan.device)
             clock.train = max(clock.train, run.seconds)
             loss = "no loss" if run.loss is None else f"loss {run.loss:.4f}"
             report(
@@ -306,14 +281,7 @@ def _do_seed(
     return in_time
 
 
-def _measure(
-    plan: Plan,
-    seed: int,
-    waiting: list[Run],
-    scores: Scores,
-    records: Records,
-    report: Report,
-) -> None:
+def _measure(plan: Plan, seed: int, waiting: list[Run], scores: Scores, records: Records, report: Report) -> None:
     """Measure trained networks side by side on all sets, and write their results."""
     device = str(plan.device)
     restorers: list[Restorer] = []
@@ -325,7 +293,8 @@ def _measure(
     found: dict[str, dict[str, dict[str, float]]] = {restorer.name: {} for restorer in restorers}
     for name, path in plan.sets.items():
         clips = _open_set(name, path)
-        store = ResultStore(records.folder / "measured" / f"{_file_name(name)}-seed-{seed}")
+        file_name = "".join(letter if letter.isalnum() else "-" for letter in name)
+        store = ResultStore(records.folder / "measured" / f"{file_name}-seed-{seed}")
         store.begin({"metrics": METRICS, "estimators": scores.estimators, "frames": plan.options.frames})
         for number, clip in enumerate(clips, start=1):
             evaluate(
@@ -350,7 +319,7 @@ def _measure(
         if not plan.options.keep_weights:
             records.weights(run.variant, seed).unlink()
     del restorers
-    _free(plan.device)
+    release(plan.device)
 
 
 def _render_clips(plan: Plan, clock: Clock, report: Report, *, part: tuple[int, int] = (1, 1)) -> bool:
@@ -410,13 +379,3 @@ def _settings(options: AblationOptions, full: TrainConfig) -> dict[str, Any]:
 def _is_done(records: Records, variant: Variant, seed: int) -> bool:
     run = records.find(variant.name, seed, variant.changes)
     return run is not None and run.done
-
-
-def _file_name(text: str) -> str:
-    return "".join(letter if letter.isalnum() else "-" for letter in text)
-
-
-def _free(device: torch.device) -> None:
-    gc.collect()
-    if device.type == "cuda":
-        torch.cuda.empty_cache()

@@ -10,7 +10,7 @@ from libranet.evaluation.metric_table import find_metric
 from libranet.evaluation.summary import Estimate, estimate, format_estimate
 from libranet.lab.ablation.records import Run
 from libranet.lab.ablation.variants import FULL, Group, Variant
-from libranet.lab.paper.printed import PrintedTable, TableRow, format_table
+from libranet.lab.paper.printed import PrintedTable, TableFormat, TableRow, format_table
 
 FIDELITY = ("psnr", "ssim", "lpips")
 TEMPORAL = ("tof", "sigma_psnr", "psnr")
@@ -30,8 +30,7 @@ class Study:
     variants: tuple[Variant, ...]
     runs: dict[str, list[Run]]
     """Finished runs by variant; a variant that equals another has that one's."""
-    reference: dict[str, dict[str, float]]
-    """The sets without dehazing: metric by set."""
+    reference: dict[str, dict[str, float]]  # the sets without dehazing: metric by set
     sets: tuple[str, ...]
     seeds: int
     steps: int
@@ -40,15 +39,17 @@ class Study:
 
     def estimate(self, variant: str, place: str, metric: str) -> Estimate | None:
         """Mean over the seeds with a 95 % interval."""
-        values = [r.sets[place][metric] for r in self.runs[variant] if metric in r.sets.get(place, {})]
+        values = list(self._by_seed(variant, place, metric).values())
         return estimate(values) if values else None
 
     def difference(self, variant: str, place: str, metric: str = "psnr") -> Estimate | None:
         """Mean difference to the full model over the seeds that both have: the same samples, the same clips."""
-        full = {r.seed: r.sets[place][metric] for r in self.runs[FULL] if metric in r.sets.get(place, {})}
-        ours = {r.seed: r.sets[place][metric] for r in self.runs[variant] if metric in r.sets.get(place, {})}
+        full, ours = (self._by_seed(name, place, metric) for name in (FULL, variant))
         values = [ours[seed] - full[seed] for seed in ours if seed in full]
         return estimate(values) if values else None
+
+    def _by_seed(self, variant: str, place: str, metric: str) -> dict[int, float]:
+        return {r.seed: r.sets[place][metric] for r in self.runs[variant] if metric in r.sets.get(place, {})}
 
     def verdict(self, variant: str, place: str) -> str:
         """`better`, `worse` or `no difference` in PSNR: whether the 95 % interval of the difference leaves out zero."""
@@ -97,16 +98,13 @@ def ablation_tables(study: Study) -> list[PrintedTable]:
 def write_study(study: Study, folder: Path) -> None:
     """Write ablation.json, .md, .csv and .tex."""
     tables = ablation_tables(study)
-    header = [
-        f"# Ablation study: {study.steps} steps of {study.batch} samples on {study.device}, {study.seeds} seeds",
-        "",
-    ]
+    header = f"# Ablation study: {study.steps} steps of {study.batch} samples on {study.device}, {study.seeds} seeds"
     news = [f"- {line}" for line in study.news()]
-    text = "\n".join([*header, *(format_table(table, "md") for table in tables), *news, ""])
+    text = "\n".join([header, "", *(format_table(table, "md") for table in tables), *news, ""])
     write_atomically(folder / "ablation.md", text.encode())
-    for suffix, form in (("csv", "csv"), ("tex", "latex")):
-        parts = [format_table(table, "csv" if form == "csv" else "latex") for table in tables]
-        write_atomically(folder / f"ablation.{suffix}", "\n".join(parts).encode())
+    forms: tuple[tuple[str, TableFormat], ...] = (("csv", "csv"), ("tex", "latex"))
+    for suffix, form in forms:
+        write_atomically(folder / f"ablation.{suffix}", "\n".join(format_table(t, form) for t in tables).encode())
     write_atomically(folder / "ablation.json", (json.dumps(as_json(study), indent=2) + "\n").encode())
 
 

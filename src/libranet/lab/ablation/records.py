@@ -21,18 +21,15 @@ class Run:
     seed: int
     steps: int
     samples: int
-    seconds: float
-    """Of training."""
-    loss: float | None = None
-    """Pixel loss, mean over the last tenth of the steps."""
+    seconds: float  # of training
+    loss: float | None = None  # pixel loss, mean over the last tenth of the steps
     live_units: dict[str, float] = field(default_factory=dict)
     """Share of live hidden units in the head of each field, at the end."""
     sets: dict[str, dict[str, float]] = field(default_factory=dict)
     """Mean over the clips of each set, by metric."""
     changes: dict[str, str] = field(default_factory=dict)
     """In what the variant differed from the full recipe."""
-    failure: str = ""
-    """Why there are no results."""
+    failure: str = ""  # why there are no results
 
     @property
     def done(self) -> bool:
@@ -51,9 +48,6 @@ class Records:
 
         Returns:
             The settings; of those given as None, the recorded ones.
-
-        Raises:
-            InputError: The folder has a study of other settings, or cannot be written.
         """
         path = self.folder / SETTINGS_FILE
         if self.folder.exists() and not self.folder.is_dir():
@@ -71,7 +65,6 @@ class Records:
         return merged
 
     def write_settings(self, settings: dict[str, Any]) -> None:
-        """Write the settings of the study."""
         self._write(self.folder / SETTINGS_FILE, settings)
 
     def find(self, variant: str, seed: int, changes: dict[str, str]) -> Run | None:
@@ -86,7 +79,6 @@ class Records:
         return run if run.done or self.weights(variant, seed).is_file() else None
 
     def save(self, run: Run) -> None:
-        """Write one run."""
         self._write(self._path(run.variant, run.seed), asdict(run))
 
     def weights(self, variant: str, seed: int) -> Path:

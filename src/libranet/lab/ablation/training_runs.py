@@ -17,11 +17,9 @@ from libranet.training.distributed import Shard
 from libranet.training.start import build_source, haze_source, load_images
 from libranet.training.trainer import Trainer, TrainingStoppedError
 
-WARMUP_STEPS = 3
-"""Steps before the clock runs: they choose algorithms and fill caches."""
+WARMUP_STEPS = 3  # steps before the clock runs: they choose algorithms and fill caches
 TRIAL_STEPS = 8
-LIFE_SAMPLES = 8
-"""Samples of the last batch on which live units are counted."""
+LIFE_SAMPLES = 8  # samples of the last batch on which live units are counted
 
 
 class Sources:

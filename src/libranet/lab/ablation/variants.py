@@ -21,15 +21,11 @@ Group = Literal["architecture", "supervision", "temporal", "own"]
 class PaperRow:
     """One row of the paper's ablation tables, as reported."""
 
-    group: Group
-    """Which part of the tables it is in; the Temporal Field is in two."""
+    group: Group  # which part of the tables it is in; the Temporal Field is in two
     title: str
-    uhv4k: tuple[float, float, float] | None = None
-    """PSNR, SSIM and LPIPS on UHV-4K."""
-    revide: tuple[float, float, float] | None = None
-    """The same on REVIDE."""
-    temporal: tuple[float, float, float] | None = None
-    """tOF, σ-PSNR and PSNR on UHV-4K."""
+    uhv4k: tuple[float, float, float] | None = None  # PSNR, SSIM and LPIPS on UHV-4K
+    revide: tuple[float, float, float] | None = None  # the same on REVIDE
+    temporal: tuple[float, float, float] | None = None  # tOF, σ-PSNR and PSNR on UHV-4K
 
 
 PAPER_ROWS: dict[str, PaperRow] = {
@@ -61,12 +57,10 @@ class Variant:
 
     name: str
     config: TrainConfig
-    changes: dict[str, str]
-    """Its settings that differ from the full recipe, by dotted name."""
+    changes: dict[str, str]  # its settings that differ from the full recipe, by dotted name
     same_as: str = ""
     """An earlier variant with the very same settings, which stands for this one; empty if there is none."""
-    not_run: str = ""
-    """Why it cannot be trained here; empty if it can."""
+    not_run: str = ""  # why it cannot be trained here; empty if it can
 
     @property
     def paper(self) -> PaperRow:
@@ -83,12 +77,7 @@ def load_variants(folder: Path, *, overrides: Sequence[str] = (), only: Sequence
     """Read the recipes of a study, the full one first, and find out which can be trained.
 
     Args:
-        folder: Has `full.toml`, and recipes that extend it.
         overrides: Changes to the full recipe, `key=value` each; what a variant names itself stays.
-        only: Names of variants to take beside the full one; none means all.
-
-    Raises:
-        InputError: There is no such study, a name is unknown, or the full recipe cannot be trained.
     """
     base = folder / f"{FULL}.toml"
     if not base.is_file():

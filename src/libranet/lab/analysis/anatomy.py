@@ -18,9 +18,7 @@ _PERPLEXITY = 15.0
 _CHUNK = 2048
 
 
-def bin_norms(
-    grid: Tensor,  # [B, 2, 12, bins, gh, gw]
-) -> Tensor:  # [12, bins]
+def bin_norms(grid: Tensor) -> Tensor:  # [B, 2, 12, bins, gh, gw] -> [12, bins]
     """Root mean square of every coefficient in every colour bin."""
     return grid.double().square().mean(dim=(0, 1, 4, 5)).sqrt()
 
@@ -37,11 +35,7 @@ def neighbour_purity(cells: Tensor, bins: Tensor) -> float:  # [N, 12], [N]
 
 
 def embed(cells: Tensor) -> np.ndarray:  # [N, 12] -> [N, 2]
-    """Place cells in the plane by t-SNE so that neighbours stay neighbours.
-
-    Raises:
-        MissingDependencyError: scikit-learn is not installed.
-    """
+    """Place cells in the plane by t-SNE so that neighbours stay neighbours."""
     try:
         from sklearn.manifold import TSNE
     except ImportError:

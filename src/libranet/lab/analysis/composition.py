@@ -13,8 +13,7 @@ from libranet.lab.analysis.observation import Observation, sample_pixels
 from libranet.lab.analysis.plotting import BLUE, GREY, ORANGE, new_figure
 
 PAPER_ERROR, PAPER_SLOPE = 1e-3, 0.98
-LEAST_ERROR = 1e-13
-"""Relative errors below this are rounding of float64 and enter no fit."""
+LEAST_ERROR = 1e-13  # relative errors below this are rounding of float64 and enter no fit
 _KEPT = 200_000
 
 

@@ -15,10 +15,8 @@ from libranet.lab.analysis.plotting import BLUE, GREY, ORANGE, new_figure
 
 TIER_COLOURS = {"thin": BLUE, "medium": ORANGE, "dense": "#9c4a8b"}
 MARKERS = {"train": "o", "test": "^"}
-AREA = 30
-"""Of a marker, in square points for each clip."""
-MOST_TICKS = 10
-"""Values up to which every one has its tick; beyond, round numbers do."""
+AREA = 30  # of a marker, in square points for each clip
+MOST_TICKS = 10  # values up to which every one has its tick; beyond, round numbers do
 NOT_STATED = "not stated"
 
 
@@ -27,9 +25,6 @@ def composition_figure(folder: Path) -> Figure:
 
     Left: how many clips show which scene in which region, as a manifest states them; sources by kind where it does not.
     Right: scattering and airlight of the clips at their true values, coloured by tier, the test clips as triangles.
-
-    Raises:
-        InputError: There is no such set, or it has no clips.
     """
     info = DatasetInfo.load(folder)
     clips = [ClipInfo.load(folder / CLIPS_FOLDER / name) for name in info.names("all")]
@@ -68,7 +63,9 @@ def _draw_scenes(axes: Axes, clips: Sequence[ClipInfo]) -> None:
 
 def _draw_haze(axes: Axes, clips: Sequence[ClipInfo], test: set[str]) -> None:
     """One marker for all clips of the same haze, at its true values; its area is their number."""
-    counts = Counter((_tier(clip), *_haze(clip), "test" if clip.name in test else "train") for clip in clips)
+    counts = Counter(
+        (clip.regime.split("-")[0], *_haze(clip), "test" if clip.name in test else "train") for clip in clips
+    )
     # Large markers first, or they would cover the small ones.
     for (tier, beta, light, part), count in sorted(counts.items(), key=lambda item: -item[1]):
         axes.scatter(
@@ -101,10 +98,6 @@ def _draw_haze(axes: Axes, clips: Sequence[ClipInfo], test: set[str]) -> None:
     axes.set_title("(b) haze, with the number of clips")
     axes.margins(0.15)
     axes.grid(color="#0001")
-
-
-def _tier(clip: ClipInfo) -> str:
-    return clip.regime.split("-")[0]
 
 
 def _haze(clip: ClipInfo) -> tuple[float, float]:

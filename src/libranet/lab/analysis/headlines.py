@@ -4,12 +4,7 @@ from typing import Any
 
 
 def headlines(probe: str, numbers: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """Return name, value here and value in the paper of each headline number.
-
-    Args:
-        probe: Its name.
-        numbers: Its part of analysis.json.
-    """
+    """Return name, value here and value in the paper of each headline number."""
 
     def text(value: float | None, form: str = ".3g") -> str:
         return "–" if value is None else format(value, form)

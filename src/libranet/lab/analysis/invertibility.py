@@ -11,22 +11,17 @@ from libranet.kernels.color_field.reference import SINGULAR_DET
 from libranet.lab.analysis.observation import Observation, sample_pixels
 from libranet.lab.analysis.plotting import BLUE, ORANGE, new_figure
 
-_ROWS = 64
-"""Rows of matrices in work at a time."""
+_ROWS = 64  # rows of matrices in work at a time
 
 
-def determinants(
-    matrix: Tensor,  # [1, 3, 3, h, w]
-) -> tuple[Tensor, Tensor]:  # [h, w] float64 each
+def determinants(matrix: Tensor) -> tuple[Tensor, Tensor]:  # [1, 3, 3, h, w] -> [h, w] float64 each
     """det(I - M/2), whose zero is the pole at +2, and det(I + M/2), whose zero at -2 makes A singular."""
     m = matrix[0].double().permute(2, 3, 0, 1) / 2
     eye = torch.eye(3, dtype=m.dtype, device=m.device)
     return torch.linalg.det(eye - m), torch.linalg.det(eye + m)
 
 
-def eigenvalue_distance(
-    matrix: Tensor,  # [N, 3, 3] float64
-) -> tuple[Tensor, Tensor]:  # [N], [N]
+def eigenvalue_distance(matrix: Tensor) -> tuple[Tensor, Tensor]:  # [N, 3, 3] float64 -> [N], [N]
     """The distance of the nearest eigenvalue of M to +2 and to -2 in the complex plane."""
     values = torch.linalg.eigvals(matrix)
     return (values - 2).abs().amin(dim=1), (values + 2).abs().amin(dim=1)

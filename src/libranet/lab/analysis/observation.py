@@ -28,8 +28,7 @@ class Observation:
     clip: str
     frame: int
     window: Tensor  # [1, T, 3, S, S] in [0, 1]
-    long_edge: int
-    """Of the native frame, in pixels."""
+    long_edge: int  # of the native frame, in pixels
     reduced: dict[int, Tensor]
     """The same window from frames whose long edge was first reduced to this many pixels."""
     low: Tensor  # [1, 3, h, w], the centre frame where transforms are applied
@@ -75,21 +74,12 @@ def sample_pixels(
     return flat.T.double().cpu()
 
 
-def observe(
-    model: LiBrANet,
-    clip: EvalClip,
-    *,
-    count: int,
-    edges: Sequence[int] = (),
-) -> Iterator[Observation]:
+def observe(model: LiBrANet, clip: EvalClip, *, count: int, edges: Sequence[int] = ()) -> Iterator[Observation]:
     """Observe frames of a clip, evenly spaced.
 
     One frame at full size is in memory at a time, with the windows as the encoders see them.
 
     Args:
-        model: The network.
-        clip: The clip.
-        count: How many frames at most.
         edges: Also reduce the frames to these long edges first, where they are shorter than the frame's.
     """
     length = len(clip)

@@ -20,13 +20,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
-    """Write NAME.svg and NAME.png, each of them whole or not at all.
-
-    Args:
-        figure: The figure.
-        folder: Where to; it exists.
-        name: Without suffix.
-    """
+    """Write NAME.svg and NAME.png, each of them whole or not at all."""
     from matplotlib import rc_context
 
     written = []

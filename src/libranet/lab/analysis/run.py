@@ -28,11 +28,7 @@ RESULT_FILE = "analysis.json"
 
 
 def choose_probes(text: str) -> list[ProbeName]:
-    """Read names of probes with commas between them, or `all`.
-
-    Raises:
-        InputError: There is no such probe.
-    """
+    """Read names of probes with commas between them, or `all`."""
     names = [name.strip().lower() for name in text.split(",") if name.strip()]
     if names == ["all"]:
         return list(PROBES)
@@ -56,12 +52,8 @@ def analyze(
     """Probe a network on a dataset. Memory is bounded by one frame, not by the dataset.
 
     Args:
-        model: The network.
-        clips: The dataset.
         folder: Gets analysis.json and a figure per probe, as SVG and PNG; it exists.
-        probes: Which probes.
         frames: Frames of each clip, evenly spaced.
-        dataset: Its name, for the record.
         report: Called with the current step, and how many of all steps are done.
 
     Returns:
@@ -107,18 +99,16 @@ def analyze(
 
 
 def _make(name: ProbeName, model: LiBrANet) -> Probe:
-    if name == "composition":
-        return CompositionProbe()
-    if name == "resolution":
-        return ResolutionProbe(model)
-    if name == "anatomy":
-        return AnatomyProbe()
-    if name == "invertibility":
-        return InvertibilityProbe(cayley=model.config.parts.cayley)
-    if name == "liveness":
-        return LivenessProbe(model)
-    assert name == "transmission"
-    return TransmissionProbe(cayley=model.config.parts.cayley)
+    cayley = model.config.parts.cayley
+    makers: dict[str, Callable[[], Probe]] = {
+        "composition": CompositionProbe,
+        "resolution": lambda: ResolutionProbe(model),
+        "anatomy": AnatomyProbe,
+        "invertibility": lambda: InvertibilityProbe(cayley=cayley),
+        "liveness": lambda: LivenessProbe(model),
+        "transmission": lambda: TransmissionProbe(cayley=cayley),
+    }
+    return makers[name]()
 
 
 def _as_json(value: Any) -> Any:

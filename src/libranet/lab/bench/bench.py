@@ -1,19 +1,12 @@
-"""Which networks a benchmark of speed runs, and the benchmark itself.
+"""Which networks a benchmark of speed runs, and the benchmark itself."""
 
-`python -m libranet.lab.bench.bench` is `libranet bench` without the packages of the command line, for GPU machines
-that lack them.
-"""
-
-import argparse
 import json
 from collections.abc import Callable, Iterable
-from functools import partial
 from pathlib import Path
 
 from libranet.device import Precision, pick_device, pick_dtype
-from libranet.errors import CheckpointError, InputError, LibraNetError
+from libranet.errors import CheckpointError, InputError
 from libranet.lab.bench.efficiency import SIZES, Efficiency, Subject, measure_efficiency
-from libranet.lab.bench.report import as_markdown, write_bench
 from libranet.lab.peers import PEERS, build_peer
 from libranet.lab.peers.table import is_peer
 from libranet.runtime import load_network
@@ -31,14 +24,9 @@ def open_entries(
 
     Args:
         models: `all`, `libranet`, `libranet-plain`, names of peers, or paths of checkpoints.
-        device: Where they will run.
-        precision: What they will compute in, as `libranet.device.pick_dtype` takes it.
 
     Returns:
         The networks, and those that cannot take part, with the reason.
-
-    Raises:
-        InputError: There is no such network.
     """
     dtype = pick_dtype(precision, pick_device(device))
     everything = [OURS, OURS_PLAIN, *(entry.name for entry in PEERS if entry.name != "identity")]
@@ -78,12 +66,7 @@ def run_bench(
     """Measure networks in one run.
 
     Args:
-        models: As `open_entries` takes them.
-        sizes: (width, height) each.
-        device: Where to compute.
-        precision: As `libranet.device.pick_dtype` takes it.
         seconds: For one network at one size.
-        report: Called with a line per network and size.
         keep: Called with the rows so far after every size, for a run that may not come to its end.
 
     Returns:
@@ -99,46 +82,10 @@ def run_bench(
 
 
 def read_quality(path: Path) -> dict[str, float]:
-    """Read PSNR by model, for the plot of quality against speed: from `libranet compare`, or a plain JSON table.
-
-    Raises:
-        InputError: The file is neither.
-    """
+    """Read PSNR by model, for the plot of quality against speed: from `libranet compare`, or a plain JSON table."""
     try:
         content = json.loads(path.read_text())
         content = content.get("psnr", content)
         return {str(model): float(value) for model, value in content.items()}
     except (OSError, ValueError, AttributeError, TypeError) as error:
         raise InputError(f"expected a JSON table of PSNR by model in {path} ({error})") from None
-
-
-def main() -> None:
-    """Measure without the command line's packages."""
-    parser = argparse.ArgumentParser(description="Measure speed and memory of networks.")
-    parser.add_argument("--models", default="all")
-    parser.add_argument("--sizes", default=",".join(f"{w}x{h}" for w, h in SIZES))
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--precision", default="auto")
-    parser.add_argument("--seconds", type=float, default=4.0)
-    parser.add_argument("--quality", type=Path)
-    parser.add_argument("-o", "--output", type=Path, required=True)
-    options = parser.parse_args()
-    try:
-        quality = read_quality(options.quality) if options.quality else {}
-        sizes = [(int(w), int(h)) for w, h in (size.split("x") for size in options.sizes.split(","))]
-        rows, missing = run_bench(
-            options.models.split(","),
-            sizes=sizes,
-            device=options.device,
-            precision=options.precision,
-            seconds=options.seconds,
-            report=lambda line: print(line, flush=True),
-            keep=partial(write_bench, folder=options.output, quality=quality),
-        )
-        print(as_markdown(rows, missing))
-    except LibraNetError as error:
-        parser.exit(2, f"error: {error}\n")
-
-
-if __name__ == "__main__":
-    main()

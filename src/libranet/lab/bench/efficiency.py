@@ -27,8 +27,7 @@ from libranet.runtime.plain import PlainBackend
 SIZES: dict[tuple[int, int], str] = {(1280, 720): "720p", (1920, 1080): "1080p", (3840, 2160): "4K", (7680, 4320): "8K"}
 """The sizes that are measured unless the user names one, and what people call them."""
 MOST_ROUNDS = 15
-BLOCK_SECONDS = 0.05
-"""A turn lasts at least this long, so that the clock's grain does not matter."""
+BLOCK_SECONDS = 0.05  # a turn lasts at least this long, so that the clock's grain does not matter
 CROWDED = 0.9
 """Share of a GPU's memory above which torch takes memory back from one network to give it to another."""
 _NO_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
@@ -40,8 +39,7 @@ class Subject:
 
     name: str
     network: Network
-    plain: bool = False
-    """LiBrA-Net in plain PyTorch, without the kernels of the product path."""
+    plain: bool = False  # LiBrA-Net in plain PyTorch, without the kernels of the product path
 
     def backend(self) -> Backend:
         """What restores its frames."""
@@ -56,27 +54,22 @@ class Efficiency:
     """One network at one size, as a stream of 8-bit frames that are in the device's memory already."""
 
     model: str
-    size: tuple[int, int]
-    """Width and height."""
+    size: tuple[int, int]  # width and height
     parameters: int
     gflops: float | None
     """For one restored frame, two per multiply-add; LiBrA-Net: for one window, as the paper counts. None where the
     method is not a network."""
-    milliseconds: float | None
-    """Median over the turns; None where it could not run."""
+    milliseconds: float | None  # median over the turns; None where it could not run
     peak_bytes: int | None
     """CUDA: peak of allocated memory, weights included. CPU: growth of the resident set, where the system tells."""
     turns: int
     device: str
     precision: str
-    failure: Literal["", "out of memory"] | str = ""
-    """Why there is no time."""
-    backend: str = ""
-    """What computed it; empty where it could not run."""
+    failure: Literal["", "out of memory"] | str = ""  # why there is no time
+    backend: str = ""  # what computed it; empty where it could not run
 
     @property
     def fps(self) -> float | None:
-        """Restored frames per second."""
         return None if self.milliseconds is None else 1000.0 / self.milliseconds
 
 
@@ -92,10 +85,7 @@ def measure_efficiency(
 
     Args:
         subjects: The networks. They are moved to the device while their size is measured.
-        sizes: (width, height) each.
-        device: Where to compute.
         seconds: For one network at one size, after its first frames. A slow one gets at least one frame.
-        report: Called with a line per network and size while measuring.
     """
     where = torch.device(device)
     found: list[Efficiency] = []
@@ -137,7 +127,7 @@ class _Entrant:
     def take_turn(self) -> None:
         """Restore a few frames and note the time of one."""
         if self._is_crowded():
-            _release(self.device)
+            release(self.device)
             self._time(1)  # takes the memory that the others' turns had
         self.samples.append(self._time(self.block))
 
@@ -149,7 +139,6 @@ class _Entrant:
         return torch.cuda.memory_reserved(self.device) + self.peak > CROWDED * total
 
     def leave(self) -> None:
-        """Free the memory."""
         self.backend = None
         self.subject.network.to("cpu")
 
@@ -202,7 +191,7 @@ def _measure_size(
         found.append(row)
         time_ = "-" if row.milliseconds is None else f"{row.milliseconds:.1f} ms"
         report(f"{row.model}, {label}: {row.failure or time_}")
-    _release(device)
+    release(device)
     return found
 
 
@@ -216,10 +205,11 @@ def _attempt(entrant: _Entrant, action: Callable[[], None]) -> None:
         entrant.samples.clear()
     if entrant.failure:
         entrant.leave()
-        _release(entrant.device)
+        release(entrant.device)
 
 
-def _release(device: torch.device) -> None:
+def release(device: torch.device) -> None:
+    """Give back the memory of what nobody uses any more."""
     gc.collect()
     if device.type == "cuda":
         torch.cuda.empty_cache()

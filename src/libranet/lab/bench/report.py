@@ -20,10 +20,8 @@ from libranet.lab.paper.values import EFFICIENCY
 from libranet.lab.peers import PEERS
 
 HEADINGS = ("model", "size", "params (M)", "GFLOPs", "ms", "FPS", "memory (GiB)", "precision", "backend")
-LINE = 15.0
-"""Height of a label in a plot."""
-REPORTED_AT = (3840, 2160)
-"""The size of the paper's efficiency table."""
+LINE = 15.0  # height of a label in a plot
+REPORTED_AT = (3840, 2160)  # the size of the paper's efficiency table
 
 
 def write_bench(
@@ -239,7 +237,6 @@ def _label(size: tuple[int, int]) -> str:
 
 
 def _reported(measured: set[str]) -> list[tuple[str, str, tuple[float, ...]]]:
-    """The paper's rows of these models."""
     rows = {method: tuple(float(value or 0) for value in values) for method, values in EFFICIENCY.rows}
     found = [(entry.name, entry.paper_row) for entry in PEERS if entry.paper_row and entry.name in measured]
     if any(model.startswith("libranet") for model in measured):

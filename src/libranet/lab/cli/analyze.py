@@ -39,13 +39,10 @@ def analyze(
     from libranet.evaluation.clips import open_dataset
     from libranet.network import load_model
 
-    try:
-        from libranet.lab.analysis.run import RESULT_FILE, choose_probes
-        from libranet.lab.analysis.run import analyze as run_probes
-    except ImportError as error:
-        if error.name != "matplotlib":
-            raise
-        raise MissingDependencyError(f"figures need matplotlib: {install_command('lab')}") from error
+    if find_spec("matplotlib") is None:
+        raise MissingDependencyError(f"figures need matplotlib: {install_command('lab')}")
+    from libranet.lab.analysis.run import RESULT_FILE, choose_probes
+    from libranet.lab.analysis.run import analyze as run_probes
 
     chosen = choose_probes(probes)
     if "anatomy" in chosen and find_spec("sklearn") is None:  # now, not after hours of probing

@@ -1,23 +1,17 @@
 """`libranet study`: a blind rating of data sets by people."""
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from libranet.errors import InputError
 
 
-class Action(StrEnum):
-    """What to do."""
-
-    make = "make"
-    score = "score"
-
-
 def study(
-    action: Annotated[Action, typer.Argument(help="make the page, or score the answers that raters sent back.")],
+    action: Annotated[
+        Literal["make", "score"], typer.Argument(help="make the page, or score the answers that raters sent back.")
+    ],
     inputs: Annotated[list[str], typer.Argument(help="make: [NAME=]DATASET each; score: the files of answers.")],
     *,
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder of the study.")],
@@ -28,7 +22,7 @@ def study(
 
     `make` writes a static page to send out or to put on a server; `score` joins the answers with the key.
     """
-    if action is Action.make:
+    if action == "make":
         _make(inputs, output, frames, seed)
     else:
         _score([Path(path) for path in inputs], output)

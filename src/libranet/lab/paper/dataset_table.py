@@ -23,14 +23,7 @@ PAPER_ROWS: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 
 def compare_datasets(folder: Path) -> PrintedTable:
-    """Count a set and put it above the paper's rows.
-
-    Args:
-        folder: Any set that `libranet eval` reads.
-
-    Raises:
-        InputError: There is no set.
-    """
+    """Count a set and put it above the paper's rows."""
     if (folder / DATASET_FILE).is_file():
         cells = _count_own(folder)
     else:

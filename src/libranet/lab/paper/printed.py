@@ -16,8 +16,7 @@ class TableRow:
     """One line of a printed table."""
 
     method: str
-    source: str
-    """`measured` or `reported`."""
+    source: str  # `measured` or `reported`
     cells: tuple[str, ...]
 
 

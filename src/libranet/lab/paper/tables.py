@@ -31,11 +31,7 @@ _ESTIMATORS_OF: dict[TableName, tuple[str, ...]] = {
 
 
 def choose_table(text: str) -> TableName:
-    """Find a table's name as the user wrote it.
-
-    Raises:
-        InputError: There is no such table.
-    """
+    """Find a table's name as the user wrote it."""
     for name in PAPER_TABLES:
         if name == text.lower():
             return name
@@ -72,11 +68,8 @@ def compare_with_paper(
     """Put our models' rows above the paper's.
 
     Args:
-        name: Which table.
-        models: Metrics by model.
         dataset: What was measured on. In the main table, a path that names REVIDE, HazeWorld or UHV-4K decides under
             which set our values stand; any other set has columns of its own.
-        not_measured: Reasons by metric.
         estimators: The networks behind our metrics; the note names them beside the paper's.
     """
     known_set = find_set(dataset) if name == "main" else None

@@ -20,8 +20,7 @@ KERNELS = {"t": (9, 9, 9), "s": (13, 13, 11), "b": (9, 9, 9)}
 DILATIONS, TEMPORAL_DILATIONS = (8, 4, 2), (4, 2, 1)
 """Of every second block of a stage, and of its temporal block."""
 SLOTS, SLOT_WIDTH = 256, 48
-GROUP = 12
-"""Maps that a temporal block normalises together."""
+GROUP = 12  # maps that a temporal block normalises together
 
 
 class NeighbourhoodMix(Mix):
@@ -32,7 +31,6 @@ class NeighbourhoodMix(Mix):
         self.neighbourhood = NeighbourhoodAttention(heads, kernel, dilation)
 
     def attend(self, qkv: Tensor) -> Tensor:
-        """Attend to the pixels around."""
         return self.neighbourhood(*qkv.chunk(3, dim=1))
 
 
@@ -49,7 +47,6 @@ class TemporalBlock(nn.Module):
         self.project, self.unused = nn.Conv2d(stacked, width, 1), nn.Conv2d(stacked, width, 1)
 
     def normalise(self, x: Tensor) -> Tensor:  # [B, 3C, H, W] -> the same
-        """Normalise every frame on its own."""
         return self.norm(x.unflatten(1, (FRAMES, -1)).flatten(0, 1)).unflatten(0, (len(x), -1)).flatten(1, 2)
 
     def forward(self, x: Tensor) -> Tensor:  # [B, 3C, H, W] -> [B, C, H, W]

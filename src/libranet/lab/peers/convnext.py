@@ -45,10 +45,7 @@ class ConvNextTiny(nn.Module):
         )
         self.norms = nn.ModuleList(ChannelNorm(width, eps=1e-6) for width in WIDTHS)
 
-    def forward(
-        self,
-        x: Tensor,  # [B, 3, H, W], normalised; H and W multiples of 32
-    ) -> list[Tensor]:
+    def forward(self, x: Tensor) -> list[Tensor]:  # [B, 3, H, W], normalised; H and W multiples of 32
         found = []
         x = self.stem(x)
         for level, (stage, norm) in enumerate(zip(self.stages, self.norms, strict=True)):

@@ -6,7 +6,6 @@ from torch import Tensor, nn
 
 
 def conv(entering: int, leaving: int, *, stride: int = 1) -> nn.Conv2d:
-    """Make a 3x3 convolution."""
     return nn.Conv2d(entering, leaving, 3, stride=stride, padding=1)
 
 

@@ -19,11 +19,7 @@ def network_cost(network: Network, *, width: int = 3840, height: int = 2160) -> 
 
 
 def peer_cost(name: str, *, width: int = 3840, height: int = 2160) -> Cost:
-    """Count for a peer by its name. For a network with a memory, one step of a stream whose memory is full.
-
-    Raises:
-        InputError: There is no such peer.
-    """
+    """Count for a peer by its name. For a network with a memory, one step of a stream whose memory is full."""
     entry = find_peer(name)
     peer = entry.build_on_meta().eval()
     if isinstance(peer, LiBrANet):  # a user's own network that extends ours

@@ -69,10 +69,7 @@ def dark_channel_dehaze(
     return ((frame - a) / transmission + a).clamp(0.0, 1.0).to(frame.dtype)
 
 
-def dark_channel(
-    image: Tensor,  # [B, 3, h, w]
-    patch: int,
-) -> Tensor:  # [B, 1, h, w]
+def dark_channel(image: Tensor, patch: int) -> Tensor:  # [B, 3, h, w] -> [B, 1, h, w]
     """The smallest value of any colour within the patch around each pixel; the border is repeated outwards."""
     darkest, radius = image.amin(dim=1, keepdim=True), patch // 2
     rows = -F.max_pool2d(-F.pad(darkest, (radius, radius, 0, 0), mode="replicate"), (1, patch), stride=1)
@@ -103,10 +100,7 @@ def guided_coefficients(
     return tuple(_box_mean(torch.cat((slope, t - slope * g), dim=1), radius).split(1, dim=1))  # type: ignore[return-value]
 
 
-def _box_mean(
-    maps: Tensor,  # [B, C, h, w]
-    radius: int,
-) -> Tensor:  # [B, C, h, w]
+def _box_mean(maps: Tensor, radius: int) -> Tensor:  # [B, C, h, w] -> [B, C, h, w]
     """Mean over a (2r+1)-square cut off at the border, from running sums, so that its cost does not grow with r."""
     for axis in (2, 3):
         length = maps.shape[axis]

@@ -14,7 +14,6 @@ class DeformableConv(nn.Module):
         """Make the layers.
 
         Args:
-            width: Channels in and out.
             groups: Channels of a group share their offsets.
             largest: Offsets are this times tanh of the prediction; None takes them as predicted.
         """

@@ -84,7 +84,6 @@ class Dehamer(Peer):
         )
 
     def restore(self, frames: Tensor) -> Tensor:
-        """Restore one frame."""
         frame = frames[:, 0]
         cnn, swin = self.cnn(frame), self.swin(frame)
         x = double(self.bottleneck(cnn[-1]), align_corners=True)

@@ -19,8 +19,7 @@ WIDTHS, HEADS, MLP_RATIOS = (24, 48, 96, 48, 24), (2, 4, 6), (2, 4, 4, 2, 2)
 class Size:
     """What the three sizes differ in."""
 
-    depths: tuple[int, ...]
-    """Blocks of the five stages."""
+    depths: tuple[int, ...]  # blocks of the five stages
     attention: tuple[float, ...]
     """The share of a stage's blocks, its last ones, that have attention."""
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from libranet.lab.peers.swin import SwinBlock, SwinV2Tiny
 from libranet.network.peer import Peer, PeerConfig
 
-TILE, WIDTH, HEADS = 256, 768, 8
+TILE, WIDTH, HEADS, WINDOW = 256, 768, 8, 8
 TILES_AT_ONCE = 16
 DROP_PATH = 0.1
 DECODER = ((1536, 24), (768, 12), (384, 6), (192, 3))
@@ -53,10 +53,10 @@ class DecoderLevel(nn.Module):
 
     def __init__(self, width: int, heads: int, side: int, drop_path: tuple[float, float]) -> None:
         super().__init__()
-        shift = 0 if side <= 8 else 4
+        shift = 0 if side <= WINDOW else WINDOW // 2
         self.blocks = nn.Sequential(
-            SwinBlock(width, heads, side, shift=0, drop_path=drop_path[0]),
-            SwinBlock(width, heads, side, shift=shift, drop_path=drop_path[1]),
+            SwinBlock(width, heads, WINDOW, shift=0, drop_path=drop_path[0]),
+            SwinBlock(width, heads, WINDOW, shift=shift, drop_path=drop_path[1]),
         )
         self.up = nn.ConvTranspose2d(width, width // 4, 2, stride=2)
 
@@ -91,7 +91,6 @@ class DehazeXl(Peer):
         self.encoder, self.bottleneck, self.decoder = SwinV2Tiny(), Bottleneck(), Decoder()
 
     def restore(self, frames: Tensor) -> Tensor:
-        """Restore one frame, tile by tile."""
         frame = frames[:, 0]
         batch, rows, columns = len(frame), frame.shape[-2] // TILE, frame.shape[-1] // TILE
         tiles = _split(frame, rows, columns, TILE)

@@ -16,11 +16,7 @@ class Dmphn(Peer):
     """The network with its makers' weights, which no training changes."""
 
     def __init__(self, *, cache: Path | None = None) -> None:
-        """Load the weights from the cache of third-party models.
-
-        Raises:
-            CheckpointError: They are not there; the message says how to get them.
-        """
+        """Load the weights from the cache of third-party models."""
         super().__init__(PeerConfig("dmphn", divisor=8))
         for level in (1, 2, 3):
             self.add_module(f"encoder_lv{level}", _Encoder())
@@ -29,7 +25,6 @@ class Dmphn(Peer):
         self.requires_grad_(False)
 
     def restore(self, frames: Tensor) -> Tensor:
-        """Restore one frame."""
         whole = frames[:, 0] - 0.5
         halves = whole.chunk(2, dim=2)
         quarters = [

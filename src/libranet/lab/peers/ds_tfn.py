@@ -16,16 +16,14 @@ from libranet.network.peer import PeerConfig, RecurrentPeer
 
 DIVISOR = 32
 CONFIDENCES = 3
-FLOOR = 1e-10
-"""Keeps a confidence above zero, for the logarithm in its loss."""
+FLOOR = 1e-10  # keeps a confidence above zero, for the logarithm in its loss
 
 
 @dataclass(frozen=True)
 class Past:
     """What a stream remembers."""
 
-    memory: Memory
-    """Of the first network."""
+    memory: Memory  # of the first network
     confidence: tuple[Tensor, ...]  # [B, 32, H / 4, W / 4] each
     features: tuple[Tensor, ...]  # [B, 64, h, w] each, of the first network's frame
 
@@ -97,7 +95,6 @@ class DsTfn(RecurrentPeer):
         self.first, self.confidence, self.second = MapNet(), Confidence(), Refinement()
 
     def step(self, frame: Tensor, state: Past | None) -> tuple[Tensor, Past]:
-        """Restore the next frame of a stream."""
         past = state or Past(Memory(), (), ())
         height, width = frame.shape[-2:]
         padded = pad_to_multiple(frame, DIVISOR)

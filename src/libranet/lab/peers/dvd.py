@@ -15,8 +15,7 @@ from libranet.network.peer import Peer, PeerConfig
 
 WIDTH, HEADS, GROUPS = 64, 8, 8
 SCALES = 3
-SEARCH = 7
-"""Side of the window, around where the flow points, that the alignment attends to."""
+SEARCH = 7  # side of the window, around where the flow points, that the alignment attends to
 POOL = 4
 LARGEST_OFFSET = 10.0
 
@@ -134,7 +133,6 @@ class Dvd(Peer):
         self.show = conv(WIDTH, 3)
 
     def restore(self, frames: Tensor) -> Tensor:
-        """Restore the second of two frames."""
         previous, current = (F.avg_pool2d(frame, 2) for frame in frames.unbind(1))
         flows = self.flow(current, previous, scales=SCALES)
         before, now = self.features(previous), self.features(current)

@@ -6,10 +6,8 @@ from torch import Tensor, nn
 
 from libranet.network.peer import Peer, PeerConfig
 
-GRID_INPUT, IMAGE_INPUT = 256, 320
-"""Sides of the squares that the two U-Nets see."""
-GRID = (12, 16, 16, 16)
-"""Coefficients, depth, height and width of the bilateral grid."""
+GRID_INPUT, IMAGE_INPUT = 256, 320  # sides of the squares that the two U-Nets see
+GRID = (12, 16, 16, 16)  # coefficients, depth, height and width of the bilateral grid
 
 
 class DoubleConv(nn.Sequential):
@@ -80,7 +78,6 @@ class FourKDehazing(Peer):
         self.gain = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.PReLU(), nn.Conv2d(8, 3, 3, padding=1), nn.PReLU())
 
     def restore(self, frames: Tensor) -> Tensor:
-        """Restore one frame."""
         frame = frames[:, 0]
         values = F.adaptive_avg_pool2d(self.grid_net(_resize(frame, (GRID_INPUT, GRID_INPUT))), (64, 256))
         grid = values.reshape(-1, *GRID)  # a plain reshape: the axes of the grid are not those of the image

@@ -12,16 +12,14 @@ from torch import Tensor, nn
 from libranet.lab.peers.convnext import WIDTHS, ChannelNorm, ConvNextTiny
 from libranet.lab.peers.convolutions import Residual, conv, double
 from libranet.lab.peers.swin import relative_index
+from libranet.losses.perceptual import ImageNetNormalise
 from libranet.network.peer import PeerConfig, RecurrentPeer
 
 LEVELS, WIDTH, BINS, RANGES = 4, 32, 32, 3
-KERNELS = (9, 7, 5, 3)
-"""Depth-wise kernel of the offset network, level by level."""
-MEMORY_LEVELS = (2, 3)
-"""Levels whose prior is read from the memory."""
+KERNELS = (9, 7, 5, 3)  # depth-wise kernel of the offset network, level by level
+MEMORY_LEVELS = (2, 3)  # levels whose prior is read from the memory
 MEMORY_FRAMES = 32
 """Frames that the memory of prior tokens holds. The official one grows without end."""
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 ATTENTION_WINDOW = 7
 
 
@@ -35,7 +33,6 @@ class Memory:
 
 
 def upsampler() -> nn.Sequential:
-    """Make the layers that double the size."""
     return nn.Sequential(conv(WIDTH, 4 * WIDTH), nn.PixelShuffle(2))
 
 
@@ -214,26 +211,21 @@ def image_head() -> nn.Sequential:
 class MapNet(RecurrentPeer):
     """The published network, which sees the past only. The heads for its auxiliary losses are there and unused."""
 
-    mean: Tensor
-    std: Tensor
-
     def __init__(self) -> None:
         super().__init__(PeerConfig("map-net", past=2, divisor=32))
         self.backbone, self.neck = backbone_and_neck()
         self.priors = nn.ModuleList(PriorLayer(level) for level in range(LEVELS))
         self.scenes = nn.ModuleList(SceneLayer(level) for level in range(LEVELS))
         self.upsampler = image_head()
-        self.register_buffer("mean", torch.tensor(MEAN).view(3, 1, 1), persistent=False)
-        self.register_buffer("std", torch.tensor(STD).view(3, 1, 1), persistent=False)
+        self.normalise = ImageNetNormalise()
 
     def step(self, frame: Tensor, state: Memory | None) -> tuple[Tensor, Memory]:
-        """Restore the next frame of a stream."""
         decoded, memory = self.decode(self.encode(frame), state or Memory())
         return frame + self.upsampler(decoded), memory
 
     def encode(self, frame: Tensor) -> list[Tensor]:
         """Make the 64 maps of every level: 32 for the haze prior, then 32 for the scene."""
-        found = self.backbone((frame - self.mean) / self.std)
+        found = self.backbone(self.normalise(frame))
         return [layer(x) for layer, x in zip(self.neck, found, strict=True)]
 
     def decode(self, features: list[Tensor], memory: Memory) -> tuple[Tensor, Memory]:

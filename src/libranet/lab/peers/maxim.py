@@ -14,15 +14,10 @@ class Maxim(Peer):
     """The graph as published, which no training changes. It computes in float32: its norms overflow half precision."""
 
     def __init__(self, place: Literal["outdoor", "indoor"], *, cache: Path | None = None) -> None:
-        """Load the graph from the cache of third-party weights.
-
-        Raises:
-            CheckpointError: It is not there; the message says how to get it.
-        """
+        """Load the graph from the cache of third-party weights."""
         super().__init__(PeerConfig(f"maxim-{place}", divisor=64))
         self.graph = TensorflowGraph(load_weights(find_model(self.architecture), cache))
         self.requires_grad_(False)
 
     def restore(self, frames: Tensor) -> Tensor:
-        """Restore one frame."""
         return self.graph(frames[:, 0].permute(0, 2, 3, 1)).permute(0, 3, 1, 2)

@@ -5,8 +5,7 @@ from torch import Tensor, nn
 
 from libranet.lab.peers.swin import DropPath
 
-DEPTH = 2
-"""Blocks of every stage, as in B1."""
+DEPTH = 2  # blocks of every stage, as in B1
 HEADS, REDUCTIONS = (1, 2, 5, 8), (8, 4, 2, 1)
 """Attention heads of each stage, and by how much its keys and values are reduced in height and width."""
 EXPANSION = 4
@@ -93,10 +92,7 @@ class MixTransformer(nn.Module):
             for level, width in enumerate(widths)
         )
 
-    def forward(
-        self,
-        x: Tensor,  # [B, 3, H, W]; H and W multiples of 32
-    ) -> list[Tensor]:
+    def forward(self, x: Tensor) -> list[Tensor]:  # [B, 3, H, W]; H and W multiples of 32
         found = []
         for stage in self.stages:
             x = stage(x)

@@ -24,7 +24,6 @@ class ResidualBlock(nn.Module):
 
 
 def residual_group(width: int, blocks: int = 3) -> nn.Sequential:
-    """Make a row of residual blocks."""
     return nn.Sequential(*(ResidualBlock(width) for _ in range(blocks)))
 
 
@@ -81,7 +80,6 @@ class MsbdnDff(Peer):
         self.out = ReflectConv(WIDTHS[0], 3, 3)
 
     def restore(self, frames: Tensor) -> Tensor:
-        """Restore one frame."""
         x = self.embed(frames[:, 0])
         memory, skips = [x], [self.encoder_groups[0](x) + x]
         for level in range(1, 5):

@@ -52,7 +52,15 @@ class BlurDown(nn.Module):
         return F.conv2d(padded, self.kernel.to(x.dtype).expand(x.shape[1], -1, -1, -1), stride=2, groups=x.shape[1])
 
 
-class Down(nn.Module):
+class _TwoPaths(nn.Module):
+    top: nn.Module
+    bottom: nn.Module
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.top(x) + self.bottom(x)
+
+
+class Down(_TwoPaths):
     """Halves the size and doubles the width."""
 
     def __init__(self, width: int) -> None:
@@ -67,11 +75,8 @@ class Down(nn.Module):
         )
         self.bottom = nn.Sequential(BlurDown(), conv(width, 2 * width, 1))
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self.top(x) + self.bottom(x)
 
-
-class Up(nn.Module):
+class Up(_TwoPaths):
     """Doubles the size and halves the width."""
 
     def __init__(self, width: int) -> None:
@@ -86,9 +91,6 @@ class Up(nn.Module):
         self.bottom = nn.Sequential(
             nn.Upsample(scale_factor=2, mode="bilinear", align_corners=False), conv(width, width // 2, 1)
         )
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.top(x) + self.bottom(x)
 
 
 class SelectScale(nn.Module):
@@ -136,5 +138,4 @@ class MultiScaleBlocks(nn.Module):
         self.blocks = nn.ModuleList(MultiScaleBlock(width) for width in widths)
 
     def forward(self, index: int, x: Tensor) -> Tensor:
-        """Apply one of the blocks."""
         return self.blocks[index](x, self.slope)

@@ -40,11 +40,7 @@ class KeyMap:
     """Names in the file that no network needs."""
 
     def translate(self, name: str) -> str | None:
-        """Our name for one of the file's; None where it is not needed.
-
-        Raises:
-            CheckpointError: No pattern matches.
-        """
+        """Our name for one of the file's; None where it is not needed."""
         if any(re.fullmatch(pattern, name) for pattern in self.ignored):
             return None
         for pattern, ours in self.names.items():
@@ -53,49 +49,55 @@ class KeyMap:
         raise CheckpointError(f"no rule of the key map matches {name!r}: add one, or ignore it")
 
 
-def _count_from_zero(pattern: str, ours: str, numbers: range) -> dict[str, str]:
-    """Rules for names that count from one, where ours count from zero; `#` stands for the number."""
-    return {pattern.replace("#", str(n)): ours.replace("#", str(n - 1)) for n in numbers}
+def _numbered(rules: Mapping[str, str]) -> dict[str, str]:
+    """Rules for each of many layers, where `#` stands for the number: the files count from one, ours from zero."""
+    return {
+        pattern.replace("#", str(n)): ours.replace("#", str(n - 1))
+        for pattern, ours in rules.items()
+        for n in range(1, 6)
+    }
 
 
 _DEHAZEFORMER = KeyMap(
-    {
-        r"patch_embed\.proj\.(.*)": r"embed.\1",
-        r"patch_unembed\.proj\.(.*)": r"out.\1",
-        **_count_from_zero(r"patch_merge#\.proj\.(.*)", r"merges.#.\1", range(1, 3)),
-        **_count_from_zero(r"patch_split#\.proj\.0\.(.*)", r"splits.#.0.\1", range(1, 3)),
-        r"skip2\.(.*)": r"skips.0.\1",  # the decoder meets the coarse skip first
-        r"skip1\.(.*)": r"skips.1.\1",
-        **_count_from_zero(r"fusion#\.mlp\.0\.(.*)", r"fusions.#.weigh.1.\1", range(1, 3)),
-        **_count_from_zero(r"fusion#\.mlp\.2\.(.*)", r"fusions.#.weigh.3.\1", range(1, 3)),
-        **_count_from_zero(r"layer#\.blocks\.(\d+)\.norm1\.weight", r"stages.#.\1.norm.gamma", range(1, 6)),
-        **_count_from_zero(r"layer#\.blocks\.(\d+)\.norm1\.bias", r"stages.#.\1.norm.beta", range(1, 6)),
-        **_count_from_zero(r"layer#\.blocks\.(\d+)\.norm1\.meta1\.(.*)", r"stages.#.\1.norm.scale.\2", range(1, 6)),
-        **_count_from_zero(r"layer#\.blocks\.(\d+)\.norm1\.meta2\.(.*)", r"stages.#.\1.norm.shift.\2", range(1, 6)),
-        **_count_from_zero(r"layer#\.blocks\.(\d+)\.attn\.conv\.(.*)", r"stages.#.\1.mix.local.\2", range(1, 6)),
-        **_count_from_zero(r"layer#\.blocks\.(\d+)\.attn\.V\.(.*)", r"stages.#.\1.mix.value.\2", range(1, 6)),
-        **_count_from_zero(r"layer#\.blocks\.(\d+)\.attn\.proj\.(.*)", r"stages.#.\1.mix.project.\2", range(1, 6)),
-        **_count_from_zero(r"layer#\.blocks\.(\d+)\.attn\.QK\.(.*)", r"stages.#.\1.mix.query_key.\2", range(1, 6)),
-        **_count_from_zero(
-            r"layer#\.blocks\.(\d+)\.attn\.attn\.meta\.(.*)", r"stages.#.\1.mix.position.\2", range(1, 6)
-        ),
-        **_count_from_zero(r"layer#\.blocks\.(\d+)\.mlp\.mlp\.(.*)", r"stages.#.\1.mlp.\2", range(1, 6)),
-    },
+    _numbered(
+        {
+            r"patch_embed\.proj\.(.*)": r"embed.\1",
+            r"patch_unembed\.proj\.(.*)": r"out.\1",
+            r"patch_merge#\.proj\.(.*)": r"merges.#.\1",
+            r"patch_split#\.proj\.0\.(.*)": r"splits.#.0.\1",
+            r"skip2\.(.*)": r"skips.0.\1",  # the decoder meets the coarse skip first
+            r"skip1\.(.*)": r"skips.1.\1",
+            r"fusion#\.mlp\.0\.(.*)": r"fusions.#.weigh.1.\1",
+            r"fusion#\.mlp\.2\.(.*)": r"fusions.#.weigh.3.\1",
+            r"layer#\.blocks\.(\d+)\.norm1\.weight": r"stages.#.\1.norm.gamma",
+            r"layer#\.blocks\.(\d+)\.norm1\.bias": r"stages.#.\1.norm.beta",
+            r"layer#\.blocks\.(\d+)\.norm1\.meta1\.(.*)": r"stages.#.\1.norm.scale.\2",
+            r"layer#\.blocks\.(\d+)\.norm1\.meta2\.(.*)": r"stages.#.\1.norm.shift.\2",
+            r"layer#\.blocks\.(\d+)\.attn\.conv\.(.*)": r"stages.#.\1.mix.local.\2",
+            r"layer#\.blocks\.(\d+)\.attn\.V\.(.*)": r"stages.#.\1.mix.value.\2",
+            r"layer#\.blocks\.(\d+)\.attn\.proj\.(.*)": r"stages.#.\1.mix.project.\2",
+            r"layer#\.blocks\.(\d+)\.attn\.QK\.(.*)": r"stages.#.\1.mix.query_key.\2",
+            r"layer#\.blocks\.(\d+)\.attn\.attn\.meta\.(.*)": r"stages.#.\1.mix.position.\2",
+            r"layer#\.blocks\.(\d+)\.mlp\.mlp\.(.*)": r"stages.#.\1.mlp.\2",
+        }
+    ),
     ignored=(r".*relative_positions",),
 )
 _FFA_NET = KeyMap(
-    {
-        r"pre\.0\.(.*)": r"embed.\1",
-        **_count_from_zero(r"g#\.gp\.(\d+)\.conv1\.(.*)", r"groups.#.\1.first.\2", range(1, 4)),
-        **_count_from_zero(r"g#\.gp\.(\d+)\.conv2\.(.*)", r"groups.#.\1.second.\2", range(1, 4)),
-        **_count_from_zero(r"g#\.gp\.(\d+)\.calayer\.ca\.0\.(.*)", r"groups.#.\1.channels.1.\2", range(1, 4)),
-        **_count_from_zero(r"g#\.gp\.(\d+)\.calayer\.ca\.2\.(.*)", r"groups.#.\1.channels.3.\2", range(1, 4)),
-        **_count_from_zero(r"g#\.gp\.(\d+)\.palayer\.pa\.(.*)", r"groups.#.\1.pixels.\2", range(1, 4)),
-        **_count_from_zero(r"g#\.gp\.(\d+)\.(weight|bias)", r"groups.#.\1.\2", range(1, 4)),
-        r"ca\.(.*)": r"fusion.\1",
-        r"palayer\.pa\.(.*)": r"pixels.\1",
-        r"post\.(.*)": r"tail.\1",
-    },
+    _numbered(
+        {
+            r"pre\.0\.(.*)": r"embed.\1",
+            r"g#\.gp\.(\d+)\.conv1\.(.*)": r"groups.#.\1.first.\2",
+            r"g#\.gp\.(\d+)\.conv2\.(.*)": r"groups.#.\1.second.\2",
+            r"g#\.gp\.(\d+)\.calayer\.ca\.0\.(.*)": r"groups.#.\1.channels.1.\2",
+            r"g#\.gp\.(\d+)\.calayer\.ca\.2\.(.*)": r"groups.#.\1.channels.3.\2",
+            r"g#\.gp\.(\d+)\.palayer\.pa\.(.*)": r"groups.#.\1.pixels.\2",
+            r"g#\.gp\.(\d+)\.(weight|bias)": r"groups.#.\1.\2",
+            r"ca\.(.*)": r"fusion.\1",
+            r"palayer\.pa\.(.*)": r"pixels.\1",
+            r"post\.(.*)": r"tail.\1",
+        }
+    ),
     ignored=(r"g\d\.(la\.gamma|last\..*)",),  # left over from an experiment of its makers
 )
 KEY_MAPS = {
@@ -120,16 +122,11 @@ def convert_weights(
     Args:
         source: What the makers published: .pth, .pk, .safetensors.
         target: A peer, or a user's own network as `package.module:Class`.
-        output: The checkpoint; `--model` takes it.
         keys: A TOML file with a key map: a table [keys] of patterns and our names, and a list `ignore`.
         check: A hazy image and what the original network made of it.
 
     Returns:
         What was done, in a sentence.
-
-    Raises:
-        InputError: The options do not fit, or the converted network gives another result than the original.
-        CheckpointError: The file is damaged, or its tensors do not fit.
     """
     if output.exists():
         raise InputError(f"{output} exists: choose another name, or delete it")
@@ -166,11 +163,7 @@ def convert_weights(
 
 
 def read_published(path: Path) -> tuple[dict[str, Tensor], str]:
-    """Read the tensors of a published file by their names without the prefixes of wrappers, and say where they were.
-
-    Raises:
-        CheckpointError: There is no such file, it runs code, or it holds no tensors.
-    """
+    """Read the tensors of a published file by their names without the prefixes of wrappers, and say where they were."""
     if not path.is_file():
         raise CheckpointError(f"no weights at {path}: check the path")
     try:

@@ -19,8 +19,7 @@ from libranet.network.peer import PeerConfig, RecurrentPeer
 
 IMAGE_WIDTHS, PHASE_WIDTHS = (64, 128, 320, 512), (16, 32, 50, 80)
 KEY_WIDTH, VALUE_WIDTH = 256, 512
-WIDTH = 256
-"""Maps of the head."""
+WIDTH = 256  # maps of the head
 LEVEL_BLOCKS, LATE_BLOCKS = 16, 4
 SQUEEZE = 16
 
@@ -136,7 +135,6 @@ class PmNet(RecurrentPeer):
         self.head = Head()
 
     def step(self, frame: Tensor, state: Past | None) -> tuple[Tensor, Past]:
-        """Restore the next frame of a stream."""
         past = state or Past(frame, frame)
         features = self.image(frame)
         features[-1] = self.memory(

@@ -16,8 +16,7 @@ from libranet.lab.peers.swin import DropPath
 
 WIDTHS, HEADS, EXPANSIONS, REDUCTIONS = (64, 128, 256, 512), (2, 4, 8, 16), (8, 8, 4, 4), (8, 4, 2, 1)
 TOKENS = 48
-SHIFTS = (1, 0, -1, 2, 0, -2)
-"""By how many frames the six groups of tokens move after a block."""
+SHIFTS = (1, 0, -1, 2, 0, -2)  # by how many frames the six groups of tokens move after a block
 DROP_PATH = 0.3
 EPS = 1e-6
 
@@ -104,10 +103,7 @@ class Stem(nn.Module):
         self.body = nn.Sequential(*layers, nn.Conv2d(width, width, 2, stride=2))
         self.norm = nn.LayerNorm(width)
 
-    def forward(
-        self,
-        frames: Tensor,  # [N, 3, H, W]
-    ) -> tuple[Tensor, tuple[int, int]]:
+    def forward(self, frames: Tensor) -> tuple[Tensor, tuple[int, int]]:  # [N, 3, H, W]
         x = self.body(self.enter(frames))
         tokens = token_conv(self.enter, self.tokens[None].to(x.dtype)).expand(len(x), -1, -1)
         return self.norm(torch.cat([to_tokens(x), tokens], dim=1)), (x.shape[-2], x.shape[-1])
@@ -163,7 +159,6 @@ class ShuntedTransformer(nn.Module):
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, *, heads: int) -> Tensor:  # [N, places, C] each
-    """Attend with several heads."""
     query, key, value = (x.unflatten(-1, (heads, -1)).transpose(1, 2) for x in (query, key, value))
     return F.scaled_dot_product_attention(query, key, value).transpose(1, 2).flatten(2)
 

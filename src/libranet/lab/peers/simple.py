@@ -19,7 +19,6 @@ class Identity(Peer):
         super().__init__(PeerConfig("identity"))
 
     def restore(self, frames: Tensor) -> Tensor:
-        """Return the frame as it is."""
         return frames[:, 0]
 
 
@@ -41,7 +40,6 @@ class Clahe(Peer):
         super().__init__(PeerConfig("clahe"))
 
     def restore(self, frames: Tensor) -> Tensor:
-        """Equalise L of CIELAB; a and b stay."""
         return torch.stack([_equalise(frame) for frame in frames[:, 0]])
 
 

@@ -8,9 +8,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from libranet.lab.peers.deformable import sample
+from libranet.losses.perceptual import ImageNetNormalise
 
 LEVELS = 6
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 class Level(nn.Sequential):
@@ -27,14 +27,10 @@ class Level(nn.Sequential):
 class SpyNet(nn.Module):
     """Flow from one frame to another."""
 
-    mean: Tensor
-    std: Tensor
-
     def __init__(self) -> None:
         super().__init__()
         self.levels = nn.ModuleList(Level() for _ in range(LEVELS))
-        self.register_buffer("mean", torch.tensor(MEAN).view(3, 1, 1), persistent=False)
-        self.register_buffer("std", torch.tensor(STD).view(3, 1, 1), persistent=False)
+        self.normalise = ImageNetNormalise()
 
     def forward(
         self,
@@ -49,7 +45,7 @@ class SpyNet(nn.Module):
         size = (math.ceil(height / stride) * stride, math.ceil(width / stride) * stride)
         pyramids = []
         for frame in (first, second):
-            levels = [F.interpolate((frame - self.mean) / self.std, size=size, mode="bilinear", align_corners=False)]
+            levels = [F.interpolate(self.normalise(frame), size=size, mode="bilinear", align_corners=False)]
             for _ in range(LEVELS - 1):
                 levels.append(F.avg_pool2d(levels[-1], 2))
             pyramids.append(levels[::-1])

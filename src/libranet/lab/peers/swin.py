@@ -1,6 +1,7 @@
-"""Swin blocks (Liu et al., ICCV 2021) and the SwinV2-T encoder (CVPR 2022), on maps [B, H, W, C] of a fixed side."""
+"""Swin blocks (Liu et al., ICCV 2021) and the SwinV2-T encoder (CVPR 2022), on maps [B, H, W, C]."""
 
 import math
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -8,36 +9,45 @@ from torch import Tensor, nn
 
 DEPTHS, HEADS, WIDTH, PATCH = (2, 2, 6, 2), (3, 6, 12, 24), 96, 4
 TILE, WINDOW_V2 = 256, 16
-CLASSIC_WINDOW = 8
 LARGEST_SCALE = math.log(100.0)
 
 
-class Windows:
-    """How a map of a given side is cut into windows, shifted or not."""
+def over_windows(
+    x: Tensor,  # [B, H, W, C]
+    window: int,
+    shift: int,
+    mix: Callable[[Tensor, Tensor | None], Tensor],
+) -> Tensor:  # [B, H, W, C]
+    """Let `mix` work on windows [N, window^2, C], shifted or not. The map is padded with zeros to whole ones.
 
-    def __init__(self, side: int, window: int, shift: int) -> None:
-        self.side, self.window, self.shift = side, window, shift
+    Its second argument is 0 or -100, [windows of a map, window^2, window^2]: it keeps pixels apart that only the roll
+    has made neighbours.
+    """
+    height, width = x.shape[1:3]
+    x = F.pad(x, (0, 0, 0, -width % window, 0, -height % window))
+    rows, columns = x.shape[1] // window, x.shape[2] // window
+    mask = None
+    if shift:
+        x = x.roll((-shift, -shift), dims=(1, 2))
+        down, across = (_bands(side, window, shift, x) for side in x.shape[1:3])
+        regions = _split((3 * down[:, None] + across)[None, ..., None], window)[..., 0]
+        mask = (regions[:, :, None] != regions[:, None, :]).to(x.dtype) * -100.0
+    parts = mix(_split(x, window), mask).unflatten(1, (window, window)).unflatten(0, (-1, rows, columns))
+    joined = parts.permute(0, 1, 3, 2, 4, 5).flatten(3, 4).flatten(1, 2)
+    joined = joined.roll((shift, shift), dims=(1, 2)) if shift else joined
+    return joined[:, :height, :width]
 
-    def split(self, x: Tensor) -> Tensor:  # [B, H, W, C] -> [B windows, window^2, C]
-        if self.shift:
-            x = x.roll((-self.shift, -self.shift), dims=(1, 2))
-        parts = x.unflatten(2, (-1, self.window)).unflatten(1, (-1, self.window))
-        return parts.permute(0, 1, 3, 2, 4, 5).flatten(3, 4).flatten(0, 2)
 
-    def join(self, windows: Tensor) -> Tensor:  # the reverse of split
-        count, size = self.side // self.window, self.window
-        parts = windows.unflatten(1, (size, size)).unflatten(0, (-1, count, count))
-        x = parts.permute(0, 1, 3, 2, 4, 5).flatten(3, 4).flatten(1, 2)
-        return x.roll((self.shift, self.shift), dims=(1, 2)) if self.shift else x
+def _split(x: Tensor, window: int) -> Tensor:  # [B, H, W, C] -> [B windows, window^2, C]
+    parts = x.unflatten(2, (-1, window)).unflatten(1, (-1, window))
+    return parts.permute(0, 1, 3, 2, 4, 5).flatten(3, 4).flatten(0, 2)
 
-    def mask(self) -> Tensor:  # [windows, window^2, window^2], 0 or -100
-        """Keeps pixels apart that only the roll has made neighbours."""
-        bounds = torch.zeros(self.side, dtype=torch.long)
-        bounds[self.side - self.window : self.side - self.shift] = 1
-        bounds[self.side - self.shift :] = 2
-        regions = (3 * bounds[:, None] + bounds)[None, ..., None]
-        plain = Windows(self.side, self.window, 0).split(regions)[..., 0]
-        return (plain[:, :, None] != plain[:, None, :]).float() * -100.0
+
+def _bands(side: int, window: int, shift: int, like: Tensor) -> Tensor:  # [side]
+    band = like.new_zeros(side)
+    band[side - window : side - shift] = 1
+    band[side - shift :] = 2
+    return band
 
 
 class DropPath(nn.Module):
@@ -63,31 +73,30 @@ class SwinBlock(nn.Module):
     """A classic block: norms first, a table of position biases."""
 
     index: Tensor
-    mask: Tensor | None
 
-    def __init__(self, width: int, heads: int, side: int, *, shift: int, drop_path: float) -> None:
+    def __init__(self, width: int, heads: int, window: int, *, shift: int, drop_path: float = 0.0) -> None:
         super().__init__()
-        self.heads, self.windows = heads, Windows(side, CLASSIC_WINDOW, shift)
+        self.heads, self.window, self.shift = heads, window, shift
         self.first_norm, self.second_norm = nn.LayerNorm(width), nn.LayerNorm(width)
         self.qkv, self.project = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.bias = nn.Parameter(torch.zeros((2 * CLASSIC_WINDOW - 1) ** 2, heads))
+        self.bias = nn.Parameter(torch.zeros((2 * window - 1) ** 2, heads))
         nn.init.trunc_normal_(self.bias, std=0.02)
         self.mlp, self.drop_path = mlp(width), DropPath(drop_path)
-        self.register_buffer("index", relative_index(CLASSIC_WINDOW), persistent=False)
-        self.register_buffer("mask", self.windows.mask() if shift else None, persistent=False)
+        self.register_buffer("index", relative_index(window), persistent=False)
 
-    def forward(self, x: Tensor) -> Tensor:
-        x = x + self.drop_path(self._attend(self.first_norm(x)))
+    def forward(self, x: Tensor) -> Tensor:  # [B, H, W, C]
+        x = x + self.drop_path(over_windows(self.first_norm(x), self.window, self.shift, self._attend))
         return x + self.drop_path(self.mlp(self.second_norm(x)))
 
-    def _attend(self, x: Tensor) -> Tensor:
-        windows = self.windows.split(x)
+    def _attend(self, windows: Tensor, mask: Tensor | None) -> Tensor:
         q, k, v = self.qkv(windows).unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
-        bias = self.bias[self.index].permute(2, 0, 1)[None]
-        if self.mask is not None:
-            bias = (bias + self.mask[:, None]).repeat(len(x), 1, 1, 1)
+        bias = _masked(self.bias[self.index].permute(2, 0, 1)[None], mask, len(windows))
         mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=bias.to(q.dtype))
-        return self.windows.join(self.project(mixed.transpose(1, 2).flatten(2)))
+        return self.project(mixed.transpose(1, 2).flatten(2))
+
+
+def _masked(bias: Tensor, mask: Tensor | None, count: int) -> Tensor:  # [1, heads, w^2, w^2] -> [N or 1, ...]
+    return bias if mask is None else (bias + mask[:, None]).repeat(count // len(mask), 1, 1, 1)
 
 
 class SwinV2Block(nn.Module):
@@ -95,13 +104,11 @@ class SwinV2Block(nn.Module):
 
     index: Tensor
     table: Tensor
-    mask: Tensor | None
 
     def __init__(self, width: int, heads: int, side: int, *, shifted: bool) -> None:
         super().__init__()
-        window = min(WINDOW_V2, side)
-        shift = window // 2 if shifted and window < side else 0
-        self.heads, self.windows = heads, Windows(side, window, shift)
+        self.heads, self.window = heads, (window := min(WINDOW_V2, side))
+        self.shift = window // 2 if shifted and window < side else 0
         self.qkv = nn.Linear(width, 3 * width, bias=False)
         self.query_bias, self.value_bias = nn.Parameter(torch.zeros(width)), nn.Parameter(torch.zeros(width))
         self.log_scale = nn.Parameter(torch.full((heads, 1, 1), math.log(10.0)))
@@ -111,25 +118,21 @@ class SwinV2Block(nn.Module):
         self.mlp = mlp(width)
         self.register_buffer("index", relative_index(window), persistent=False)
         self.register_buffer("table", _log_table(window), persistent=False)
-        self.register_buffer("mask", self.windows.mask() if shift else None, persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = x + self.first_norm(self._attend(x))
+        x = x + self.first_norm(over_windows(x, self.window, self.shift, self._attend))
         return x + self.second_norm(self.mlp(x))
 
-    def _attend(self, x: Tensor) -> Tensor:
-        windows = self.windows.split(x)
+    def _attend(self, windows: Tensor, mask: Tensor | None) -> Tensor:
         no_bias = torch.zeros_like(self.query_bias)
         qkv = F.linear(windows, self.qkv.weight, torch.cat([self.query_bias, no_bias, self.value_bias]))
         q, k, v = qkv.unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
         q, k = (F.normalize(t.float(), dim=-1) for t in (q, k))
         q = q * self.log_scale.clamp(max=LARGEST_SCALE).exp()
         bias = 16 * self.position(self.table).float()[self.index].permute(2, 0, 1).sigmoid()[None]
-        if self.mask is not None:
-            bias = (bias + self.mask[:, None]).repeat(len(x), 1, 1, 1)
-        dtype = v.dtype
+        bias, dtype = _masked(bias, mask, len(windows)), v.dtype
         mixed = F.scaled_dot_product_attention(q.to(dtype), k.to(dtype), v, attn_mask=bias.to(dtype), scale=1.0)
-        return self.windows.join(self.project(mixed.transpose(1, 2).flatten(2)))
+        return self.project(mixed.transpose(1, 2).flatten(2))
 
 
 class PatchMerging(nn.Module):

@@ -186,16 +186,11 @@ ABSENT: dict[str, str] = {
 
 
 def peer_names() -> str:
-    """The names for a message."""
     return ", ".join(entry.name for entry in PEERS)
 
 
 def find_peer(name: str) -> PeerEntry:
-    """Find a row by its name; a user's own network, `package.module:Class`, has one, too.
-
-    Raises:
-        InputError: There is no such peer; if the paper has it, the message says why we do not.
-    """
+    """Find a row by its name; a user's own network, `package.module:Class`, has one, too."""
     if is_own(name):
         count = sum(parameter.numel() for parameter in build_own(name).parameters())
         return PeerEntry(name, f"{name}, your own network", partial(build_own, name), count)
@@ -245,10 +240,7 @@ def open_peer(
     """Open a peer by its name, ready for inference.
 
     Args:
-        name: As in the table.
         weights: A checkpoint of our trainer. Methods without weights have none.
-        device: Where it computes.
-        dtype: The precision it computes in.
 
     Raises:
         InputError: There is no such peer, or it needs weights that were not given.

@@ -35,8 +35,7 @@ class Step:
     inputs: tuple[int | Tensor, ...]
     """Numbers of nodes of the program, or values that the shape decides."""
     attributes: dict[str, Any]
-    last_used: tuple[int, ...]
-    """Nodes whose results nobody needs afterwards."""
+    last_used: tuple[int, ...]  # nodes whose results nobody needs afterwards
 
 
 class TensorflowGraph(nn.Module):
@@ -198,23 +197,6 @@ def _strided_slice(values: list[Tensor], attributes: dict[str, Any]) -> Tensor:
     return x[tuple(parts)]
 
 
-def _range(values: list[Tensor], attributes: dict[str, Any]) -> Tensor:
-    start, limit, step = (int(v) for v in values)
-    return torch.arange(start, limit, step, dtype=torch.int32, device="cpu")
-
-
-def _sum(values: list[Tensor], attributes: dict[str, Any]) -> Tensor:
-    return values[0].sum(dim=values[1].reshape(-1).tolist(), keepdim=attributes.get("keep_dims", False))
-
-
-def _cast(values: list[Tensor], attributes: dict[str, Any]) -> Tensor:
-    return values[0].to({"DT_FLOAT": torch.float32, "DT_INT32": torch.int32}[attributes["DstT"]])
-
-
-def _squeeze(values: list[Tensor], attributes: dict[str, Any]) -> Tensor:
-    return values[0].squeeze(tuple(attributes["squeeze_dims"]))
-
-
 SHAPE_INPUTS: dict[str, tuple[int, ...]] = {
     "Reshape": (1,),
     "BroadcastTo": (1,),
@@ -231,7 +213,7 @@ OPERATIONS: dict[str, Operation] = {
     "Abs": lambda v, _: v[0].abs(),
     "AddV2": lambda v, _: v[0] + v[1],
     "BroadcastTo": lambda v, _: v[0].expand(v[1].tolist()),
-    "Cast": _cast,
+    "Cast": lambda v, a: v[0].to({"DT_FLOAT": torch.float32, "DT_INT32": torch.int32}[a["DstT"]]),
     "ConcatV2": lambda v, _: torch.cat(v[:-1], dim=int(v[-1])),
     "Conv2D": _conv,
     "Conv2DBackpropInput": _transposed_conv,
@@ -254,7 +236,7 @@ OPERATIONS: dict[str, Operation] = {
     "Neg": lambda v, _: -v[0],
     "NotEqual": lambda v, _: v[0] != v[1],
     "Pack": lambda v, a: torch.stack(v, dim=a["axis"]),
-    "Range": _range,
+    "Range": lambda v, _: torch.arange(*(int(bound) for bound in v), dtype=torch.int32, device="cpu"),
     "RealDiv": lambda v, _: v[0] / v[1],
     "Reciprocal": lambda v, _: v[0].reciprocal(),
     "Reshape": lambda v, _: v[0].reshape(v[1].tolist()),
@@ -262,10 +244,10 @@ OPERATIONS: dict[str, Operation] = {
     "SelectV2": lambda v, _: torch.where(v[0], v[1], v[2]),
     "Sign": lambda v, _: v[0].sign(),
     "Square": lambda v, _: v[0].square(),
-    "Squeeze": _squeeze,
+    "Squeeze": lambda v, a: v[0].squeeze(tuple(a["squeeze_dims"])),
     "StridedSlice": _strided_slice,
     "Sub": lambda v, _: v[0] - v[1],
-    "Sum": _sum,
+    "Sum": lambda v, a: v[0].sum(dim=v[1].reshape(-1).tolist(), keepdim=a.get("keep_dims", False)),
     "Tanh": lambda v, _: v[0].tanh(),
     "Transpose": lambda v, _: v[0].permute(v[1].tolist()),
 }

@@ -15,8 +15,7 @@ from libranet.network.peer import Peer, PeerConfig
 WIDTH, SCALE, HEADS, ROUNDS = 16, 8, 8, 3
 FFN_HIDDEN = 42
 POOL = 4
-BLUR = (0.0545, 0.2442, 0.4026, 0.2442, 0.0545)
-"""A Gaussian of five taps, sigma 1."""
+BLUR = (0.0545, 0.2442, 0.4026, 0.2442, 0.0545)  # a Gaussian of five taps, sigma 1
 
 
 class NafBlock(nn.Module):
@@ -192,7 +191,6 @@ class UhdDip(Peer):
         self.out = nn.Sequential(NafBlock(), NafBlock(), NafBlock(), nn.Conv2d(WIDTH, 3, 3, padding=1))
 
     def restore(self, frames: Tensor) -> Tensor:
-        """Restore one frame."""
         frame = frames[:, 0]
         x = self.embed(frame)
         gradient = self.gradient_stem(self.gradient(frame))

@@ -9,8 +9,7 @@ from libranet.network.peer import Peer, PeerConfig
 
 WIDTH, HEADS, SCALE = 16, 8, 8
 GROUPS, BLOCKS = 5, 3
-KEPT = 4
-"""Channels that a matching transfer keeps from each of the two poolings."""
+KEPT = 4  # channels that a matching transfer keeps from each of the two poolings
 
 
 class FullBlock(nn.Module):
@@ -139,7 +138,6 @@ class UhdFormer(Peer):
         self.out = nn.Sequential(FullBlock(), FullBlock(), nn.Conv2d(WIDTH, 3, 3, padding=1))
 
     def restore(self, frames: Tensor) -> Tensor:
-        """Restore one frame."""
         frame = frames[:, 0]
         embedded = self.embed(frame)
         high, detail = self.high(embedded)

@@ -18,8 +18,7 @@ DEPTHS, REFINE_DEPTHS = (2, 4, 12, 1), (1, 2, 4, 1)
 WIDTH = WIDTHS[-1]
 QUERY_BLOCKS, QUERY_HEADS = 3, 8
 DROP_PATH_STEP = 0.1 / 15
-LAST_WIDTHS = (16, 8)
-"""Maps at a half of the size and at the full size."""
+LAST_WIDTHS = (16, 8)  # maps at a half of the size and at the full size
 GATE_WIDTH, WEATHERS = 128, 3
 
 
@@ -114,7 +113,6 @@ class ViwsNet(Peer):
         self.temporal, self.refine = TemporalConvs(), Refinement()
 
     def restore(self, frames: Tensor) -> Tensor:
-        """Restore the third of five frames."""
         features, tokens = self.encoder(frames)
         height, width = features[-1].shape[-2:]
         asked = self.enlarge(self.query_decoder(features[-1], tokens[-1]))[..., :height, :width]

@@ -13,8 +13,7 @@ from torch import Tensor
 from libranet.errors import CheckpointError, MissingDependencyError, install_command
 from libranet.thirdparty.convert import read_pickled_arrays
 
-_YOLO_EPSILON = 1e-3
-"""What YOLOv8's batch norms add to the variance."""
+_YOLO_EPSILON = 1e-3  # what YOLOv8's batch norms add to the variance
 _TORCH_NAMES = {
     ("torch._utils", "_rebuild_tensor_v2"),
     ("torch._utils", "_rebuild_parameter"),
@@ -32,19 +31,19 @@ def niqe_parameters(files: Mapping[str, Path]) -> dict[str, Tensor]:
             f"NIQE's parameters are a MATLAB file, which needs SciPy to read: {install_command('lab')}"
         ) from None
     content = loadmat(str(files["niqe_image_params.mat"]))
-    return {
-        "mean": torch.from_numpy(np.ravel(content["pop_mu"]).astype(np.float64)),
-        "covariance": torch.from_numpy(np.ascontiguousarray(content["pop_cov"], dtype=np.float64)),
-    }
+    return _statistics(content["pop_mu"], content["pop_cov"])
 
 
 def niqe_matlab_parameters(files: Mapping[str, Path]) -> dict[str, Tensor]:
     """Read the authors' mean [36] and covariance [36, 36], as BasicSR ships them."""
     with np.load(files["niqe_pris_params.npz"], allow_pickle=False) as content:
-        return {
-            "mean": torch.from_numpy(np.ravel(content["mu_pris_param"]).astype(np.float64)),
-            "covariance": torch.from_numpy(np.ascontiguousarray(content["cov_pris_param"], dtype=np.float64)),
-        }
+        return _statistics(content["mu_pris_param"], content["cov_pris_param"])
+
+
+def _statistics(mean: np.ndarray, covariance: np.ndarray) -> dict[str, Tensor]:
+    """The parameters of NIQE by our names."""
+    arrays = {"mean": np.ravel(mean), "covariance": covariance}
+    return {name: torch.from_numpy(np.array(array, np.float64, order="C")) for name, array in arrays.items()}
 
 
 def brisque_svr(files: Mapping[str, Path]) -> dict[str, Tensor]:

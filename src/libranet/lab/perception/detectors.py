@@ -22,8 +22,7 @@ _YOLO_SIDE = 640
 _YOLO_STRIDE = 32
 _YOLO_BINS = 16
 _YOLO_GREY = 114 / 255
-_YOLO_IOU, _YOLO_MOST = 0.7, 300
-"""The published defaults of prediction."""
+_YOLO_IOU, _YOLO_MOST = 0.7, 300  # the published defaults of prediction
 _FASTESTDET_SIDE = 352
 _FASTESTDET_IOU = 0.45
 
@@ -44,12 +43,7 @@ class Detector(Protocol):
 
 
 def open_detector(place: Path, device: str = "cpu", *, cache: Path | None = None) -> Detector:
-    """Open a detector by its file, or by a name of the table: .onnx is FastestDet, .pt belongs to ultralytics.
-
-    Raises:
-        InputError: There is no such detector.
-        MissingDependencyError: It needs a package that is not installed.
-    """
+    """Open a detector by its file, or by a name of the table: .onnx is FastestDet, .pt belongs to ultralytics."""
     path = place
     if not path.is_file():
         if str(place) not in DETECTOR_NAMES:
@@ -79,13 +73,7 @@ class YoloV8:
         self.name = f"{name} (plain torch, long side {_YOLO_SIDE})"
 
     @torch.no_grad()
-    def detect(
-        self,
-        image: Tensor,  # [3, H, W] in [0, 1]
-        *,
-        least: float = MIN_CONFIDENCE,
-    ) -> tuple[Tensor, Tensor, Tensor]:  # [N, 4] left, top, right, bottom in pixels; [N]; [N]
-        """Detect objects with at least this confidence."""
+    def detect(self, image: Tensor, *, least: float = MIN_CONFIDENCE) -> tuple[Tensor, Tensor, Tensor]:
         height, width = image.shape[1:]
         x, scale, left, top = letterbox(image.to(self._device))
         boxes, scores = self.forward(x)
@@ -140,9 +128,8 @@ class YoloV8:
         batch, _, rows, columns = sides.shape
         bins = torch.arange(_YOLO_BINS, device=maps.device, dtype=maps.dtype)
         distances = (sides.view(batch, 4, _YOLO_BINS, -1).softmax(dim=2) * bins[:, None]).sum(dim=2)  # [B, 4, cells]
-        ys, xs = torch.meshgrid(
-            torch.arange(rows, device=maps.device) + 0.5, torch.arange(columns, device=maps.device) + 0.5, indexing="ij"
-        )
+        down, across = (torch.arange(count, device=maps.device) + 0.5 for count in (rows, columns))
+        ys, xs = torch.meshgrid(down, across, indexing="ij")
         centres = torch.stack((xs, ys)).flatten(1)  # [2, cells]
         boxes = torch.cat((centres - distances[:, :2], centres + distances[:, 2:]), dim=1) * stride
         return boxes.transpose(1, 2), classes.flatten(2).sigmoid().transpose(1, 2)
@@ -168,7 +155,6 @@ class FastestDet:
         self.name = f"FastestDet ({path.name})"
 
     def detect(self, image: Tensor, *, least: float = MIN_CONFIDENCE) -> tuple[Tensor, Tensor, Tensor]:
-        """Decode objectness, box and class of every cell, then NMS."""
         height, width = image.shape[1:]
         side = _FASTESTDET_SIDE
         small = F.interpolate(
@@ -205,7 +191,7 @@ class UltralyticsDetector:
         self.name = f"ultralytics ({path.name})"
 
     def detect(self, image: Tensor, *, least: float = MIN_CONFIDENCE) -> tuple[Tensor, Tensor, Tensor]:
-        """Run the detector on the frame as the package expects it: BGR, 8 bit."""
+        # The package expects BGR of 8 bits.
         bgr = (image.flip(0) * 255).round().to(torch.uint8).permute(1, 2, 0).cpu().numpy()
         result = self._model.predict(np.ascontiguousarray(bgr), verbose=False, conf=least, device=self._device)[0].boxes
         return result.xyxy.cpu(), result.conf.cpu(), result.cls.cpu().long()

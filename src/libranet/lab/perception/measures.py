@@ -26,18 +26,7 @@ REFERENCE_SIDE = 640.0
 def open_metric(
     need: Need, place: Path, *, device: str = "cpu", cache: Path | None = None
 ) -> "Musiq | DetectionMetric | SegmentationMetric":
-    """Open the network that an option of `libranet eval` names.
-
-    Args:
-        need: Which: `musiq`, `detector` or `segmenter`.
-        place: A file, a folder, or the name of a detector in the cache.
-        device: Where it computes.
-        cache: Folder of third-party weights.
-
-    Raises:
-        InputError: There is no such network.
-        MissingDependencyError: It needs a package that is not installed.
-    """
+    """Open the network that an option of `libranet eval` names."""
     if need == "musiq":
         return Musiq(read_musiq_weights(place), source=place.name, device=device)
     if need == "detector":

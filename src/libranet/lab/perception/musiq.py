@@ -20,11 +20,9 @@ from libranet.thirdparty import read_tensors
 MUSIQ_FILE = "musiq_koniq_ckpt-e95806b9.pth"
 """As published; the name ends with the beginning of the file's SHA-256."""
 PATCH = 32
-LONG_SIDES = (224, 384)
-"""Sizes of the reduced frames; the third is the frame itself."""
+LONG_SIDES = (224, 384)  # sizes of the reduced frames; the third is the frame itself
 HEADS = 6
-GRID = 10
-"""Positions of patches are hashed to a grid of this many cells each way."""
+GRID = 10  # positions of patches are hashed to a grid of this many cells each way
 _ROOT_GROUPS = 32
 _BLOCKS = "transformer_encoder.transformer.encoderblock_"
 _POSITION = "transformer_encoder.posembed_input.position_emb"
@@ -36,10 +34,6 @@ def read_musiq_weights(path: Path) -> dict[str, Tensor]:
 
     Args:
         path: The published .pth of KonIQ, or any .safetensors with those names.
-
-    Raises:
-        InputError: There is no such file.
-        CheckpointError: It is damaged, or a .pth that is not the published one.
     """
     if not path.is_file():
         raise InputError(f"no weights of MUSIQ at {path}: check the path given with --musiq")
@@ -60,16 +54,6 @@ class Musiq:
     """The network with its weights, for inference."""
 
     def __init__(self, state: Mapping[str, Tensor], *, source: str = "weights by path", device: str = "cpu") -> None:
-        """Take the weights.
-
-        Args:
-            state: By their published names.
-            source: Where they come from, for reports.
-            device: Where to compute.
-
-        Raises:
-            CheckpointError: They are not MUSIQ's.
-        """
         self.name = f"MUSIQ ({source})"
         self.state = {key.removeprefix("module."): value.float().to(device) for key, value in state.items()}
         self.layers = len({key.split(".")[2] for key in self.state if key.startswith(_BLOCKS)})
@@ -92,10 +76,7 @@ class Musiq:
                 raise CheckpointError(f"the weights are not MUSIQ's: expected {expected}, got {found}")
 
     @torch.no_grad()
-    def score(
-        self,
-        image: Tensor,  # [3, H, W] in [0, 1]
-    ) -> float:
+    def score(self, image: Tensor) -> float:  # [3, H, W] in [0, 1]
         """Predict the mean opinion; with KonIQ's weights 0 (bad) to 100."""
         check_frame(image)
         frame = (image[None].to(next(iter(self.state.values())).device) - 0.5) * 2
@@ -112,7 +93,6 @@ class Musiq:
         return float(out.softmax(dim=0) @ torch.arange(1.0, len(out) + 1, device=out.device))
 
     def measure(self, image: Tensor) -> dict[str, float]:  # [3, H, W]
-        """The score under the metric's name."""
         return {"musiq": self.score(image)}
 
     def _tokens(self, image: Tensor, scale: int) -> Tensor:  # [1, 3, H, W] -> [1, N, C]

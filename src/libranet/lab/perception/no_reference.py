@@ -23,8 +23,7 @@ from libranet.errors import InputError, MissingDependencyError
 from libranet.metrics.frame_pair import check_frame
 
 _BLOCK = 96
-NIQE_LEAST = 2 * _BLOCK + 2
-"""Smallest side of a frame for NIQE."""
+NIQE_LEAST = 2 * _BLOCK + 2  # smallest side of a frame for NIQE
 _BRISQUE_LEAST = 16
 _SMALLEST_SHAPE = 0.2
 
@@ -33,16 +32,12 @@ _SMALLEST_SHAPE = 0.2
 class NiqeVariant:
     """What implementations of NIQE do differently."""
 
-    rounded: bool
-    """Luma is rounded to 8 bit."""
+    rounded: bool  # luma is rounded to 8 bit
     border: Literal["constant", "replicate"]
     """Beyond the frame, means and deviations see zeros, or its outermost pixels."""
-    mirrored: bool
-    """The half-size frame is made of a frame continued by its mirror image."""
-    zeros_are_positive: bool
-    """Zeros count for the right side of the distribution, or for neither."""
-    left_scale_twice: bool
-    """Diagonal products have their left scale in the place of the right one."""
+    mirrored: bool  # the half-size frame is made of a frame continued by its mirror image
+    zeros_are_positive: bool  # zeros count for the right side of the distribution, or for neither
+    left_scale_twice: bool  # diagonal products have their left scale in the place of the right one
 
 
 MATLAB = NiqeVariant(rounded=True, border="replicate", mirrored=True, zeros_are_positive=False, left_scale_twice=False)
@@ -62,7 +57,6 @@ class NoReference:
         self.name = "the authors' parameters and conventions (MATLAB)" if metric == "niqe" else ""
 
     def measure(self, image: Tensor) -> dict[str, float]:  # [3, H, W] in [0, 1]
-        """The score under the metric's name."""
         if self._metric == "brisque":
             return {"brisque": brisque(image, self._parameters)}
         variant = MATLAB if self._metric == "niqe" else SCIKIT_VIDEO
@@ -90,10 +84,7 @@ def niqe(
     return float((mean @ torch.linalg.pinv(covariance) @ mean).clamp_min(0).sqrt())
 
 
-def niqe_features(
-    luma: Tensor,  # [H, W] in [0, 255], whole blocks
-    variant: NiqeVariant,
-) -> Tensor:  # [N, 36]
+def niqe_features(luma: Tensor, variant: NiqeVariant) -> Tensor:  # [H, W] in [0, 255], whole blocks -> [N, 36]
     """Eighteen statistics of every block at full and eighteen at half size. Some of a flat block are not numbers."""
     source = _mirror(luma, 8) if variant.mirrored else luma
     half = F.interpolate(source[None, None], scale_factor=0.5, mode="bicubic", align_corners=False, antialias=True)
@@ -124,9 +115,7 @@ def brisque(
     return min(max(score, 0.0), 100.0)
 
 
-def brisque_features(
-    image: Tensor,  # [3, H, W] in [0, 1]
-) -> Tensor:  # [36], float64
+def brisque_features(image: Tensor) -> Tensor:  # [3, H, W] in [0, 1] -> [36], float64
     """Compute eighteen statistics of the 8-bit frame at full and eighteen at half size, as OpenCV computes them."""
     check_frame(image)
     if min(image.shape[1:]) < _BRISQUE_LEAST:
@@ -142,11 +131,7 @@ def brisque_features(
     return torch.from_numpy(features.ravel()).double()
 
 
-def _block_features(
-    luma: Tensor,  # [H, W], whole blocks
-    side: int,
-    variant: NiqeVariant,
-) -> Tensor:  # [N, 18]
+def _block_features(luma: Tensor, side: int, variant: NiqeVariant) -> Tensor:  # [H, W], whole blocks -> [N, 18]
     padded, squares = (F.pad(m[None], (3, 3, 3, 3), mode=variant.border)[0] for m in (luma, luma.square()))
     mean = smooth(padded)
     deviation = (smooth(squares) - mean.square()).abs().sqrt()
@@ -168,9 +153,7 @@ def _aggd_with_scales(blocks: Tensor, variant: NiqeVariant) -> tuple[Tensor, Ten
     return shape, mean, left * scale, right * scale
 
 
-def luminance(
-    image: Tensor,  # [3, H, W] in [0, 1]
-) -> Tensor:  # [H, W] in [0, 255]
+def luminance(image: Tensor) -> Tensor:  # [3, H, W] in [0, 1] -> [H, W] in [0, 255]
     """Compute BT.601 luma on the 8-bit scale, not rounded."""
     weights = image.new_tensor((0.299, 0.587, 0.114))[:, None, None]
     return (image * weights).sum(dim=0) * 255.0
@@ -183,9 +166,7 @@ def _gaussian_taps(device: torch.device) -> Tensor:  # [7], sums to one
     return (taps / taps.sum()).float()
 
 
-def smooth(
-    image: Tensor,  # [H + 6, W + 6], padded by 3
-) -> Tensor:  # [H, W]
+def smooth(image: Tensor) -> Tensor:  # [H + 6, W + 6], padded by 3 -> [H, W]
     """Smooth with a separable Gaussian, as sums of shifted maps."""
     taps = _gaussian_taps(image.device).tolist()
     for axis in (0, 1):

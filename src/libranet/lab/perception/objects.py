@@ -13,10 +13,8 @@ from libranet.lab.perception.detectors import Detector
 
 COCO_CLASSES = {"person": 0, "bicycle": 1, "car": 2, "motorbike": 3, "bus": 5}
 """The classes that boxes may have, by their numbers in COCO."""
-LEAST_CONFIDENCE = 0.01
-"""A precision-recall curve needs unsure detections, too."""
-LEAST_OVERLAP = 0.5
-"""Intersection over union at which a detection has found a box."""
+LEAST_CONFIDENCE = 0.01  # a precision-recall curve needs unsure detections, too
+LEAST_OVERLAP = 0.5  # intersection over union at which a detection has found a box
 RESAMPLINGS = 1000
 
 Box = tuple[str, bool, float, float, float, float]
@@ -26,11 +24,7 @@ FrameValues = Mapping[str, float]
 
 
 def read_boxes(path: Path) -> dict[str, list[Box]]:
-    """Read boxes by the name of their photo, without suffix.
-
-    Raises:
-        InputError: The file holds something else.
-    """
+    """Read boxes by the name of their photo, without suffix."""
     try:
         content = json.loads(path.read_text())
         found = {
@@ -113,7 +107,6 @@ def resample(
     Args:
         models: The frames of each model, in one order: the same photos are drawn for all.
         measure: The figure, of the precisions in the order of `models`.
-        seed: Of the drawing.
     """
     prepared = [[_sorted_classes(frame) for frame in frames] for frames in models]
     random, count = np.random.default_rng(seed), len(prepared[0])

@@ -17,12 +17,6 @@ class TransformersSegmenter:
     """Any semantic segmentation network that transformers reads from a folder, SegFormer-B5 for one."""
 
     def __init__(self, path: Path, device: str = "cpu") -> None:
-        """Read the network.
-
-        Raises:
-            InputError: The folder holds none.
-            MissingDependencyError: transformers is not installed.
-        """
         if not (path / "config.json").is_file():
             raise InputError(f"expected a folder with config.json and weights, as transformers writes it, got {path}")
         try:
@@ -45,10 +39,7 @@ class TransformersSegmenter:
         self._size, self._mean, self._std = _read_preprocessing(path)
 
     @torch.no_grad()
-    def segment(
-        self,
-        image: Tensor,  # [3, H, W] in [0, 1]
-    ) -> np.ndarray:  # [H, W] int16
+    def segment(self, image: Tensor) -> np.ndarray:  # [3, H, W] in [0, 1] -> [H, W] int16
         """Resize as the checkpoint was trained, classify, enlarge the scores, take the best class."""
         height, width = image.shape[1:]
         x = F.interpolate(
@@ -59,11 +50,7 @@ class TransformersSegmenter:
         return enlarge_classes(logits, height, width)
 
 
-def enlarge_classes(
-    logits: Tensor,  # [C, h, w]
-    height: int,
-    width: int,
-) -> np.ndarray:  # [H, W] int16
+def enlarge_classes(logits: Tensor, height: int, width: int) -> np.ndarray:  # [C, h, w] -> [H, W] int16
     """Enlarge the scores and take the best class, strip by strip: the enlarged scores of a 4K frame are 5 GB."""
     wide = F.interpolate(logits[None], size=(logits.shape[1], width), mode="bilinear", align_corners=False)[0]
     rows = ((torch.arange(height, device=logits.device) + 0.5) * logits.shape[1] / height - 0.5).clamp(

@@ -52,7 +52,6 @@ def render_clip(
 
     Args:
         seed: Decides the scene and the camera path, whatever the size and the frame rate.
-        frames: Number of frames.
         width: Pixels, at least 16.
         height: Pixels, at least 16.
         fps: Frames per second of the camera's path.

@@ -4,6 +4,7 @@ import dataclasses
 import math
 import random
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
@@ -29,37 +30,28 @@ class Palette:
     asphalt: Colour
     pavement: Colour
     water: Colour
-    snow_line: float
-    """Height in metres above which snow lies."""
-    fields: float
-    """Share of the open land under crops, 0 to 1."""
-    town: bool
-    """Ground between buildings is paved."""
+    snow_line: float  # height in metres above which snow lies
+    fields: float  # share of the open land under crops, 0 to 1
+    town: bool  # ground between buildings is paved
 
 
 @dataclass(frozen=True)
 class Biome:
     """What a place is like: its land, its colours, what grows there, and how a camera moves through it."""
 
-    kind: str
-    """One of street, suburb, city, country, forest, mountain, coast, dry."""
+    kind: str  # one of street, suburb, city, country, forest, mountain, coast, dry
     relief: Relief
     road: Road
     palette: Palette
     leaves: list[Colour]
-    conifers: float
-    """Share of conifers among trees."""
-    trees: int
-    """Trees wanted near the path."""
+    conifers: float  # share of conifers among trees
+    trees: int  # trees wanted near the path
     bushes: int
     moves: tuple[float, float, float, float]
     """Weights of the camera's moves: drive, fly, pan, dolly."""
-    look_towards: float
-    """Mean yaw of the camera in radians."""
-    look_around: float
-    """Its standard deviation."""
-    shadow_reach: float
-    """Metres around the scene's middle within which objects cast shadows."""
+    look_towards: float  # mean yaw of the camera in radians
+    look_around: float  # its standard deviation
+    shadow_reach: float  # metres around the scene's middle within which objects cast shadows
 
     @property
     def urban(self) -> bool:
@@ -75,13 +67,10 @@ class CameraPath:
     yaw: float
     yaw_rate: float
     pitch: float
-    sway: float
-    """Amplitude of the camera's shake; 1 is that of a car on a fair road."""
+    sway: float  # amplitude of the camera's shake; 1 is that of a car on a fair road
     phase: float
-    view_angle: float
-    """Horizontal field of view in radians."""
-    road: Road | None
-    """Follow this road: `start` and `yaw` are then relative to its centre line."""
+    view_angle: float  # horizontal field of view in radians
+    road: Road | None = None  # follow this road: `start` and `yaw` are then relative to its centre line
 
     def at(self, time: float, width: int, height: int) -> Camera:
         """The camera at a time in seconds. After `TURN` seconds it goes back the way it came, and so on."""
@@ -104,7 +93,6 @@ class CameraPath:
 
 
 def draw_biome(rng: random.Random) -> Biome:
-    """Draw a place and a season."""
     kind = rng.choices(list(_KINDS), weights=list(_KINDS.values()))[0]
     season = rng.choice(["spring", "summer", "summer", "late", "autumn", "winter"])
     urban = kind in ("street", "city")
@@ -206,35 +194,19 @@ def _leaf_colours(rng: random.Random, kind: str, season: str) -> list[Colour]:
         "spring": [(0.08, 0.14, 0.032), (0.10, 0.155, 0.04), (0.38, 0.31, 0.32), (0.065, 0.115, 0.028)],
         "summer": [(0.042, 0.080, 0.022), (0.056, 0.095, 0.028), (0.068, 0.10, 0.035), (0.036, 0.070, 0.025)],
         "late": [(0.07, 0.10, 0.022), (0.10, 0.11, 0.03), (0.05, 0.085, 0.02)],
-        "autumn": [
-            (0.24, 0.11, 0.02),
-            (0.22, 0.145, 0.028),
-            (0.17, 0.058, 0.02),
-            (0.10, 0.095, 0.025),
-            (0.06, 0.085, 0.02),
-        ],
+        "autumn": [(0.24, 0.11, 0.02), (0.22, 0.145, 0.028), (0.17, 0.058, 0.02), (0.10, 0.095, 0.025),
+                   (0.06, 0.085, 0.02)],
         "winter": [(0.10, 0.085, 0.06), (0.05, 0.07, 0.03), (0.12, 0.10, 0.07)],
-    }[season]
+    }[season]  # fmt: skip
 
 
 def facade_colour(rng: random.Random) -> Colour:
     """White and pale plaster, brick, stone, concrete, and some bright paint."""
-    base = rng.choice(
-        [
-            (0.72, 0.71, 0.68),
-            (0.62, 0.58, 0.49),
-            (0.50, 0.44, 0.34),
-            (0.34, 0.15, 0.10),
-            (0.27, 0.12, 0.08),
-            (0.38, 0.37, 0.35),
-            (0.24, 0.24, 0.25),
-            (0.58, 0.46, 0.28),
-            (0.45, 0.52, 0.56),
-            (0.80, 0.79, 0.77),
-            (0.55, 0.33, 0.24),
-            (0.14, 0.15, 0.17),
-        ]
-    )
+    base = rng.choice([
+        (0.72, 0.71, 0.68), (0.62, 0.58, 0.49), (0.50, 0.44, 0.34), (0.34, 0.15, 0.10), (0.27, 0.12, 0.08),
+        (0.38, 0.37, 0.35), (0.24, 0.24, 0.25), (0.58, 0.46, 0.28), (0.45, 0.52, 0.56), (0.80, 0.79, 0.77),
+        (0.55, 0.33, 0.24), (0.14, 0.15, 0.17),
+    ])  # fmt: skip
     return scaled(base, rng.uniform(0.8, 1.1))
 
 
@@ -246,19 +218,10 @@ def roof_colour(rng: random.Random) -> Colour:
 
 
 def car_colour(rng: random.Random) -> Colour:
-    return rng.choice(
-        [
-            (0.75, 0.75, 0.75),
-            (0.45, 0.46, 0.48),
-            (0.05, 0.05, 0.055),
-            (0.02, 0.02, 0.02),
-            (0.40, 0.03, 0.03),
-            (0.03, 0.07, 0.28),
-            (0.12, 0.13, 0.14),
-            (0.30, 0.28, 0.22),
-            (0.05, 0.16, 0.10),
-        ]
-    )
+    return rng.choice([
+        (0.75, 0.75, 0.75), (0.45, 0.46, 0.48), (0.05, 0.05, 0.055), (0.02, 0.02, 0.02), (0.40, 0.03, 0.03),
+        (0.03, 0.07, 0.28), (0.12, 0.13, 0.14), (0.30, 0.28, 0.22), (0.05, 0.16, 0.10),
+    ])  # fmt: skip
 
 
 def draw_path(rng: random.Random, biome: Biome, terrain: Terrain) -> CameraPath:
@@ -280,18 +243,17 @@ def _draw_move(rng: random.Random, biome: Biome, terrain: Terrain) -> CameraPath
     angle = math.radians(rng.uniform(48, 78))
     phase = rng.uniform(0, 6.28)
     lane = road.half_width * 0.45 * rng.choice([-1, 1]) if road.half_width else 0.0
+    make = partial(CameraPath, phase=phase, view_angle=angle)
     if move == "drive":
         speed = rng.uniform(2.0, 8.0)
         y = rng.uniform(1.4, 2.6)
-        return CameraPath(
+        return make(
             start=(lane, y, 0.0),
             velocity=(0.0, 0.0, speed),
             yaw=rng.gauss(0, 0.06),
             yaw_rate=0.0,
             pitch=rng.uniform(-0.06, 0.04),
             sway=1.0,
-            phase=phase,
-            view_angle=angle,
             road=road,
         )
     yaw = rng.gauss(0, biome.look_around) + biome.look_towards
@@ -302,34 +264,28 @@ def _draw_move(rng: random.Random, biome: Biome, terrain: Terrain) -> CameraPath
         speed = rng.uniform(3.0, 11.0)
         x = rng.uniform(-15, 15)
         course = yaw + rng.gauss(0, 0.5)
-        return CameraPath(
-            start=(x, _clear_height(terrain, x, 0.0, course) + altitude, 0.0),
+        return make(
+            start=(x, _clear_height(terrain, x, course) + altitude, 0.0),
             velocity=(speed * math.sin(course), rng.uniform(-0.8, 1.2), speed * math.cos(course)),
             yaw=yaw,
             yaw_rate=rng.gauss(0, 0.03),
             pitch=-rng.uniform(0.0, 0.14) - 0.0024 * altitude,
             sway=0.5,
-            phase=phase,
-            view_angle=angle,
-            road=None,
         )
     speed = rng.uniform(0.5, 2.0) if move == "dolly" else 0.0
     course = yaw + rng.choice([-1, 1]) * math.pi / 2 * rng.uniform(0.6, 1.0)
     side = rng.choice([-1, 1]) * (road.half_width + road.walk * 0.6 + 0.6) if road.half_width else 0.0
     rate = math.radians(rng.uniform(2.0, 9.0)) * rng.choice([-1, 1]) if move == "pan" else rng.gauss(0, 0.01)
-    return CameraPath(
+    return make(
         start=(side, terrain.level(side, 0.0) + rng.uniform(1.5, 3.5), 0.0),
         velocity=(speed * math.sin(course), 0.0, speed * math.cos(course)),
         yaw=yaw - rate * 1.5,
         yaw_rate=rate,
         pitch=rng.uniform(-0.06, 0.08),
         sway=0.4,
-        phase=phase,
-        view_angle=angle,
-        road=None,
     )
 
 
-def _clear_height(terrain: Terrain, x: float, z: float, course: float) -> float:
+def _clear_height(terrain: Terrain, x: float, course: float) -> float:
     """The highest ground along the first hundred metres."""
-    return max(terrain.level(x + math.sin(course) * d, z + math.cos(course) * d) for d in range(0, 120, 10))
+    return max(terrain.level(x + math.sin(course) * d, math.cos(course) * d) for d in range(0, 120, 10))

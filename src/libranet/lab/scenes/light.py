@@ -31,15 +31,12 @@ class Light:
 
     towards_sun: Point
     sun: Colour
-    sky: Colour
-    """Light from above, without the sun."""
-    bounce: Colour
-    """Light from the ground below."""
+    sky: Colour  # light from above, without the sun
+    bounce: Colour  # light from the ground below
     tone: Tone
     zenith: Colour
     horizon: Colour
-    clouds: float
-    """Cover from 0 (none) to 1 (overcast)."""
+    clouds: float  # cover from 0 (none) to 1 (overcast)
     cloud_scale: float
     cloud_shift: tuple[float, float]
 

@@ -36,29 +36,23 @@ class Solid:
 
     x: float
     z: float
-    base: float
-    """Height of the ground under it; the box continues below."""
+    base: float  # height of the ground under it; the box continues below
     half_x: float
     half_z: float
-    height: float
-    """Of the walls, above `base`."""
+    height: float  # of the walls, above `base`
     yaw: float = 0.0
-    slope: float = 0.0
-    """Of the roof, metres per metre; 0 is flat."""
+    slope: float = 0.0  # of the roof, metres per metre; 0 is flat
     kind: SolidKind = SolidKind.BUILDING
     colour: Colour = (0.5, 0.5, 0.5)
     roof: Colour = (0.3, 0.2, 0.15)
     storey: float = 3.0
     bay: float = 2.5
-    key: float = 0.0
-    """A number in [0, 1) that details are drawn from."""
+    key: float = 0.0  # a number in [0, 1) that details are drawn from
     hovers: bool = False
     """Ends at `base` instead of continuing into the ground: lamps, cornices, cars."""
-    velocity: tuple[float, float] = (0.0, 0.0)
-    """Metres per second along x and z."""
+    velocity: tuple[float, float] = (0.0, 0.0)  # metres per second along x and z
 
     def place(self, time: float) -> tuple[float, float]:
-        """x and z at a time in seconds."""
         return self.x + self.velocity[0] * time, self.z + self.velocity[1] * time
 
 
@@ -125,14 +119,12 @@ class Tree:
 
     middle: Point
     lobes: list[tuple[float, float, float, float]]
-    squash: float
-    """Width over height of each lobe."""
+    squash: float  # width over height of each lobe
     radius: float
     colour: Colour
     gaps: float | None
     """A shell has holes where the leaf noise, in standard deviations, is below this; None: no holes, a rock."""
-    leaf: float
-    """Period of the leaf pattern in metres."""
+    leaf: float  # period of the leaf pattern in metres
 
 
 @dataclass
@@ -142,8 +134,7 @@ class Trees:
     items: list[Tree]
     device: torch.device
     leaves: SolidTexture
-    first: int
-    """The surface number of the first lobe."""
+    first: int  # the surface number of the first lobe
     lobes: Tensor = field(init=False)  # [4, M] crown-relative lobes on the device
     shade: Tensor = field(init=False)  # [8, M]: crown middle, colour, radius, squash
 

@@ -19,19 +19,15 @@ class Camera:
     """A pinhole camera."""
 
     position: Point
-    yaw: float
-    """Radians, 0 looks along +z, positive turns towards +x."""
-    pitch: float
-    """Radians, positive looks up."""
+    yaw: float  # radians, 0 looks along +z, positive turns towards +x
+    pitch: float  # radians, positive looks up
     roll: float
-    view_angle: float
-    """Horizontal field of view in radians."""
+    view_angle: float  # horizontal field of view in radians
     width: int
     height: int
 
     @property
     def focal(self) -> float:
-        """Focal length in pixels."""
         return 0.5 * self.width / math.tan(0.5 * self.view_angle)
 
     def rotation(self) -> Tensor:  # [3, 3] float64, columns are right, up, forward in the world

@@ -61,20 +61,14 @@ _MOST_SHAPES = 600
 class Use:
     """What a room is for: its size in metres and what stands in it."""
 
-    weight: float
-    """How common such rooms are."""
-    size: tuple[tuple[float, float], ...]
-    """Least and most width (x), height (y) and depth (z)."""
+    weight: float  # how common such rooms are
+    size: tuple[tuple[float, float], ...]  # least and most width (x), height (y) and depth (z)
     along_walls: tuple[Maker, ...]
     free: tuple[Maker, ...]
-    pieces: tuple[int, int]
-    """Fewest and most pieces along the walls."""
-    panels: float
-    """Chance of flat lamps in rows rather than one hanging lamp."""
-    doors: tuple[int, int] = (1, 2)
-    """Fewest and most doors."""
-    rug: float = 0.45
-    """Chance of a rug."""
+    pieces: tuple[int, int]  # fewest and most pieces along the walls
+    panels: float  # chance of flat lamps in rows rather than one hanging lamp
+    doors: tuple[int, int] = (1, 2)  # fewest and most doors
+    rug: float = 0.45  # chance of a rug
 
 
 _USES = (

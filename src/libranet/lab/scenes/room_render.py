@@ -27,8 +27,7 @@ _WALL_ALBEDO = 0.75  # of the wall that exposure is made for
 class RoomTone:
     """How the camera turns light into display values."""
 
-    wall: float
-    """Display value of a white wall in medium light."""
+    wall: float  # display value of a white wall in medium light
     vignette: float
     saturation: float
     contrast: float

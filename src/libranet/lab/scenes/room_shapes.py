@@ -42,17 +42,12 @@ class Finish:
     """A pattern in two colours."""
 
     kind: Kind
-    colour: Colour
-    """Albedo, linear."""
+    colour: Colour  # albedo, linear
     second: Colour = WHITE
-    scale: float = 0.1
-    """Metres of one stripe, tile, plank or brick."""
-    key: float = 0.0
-    """A number in [0, 1) that details are drawn from."""
-    gloss: float = 0.0
-    """Share of mirrored light, 0 to 1."""
-    glow: float = 0.0
-    """Emitted light; 1 is what a lit white wall reflects."""
+    scale: float = 0.1  # metres of one stripe, tile, plank or brick
+    key: float = 0.0  # a number in [0, 1) that details are drawn from
+    gloss: float = 0.0  # share of mirrored light, 0 to 1
+    glow: float = 0.0  # emitted light; 1 is what a lit white wall reflects
 
 
 def paint(colour: Colour, *, gloss: float = 0.0) -> Finish:
@@ -154,8 +149,7 @@ def floor(rng: random.Random) -> Finish:
     return Finish(Kind.CARPET, muted(rng), dark(rng), 0.05, rng.random())
 
 
-SHELL = 0
-"""Surface number of the room's own walls, floor and ceiling; shapes follow from 1."""
+SHELL = 0  # surface number of the room's own walls, floor and ceiling; shapes follow from 1
 _NEAR = 0.05
 
 
@@ -176,8 +170,7 @@ class Shape:
     finish: Finish
     yaw: float = 0.0
     form: Form = Form.BOX
-    casts: bool = True
-    """Casts a shadow."""
+    casts: bool = True  # casts a shadow
 
     def without_shadow(self) -> "Shape":
         """For lamps, windows, and what is too small for its shadow to be seen."""

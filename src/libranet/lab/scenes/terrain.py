@@ -27,22 +27,17 @@ _FIRST = 0.4
 class Road:
     """A main road running along z, gently winding and rolling; optional parallel and cross streets."""
 
-    half_width: float
-    """Metres from the centre to the edge of the asphalt; 0 means no road at all."""
-    walk: float
-    """Width of the pavement on each side, 0 for a country road."""
-    bend: float
-    """Sideways amplitude in metres."""
+    half_width: float  # metres from the centre to the edge of the asphalt; 0 means no road at all
+    walk: float  # width of the pavement on each side, 0 for a country road
+    bend: float  # sideways amplitude in metres
     bend_length: float
-    rise: float
-    """Up-and-down amplitude in metres."""
+    rise: float  # up-and-down amplitude in metres
     rise_length: float
     phase: float
     block: tuple[float, float] | None
     """Distance between parallel and between cross streets; None for a single road."""
     paved: bool
-    town: float
-    """With blocks: metres to each side of the main road to which the town reaches."""
+    town: float  # with blocks: metres to each side of the main road to which the town reaches
 
     def centre(self, z: float) -> float:
         return self.bend * (math.sin(z / self.bend_length + self.phase) - math.sin(self.phase))
@@ -81,22 +76,14 @@ class Road:
 class Relief:
     """The shape of the land."""
 
-    hills: float
-    """Amplitude in metres of the hills, kilometres long."""
-    rolls: float
-    """Amplitude of the rolls of a few hundred metres."""
-    mountains: float
-    """Height of the range in the distance."""
-    mountain_start: float
-    """Distance in metres at which the range begins."""
-    forest: float
-    """Share of the land under closed forest, 0 to 1."""
-    sea: float | None
-    """Height of the water; None for none."""
-    shore: float
-    """With a sea: how steeply the land falls towards -x beyond 40 m; metres per metre."""
-    clearing: float
-    """Metres around the road that stay free of closed forest."""
+    hills: float  # amplitude in metres of the hills, kilometres long
+    rolls: float  # amplitude of the rolls of a few hundred metres
+    mountains: float  # height of the range in the distance
+    mountain_start: float  # distance in metres at which the range begins
+    forest: float  # share of the land under closed forest, 0 to 1
+    sea: float | None  # height of the water; None for none
+    shore: float  # with a sea: how steeply the land falls towards -x beyond 40 m; metres per metre
+    clearing: float  # metres around the road that stay free of closed forest
 
 
 class Terrain:

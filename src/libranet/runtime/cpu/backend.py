@@ -63,7 +63,6 @@ class CpuStages:
         self._operations: _SampleOperations | None = None
 
     def begin(self, reader: SampleFormat) -> None:
-        """Prepare for frames of one format."""
         self.refiner.begin(*reader.cells)
         self._operations = _SampleOperations(reader, self.refiner, self.grid_side)
 
@@ -126,15 +125,6 @@ class CpuBackend(SlotBackend[SampleSlot, SampleSlot]):
         strength: float = 1.0,
         grid_filter: GridFilter = NO_FILTER,
     ) -> None:
-        """Begin a stream.
-
-        Args:
-            network: As `CpuStages` takes it.
-            bf16: Whether maps and weights are stored in bfloat16.
-            lookahead: As `start_stream` takes it.
-            strength: Factor on the correction.
-            grid_filter: How the grids are averaged over time.
-        """
         super().__init__(torch.device("cpu"))
         self.name = "cpu-bf16" if bf16 else "cpu-fp32"
         with torch_threads():
@@ -161,19 +151,16 @@ class CpuBackend(SlotBackend[SampleSlot, SampleSlot]):
             return waiting + super().push(frames, cuts=cuts, given=given)
 
     def flush(self) -> list[Restored]:
-        """Drain the stream and begin a new one."""
         if self._enlarges:
             return self._plain.flush()
         with torch_threads():
             return super().flush()
 
     def begin(self, format_: FrameFormat) -> None:
-        """Make the reader and the refiner's maps."""
         assert self._reader is not None
         self._stages.begin(self._reader)
 
     def fill(self, slot: SampleSlot | None, planes: Planes) -> SampleSlot:
-        """Copy a frame, and read it."""
         assert self._reader is not None
         if self._reader.format.layout.floating and any(bool(plane.isnan().any()) for plane in planes):
             raise InputError("expected values in [0, 1], got NaN")
@@ -188,7 +175,6 @@ class CpuBackend(SlotBackend[SampleSlot, SampleSlot]):
         return slot
 
     def step(self, slot: SampleSlot, given: FrameGrids | None) -> list[SampleSlot]:
-        """One step of the stream."""
         if given is None:
             self._state = take_frame(self._stages, slot, slot.small, self._state)
         else:
@@ -196,7 +182,6 @@ class CpuBackend(SlotBackend[SampleSlot, SampleSlot]):
         return self._restore_oldest()
 
     def drain(self) -> list[SampleSlot]:
-        """Drain the stream and begin a new one."""
         self._state = replace(self._state, ended=True)
         ready = []
         while self._state.waiting:
@@ -204,9 +189,9 @@ class CpuBackend(SlotBackend[SampleSlot, SampleSlot]):
         self._state = start_stream(self._stages, lookahead=self._lookahead, grid_filter=self._filter)
         return ready
 
-    def pack(self, slot: SampleSlot, result: SampleSlot) -> tuple[Planes, None]:
+    def pack(self, slot: SampleSlot, result: SampleSlot) -> Planes:
         """The restored samples are in the slot already."""
-        return result.after, None
+        return result.after
 
     @torch.no_grad()
     def _restore_oldest(self) -> list[SampleSlot]:

@@ -23,8 +23,7 @@ from libranet.kernels.norm_mix.panels import fold_sums, normalise, normalise_mix
 from libranet.network.layers import Encoder, EncoderBlock, GridHead, Refiner, RefinerBlock
 
 Size = tuple[int, int]
-Kind = type[np.generic]
-"""How maps are stored: np.float32, or np.uint16 for bfloat16."""
+Kind = type[np.generic]  # how maps are stored: np.float32, or np.uint16 for bfloat16
 
 
 class _Norm:
@@ -51,12 +50,6 @@ class CpuRefiner:
     """A refiner for frames of one size after the other."""
 
     def __init__(self, refiner: Refiner, kind: Kind = np.float32) -> None:
-        """Pack the weights.
-
-        Args:
-            refiner: Its 1x1 mixes and its scale of 4 are what the kernels cover.
-            kind: How maps and weights are stored.
-        """
         self._kind = kind
         self._stem = pack_winograd(_order_cells(_conv(refiner.detail[0]).weight, 1), dtype=kind)
         self._detail_norm, self._structure_norm = _Norm(refiner.detail[1]), _Norm(refiner.structure[1])
@@ -87,7 +80,6 @@ class CpuRefiner:
         cells: np.ndarray,  # [H', W', 48]
         small: Tensor,  # [1, 3, h, w]
     ) -> np.ndarray:  # [H', W', 48]
-        """Refine a frame."""
         (h, w), raw, x = self.size, self._raw, self._x
         normalise(raw, self._detail_norm.fold(convolve(cells, self._stem, raw, self.size), self.size), x, self.size)
         self._run(self._detail_blocks, self._joined, 0)

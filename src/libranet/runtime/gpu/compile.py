@@ -16,9 +16,6 @@ MOST_THREADS = 16
 def compile_ahead(work: Callable[[], None]) -> int:
     """Compile every kernel that some work launches, without launching any. Triton keeps them on disk for later runs.
 
-    Args:
-        work: Launches kernels through `libranet.kernels.launch`.
-
     Returns:
         How many launches there were.
     """

@@ -10,10 +10,8 @@ CONSUMER_FLOPS = 512
 """The same for 8.6, 8.9 and 12.0: RTX 30, 40 and 50. Their professional siblings do twice as many."""
 BYTES_PER_PIXEL = 235
 """Maps written and read once per pass: 1.9 GB at 3840x2160 (docs/performance.md)."""
-FLOPS_PER_PIXEL = 31_400
-"""The refiner's: 0.26 TFLOP at 3840x2160."""
-ENCODER_FLOPS = 2e10
-"""Both encoders', whatever the size of the frame."""
+FLOPS_PER_PIXEL = 31_400  # the refiner's: 0.26 TFLOP at 3840x2160
+ENCODER_FLOPS = 2e10  # both encoders', whatever the size of the frame
 BANDWIDTH_SHARE, STATIONARY_SHARE, PLAIN_SHARE = 0.9, 0.8, 0.5
 """What is reached of the ceilings, measured on an H200: memory; convolutions with and without Hopper's kernels."""
 
@@ -24,10 +22,8 @@ class Gpu:
 
     capability: tuple[int, int]
     multiprocessors: int
-    clock: float
-    """In Hz."""
-    bandwidth: float
-    """Of its memory, in bytes a second."""
+    clock: float  # in Hz
+    bandwidth: float  # of its memory, in bytes a second
 
     @classmethod
     def read(cls, device: torch.device) -> "Gpu | None":

@@ -13,9 +13,9 @@ from libranet.kernels.temporal_mix.reference import pack_mix
 from libranet.kernels.temporal_mix.triton import mix_out
 from libranet.kernels.tiles import STEM_TILE, EncoderTile
 from libranet.network.layers import ChromaticField, Encoder, EncoderBlock, GridHead, TemporalField
+from libranet.runtime.gpu.refiner import Norm, bias_of, conv_of
 
-CHROMATIC, TEMPORAL = 0, 1
-"""Places of the two encoders along the first axis of every map."""
+CHROMATIC, TEMPORAL = 0, 1  # places of the two encoders along the first axis of every map
 
 TILES = {
     (1, 128, 24, 24): (EncoderTile(64, 1, 2, 64, 32, stages=3, pairs=True), EncoderTile(64, 1, 4, 64, 32, pairs=True)),
@@ -34,23 +34,8 @@ four maps and for more. Microseconds for one frame, and for sixteen, of stages 1
 6.6, 18; the way in - ; 5.7, 40; 5.0, 13; 5.5, 12; chromatic head 6.4 + 10.1, 24 + 21, temporal 6.4 + 8.8, 24 + 9."""
 
 
-def choose_tile(
-    side: int,
-    cin: int,
-    cout: int,
-    maps: int,
-    *,
-    stride: int = 1,
-) -> EncoderTile:
-    """The measured tile of the shipped network's layers; for others one that covers them.
-
-    Args:
-        side: Height and width of the output.
-        cin: Input channels.
-        cout: Output channels.
-        maps: Maps in one launch.
-        stride: 1 or 2.
-    """
+def choose_tile(side: int, cin: int, cout: int, maps: int, *, stride: int = 1) -> EncoderTile:
+    """The measured tile of the shipped network's layers; for others one that covers them."""
     if measured := TILES.get((stride, side, cin, cout)):
         return measured[maps > 4]
     cols = max(min(_power_of_2(side), 64), 8)
@@ -59,20 +44,11 @@ def choose_tile(
 
 
 @dataclass(frozen=True)
-class _Norm:
-    """Both encoders' GroupNorm of one layer."""
-
-    weight: Tensor  # [2, C] fp32
-    bias: Tensor  # [2, C] fp32
-    eps: float
-
-
-@dataclass(frozen=True)
 class _Conv:
     """Both encoders' convolution of one layer, and the norm after it."""
 
     weight: Tensor  # [18, Cout, Cin] fp16; the first layer's as `pack_stem` has it
-    norm: _Norm
+    norm: Norm
 
 
 @dataclass(frozen=True)
@@ -95,17 +71,14 @@ class _Head:
     """A `GridHead`: two convolutions, from channels last to planes."""
 
     def __init__(self, head: GridHead, batch: int, side: int, device: torch.device) -> None:
-        self.expand, self.expand_bias = pack_weights(_stacked((head.expand,))).to(device), _bias(head.expand).to(device)
-        self.project, self.project_bias = (
-            pack_weights(_stacked((head.project,))).to(device),
-            _bias(head.project).to(device),
-        )
+        self.expand = pack_weights(_stacked((head.expand,))).to(device)
+        self.expand_bias = bias_of(head.expand).to(device)
+        self.project = pack_weights(_stacked((head.project,))).to(device)
+        self.project_bias = bias_of(head.project).to(device)
         hidden, width = head.expand.weight.shape[:2]
         self.hidden = torch.empty(1, batch, side, side, hidden, dtype=torch.float16, device=device)
-        self.tiles = (
-            choose_tile(side, width, hidden, batch),
-            choose_tile(side, hidden, head.project.out_channels, batch),
-        )
+        out = head.project.out_channels
+        self.tiles = choose_tile(side, width, hidden, batch), choose_tile(side, hidden, out, batch)
 
     def run(
         self,
@@ -196,10 +169,7 @@ class FusedFields:
         """Predict the chromatic grids of the frames encoded last, whose features begin at `slot`. Writes `chroma`."""
         self.chromatic_head.run(self.features[CHROMATIC, slot : slot + self.batch], self.chroma)
 
-    def predict_plane(
-        self,
-        windows: Tensor,  # [B, T] int64, slots of the ring
-    ) -> None:
+    def predict_plane(self, windows: Tensor) -> None:  # [B, T] int64, slots of the ring
         """Predict the temporal planes of the windows' centre frames. Writes `plane`."""
         mix_out(self.features[TEMPORAL], windows, self.weights, self.mixed, scratch=self.keys)
         self.temporal_head.run(self.mixed, self.plane)
@@ -214,7 +184,7 @@ class FusedFields:
         return sums
 
 
-def _normalise(raw: Tensor, sums: Tensor, norm: _Norm, out: Tensor, *, skip: Tensor | None = None) -> None:
+def _normalise(raw: Tensor, sums: Tensor, norm: Norm, out: Tensor, *, skip: Tensor | None = None) -> None:
     normalise_out(raw, sums, norm.weight, norm.bias, out, eps=norm.eps, skip=skip)
 
 
@@ -253,22 +223,12 @@ def _layer(
         weights.append(norm.weight.detach().float())
         biases.append(norm.bias.detach().float())
         eps = norm.eps
-    return _Conv(
-        pack(_stacked(convs)).to(device), _Norm(torch.stack(weights).to(device), torch.stack(biases).to(device), eps)
-    )
+    norm_of_both = Norm(torch.stack(weights).to(device), torch.stack(biases).to(device), eps)
+    return _Conv(pack(_stacked(convs)).to(device), norm_of_both)
 
 
 def _stacked(convs: tuple[nn.Module, ...]) -> Tensor:  # [2, Cout, Cin, 3, 3] fp32
-    weights = []
-    for conv in convs:
-        assert isinstance(conv, nn.Conv2d)
-        weights.append(conv.weight.detach().float())
-    return torch.stack(weights)
-
-
-def _bias(conv: nn.Conv2d) -> Tensor:
-    assert conv.bias is not None
-    return conv.bias.detach().float().contiguous()
+    return torch.stack([conv_of(conv).weight.detach().float() for conv in convs])
 
 
 def _power_of_2(value: int) -> int:

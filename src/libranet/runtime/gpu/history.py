@@ -16,8 +16,7 @@ from libranet.network.residual_haze import PLAN_MAPS, fold, plan, view_frame
 from libranet.network.stream import FrameGrids
 from libranet.runtime.gpu.ring import RingSchedule
 
-ENDLESS = 2**62
-"""Frames of a stream that has not ended."""
+ENDLESS = 2**62  # frames of a stream that has not ended
 
 
 class GridHistory:
@@ -83,10 +82,7 @@ class GridHistory:
         if self.dense_fog:
             self.views.index_copy_(0, slots, view_frame(image, self.side))
 
-    def remember_planes(
-        self,
-        planes: Tensor,  # [B, 12, gh, gw] fp32
-    ) -> None:
+    def remember_planes(self, planes: Tensor) -> None:  # [B, 12, gh, gw] fp32
         """Remember the temporal planes of the frames that this step restores."""
         slots = (self._restored + self.clock[0]).remainder_(self.ring)
         self.planes.index_copy_(0, slots, planes)
@@ -144,10 +140,7 @@ class GridHistory:
         cells = torch.matmul(self._across, rows.view(len(residual), self.side, -1, 64).float())  # [B, side, side, 64]
         return torch.matmul(cells, self._colours).permute(0, 3, 1, 2).contiguous()
 
-    def filter_residuals(
-        self,
-        means: Tensor,  # [B, 3, side, side]
-    ) -> Tensor:  # [B, 3, side, side]
+    def filter_residuals(self, means: Tensor) -> Tensor:  # [B, 3, side, side] -> [B, 3, side, side]
         """Remember the residuals' cell means, and return those they should have."""
         slots = (self._restored + self.clock[0]).remainder_(self.ring)
         self.residuals.index_copy_(0, slots, means)

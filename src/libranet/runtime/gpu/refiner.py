@@ -50,8 +50,8 @@ class RefinerTiles:
 
 
 @dataclass(frozen=True)
-class _Norm:
-    """A GroupNorm's parameters."""
+class Norm:
+    """A GroupNorm's parameters; both encoders' together are [2, C]."""
 
     weight: Tensor  # [C] fp32
     bias: Tensor  # [C] fp32
@@ -63,7 +63,7 @@ class _Block:
     """A residual block's weights as the kernels read them."""
 
     conv: Tensor  # [9, C, C] fp16
-    norm: _Norm
+    norm: Norm
     mix: Tensor  # [C, C] fp16
     mix_bias: Tensor  # [C] fp32
 
@@ -83,7 +83,6 @@ class RefinerBuffers:
         *,
         channels: int,
         grid: tuple[int, int],
-        want_transmission: bool = False,
         device: torch.device,
     ) -> None:
         def make(*shape: int, dtype: torch.dtype = torch.float16) -> Tensor:
@@ -100,7 +99,6 @@ class RefinerBuffers:
             wide[: batch * h * w * count].view(batch, h, w, count) for count in (64, 2 * channels, 64)
         )
         self.low, self.small, self.delta = (make(3, h, w, dtype=torch.float32) for _ in range(3))
-        self.transmission = make(1, h, w, dtype=torch.float32) if want_transmission else None
         self.rows = make(h, 2, bins, side, 16, dtype=torch.float32)
         self.fold = make(2, channels, dtype=torch.float32)
         most = max(h * -(-w // 16), h * STRUCTURE_TILE.parts(w))
@@ -117,17 +115,17 @@ class FusedRefiner:
         self.device, self.tiles = device, tiles or RefinerTiles()
         self.width = refiner.join.weight.shape[0]
         self.weight_stationary = self.tiles.weight_stationary and supports_weight_stationary(self.width, device)
-        detail_stem = _conv(refiner.detail[0])
+        detail_stem = conv_of(refiner.detail[0])
         self.detail_stem = pack_weight(pack_cell_weight(detail_stem.weight.float())).to(device)
         self.detail_norm = self._norm(refiner.detail[1])
         self.detail_blocks = self._blocks(refiner.detail)
-        self.structure_stem = pack_structure_weight(_conv(refiner.structure[0]).weight).to(device)
+        self.structure_stem = pack_structure_weight(conv_of(refiner.structure[0]).weight).to(device)
         self.structure_norm = self._norm(refiner.structure[1])
         self.structure_blocks = self._blocks(refiner.structure)
         self.join = pack_weight(refiner.join.weight).to(device)
-        self.join_bias = _bias(refiner.join).to(device)
+        self.join_bias = bias_of(refiner.join).to(device)
         self.fusion_blocks = self._blocks(refiner.fusion)
-        weight, bias = pack_project(refiner.project.weight.detach().float(), _bias(refiner.project))
+        weight, bias = pack_project(refiner.project.weight.detach().float(), bias_of(refiner.project))
         self.project, self.project_bias = pack_weight(weight).to(device), bias.to(device)
 
     def read_frames(self, frames: FrameStore, first: int, buffers: RefinerBuffers) -> None:
@@ -144,9 +142,7 @@ class FusedRefiner:
     def run_field(self, chromatic: Tensor, plane: Tensor, strength: Tensor, buffers: RefinerBuffers) -> None:
         """Restore the reduced frames by their grids."""
         b = buffers
-        apply_field_out(
-            b.low, chromatic, plane, strength, b.small, b.delta, transmission=b.transmission, scratch=b.rows
-        )
+        apply_field_out(b.low, chromatic, plane, strength, b.small, b.delta, scratch=b.rows)
 
     def run_structure(self, buffers: RefinerBuffers) -> None:
         """The stream that looks at the restored small frames."""
@@ -199,13 +195,13 @@ class FusedRefiner:
         _, height, width = b.shape
         return b.sums_for((SUMS_STRIP if self.weight_stationary else tile).parts(height, width))
 
-    def _convolve_and_fold(self, x: Tensor, weight: Tensor, b: RefinerBuffers, tile: ConvTile, norm: _Norm) -> None:
+    def _convolve_and_fold(self, x: Tensor, weight: Tensor, b: RefinerBuffers, tile: ConvTile, norm: Norm) -> None:
         """Convolve into `raw`, its GroupNorm into `fold`."""
         sums = self.sums_of(tile, b)
         self.convolve(x, weight, b.raw, tile, sums=sums)
         self._fold(sums, norm, b)
 
-    def _fold(self, sums: Tensor, norm: _Norm, b: RefinerBuffers) -> None:
+    def _fold(self, sums: Tensor, norm: Norm, b: RefinerBuffers) -> None:
         count = b.shape[1] * b.shape[2] * (self.width // GROUPS)
         fold_sums_out(sums, norm.weight, norm.bias, b.fold, count=count, eps=norm.eps)
 
@@ -234,21 +230,21 @@ class FusedRefiner:
                 pack_weight(block.conv.weight).to(self.device),
                 self._norm(block.norm),
                 block.mix.weight.detach().flatten(1).half().contiguous().to(self.device),
-                _bias(block.mix).to(self.device),
+                bias_of(block.mix).to(self.device),
             )
             for block in blocks
         ]
 
-    def _norm(self, norm: nn.Module) -> _Norm:
+    def _norm(self, norm: nn.Module) -> Norm:
         assert isinstance(norm, nn.GroupNorm)
-        return _Norm(norm.weight.detach().float().to(self.device), norm.bias.detach().float().to(self.device), norm.eps)
+        return Norm(norm.weight.detach().float().to(self.device), norm.bias.detach().float().to(self.device), norm.eps)
 
 
-def _conv(layer: nn.Module) -> nn.Conv2d:
+def conv_of(layer: nn.Module) -> nn.Conv2d:
     assert isinstance(layer, nn.Conv2d)
     return layer
 
 
-def _bias(conv: nn.Conv2d) -> Tensor:
+def bias_of(conv: nn.Conv2d) -> Tensor:
     assert conv.bias is not None
     return conv.bias.detach().float().contiguous()

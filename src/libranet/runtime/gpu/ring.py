@@ -7,12 +7,9 @@ from dataclasses import dataclass
 class RingSchedule:
     """Slots of each step, from the batch, the look-ahead and the mode alone."""
 
-    batch: int
-    """Frames per step."""
-    lookahead: int
-    """Future frames that a frame waits for."""
-    radius: int
-    """T // 2."""
+    batch: int  # frames per step
+    lookahead: int  # future frames that a frame waits for
+    radius: int  # T // 2
     overlap: bool
     """Restoring lags one more batch behind, so that encoders and refiner work on different frames."""
 

@@ -54,7 +54,6 @@ class FusedStep:
         strength: float = 1.0,
         grid_filter: GridFilter = NO_FILTER,
         grids_given: bool = False,
-        want_transmission: bool = False,
         device: str | torch.device = "cuda",
         tiles: RefinerTiles | None = None,
         graphs: bool = True,
@@ -62,17 +61,10 @@ class FusedStep:
         """Make buffers for one frame size, and capture the graphs.
 
         Args:
-            model: The network.
-            format_: Of the frames.
-            batch: Frames per step.
             lookahead: Future frames that a frame waits for, 0 to T // 2; None is T // 2.
             overlap: Throughput mode.
-            strength: Factor on the correction: 0 returns the input.
-            grid_filter: Average the grids over time. The default leaves them alone.
             grids_given: `give` brings each frame's grids. Needs a look-ahead of 0, and no overlap: nothing is encoded.
-            want_transmission: Also write the transmission in the network's matrices.
             device: A CUDA device, or the CPU in Triton's interpreter.
-            tiles: Tile configurations of the refiner's kernels.
             graphs: False launches kernel by kernel, for profiling.
 
         Raises:
@@ -117,7 +109,6 @@ class FusedStep:
             *self.frames.padded,
             channels=config.refiner.width,
             grid=(config.fields.bins, side),
-            want_transmission=want_transmission,
             device=self.device,
         )
         self.history = GridHistory(
@@ -163,10 +154,7 @@ class FusedStep:
         ready = self.advance(count)
         return self.frames.result(ready.parity, ready.low, ready.high)
 
-    def advance(
-        self,
-        new: int,  # frames that `write` has brought
-    ) -> "Ready":
+    def advance(self, new: int) -> "Ready":  # frames that `write` has brought
         """Run one step. With `new=0` the stream drains."""
         if self.ended and new:
             raise InputError("this stream was drained: call reset() before the next one")
@@ -339,13 +327,10 @@ class _StepOperations:
 class Ready:
     """Where the frames are that a step restored."""
 
-    parity: int
-    """Which of the two sets of results."""
+    parity: int  # which of the two sets of results
     low: int
-    high: int
-    """The first of them in the set, and the one behind the last."""
-    first: int
-    """Slot of the set's first frame in the ring of hazy frames."""
+    high: int  # the first of them in the set, and the one behind the last
+    first: int  # slot of the set's first frame in the ring of hazy frames
 
 
 def _concatenate(planes: tuple[Tensor, ...]) -> Tensor:

@@ -14,8 +14,7 @@ from libranet.kernels.samples.reference import SampleCodes
 from libranet.kernels.samples.triton import SampleBands, finish_samples_out, read_samples_out, reduce_samples_out
 from libranet.kernels.tiles import PixelTile
 
-Planes = tuple[Tensor, ...]
-"""Each [n, h, w], or one [n, h, w, 3] of a packed layout."""
+Planes = tuple[Tensor, ...]  # each [n, h, w], or one [n, h, w, 3] of a packed layout
 
 
 class FrameStore:
@@ -25,10 +24,6 @@ class FrameStore:
         """Make the buffers.
 
         Args:
-            format_: Of all frames.
-            ring: Hazy frames.
-            batch: Restored frames of one step.
-            encoder_size: Side of the square that the encoders see.
             device: A CUDA device, or the CPU in Triton's interpreter.
         """
         self.format, self.ring = format_, ring
@@ -72,11 +67,7 @@ class FrameStore:
         planes = tuple(plane[low:high] for plane in self.restored[parity])
         return (planes[0][:, :height, :width],) if self.rgb8 else planes
 
-    def read_small(
-        self,
-        first: int,
-        out: Tensor,  # [B, size, size, 4] fp16, written
-    ) -> None:
+    def read_small(self, first: int, out: Tensor) -> None:  # [B, size, size, 4] fp16, written
         """Reduce B frames, from slot `first` on, to the square that the encoders see."""
         if self.rgb8:
             reduce_frames_out(self.hazy[0], out, bands=self.bands, first=first)

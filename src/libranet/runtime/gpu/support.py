@@ -9,18 +9,12 @@ from libranet.network.config import LiBrANetConfig
 
 MIN_CAPABILITY = (8, 0)
 """From here on the tensor cores and asynchronous copies are there that the kernels count on: A100, RTX 30 and later."""
-HOPPER = 9
-"""The major capability that the weight-stationary kernels are made for."""
-STATIONARY_WIDTH = 64
-"""Channels of the weight-stationary kernels."""
+HOPPER = 9  # the major capability that the weight-stationary kernels are made for
+STATIONARY_WIDTH = 64  # channels of the weight-stationary kernels
 
 
 def why_not_fused(config: LiBrANetConfig, device: str | torch.device) -> str | None:
     """Explain in one sentence why the plain path is used.
-
-    Args:
-        config: The network.
-        device: Where it will run.
 
     Returns:
         The reason, or None where the fused path runs.

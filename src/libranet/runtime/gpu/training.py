@@ -94,10 +94,7 @@ def _draw_keep(drop: StochasticDepth, n: int, device: torch.device) -> Tensor:  
     return (torch.rand(n, device=device) >= drop.rate) / (1.0 - drop.rate)
 
 
-def _mix(
-    field: TemporalField,
-    features: Tensor,  # [B, T, C, gh, gw]
-) -> Tensor:  # [B, 12, T, gh, gw]
+def _mix(field: TemporalField, features: Tensor) -> Tensor:  # [B, T, C, gh, gw] -> [B, 12, T, gh, gw]
     b, (gh, gw) = len(features), features.shape[-2:]
     rows = features.permute(0, 1, 3, 4, 2) + field.position.permute(0, 1, 3, 4, 2)
     tokens = rows.permute(0, 2, 3, 1, 4).flatten(0, 2)  # [B * gh * gw, T, C]

@@ -17,13 +17,7 @@ from libranet.network import LiBrANet
 
 
 def agreement_file(network: LiBrANet, format_: FrameFormat, settings: str) -> Path:
-    """Return the file that says that kernels and network agreed.
-
-    Args:
-        network: Its configuration and its GPU count.
-        format_: Of the frames.
-        settings: How the step was built.
-    """
+    """Return the file that says that kernels and network agreed."""
     properties = torch.cuda.get_device_properties(network.device)
     facts = [
         libranet.__version__,
