@@ -25,7 +25,7 @@ SHOTS = {
 
 
 def main() -> None:
-    """Serve the page with the package's weights and take both pictures."""
+    """Serve the page with the package's weights and take both images."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("-o", "--out", type=Path, default=Path(__file__).parents[1] / "docs" / "images")
     out = parser.parse_args().out
