@@ -136,7 +136,7 @@ class Dehazer:
             InputError: The frame's shape, dtype or range is wrong. It is left out; the stream goes on.
         """
         check_process()
-        given, frames = _read(frame)
+        given, frames = read_frame(frame)
         size = (frames.format.width, frames.format.height)
         if self._size not in (None, size) and not cut:
             old, new = (f"{width}x{height}" for width, height in (self._size or size, size))
@@ -215,7 +215,7 @@ class Dehazer:
         return given, tuple(planes), arrived
 
 
-def _read(frame: Any) -> tuple[_Given, Frames]:
+def read_frame(frame: Any) -> tuple[_Given, Frames]:
     if isinstance(frame, Frames):
         return _read_samples(frame)
     if isinstance(frame, Tensor):

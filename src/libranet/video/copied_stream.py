@@ -103,6 +103,11 @@ class CopiedStream:
         """Whether the sound gets another codec."""
         return self._transcoder is not None
 
+    @property
+    def is_as_it_was(self) -> bool:
+        """Whether its packets are those of the source."""
+        return self._transcoder is None and self._converter is None
+
     def packets(self, packet: av.Packet, excerpt: Excerpt) -> list[av.Packet]:
         """Return the packets for the output: none where this one lies outside the excerpt."""
         if self.source.disposition & Disposition.attached_pic:
