@@ -1,4 +1,4 @@
-"""How dense the haze of a picture is, for programs. `--view haze` and `--view confidence` draw the same maps."""
+"""How dense the haze of an image is, for programs. `--view haze` and `--view confidence` draw the same maps."""
 
 from dataclasses import dataclass
 from pathlib import Path

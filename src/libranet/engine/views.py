@@ -295,7 +295,7 @@ def _paint(upright: FrameFormat, compare: Compare | None, view: View) -> _Painte
         painter.fill(0, upright.height, middle - half_line, middle + half_line)
         if room:
             painter.stamp("hazy", (middle - size, size), size, right=True)
-            painter.stamp("dehazed", (middle + size, size), size)
+            painter.stamp("dehazed" if view == "result" else view, (middle + size, size), size)
     return painter
 
 

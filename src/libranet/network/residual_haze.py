@@ -64,13 +64,15 @@ class Clearing:
     """How far below white levels begin to bend away from it."""
     grey: float = 0.8
     """Share of the haze's tint that goes."""
-    warm: tuple[float, float] = (0.04, 0.10)
+    warm: tuple[float, float] = (0.08, 0.14)
     """Tint, red minus blue over the mean, up to which haze counts as grey, and from which as coloured."""
     one_hue: tuple[float, float] = (0.6, 0.85)
     """The same for how far all colours of the frame point one way: 1 where they have one hue."""
     bright: float = 0.45
     """Red of the airlight from which on haze counts as lit: a dark warm place is no dust."""
-    veiled: tuple[float, float] = (0.4, 0.6)
+    glare: tuple[float, float] = (0.93, 0.97)
+    """Red of the airlight from which on it is a low sun, whose colour stays, and from which on surely."""
+    veiled: tuple[float, float] = (0.45, 0.65)
     """The same for the darkest of each cell, as a share of the airlight: how hazy the frame is."""
 
 
@@ -174,7 +176,9 @@ def _whiten(view: Tensor, restored: Tensor, clearing: Clearing) -> tuple[Tensor,
     warmth = red - blue
     tint = warmth / lights[0].mean(dim=1).clamp_min(0.05)
     # Dust is yellow to orange: red walls and green woods are not.
-    tint = tint * ((green - blue) > 0.4 * warmth) * (red > green) * (red > clearing.bright)
+    tint = (
+        tint * ((green - blue) > 0.4 * warmth) * (red > green) * (red > clearing.bright) * _falling(red, clearing.glare)
+    )
     colour = view - _luma(view)
     one_hue = colour.mean(dim=(2, 3)).norm(dim=1) / colour.norm(dim=1).mean(dim=(1, 2)).clamp_min(1e-4)
     veil = _darkest(view / lights[0].clamp_min(0.05)).mean(dim=(1, 2, 3))

@@ -152,16 +152,16 @@ def check_card(path: Path) -> None:
 
     Raises:
         InputError: The suffix is another one.
-        MissingDependencyError: Pictures need matplotlib.
+        MissingDependencyError: Images need matplotlib.
     """
     if path.suffix not in (".png", ".svg", ".json"):
         raise InputError(f"a card is .png, .svg or .json, got {path.name}: give -o such as card.png")
     if path.suffix != ".json" and importlib.util.find_spec("matplotlib") is None:
-        raise MissingDependencyError(f"a picture needs matplotlib: {install_command('lab')}, or give -o card.json")
+        raise MissingDependencyError(f"an image needs matplotlib: {install_command('lab')}, or give -o card.json")
 
 
 def write_card(machine: Machine, path: Path) -> None:
-    """Write a card: .json, or a picture as .png or .svg."""
+    """Write a card: .json, or an image as .png or .svg."""
     if path.suffix == ".json":
         path.write_text(machine.as_json())
         return
