@@ -4,6 +4,8 @@ import csv
 import json
 from pathlib import Path
 
+import cv2
+import numpy as np
 import pytest
 
 from libranet.cli.dehaze_jobs import plan_jobs, select_shard
@@ -52,6 +54,16 @@ def test_a_folder_may_have_a_dot_in_its_name(clips, folder):
     for file in ("x.mp4", "x.png"):
         with pytest.raises(InputError, match="several inputs need a folder"):
             plan_jobs([f"{clips}/*.mp4"], str(clips / file), live=False)
+
+
+def test_a_folder_of_numbered_frames_goes_into_a_folder_with_a_dot(tmp_path):
+    (tmp_path / "in").mkdir()
+    for number in (1, 2):
+        cv2.imwrite(str(tmp_path / "in" / f"p{number}.png"), np.zeros((32, 32, 3), np.uint8))
+    (job,) = plan_jobs([str(tmp_path / "in")], str(tmp_path / "v1.2"), live=False)
+    assert (job.kind, [path.parent.name for path in job.outputs]) == ("sequence", ["v1.2", "v1.2"])
+    (job,) = plan_jobs([str(tmp_path / "in")], str(tmp_path / "clear.mkv"), live=False)
+    assert job.kind == "video"
 
 
 def test_no_job_replaces_the_input_or_the_output_of_another(clips):

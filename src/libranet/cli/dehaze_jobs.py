@@ -85,7 +85,7 @@ def _job(source: Source, output: str) -> Job:
         folder = Path(source.name).resolve()
         if not is_pattern(source.name) and folder in Path(output).resolve().parents:  # the next run would read it, too
             raise InputError(f"the output {output} lies in the folder of the input frames: choose another place for it")
-        if is_pattern(output) or is_image_name(output) or not Path(output).suffix or Path(output).is_dir():
+        if is_pattern(output) or is_image_name(output) or not _is_media(output) or Path(output).is_dir():
             return Job("sequence", source, output, outputs=_frame_outputs(source, output))
         return Job("video", source, output)
     return Job(_kind(source.name, output, source.path), source, output)
