@@ -42,13 +42,13 @@ demo: $(VENV)/.user
 
 # Tools that share no code with ours, for tests/conformance, a browser for tests/serve and tests/web, a proxy, Debian
 # for the steps of the Dockerfile, a judge of alerts, and network namespaces. Without them those tests are skipped.
-.PHONY: ffmpeg chromium mkvmerge exiftool nginx debootstrap live-servers gst-launch-1.0 promtool ip
+.PHONY: ffmpeg chromium mkvmerge exiftool nginx debootstrap promtool ip live-servers gst-launch-1.0
 PACKAGE = $@
 mkvmerge: PACKAGE = mkvtoolnix
 exiftool: PACKAGE = libimage-exiftool-perl
 promtool: PACKAGE = prometheus
 ip: PACKAGE = iproute2
-ffmpeg chromium mkvmerge exiftool nginx debootstrap gst-launch-1.0 promtool ip:
+ffmpeg chromium mkvmerge exiftool nginx debootstrap promtool ip gst-launch-1.0:
 	@command -v $@ >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
 		&& { apt-get install -y -qq $(PACKAGE) >/dev/null 2>&1 || { apt-get update -qq && apt-get install -y -qq $(PACKAGE); } >/dev/null 2>&1; }; } \
 		|| echo "no $@ here: the tests that need it will be skipped"
@@ -56,8 +56,8 @@ ffmpeg chromium mkvmerge exiftool nginx debootstrap gst-launch-1.0 promtool ip:
 # GStreamer's RTSP server, and nginx with RTMP, for tests/engine/test_live_output.py.
 live-servers: nginx
 	@/usr/bin/python3 -c "import gi; gi.require_version('GstRtspServer', '1.0')" 2>/dev/null && test -e /usr/lib/nginx/modules/ngx_rtmp_module.so \
-		|| apt-get install -y -qq gir1.2-gst-rtsp-server-1.0 python3-gi gstreamer1.0-plugins-base gstreamer1.0-plugins-good \
-			gstreamer1.0-plugins-bad gstreamer1.0-plugins-ugly gstreamer1.0-libav libnginx-mod-rtmp >/dev/null 2>&1 \
+		|| { apt-get update -qq && apt-get install -y -qq gir1.2-gst-rtsp-server-1.0 python3-gi gstreamer1.0-plugins-base gstreamer1.0-plugins-good \
+			gstreamer1.0-plugins-bad gstreamer1.0-plugins-ugly gstreamer1.0-libav libnginx-mod-rtmp; } >/dev/null 2>&1 \
 		|| echo "no RTSP server or RTMP module here: the tests that need them will be skipped"
 
 # Host programs of plugins/, in .hosts: other Pythons and an FFmpeg that is built; 4 GB, ten minutes the first time.
@@ -78,10 +78,10 @@ test: $(VENV)/.dev ffmpeg mkvmerge exiftool
 suite:
 	$(PYTEST)
 
-test-more: $(VENV)/.dev ffmpeg mkvmerge exiftool chromium live-servers promtool
+test-more: $(VENV)/.dev ffmpeg mkvmerge exiftool chromium promtool live-servers
 	$(PYTEST) -m 'more and not slow and not gpu'
 
-test-slow: $(VENV)/.dev ffmpeg mkvmerge exiftool chromium nginx debootstrap hosts ip
+test-slow: $(VENV)/.dev ffmpeg mkvmerge exiftool chromium nginx debootstrap ip hosts
 	$(ONE_THREAD) $(BIN)/python -m pytest -m slow --durations=10
 
 docs: $(VENV)/.docs

@@ -6,7 +6,9 @@
 Every value is one process from its start to its end, on a CPU and, where there is one, on a GPU. `cold` is the first
 run after installation: nothing compiled, and no file of the packages in memory. Rounds go over all rows and checkouts
 in turn, and the best counts, because other programs only ever make a run slower. Beside the seconds stands the stage
-that took longest. `start` is everything before the first frame can be restored: Python, imports, weights.
+that took longest. `start` is everything before the first frame can be restored: Python, imports, weights. On a busy
+machine only the core-seconds say something. Live rows are the age of frames when they leave, not a time to wait for:
+a clip is sent at its own pace to an address where nobody listens.
 """
 
 import argparse
@@ -55,6 +57,8 @@ class Row:
     cold: bool = False
     video: bool = False
     """A file through `libranet dehaze`; otherwise the first frame of `Dehazer`."""
+    live: bool = False
+    """The clip goes to a live output."""
 
 
 def rows() -> list[Row]:
@@ -67,6 +71,8 @@ def rows() -> list[Row]:
             Row(f"720p clip, cold, {model}", model, (1280, 720), cold=True, video=True),
             Row(f"720p clip, warm, {model}", model, (1280, 720), video=True),
             Row(f"1080p file, {model}", model, (1920, 1080), video=True),
+            Row(f"4K file, {model}", model, (3840, 2160), video=True),
+            Row(f"live 720p, {model}", model, (1280, 720), video=True, live=True),
         ]
     if torch.cuda.is_available():
         found += [
@@ -104,7 +110,7 @@ def measure(row: Row, checkout: Path, clip: Path, folder: Path, threads: int) ->
         subprocess.run(["rm", "-rf", environment["TRITON_CACHE_DIR"]], check=True)
     begin = time.time()
     if row.video:
-        output = folder / "out.mp4"
+        output = "udp://127.0.0.1:9" if row.live else folder / "out.mp4"
         words = ["-m", "libranet", "dehaze", str(clip), "-o", str(output), "--overwrite", "--json"]
         command = [sys.executable, *words, "--model", row.model, "--device", row.device]
     else:
@@ -118,6 +124,11 @@ def measure(row: Row, checkout: Path, clip: Path, folder: Path, threads: int) ->
         found = json.loads(done.stdout.splitlines()[-1])
         return {"wall": sum(found["stages"].values()), "cpu": cpu, **found}
     report = json.loads(done.stdout)["results"][0]
+    if row.live:
+        live = report["live"]
+        behind, left_out = live["frames_behind"]["p50"], live["late"] + live["unsent"]
+        found = {"wall": live["latency_ms"]["p50"] / 1000, "cpu": cpu, "frames_behind": behind, "left_out": left_out}
+        return {**found, "stages": report["stage_seconds"], "backend": report["backend"]}
     stages = {"start": wall - report["seconds"] + report["start_seconds"], **report["stage_seconds"]}
     return {"wall": wall, "cpu": cpu, "stages": stages, "backend": report["backend"], "frames": report["frames"]}
 
@@ -150,6 +161,8 @@ def main() -> None:
         for _ in range(options.rounds):
             for row in chosen:
                 for when, checkout in checkouts.items():
+                    if row.live and not (checkout / "src/libranet/engine/live.py").exists():
+                        continue  # that checkout has no live outputs
                     found = measure(row, checkout, clips.get(row.size, folder), folder, options.threads)
                     kept = best[row.name].setdefault(when, found)
                     cpu = min(kept["cpu"], found["cpu"])
@@ -164,15 +177,19 @@ def main() -> None:
 
 def print_table(best: dict[str, dict[str, dict]]) -> None:
     """Print a Markdown table."""
-    print("\n| | backend | seconds, core-seconds | bound by | before | before / after |")
-    print("|---|---|---|---|---|---|")
+    print("\n| | backend | seconds, core-seconds | bound by | before | before / after | in core-seconds |")
+    print("|---|---|---|---|---|---|---|")
     for name, found in best.items():
         after, before = found["after"], found.get("before")
         stage, seconds = max(after["stages"].items(), key=lambda item: item[1])
         rate = f" ({after['frames'] / after['wall']:.1f} frames a second)" if "frames" in after else ""
-        compared = (
-            f"{before['wall']:.2f}, {before['backend']} | {before['wall'] / after['wall']:.2f}" if before else "- | -"
-        )
+        if "frames_behind" in after:
+            rate = f" ({after['frames_behind']:.0f} frames behind, {after['left_out']} left out)"
+        compared = "- | - | -"
+        if before:
+            ratios = [before[what] / after[what] for what in ("wall", "cpu")]
+            was = f"{before['wall']:.2f}, {before['cpu']:.2f}, {before['backend']}"
+            compared = f"{was} | {ratios[0]:.2f} | {ratios[1]:.2f}"
         own = f"{after['wall']:.2f}, {after['cpu']:.2f}{rate}"
         print(f"| {name} | {after['backend']} | {own} | {stage}, {seconds:.2f} | {compared} |")
 

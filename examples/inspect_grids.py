@@ -1,13 +1,10 @@
-"""Look inside: the bilateral grids, the colour matrix of every pixel, and the transmission it stands for."""
+"""Look inside: the bilateral grids, the colour matrix of every pixel, and how dense the haze is."""
 
 import av
 import cv2
 import torch
 
-from libranet import load_model
-from libranet.engine.views import haze_heat_map
-from libranet.frames import FrameFormat
-from libranet.frames.format import RGB8
+from libranet import estimate_haze, load_model
 from libranet.network import start_stream, stream_restore
 from libranet.page import example_path
 
@@ -23,8 +20,7 @@ print(f"one 3x3 matrix A and one offset b per pixel: {tuple(result.matrix.shape)
 print(
     f"A at the centre of the frame:\n{result.matrix[0, :, :, result.matrix.shape[3] // 2, result.matrix.shape[4] // 2]}"
 )
-t = result.transmission()  # [1, 1, h, w] in [0, 1]: det(A)^(-1/3)
-print(f"transmission from {t.min():.2f} to {t.max():.2f}, mean {t.mean():.2f}")
-(heat_map,) = haze_heat_map(t, FrameFormat(hazy.shape[3], hazy.shape[2], RGB8))  # [H, W, 3] uint8
-cv2.imwrite("haze.png", cv2.cvtColor(heat_map.numpy(), cv2.COLOR_RGB2BGR))
+haze = estimate_haze(frame, network)
+print(f"transmission from {haze.transmission.min():.2f} to {haze.transmission.max():.2f}")
+cv2.imwrite("haze.png", cv2.applyColorMap((255 * (1 - haze.transmission)).astype("uint8"), cv2.COLORMAP_INFERNO))
 print("haze.png: dark is clear air, bright is dense haze")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from libranet.errors import LibraNetError
 
 if TYPE_CHECKING:
-    from libranet.engine import DehazeOptions, Dehazer, DehazeReport, dehaze_image, dehaze_video
+    from libranet.engine import DehazeOptions, Dehazer, DehazeReport, Haze, dehaze_image, dehaze_video, estimate_haze
     from libranet.network import LiBrANet, LiBrANetConfig, load_model, save_checkpoint, start_stream, stream_step
 
 __version__ = "0.3.0"
@@ -21,12 +21,14 @@ __all__ = [
     "DehazeOptions",
     "DehazeReport",
     "Dehazer",
+    "Haze",
     "LiBrANet",
     "LiBrANetConfig",
     "LibraNetError",
     "__version__",
     "dehaze_image",
     "dehaze_video",
+    "estimate_haze",
     "load_model",
     "save_checkpoint",
     "start_stream",
@@ -36,7 +38,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used, so that `import libranet` loads neither PyTorch nor PyAV."""
-    if name in ("DehazeOptions", "DehazeReport", "Dehazer", "dehaze_image", "dehaze_video"):
+    if name in ("DehazeOptions", "DehazeReport", "Dehazer", "Haze", "dehaze_image", "dehaze_video", "estimate_haze"):
         import libranet.engine
 
         return getattr(libranet.engine, name)

@@ -51,6 +51,8 @@ class ImageHeader:
     """Of a TIFF file; 0 where it does not say."""
     apart: bool = False
     """A TIFF file stores more than 8 bits of each channel on its own, which OpenCV mixes up without a word."""
+    clear_gray: int = -1
+    """The gray of a PNG file that is transparent, as a sample of 8 or 16 bits; -1 where none is."""
 
 
 _Facts = tuple[ImageHeader | None, str]
@@ -97,11 +99,15 @@ def png_chunks(data: _Data) -> Iterator[tuple[bytes, int, int]]:
 
 
 def _png(data: _Data, header_only: bool) -> _Facts:
-    size, announced, frames = (0, 0), 0, 0
+    size, announced, frames, bits, gray, clear_gray = (0, 0), 0, 0, 8, False, -1
     damage = _CUT
     for kind, begin, end in png_chunks(data):
         if kind == b"IHDR":
-            size = struct.unpack_from(">II", data, begin)
+            size, bits = struct.unpack_from(">II", data, begin), data[begin + 8]
+            gray = data[begin + 9] == 0
+        elif kind == b"tRNS" and gray:
+            most = (1 << bits) - 1
+            clear_gray = (struct.unpack_from(">H", data, begin)[0] & most) * (255 // most if bits < 8 else 1)
         elif kind == b"acTL":
             announced = struct.unpack_from(">I", data, begin)[0]
         frames += kind == b"fcTL"
@@ -116,7 +122,7 @@ def _png(data: _Data, header_only: bool) -> _Facts:
         if kind == b"IEND":
             damage = f"{announced - frames} frames of the animation are missing" if frames < announced else ""
             break
-    return ImageHeader(*size, frames=max(1, announced)), damage
+    return ImageHeader(*size, frames=max(1, announced), clear_gray=clear_gray), damage
 
 
 def jpeg_segments(data: _Data) -> Iterator[tuple[int, int, int]]:

@@ -80,8 +80,16 @@ def _read(path: Path, data: bytes, header: ImageHeader) -> Image:
     array: np.ndarray | None = None
     with _quiet(), suppress(cv2.error):
         array = cv2.imdecode(np.frombuffer(_decodable(path, data), np.uint8), cv2.IMREAD_UNCHANGED)
-    image = Image(_samples(path, array), read_metadata(data), header)
+    image = Image(_with_clear_gray(_samples(path, array), header), read_metadata(data), header)
     return _separated(image) if _is_associated(path, data) else image
+
+
+def _with_clear_gray(samples: np.ndarray, header: ImageHeader) -> np.ndarray:
+    """Add the alpha of a gray PNG file that calls one gray transparent, which OpenCV reads for colours alone."""
+    if header.clear_gray < 0 or samples.shape[2] != 1:
+        return samples
+    alpha = np.where(samples == header.clear_gray, 0, np.iinfo(samples.dtype).max).astype(samples.dtype)
+    return np.concatenate([samples, samples, samples, alpha], axis=2)
 
 
 @contextmanager
@@ -296,7 +304,8 @@ def write_image(path: str | Path, image: Image) -> tuple[str, ...]:
     if (channels == 4 and back.samples.shape[2] != 4) or (channels == 1 and image.stored.channels == 2):
         lost.insert(0, "alpha")
     notes = [_left_out(lost, suffix)] if lost else []
-    if suffix in _LOSSLESS and "alpha" not in lost and not np.array_equal(back.samples, image.samples):
+    wanted = image.rgb if back.samples.shape[2] == 3 and channels == 1 else image.samples  # WebP has no gray
+    if suffix in _LOSSLESS and "alpha" not in lost and not np.array_equal(back.samples, wanted):
         where = "under transparent pixels " if _is_visible_equal(back.samples, image.samples) else ""
         remedy = ": .png and .tif keep them" if suffix not in _DEEP else ""
         notes.append(f"colours {where}changed in the {suffix} file{remedy}")

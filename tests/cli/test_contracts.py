@@ -147,3 +147,18 @@ def test_a_folder_passes_over_no_image(tmp_path):
     for name, data in STILLS.items():
         (tmp_path / name).write_bytes(data)
     assert len(plan_jobs([str(tmp_path)], str(tmp_path / "out"), live=False)) == len(STILLS)
+
+
+@pytest.mark.parametrize("suffix", [".pcx", ".sgi", ".jp2", ".dds", ".ico", ""])
+@pytest.mark.parametrize("output", ["out.png", "out.mkv"])
+def test_other_still_images_are_not_called_videos(tmp_path, suffix, output):
+    source = tmp_path / f"photo{suffix}"
+    pillow = pytest.importorskip("PIL.Image")
+    pillow.new("RGB", (64, 48), "red").save(source, {"": "PNG", ".jp2": "JPEG2000"}.get(suffix))
+
+    def dehaze() -> None:
+        job = plan_jobs([str(source)], str(tmp_path / output), live=False)[0]
+        dehaze_video(job.source.name, job.output, model=LiBrANet(TINY), device="cpu")
+
+    with pytest.raises(InputError, match=r"is a still image \([A-Z0-9]+\): convert it to PNG"):
+        dehaze()

@@ -219,7 +219,7 @@ def read_all_times(path: Path) -> list:
         (["--codec", "ffv1"], "cannot hold ffv1"),
         (["--crf", "99"], "crf from 0 to 63"),
         (["--compare", "diagonal"], "split or side"),
-        (["--view", "x-ray"], "result, haze or removed"),
+        (["--view", "x-ray"], "result, haze, removed or confidence"),
         (["--preset", "warp"], "refuses"),
         (["--device", "abacus"], "unknown device"),
         (["--device", "meta"], "unknown device"),

@@ -26,6 +26,7 @@ _MORE: dict[str, tuple[str, ...]] = {
     "late-sound": (".avi", ".ts", ".webm"),
     "late-sound-mp4": (".avi",),
     "chapters": (".webm", ".ts"),
+    **dict.fromkeys(("mp2", "tta", "dts", "adpcm-ms", "speex", "surround", "quad"), (".avi", ".ts")),
     "mxf": (".mxf",),
     "dnxhr": (".mxf",),
     "gif": (".gif",),

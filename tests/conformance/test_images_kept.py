@@ -10,7 +10,7 @@ import tifffile
 from conformance_sources import SOURCES as VIDEOS
 from container_sources import SOURCES as CONTAINERS
 from image_check import listed, silent_losses
-from image_sources import CASES, COMBINED, EXIFTOOL, QUICK, SOURCES
+from image_sources import CASES, COMBINED, EXIFTOOL, QUICK, SOURCES, appended, samples, saved
 from PIL import Image
 
 from libranet.engine import DehazeOptions
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(
 UNFIT = {
     "credentials.jpg", "credentials.png", "private-unsafe.png", "offset.png", "palette-background.png", "rgba.webp",
     "everything.webp",
-    "gray-alpha.tif",
+    "gray-alpha.tif", "animation-behind-a-still.png",
 }  # fmt: skip
 """Files with something that must not go with other samples, and WebP with colours where nothing is seen."""
 
@@ -83,6 +83,12 @@ def stored(path: Path) -> np.ndarray:
             if file.pages[0].compression != 5:  # LZW needs another package
                 return file.pages[0].asarray()
     image = Image.open(path)
+    if "transparency" in image.info and image.mode.startswith(("L", "I")):  # one clear gray
+        gray, most = np.asarray(image), 65535 if image.mode.startswith("I") else 255
+        alpha = np.where(gray == image.info["transparency"], 0, most)
+        return np.dstack([gray, gray, gray, alpha]).astype(np.uint16 if most > 255 else np.uint8)
+    if getattr(image, "default_image", False):
+        image.seek(1)
     if path.suffix == ".png" and b"IHDR" in path.read_bytes()[:16] and path.read_bytes()[24] == 16:
         return _deep_png(path)  # which Pillow reads with 8 bits
     return np.asarray(image.convert("RGBA") if image.mode == "P" else image)
@@ -133,6 +139,32 @@ def test_further_images_of_a_jpeg_file_are_found(folder, tmp_path, tiny_model):
         before.seek(1)
         after.seek(1)
         assert np.array_equal(np.asarray(before), np.asarray(after))
+
+
+def test_the_still_image_in_front_of_an_animation_is_named(folder, tmp_path, tiny_model):
+    report = dehaze_image(make("animation-behind-a-still.png", folder), tmp_path / "out.png", tiny_model)
+    assert report.warnings == ("not in the .png file: the still image in front of the animation",)
+    with Image.open(tmp_path / "out.png") as after:
+        assert after.n_frames == 2
+
+
+@pytest.mark.parametrize("suffix", [".webp", ".bmp", ".png", ".jpg"])
+def test_data_behind_an_image_stays_behind_it_or_is_named(suffix, folder, tmp_path, tiny_model):
+    source = folder / f"more{suffix}"
+    appended(saved())(source)
+    for output in (tmp_path / f"out{suffix}", tmp_path / "out.tif"):
+        report = dehaze_image(source, output, tiny_model)
+        kept = output.read_bytes().endswith(b"data that a program appended")
+        assert kept == (output.suffix == suffix)
+        assert kept or report.warnings == ("not in the .tif file: data behind the image",)
+
+
+@pytest.mark.parametrize("suffix", [".gif", ".jp2", ".ppm"])
+def test_metadata_that_is_not_read_is_named(suffix, folder, tmp_path, tiny_model):
+    source = folder / f"other{suffix}"
+    Image.fromarray(samples()).save(source)
+    report = dehaze_image(source, tmp_path / "out.png", tiny_model)
+    assert "metadata, which is read from PNG, JPEG, WebP, TIFF and BMP alone" in report.warnings[0]
 
 
 @pytest.mark.slow

@@ -30,7 +30,7 @@ def restored(pixel_format: str, *, darker: float = 0.6) -> Restored:
     rgb = torch.rand(1, 3, *SIZE) * 0.5 + 0.3
     clear = (rgb * torch.tensor([darker, darker * 0.9, darker * 0.7]).view(1, 3, 1, 1)).clamp(0, 1)
     format_ = FrameFormat(SIZE[1], SIZE[0], layout, spec)
-    return Restored(tuple(converter.encode(rgb)), tuple(converter.encode(clear)), format_, None)
+    return Restored(tuple(converter.encode(rgb)), tuple(converter.encode(clear)), format_)
 
 
 def mean_light(frame: Restored, planes) -> float:

@@ -15,7 +15,7 @@ def frame(before: Tensor, change: Tensor, format_: FrameFormat) -> Restored:
     """A gray frame [h, w] whose luma alone changes."""
     neutral = tuple(torch.full(size, 128, dtype=torch.uint8) for size in format_.plane_sizes[1:])
     after = (before.float() + change).round().clamp(0, 255).to(torch.uint8)
-    return Restored((before, *neutral), (after, *neutral), format_, None)
+    return Restored((before, *neutral), (after, *neutral), format_)
 
 
 def run(befores: list[Tensor], changes: list[Tensor], *, name: str = "yuv420p", begin=()) -> Tensor:  # [n, h, w]
@@ -108,12 +108,12 @@ def test_packed_and_floating_samples():
     rgb = torch.randint(0, 256, (20, 30, 3), dtype=torch.uint8)
     quiet = QuietChange(FrameFormat(30, 20, RGB8))
     for _ in range(3):
-        result = quiet.apply(Restored((rgb,), (rgb // 2,), FrameFormat(30, 20, RGB8), None), begin=False)
+        result = quiet.apply(Restored((rgb,), (rgb // 2,), FrameFormat(30, 20, RGB8)), begin=False)
     assert result.after[0].shape == rgb.shape
     assert (result.after[0].int() - (rgb // 2).int()).abs().float().mean() < 2
     planes = tuple(torch.rand(20, 30) for _ in range(3))
     halves = tuple(plane / 2 for plane in planes)
     format_ = FrameFormat(30, 20, PLANAR_RGB_FLOAT)
-    found = QuietChange(format_).apply(Restored(planes, halves, format_, None), begin=True)
+    found = QuietChange(format_).apply(Restored(planes, halves, format_), begin=True)
     assert all(torch.allclose(a, b, atol=0.02) for a, b in zip(found.after, halves, strict=True))
     assert all(torch.equal(half, plane / 2) for half, plane in zip(halves, planes, strict=True)), "not written to"

@@ -5,13 +5,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import avg_pool2d
 
-from libranet.engine.views import FrameView, haze_heat_map
+from libranet.engine import views
+from libranet.engine.views import FrameView
 from libranet.frames import ColorConverter, FrameFormat
 from libranet.frames.format import RGB8
 from libranet.kernels.drawing.reference import removed_haze_out
+from libranet.network.haze_map import estimate_airlight
 from libranet.runtime import Restored
 from libranet.video.pixels import layout_of
-from libranet.video.visualize import estimate_airlight
 
 LAYOUTS = [RGB8, layout_of("yuv420p"), layout_of("yuv422p10le"), layout_of("gray16le")]
 
@@ -21,7 +22,19 @@ def rgb_of(planes, format_: FrameFormat) -> Tensor:
 
 
 def split_view(before, after, format_: FrameFormat, turns: int = 0):
-    return FrameView(format_, format_, compare="split", turns=turns).draw(Restored(before, after, format_, None))
+    return FrameView(format_, format_, compare="split", turns=turns).draw(Restored(before, after, format_))
+
+
+@pytest.fixture
+def draw_map(monkeypatch: pytest.MonkeyPatch):
+    """Draws a given transmission instead of an estimated one."""
+
+    def draw(transmission: Tensor, format_: FrameFormat, view: str = "haze"):
+        monkeypatch.setattr(views, "haze_map", lambda _: lambda *_: transmission)
+        black = flat(format_, 0.0)
+        return FrameView(format_, format_, view=view).draw(Restored(black, black, format_))
+
+    return draw
 
 
 def removed_haze_transmission(hazy: Tensor, clear: Tensor) -> Tensor:
@@ -56,20 +69,30 @@ def test_labels_are_white_on_a_darker_strip():
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.name)
 @pytest.mark.parametrize("size", [(16, 16), (192, 320), (161, 243), (1080, 1920)])
-def test_dense_haze_is_brighter_than_clear_air(size, layout):
+def test_dense_haze_is_brighter_than_clear_air(size, layout, draw_map):
     transmission = torch.ones(1, 1, size[0] // 4, size[1] // 4)
     transmission[..., : size[1] // 8] = 0.1
     format_ = FrameFormat(size[1], size[0], layout)
-    image = rgb_of(haze_heat_map(transmission, format_), format_)
+    image = rgb_of(draw_map(transmission, format_), format_)
     assert image.shape == (1, 3, *size)
     assert image[..., : size[0] // 2, : size[1] // 4].mean() > image[..., : size[0] // 2, -size[1] // 4 :].mean() + 0.2
 
 
-def test_a_heat_map_has_the_same_colours_in_every_format():
+def test_a_heat_map_has_the_same_colours_in_every_format(draw_map):
     transmission = torch.linspace(0, 1, 60)[None, None, None].repeat(1, 1, 40, 1)
     rgb, yuv = (FrameFormat(240, 160, layout) for layout in (RGB8, layout_of("yuv420p")))
-    difference = rgb_of(haze_heat_map(transmission, rgb), rgb) - rgb_of(haze_heat_map(transmission, yuv), yuv)
+    difference = rgb_of(draw_map(transmission, rgb), rgb) - rgb_of(draw_map(transmission, yuv), yuv)
     assert difference[..., :80, :].abs().mean() < 0.01
+
+
+def test_confidence_is_bright_where_the_haze_lets_light_through(draw_map):
+    format_ = FrameFormat(320, 200, RGB8)
+    transmission = torch.ones(1, 1, 40, 64)
+    transmission[..., :32] = 0.02
+    (shown,) = draw_map(transmission, format_, "confidence")
+    left, right = shown[:160, :150].float().mean(), shown[:160, 170:].float().mean()
+    assert left < 20
+    assert right > 180
 
 
 def scene(height: int = 64, width: int = 96) -> torch.Tensor:
@@ -116,7 +139,7 @@ def flat(format_: FrameFormat, value: float):
 def test_the_original_is_on_the_left_of_what_a_player_shows(compare, turns):
     format_ = FrameFormat(320, 200, layout_of("yuv420p"))
     view = FrameView(format_, format_, compare=compare, turns=turns)
-    shown = view.draw(Restored(flat(format_, 0.0), flat(format_, 0.5), format_, None))
+    shown = view.draw(Restored(flat(format_, 0.0), flat(format_, 0.5), format_))
     upright = torch.rot90(rgb_of(shown, view.output), turns, (2, 3))[0]
     middle = upright.shape[2] // 2
     assert upright[:, -8:, : middle - 4].max() == 0
@@ -126,7 +149,7 @@ def test_the_original_is_on_the_left_of_what_a_player_shows(compare, turns):
 @pytest.mark.parametrize("compare", [None, "split", "side"])
 def test_the_scale_of_a_heat_map_is_whole_and_lies_on_the_heat_map(compare):
     format_ = FrameFormat(640, 360, RGB8)
-    restored = Restored(flat(format_, 0.3), flat(format_, 0.3), format_, torch.ones(1, 1, 90, 160))
+    restored = Restored(flat(format_, 0.3), flat(format_, 0.3), format_)
     (shown,) = FrameView(format_, format_, compare=compare, view="haze").draw(restored)
     (alone,) = FrameView(format_, format_, view="haze").draw(restored)
     left = 640 if compare == "side" else 0
@@ -139,7 +162,7 @@ def test_the_scale_of_a_heat_map_is_whole_and_lies_on_the_heat_map(compare):
 
 def test_a_gray_frame_is_shown_in_colour_where_the_output_has_it():
     gray, rgb = FrameFormat(64, 48, layout_of("gray")), FrameFormat(64, 48, RGB8)
-    restored = Restored(flat(gray, 0.2), flat(gray, 0.6), gray, None)
+    restored = Restored(flat(gray, 0.2), flat(gray, 0.6), gray)
     (shown,) = FrameView(gray, rgb, compare="side").draw(restored)
     assert shown.shape == (48, 128, 3)
     assert (shown[:, :64].float() / 255 - 0.2).abs().max() < 0.01

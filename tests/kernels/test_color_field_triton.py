@@ -19,7 +19,6 @@ def test_agrees_with_the_reference(device: str) -> None:
         "strength": torch.tensor([0.5, 0.9], device=device),
     }
     written = {name: poison(*low.shape, device=device, dtype=torch.float32) for name in ("small", "delta")}
-    written["transmission"] = poison(2, 1, 5, 130, device=device, dtype=torch.float32)
     scratch = torch.empty(2, 5, 2, 8, 4, 16, device=device)
     assert_agree(
         reference.apply_field_out, kernels.apply_field_out, inputs, written, atol=2e-5, rtol=1e-5, scratch=scratch

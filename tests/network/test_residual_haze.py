@@ -46,8 +46,8 @@ def test_a_clear_frame_keeps_its_grids_to_the_last_bit() -> None:
     view = torch.rand(1, 3, 64, 64, generator=torch.Generator().manual_seed(1))
     grids = make_grids(0.05)
     planned = plan(grids, view)
-    assert (planned[:, :2] == 1).all()
-    assert (planned[:, 2:] == 0).all()
+    assert (planned[:, [0, 1, 6, 7, 8]] == 1).all()
+    assert (planned[:, 2:6] == 0).all()
     assert torch.equal(fold(grids, planned).chromatic, grids.chromatic)
 
 
@@ -62,15 +62,33 @@ def test_colour_that_the_haze_cannot_have_carried_goes() -> None:
     assert (after[:, 0] - after[:, 1]).abs().mean() < 0.01
 
 
+def test_dust_becomes_grey_and_other_colours_stay() -> None:
+    """One warm hue over all of a hazy frame is dust; a red wall, a green wood and a frame of two hues are not."""
+    grids, fog = make_grids(), foggy_view()
+    colours = {"dust": (1.1, 0.97, 0.8), "red": (1.1, 0.9, 0.9), "green": (0.9, 1.05, 0.8), "blue": (0.85, 0.97, 1.1)}
+    tints = {name: torch.tensor(colour).view(1, 3, 1, 1) for name, colour in colours.items()}
+    white = {name: plan(grids, (fog * tint).clamp(0, 1))[:, 6:] for name, tint in tints.items()}
+    assert all((white[name] == 1).all() for name in ("red", "green", "blue"))
+    halves = torch.cat([fog[..., :32] * tints["dust"], fog[..., 32:] * tints["blue"]], dim=3)
+    assert (plan(grids, halves)[:, 6:] == 1).all()
+
+    dusty = fog * tints["dust"]
+    result = restore(dusty, fold(grids, plan(grids, dusty)))
+    before, after = (float((x[:, 0] - x[:, 2]).mean()) for x in (dusty, result))
+    assert before > 0.15
+    assert 0 <= after < 0.35 * before
+
+
 def test_a_plan_is_composed_as_the_transform_that_it_states() -> None:
     """Without lift, and below the shoulder: E A x + E b + offset, at greys of the bins' own levels."""
     grids = make_grids(0.05)
     planned = torch.zeros(1, PLAN_MAPS, SIDE, SIDE)
     planned[:, 0], planned[:, 1], planned[:, 2:5] = 1.6, 1.2, torch.tensor((-0.3, -0.32, -0.28)).view(3, 1, 1)
+    planned[:, 6:] = white = torch.tensor((0.9, 1.0, 1.2)).view(3, 1, 1)
     level = 4.5 / BINS
     view = torch.full((1, 3, SIDE, SIDE), level)
     weights = torch.tensor((0.299, 0.587, 0.114)).view(1, 3, 1, 1)
-    plain = restore(view, grids)
+    plain = white * restore(view, grids)
     luma = (plain * weights).sum(1, keepdim=True)
     expected = 1.2 * plain + 0.4 * luma + planned[:, 2:5]
     # Cayley's map is not linear, so between two guides and two bins it is exact only at vertices.

@@ -6,15 +6,14 @@ Each case is a function that asserts; the last line says how many frames it comp
 import sys
 
 import gi
-
-gi.require_version("Gst", "1.0")
-from gi.repository import GLib, Gst
-
 import numpy as np
 import torch
 
-from libranet import Dehazer
-from libranet.frames import ColorSpec, FrameFormat, Frames, PixelLayout
+gi.require_version("Gst", "1.0")
+from gi.repository import GLib, Gst  # noqa: E402
+
+from libranet import Dehazer  # noqa: E402
+from libranet.frames import ColorSpec, FrameFormat, Frames, PixelLayout  # noqa: E402
 
 Gst.init(None)
 WIDTH, HEIGHT, COUNT = 66, 50, 12  # 66 luma and 33 chroma columns: both are padded in memory

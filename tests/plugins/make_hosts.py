@@ -19,11 +19,14 @@ ROOT = Path(__file__).parents[2]
 HOSTS = ROOT / ".hosts"
 DEBIAN = "http://deb.debian.org/debian"
 NEEDED = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
-CONFIGURE = (
-    "--disable-everything --disable-doc --disable-x86asm --disable-network --disable-autodetect --disable-ffplay "
-    "--disable-ffprobe --enable-libonnxruntime --enable-filter=dnn_processing,scale,format --enable-demuxer=rawvideo "
-    "--enable-muxer=rawvideo --enable-decoder=rawvideo --enable-encoder=rawvideo --enable-protocol=file"
-).split()
+CONFIGURE = [
+    "--disable-everything",
+    *("--disable-" + part for part in ("doc", "x86asm", "network", "autodetect", "ffplay", "ffprobe")),
+    "--enable-libonnxruntime",
+    "--enable-filter=dnn_processing,scale,format",
+    *(f"--enable-{part}=rawvideo" for part in ("demuxer", "muxer", "decoder", "encoder")),
+    "--enable-protocol=file",
+]
 
 
 def make_environment(python: str | Path, folder: Path, *packages: str, system: bool = False) -> None:

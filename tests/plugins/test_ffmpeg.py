@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hosts import host, run
 
-from libranet.export import ExportOptions, export_network
+from libranet.export.exporter import ExportOptions, export_network
 
 pytestmark = pytest.mark.slow
 HEIGHT, WIDTH, COUNT = 90, 160, 5

@@ -54,7 +54,8 @@ def test_the_histogram_is_that_of_the_frames(clean, browser, tmp_path):
         (job,) = clean.client.get("/api/jobs").json()
         for word, address in (("Before", "frame?at=0"), ("After", "preview?at=0")):
             answer = clean.client.get(f"/api/jobs/{job['id']}/{address}").content
-            blue, green, red = cv2.imdecode(np.frombuffer(answer, np.uint8), cv2.IMREAD_COLOR).astype(float).mean((0, 1))
+            image = cv2.imdecode(np.frombuffer(answer, np.uint8), cv2.IMREAD_COLOR)
+            blue, green, red = image.astype(float).mean((0, 1))
             mean = (0.2126 * red + 0.7152 * green + 0.0722 * blue) / 2.55
             assert int(re.search(rf"{word}.*?(\d+) %", text)[1]) == pytest.approx(mean, abs=1)
         drawn = "[...document.getElementById('histogram-plot').getContext('2d').getImageData(0, 0, 512, 160).data]"

@@ -6,7 +6,7 @@ import av
 import pytest
 
 from clips import Clip, read_all, same_frames, write_clip
-from libranet.video.matroska_extras import MatroskaFinish
+from libranet.video.matroska_finish import MatroskaFinish
 from libranet.video.reader import open_video
 from libranet.video.tags import MasteringDisplay, VideoTags
 

@@ -125,9 +125,10 @@ def test_frames_of_a_stream_by_wasm(site, browser, tiny_checkpoint):
 
 RECORD = """() => {
   const text = (image) => {
-    const context = new OffscreenCanvas(image.displayWidth ?? image.width, image.displayHeight ?? image.height).getContext("2d");
+    const [width, height] = [image.displayWidth ?? image.width, image.displayHeight ?? image.height];
+    const context = new OffscreenCanvas(width, height).getContext("2d");
     context.drawImage(image, 0, 0);
-    const {data} = context.getImageData(0, 0, context.canvas.width, context.canvas.height);
+    const {data} = context.getImageData(0, 0, width, height);
     return btoa(Array.from(data, (c) => String.fromCharCode(c)).join(""));
   };
   window.recorded = [];
@@ -149,6 +150,29 @@ RECORD = """() => {
   };
 }"""
 """Keeps what the page gives to the network and gets from it while it writes a clip."""
+ON_DISK = """async () => {
+  const folder = await (await navigator.storage.getDirectory()).getDirectoryHandle("results");
+  const sizes = [];
+  for await (const handle of folder.values()) sizes.push((await handle.getFile()).size);
+  return sizes;
+}"""
+
+
+@pytest.mark.more
+def test_a_codec_that_this_browser_lacks_is_named(site, browser, tmp_path):
+    with av.open(str(tmp_path / "in.mp4"), "w") as container:
+        stream = container.add_stream("libx265", rate=25, options={"x265-params": "log-level=none", "tag": "hvc1"})
+        stream.width, stream.height, stream.pix_fmt = 160, 96, "yuv420p"
+        for frame in misty(160, 96, 2):
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(frame, format="rgb24")))
+        container.mux(stream.encode(None))
+    with new_page(browser, f"{site}?runtime=wasm") as page:
+        if "does not decode HEVC (H.265)" not in page.inner_text("#accepts"):
+            assert "HEVC (H.265)" in page.inner_text("#accepts")
+            pytest.skip("this browser decodes HEVC")
+        page.set_input_files("#file", tmp_path / "in.mp4")
+        page.wait_for_selector("#alert:not([hidden])")
+        assert "cannot decode HEVC (H.265)" in page.inner_text("#alert")
 
 
 @pytest.mark.slow
@@ -173,6 +197,7 @@ def test_a_clip_by_wasm(site, browser, tmp_path):
         path = tmp_path / download.value.suggested_filename
         download.value.save_as(path)
         recorded = page.evaluate("window.recorded")
+        assert page.evaluate(ON_DISK) == [path.stat().st_size], "the result is a file in the browser's own storage"
     with av.open(str(path)) as container:
         found = [frame.to_ndarray(format="rgb24").astype(int) for frame in container.decode(video=0)]
     given = [rgb(entry["given"], 240, 136) for entry in recorded]

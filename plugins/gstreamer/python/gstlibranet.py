@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from libranet.video.shots import ShotDetector
 
 FORMATS = (
-    "I420 YV12 Y42B Y444 NV12 NV21 YUY2 UYVY RGB BGR RGBx BGRx xRGB xBGR RGBA BGRA ARGB ABGR GBR GRAY8 GRAY16_LE "
-    "I420_10LE I422_10LE Y444_10LE I420_12LE I422_12LE Y444_12LE P010_10LE GBR_10LE GBR_12LE"
-).split()
-CAPS = f"video/x-raw, format={{ {', '.join(FORMATS)} }}, width=[16, 32767], height=[16, 32767]"
+    "I420, YV12, Y42B, Y444, NV12, NV21, YUY2, UYVY, RGB, BGR, RGBx, BGRx, xRGB, xBGR, RGBA, BGRA, ARGB, ABGR, GBR, "
+    "GRAY8, GRAY16_LE, I420_10LE, I422_10LE, Y444_10LE, I420_12LE, I422_12LE, Y444_12LE, P010_10LE, GBR_10LE, GBR_12LE"
+)
+CAPS = f"video/x-raw, format={{ {FORMATS} }}, width=[16, 32767], height=[16, 32767]"
 LOOK_AHEAD = 2
 """Frames that a result waits for, unless `live` is set."""
 SITINGS = {1: "center", 2: "left", 4: "top", 6: "topleft"}
@@ -214,7 +214,8 @@ class Libranet(Gst.Element):
         offsets, strides = (meta.offset, meta.stride) if meta else (self._info.offset, self._info.stride)
         dtype = np.dtype(np.uint8 if layout.bits == 8 else "<u2")
         views = []
-        for component, shape in zip((1, 2, 0) if layout.model == "rgb" else (0, 1, 2), self._format.plane_sizes):
+        order = {"rgb": (1, 2, 0), "yuv": (0, 1, 2), "gray": (0,)}[layout.model]
+        for component, shape in zip(order, self._format.plane_sizes, strict=True):
             plane, inside = form.plane[component], form.poffset[component]
             inside *= dtype.itemsize if inside % dtype.itemsize else 1  # the table of 1.22 has 1 byte for P010's Cr
             steps = (strides[plane], form.pixel_stride[component])

@@ -64,7 +64,10 @@ def dehaze(
     ] = None,
     compare: Annotated[str | None, typer.Option(help="split or side: before and after in one frame.")] = None,
     view: Annotated[
-        str, typer.Option(help="result; or a heat map: haze (transmission), removed (the haze that was removed).")
+        str,
+        typer.Option(
+            help="result; or a heat map: haze, removed (what the result lost of it), confidence (seen or guessed)."
+        ),
     ] = "result",
     start: Annotated[str, typer.Option(help="Begin at this time: seconds, mm:ss or hh:mm:ss.")] = "0",
     end: Annotated[str | None, typer.Option(help="Stop before this time.")] = None,

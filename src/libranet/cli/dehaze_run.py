@@ -231,7 +231,7 @@ class ProgressBar:
         """Show the state of the run. The engine calls it after each frame."""
         if self._task is None:
             return
-        total = max(step.total, step.frames) if step.total else None
+        total = max(step.total, step.frames) if step.total and not step.live else None
         count = f"{step.frames}/{total} frames" if total else f"{step.frames} frames"
         now = time.monotonic()
         rest = f", about {format_duration((total - step.frames) / step.fps)} left" if total and step.fps else ""
@@ -243,6 +243,10 @@ class ProgressBar:
         if self._lines and now - self._last_line >= LINE_SECONDS:
             self._last_line = now
             self._console.print(f"{self._name}: {count}, {speed or _bound(step)}{rest}", markup=False)
+        if step.live:  # nobody knows the end, and the numbers need the whole line
+            self._bar.columns = (TextColumn("{task.description}"),)
+            self._bar.update(self._task, description=f"{self._name}: {count}, {speed}")
+            return
         self._bar.update(
             self._task,
             completed=step.frames,

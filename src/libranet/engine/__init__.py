@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from libranet.engine.dehazer import Dehazer
+    from libranet.engine.haze import Haze, estimate_haze
     from libranet.engine.image_files import dehaze_image
     from libranet.engine.options import DehazeOptions, DehazeReport, OutputError, Progress
     from libranet.engine.video import dehaze_video
@@ -14,17 +15,21 @@ __all__ = [
     "DehazeOptions",
     "DehazeReport",
     "Dehazer",
+    "Haze",
     "OutputError",
     "Progress",
     "dehaze_image",
     "dehaze_video",
+    "estimate_haze",
     "load_network",
 ]
 
 _PLACES = {
     "Dehazer": "engine.dehazer",
+    "Haze": "engine.haze",
     "dehaze_image": "engine.image_files",
     "dehaze_video": "engine.video",
+    "estimate_haze": "engine.haze",
     "load_network": "runtime",
 }
 

@@ -52,8 +52,8 @@ class Dehazer:
 
     Frames are NumPy arrays [H, W, 3], or [H, W, 1] in gray, torch tensors [3, H, W] or [1, 3, H, W], or any other array
     [H, W, 3] that speaks DLPack (CuPy, JAX), which comes back as a torch tensor that speaks it, too. Samples are uint8,
-    uint16, or floating point in [0, 1]. `libranet.frames.Frames` of one frame hold YUV or planar RGB of 8 to 16 bits: the
-    change is added to those samples. A frame is copied: its memory may be overwritten as soon as `push` returns.
+    uint16, or floating point in [0, 1]. `libranet.frames.Frames` of one frame hold YUV of 8 to 16 bits, too, and come
+    back in it. A frame is copied: its memory may be overwritten as soon as `push` returns.
 
     A `Dehazer` belongs to one thread at a time; several of them may share a network. CUDA tensors are read and written
     in the order of the thread's current stream, without waiting for the GPU; values outside [0, 1] are then clamped and
@@ -136,7 +136,7 @@ class Dehazer:
             InputError: The frame's shape, dtype or range is wrong. It is left out; the stream goes on.
         """
         check_process()
-        given, frames = _read(frame)
+        given, frames = read_frame(frame)
         size = (frames.format.width, frames.format.height)
         if self._size not in (None, size) and not cut:
             old, new = (f"{width}x{height}" for width, height in (self._size or size, size))
@@ -215,7 +215,7 @@ class Dehazer:
         return given, tuple(planes), arrived
 
 
-def _read(frame: Any) -> tuple[_Given, Frames]:
+def read_frame(frame: Any) -> tuple[_Given, Frames]:
     if isinstance(frame, Frames):
         return _read_samples(frame)
     if isinstance(frame, Tensor):

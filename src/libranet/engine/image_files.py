@@ -127,11 +127,11 @@ def dehaze_image(
     if options != DehazeOptions(options.strength):
         raise InputError("an array has a strength and no other options: give a file as output, or leave them out")
     return Dehazer(network, strength=options.strength).image(
-        _read_upright(image) if isinstance(image, str | Path) else image
+        read_upright(image) if isinstance(image, str | Path) else image
     )
 
 
-def _read_upright(path: str | Path) -> np.ndarray:  # [H, W, 3], RGB
+def read_upright(path: str | Path) -> np.ndarray:  # [H, W, 3], RGB
     image = read_image(path)
     turns, mirrored = image.orientation
     return np.ascontiguousarray(np.rot90(image.rgb[:, ::-1] if mirrored else image.rgb, turns))
@@ -402,5 +402,4 @@ def _finish(image: Image, restored: Restored, options: DehazeOptions) -> Image:
 def _mirrored(restored: Restored) -> Restored:
     """The frame as it is before its orientation turns it: left and right change places."""
     before, after = (tuple(plane.flip(1) for plane in planes) for planes in (restored.before, restored.after))
-    transmission = None if restored.transmission is None else restored.transmission.flip(-1)
-    return replace(restored, before=before, after=after, transmission=transmission)
+    return replace(restored, before=before, after=after)

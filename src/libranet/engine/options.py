@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from libranet.engine.latency import LiveReport
 
 Compare = Literal["split", "side"]
-View = Literal["result", "haze", "removed"]
+View = Literal["result", "haze", "removed", "confidence"]
 Exposure = Literal["network", "keep"]
 Phase = Literal["reading ahead", "frames", "first pass", "second pass", "joining"]
 
@@ -101,8 +101,9 @@ class DehazeOptions:
     compare: Compare | None = None
     """`split` shows the input left and the result right of a line, `side` shows both whole, next to each other."""
     view: View = "result"
-    """Instead of the result, a heat map: `haze` of the transmission in the network's matrices, `removed` of the haze
-    that was removed, estimated from input and result."""
+    """Instead of the result, a heat map: `haze` of how dense the haze is, `removed` of what the result lost of it,
+    `confidence` of how much of the result was seen rather than guessed. Strength and adjustments leave `haze` and
+    `confidence` alone."""
     start: float = 0.0
     """Seconds to begin at."""
     end: float | None = None
@@ -147,6 +148,9 @@ class DehazeOptions:
         check_types(self)
         if not 0.0 <= self.strength <= MAX_STRENGTH:
             raise InputError(f"expected a strength from 0 to {MAX_STRENGTH}, got {self.strength}")
+        if self.view in ("haze", "confidence"):  # they tell of the input, by what the whole network makes of it
+            object.__setattr__(self, "strength", 1.0)
+            object.__setattr__(self, "adjust", Adjustments())
         self.grid_filter(DEFAULT_RATE)  # checks the value
         if self.adjust.strength_keys:
             values = [value for _, value in self.adjust.strength_keys]

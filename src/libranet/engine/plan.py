@@ -322,7 +322,6 @@ def backend_for(
         network,
         strength=options.strength,
         live=options.live if live is None else live,
-        want_transmission=options.view == "haze",
         grid_filter=NO_FILTER if rate is None else options.grid_filter(rate),
         grids_given=grids_given,
         batch=batch,

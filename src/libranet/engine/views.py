@@ -17,12 +17,12 @@ from libranet.frames import ColorConverter, FrameFormat
 from libranet.kernels.drawing import reference
 from libranet.kernels.drawing.reference import HeatMap, Join, Overlay, no_overlay
 from libranet.kernels.samples.reference import SampleCodes
+from libranet.network.haze_map import confidence, estimate_airlight, haze_map
 from libranet.runtime import Restored
 from libranet.runtime.gpu.support import has_kernels
-from libranet.video.visualize import estimate_airlight
 
-TRANSMISSION_STEP = 4
-"""The transmission of removed haze is estimated at a quarter of the size, which also averages noise away."""
+MAP_STEP = 4
+"""Maps are estimated at a quarter of the size, which also averages noise away."""
 LABEL_SHADE = 0.45
 """Brightness that a label's background keeps."""
 _WHITE = (1.0, 1.0, 1.0)
@@ -80,7 +80,7 @@ class FrameView:
         if self._view == "result":
             shown = list(_components(self.target, self._convert(restored.after)))
         else:
-            map_ = self._transmission(restored)
+            map_ = self._map(restored)
             shown = [HeatMap(map_, table, size) for table, size in self._heat]
         hazy: list[Tensor | HeatMap] = shown
         if self._compare is not None:
@@ -95,31 +95,22 @@ class FrameView:
 
     def _example(self) -> Restored:
         planes = tuple(torch.zeros_like(plane[0]) for plane in self._source.empty(1, device=self._device))
-        return Restored(planes, planes, self._source, torch.ones(1, 1, 4, 4, device=self._device))
+        return Restored(planes, planes, self._source)
 
-    def _transmission(self, restored: Restored) -> Tensor:  # [h, w] in [0, 1]
-        if self._view == "haze":
-            assert restored.transmission is not None
-            return restored.transmission[0, 0].float().contiguous()
-        step = TRANSMISSION_STEP
+    def _map(self, restored: Restored) -> Tensor:  # [h, w] in [0, 1], 0 is drawn brightest
+        step = MAP_STEP
         size = (-(-self._source.height // step), -(-self._source.width // step))
         small = torch.empty(2, 3, *size, device=self._device)
         for planes, out in zip((restored.before, restored.after), small, strict=True):
             whole = tuple(plane.contiguous() for plane in planes)
             self._ops.small_rgb_out(whole, out, format_=self._source, step=step, **self._extra)
+        if self._view != "removed":
+            with torch.inference_mode():
+                transmission = haze_map(self._device)(small[:1], small[1:])[0, 0]
+            return transmission if self._view == "haze" else 1.0 - confidence(transmission)
         map_ = torch.empty(size, device=self._device)
         self._ops.removed_haze_out(*small, estimate_airlight(small[:1])[0], map_)
         return map_
-
-
-def haze_heat_map(
-    transmission: Tensor,  # [1, 1, h, w] in [0, 1]
-    format_: FrameFormat,
-) -> Planes:
-    """Draw transmission as a heat map: dark where the air is clear, bright where haze is dense, with a scale."""
-    return FrameView(format_, format_, view="haze", device=transmission.device).draw(
-        Restored((), (), format_, transmission)
-    )
 
 
 def _operations(source: FrameFormat, device: torch.device) -> tuple[ModuleType, dict[str, Any]]:
@@ -298,22 +289,22 @@ def _paint(upright: FrameFormat, compare: Compare | None, view: View) -> _Painte
     room = upright.height >= 160 and upright.width >= 240
     size = int(min(64, max(12, upright.height // 40)))  # pixels from baseline to capital height
     if view != "result" and room:
-        _stamp_scale(painter, size)
+        _stamp_scale(painter, size, *(("guessed", "seen") if view == "confidence" else ("clear air", "dense haze")))
     if compare == "split":
         middle, half_line = upright.width // 2, max(1, upright.width // 960)
         painter.fill(0, upright.height, middle - half_line, middle + half_line)
         if room:
             painter.stamp("hazy", (middle - size, size), size, right=True)
-            painter.stamp("dehazed", (middle + size, size), size)
+            painter.stamp("dehazed" if view == "result" else view, (middle + size, size), size)
     return painter
 
 
-def _stamp_scale(painter: _Painter, size: int) -> None:
+def _stamp_scale(painter: _Painter, size: int, first: str, last: str) -> None:
     """Draw a strip of the heat map's colours between labels for its ends."""
     long, border = max(64, painter.width // 8), max(1, size // 12)
     top = painter.height - 4 * size
-    left = painter.stamp("clear air", (size, top), size) + size // 2
+    left = painter.stamp(first, (size, top), size) + size // 2
     top += size // 2
     painter.fill(top - border, top + size + border, left - border, left + long + border)
     painter.draw_scale(top, top + size, left, left + long)
-    painter.stamp("dense haze", (left + long + size // 2, top - size // 2), size)
+    painter.stamp(last, (left + long + size // 2, top - size // 2), size)

@@ -12,12 +12,13 @@ import struct
 import zlib
 
 from libranet.image_metadata import bmp, jpeg, png, tiff, webp
-from libranet.image_metadata.facts import ImageMetadata
+from libranet.image_metadata.facts import ImageMetadata, Part
 from libranet.tiff_fields import MAGIC
 
 __all__ = ["NO_METADATA", "ImageMetadata", "read_metadata", "with_metadata"]
 
 NO_METADATA = ImageMetadata()
+_UNREAD = ImageMetadata(parts=(Part(b"", "metadata, which is read from PNG, JPEG, WebP, TIFF and BMP alone", b""),))
 _FORMATS = {b"\x89PNG": png, b"\xff\xd8": jpeg, b"RIFF": webp, **dict.fromkeys(MAGIC, tiff), b"BM": bmp}
 
 
@@ -25,7 +26,7 @@ def read_metadata(data: bytes) -> ImageMetadata:
     """Return what the bytes of an image file say besides its samples. A damaged file says less."""
     kind = next((module for magic, module in _FORMATS.items() if data.startswith(magic)), None)
     try:
-        return kind.read(data) if kind is not None else NO_METADATA
+        return kind.read(data) if kind is not None else _UNREAD
     except (struct.error, IndexError, ValueError, zlib.error):
         return NO_METADATA
 

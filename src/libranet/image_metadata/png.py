@@ -24,8 +24,11 @@ _XMP_CHUNK = b"XML:com.adobe.xmp\0"
 def read(data: bytes) -> ImageMetadata:
     found = ImageMetadata("PNG")
     parts: list[Part] = []
-    late = False
+    late = animated = shown = False
     for kind, begin, end in png_chunks(data):
+        animated, shown = animated or kind == b"acTL", shown or kind == b"fcTL"
+        if kind == b"IDAT" and not late and animated and not shown:
+            parts.append(Part(b"", "the still image in front of the animation", b""))
         late |= kind == b"IDAT"
         content = data[begin : end - 4]
         if kind == b"IEND":

@@ -22,7 +22,7 @@ class Grids:
 
     chromatic: Tensor | None  # [B, 2, 12, bins, 16, 16], guided by red and by green
     temporal: Tensor | None  # [B, 12, T, 16, 16], or [B, 12, 1, 16, 16]: the centre plane alone
-    clearing: Tensor | None = None  # [B, 6, 16, 16], a plan of `residual_haze.py` that is still to be folded in
+    clearing: Tensor | None = None  # [B, 9, 16, 16], a plan of `residual_haze.py` that is still to be folded in
 
     @property
     def plane(self) -> Tensor | None:  # [B, 12, 16, 16]

@@ -9,6 +9,9 @@ The change is one of luma, y -> K y + (1 - K) a, which leaves the airlight a whe
 Chroma gains less, and loses what the light of the cell cannot have carried: under grey haze a scene's mean chroma keeps
 its direction. Last, frames that got darker than they came are lifted by a curve that leaves black and white alone.
 
+Dust and yellow smog also tint the light on the scene. Where all of a hazy frame has one warm hue, the colour of the
+haze is made grey first, channel by channel.
+
 A frame that has contrast or colour after the network is left alone: synthetic haze and clear scenes pass unchanged.
 """
 
@@ -27,8 +30,8 @@ if TYPE_CHECKING:
 _LUMA = (0.299, 0.587, 0.114)
 _VIEW = 4
 """Pixels of the view along a cell."""
-PLAN_MAPS = 6
-"""Gain of luma, gain of chroma, three offsets, and the lift."""
+PLAN_MAPS = 9
+"""Gain of luma, gain of chroma, three offsets, the lift, and what makes the haze grey: a gain of each channel."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,18 @@ class Clearing:
     """How much darker than it came a frame may get before it is lifted."""
     shoulder: float = 0.2
     """How far below white levels begin to bend away from it."""
+    grey: float = 0.8
+    """Share of the haze's tint that goes."""
+    warm: tuple[float, float] = (0.08, 0.14)
+    """Tint, red minus blue over the mean, up to which haze counts as grey, and from which as coloured."""
+    one_hue: tuple[float, float] = (0.6, 0.85)
+    """The same for how far all colours of the frame point one way: 1 where they have one hue."""
+    bright: float = 0.45
+    """Red of the airlight from which on haze counts as lit: a dark warm place is no dust."""
+    glare: tuple[float, float] = (0.93, 0.97)
+    """Red of the airlight from which on it is a low sun, whose colour stays, and from which on surely."""
+    veiled: tuple[float, float] = (0.45, 0.65)
+    """The same for the darkest of each cell, as a share of the airlight: how hazy the frame is."""
 
 
 DEFAULT = Clearing()
@@ -82,9 +97,11 @@ def plan(
     assert grids.plane is not None
     matrix, offset, _ = transforms(fuse_grids(view, grids.chromatic, grids.plane))
     restored = apply_affine(matrix, offset, view).clamp(0.0, 1.0)
+    white, view_white = _whiten(view, restored, clearing)
+    restored = (white * restored).clamp(0.0, 1.0)
     level = _luma(restored)
 
-    before, after, grey = (F.avg_pool2d(image, _VIEW) for image in (view, restored, level))
+    before, after, grey = (F.avg_pool2d(image, _VIEW) for image in (view_white * view, restored, level))
     # The airlight of a place is the brightest mean around it: a sky stays as it is, whatever its gradient.
     airlight = _around(F.max_pool2d(grey, clearing.reach, stride=1, padding=clearing.reach // 2))
     mean = _around(grey)
@@ -111,21 +128,22 @@ def plan(
     missing = wanted - result.mean(dim=(1, 2, 3), keepdim=True)
     lift = (missing / (result * (1.0 - result)).mean(dim=(1, 2, 3), keepdim=True).clamp_min(1e-3)).clamp(0.0, 1.0)
     lift = lift.minimum(_falling(clearness, clearing.dim) * clearing.lift).expand_as(gain)
-    return torch.cat((gain, chroma_gain, offset, lift), dim=1)
+    return torch.cat((gain, chroma_gain, offset, lift, white.expand(-1, -1, *gain.shape[-2:])), dim=1)
 
 
 def fold(grids: "Grids", planned: Tensor, clearing: Clearing = DEFAULT) -> "Grids":  # planned: [B, PLAN_MAPS, gh, gw]
-    """Compose a plan with the grids: at each of their vertices A becomes E A, and b becomes E b + offset."""
+    """Compose a plan with the grids: at each of their vertices A becomes E W A, and b becomes E W b + offset."""
     assert grids.chromatic is not None
     assert grids.plane is not None
     plane = grids.plane[:, None, :, None]  # [B, 1, 12, 1, gh, gw]
     vertices = (grids.chromatic + plane).flatten(0, 1)  # [2 B, 12, D, gh, gw]
-    gain, chroma_gain, *offset, lift = (
+    gain, chroma_gain, *offset, lift, red, green, blue = (
         m.repeat_interleave(2, dim=0)[:, None]
         for m in planned.float().unbind(1)  # each [2 B, 1, gh, gw]
     )
+    white = torch.stack((red, green, blue), dim=1)  # [2 B, 3, 1, gh, gw]
     matrix, _ = cayley(vertices[:, :9].unflatten(1, (3, 3)))
-    shift = vertices[:, 9:]
+    matrix, shift = white[:, :, None] * matrix, white * vertices[:, 9:]
     # E = chroma_gain I + (gain - chroma_gain) 1 w^T, w the weights of luma: E x is chroma and luma, each by its gain.
     matrix = chroma_gain[:, None, None] * matrix + (gain - chroma_gain)[:, None, None] * _luma(matrix)
     shift = chroma_gain[:, None] * shift + (gain - chroma_gain)[:, None] * _luma(shift) + torch.stack(offset, dim=1)
@@ -143,9 +161,32 @@ def fold(grids: "Grids", planned: Tensor, clearing: Clearing = DEFAULT) -> "Grid
     inverse, _ = cayley(eye - matrix)  # the inverse of Cayley's map is M = I - cayley(I - A)
     changed = torch.cat(((eye - inverse).flatten(1, 2), shift), dim=1).unflatten(0, (-1, 2)) - plane
     # Cells that nothing is planned for keep their grids to the last bit.
-    touched = ((planned[:, :2] != 1.0).any(dim=1) | (planned[:, 2:] != 0.0).any(dim=1))[:, None, None, None]
+    factors, summands = planned[:, [0, 1, 6, 7, 8]], planned[:, 2:6]
+    touched = ((factors != 1.0).any(dim=1) | (summands != 0.0).any(dim=1))[:, None, None, None]
     chromatic = grids.chromatic.float()
     return replace(grids, chromatic=torch.where(touched, changed, chromatic), clearing=None)
+
+
+def _whiten(view: Tensor, restored: Tensor, clearing: Clearing) -> tuple[Tensor, Tensor]:  # each [B, 3, 1, 1]
+    """Return the gains that make coloured haze grey, in the restored frame and in the input; 1 elsewhere."""
+    darkest = _around(_darkest(view))
+    cells = darkest.flatten(1).topk(max(1, darkest[0].numel() // 8)).indices[:, None].expand(-1, 3, -1)
+    lights = [F.avg_pool2d(x, _VIEW).flatten(2).gather(2, cells).mean(dim=2)[..., None, None] for x in (view, restored)]
+    red, green, blue = lights[0].unbind(1)  # each [B, 1, 1]
+    warmth = red - blue
+    tint = warmth / lights[0].mean(dim=1).clamp_min(0.05)
+    # Dust is yellow to orange: red walls and green woods are not.
+    tint = (
+        tint * ((green - blue) > 0.4 * warmth) * (red > green) * (red > clearing.bright) * _falling(red, clearing.glare)
+    )
+    colour = view - _luma(view)
+    one_hue = colour.mean(dim=(2, 3)).norm(dim=1) / colour.norm(dim=1).mean(dim=(1, 2)).clamp_min(1e-4)
+    veil = _darkest(view / lights[0].clamp_min(0.05)).mean(dim=(1, 2, 3))
+    amount = clearing.grey * (1.0 - _falling(tint.flatten(), clearing.warm))
+    amount = amount * (1.0 - _falling(one_hue, clearing.one_hue)) * (1.0 - _falling(veil, clearing.veiled))
+    amount = amount.view(-1, 1, 1, 1)
+    white, view_white = (1.0 + amount * (_luma(light) / light.clamp_min(0.05) - 1.0) for light in lights)
+    return white, view_white
 
 
 def _luma(colours: Tensor) -> Tensor:  # [B, 3, ...] -> [B, 1, ...]

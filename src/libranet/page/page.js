@@ -19,7 +19,8 @@ const wipe = attachWipe($("wipe"));
 const histogram = makeHistogram($);
 const zoom = makeZoom($, () => { if (Math.max(media.width, media.height) > engine.features.previewSide && $("player").hidden) look(); });
 attachWipe($("welcome-wipe"));
-const RIGHT = {result: "After", split: "", side: "", haze: "Haze: bright is dense", removed: "Removed: bright is much"};
+const RIGHT = {result: "After", split: "", side: "", haze: "Haze: bright is dense", removed: "Removed: bright is much",
+  confidence: "Seen: dark is guessed"};
 const FORMATS = {h264: "H.264", hevc: "HEVC", vp9: "VP9", av1: "AV1", prores: "ProRes", mjpeg: "JPEG"};
 let media = null;
 let opening = null;
@@ -173,7 +174,7 @@ function runSettings() {
 }
 
 const runKey = () => JSON.stringify(runSettings());
-const shownBy = (save) => (["haze", "removed"].includes(save) ? save : "result");
+const shownBy = (save) => (["haze", "removed", "confidence"].includes(save) ? save : "result");
 
 function applySettings(given) {
   const values = {strength: 1, protect_sky: 0, protect_shadows: 0, color: 1, view: "result", exposure: "network", ...given};

@@ -1,6 +1,6 @@
-// Fit, one pixel of the picture on one of the screen, or two: the view scrolls where the picture is larger.
+// Fit, one pixel of the image on one of the screen, or two: the view scrolls where the image is larger.
 
-const LEVELS = [["fit", "Fit", "Fit to the page"], ["1", "1:1", "One pixel of the picture on one of the screen"],
+const LEVELS = [["fit", "Fit", "Fit to the page"], ["1", "1:1", "One pixel of the image on one of the screen"],
   ["2", "2:1", "Twice as large"]];
 
 export function makeZoom($, changed) {

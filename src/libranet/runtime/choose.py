@@ -21,7 +21,6 @@ def make_backend(
     *,
     strength: float = 1.0,
     live: bool = False,
-    want_transmission: bool = False,
     grid_filter: GridFilter = NO_FILTER,
     grids_given: bool = False,
     batch: int = 1,
@@ -33,7 +32,6 @@ def make_backend(
         network: Its device and dtype take part in the choice.
         strength: Factor on the correction, 0 to 1.5.
         live: No look-ahead: return every frame at once.
-        want_transmission: Also return the transmission in the network's matrices.
         grid_filter: How LiBrA-Net's grids are averaged over time; single images need none, and peers have no grids.
         grids_given: The caller gives the grids with each frame, as `network.settle` makes them. Nothing looks ahead
             then, and the filter over time is that of the residual alone.
@@ -50,8 +48,6 @@ def make_backend(
     if not isinstance(network, LiBrANet):
         from libranet.runtime.other_networks import make_peer_backend
 
-        if want_transmission:
-            raise InputError(f"{network.architecture} predicts no transmission: use --view removed, or LiBrA-Net")
         return make_peer_backend(network, live=live, strength=strength)
     lookahead = 0 if live or grids_given else None
     if backend != "plain" and why_not_fused_here(network) is None:
@@ -63,16 +59,14 @@ def make_backend(
             strength=strength,
             grid_filter=grid_filter,
             grids_given=grids_given,
-            want_transmission=want_transmission,
             batch=1 if live else batch,
         )
     name = backend if backend != "auto" else choose_on_cpu(network)
-    if name == "plain" or want_transmission or network.device.type != "cpu":
+    if name == "plain" or network.device.type != "cpu":
         return PlainBackend(
             network,
             lookahead=lookahead,
             strength=strength,
-            want_transmission=want_transmission,
             grid_filter=grid_filter,
         )
     _refuse(network, name)

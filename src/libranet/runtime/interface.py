@@ -26,7 +26,6 @@ class Restored:
     before: tuple[Tensor, ...]  # the planes of the original, each [h, w], or one [h, w, 3] of a packed layout
     after: tuple[Tensor, ...]  # the same, restored
     format: FrameFormat
-    transmission: Tensor | None  # [1, 1, h, w] in [0, 1], where it was requested
 
 
 class Backend(Protocol):

@@ -9,7 +9,7 @@ from torch import Tensor
 from libranet.network import Network
 from libranet.network.peer import Peer, RecurrentPeer
 from libranet.network.stream import FrameGrids
-from libranet.runtime.slots import RestoredImage, RgbBackend, RgbSlot
+from libranet.runtime.slots import RgbBackend, RgbSlot
 
 
 class PeerBackend(RgbBackend):
@@ -26,14 +26,14 @@ class PeerBackend(RgbBackend):
         self._images: deque[Tensor] = deque()  # of the past, then those that wait
         self._ahead = 0  # images that wait
 
-    def step(self, slot: RgbSlot, given: FrameGrids | None) -> list[RestoredImage]:
+    def step(self, slot: RgbSlot, given: FrameGrids | None) -> list[Tensor]:
         """Take an image and return the one that became ready. Peers have no grids."""
         # An image may be overwritten once it is restored, and windows and memories look back at it.
         self._images.append(slot.rgb.clone() if self.network.config.past else slot.rgb)
         self._ahead += 1
         return [self._restore_oldest(self._future)] if self._ahead > self._future else []
 
-    def drain(self) -> list[RestoredImage]:
+    def drain(self) -> list[Tensor]:
         ready = []
         while self._ahead:
             ready.append(self._restore_oldest(self._ahead - 1))
@@ -42,7 +42,7 @@ class PeerBackend(RgbBackend):
         return ready
 
     @torch.no_grad()
-    def _restore_oldest(self, ahead: int) -> RestoredImage:
+    def _restore_oldest(self, ahead: int) -> Tensor:
         """Restore the oldest frame that waits, with `ahead` frames of its future at hand."""
         peer = self.network
         place = len(self._images) - self._ahead
@@ -62,7 +62,7 @@ class PeerBackend(RgbBackend):
         keep = (0 if self._recurrent is not None else peer.config.past) + self._ahead
         while len(self._images) > keep:
             self._images.popleft()
-        return RestoredImage(image)
+        return image
 
 
 def make_peer_backend(network: Network, *, live: bool, strength: float) -> PeerBackend:

@@ -61,8 +61,8 @@ class SlotBackend(ABC, Generic[S, R]):
         """Return the results of the frames still waiting, and begin a new stream."""
 
     @abstractmethod
-    def pack(self, slot: S, result: R) -> tuple[Planes, Tensor | None]:
-        """Return the restored samples of a frame, and its transmission where it was requested."""
+    def pack(self, slot: S, result: R) -> Planes:
+        """Return the restored samples of a frame."""
 
     def push(self, frames: Frames, *, cuts: Sequence[bool] = (), given: Sequence[FrameGrids] = ()) -> list[Restored]:
         """Take frames and return those that became ready."""
@@ -95,17 +95,8 @@ class SlotBackend(ABC, Generic[S, R]):
             assert self._format is not None
             slot = self._waiting.popleft()
             self._held.append(slot)
-            after, transmission = self.pack(slot, result)
-            ready.append(Restored(slot.planes, after, self._format, transmission))
+            ready.append(Restored(slot.planes, self.pack(slot, result), self._format))
         return ready
-
-
-@dataclass(frozen=True)
-class RestoredImage:
-    """One restored image."""
-
-    image: Tensor  # [1, 3, H, W] in [0, 1]
-    transmission: Tensor | None = None  # [1, 1, h, w] in [0, 1], where it was requested
 
 
 @dataclass
@@ -115,8 +106,8 @@ class RgbSlot(Slot):
     rgb: Tensor  # [1, 3, H, W] in [0, 1], float32
 
 
-class RgbBackend(SlotBackend[RgbSlot, RestoredImage]):
-    """Restores RGB images; the change is added to the frames' own samples. A subclass defines `step` and `drain`."""
+class RgbBackend(SlotBackend[RgbSlot, Tensor]):
+    """Restores RGB images [1, 3, H, W]; the change is added to the frames' samples. Subclasses `step` and `drain`."""
 
     def begin(self, format_: FrameFormat) -> None:
         """Prepare the way from samples to RGB and back."""
@@ -131,6 +122,6 @@ class RgbBackend(SlotBackend[RgbSlot, RestoredImage]):
         self._converter.to_rgb(slot.planes, out=slot.rgb)
         return slot
 
-    def pack(self, slot: RgbSlot, result: RestoredImage) -> tuple[Planes, Tensor | None]:
+    def pack(self, slot: RgbSlot, result: Tensor) -> Planes:
         """Add the change of the image to the samples."""
-        return tuple(self._converter.add_change(slot.planes, result.image - slot.rgb)), result.transmission
+        return tuple(self._converter.add_change(slot.planes, result - slot.rgb))

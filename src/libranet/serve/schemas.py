@@ -13,7 +13,7 @@ class FrameSettings(BaseModel):
     """How to restore a frame: what previews and runs share."""
 
     strength: float = Field(default=1.0, ge=0.0, le=LARGEST_STRENGTH, description="0 is the input, 1 the network.")
-    view: Literal["result", "split", "side", "haze", "removed"] = Field(
+    view: Literal["result", "split", "side", "haze", "removed", "confidence"] = Field(
         default="result", description="What the frames show."
     )
     model: Literal["best", "fast"] = Field(default="best", description="The network; not every server has a fast one.")

@@ -30,7 +30,7 @@ def make_options(settings: Message, *, interlaced: bool) -> DehazeOptions:
         strength=settings["strength"],
         steady=settings["steady"],
         compare=view if view in ("split", "side") else None,
-        view=view if view in ("haze", "removed") else "result",
+        view=view if view in ("haze", "removed", "confidence") else "result",
         adjust=Adjustments(**{key: settings[key] for key in ("exposure", "protect_sky", "protect_shadows", "color")}),
         codec=None if settings.get("codec", "same") == "same" else settings["codec"],
         pixel_format="yuv420p" if settings.get("codec") == "h264" else None,  # what every player takes

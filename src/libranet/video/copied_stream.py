@@ -1,5 +1,6 @@
 """One stream of the source on its way to the output: the decision about it, and its packets, cut or repacked."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
@@ -103,6 +104,11 @@ class CopiedStream:
         """Whether the sound gets another codec."""
         return self._transcoder is not None
 
+    @property
+    def is_as_it_was(self) -> bool:
+        """Whether its packets are those of the source."""
+        return self._transcoder is None and self._converter is None
+
     def packets(self, packet: av.Packet, excerpt: Excerpt) -> list[av.Packet]:
         """Return the packets for the output: none where this one lies outside the excerpt."""
         if self.source.disposition & Disposition.attached_pic:
@@ -113,7 +119,7 @@ class CopiedStream:
         assert time_base is not None
         frames = self.heard.take(packet) if self.heard is not None else []
         if self._transcoder is not None:
-            return list(self._transcoder.packets(frames, excerpt.start))
+            return self._timed(self._transcoder.packets(frames, excerpt.start), excerpt)
         if self._plan.kind == "audio" and self._hidden(packet):
             return []
         stamp = packet.pts if packet.pts is not None else packet.dts
@@ -150,7 +156,7 @@ class CopiedStream:
         frames = self.heard.take(None) if self.heard is not None else []
         if self._transcoder is None:
             return []
-        return [*self._transcoder.packets(frames, excerpt.start), *self._transcoder.finish()]
+        return self._timed((*self._transcoder.packets(frames, excerpt.start), *self._transcoder.finish()), excerpt)
 
     def notes(self, suffix: str) -> list[str]:
         """Return a sentence for everything that the output lacks of this stream."""
@@ -174,6 +180,11 @@ class CopiedStream:
         hidden = packet.is_discard and (self._audible or not self._lead_in)
         self._audible |= not packet.is_discard
         return hidden
+
+    @staticmethod
+    def _timed(packets: Iterable[av.Packet], excerpt: Excerpt) -> list[av.Packet]:
+        """Leave out an encoder's lead-in where times begin at zero: FFmpeg would move every other frame for it."""
+        return [packet for packet in packets if excerpt.first_frame is None or (packet.pts or 0) >= 0]
 
     @staticmethod
     def _shortened(packet: av.Packet, start: Fraction) -> av.Packet:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -52,18 +52,12 @@ _SMALLEST: dict[str, tuple[int, int]] = {"hevc": (64, 16), "av1": (32, 32), "dnx
 """Width and height. Below them x265 4.1 writes past its arrays and SVT-AV1 4.1 never ends, both without an error;
 DNxHR is not defined."""
 CONTAINERS: dict[str, tuple[CodecName, ...]] = {
-    ".mp4": (*_H264_LIKE, *_AV1_LIKE, "vp9", "mpeg2", "mjpeg"),
-    ".m4v": _H264_LIKE,
+    ".mp4": (*_H264_LIKE, *_AV1_LIKE, "vp9", "mpeg2", "mjpeg"), ".m4v": _H264_LIKE,
     ".mov": (*_H264_LIKE, "prores", "dnxhd", "qtrle", "mjpeg", "mpeg2"),
-    ".mkv": (*_H264_LIKE, *_AV1_LIKE, "vp9", "ffv1", "prores", "mpeg2", "mjpeg"),
-    ".webm": ("vp9", *_AV1_LIKE),
-    ".avi": ("h264", "ffv1", "mjpeg", "mpeg2"),
-    ".ts": (*_H264_LIKE, "mpeg2"),
-    ".m2ts": ("h264", "hevc", "mpeg2"),
-    ".mpg": ("mpeg2",),
-    ".mxf": ("mpeg2", "dnxhd"),
-    ".gif": ("gif",),
-}
+    ".mkv": (*_H264_LIKE, *_AV1_LIKE, "vp9", "ffv1", "prores", "mpeg2", "mjpeg"), ".webm": ("vp9", *_AV1_LIKE),
+    ".avi": ("h264", "ffv1", "mjpeg", "mpeg2"), ".ts": (*_H264_LIKE, "mpeg2"), ".m2ts": ("h264", "hevc", "mpeg2"),
+    ".mpg": ("mpeg2",), ".mxf": ("mpeg2", "dnxhd"), ".gif": ("gif",),
+}  # fmt: skip
 """The codecs that each container may hold, its default first."""
 _THREADS = Path("/proc/self/task")
 
@@ -159,7 +153,7 @@ def choose_codec(
             raise InputError(f"unknown codec {asked!r}: use one of {', '.join(get_args(CodecName))}")
         if asked not in allowed:
             raise InputError(f"{suffix} files cannot hold {asked}: use one of {', '.join(allowed)}, or another ending")
-    fitting = [codec for codec in allowed if _fits(codec, layout, size, exact=exact)]
+    fitting = [codec for codec in allowed if _fits(codec, layout=layout, size=size, exact=exact)]
     if layout.alpha and suffix not in (".mkv", ".webm"):
         fitting = [codec for codec in fitting if codec != "vp9"]  # its alpha lies beside the frames, as in WebM alone
     if asked in fitting:
@@ -169,7 +163,10 @@ def choose_codec(
     found = f"{size[0]}x{size[1]} {layout.name} video ({layout.bits} bit{alpha})"
     if not plain:
         drop = ", or add --pix-fmt yuv420p to drop its alpha" if layout.alpha else ""
-        raise InputError(f"{suffix} files cannot hold this {found} without loss: write to .mkv or .mov{drop}")
+        fits = partial(_fits, layout=layout, size=size, exact=exact)
+        soft = {name: [c for c in CONTAINERS[name] if not is_hardware(c)] for name in (".mkv", ".mov")}
+        better = [name for name, codecs in soft.items() if any(map(fits, codecs))] or [".mkv"]
+        raise InputError(f"{suffix} files cannot hold this {found} without loss: write to {' or '.join(better)}{drop}")
     if asked is not None and not _large_enough(asked, size):
         least = "x".join(map(str, _SMALLEST[asked]))
         raise InputError(f"{asked} needs frames of {least} or more, got {found}: use --codec {' or '.join(plain)}")
@@ -179,7 +176,7 @@ def choose_codec(
     return (own + plain)[0]
 
 
-def _fits(codec: CodecName, layout: PixelLayout, size: tuple[int, int], *, exact: bool) -> bool:
+def _fits(codec: CodecName, *, layout: PixelLayout, size: tuple[int, int], exact: bool) -> bool:
     chosen = pick_pixel_format(codec, layout, exact=exact)
     if chosen is None or not _large_enough(codec, size):
         return False

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from libranet.video.matroska_extras import CROPS, PROJECTION, STEREO
+from libranet.video.tags import VideoTags
 
 _LARGEST = 256 << 20
 """Bytes of an index that is read."""
@@ -34,20 +35,8 @@ _TOP = {
     b"emsg", b"junk", b"meta", b"udta", b"pict", b"pnot", b"bidx",
 }  # fmt: skip
 _READ_BY_FFMPEG = {
-    b"meta",
-    b"chpl",
-    b"name",
-    b"titl",
-    b"auth",
-    b"dscp",
-    b"gnre",
-    b"albm",
-    b"yrrc",
-    b"perf",
-    b"loci",
-    b"cprt",
-    b"kywd",
-}
+    b"meta", b"chpl", b"name", b"titl", b"auth", b"dscp", b"gnre", b"albm", b"yrrc", b"perf", b"loci", b"cprt", b"kywd",
+}  # fmt: skip
 _SPHERICAL = bytes.fromhex("ffcc8263f8554a938814587a02521fdd")
 _XMP = bytes.fromhex("be7acfcb97a942e89c71999491e3afac")
 _UUID_NAMES = {_SPHERICAL: "the 360 degree projection", _XMP: "XMP"}
@@ -114,6 +103,19 @@ def read_boxes(file: IO[bytes], track: int) -> tuple[Box, ...]:
             file.seek(at)
             found.append(Box("file", name, file.read(size)))
     return tuple(found)
+
+
+def hdr_boxes(tags: VideoTags) -> tuple[Box, ...]:
+    """Return the boxes that state a mastering display and light levels, in the units of ISO 14496-12."""
+    boxes = []
+    if (shown := tags.mastering) is not None:
+        points = (shown.green, shown.blue, shown.red, shown.white)
+        numbers = [min(0xFFFF, round(value * 50_000)) for point in points for value in point]
+        lights = (round(shown.greatest * 10_000), round(shown.least * 10_000))
+        boxes.append(Box("entry", b"mdcv", struct.pack(">8H2I", *numbers, *lights)))
+    if tags.light_level is not None:
+        boxes.append(Box("entry", b"clli", struct.pack(">2H", *(min(0xFFFF, value) for value in tags.light_level))))
+    return tuple(boxes)
 
 
 def add_boxes(target: Path | IO[bytes], boxes: tuple[Box, ...], track: int) -> None:

@@ -8,7 +8,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import av
 
@@ -20,13 +20,16 @@ from libranet.video.encoder import EncoderSettings, configure, kept_priority
 from libranet.video.excerpt import Excerpt
 from libranet.video.file_facts import gif_loops, matroska_extras, mp4_boxes
 from libranet.video.heard import HeardSound
-from libranet.video.matroska_extras import SPACE_TAG, MatroskaFinish, video_elements
-from libranet.video.mp4_extras import Box, add_boxes
+from libranet.video.matroska_extras import SPACE_TAG
+from libranet.video.mp4_extras import Box, add_boxes, hdr_boxes
 from libranet.video.packets import joined_packets
 from libranet.video.pyav import open_input
 from libranet.video.reader import VideoReader, frame_duration, main_video_stream
 from libranet.video.source import Source
 from libranet.video.tags import track_entry
+
+if TYPE_CHECKING:
+    from libranet.video.matroska_finish import MatroskaFinish
 
 FORMATS = {
     ".mp4": "mp4", ".m4v": "ipod", ".mov": "mov", ".mkv": "matroska", ".webm": "webm", ".avi": "avi", ".ts": "mpegts",
@@ -42,7 +45,7 @@ _BROADCAST = (".ts", ".m2ts", ".mpg")
 STALE_METADATA = (
     "major_brand", "minor_version", "compatible_brands", "encoder", "ENCODER", "DURATION", "alpha_mode", "ALPHA_MODE",
     "BPS", "NUMBER_OF_FRAMES", "NUMBER_OF_BYTES", "_STATISTICS_WRITING_APP", "_STATISTICS_WRITING_DATE_UTC",
-    "_STATISTICS_TAGS", "BPS-eng", "DURATION-eng", "NUMBER_OF_FRAMES-eng", "NUMBER_OF_BYTES-eng",
+    "_STATISTICS_TAGS", "BPS-eng", "DURATION-eng", "NUMBER_OF_FRAMES-eng", "NUMBER_OF_BYTES-eng", "variant_bitrate",
     "_STATISTICS_WRITING_APP-eng", "_STATISTICS_WRITING_DATE_UTC-eng", "_STATISTICS_TAGS-eng",
 )  # fmt: skip
 """Facts about the source file. The muxer writes its own."""
@@ -52,6 +55,8 @@ _LONGEST_REORDERING = 20
 """Seconds from decoding to showing a frame, at most."""
 _MP4 = (".mp4", ".m4v", ".mov")
 _MATROSKA = (".mkv", ".webm")
+_HDR_IN_STREAM = ("hevc", "av1")
+"""Codecs in whose streams every player looks for the mastering display; the others have it in boxes of .mp4."""
 _PLAIN_MP4_KEYS = {
     "title", "artist", "album_artist", "album", "date", "comment", "genre", "copyright", "description", "synopsis",
     "composer", "encoder", "creation_time", "lyrics", "keywords", "show", "episode_id", "network", "rating",
@@ -112,7 +117,7 @@ class OutputFile:
             excerpt: The part of the source that the file covers.
         """
         self._target = target
-        self._settings, self._suffix = settings, suffix
+        self._settings, self.suffix = settings, suffix
         self._excerpt = excerpt or Excerpt()
         self._finish: MatroskaFinish | None = None
         self._boxes: tuple[Box, ...] = ()
@@ -211,7 +216,7 @@ class OutputFile:
             for w in self.written.values()
             if w.moved
         ]
-        cut = [note for copy in self.copies.values() for note in copy.notes(self._suffix)]
+        cut = [note for copy in self.copies.values() for note in copy.notes(self.suffix)]
         return JoinReport((video, *others), (*moved, *cut))
 
     def sampled(self, index: int) -> bool:
@@ -248,10 +253,12 @@ class OutputFile:
         if stream.index == self._video_index:
             written.times.append((packet.pts if packet.pts is not None else stamp) * packet.time_base)
 
-    def _matroska_finish(self, source: Any, title: str) -> MatroskaFinish | None:
+    def _matroska_finish(self, source: Any, title: str) -> "MatroskaFinish | None":
         """Return what is written into the finished file; None where the muxer writes all of it."""
-        if self._suffix not in _MATROSKA:
+        if self.suffix not in _MATROSKA:
             return None
+        from libranet.video.matroska_finish import MatroskaFinish, video_elements  # only runs that write .mkv load it
+
         settings, extras = self._settings, None
         elements: tuple[tuple[int, bytes], ...] = ()
         if source is not None:
@@ -275,21 +282,23 @@ class OutputFile:
         settings = self._settings
         video: Any = self.container.add_stream(settings.encoder, rate=settings.rate, time_base=settings.time_base)
         configure(video.codec_context, settings)
-        if settings.codec.startswith("hevc") and self._suffix in _MP4:
+        if settings.codec.startswith("hevc") and self.suffix in _MP4:
             video.codec_context.codec_tag = "hvc1"  # Apple's players read no other tag
         if settings.tags.display_matrix is not None:
             video.set_display_matrix(settings.tags.display_matrix)
         if source is not None:
             _copy_metadata(source, video)
-        if settings.pixel_format.startswith("yuva") and self._suffix in _MATROSKA and settings.codec == "vp9":
+        if settings.pixel_format.startswith("yuva") and self.suffix in _MATROSKA and settings.codec == "vp9":
             video.metadata["alpha_mode"] = "1"
         self._video_index: int = video.index  # a closed container does not say
         self._main = {} if source is None else {source.index: video.index}
         title = video.metadata.get("title", "")
         self._finish = self._matroska_finish(source, title)
-        if source is not None and self._suffix in _MP4:
+        if source is not None and self.suffix in _MP4:
             boxes = mp4_boxes(source.container, source.index)
             self._boxes = tuple(b for b in boxes if b.is_kept and (self._same_size(source) or not b.is_sized))
+        if self.suffix in _MP4 and settings.codec not in _HDR_IN_STREAM:
+            self._boxes += hdr_boxes(settings.tags)
         if self._finish is not None:
             video.metadata["title"] = title + self._finish.video_filler
         self.written[video.index] = Written("video", settings.codec)
@@ -318,7 +327,7 @@ class OutputFile:
             target = self.container.add_stream_from_template(stream, opaque=True)
         _copy_metadata(stream, target)
         if stream.type != "attachment":
-            heard, hides = HeardSound.of(stream, self._excerpt), self._suffix in _MP4
+            heard, hides = HeardSound.of(stream, self._excerpt), self.suffix in _MP4
             copy = CopiedStream(stream, target, plan, transcoder, converter, heard=heard, hides=hides)
             self.copies[stream.index] = copy
             self.written[target.index] = Written(plan.kind, plan.target, heard=heard)

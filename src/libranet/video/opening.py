@@ -27,6 +27,10 @@ _STILL_BRANDS = {
 """First brands of files that hold still images in the boxes of mp4."""
 
 
+_MOVING = ("webp", "gif", "exr")
+"""FFmpeg's readers of one image whose files may hold more, or have an error of their own."""
+
+
 class CountedFile:
     """A file of another program that counts what is read from it."""
 
@@ -52,16 +56,9 @@ def open_source(source: Source) -> av.container.InputContainer:
     if kind := still_image(head, name):
         raise InputError(f"{name} is a still image ({kind}), which is not read here: convert it to PNG or TIFF first")
     try:
-        if name.lower().startswith("srt://"):
-            from libranet.video.srt import receive
-
-            return _interruptible(lambda: open_input(cast(IO[bytes], receive(name)), format_name="mpegts"))
-        if source.kind == "url":
-            options = next((options for scheme, options in _OPTIONS.items() if name.startswith(scheme)), {})
-            return _interruptible(lambda: open_input(name, options=options, timeout=NETWORK_TIMEOUT))
-        if source.kind == "pipe":
-            return _interruptible(lambda: open_input(source.location))
-        return open_input(source.location)
+        return _opened(source)
+    except InputError:
+        raise
     except (av.FFmpegError, OSError, ValueError) as error:
         if b"ftyp" in head:
             raise InputError(
@@ -69,6 +66,26 @@ def open_source(source: Source) -> av.container.InputContainer:
                 "repair it with a tool such as untrunc first"
             ) from None
         raise InputError(f"{name} is not a video that FFmpeg can read ({reason(error)}): check the file") from None
+
+
+def _opened(source: Source) -> av.container.InputContainer:
+    name = source.name
+    if name.lower().startswith("srt://"):
+        from libranet.video.srt import receive
+
+        return _interruptible(lambda: open_input(cast(IO[bytes], receive(name)), format_name="mpegts"))
+    if source.kind == "url":
+        options = next((options for scheme, options in _OPTIONS.items() if name.startswith(scheme)), {})
+        return _interruptible(lambda: open_input(name, options=options, timeout=NETWORK_TIMEOUT))
+    if source.kind == "pipe":
+        return _interruptible(lambda: open_input(source.location))
+    container = open_input(source.location)
+    kind = container.format.name.removesuffix("_pipe")
+    if kind == "ico" or (kind != container.format.name and kind not in _MOVING):
+        container.close()
+        ending = "with that ending of its name"
+        raise InputError(f"{name} is a still image ({kind.upper()}): convert it to PNG or TIFF first, {ending}")
+    return container
 
 
 def still_image(head: bytes, name: str) -> str:

@@ -6,7 +6,8 @@ trial file, written with everything that the source has, is read back and compar
 
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from itertools import islice
 from typing import Any
 
@@ -19,6 +20,7 @@ from libranet.video.decoding import Damage, read_packets
 from libranet.video.encoder import EncoderSettings, encoder_frame
 from libranet.video.excerpt import Excerpt
 from libranet.video.file_facts import lost_facts
+from libranet.video.heard import HeardSound
 from libranet.video.mux import STALE_METADATA, OutputFile
 from libranet.video.pixels import plane_views
 from libranet.video.pyav import codec_name, open_input, side_data
@@ -28,15 +30,23 @@ from libranet.video.source import Source
 _SAMPLE_PACKETS = 3
 _MOST_PACKETS = 2000
 _MISTIMED = {(".avi", "vorbis")}
-"""Sound that FFmpeg's muxer takes and gives wrong times."""
+"""Sound that FFmpeg's muxer gives wrong times later than in its first packets."""
+_OFF_TIME = Fraction(1, 100)
+"""Seconds by which a container may move the first packets of a sound against each other: coarse clocks round."""
 _KEEPERS = {".webm": "opus", ".avi": "mp3", ".mpg": "mp2", ".mxf": "pcm", ".gif": ""}
 """Sound that every file of a container can hold; aac for the others."""
 _EXACT_AUDIO = {"pcm_mulaw": "pcm", "pcm_alaw": "pcm"}
 """Sound that a container refuses, and a codec that holds the same samples."""
+_READ_AS = {("audio", "mp2"): ("audio", "mp3")}
+"""Sound that an mp4 file does not tell from another, and one decoder plays."""
 _REWRITTEN_HANDLERS = ("SubtitleHandler", "TimeCodeHandler", "Time Code Media Handler", "Core Media Time Code")
 """Data tracks for chapters and timecodes. The muxer writes its own."""
 _IDENTITIES = ("uid", "umid", "_ul")
 """Ends of the names of tags that only mark a file."""
+_YOUNG_PCM = ("pcm_s24", "pcm_s32", "pcm_f32", "pcm_f64")
+"""Samples that mp4 holds by ISO 23003-5. QuickTime's own codes for them, in .mov, are older."""
+_ROUNDED = 0.002
+"""Seconds by which containers round."""
 _COMPARED = ("language", "title", "name", "handler_name", "vendor_id", "creation_time", "stereo_mode", "timecode")
 """Tags of streams that have notes of their own, or that only mark a file."""
 _ROLES = (
@@ -51,8 +61,8 @@ class _Trial:
 
     refusal: str
     """Why the header could not be written, or nothing."""
-    lost: frozenset[int]
-    """Streams that cannot be read back as what they were."""
+    lost: dict[int, str] = field(default_factory=dict)
+    """Streams that cannot be read back as what they were, and why."""
     notes: tuple[str, ...] = ()
     """What else cannot be read back: chapters, tags, rotation."""
 
@@ -158,16 +168,14 @@ def _tried(
     samples: dict[int, list[av.Packet]],
 ) -> tuple[tuple[StreamPlan, ...], tuple[str, ...]]:
     trial = _try(container, suffix, settings, plans, samples)
-    refused = dict.fromkeys(trial.lost, "it cannot be read back")
-    mistimed = [plan.index for plan in plans if plan.kept and (suffix, plan.target) in _MISTIMED]
-    refused |= dict.fromkeys(mistimed, "FFmpeg writes wrong times for it")
+    refused = dict(trial.lost)
     if not trial.refusal and not refused:
         return plans, trial.notes
     if trial.refusal:
         for plan in plans:
             alone = _try(container, suffix, settings, (plan,), samples)
             if alone.refusal or alone.lost:
-                refused[plan.index] = alone.refusal or "it cannot be read back"
+                refused[plan.index] = alone.refusal or alone.lost[plan.index]
         if not refused:
             raise InputError(
                 f"{suffix} files cannot hold these streams together ({trial.refusal}): "
@@ -210,7 +218,7 @@ def _try(
     try:
         output = OutputFile(file, suffix, settings, container, plans)
     except (ValueError, av.FFmpegError) as error:
-        return _Trial(_words(error), frozenset())
+        return _Trial(_words(error))
     try:
         if container is not None:
             output.copy_chapters(container)
@@ -223,13 +231,14 @@ def _try(
         output.write(output.video.encode(None))
         output.close()
     except (ValueError, av.FFmpegError) as error:
-        return _Trial(_words(error), frozenset())
-    if container is None:
-        return _Trial("", frozenset())
+        return _Trial(_words(error))
     file.seek(0)
     try:
         with open_input(file, format_name=None) as written:
+            if container is None:
+                return _Trial("")
             lost = _unreadable(written, output, plans)
+            lost |= _misheard(file, output)
             notes = _losses(container, written, output.places, suffix)
             main, video = main_video_stream(container), main_video_stream(written)
             if main is not None and video is not None and (names := lost_facts(container, main, written, video, file)):
@@ -239,23 +248,45 @@ def _try(
                     f"the rotation is left out: {suffix} has no place for it, and players will show frames turned"
                 )
     except (av.FFmpegError, ValueError):
-        return _Trial("", frozenset(plan.index for plan in plans if plan.kept))
+        refusal = "it cannot be read back" if container is None else ""
+        return _Trial(refusal, dict.fromkeys((plan.index for plan in plans if plan.kept), "it cannot be read back"))
     return _Trial("", lost, tuple(notes))
 
 
 def _unreadable(
     written: av.container.InputContainer, output: OutputFile, plans: tuple[StreamPlan, ...]
-) -> frozenset[int]:
+) -> dict[int, str]:
     """Return the streams that do not come back as the codec that went in."""
     found = [_identity(stream) for stream in written.streams]
     missing = set()
     for plan in (plan for plan in plans if plan.kept):
         wanted = _wanted(plan)
-        if wanted in found:
-            found.remove(wanted)
+        if (there := wanted if wanted in found else _READ_AS.get(wanted)) in found:
+            found.remove(there)
         elif plan.kind in ("attachment", "cover") or output.sampled(plan.index):
             missing.add(plan.index)  # a stream without a packet so far may be there: the finished file is verified
-    return frozenset(missing)
+    return dict.fromkeys(missing, "it cannot be read back")
+
+
+def _misheard(file: io.BytesIO, output: OutputFile) -> dict[int, str]:
+    """Return the streams whose first packets of sound are not heard in the trial file as they are in the source."""
+    file.seek(0)
+    with open_input(file, format_name=None) as written:
+        sounds = {stream.index: HeardSound.of(stream, Excerpt()) for stream in written.streams}
+        for packet in written.demux():
+            if (sound := sounds[packet.stream.index]) is not None:
+                sound.take(packet)
+    wrong = {}
+    for index, copy in output.copies.items():
+        before, after = copy.heard, sounds.get(output.places[index])
+        if before is None or before.first is None or after is None:
+            continue
+        suffix, codec = output.suffix, codec_name(copy.target)
+        if after.first is None:
+            wrong[index] = "it cannot be heard there"
+        elif copy.is_as_it_was and (abs(after.drift_from(before)) > _OFF_TIME or (suffix, codec) in _MISTIMED):
+            wrong[index] = "FFmpeg writes wrong times for it"
+    return wrong
 
 
 def _wanted(plan: StreamPlan) -> tuple[str, str]:
@@ -315,6 +346,8 @@ def _losses(source: Any, written: Any, places: Mapping[int, int], suffix: str) -
     chapters = len(source.chapters()) - len(written.chapters())
     if chapters > 0:
         notes.append(f"{chapters} chapters are left out: {no_place} them")
+    elif any(abs(a - b) > _ROUNDED for a, b in zip(_chapter_times(source), _chapter_times(written), strict=False)):
+        notes.append(f"chapters end or begin at other times: in {suffix} each lasts until the next")
     main, video = main_video_stream(source), main_video_stream(written)
     if missing := _missing_tags(source.metadata, written.metadata):
         notes.append(f"{', '.join(missing)} left out: {no_place} {'this tag' if len(missing) == 1 else 'these tags'}")
@@ -326,6 +359,11 @@ def _losses(source: Any, written: Any, places: Mapping[int, int], suffix: str) -
         if place < len(written.streams):
             notes += _stream_losses(source.streams[index], written.streams[place], no_place)
     return notes
+
+
+def _chapter_times(container: Any) -> list[Fraction]:
+    """Return where chapters begin and end. The last one ends with its file, which is short in a trial."""
+    return [chapter[at] * chapter["time_base"] for chapter in container.chapters() for at in ("start", "end")][:-1]
 
 
 def _is_turn_lost(written: Any, matrix: tuple[int, ...] | None) -> bool:
@@ -362,6 +400,12 @@ def _stream_losses(before: Any, after: Any, no_place: str) -> list[str]:
     title = before.metadata.get("title", "")
     if title and title not in after.metadata.values():
         notes.append(f"the title ({title}) of {what} is left out: {no_place} it")
+    if before.type == after.type == "audio":
+        layout, found = before.codec_context.layout, after.codec_context.layout
+        if layout.nb_channels > 2 and layout.name != found.name and not layout.name.endswith(" channels"):
+            notes.append(f"the channel layout ({layout.name}) of {what} is left out: {no_place} it")
+        if no_place.startswith((".mp4", ".m4v")) and codec_name(after).startswith(_YOUNG_PCM):
+            notes.append(f"{what} ({codec_name(after)}) needs a player with FFmpeg 6 or newer in .mp4: .mkv does not")
     tags = _missing_tags(before.metadata, after.metadata)
     if tags := [key for key in tags if key.lower() not in _COMPARED]:
         notes.append(

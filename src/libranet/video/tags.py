@@ -19,6 +19,8 @@ _MASTERING_FORMAT = "<20i2i"
 _CHROMA_LOCATIONS = ("unspecified", "left", "center", "topleft", "top", "bottomleft", "bottom")
 """FFmpeg's names in the order of its numbers."""
 
+_CENTRED = ("h263", "h263p", "speedhq")
+"""Codecs whose chroma samples always lie between those of luma; FFmpeg says so on its frames alone."""
 _MATRIX_OF_TAG: dict[int, Matrix] = {1: "bt709", 4: "fcc", 5: "bt601", 6: "bt601", 7: "smpte240m", 9: "bt2020"}
 _UNSPECIFIED_TAGS = (0, 2, 3)
 
@@ -145,6 +147,8 @@ def _chroma_location(frame: av.VideoFrame, stream: av.VideoStream) -> str:
         return _CHROMA_LOCATIONS[int(known)]
     if stream.codec_context.name == "rawvideo" and stream.container.format.name == "yuv4mpegpipe":
         return _y4m_location(stream)
+    if stream.codec_context.name in _CENTRED:
+        return "center"
     colour = dict(children(child(dict(track_entry(stream)).get(_VIDEO, b""), _COLOUR)))
     across, down = (int.from_bytes(colour.get(key, b""), "big") for key in (_SITING_HORIZONTAL, _SITING_VERTICAL))
     return {(1, 1): "topleft", (1, 2): "left", (2, 1): "top", (2, 2): "center"}.get((across, down), "unspecified")

@@ -1,24 +1,10 @@
-"""Images for people to look at: contact sheets, and the colour of haze in a frame."""
+"""Images for people to look at: contact sheets."""
 
 import cv2
 import numpy as np
-import torch.nn.functional as F
-from torch import Tensor
 
-AIRLIGHT_SHARE = 0.002
-"""Share of the pixels, those with the brightest dark channel, whose mean is the airlight."""
 _BACKGROUND = 24
 _TALLEST_CELL = 720
-
-
-def estimate_airlight(
-    hazy: Tensor,  # [1, 3, h, w] in [0, 1]
-) -> Tensor:  # [1, 3]
-    """Estimate the colour of the densest haze: the mean of the pixels with the brightest dark channel."""
-    dark = -F.max_pool2d(-hazy.amin(dim=1, keepdim=True), 7, stride=1, padding=3)
-    count = max(1, int(AIRLIGHT_SHARE * dark.numel()))
-    chosen = dark.flatten().topk(count).indices
-    return hazy.flatten(2)[..., chosen].mean(dim=-1)
 
 
 def contact_sheet(

@@ -56,5 +56,6 @@ def _restored(network: LiBrANet, frames: torch.Tensor, grid_filter: GridFilter) 
     with torch.no_grad():
         for frame in frames:
             image, state = stream_step(network, frame[None].float() / 255, state)
+            assert image is not None  # without look-ahead every frame comes back at once
             images.append((image[0] * 255).round().byte())
     return torch.stack(images)

@@ -7,6 +7,10 @@ from pathlib import Path
 import pytest
 
 from libranet.cli.main import main
+from libranet.images import read_image
+from libranet.lab.bench import this_machine
+
+RESULTS = Path(__file__).parents[3] / "benchmarks" / "results"
 
 
 def run(capsys, monkeypatch, *arguments: str) -> tuple[int, str, str]:
@@ -89,3 +93,60 @@ def test_mistakes_are_one_sentence(capsys, monkeypatch, arguments, message):
     assert code == 2
     assert message in err
     assert out == ""
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg", "json"])
+def test_this_machine(capsys, monkeypatch, tmp_path: Path, suffix: str):
+    monkeypatch.setattr(this_machine, "SIZE", (192, 128))
+    monkeypatch.setattr(this_machine, "_COPIED", 1 << 16)
+    monkeypatch.setattr(this_machine, "_MATRIX", 64)
+    card = tmp_path / f"card.{suffix}"
+    code, out, _ = run(capsys, monkeypatch, "--me", "--device", "cpu", "--seconds", "0.05", "--json", "-o", str(card))
+    assert code == 0
+    found = json.loads(out)
+    assert all(found[name] > 0 for name in ("base", "small", "decode", "encode", "gigabytes", "gigaflops"))
+    assert found["small"] > found["base"]
+    assert found["backend"] == "plain"
+    if suffix == "png":
+        assert read_image(card).rgb.shape[1] == 1350
+    elif suffix == "svg":
+        assert card.read_text().lstrip().startswith("<?xml")
+    else:
+        assert json.loads(card.read_text()) == found
+
+
+def test_the_others_are_results_of_this_repository():
+    for other in this_machine.OTHERS:
+        result = json.loads((RESULTS / other.source).read_text())
+        if "rows" in result:
+            rows = [row for row in result["rows"] if row["model"] == "libranet" and row["size"] == [1920, 1080]]
+            assert other.base == pytest.approx(rows[0]["fps"], abs=0.05)
+            assert other.date == result["date"]
+            continue
+        kind = "numba-bf16" if "BF16" in other.device else "numba-fp32"
+        values = result["results"]["1920x1080"]
+        assert other.base == pytest.approx(1 / values[f"base, {kind}"]["wall"], abs=0.006)
+        assert other.small == pytest.approx(1 / values[f"small, {kind}"]["wall"], abs=0.006)
+        assert result["machine"]["date"].startswith(other.date)
+        assert result["machine"]["device"] == other.device.split(",")[0]
+
+
+@pytest.mark.parametrize(
+    ("decode", "encode", "base", "gigaflops", "words"),
+    [
+        (100.0, 5.0, 30.0, 9e9, "its codec: encoding H.264 gives 5.0"),
+        (100.0, 90.0, 30.0, 9e9, "the network for memory"),
+        (100.0, 90.0, 30.0, 1.0, "the network for compute"),
+    ],
+)
+def test_what_bounds(decode, encode, base, gigaflops, words):
+    machine = this_machine.Machine(
+        "CPU", "cpu-fp32", "avx2", 2, base, 60.0, decode, encode, 1.0, gigaflops, 0.0, "2026-11-18"
+    )
+    assert words in machine.bound
+
+
+def test_a_card_of_another_kind_is_refused_before_anything_is_measured(capsys, monkeypatch, tmp_path: Path):
+    code, _, err = run(capsys, monkeypatch, "--me", "-o", str(tmp_path / "card.bmp"))
+    assert code == 2
+    assert "card.png" in err

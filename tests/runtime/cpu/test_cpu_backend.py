@@ -108,7 +108,7 @@ def test_our_kernels_take_formats_in_turn(calm_model):
 
 def _copy(restored: Restored) -> Restored:
     before, after = (tuple(plane.clone() for plane in planes) for planes in (restored.before, restored.after))
-    return Restored(before, after, restored.format, restored.transmission)
+    return Restored(before, after, restored.format)
 
 
 @pytest.mark.parametrize("level", library.LEVELS)
@@ -159,14 +159,6 @@ def test_the_number_of_threads_does_not_change_a_bit(calm_model, frames):
         found.append(restore(calm_model, frames, "cpu-fp32"))
     torch.set_num_threads(before)
     assert torch.equal(*found)
-
-
-@pytest.mark.kernels
-def test_the_transmission_comes_from_the_plain_network(calm_model, frames):
-    stream = make_backend(calm_model, backend="cpu-fp32", want_transmission=True, live=True)
-    (restored,) = stream.push(rgb_frames(frames[0]))
-    assert stream.name == "plain"
-    assert restored.transmission is not None
 
 
 @pytest.mark.kernels

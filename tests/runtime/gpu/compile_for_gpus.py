@@ -30,7 +30,7 @@ from libranet.runtime.gpu.step import FusedStep
 
 YUV10 = PixelLayout("yuv420p10le", "yuv", 10, 2, 2, alpha=False)
 CASES: list[tuple[FrameFormat, dict[str, Any]]] = [
-    (FrameFormat(3840, 2160, YUV10, ColorSpec(full_range=False)), {"want_transmission": True}),
+    (FrameFormat(3840, 2160, YUV10, ColorSpec(full_range=False)), {}),
     (FrameFormat(3840, 2160, RGB8), {}),
     (FrameFormat(1920, 1080, RGB8), {"batch": 4, "overlap": True}),
 ]

@@ -178,7 +178,7 @@ def test_every_format_agrees_with_the_plain_backend_on_a_gpu(layout: PixelLayout
     )
     frames, cuts = Frames(planes, format_), [index in (4, 6) for index in range(27)]  # and a shot longer than the ring
     network = perturb(LiBrANet(), scale=0.01).cuda()
-    settings = {"lookahead": None, "grid_filter": GridFilter(0.3, 10.0), "want_transmission": True}
+    settings = {"lookahead": None, "grid_filter": GridFilter(0.3, 10.0)}
     want = restore_all(PlainBackend(network.float(), strength=1.0, **settings), frames, cuts)
     tiles = RefinerTiles(weight_stationary=stationary)
     network = network.half()

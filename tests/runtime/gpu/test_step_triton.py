@@ -150,8 +150,8 @@ def test_yuv_frames_match_the_plain_backend(device: str, net: LiBrANet) -> None:
     )
     tile = ConvTile(4, 16, 64)
     tiles = RefinerTiles(tile, tile, tile, tile)
-    step = FusedStep(net, format_, device=device, tiles=tiles, lookahead=0, want_transmission=True)
-    plain = PlainBackend(net.to(device), lookahead=0, want_transmission=True)
+    step = FusedStep(net, format_, device=device, tiles=tiles, lookahead=0)
+    plain = PlainBackend(net.to(device), lookahead=0)
     for index in range(2):
         frame = tuple(plane[index : index + 1] for plane in planes)
         got = step.push(frame)
@@ -161,7 +161,6 @@ def test_yuv_frames_match_the_plain_backend(device: str, net: LiBrANet) -> None:
             assert difference.max() <= 8  # of 1023
             assert difference.float().mean() <= 0.8
             assert (b.cpu().int() - before[0].cpu().int()).abs().float().mean() > 2
-        torch.testing.assert_close(step.buffers.transmission.cpu(), want.transmission.cpu(), atol=5e-3, rtol=0)
     step.reset()
     step.strength.fill_(0.0)
     for a, before in zip(step.push(tuple(plane[:1] for plane in planes)), planes, strict=True):

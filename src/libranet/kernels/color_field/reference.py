@@ -32,8 +32,6 @@ def apply_field_out(
     strength: Tensor,  # [B] fp32
     small: Tensor,  # [B, 3, h, w] fp32, written
     delta: Tensor,  # [B, 3, h, w] fp32, written: small - low
-    *,
-    transmission: Tensor | None = None,  # [B, 1, h, w] fp32, written
 ) -> None:
     """Restore the reduced frames by their grids' transforms, scaled by `strength`."""
     matrix, offset, _ = transforms(
@@ -42,8 +40,6 @@ def apply_field_out(
     restored = apply_affine(matrix, offset, low).clamp(0.0, 1.0)
     small.copy_(restored)
     delta.copy_(restored - low)
-    if transmission is not None:
-        transmission.copy_(estimate_transmission(matrix))
 
 
 def estimate_transmission(matrix: Tensor) -> Tensor:  # [B, 3, 3, h, w] -> [B, 1, h, w] in [0, 1]

@@ -97,9 +97,8 @@ def _field_kernel(
     rows_ptr,  # [B, h, 2, D, GW, 16] fp32
     small_ptr,  # [B, 3, h, w] fp32, the restored small frame
     delta_ptr,  # [B, 3, h, w] fp32, small - low
-    transmission_ptr,  # [B, 1, h, w] fp32
     height, width,
-    SINGULAR: tl.constexpr, D: tl.constexpr, GW: tl.constexpr, BLOCK: tl.constexpr, TRANSMISSION: tl.constexpr,
+    SINGULAR: tl.constexpr, D: tl.constexpr, GW: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     y, b = tl.program_id(1), tl.program_id(2).to(tl.int64)
     x = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -138,12 +137,6 @@ def _field_kernel(
     tl.store(delta_ptr + place, red - r, mask=inside)
     tl.store(delta_ptr + place + pixels, green - g, mask=inside)
     tl.store(delta_ptr + place + 2 * pixels, blue - u, mask=inside)
-    if TRANSMISSION:
-        # det A = det(I + M / 2) / det N; `_adjugate` of -M gives the numerator.
-        upper = _adjugate(-c, k)[9]
-        ratio = tl.where(usable, upper / tl.where(usable, det, 1.0), 1.0)
-        value = tl.exp2(tl.log2(tl.maximum(ratio, 1e-6)) * (-1.0 / 3.0))
-        tl.store(transmission_ptr + b * pixels + y * width + x, tl.minimum(tl.maximum(value, 0.0), 1.0), mask=inside)
 
 
 def apply_field_out(
@@ -154,7 +147,6 @@ def apply_field_out(
     small: Tensor,  # [B, 3, h, w] fp32, written
     delta: Tensor,  # [B, 3, h, w] fp32, written: small - low
     *,
-    transmission: Tensor | None = None,  # [B, 1, h, w] fp32, written
     scratch: Tensor,  # [B, h, 2, D, gw, 16] fp32: the grids at each row of pixels
 ) -> None:
     """Restore the reduced frames by their grids' transforms, scaled by `strength`."""
@@ -162,8 +154,8 @@ def apply_field_out(
     d, gh, gw = chromatic.shape[3:]
     launch(_rows_kernel, (height, b))(chromatic, plane, strength, scratch, height, D=d, GH=gh, GW=gw, num_warps=4)
     launch(_field_kernel, (triton.cdiv(width, 128), height, b))(
-        low, scratch, small, delta, transmission, height, width,
-        SINGULAR=SINGULAR_DET, D=d, GW=gw, BLOCK=128, TRANSMISSION=transmission is not None, num_warps=4,
+        low, scratch, small, delta, height, width,
+        SINGULAR=SINGULAR_DET, D=d, GW=gw, BLOCK=128, num_warps=4,
     )  # fmt: skip
 
 

@@ -24,7 +24,12 @@ def bench(
     quality: Annotated[
         Path | None, typer.Option(help="JSON with PSNR by model, for the plot of quality against speed.")
     ] = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder of tables and plots.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Folder of tables and plots; with --me a card.")
+    ] = None,
+    me: Annotated[
+        bool, typer.Option("--me", help="Measure this machine instead, beside others; -o card.png, .svg or .json.")
+    ] = False,
     as_list: Annotated[bool, typer.Option("--list", help="List the models and stop.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
@@ -42,12 +47,15 @@ def bench(
     if as_list:
         _print_list()
         return
+    if seconds <= 0:
+        raise InputError(f"expected a positive time for each model, got {seconds}")
+    if me:
+        _measure_this_machine(device, seconds, output, as_json=as_json)
+        return
     chosen = [parse_size(size) for size in sizes.split(",")] if sizes else list(SIZES)
     for width, height in chosen:
         if min(width, height) < MIN_SIZE:
             raise InputError(f"expected sizes of at least {MIN_SIZE}x{MIN_SIZE}, got {width}x{height}")
-    if seconds <= 0:
-        raise InputError(f"expected a positive time for each model, got {seconds}")
     pick_dtype(precision, pick_device(device))
     if quality is not None and output is None:
         raise InputError("--quality draws a plot: give its folder with --output")
@@ -63,6 +71,17 @@ def bench(
         keep=lambda rows, missing: output and write_bench(rows, missing, output, quality=psnr),
     )
     print(rows_as_json(rows, missing) if as_json else as_markdown(rows, missing), end="")
+
+
+def _measure_this_machine(device: str, seconds: float, card: Path | None, *, as_json: bool) -> None:
+    from libranet.lab.bench.this_machine import check_card, measure, write_card
+
+    if card is not None:
+        check_card(card)
+    machine = measure(device=device, seconds=seconds)
+    print(machine.as_json() if as_json else "\n".join([*machine.lines(), ""]), end="")
+    if card is not None:
+        write_card(machine, card)
 
 
 def _print_list() -> None:

@@ -189,9 +189,9 @@ class CpuBackend(SlotBackend[SampleSlot, SampleSlot]):
         self._state = start_stream(self._stages, lookahead=self._lookahead, grid_filter=self._filter)
         return ready
 
-    def pack(self, slot: SampleSlot, result: SampleSlot) -> tuple[Planes, None]:
+    def pack(self, slot: SampleSlot, result: SampleSlot) -> Planes:
         """The restored samples are in the slot already."""
-        return result.after, None
+        return result.after
 
     @torch.no_grad()
     def _restore_oldest(self) -> list[SampleSlot]:

@@ -82,7 +82,6 @@ class FusedBackend:
         strength: float,
         grid_filter: GridFilter = NO_FILTER,
         grids_given: bool = False,
-        want_transmission: bool = False,
         batch: int = 1,
         tiles: RefinerTiles | None = None,
         trial: bool = True,
@@ -97,7 +96,7 @@ class FusedBackend:
             trial: Compare with the plain backend first, and use that one where the kernels fail.
         """
         self.network, self.lookahead, self.strength, self.batch = network, lookahead, strength, batch
-        self.grid_filter, self.want_transmission, self.tiles, self.trial = grid_filter, want_transmission, tiles, trial
+        self.grid_filter, self.tiles, self.trial = grid_filter, tiles, trial
         self.device, self.grids_given = network.device, grids_given
         self.stages: Stages | None = network
         self._format: FrameFormat | None = None
@@ -109,7 +108,6 @@ class FusedBackend:
             lookahead=lookahead,
             strength=strength,
             grid_filter=grid_filter,
-            want_transmission=want_transmission,
         )
         self._distrusted = False
 
@@ -193,7 +191,6 @@ class FusedBackend:
             strength=self.strength,
             grid_filter=self.grid_filter,
             grids_given=grids_given,
-            want_transmission=self.want_transmission,
             device=self.device,
             tiles=self.tiles,
         )
@@ -217,19 +214,16 @@ class FusedBackend:
     def _pack(self, ready: Ready) -> list[Restored]:
         assert self._step is not None
         assert self._format is not None
-        step, packed = self._step, []
+        step = self._step
         results = step.frames.result(ready.parity, 0, self._batch)
-        for index in range(ready.low, ready.high):
-            transmission = step.buffers.transmission
-            packed.append(
-                Restored(
-                    before=step.frames.original((ready.first + index) % step.frames.ring),
-                    after=tuple(plane[index] for plane in results),
-                    format=self._format,
-                    transmission=None if transmission is None else transmission[index : index + 1],
-                )
+        return [
+            Restored(
+                before=step.frames.original((ready.first + index) % step.frames.ring),
+                after=tuple(plane[index] for plane in results),
+                format=self._format,
             )
-        return packed
+            for index in range(ready.low, ready.high)
+        ]
 
 
 def _largest_batch(format_: FrameFormat, device: torch.device) -> int:
@@ -247,7 +241,6 @@ def _kept(restored: list[Restored]) -> list[Restored]:
             before=tuple(plane.clone() for plane in one.before),
             after=tuple(plane.clone() for plane in one.after),
             format=one.format,
-            transmission=None if one.transmission is None else one.transmission.clone(),
         )
         for one in restored
     ]

@@ -83,7 +83,6 @@ class RefinerBuffers:
         *,
         channels: int,
         grid: tuple[int, int],
-        want_transmission: bool = False,
         device: torch.device,
     ) -> None:
         def make(*shape: int, dtype: torch.dtype = torch.float16) -> Tensor:
@@ -100,7 +99,6 @@ class RefinerBuffers:
             wide[: batch * h * w * count].view(batch, h, w, count) for count in (64, 2 * channels, 64)
         )
         self.low, self.small, self.delta = (make(3, h, w, dtype=torch.float32) for _ in range(3))
-        self.transmission = make(1, h, w, dtype=torch.float32) if want_transmission else None
         self.rows = make(h, 2, bins, side, 16, dtype=torch.float32)
         self.fold = make(2, channels, dtype=torch.float32)
         most = max(h * -(-w // 16), h * STRUCTURE_TILE.parts(w))
@@ -144,9 +142,7 @@ class FusedRefiner:
     def run_field(self, chromatic: Tensor, plane: Tensor, strength: Tensor, buffers: RefinerBuffers) -> None:
         """Restore the reduced frames by their grids."""
         b = buffers
-        apply_field_out(
-            b.low, chromatic, plane, strength, b.small, b.delta, transmission=b.transmission, scratch=b.rows
-        )
+        apply_field_out(b.low, chromatic, plane, strength, b.small, b.delta, scratch=b.rows)
 
     def run_structure(self, buffers: RefinerBuffers) -> None:
         """The stream that looks at the restored small frames."""

@@ -54,7 +54,6 @@ class FusedStep:
         strength: float = 1.0,
         grid_filter: GridFilter = NO_FILTER,
         grids_given: bool = False,
-        want_transmission: bool = False,
         device: str | torch.device = "cuda",
         tiles: RefinerTiles | None = None,
         graphs: bool = True,
@@ -110,7 +109,6 @@ class FusedStep:
             *self.frames.padded,
             channels=config.refiner.width,
             grid=(config.fields.bins, side),
-            want_transmission=want_transmission,
             device=self.device,
         )
         self.history = GridHistory(
