@@ -224,16 +224,16 @@ def inside(folder: Path, *, prefix: str, clips: int, hosts: int, errors: float, 
         )
         seconds = time.monotonic() - begin
         scraped.stop()
-        print("code", run.returncode, "json", len(run.stdout), file=sys.stderr, flush=True)
         report = json.loads((folder / "report.json").read_text())
         faults, requests, written = dict(store.faults), sum(store.requests.values()), dict(store.written)
+        store.share = 0.0
+        files.invalidate_cache()
         same = [
             name
             for name in sorted(path.name for path in (folder / "plain").glob("*.mp4"))
-            if _stored(upstream, name) == (folder / "plain" / name).read_bytes()
+            if files.cat_file(f"{BUCKET}/out/{name}") == (folder / "plain" / name).read_bytes()
         ]
         left = [name for name in files.find(f"{BUCKET}/out") if "/." in name]
-        store.share = 0.0
         again = _again(libranet, words, model, many, files, source, folder, environment)
     moto.stop()
     return {
@@ -264,11 +264,6 @@ def _cut_off(hosts: Hosts, store, after: int) -> None:
     while sum("/out/" in name for name in list(store.written)) < after:
         time.sleep(0.2)
     subprocess.run(["ip", "link", "set", hosts.link(1), "down"], check=True)
-
-
-def _stored(upstream: str, name: str) -> bytes:
-    with urllib.request.urlopen(f"{upstream}/{BUCKET}/out/{name}", timeout=30) as answer:
-        return answer.read()
 
 
 def _again(libranet, words, model, many, files, source: Path, folder: Path, environment: dict[str, str]) -> dict:
