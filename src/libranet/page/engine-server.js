@@ -6,7 +6,7 @@ const MEMORY = "libranet-uploads";
 let facts = null;
 
 export const features = {
-  views: [["result", "Cleared"], ["haze", "Haze"], ["removed", "Removed"], ["confidence", "Seen"]],
+  views: [["result", "Clear"], ["haze", "Haze"], ["removed", "Removed"], ["confidence", "Seen"]],
   saves: [["result", "Cleared"], ["split", "Before and after, split"], ["side", "Before and after, side by side"],
     ["haze", "Haze map"], ["removed", "What was removed"], ["confidence", "What was seen"]],
   codecs: [["same", "As the original"], ["h264", "H.264: plays everywhere"]],
