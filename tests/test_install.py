@@ -254,7 +254,7 @@ def find_links() -> list[str]:
 @pytest.mark.parametrize("tool", ["uvx", "pipx"])
 def test_one_line_runs_the_package_from_a_local_index(tool, wheel, tmp_path):
     """`uvx libranet ...` and `pipx install libranet`, with a folder of wheels in the place of the index."""
-    program = shutil.which(tool)
+    program = shutil.which(tool, path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     if program is None:
         pytest.skip(f"no {tool} here: pip install {'uv' if tool == 'uvx' else tool}")
     source = write_clip(tmp_path / "in.mp4", Clip(frames=3))
