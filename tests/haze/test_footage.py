@@ -52,6 +52,27 @@ def test_bars_are_black_in_both() -> None:
     assert torch.equal(black[:, 2:4], clear.amax(2) == 0)
 
 
+def test_a_camera_exposes_for_the_haze() -> None:
+    recording = dataclasses.replace(PERFECT, exposure_probability=1)
+    hazy, clear = film(*grey(), draw(NOTHING, recording), first=2, seed=0)
+    level = hazy.mean((1, 2, 3, 4))
+    assert torch.equal(clear, grey()[1])
+    assert 0.4 - 0.02 < float(level.min()) < 0.5  # an exponent of 1 gives the clear scene's brightness
+    assert 0.6 < float(level.max()) < 0.66
+
+
+def test_dust_tints_hazy_frames_and_no_clear_ones() -> None:
+    recording = dataclasses.replace(PERFECT, dust_probability=1)
+    hazy, clear = grey()
+    clear[:32] = 0.8  # without haze
+    filmed, target = film(hazy, clear, draw(NOTHING, recording), first=2, seed=0)
+    red, green, blue = filmed.mean((1, 3, 4)).unbind(1)
+    assert torch.equal(target, clear)
+    assert (filmed[:32] - 0.8).abs().max() < 0.01
+    assert (red[32:] - 0.8).abs().max() < 0.01
+    assert ((green[32:] < 0.79) & (blue[32:] < green[32:])).all()
+
+
 def test_the_target_keeps_the_mean_exposure_while_frames_wander() -> None:
     recording = dataclasses.replace(PERFECT, drift_probability=1)
     hazy, clear = film(*grey(), draw(NOTHING, recording), first=2, seed=0)

@@ -288,7 +288,7 @@ def test_real_footage_has_fog_in_its_sky_as_often_as_it_says():
 
 def test_what_is_behind_opaque_fog_stays_fog_in_the_target():
     dense = {
-        "clear_probability": 0.0, "beta": (6.0, 6.0), "near": (0.0, 0.0), "uniform_probability": 0.0,
+        "clear_probability": 0.0, "near": (0.0, 0.0), "uniform_probability": 0.0,
         "depth_gamma": (1.0, 1.0), "patch_probability": 0.0, "min_transmission": (0.02, 0.02),
     }  # fmt: skip
     whole = STILL | {"zoom": (1.0, 1.0), "prior_depth_probability": 0.0, "prior_depth_blend": 0.0}
@@ -299,7 +299,7 @@ def test_what_is_behind_opaque_fog_stays_fog_in_the_target():
         make(
             bank,
             haze_config(
-                **only("footage", darkening_probability=0.0, opaque=(o, o)),
+                **only("footage", darkening_probability=0.0, opaque=(o, o), beta=(6.0, 6.0)),
                 density=dense,
                 front=front,
                 recording=recording,

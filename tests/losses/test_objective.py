@@ -95,6 +95,19 @@ def test_the_colour_term_sees_a_wrong_colour_and_no_texture():
     assert torch.isclose(tinted.total, tinted.pixel + 0.5 * tinted.colour)
 
 
+def test_haze_that_is_left_costs_more_than_haze_cleared_too_far():
+    clear, hazy = torch.full((1, 3, 32, 32), 0.4), torch.full((1, 3, 32, 32), 0.8)
+    grids = Grids(torch.zeros(1, 2, 12, 8, 4, 4), torch.zeros(1, 12, 5, 4, 4))
+    loss = Objective(LossConfig(perceptual="none", leftover_weight=0.25, colour_weight=1.0), torch.device("cpu"))
+    left, overdone = (loss(Guess(clear + error, grids), clear, hazy) for error in (0.1, -0.1))
+    assert torch.isclose(left.pixel / overdone.pixel, torch.tensor(1.25 / 0.75), rtol=1e-3)
+    assert torch.isclose(left.colour / overdone.colour, torch.tensor(1.25 / 0.75), rtol=1e-3)
+    dark = loss(Guess(clear - 0.1, grids), clear, torch.zeros_like(hazy))  # haze darker than the scene
+    assert torch.isclose(dark.pixel, left.pixel, rtol=1e-3)
+    clean = [loss(Guess(clear + error, grids), clear, clear).pixel for error in (0.1, -0.1)]
+    assert torch.isclose(*clean)
+
+
 def test_without_weight_there_is_no_colour_term():
     clear, image = torch.zeros(1, 3, 8, 8), torch.ones(1, 3, 8, 8)  # smaller than a colour cell
     grids = Grids(torch.zeros(1, 2, 12, 8, 4, 4), torch.zeros(1, 12, 5, 4, 4))

@@ -29,7 +29,7 @@ class HazeGroup:
 class DensityConfig(HazeGroup):
     """How dense `varied` haze and that of `footage` are, and where."""
 
-    beta: Range = (0.25, 2.8)  # scattering over the normalised depth 0..1, drawn log-uniformly
+    beta: Range = (0.25, 2.8)  # scattering of `varied` haze over the normalised depth 0..1, drawn log-uniformly
     near: Range = (0.0, 0.35)  # depth of the nearest point: the haze between camera and scene
     depth_gamma: Range = (0.6, 1.8)
     """Exponent applied to depth, drawn log-uniformly: how fast the distance grows."""
@@ -110,3 +110,7 @@ class RecordingConfig(HazeGroup):
     noise_std: float = 0.02  # largest standard deviation of the noise, in 60 % of the samples
     sharpening: float = 0.8  # most sharpening, in 30 % of the samples
     codec_probability: float = 0.6  # samples that were compressed
+    exposure_probability: float = 0.0
+    """Samples that the camera exposed for the haze: it stores a bright veil as dark as a clear scene would be."""
+    dust_probability: float = 0.0
+    """Samples in which dust or smog tints all light of the hazy frames, that on the scene, too; the target is white."""

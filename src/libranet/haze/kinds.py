@@ -31,6 +31,8 @@ UNIFORM_NEAR = (0.75, 1.0)  # depth of the nearest point in uniform haze
 PATCH_STRENGTH = (0.1, 0.5)  # relative change of the optical depth by patches
 RESIDUAL_BETA = (0.0, 0.35)  # scattering of the haze that stays in the target
 FOG_SHARE = (0.8, 1.0)  # how much of a sky in fog is the airlight
+NEAREST = 1.2  # optical depth that the nearest point of footage has at most: a street in fog begins clear
+EVEN_BETA = 2.5  # scattering that uniform haze of footage has at most: behind more, nothing is left
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,7 @@ class VariedHaze(KindOfHaze):
 
     def draw(self, common: "HazeConfig", images: ImageFacts, maps: Tensor, draws: Draws) -> DrawnHaze:
         """Draw haze of the common density under an airlight of its own."""
-        distance, scattering, even = _draw_density(common, images, maps, draws)
+        distance, scattering, even = _draw_density(common, common.density.beta, images, maps, draws)
         level = torch.where(even, draws.uniform(self.uniform_brightness), draws.uniform(self.brightness))
         from_scene = (images.brightness * draws.uniform((0.9, 1.15))).clamp(0.5, 1.0)
         level = torch.where(draws.chance(self.scene_probability), from_scene, level)
@@ -145,11 +147,13 @@ class FootageHaze(KindOfHaze):
     """The haze of real footage: dimmer, coloured, mixed into the light, over a dimmed scene."""
 
     filmed: ClassVar[bool] = True
-    BRIGHTNESS: ClassVar[Range] = (0.35, 1.0)
     TINT_STD: ClassVar[float] = 0.04
     LINEAR_LIGHT_PROBABILITY: ClassVar[float] = 0.85
     DARKENING: ClassVar[Range] = (1.0, 2.2)
     """Exponent of the light of scenes that are darker under the haze than in the target."""
+    beta: Range = (0.25, 2.8)
+    """Scattering over the normalised depth, drawn log-uniformly: real fog is often denser than that of data sets."""
+    brightness: Range = (0.35, 1.0)  # brightness of the airlight
     gradient: float = 0.08
     """Largest relative change of the airlight across the frame, in 40 % of the samples."""
     darkening_probability: float = 0.5
@@ -164,12 +168,17 @@ class FootageHaze(KindOfHaze):
 
     def draw(self, common: "HazeConfig", images: ImageFacts, maps: Tensor, draws: Draws) -> DrawnHaze:
         """Draw haze of the common density as a camera films it. The recording adds its own noise."""
-        distance, scattering, _ = _draw_density(common, images, maps, draws)
+        distance, scattering, even = _draw_density(common, self.beta, images, maps, draws)
+        beta = (
+            scattering.beta * torch.where(even, EVEN_BETA / scattering.beta.amax(1).clamp_min(EVEN_BETA), 1.0)[:, None]
+        )
+        nearest = torch.where(even, 1.0, NEAREST / beta.amax(1).clamp_min(NEAREST))
+        distance = replace(distance, near=distance.near.minimum(nearest))
         dimmed = draws.chance(self.darkening_probability) & (scattering.beta.amax(1) > 0)
         darkening = torch.where(dimmed, draws.uniform(self.DARKENING), 1.0)
-        scattering = replace(scattering, darkening=darkening, opaque=draws.uniform(self.opaque))
+        scattering = replace(scattering, beta=beta, darkening=darkening, opaque=draws.uniform(self.opaque))
         airlight = Airlight(
-            colour=(draws.uniform(self.BRIGHTNESS)[:, None] * _tint(self.TINT_STD, draws)).clamp(0.25, 1.0),
+            colour=(draws.uniform(self.brightness)[:, None] * _tint(self.TINT_STD, draws)).clamp(0.25, 1.0),
             slope=_slope(self.gradient, draws),
             gamma=_tone_gamma(self.LINEAR_LIGHT_PROBABILITY, common.camera, draws),
         )
@@ -233,11 +242,11 @@ def _plain(distance: Distance, beta: Tensor, colour: Tensor, noise: Tensor) -> D
 
 
 def _draw_density(
-    common: HazeConfig, images: ImageFacts, maps: Tensor, draws: Draws
+    common: HazeConfig, betas: Range, images: ImageFacts, maps: Tensor, draws: Draws
 ) -> tuple[Distance, Scattering, Tensor]:  # and [n] bool, samples with uniform haze
     """Draw how dense the haze is, where it lies, and what of it stays in the target."""
     density = common.density
-    beta = torch.where(draws.chance(density.clear_probability), 0.0, draws.log_uniform(density.beta))
+    beta = torch.where(draws.chance(density.clear_probability), 0.0, draws.log_uniform(betas))
     even = draws.chance(density.uniform_probability)
     near = torch.where(even, draws.uniform(UNIFORM_NEAR), draws.uniform(density.near))
     blueness = draws.uniform((-0.2 * density.wavelength_spread, density.wavelength_spread))

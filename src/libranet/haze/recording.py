@@ -39,6 +39,11 @@ CHROMA_STEPS = (
 DRIFT, FLICKER = 0.012, 0.02
 """Standard deviations of the change of exposure per frame, and of single frames, as logarithms."""
 QUALITY = (30, 95)  # of the compression, on JPEG's scale
+EXPOSURE, EXPOSED = (0.3, 1.1), (0.5, 1.15)
+"""How far a camera makes up for the brightness of haze, as an exponent, and the factors that come of it."""
+DUST = ((0.8, 0.97), (0.6, 0.95))
+"""Green of the light in dust, relative to red, and blue, relative to green."""
+VEILED = 0.03  # mean change by haze from which on dust counts: a clear scene in warm light keeps it
 RGB_TO_YCC = ((0.299, 0.587, 0.114), (-0.168736, -0.331264, 0.5), (0.5, -0.418688, -0.081312))
 
 
@@ -61,11 +66,13 @@ class Footage:
     noise: Tensor  # [N], standard deviation
     sharpening: Tensor  # [N]
     levels: Tensor  # [N], grey levels that are left: few of them make bands
+    exposure: Tensor  # [N], exponent: how far the camera makes up for the haze's brightness
+    dust: Tensor  # [N, 3], logarithm of the light's colour
     coarseness: Tensor  # [N, frames], the codec's steps relative to quality 50; 0 stores without loss
 
     def fronts_only(self) -> "Footage":
         """The things in front, filmed by a camera and stored in a file without faults."""
-        faults = ("bars", "curve", "gain", "noise", "sharpening", "coarseness")
+        faults = ("bars", "curve", "gain", "noise", "sharpening", "exposure", "dust", "coarseness")
         none = {name: torch.zeros_like(getattr(self, name)) for name in faults}
         return replace(self, levels=torch.full_like(self.levels, 255.0), **none)
 
@@ -117,8 +124,15 @@ def draw_footage(front: FrontConfig, recording: RecordingConfig, frames: int, dr
         noise=rand() * recording.noise_std * chance(0.6),
         sharpening=rand() * recording.sharpening * chance(0.3),
         levels=torch.where(chance(0.1), draws.uniform((40, 128)), 255.0),
+        exposure=draws.uniform(EXPOSURE) * chance(recording.exposure_probability),
+        dust=_dust(draws) * chance(recording.dust_probability, 1),
         coarseness=coarseness,
     )
+
+
+def _dust(draws: Draws) -> Tensor:  # [n, 3]
+    green, blue = map(draws.uniform, DUST)
+    return torch.stack([torch.ones(draws.n), green, green * blue], 1).log()
 
 
 def film(
@@ -138,6 +152,7 @@ def film(
     y = ((torch.arange(height, device=device) * 2 + 1) / height - 1).view(1, 1, 1, -1, 1)
     x = ((torch.arange(width, device=device) * 2 + 1) / width - 1).view(1, 1, 1, 1, -1)
     shown = slice(first, first + targets)
+    hazy = _expose(hazy, hazy[:, shown] - clear, clear, footage)
     for shape in range(SHAPES):
         mask, colour = _draw_shape(footage, shape, frames, x, y)
         hazy = torch.lerp(hazy, colour, mask)
@@ -156,6 +171,21 @@ def film(
     hazy = (hazy * levels).round() / levels
     hazy = compress(hazy.flatten(0, 1), footage.coarseness.flatten()).view_as(hazy)
     return (hazy * 255).round() / 255, clear
+
+
+def _expose(
+    hazy: Tensor,  # [N, F, 3, H, W]
+    veil: Tensor,  # [N, K, 3, H, W], what haze added to the frames of the targets
+    clear: Tensor,  # [N, K, 3, H, W]
+    footage: Footage,
+) -> Tensor:  # [N, F, 3, H, W]
+    """Let dust tint the light of frames that have haze, and the camera expose for it."""
+    veiled = (veil.abs().mean((1, 2, 3, 4)) > VEILED)[:, None]
+    light = torch.exp(footage.dust * veiled)
+    brighter = (clear + veil).mean((1, 3, 4)).mul(light).mean(1) / clear.mean((1, 2, 3, 4)).clamp_min(1e-3)
+    exposure = brighter.clamp_min(1e-3) ** -footage.exposure
+    factor = torch.where(footage.exposure > 0, exposure.clamp(*EXPOSED), 1.0)
+    return hazy * (light * factor[:, None])[:, None, :, None, None]
 
 
 def compress(

@@ -17,6 +17,7 @@ from libranet.network.libranet import Grids
 
 COLOUR_CELL, CONSISTENCY_CELL = 16, 8
 """Pixels, each way, over which the colour term averages colours, and the consistency term errors."""
+HAZE = 0.04  # change by haze from which on its direction counts
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,9 @@ class LossConfig:
     field_weight: float = 0.0
     """Weight of the pixel loss of the reduced frame that the colour field alone restores; not in the paper. Without it
     the refiner may learn to clear haze by itself, which no filter over time and no analysis of the grids can see."""
+    leftover_weight: float = 0.0
+    """How much more haze that is left counts than haze that is cleared too far, 0 to 1; not in the paper. Where a
+    network cannot know, it then clears rather more than half."""
     consistency_weight: float = 0.0
     """Weight of temporal consistency: how much the errors of consecutive frames differ, as means over 8x8 pixels; not
     in the paper. Above 0 a batch consists of pairs of consecutive frames, and its size has to be even."""
@@ -85,6 +89,8 @@ class LossConfig:
     def __post_init__(self) -> None:
         if not 1 <= self.perceptual_taps <= 5:
             raise InputError(f"expected perceptual_taps from 1 to 5, got {self.perceptual_taps}")
+        if not 0 <= self.leftover_weight <= 1:
+            raise InputError(f"expected leftover_weight from 0 to 1, got {self.leftover_weight}")
         if self.perceptual_crop < 0:
             raise InputError(f"expected perceptual_crop of at least 0, got {self.perceptual_crop}")
         keys = [term.key for term in self.extra]
@@ -143,13 +149,20 @@ class Objective:
             return f"perceptual term over {self.config.perceptual} features instead of the paper's DINOv2"
         return ""
 
-    def __call__(self, prediction: Predicted, clear: Tensor) -> LossTerms:  # clear: [B, 3, H, W]
+    def __call__(
+        self,
+        prediction: Predicted,
+        clear: Tensor,  # [B, 3, H, W]
+        hazy: Tensor | None = None,  # [B, 3, H, W], the frames that were restored: `leftover_weight` asks for them
+    ) -> LossTerms:
         c = self.config
-        pixel = charbonnier(prediction.image, clear, epsilon=c.charbonnier_epsilon)
+        weights = _leftover(hazy, clear, c.leftover_weight) if hazy is not None and c.leftover_weight else None
+        pixel = charbonnier(prediction.image, clear, epsilon=c.charbonnier_epsilon, lean=weights)
         colour = field_error = consistency = perceptual = pixel.new_zeros(())
         if c.colour_weight:
             means = (F.avg_pool2d(image.float(), COLOUR_CELL) for image in (prediction.image, clear))
-            colour = charbonnier(*means, epsilon=c.charbonnier_epsilon)
+            lean = None if weights is None else F.avg_pool2d(weights, COLOUR_CELL)
+            colour = charbonnier(*means, epsilon=c.charbonnier_epsilon, lean=lean)
         if c.field_weight and prediction.small is not None:
             wanted = F.interpolate(clear, size=prediction.small.shape[-2:], mode="area")
             field_error = charbonnier(prediction.small, wanted, epsilon=c.charbonnier_epsilon)
@@ -180,11 +193,24 @@ class Objective:
         return images[..., top : top + side, left : left + side]
 
 
-def charbonnier(prediction: Tensor, target: Tensor, *, epsilon: float = 1e-3) -> Tensor:  # []
-    """Mean of sqrt(difference^2 + epsilon^2): L1 with a rounded tip."""
+def charbonnier(
+    prediction: Tensor, target: Tensor, *, epsilon: float = 1e-3, lean: Tensor | None = None
+) -> Tensor:  # []
+    """Mean of sqrt(difference^2 + epsilon^2): L1 with a rounded tip.
+
+    Args:
+        lean: Relative excess, in [-1, 1], of the weight of positive differences over that of negative ones.
+    """
     dtype = torch.promote_types(prediction.dtype, torch.float32)  # sixteen bits cannot hold epsilon squared
     difference = prediction.to(dtype) - target.to(dtype)
-    return torch.sqrt(difference.square() + epsilon**2).mean()
+    distance = torch.sqrt(difference.square() + epsilon**2)
+    return (distance if lean is None else distance * (1 + lean * difference.detach().sign())).mean()
+
+
+def _leftover(hazy: Tensor, clear: Tensor, weight: float) -> Tensor:  # [B, 3, H, W] in [-weight, weight]
+    """Which way haze moved each pixel; an error that points there is haze that was left."""
+    haze = F.avg_pool2d(F.pad(hazy.float() - clear, (4, 4, 4, 4), mode="replicate"), 9, stride=1)
+    return weight * torch.tanh(haze / HAZE)
 
 
 def lie_regulariser(grids: Grids, weights: LieWeights | None = None) -> LieTerms:

@@ -220,7 +220,8 @@ class Trainer:
         amp = AMP_DTYPES.get(self.config.precision)
         with torch.autocast(self.device.type, dtype=amp, enabled=amp is not None):
             prediction = self.predict(batch.hazy, still=batch.still)
-            terms = self.objective(prediction, batch.clear)
+            hazy = self.model.centres(batch.hazy, still=batch.still).flatten(0, 1)
+            terms = self.objective(prediction, batch.clear, hazy)
         self.scaler.scale(terms.total).backward()
         return terms, F.mse_loss(prediction.image.detach().float(), batch.clear)
 
