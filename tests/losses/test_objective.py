@@ -1,5 +1,6 @@
 """The terms of the objective: each sees its own fault and no other, and the total is their weighted sum."""
 
+import math
 from dataclasses import dataclass
 
 import pytest
@@ -139,3 +140,18 @@ def test_the_consistency_term_forgives_an_error_that_stays_and_not_one_that_chan
     assert stays.consistency < 0.002
     assert 0.09 < changes.consistency < 0.11
     assert torch.isclose(changes.total, changes.pixel + 2 * changes.consistency)
+
+
+def test_the_contrast_term_asks_for_the_contrast_of_the_truth_wherever_it_is():
+    torch.manual_seed(0)
+    clear = torch.rand(1, 3, 64, 64).mul(0.4).add(0.3)
+    clear = F.interpolate(clear[..., ::4, ::4], size=(64, 64))
+    mean, grids = clear.mean(), Grids(torch.zeros(1, 2, 12, 8, 4, 4), torch.zeros(1, 12, 5, 4, 4))
+    loss = Objective(LossConfig(perceptual="none", contrast_weight=0.1), torch.device("cpu"))
+    half, same, moved = (
+        loss(Guess(image, grids), clear) for image in (mean + (clear - mean) / 2, clear, clear.flip(-1))
+    )
+    assert abs(float(half.contrast) - math.log(2)) < 0.05
+    assert float(same.contrast) < 1e-6
+    assert float(moved.contrast) < 0.3 * float(half.contrast)  # another pattern of the same strength
+    assert torch.isclose(half.total, half.pixel + 0.1 * half.contrast)

@@ -39,7 +39,7 @@ CHROMA_STEPS = (
 DRIFT, FLICKER = 0.012, 0.02
 """Standard deviations of the change of exposure per frame, and of single frames, as logarithms."""
 QUALITY = (30, 95)  # of the compression, on JPEG's scale
-EXPOSURE, EXPOSED = (0.3, 1.1), (0.5, 1.15)
+EXPOSURE, EXPOSED = (0.6, 1.1), (0.5, 1.15)
 """How far a camera makes up for the brightness of haze, as an exponent, and the factors that come of it."""
 DUST = ((0.8, 0.97), (0.6, 0.95))
 """Green of the light in dust, relative to red, and blue, relative to green."""

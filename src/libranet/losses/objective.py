@@ -18,6 +18,9 @@ from libranet.network.libranet import Grids
 COLOUR_CELL, CONSISTENCY_CELL = 16, 8
 """Pixels, each way, over which the colour term averages colours, and the consistency term errors."""
 HAZE = 0.04  # change by haze from which on its direction counts
+CONTRAST_SCALE, CONTRAST_CELL = 4, 8
+"""The contrast term looks at frames reduced by this much, in cells of so many of their pixels."""
+FLAT = 0.01  # deviation of luma up to which a place counts as flat
 
 
 @dataclass(frozen=True)
@@ -79,9 +82,14 @@ class LossConfig:
     field_weight: float = 0.0
     """Weight of the pixel loss of the reduced frame that the colour field alone restores; not in the paper. Without it
     the refiner may learn to clear haze by itself, which no filter over time and no analysis of the grids can see."""
+    contrast_weight: float = 0.0
+    """Weight of the contrast term: how far the logarithms of local contrast are apart, in the frame and in the reduced
+    frame that the colour field alone restores; not in the paper. A network that is not sure what is behind dense haze
+    makes the pixel loss small by guessing little contrast; this term asks for as much as the truth has."""
     leftover_weight: float = 0.0
     """How much more haze that is left counts than haze that is cleared too far, 0 to 1; not in the paper. Where a
-    network cannot know, it then clears rather more than half."""
+    network cannot know, it then clears rather more than half. Of haze made on the fly only what looks like real footage
+    is judged so: that of data sets can be known."""
     consistency_weight: float = 0.0
     """Weight of temporal consistency: how much the errors of consecutive frames differ, as means over 8x8 pixels; not
     in the paper. Above 0 a batch consists of pairs of consecutive frames, and its size has to be even."""
@@ -117,6 +125,7 @@ class LossTerms:
     pixel: Tensor
     colour: Tensor
     field: Tensor
+    contrast: Tensor
     consistency: Tensor
     perceptual: Tensor
     lie: LieTerms
@@ -154,11 +163,15 @@ class Objective:
         prediction: Predicted,
         clear: Tensor,  # [B, 3, H, W]
         hazy: Tensor | None = None,  # [B, 3, H, W], the frames that were restored: `leftover_weight` asks for them
+        filmed: Tensor | None = None,  # [B], 1 where they look like real footage; None counts as all
     ) -> LossTerms:
         c = self.config
-        weights = _leftover(hazy, clear, c.leftover_weight) if hazy is not None and c.leftover_weight else None
+        weights = None
+        if hazy is not None and c.leftover_weight:
+            weights = _leftover(hazy, clear, c.leftover_weight)
+            weights = weights if filmed is None else weights * filmed.view(-1, 1, 1, 1)
         pixel = charbonnier(prediction.image, clear, epsilon=c.charbonnier_epsilon, lean=weights)
-        colour = field_error = consistency = perceptual = pixel.new_zeros(())
+        colour = field_error = contrast = consistency = perceptual = pixel.new_zeros(())
         if c.colour_weight:
             means = (F.avg_pool2d(image.float(), COLOUR_CELL) for image in (prediction.image, clear))
             lean = None if weights is None else F.avg_pool2d(weights, COLOUR_CELL)
@@ -166,6 +179,8 @@ class Objective:
         if c.field_weight and prediction.small is not None:
             wanted = F.interpolate(clear, size=prediction.small.shape[-2:], mode="area")
             field_error = charbonnier(prediction.small, wanted, epsilon=c.charbonnier_epsilon)
+        if c.contrast_weight:
+            contrast = _contrast_error(prediction, clear)
         if c.consistency_weight:
             error = F.avg_pool2d(prediction.image.float() - clear, CONSISTENCY_CELL)
             consistency = charbonnier(error[0::2], error[1::2], epsilon=c.charbonnier_epsilon)
@@ -179,10 +194,11 @@ class Objective:
         weighted = pixel if c.pixel_weight == 1.0 else c.pixel_weight * pixel
         total = weighted + c.perceptual_weight * perceptual + c.lie_weight * lie.total
         total = total + c.colour_weight * colour + c.field_weight * field_error + c.consistency_weight * consistency
+        total = total if not c.contrast_weight else total + c.contrast_weight * contrast
         extra = {key: _scalar(key, term(prediction, clear)) for key, (_, term) in self.extra.items()}
         for key, value in extra.items():
             total = total + self.extra[key][0] * value
-        return LossTerms(total, pixel, colour, field_error, consistency, perceptual, lie, extra)
+        return LossTerms(total, pixel, colour, field_error, contrast, consistency, perceptual, lie, extra)
 
     def _middle(self, images: Tensor) -> Tensor:  # [B, 3, h, w]
         """The part of the images that the perceptual term looks at."""
@@ -211,6 +227,30 @@ def _leftover(hazy: Tensor, clear: Tensor, weight: float) -> Tensor:  # [B, 3, H
     """Which way haze moved each pixel; an error that points there is haze that was left."""
     haze = F.avg_pool2d(F.pad(hazy.float() - clear, (4, 4, 4, 4), mode="replicate"), 9, stride=1)
     return weight * torch.tanh(haze / HAZE)
+
+
+def _contrast_error(prediction: Predicted, clear: Tensor) -> Tensor:  # []
+    wanted = _log_contrast(F.avg_pool2d(clear.float(), CONTRAST_SCALE))
+    found = [F.avg_pool2d(_unsaturated(prediction.image), CONTRAST_SCALE)]
+    if prediction.small is not None and prediction.small.shape[-2:] == found[0].shape[-2:]:
+        found.append(_unsaturated(prediction.small))
+    return torch.stack([(_log_contrast(image) - wanted).abs().mean() for image in found]).mean()
+
+
+def _unsaturated(image: Tensor) -> Tensor:
+    """The image, without gradients where it is black or white: more contrast cannot be had there, and the clamp, which
+    lets gradients through, would take pixels ever farther out for it."""
+    image = image.float()
+    return torch.where((image > 0) & (image < 1), image, image.detach())
+
+
+def _log_contrast(image: Tensor) -> Tensor:  # [B, 3, h, w] -> [B, 1, n, m]
+    """The logarithm of luma's standard deviation in overlapping cells."""
+    red, green, blue = image.unbind(1)
+    luma = (0.299 * red + 0.587 * green + 0.114 * blue)[:, None]
+    luma = luma - F.avg_pool2d(luma, CONTRAST_CELL + 1, 1, CONTRAST_CELL // 2, count_include_pad=False)
+    variance = F.avg_pool2d(luma.square(), CONTRAST_CELL, CONTRAST_CELL // 2)
+    return 0.5 * (variance + FLAT**2).log()
 
 
 def lie_regulariser(grids: Grids, weights: LieWeights | None = None) -> LieTerms:

@@ -161,7 +161,8 @@ def fold(grids: "Grids", planned: Tensor, clearing: Clearing = DEFAULT) -> "Grid
     inverse, _ = cayley(eye - matrix)  # the inverse of Cayley's map is M = I - cayley(I - A)
     changed = torch.cat(((eye - inverse).flatten(1, 2), shift), dim=1).unflatten(0, (-1, 2)) - plane
     # Cells that nothing is planned for keep their grids to the last bit.
-    factors, summands = planned[:, [0, 1, 6, 7, 8]], planned[:, 2:6]
+    # Slices, not a list of indices: that is copied to the GPU, which a graph that is being recorded may not do.
+    factors, summands = torch.cat((planned[:, :2], planned[:, 6:]), dim=1), planned[:, 2:6]
     touched = ((factors != 1.0).any(dim=1) | (summands != 0.0).any(dim=1))[:, None, None, None]
     chromatic = grids.chromatic.float()
     return replace(grids, chromatic=torch.where(touched, changed, chromatic), clearing=None)

@@ -47,6 +47,7 @@ class Batch:
     hazy: Tensor  # [B, T + K - 1, 3, H, W] in [0, 1], or [B, K, 3, H, W] with `still`
     clear: Tensor  # [B * K, 3, H, W] in [0, 1], the centre frames of each sample's K consecutive windows
     still: bool = False  # every window is one frame T times, which is stored and encoded once
+    filmed: Tensor | None = None  # [B * K], 1 where the haze is that of real footage
 
 
 class BatchSource(Protocol):
@@ -121,7 +122,8 @@ class OnlineHazeSource:
                 chosen = to_device(rows(rows(how, mine), places), hazy.device)
                 places = places.to(hazy.device)
                 hazy[places], clear[places] = film(hazy[places], clear[places], chosen, first=first, seed=noise_seed)
-        return Batch(hazy, clear.flatten(0, 1), still=self.still)
+        as_footage = filmed[mine].float().repeat_interleave(self.outputs).to(hazy.device)
+        return Batch(hazy, clear.flatten(0, 1), still=self.still, filmed=as_footage)
 
 
 def open_training_clips(config: PairedSourceConfig) -> list[PairedClip]:
@@ -241,8 +243,9 @@ class Prefetcher:
         ready = self.coming[shard][1].result()
         current = torch.cuda.current_stream()
         current.wait_stream(self.stream)
-        for tensor in (ready.hazy, ready.clear):
-            tensor.record_stream(current)
+        for tensor in (ready.hazy, ready.clear, ready.filmed):
+            if tensor is not None:
+                tensor.record_stream(current)
         self._begin(step + 1, shard)
         return ready
 

@@ -53,13 +53,16 @@ class Graphed:
         recording = self.recordings.get(batch.hazy.shape) or self._record(batch)
         recording.batch.hazy.copy_(batch.hazy)
         recording.batch.clear.copy_(batch.clear)
+        if recording.batch.filmed is not None and batch.filmed is not None:
+            recording.batch.filmed.copy_(batch.filmed)
         recording.graph.replay()
         for parameter, gradient in zip(self.parameters, recording.gradients, strict=True):
             parameter.grad = gradient
         return recording.result
 
     def _record(self, batch: Batch) -> _Recording:
-        fixed = Batch(batch.hazy.clone(), batch.clear.clone(), still=batch.still)
+        filmed = None if batch.filmed is None else batch.filmed.clone()
+        fixed = Batch(batch.hazy.clone(), batch.clear.clone(), still=batch.still, filmed=filmed)
         random_state = torch.cuda.get_rng_state()
         statistics = [buffer.clone() for buffer in self.buffers]
         self.stream.wait_stream(torch.cuda.current_stream())

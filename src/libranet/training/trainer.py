@@ -221,7 +221,7 @@ class Trainer:
         with torch.autocast(self.device.type, dtype=amp, enabled=amp is not None):
             prediction = self.predict(batch.hazy, still=batch.still)
             hazy = self.model.centres(batch.hazy, still=batch.still).flatten(0, 1)
-            terms = self.objective(prediction, batch.clear, hazy)
+            terms = self.objective(prediction, batch.clear, hazy, batch.filmed)
         self.scaler.scale(terms.total).backward()
         return terms, F.mse_loss(prediction.image.detach().float(), batch.clear)
 
