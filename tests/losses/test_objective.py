@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from libranet.losses import LieWeights, LossConfig, Objective, charbonnier, lie_regulariser
+from libranet.losses import FogWeights, LieWeights, LossConfig, Objective, charbonnier, lie_regulariser
 from libranet.network import Grids, LiBrANet
 from tiny_network import TINY
 
@@ -99,7 +99,9 @@ def test_the_colour_term_sees_a_wrong_colour_and_no_texture():
 def test_haze_that_is_left_costs_more_than_haze_cleared_too_far():
     clear, hazy = torch.full((1, 3, 32, 32), 0.4), torch.full((1, 3, 32, 32), 0.8)
     grids = Grids(torch.zeros(1, 2, 12, 8, 4, 4), torch.zeros(1, 12, 5, 4, 4))
-    loss = Objective(LossConfig(perceptual="none", leftover_weight=0.25, colour_weight=1.0), torch.device("cpu"))
+    loss = Objective(
+        LossConfig(perceptual="none", fog=FogWeights(leftover=0.25), colour_weight=1.0), torch.device("cpu")
+    )
     left, overdone = (loss(Guess(clear + error, grids), clear, hazy) for error in (0.1, -0.1))
     assert torch.isclose(left.pixel / overdone.pixel, torch.tensor(1.25 / 0.75), rtol=1e-3)
     assert torch.isclose(left.colour / overdone.colour, torch.tensor(1.25 / 0.75), rtol=1e-3)
@@ -147,7 +149,7 @@ def test_the_contrast_term_asks_for_the_contrast_of_the_truth_wherever_it_is():
     clear = torch.rand(1, 3, 64, 64).mul(0.4).add(0.3)
     clear = F.interpolate(clear[..., ::4, ::4], size=(64, 64))
     mean, grids = clear.mean(), Grids(torch.zeros(1, 2, 12, 8, 4, 4), torch.zeros(1, 12, 5, 4, 4))
-    loss = Objective(LossConfig(perceptual="none", contrast_weight=0.1), torch.device("cpu"))
+    loss = Objective(LossConfig(perceptual="none", fog=FogWeights(contrast=0.1)), torch.device("cpu"))
     half, same, moved = (
         loss(Guess(image, grids), clear) for image in (mean + (clear - mean) / 2, clear, clear.flip(-1))
     )

@@ -1,6 +1,7 @@
 """The training objective and its terms."""
 
 from libranet.losses.objective import (
+    FogWeights,
     LieTerms,
     LieWeights,
     LossConfig,
@@ -14,6 +15,7 @@ from libranet.losses.perceptual import DinoV2Features, FeatureExtractor, Percept
 __all__ = [
     "DinoV2Features",
     "FeatureExtractor",
+    "FogWeights",
     "LieTerms",
     "LieWeights",
     "LossConfig",

@@ -58,6 +58,24 @@ class ExtraTerm:
 
 
 @dataclass(frozen=True)
+class FogWeights:
+    """Terms that keep a network from doing little where dense fog leaves it unsure. None is in the paper."""
+
+    contrast: float = 0.0
+    """Weight of the contrast term: how far the logarithms of local contrast are apart, in the frame and in the reduced
+    frame that the colour field alone restores. A network that is not sure what is behind dense haze makes the pixel
+    loss small by guessing little contrast; this term asks for as much as the truth has."""
+    leftover: float = 0.0
+    """How much more haze that is left counts than haze that is cleared too far, 0 to 1. Where a network cannot know, it
+    then clears rather more than half. Of haze made on the fly only what looks like real footage is judged so: that of
+    data sets can be known."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.leftover <= 1:
+            raise InputError(f"expected loss.fog.leftover from 0 to 1, got {self.leftover}")
+
+
+@dataclass(frozen=True)
 class LossConfig:
     """Which terms the objective has, and their weights."""
 
@@ -75,6 +93,8 @@ class LossConfig:
     lie_weight: float = 0.2
     lie: LieWeights = field(default_factory=LieWeights)
     """Weights of the four penalties inside the Lie regulariser."""
+    fog: FogWeights = field(default_factory=FogWeights)
+    """Terms for dense fog, where a network cannot know what is hidden."""
     charbonnier_epsilon: float = 1e-3
     colour_weight: float = 0.0
     """Weight of the pixel loss between means over 16x16 pixels; not in the paper. Texture hides a wrong colour from the
@@ -82,14 +102,6 @@ class LossConfig:
     field_weight: float = 0.0
     """Weight of the pixel loss of the reduced frame that the colour field alone restores; not in the paper. Without it
     the refiner may learn to clear haze by itself, which no filter over time and no analysis of the grids can see."""
-    contrast_weight: float = 0.0
-    """Weight of the contrast term: how far the logarithms of local contrast are apart, in the frame and in the reduced
-    frame that the colour field alone restores; not in the paper. A network that is not sure what is behind dense haze
-    makes the pixel loss small by guessing little contrast; this term asks for as much as the truth has."""
-    leftover_weight: float = 0.0
-    """How much more haze that is left counts than haze that is cleared too far, 0 to 1; not in the paper. Where a
-    network cannot know, it then clears rather more than half. Of haze made on the fly only what looks like real footage
-    is judged so: that of data sets can be known."""
     consistency_weight: float = 0.0
     """Weight of temporal consistency: how much the errors of consecutive frames differ, as means over 8x8 pixels; not
     in the paper. Above 0 a batch consists of pairs of consecutive frames, and its size has to be even."""
@@ -97,8 +109,6 @@ class LossConfig:
     def __post_init__(self) -> None:
         if not 1 <= self.perceptual_taps <= 5:
             raise InputError(f"expected perceptual_taps from 1 to 5, got {self.perceptual_taps}")
-        if not 0 <= self.leftover_weight <= 1:
-            raise InputError(f"expected leftover_weight from 0 to 1, got {self.leftover_weight}")
         if self.perceptual_crop < 0:
             raise InputError(f"expected perceptual_crop of at least 0, got {self.perceptual_crop}")
         keys = [term.key for term in self.extra]
@@ -162,13 +172,13 @@ class Objective:
         self,
         prediction: Predicted,
         clear: Tensor,  # [B, 3, H, W]
-        hazy: Tensor | None = None,  # [B, 3, H, W], the frames that were restored: `leftover_weight` asks for them
+        hazy: Tensor | None = None,  # [B, 3, H, W], the frames that were restored: `fog.leftover` asks for them
         filmed: Tensor | None = None,  # [B], 1 where they look like real footage; None counts as all
     ) -> LossTerms:
         c = self.config
         weights = None
-        if hazy is not None and c.leftover_weight:
-            weights = _leftover(hazy, clear, c.leftover_weight)
+        if hazy is not None and c.fog.leftover:
+            weights = _leftover(hazy, clear, c.fog.leftover)
             weights = weights if filmed is None else weights * filmed.view(-1, 1, 1, 1)
         pixel = charbonnier(prediction.image, clear, epsilon=c.charbonnier_epsilon, lean=weights)
         colour = field_error = contrast = consistency = perceptual = pixel.new_zeros(())
@@ -179,7 +189,7 @@ class Objective:
         if c.field_weight and prediction.small is not None:
             wanted = F.interpolate(clear, size=prediction.small.shape[-2:], mode="area")
             field_error = charbonnier(prediction.small, wanted, epsilon=c.charbonnier_epsilon)
-        if c.contrast_weight:
+        if c.fog.contrast:
             contrast = _contrast_error(prediction, clear)
         if c.consistency_weight:
             error = F.avg_pool2d(prediction.image.float() - clear, CONSISTENCY_CELL)
@@ -194,7 +204,7 @@ class Objective:
         weighted = pixel if c.pixel_weight == 1.0 else c.pixel_weight * pixel
         total = weighted + c.perceptual_weight * perceptual + c.lie_weight * lie.total
         total = total + c.colour_weight * colour + c.field_weight * field_error + c.consistency_weight * consistency
-        total = total if not c.contrast_weight else total + c.contrast_weight * contrast
+        total = total if not c.fog.contrast else total + c.fog.contrast * contrast
         extra = {key: _scalar(key, term(prediction, clear)) for key, (_, term) in self.extra.items()}
         for key, value in extra.items():
             total = total + self.extra[key][0] * value
