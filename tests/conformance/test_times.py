@@ -106,6 +106,7 @@ def test_frames_times_and_sound(name, suffix, made, tmp_path, tiny_model):
 
 def _check_sound(source, output, before, after, *, suffix, said, joined):
     wanted, found = heard(source), heard(output)
+    assert "cannot be heard" not in said
     if wanted is None or "is left out" in said:
         return
     assert found is not None, "the sound is gone"

@@ -78,6 +78,12 @@ def _edited(source: Path, path: Path, edits: list[tuple[float, float]], track: i
     return path
 
 
+def _trimmed(source: Path, path: Path) -> Path:
+    """Hide the first 0.4 s of both tracks, as phones trim."""
+    half = _edited(source, path.with_stem("half"), [(0.4, 0.4)], track=0)
+    return _edited(half, path, [(0.4, 0.4)], track=1)
+
+
 def _hls(folder: Path, name: str, *, lost: tuple[int, ...], form="", audio="-c:a aac") -> Path:
     target = folder / name
     target.mkdir()
@@ -145,6 +151,9 @@ MAKERS: dict[str, Callable[[Path], Path]] = {
     "mov-hidden": lambda f: _copy(encode(f / "hidden.mov"), f / "mov-hidden.mov", before="-ss 0.7"),
     "mp4-hidden-end": lambda f: _edited(encode(f / "e.mp4"), f / "mp4-hidden-end.mp4", [(0.6, 0.0213334)], track=1),
     "mp4-video-cut": lambda f: _edited(encode(f / "v.mp4"), f / "mp4-video-cut.mp4", [(0.6, 0.2)], track=0),
+    "mp4-two-edits": lambda f: _edited(encode(f / "w.mp4"), f / "mp4-two-edits.mp4", [(0.4, 0), (0.4, 0.8)], track=0),
+    "mp4-edits-back": lambda f: _edited(encode(f / "b.mp4"), f / "mp4-edits-back.mp4", [(0.4, 0.8), (0.4, 0)], track=0),
+    "mp4-trimmed": lambda f: _trimmed(encode(f / "t.mp4"), f / "mp4-trimmed.mp4"),
     "mp4-late-video": lambda f: _edited(encode(f / "l.mp4"), f / "mp4-late-video.mp4", [(0.4, -1), (1.2, 0)], track=0),
     "mp4-late-sound": lambda f: encode(f / "mp4-late-sound.mp4", late=0.4),
     "mp4-fragments-late": lambda f: encode(

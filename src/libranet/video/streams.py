@@ -308,15 +308,17 @@ def _samples(source: Source, streams: int) -> dict[int, list[av.Packet]]:
 
 
 def _by_stream(packets: Iterable[av.Packet], streams: int | None = None) -> dict[int, list[av.Packet]]:
-    """Return the first packets of each stream. Stop where all have enough."""
+    """Return the first packets of each stream, of hidden ones only the last. Stop where all have enough."""
     found: dict[int, list[av.Packet]] = {}
     for packet in packets:
         bucket = found.setdefault(packet.stream.index, [])
+        if len(bucket) == 1 and bucket[0].is_discard:
+            bucket[:] = [] if packet.is_discard else bucket  # a trimmed sound begins with seconds that nobody hears
         if len(bucket) < _SAMPLE_PACKETS and packet.size:
             bucket.append(packet)
         if sum(len(bucket) == _SAMPLE_PACKETS for bucket in found.values()) == streams:
             break
-    return found
+    return {index: bucket for index, bucket in found.items() if not all(packet.is_discard for packet in bucket)}
 
 
 def _again(packet: av.Packet) -> av.Packet:
