@@ -50,7 +50,18 @@ def output_of(*command: object) -> str:
 def listed(path: Path) -> tuple[dict[str, object], ...]:
     """What mkvmerge, ffprobe and exiftool show of a file."""
     probe = json.loads(
-        output_of(FFPROBE, "-v", "error", "-show_streams", "-show_format", "-show_chapters", "-of", "json", path)
+        output_of(
+            FFPROBE,
+            "-v",
+            "error",
+            "-show_streams",
+            "-show_format",
+            "-show_chapters",
+            "-show_programs",
+            "-of",
+            "json",
+            path,
+        )
     )
     return (
         json.loads(output_of(MKVMERGE, "-J", path)),
@@ -76,6 +87,9 @@ def texts(path: Path) -> frozenset[tuple[str, str]]:
     _, probe, _ = listed(path)
     for chapter in probe.get("chapters", ()):
         found |= {("chapter", text) for text in chapter.get("tags", {}).values()}
+    for program in probe.get("programs", ()):
+        services = program.get("tags", {}).items()
+        found |= {(name.upper(), text) for name, text in services if text not in ("Service01", "FFmpeg")}
     found |= {(name.upper(), text) for name, text in probe["format"].get("tags", {}).items() if not is_technical(name)}
     return frozenset(found)
 
@@ -101,6 +115,11 @@ def verdicts(source: Path, output: Path, said: str) -> Iterator[tuple[str, str, 
         named = text in said or name.lower() in said.lower() or "chapters are" in said
         kind = "chapter titles" if name == "chapter" else "tags"
         yield kind, f"{name} = {text[:50]}", verdict(_plain(text) in values, named)
+    for track, name in box_names(source):
+        kept = name in map(str, listed(output)[2].values())
+        kept |= output.suffix == ".avi" and name.encode() in output.read_bytes()  # exiftool shows one name
+        named = f"the title ({name})" in said or re.search(rf"stream {track - 1} \(\w+\) is left out", said) is not None
+        yield "names of tracks", name, verdict(kept, named)
     after = tracks_of(output)
     for fact, value in tracks_of(source).items():
         words = TRACK_FACTS[fact[1]]
@@ -144,6 +163,14 @@ def tracks_of(path: Path) -> dict[tuple[int, str], str]:
         for key, value in track["properties"].items()
         if key in TRACK_FACTS
     }
+
+
+def box_names(path: Path) -> list[tuple[int, str]]:
+    """Numbers and names of the tracks of an .mp4 or .mov file."""
+    if path.suffix not in (".mp4", ".mov"):
+        return []
+    found = ((re.fullmatch(r"Track(\d+):Track\d+Name", key), text) for key, text in listed(path)[2].items())
+    return [(int(match[1]), str(text)) for match, text in found if match is not None]
 
 
 def side_data(path: Path) -> set[str]:

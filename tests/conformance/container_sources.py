@@ -266,6 +266,9 @@ SOURCES: dict[str, Make] = {
         "-c", "copy", "-movflags", "use_metadata_tags", "-metadata", "mood=grey", "-metadata", "title=Fog"
     ),
     "handler.mov": filmed("-c", "copy", "-metadata:s:a:0", "handler_name=Voice", "-metadata", "location=+47.5+008.7/"),
+    "track-name.mp4": filmed("-c", "copy", "-metadata:s:a:0", "title=Voice", "-metadata:s:v", "title=Main view"),
+    # transport streams
+    "service.ts": filmed("-c", "copy", "-metadata", "service_name=Fog 1", "-metadata", "service_provider=Zoë"),
     # GIF
     "loops-3.gif": filmed("-loop", "3"),
     "loops-once.gif": filmed("-loop", "-1"),

@@ -23,7 +23,7 @@ from libranet.video.file_facts import lost_facts
 from libranet.video.heard import HeardSound
 from libranet.video.mux import STALE_METADATA, OutputFile
 from libranet.video.pixels import plane_views
-from libranet.video.pyav import codec_name, open_input, side_data
+from libranet.video.pyav import codec_name, open_input, side_data, track_title
 from libranet.video.reader import main_video_stream
 from libranet.video.source import Source
 
@@ -399,7 +399,7 @@ def _stream_losses(before: Any, after: Any, no_place: str) -> list[str]:
     language = before.metadata.get("language", "und")
     if language != "und" and after.metadata.get("language", "und") == "und":
         notes.append(f"the language ({language}) of {what} is left out: {no_place} it")
-    title = before.metadata.get("title", "")
+    title = track_title(before)
     if title and title not in after.metadata.values():
         notes.append(f"the title ({title}) of {what} is left out: {no_place} it")
     if before.type == after.type == "audio":
