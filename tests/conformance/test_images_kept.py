@@ -10,7 +10,7 @@ import tifffile
 from conformance_sources import SOURCES as VIDEOS
 from container_sources import SOURCES as CONTAINERS
 from image_check import listed, silent_losses
-from image_sources import CASES, COMBINED, EXIFTOOL, QUICK, SOURCES, appended, samples, saved
+from image_sources import CASES, COMBINED, EXIFTOOL, QUICK, SOURCES, appended, both_targets, samples, saved
 from PIL import Image
 
 from libranet.engine import DehazeOptions
@@ -227,7 +227,7 @@ def test_all_images_of_a_gif_file_are_dehazed(suffix, tmp_path, tiny_model):
 @pytest.mark.parametrize("name", COMBINED)
 def test_combinations(name, folder, tmp_path, tiny_model):
     COMBINED[name](source := folder / f"combined-{name}")
-    for suffix in (source.suffix, {".png": ".tif"}.get(source.suffix, ".png")):
+    for suffix in both_targets(name):
         output = tmp_path / f"out{suffix}"
         report = dehaze_image(source, output, tiny_model, options=DehazeOptions(strength=0.0))
         assert silent_losses(source, output, " ".join(report.warnings)) == []
