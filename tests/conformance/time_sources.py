@@ -95,6 +95,33 @@ def _hls(folder: Path, name: str, *, lost: tuple[int, ...], form="", audio="-c:a
     return target / "list.m3u8"
 
 
+def _page(folder: Path, name: str, *, form="") -> Path:
+    """A playlist whose server answers with a page instead of a file that it lost."""
+    target = _hls(folder, name, lost=(), form=form)
+    next(target.parent.glob("s2.*")).write_text("<html>404 Not Found</html>" * 30)
+    return target
+
+
+def _gap(folder: Path, name: str) -> Path:
+    """A playlist that says itself that a file is missing."""
+    target = _hls(folder, name, lost=(2,))
+    target.write_text(target.read_text().replace("s2.ts", "#EXT-X-GAP\ns2.ts"))
+    return target
+
+
+def _discontinuous(folder: Path, name: str, *, lost: tuple[int, ...] = ()) -> Path:
+    """A playlist of recordings with clocks of their own."""
+    (target := folder / name).mkdir()
+    lines = ["#EXTM3U", "#EXT-X-VERSION:3", "#EXT-X-TARGETDURATION:1"]
+    for number, start in enumerate((10, 500, 3, 90)):
+        encode(target / f"s{number}.ts", seconds=0.4, extra=f"-f mpegts -output_ts_offset {start}")
+        lines += [*(["#EXT-X-DISCONTINUITY"] if number else []), "#EXTINF:0.4,", f"s{number}.ts"]
+    for number in lost:
+        (target / f"s{number}.ts").unlink()
+    (target / "list.m3u8").write_text("\n".join([*lines, "#EXT-X-ENDLIST", ""]))
+    return target / "list.m3u8"
+
+
 def _merge(folder: Path, name: str, *words: str, **made) -> Path:
     source = encode(folder / f"{name}-raw.mkv", **made)
     _run(str(MKVMERGE), "-q", "-o", folder / f"{name}.mkv", *words, source)
@@ -146,6 +173,11 @@ MAKERS: dict[str, Callable[[Path], Path]] = {
     "hls-silent": lambda f: _hls(f, "hls-silent", lost=(1,), audio=""),
     "hls-fmp4-whole": lambda f: _hls(f, "hls-fmp4-whole", lost=(), form="-hls_segment_type fmp4"),
     "hls-fmp4": lambda f: _hls(f, "hls-fmp4", lost=(2,), form="-hls_segment_type fmp4"),
+    "hls-page": lambda f: _page(f, "hls-page"),
+    "hls-fmp4-page": lambda f: _page(f, "hls-fmp4-page", form="-hls_segment_type fmp4"),
+    "hls-gap": lambda f: _gap(f, "hls-gap"),
+    "hls-joined": lambda f: _discontinuous(f, "hls-joined"),
+    "hls-joined-lost": lambda f: _discontinuous(f, "hls-joined-lost", lost=(1,)),
     # edit lists of mp4
     "mp4-hidden": lambda f: _copy(encode(f / "hidden.mp4"), f / "mp4-hidden.mp4", before="-ss 0.5"),
     "mov-hidden": lambda f: _copy(encode(f / "hidden.mov"), f / "mov-hidden.mov", before="-ss 0.7"),
