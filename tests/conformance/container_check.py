@@ -78,6 +78,7 @@ def texts(path: Path) -> frozenset[tuple[str, str]]:
         for what, tag in (("chapters", "ChapterString"), ("tags", "String")):
             shown = output_of(MKVEXTRACT, path, what, "-")
             if what == "chapters":
+                found |= {("order of chapters", "1") for _ in re.findall("<EditionFlagOrdered>1<", shown)}
                 found |= {("chapter", text) for text in re.findall(f"<{tag}>(.*?)</{tag}>", shown)}
             else:
                 pairs = re.findall(r"<Name>(.*?)</Name>\s*<String>(.*?)</String>", shown)
@@ -113,7 +114,7 @@ def verdicts(source: Path, output: Path, said: str) -> Iterator[tuple[str, str, 
     values = {_plain(text) for _, text in texts(output)}
     for name, text in sorted(texts(source)):
         named = text in said or name.lower() in said.lower() or "chapters are" in said
-        kind = "chapter titles" if name == "chapter" else "tags"
+        kind = {"chapter": "chapter titles"}.get(name, name if name == "order of chapters" else "tags")
         yield kind, f"{name} = {text[:50]}", verdict(_plain(text) in values, named)
     for track, name in box_names(source):
         kept = name in map(str, listed(output)[2].values())
