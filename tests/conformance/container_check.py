@@ -121,6 +121,9 @@ def verdicts(source: Path, output: Path, said: str) -> Iterator[tuple[str, str, 
         kept |= output.suffix == ".avi" and name.encode() in output.read_bytes()  # exiftool shows one name
         named = f"the title ({name})" in said or re.search(rf"stream {track - 1} \(\w+\) is left out", said) is not None
         yield "names of tracks", name, verdict(kept, named)
+    for text in sorted(attached(source)):
+        named = text in said or re.search(r"(attachment|cover|video) stream \d+ \(\w+\) is left out", said) is not None
+        yield "names of attachments", text, verdict(text in attached(output), named)
     after = tracks_of(output)
     for fact, value in tracks_of(source).items():
         words = TRACK_FACTS[fact[1]]
@@ -172,6 +175,12 @@ def box_names(path: Path) -> list[tuple[int, str]]:
         return []
     found = ((re.fullmatch(r"Track(\d+):Track\d+Name", key), text) for key, text in listed(path)[2].items())
     return [(int(match[1]), str(text)) for match, text in found if match is not None]
+
+
+def attached(path: Path) -> set[str]:
+    """Names and descriptions of a Matroska file's attachments."""
+    files = listed(path)[0].get("attachments", ())
+    return {str(text) for file in files for text in (file.get("file_name"), file.get("description")) if text}
 
 
 def side_data(path: Path) -> set[str]:
