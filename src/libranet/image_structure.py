@@ -20,7 +20,9 @@ _DAMAGED = "a part of the file is damaged"
 _PLACES_AND_SIZES = ((273, 279), (324, 325))
 """Of strips and of tiles."""
 _COMPRESSION, _BITS, _PLANES = 259, 258, 284
-_CMYK, _APART = 5, 2
+_APART = 2
+_FOREIGN = {5: "CMYK image for printing", 8: "CIELab image", 9: "ICCLab image", 10: "ITULab image"}
+"""Colours of TIFF files that OpenCV makes RGB of, without their own values."""
 _SOF_MARKERS = {0xC0, 0xC1, 0xC2, 0xC3, 0xC5, 0xC6, 0xC7, 0xC9, 0xCA, 0xCB, 0xCD, 0xCE, 0xCF}
 _SCAN = 0xDA
 _PROGRESSIVE = 0xC2
@@ -40,7 +42,8 @@ class ImageHeader:
     height: int
     frames: int = 1
     """Frames of an animation, or pages."""
-    cmyk: bool = False
+    foreign: str = ""
+    """What it is where its colours are neither gray nor RGB."""
     sampling: tuple[int, int] = (1, 1)
     """Pixels of a JPEG file that share a chroma sample, across and down."""
     progressive: bool = False
@@ -163,7 +166,8 @@ def _jpeg(data: _Data, header_only: bool) -> _Facts:
             shared = factors[0] >> 4, factors[0] & 15
             plain = all(factor == 0x11 for factor in factors[1:])
             sampling = shared if parts > 1 and plain else (1, 1)
-            header = ImageHeader(width, height, cmyk=parts == 4, sampling=sampling, progressive=mark == _PROGRESSIVE)
+            foreign = _FOREIGN[5] if parts == 4 else ""
+            header = ImageHeader(width, height, foreign=foreign, sampling=sampling, progressive=mark == _PROGRESSIVE)
             if header_only:
                 break
         at = end
@@ -230,7 +234,7 @@ def _tiff(data: _Data, _: bool) -> _Facts:
     width, height, colours = (sum(read_integers(data, pages[0], tag)[:1]) for tag in (WIDTH, HEIGHT, PHOTOMETRIC))
     compression, channels = (sum(read_integers(data, pages[0], tag)[:1]) for tag in (_COMPRESSION, SAMPLES_PER_PIXEL))
     bits, planes = (sum(read_integers(data, pages[0], tag)[:1]) for tag in (_BITS, _PLANES))
-    header = ImageHeader(width, height, cmyk=colours == _CMYK, compression=compression, channels=channels)
+    header = ImageHeader(width, height, foreign=_FOREIGN.get(colours, ""), compression=compression, channels=channels)
     header = replace(header, apart=planes == _APART and bits > 8 and channels > 1)
     return replace(header, frames=len(pages)), damage  # every page counts, also where one does not say its size
 

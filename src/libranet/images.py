@@ -23,8 +23,8 @@ ANIMATED_SUFFIXES = (".png", ".webp", ".tif", ".tiff")
 _TIFF = (".tif", ".tiff")
 _LOSSLESS = (".png", ".tif", ".tiff", ".bmp", ".webp")
 _UNKNOWN = ImageHeader(0, 0)
-_ASSOCIATED = 1
-"""The colours of a TIFF file are multiplied by its alpha."""
+_OTHER, _ASSOCIATED, _ALPHA = 0, 1, 2
+"""What a TIFF file calls its fourth channel: anything, alpha that its colours are multiplied by, alpha."""
 _SAMPLING = {
     (2, 2): cv2.IMWRITE_JPEG_SAMPLING_FACTOR_420, (2, 1): cv2.IMWRITE_JPEG_SAMPLING_FACTOR_422,
     (1, 2): cv2.IMWRITE_JPEG_SAMPLING_FACTOR_440, (4, 1): cv2.IMWRITE_JPEG_SAMPLING_FACTOR_411,
@@ -45,8 +45,8 @@ class Image:
     """What its file says besides."""
     stored: ImageHeader = _UNKNOWN
     """How its file stores it."""
-    associated: bool = False
-    """The file holds colours that are multiplied by its alpha. Here they are not."""
+    fourth: int = _ALPHA
+    """What a TIFF file calls its fourth channel. The colours here are not multiplied."""
 
     @property
     def rgb(self) -> np.ndarray:  # [H, W, 3]
@@ -81,7 +81,7 @@ def _read(path: Path, data: bytes, header: ImageHeader) -> Image:
     with _quiet(), suppress(cv2.error):
         array = cv2.imdecode(np.frombuffer(_decodable(path, data), np.uint8), cv2.IMREAD_UNCHANGED)
     image = Image(_with_clear_gray(_samples(path, array), header), read_metadata(data), header)
-    return _separated(image) if _is_associated(path, data) else image
+    return _told(image, _fourth(path, data))
 
 
 def _with_clear_gray(samples: np.ndarray, header: ImageHeader) -> np.ndarray:
@@ -110,26 +110,31 @@ def _decodable(path: Path, data: bytes) -> bytes:
     return data
 
 
-def _is_associated(path: Path, data: bytes) -> bool:
+def _fourth(path: Path, data: bytes) -> int:
     if path.suffix.lower() not in _TIFF:
-        return False
+        return _ALPHA
     with suppress(struct.error, StopIteration):
-        return read_integers(data, next(read_pages(data)), EXTRA_SAMPLES)[:1] == (_ASSOCIATED,)
-    return False
+        return next(iter(read_integers(data, next(read_pages(data)), EXTRA_SAMPLES)), _ALPHA)
+    return _ALPHA
+
+
+def _told(image: Image, fourth: int) -> Image:
+    """The image of a file that says so of its fourth channel."""
+    if image.samples.shape[2] != 4 or fourth not in (_OTHER, _ASSOCIATED):
+        return image
+    return _separated(image) if fourth == _ASSOCIATED else replace(image, fourth=fourth)
 
 
 def _separated(image: Image) -> Image:
     """Divide the colours by the alpha. `_multiplied` gives the same samples again, to the bit."""
-    if image.samples.shape[2] != 4:
-        return image
     colours, alpha = image.samples[..., :3].astype(np.float64), image.samples[..., 3:].astype(np.float64)
     divided = np.minimum(np.rint(colours * image.peak / np.maximum(alpha, 1)), image.peak)
     samples = np.concatenate([divided, alpha], axis=2).astype(image.samples.dtype)
-    return replace(image, samples=samples, associated=True)
+    return replace(image, samples=samples, fourth=_ASSOCIATED)
 
 
 def _multiplied(image: Image) -> np.ndarray:
-    if not (image.associated and image.samples.shape[2] == 4):
+    if image.fourth != _ASSOCIATED or image.samples.shape[2] != 4:
         return image.samples
     colours, alpha = image.samples[..., :3].astype(np.float64), image.samples[..., 3:].astype(np.float64)
     return np.concatenate([np.rint(colours * alpha / image.peak), alpha], axis=2).astype(image.samples.dtype)
@@ -138,7 +143,11 @@ def _multiplied(image: Image) -> np.ndarray:
 def count_images(path: str | Path) -> int:
     """Return the number of frames or pages of an image file."""
     header = read_header(path)
-    return 1 if header is None else header.frames
+    if header is not None:
+        return header.frames
+    with suppress(cv2.error):  # a GIF file, say
+        return max(1, cv2.imcount(str(path)))
+    return 1
 
 
 def read_images(path: str | Path) -> Iterator[tuple[Image, float]]:
@@ -152,14 +161,14 @@ def read_images(path: str | Path) -> Iterator[tuple[Image, float]]:
     if path.suffix.lower() in _TIFF:
         data = path.read_bytes()
         stored, metadata = np.frombuffer(_decodable(path, data), np.uint8), read_metadata(data)
-        associated = _is_associated(path, data)
+        fourth = _fourth(path, data)
         for index in range(header.frames):
             page = None
             with _quiet(), suppress(cv2.error):
                 ok, pages = cv2.imdecodemulti(stored, cv2.IMREAD_UNCHANGED, range=(index, index + 1))
                 page = pages[0] if ok else None
             image = Image(_samples(path, page), metadata, header)
-            yield _separated(image) if associated else image, 0.0
+            yield _told(image, fourth), 0.0
         return
     ok = False
     with suppress(cv2.error):
@@ -189,6 +198,7 @@ def write_images(
     """
     path = Path(path)
     suffix = path.suffix.lower()
+    given, images = images, [_fitting(image, suffix) for image in images]
     first = images[0]
     stored = [_multiplied(image) if suffix in _TIFF else image.samples for image in images]
     arrays = [np.ascontiguousarray(_swap_red_and_blue(samples)) for samples in stored]
@@ -203,13 +213,13 @@ def write_images(
             ok = cv2.imwriteanimation(str(temporary), animation, [cv2.IMWRITE_WEBP_QUALITY, 101])
         if not ok:
             raise InputError(f"OpenCV cannot write an animation to {path}: choose .png, .webp or .tif")
-        channels, associated = first.samples.shape[2], first.associated
-        content = with_metadata(temporary.read_bytes(), first.metadata, channels, associated=associated)
+        content = with_metadata(temporary.read_bytes(), first.metadata, first.samples.shape[2], fourth=first.fourth)
         temporary.write_bytes(content)
         back = read_metadata(content)
         count = getattr(parse_header(content), "frames", 0)
     lost = [
         *first.metadata.lost_in(back),
+        *(["the fourth channel, which is no alpha"] if first is not given[0] else []),
         *(["times of the frames, loops"] if suffix in _TIFF and any(durations) else []),
     ]
     notes = [_left_out(lost, suffix)] if lost else []
@@ -240,8 +250,8 @@ def _check(path: Path) -> ImageHeader:
         raise InputError(
             f"{path} stores its channels apart, with more than 8 bits: convert it to interleaved TIFF or PNG"
         )
-    if header.cmyk:
-        raise InputError(f"{path} is a CMYK image for printing: convert it to RGB first")
+    if header.foreign:
+        raise InputError(f"{path} is a {header.foreign}: convert it to RGB first")
     return header
 
 
@@ -278,6 +288,30 @@ def check_image_fits(path: str | Path, image: Image, *, several: bool = False) -
         raise InputError(f"{suffix} holds 8 bit only and this image has 16: write to {other}")
 
 
+def check_images_fit(path: str | Path, images: Sequence[Image]) -> None:
+    """Refuse a format that cannot hold these frames or pages, before anything is computed.
+
+    Raises:
+        InputError: The format is unknown or cannot hold one of them, or not all of them together.
+    """
+    for image in images:
+        check_image_fits(path, image, several=True)
+    suffix = Path(path).suffix.lower()
+    kinds = {image.samples.shape for image in images}
+    if len(kinds) > 1 and suffix not in _TIFF:
+        found = ", ".join(sorted(f"{width}x{height}x{channels}" for height, width, channels in kinds))
+        raise InputError(
+            f"frames of a {suffix} file have one size and one number of channels, got {found}: write to .tif"
+        )
+
+
+def _fitting(image: Image, suffix: str) -> Image:
+    """The image without a fourth channel that is no alpha, where the format has no place for one."""
+    if image.fourth != _OTHER or suffix in _TIFF or image.samples.shape[2] != 4:
+        return image
+    return replace(image, samples=np.ascontiguousarray(image.samples[..., :3]))
+
+
 def write_image(path: str | Path, image: Image) -> tuple[str, ...]:
     """Write an image file and read it back. It appears under its name only when complete.
 
@@ -290,12 +324,13 @@ def write_image(path: str | Path, image: Image) -> tuple[str, ...]:
     path = Path(path)
     suffix = path.suffix.lower()
     check_image_fits(path, image)
+    given, image = image, _fitting(image, suffix)
     samples = _multiplied(image) if suffix in _TIFF else image.samples
     ok, data = cv2.imencode(suffix, _swap_red_and_blue(samples), _coding(suffix, image.stored))
     if not ok:
         raise InputError(f"OpenCV cannot write {path}: choose .png")
     channels = image.samples.shape[2]
-    content = with_metadata(data.tobytes(), image.metadata, channels, associated=image.associated)
+    content = with_metadata(data.tobytes(), image.metadata, channels, fourth=image.fourth)
     with atomic_file(path) as temporary:
         temporary.write_bytes(content)
         back = _read(path, temporary.read_bytes(), parse_header(content) or _UNKNOWN)
@@ -303,6 +338,8 @@ def write_image(path: str | Path, image: Image) -> tuple[str, ...]:
     # OpenCV reads gray with alpha as gray.
     if (channels == 4 and back.samples.shape[2] != 4) or (channels == 1 and image.stored.channels == 2):
         lost.insert(0, "alpha")
+    if image is not given:
+        lost.insert(0, "the fourth channel, which is no alpha")
     notes = [_left_out(lost, suffix)] if lost else []
     wanted = image.rgb if back.samples.shape[2] == 3 and channels == 1 else image.samples  # WebP has no gray
     if suffix in _LOSSLESS and "alpha" not in lost and not np.array_equal(back.samples, wanted):

@@ -9,6 +9,8 @@ import sys
 import time
 
 import pytest
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 
 from clips import Clip, write_clip
@@ -16,7 +18,7 @@ from libranet.cli.dehaze_jobs import plan_jobs
 from libranet.cli.main import build_app
 from libranet.engine import dehaze_video
 from libranet.errors import InputError
-from libranet.network import LiBrANet
+from libranet.network import LiBrANet, save_checkpoint
 from tiny_network import TINY
 
 
@@ -52,6 +54,21 @@ def test_mistakes_are_json_where_asked(words, said, tmp_path, monkeypatch):
     report = json.loads(result.stdout)
     assert report["exit_code"] == 2
     assert said in report["error"]
+
+
+@pytest.mark.more  # it loads PyTorch in a process of its own
+def test_a_checkpoint_with_a_lying_configuration_is_code_2_at_once(tmp_path):
+    source, path = write_clip(tmp_path / "in.mp4", Clip(frames=2)), tmp_path / "lie.safetensors"
+    save_checkpoint(LiBrANet(TINY), path)
+    with safe_open(path, "pt") as file:
+        metadata = file.metadata()
+    metadata["config"] = json.dumps({**TINY.stored(), "encoder_widths": [4096] * 4})
+    save_file(load_file(path), path, metadata=metadata)
+    done = libranet("dehaze", source, "-o", tmp_path / "out.mp4", "--model", path, "--json")
+    assert (done.returncode, json.loads(done.stdout)["exit_code"]) == (2, 2)
+    assert "lie.safetensors" in json.loads(done.stdout)["error"]
+    assert b"Traceback" not in done.stderr
+    assert not (tmp_path / "out.mp4").exists()
 
 
 def test_frames_on_standard_output_leave_no_room_for_json(tmp_path):

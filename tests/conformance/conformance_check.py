@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -81,20 +82,24 @@ def others(path: Path) -> list[Stream]:
     ]
 
 
-def lost_streams(source: Path, output: Path, said: str) -> list[str]:
-    """Streams of the source that are neither in the output nor named in what the tool said."""
+def stream_verdicts(source: Path, output: Path, said: str) -> Iterator[tuple[str, str, str]]:
+    """Yield each stream but the video: its kind, its name, and whether it is kept, named or silent."""
     rest = others(output)
-    lost = []
     for stream in others(source):
         match = next((s for s in rest if _same(stream, s, output.suffix)), None)
         if match is not None:
             rest.remove(match)
-        elif not re.search(rf"\bstream {stream.index}\b", said):
-            lost.append(f"{stream.kind} {stream.index} ({stream.codec})")
-    unexplained = [
-        f"unplayable {s.kind} {s.index}" for s in rest if s.codec in ("", "none", "bin_data") and s.kind != "attachment"
-    ]
-    return lost + unexplained
+        named = re.search(rf"\bstream {stream.index}\b", said)
+        word = "kept" if match is not None else "named" if named else "silent"
+        yield stream.kind, f"{stream.kind} {stream.index} ({stream.codec})", word
+    for s in rest:
+        if s.codec in ("", "none", "bin_data") and s.kind != "attachment":
+            yield s.kind, f"unplayable {s.kind} {s.index}", "silent"
+
+
+def lost_streams(source: Path, output: Path, said: str) -> list[str]:
+    """Streams of the source that are neither in the output nor named in what the tool said."""
+    return [what for _, what, word in stream_verdicts(source, output, said) if word == "silent"]
 
 
 def _same(before: Stream, after: Stream, suffix: str) -> bool:

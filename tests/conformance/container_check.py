@@ -50,7 +50,18 @@ def output_of(*command: object) -> str:
 def listed(path: Path) -> tuple[dict[str, object], ...]:
     """What mkvmerge, ffprobe and exiftool show of a file."""
     probe = json.loads(
-        output_of(FFPROBE, "-v", "error", "-show_streams", "-show_format", "-show_chapters", "-of", "json", path)
+        output_of(
+            FFPROBE,
+            "-v",
+            "error",
+            "-show_streams",
+            "-show_format",
+            "-show_chapters",
+            "-show_programs",
+            "-of",
+            "json",
+            path,
+        )
     )
     return (
         json.loads(output_of(MKVMERGE, "-J", path)),
@@ -67,6 +78,7 @@ def texts(path: Path) -> frozenset[tuple[str, str]]:
         for what, tag in (("chapters", "ChapterString"), ("tags", "String")):
             shown = output_of(MKVEXTRACT, path, what, "-")
             if what == "chapters":
+                found |= {("order of chapters", "1") for _ in re.findall("<EditionFlagOrdered>1<", shown)}
                 found |= {("chapter", text) for text in re.findall(f"<{tag}>(.*?)</{tag}>", shown)}
             else:
                 pairs = re.findall(r"<Name>(.*?)</Name>\s*<String>(.*?)</String>", shown)
@@ -76,6 +88,9 @@ def texts(path: Path) -> frozenset[tuple[str, str]]:
     _, probe, _ = listed(path)
     for chapter in probe.get("chapters", ()):
         found |= {("chapter", text) for text in chapter.get("tags", {}).values()}
+    for program in probe.get("programs", ()):
+        services = program.get("tags", {}).items()
+        found |= {(name.upper(), text) for name, text in services if text not in ("Service01", "FFmpeg")}
     found |= {(name.upper(), text) for name, text in probe["format"].get("tags", {}).items() if not is_technical(name)}
     return frozenset(found)
 
@@ -99,8 +114,16 @@ def verdicts(source: Path, output: Path, said: str) -> Iterator[tuple[str, str, 
     values = {_plain(text) for _, text in texts(output)}
     for name, text in sorted(texts(source)):
         named = text in said or name.lower() in said.lower() or "chapters are" in said
-        kind = "chapter titles" if name == "chapter" else "tags"
+        kind = {"chapter": "chapter titles"}.get(name, name if name == "order of chapters" else "tags")
         yield kind, f"{name} = {text[:50]}", verdict(_plain(text) in values, named)
+    for track, name in box_names(source):
+        kept = name in map(str, listed(output)[2].values())
+        kept |= output.suffix == ".avi" and name.encode() in output.read_bytes()  # exiftool shows one name
+        named = f"the title ({name})" in said or re.search(rf"stream {track - 1} \(\w+\) is left out", said) is not None
+        yield "names of tracks", name, verdict(kept, named)
+    for text in sorted(attached(source)):
+        named = text in said or re.search(r"(attachment|cover|video) stream \d+ \(\w+\) is left out", said) is not None
+        yield "names of attachments", text, verdict(text in attached(output), named)
     after = tracks_of(output)
     for fact, value in tracks_of(source).items():
         words = TRACK_FACTS[fact[1]]
@@ -144,6 +167,20 @@ def tracks_of(path: Path) -> dict[tuple[int, str], str]:
         for key, value in track["properties"].items()
         if key in TRACK_FACTS
     }
+
+
+def box_names(path: Path) -> list[tuple[int, str]]:
+    """Numbers and names of the tracks of an .mp4 or .mov file."""
+    if path.suffix not in (".mp4", ".mov"):
+        return []
+    found = ((re.fullmatch(r"Track(\d+):Track\d+Name", key), text) for key, text in listed(path)[2].items())
+    return [(int(match[1]), str(text)) for match, text in found if match is not None]
+
+
+def attached(path: Path) -> set[str]:
+    """Names and descriptions of a Matroska file's attachments."""
+    files = listed(path)[0].get("attachments", ())
+    return {str(text) for file in files for text in (file.get("file_name"), file.get("description")) if text}
 
 
 def side_data(path: Path) -> set[str]:

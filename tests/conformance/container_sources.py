@@ -19,6 +19,9 @@ CHAPTERS = """<?xml version="1.0"?><Chapters><EditionEntry>
 </EditionEntry></Chapters>"""
 INNER = """<ChapterAtom><ChapterTimeStart>00:00:00.040</ChapterTimeStart><ChapterTimeEnd>00:00:00.080</ChapterTimeEnd>
 <ChapterDisplay><ChapterString>Inner</ChapterString><ChapterLanguage>eng</ChapterLanguage></ChapterDisplay></ChapterAtom>"""
+ORDERED = CHAPTERS.format(inner="").replace(
+    "<EditionEntry>", "<EditionEntry><EditionFlagOrdered>1</EditionFlagOrdered>"
+)
 TAGS = '<?xml version="1.0"?><Tags><Tag><Targets><TargetTypeValue>50</TargetTypeValue></Targets>{}</Tag></Tags>'
 REPEATED = (
     "<Simple><Name>ARTIST</Name><String>Anna</String></Simple><Simple><Name>ARTIST</Name><String>Ben</String></Simple>"
@@ -229,6 +232,7 @@ SOURCES: dict[str, Make] = {
     "flags.mkv": merged("--hearing-impaired-flag", "1:1", "--original-flag", "1:1", "--commentary-flag", "1:1"),
     "chapters-two-languages.mkv": merged("--chapters", "{xml}", xml=CHAPTERS.format(inner="")),
     "chapters-nested.mkv": merged("--chapters", "{xml}", xml=CHAPTERS.format(inner=INNER)),
+    "chapters-ordered.mkv": merged("--chapters", "{xml}", xml=ORDERED),
     "tags-repeated.mkv": merged("--global-tags", "{xml}", xml=TAGS.format(REPEATED)),
     "tags-nested.mkv": merged("--global-tags", "{xml}", xml=TAGS.format(NESTED)),
     "tags-languages.mkv": merged("--global-tags", "{xml}", xml=TAGS.format(LANGUAGES)),
@@ -261,11 +265,15 @@ SOURCES: dict[str, Make] = {
     "dolby-vision.mp4": boxed((ENTRY, box(b"dvvC", bytes([1, 0, 0x10, 0x45]) + bytes(20)))),
     "spatial.mov": boxed((ENTRY, box(b"vexu", box(b"eyes", b"")))),
     "field-of-view.mp4": boxed((ENTRY, box(b"hfov", struct.pack(">I", 63400)))),
+    "gamma.mp4": boxed((ENTRY, box(b"gama", struct.pack(">I", 2 << 16)))),
     "two-videos.mp4": filmed("-map", "0:v", "-map", "0:v", "-map", "0:a", "-c", "copy"),
     "tags.mp4": filmed(
         "-c", "copy", "-movflags", "use_metadata_tags", "-metadata", "mood=grey", "-metadata", "title=Fog"
     ),
     "handler.mov": filmed("-c", "copy", "-metadata:s:a:0", "handler_name=Voice", "-metadata", "location=+47.5+008.7/"),
+    "track-name.mp4": filmed("-c", "copy", "-metadata:s:a:0", "title=Voice", "-metadata:s:v", "title=Main view"),
+    # transport streams
+    "service.ts": filmed("-c", "copy", "-metadata", "service_name=Fog 1", "-metadata", "service_provider=Zoë"),
     # GIF
     "loops-3.gif": filmed("-loop", "3"),
     "loops-once.gif": filmed("-loop", "-1"),

@@ -341,6 +341,14 @@ COMBINED: dict[str, Make] = {
     if words != "iptc" or shape.endswith((".jpg", ".tif"))
 }
 """Every set of tags in every shape of image, each into its own format and another."""
+
+
+def both_targets(name: str) -> tuple[str, str]:
+    """The formats that a combination goes into."""
+    suffix = Path(name).suffix
+    return suffix, {".png": ".tif"}.get(suffix, ".png")
+
+
 TARGETS = (".jpg", ".png", ".webp", ".tif", ".bmp")
 QUICK = {
     ("everything.jpg", ".jpg"), ("everything.jpg", ".png"), ("large-profile.jpg", ".jpg"), ("text.png", ".png"),

@@ -14,8 +14,9 @@ import container_sources
 import image_check
 import image_sources
 import torch
-from conformance_check import main_video, others, probe
-from conformance_sources import make_source
+from conformance_cases import CASES
+from conformance_check import main_video, others, probe, stream_verdicts
+from conformance_sources import SOURCES, make_source
 
 from libranet.engine import DehazeOptions, dehaze_video
 from libranet.engine.image_files import dehaze_image
@@ -53,6 +54,11 @@ Videos made with mkvmerge, Debian's ffmpeg and boxes put in by hand; listed with
 exiftool before and after. *kept*: the output shows the same. *named*: a warning and the JSON name it. The last two
 columns count outputs.
 """
+STREAM_HEAD = """## What ffprobe lists of streams
+
+Videos of every codec that Debian's ffmpeg writes, in the containers that people would choose for them; listed with
+ffprobe before and after. A copied stream is *kept* where it has as many packets and bytes.
+"""
 IMAGE_HEAD = """## What exiftool lists of images
 
 Images made with Pillow, tifffile and exiftool, and listed with exiftool before and after. A file of the same format
@@ -73,7 +79,8 @@ def measure() -> str:
         rows += [(label, [_fact(folder, network, label, c) for c in CONTAINERS]) for label in FACTS]
     lines = [HEAD, "| | " + " | ".join(CONTAINERS) + " |", "|---|" + "---|" * len(CONTAINERS)]
     lines += [f"| {label} | " + " | ".join(cells) + " |" for label, cells in rows]
-    lines += ["", CONTAINER_HEAD, *_containers(network), "", IMAGE_HEAD, *_images(network)]
+    lines += ["", CONTAINER_HEAD, *_containers(network), "", STREAM_HEAD, *_streams(network)]
+    lines += ["", IMAGE_HEAD, *_images(network)]
     return "\n".join(lines) + "\n"
 
 
@@ -85,12 +92,29 @@ def _containers(network: LiBrANet) -> list[str]:
     return _verdict_table(container_sources.SOURCES, container_sources.CASES, CONTAINERS, run)
 
 
+def _streams(network: LiBrANet) -> list[str]:
+    def run(source: Path, output: Path) -> list[tuple[str, str, str]]:
+        report = dehaze_video(source, output, model=network, options=DehazeOptions(strength=0.0), device="cpu")
+        return list(stream_verdicts(source, output, " ".join(report.warnings)))
+
+    def maker(name: str) -> Callable[[Path], None]:
+        return lambda path: make_source(name, path.parent)
+
+    files = {name: f"{name}{recipe.suffix}" for name, recipe in SOURCES.items()}
+    cases = [(files[name], suffix) for name, suffix in CASES]
+    return _verdict_table({files[name]: maker(name) for name in files}, cases, CONTAINERS, run)
+
+
 def _images(network: LiBrANet) -> list[str]:
     def run(source: Path, output: Path) -> list[tuple[str, str, str]]:
         report = dehaze_image(source, output, network, options=DehazeOptions(strength=0.0))
         return list(image_check.verdicts(source, output, " ".join(report.warnings)))
 
-    return _verdict_table(image_sources.SOURCES, image_sources.CASES, image_sources.TARGETS, run)
+    sources = image_sources.SOURCES | {f"combined-{name}": make for name, make in image_sources.COMBINED.items()}
+    cases = image_sources.CASES + [
+        (f"combined-{name}", suffix) for name in image_sources.COMBINED for suffix in image_sources.both_targets(name)
+    ]
+    return _verdict_table(sources, cases, image_sources.TARGETS, run)
 
 
 def _verdict_table(

@@ -54,6 +54,7 @@ def test_nothing_that_a_container_knows_is_lost_in_silence(name, suffix, folder,
         ("unknown-box.mp4", b"abcd"),
         ("sphere-uuid.mp4", b"SphericalVideo"),
         ("field-of-view.mp4", b"hfov"),
+        ("gamma.mp4", b"gama"),
     ],
 )
 def test_boxes_stay_and_the_file_plays(name, what, folder, tmp_path, tiny_model):
@@ -77,6 +78,9 @@ def test_boxes_stay_and_the_file_plays(name, what, folder, tmp_path, tiny_model)
         ("camera-data.mp4", ".mkv", "GPMF"),
         ("xmp.mp4", ".mkv", "XMP"),
         ("crop.mkv", ".mp4", "cropping"),
+        ("chapters-ordered.mkv", ".mp4", "order of chapters"),
+        ("service.ts", ".avi", "service_name"),
+        ("gamma.mp4", ".mkv", "gamma"),
         ("long.mkv", ".mp4", "65000 bytes"),
         ("coloured.mkv", ".mp4", "colour"),
         ("markup-ass.mkv", ".ts", "stream 2"),

@@ -10,11 +10,12 @@ import tifffile
 from conformance_sources import SOURCES as VIDEOS
 from container_sources import SOURCES as CONTAINERS
 from image_check import listed, silent_losses
-from image_sources import CASES, COMBINED, EXIFTOOL, QUICK, SOURCES, appended, samples, saved
+from image_sources import CASES, COMBINED, EXIFTOOL, QUICK, SOURCES, appended, both_targets, samples, saved
 from PIL import Image
 
 from libranet.engine import DehazeOptions
 from libranet.engine.image_files import dehaze_image
+from libranet.errors import InputError
 
 pytestmark = pytest.mark.skipif(
     not EXIFTOOL, reason="exiftool is not installed: `make test` as root, or apt-get install libimage-exiftool-perl"
@@ -167,11 +168,66 @@ def test_metadata_that_is_not_read_is_named(suffix, folder, tmp_path, tiny_model
     assert "metadata, which is read from PNG, JPEG, WebP, TIFF and BMP alone" in report.warnings[0]
 
 
+@pytest.mark.parametrize("suffix", [".tif", ".png"])
+def test_a_fourth_channel_that_is_no_alpha_does_not_become_one(suffix, folder, tmp_path, tiny_model):
+    source = tmp_path / "infrared.tif"
+    tifffile.imwrite(source, samples(4), photometric="rgb", extrasamples=["unspecified"], metadata=None)
+    report = dehaze_image(source, tmp_path / f"out{suffix}", tiny_model, options=DehazeOptions(strength=0.0))
+    with Image.open(source) as before, Image.open(tmp_path / f"out{suffix}") as after:
+        assert after.mode == before.mode == "RGB"
+        assert np.array_equal(np.asarray(before), np.asarray(after))
+    if suffix == ".tif":
+        with tifffile.TiffFile(tmp_path / "out.tif") as file:
+            assert file.pages[0].extrasamples == (0,)
+            assert np.array_equal(file.pages[0].asarray(), samples(4))
+    assert any("the fourth channel, which is no alpha" in said for said in report.warnings) == (suffix == ".png")
+
+
+def test_colours_that_are_not_rgb_are_refused(tmp_path, tiny_model):
+    tifffile.imwrite(tmp_path / "lab.tif", samples(), photometric="cielab", metadata=None)
+    with pytest.raises(InputError, match="is a CIELab image: convert it to RGB first"):
+        dehaze_image(tmp_path / "lab.tif", tmp_path / "out.tif", tiny_model)
+
+
+@pytest.mark.parametrize("other", [(16, 20, 3), (32, 48)], ids=["size", "channels"])
+def test_pages_that_differ_stay_pages(other, tmp_path, tiny_model):
+    source, pages = tmp_path / "mixed.tif", [samples(), np.resize(samples(), other)]
+    for page in pages:
+        kind = "rgb" if page.ndim == 3 else "minisblack"
+        tifffile.imwrite(source, page, photometric=kind, append=page is pages[1], metadata=None)
+    with pytest.raises(InputError, match=r"one size and one number of channels, got .*: write to \.tif"):
+        dehaze_image(source, tmp_path / "out.png", tiny_model)
+    dehaze_image(source, tmp_path / "out.tif", tiny_model, options=DehazeOptions(strength=0.0))
+    with tifffile.TiffFile(tmp_path / "out.tif") as file:
+        assert all(np.array_equal(page.asarray(), wanted) for page, wanted in zip(file.pages, pages, strict=True))
+
+
+@pytest.mark.parametrize("suffix", [".png", ".webp"])
+def test_all_images_of_a_gif_file_are_dehazed(suffix, tmp_path, tiny_model):
+    source, frames = tmp_path / "clear.gif", []
+    for seed in range(3):
+        array = samples(4, seed=seed)
+        array[..., 3] = np.where(array[..., 3] > 100, 255, 0)
+        frames.append(Image.fromarray(array))
+    frames[0].save(source, save_all=True, append_images=frames[1:], duration=[40, 70, 500], loop=2, disposal=2)
+    dehaze_image(source, tmp_path / f"out{suffix}", tiny_model, options=DehazeOptions(strength=0.0))
+    with Image.open(source) as before, Image.open(tmp_path / f"out{suffix}") as after:
+        assert after.n_frames == before.n_frames == 3
+        for number in range(3):
+            before.seek(number)
+            after.seek(number)
+            old, new = (np.asarray(image.convert("RGBA")) for image in (before, after))
+            assert np.array_equal(old[..., 3], new[..., 3])
+            assert np.array_equal(old[old[..., 3] > 0], new[old[..., 3] > 0])
+    with pytest.raises(InputError, match=r"holds 3 images and \.jpg only one"):
+        dehaze_image(source, tmp_path / "out.jpg", tiny_model)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COMBINED)
 def test_combinations(name, folder, tmp_path, tiny_model):
     COMBINED[name](source := folder / f"combined-{name}")
-    for suffix in (source.suffix, {".png": ".tif"}.get(source.suffix, ".png")):
+    for suffix in both_targets(name):
         output = tmp_path / f"out{suffix}"
         report = dehaze_image(source, output, tiny_model, options=DehazeOptions(strength=0.0))
         assert silent_losses(source, output, " ".join(report.warnings)) == []

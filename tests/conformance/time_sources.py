@@ -78,6 +78,12 @@ def _edited(source: Path, path: Path, edits: list[tuple[float, float]], track: i
     return path
 
 
+def _trimmed(source: Path, path: Path) -> Path:
+    """Hide the first 0.4 s of both tracks, as phones trim."""
+    half = _edited(source, path.with_stem("half"), [(0.4, 0.4)], track=0)
+    return _edited(half, path, [(0.4, 0.4)], track=1)
+
+
 def _hls(folder: Path, name: str, *, lost: tuple[int, ...], form="", audio="-c:a aac") -> Path:
     target = folder / name
     target.mkdir()
@@ -86,6 +92,33 @@ def _hls(folder: Path, name: str, *, lost: tuple[int, ...], form="", audio="-c:a
     for number in lost:
         for file in target.glob(f"s{number}.*"):
             file.unlink()
+    return target / "list.m3u8"
+
+
+def _page(folder: Path, name: str, *, form="") -> Path:
+    """A playlist whose server answers with a page instead of a file that it lost."""
+    target = _hls(folder, name, lost=(), form=form)
+    next(target.parent.glob("s2.*")).write_text("<html>404 Not Found</html>" * 30)
+    return target
+
+
+def _gap(folder: Path, name: str) -> Path:
+    """A playlist that says itself that a file is missing."""
+    target = _hls(folder, name, lost=(2,))
+    target.write_text(target.read_text().replace("s2.ts", "#EXT-X-GAP\ns2.ts"))
+    return target
+
+
+def _discontinuous(folder: Path, name: str, *, lost: tuple[int, ...] = ()) -> Path:
+    """A playlist of recordings with clocks of their own."""
+    (target := folder / name).mkdir()
+    lines = ["#EXTM3U", "#EXT-X-VERSION:3", "#EXT-X-TARGETDURATION:1"]
+    for number, start in enumerate((10, 500, 3, 90)):
+        encode(target / f"s{number}.ts", seconds=0.4, extra=f"-f mpegts -output_ts_offset {start}")
+        lines += [*(["#EXT-X-DISCONTINUITY"] if number else []), "#EXTINF:0.4,", f"s{number}.ts"]
+    for number in lost:
+        (target / f"s{number}.ts").unlink()
+    (target / "list.m3u8").write_text("\n".join([*lines, "#EXT-X-ENDLIST", ""]))
     return target / "list.m3u8"
 
 
@@ -140,11 +173,19 @@ MAKERS: dict[str, Callable[[Path], Path]] = {
     "hls-silent": lambda f: _hls(f, "hls-silent", lost=(1,), audio=""),
     "hls-fmp4-whole": lambda f: _hls(f, "hls-fmp4-whole", lost=(), form="-hls_segment_type fmp4"),
     "hls-fmp4": lambda f: _hls(f, "hls-fmp4", lost=(2,), form="-hls_segment_type fmp4"),
+    "hls-page": lambda f: _page(f, "hls-page"),
+    "hls-fmp4-page": lambda f: _page(f, "hls-fmp4-page", form="-hls_segment_type fmp4"),
+    "hls-gap": lambda f: _gap(f, "hls-gap"),
+    "hls-joined": lambda f: _discontinuous(f, "hls-joined"),
+    "hls-joined-lost": lambda f: _discontinuous(f, "hls-joined-lost", lost=(1,)),
     # edit lists of mp4
     "mp4-hidden": lambda f: _copy(encode(f / "hidden.mp4"), f / "mp4-hidden.mp4", before="-ss 0.5"),
     "mov-hidden": lambda f: _copy(encode(f / "hidden.mov"), f / "mov-hidden.mov", before="-ss 0.7"),
     "mp4-hidden-end": lambda f: _edited(encode(f / "e.mp4"), f / "mp4-hidden-end.mp4", [(0.6, 0.0213334)], track=1),
     "mp4-video-cut": lambda f: _edited(encode(f / "v.mp4"), f / "mp4-video-cut.mp4", [(0.6, 0.2)], track=0),
+    "mp4-two-edits": lambda f: _edited(encode(f / "w.mp4"), f / "mp4-two-edits.mp4", [(0.4, 0), (0.4, 0.8)], track=0),
+    "mp4-edits-back": lambda f: _edited(encode(f / "b.mp4"), f / "mp4-edits-back.mp4", [(0.4, 0.8), (0.4, 0)], track=0),
+    "mp4-trimmed": lambda f: _trimmed(encode(f / "t.mp4"), f / "mp4-trimmed.mp4"),
     "mp4-late-video": lambda f: _edited(encode(f / "l.mp4"), f / "mp4-late-video.mp4", [(0.4, -1), (1.2, 0)], track=0),
     "mp4-late-sound": lambda f: encode(f / "mp4-late-sound.mp4", late=0.4),
     "mp4-fragments-late": lambda f: encode(

@@ -29,6 +29,7 @@ from libranet.images import (
     Image,
     check_image_fits,
     check_image_name,
+    check_images_fit,
     count_images,
     read_image,
     read_images,
@@ -154,8 +155,7 @@ def _dehaze_file(
     begin = time.perf_counter()
     options.adjust.check_mask()
     given = list(read_images(source))
-    for image, _ in given:
-        check_image_fits(output, image, several=True)
+    check_images_fit(output, [image for image, _ in given])
     times = accumulate((seconds or 1 / DEFAULT_RATE for _, seconds in given), initial=0.0)
     timed = zip((image for image, _ in given), times, strict=False)
     used: list[str] = []

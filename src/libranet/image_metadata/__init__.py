@@ -31,17 +31,17 @@ def read_metadata(data: bytes) -> ImageMetadata:
         return NO_METADATA
 
 
-def with_metadata(data: bytes, metadata: ImageMetadata, channels: int, *, associated: bool = False) -> bytes:
+def with_metadata(data: bytes, metadata: ImageMetadata, channels: int, *, fourth: int = 2) -> bytes:
     """Add to an encoded file what its source said.
 
     Args:
         data: The file as the encoder wrote it.
         metadata: What the source said.
         channels: Of the image.
-        associated: The colours of a TIFF file are multiplied by its alpha.
+        fourth: What a TIFF file calls a fourth channel (ExtraSamples).
     """
     kind = next((module for magic, module in _FORMATS.items() if data.startswith(magic)), None)
     metadata = metadata.fitting(channels)
     if kind is tiff:
-        return tiff.write(data, metadata, associated=associated)
+        return tiff.write(data, metadata, fourth=fourth)
     return kind.write(data, metadata) if kind is not None else data

@@ -59,13 +59,13 @@ def _tiff_density(page: Directory) -> tuple[float, float] | None:
     return density_of(*values)
 
 
-def write(data: bytes, metadata: ImageMetadata, *, associated: bool) -> bytes:
+def write(data: bytes, metadata: ImageMetadata, *, fourth: int) -> bytes:
     pages = [*metadata.pages] if metadata.format == "TIFF" else [_tiff_fields(metadata)]
     pages = [{tag: f for tag, f in page.items() if tag != SUB_IMAGES} for page in pages]
     own = [read_directory(data, page) for page in read_pages(data)]
     count = own[0].get(SAMPLES_PER_PIXEL)
     if isinstance(count, Field) and int.from_bytes(count.content, "big") == 4:
-        pages = [{**page, EXTRA_SAMPLES: integer(1 if associated else 2)} for page in pages or [{}]]
+        pages = [{**page, EXTRA_SAMPLES: integer(fourth)} for page in pages or [{}]]
     return with_fields(data, pages) if any(pages) else data
 
 

@@ -36,7 +36,7 @@ _SIDE_DATA = {
     "DYNAMIC_HDR_PLUS": "HDR10+", "DYNAMIC_HDR_VIVID": "HDR Vivid", "S12M_TIMECODE": "timecodes of frames",
     "AFD": "active format description", "ICC_PROFILE": "the colour profile", "FILM_GRAIN_PARAMS": "film grain",
 }  # fmt: skip
-_LONGEST = 40
+_LONGEST = 50
 """Letters of a text in a note."""
 
 

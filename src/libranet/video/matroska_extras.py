@@ -24,6 +24,7 @@ _STALE_TAGS = (
     "BPS", "DURATION", "NUMBER_OF_FRAMES", "NUMBER_OF_BYTES", "ENCODER", "ALPHA_MODE", "HANDLER_NAME", "VENDOR_ID",
 )  # fmt: skip
 EDITION, CHAPTER, _CHAPTER_DISPLAY, _CHAPTER_TEXT = 0x45B9, 0xB6, 0x80, 0x85
+_ORDERED = 0x45DD
 _FILE_NAME, _FILE_DESCRIPTION = 0x466E, 0x467E
 _LINKS = {0x3CB923: "link to the file before", 0x3EB923: "link to the next file", 0x4444: "segment family"}
 
@@ -46,6 +47,9 @@ class MatroskaExtras:
             yield f"tag {name}", text
         for text in _chapter_texts(self.sections.get(CHAPTERS, b"")):
             yield "chapter title", text
+        for kind, edition in children(self.sections.get(CHAPTERS, b"")):
+            if kind == EDITION and int.from_bytes(child(edition, _ORDERED), "big"):
+                yield "order of chapters", "players show the chapters alone, in their order"
         for index, entry in enumerate(self.entries):
             language = dict(entry).get(BCP47, b"").decode(errors="replace")
             if "-" in language:

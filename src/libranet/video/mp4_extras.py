@@ -21,11 +21,11 @@ _LARGEST = 256 << 20
 """Bytes of an index that is read."""
 _CODING = {
     b"avcC", b"hvcC", b"lhvC", b"av1C", b"vpcC", b"vvcC", b"esds", b"dvcC", b"dvvC", b"dvwC", b"colr", b"pasp", b"btrt",
-    b"fiel", b"gama", b"mdcv", b"clli", b"SmDm", b"CoLL", b"glbl", b"svq3", b"SMI ", b"ACLR", b"APRG", b"ARES", b"AORD",
+    b"fiel", b"mdcv", b"clli", b"SmDm", b"CoLL", b"glbl", b"svq3", b"SMI ", b"ACLR", b"APRG", b"ARES", b"AORD",
     b"ALPH", b"chrm", b"bxml", b"d263", b"sgpd", b"jp2h", b"wave", b"ctab",
 }  # fmt: skip
 """Boxes of a sample entry about the coded samples, or that FFmpeg lists itself."""
-_KEPT_ENTRY = {b"clap", b"st3d", b"sv3d", b"hfov", b"amve", b"cclv"}
+_KEPT_ENTRY = {b"clap", b"gama", b"st3d", b"sv3d", b"hfov", b"amve", b"cclv"}
 _PIECE = 1 << 20
 _SIZED = (b"clap", b"tapt")
 _TRACK = {b"tkhd", b"edts", b"mdia", b"tref", b"udta", b"meta", b"tapt", b"load", b"clip", b"matt", b"txas"}
@@ -44,6 +44,7 @@ _BOX_NAMES = {
     b"clap": "the clean aperture",
     b"vexu": "the stereo views (vexu)",
     b"hfov": "the field of view",
+    b"gama": "the gamma",
     b"tapt": "the aperture modes",
 }
 _ELEMENTS = {b"clap": CROPS[0], b"st3d": STEREO, b"sv3d": PROJECTION}

@@ -23,7 +23,7 @@ from libranet.video.heard import HeardSound
 from libranet.video.matroska_extras import SPACE_TAG
 from libranet.video.mp4_extras import Box, add_boxes, hdr_boxes
 from libranet.video.packets import joined_packets
-from libranet.video.pyav import open_input
+from libranet.video.pyav import open_input, track_title
 from libranet.video.reader import VideoReader, frame_duration, main_video_stream
 from libranet.video.source import Source
 from libranet.video.tags import track_entry
@@ -415,7 +415,9 @@ def _options(
 
 
 def _copy_metadata(source: Any, target: Any) -> None:
-    target.metadata.update({k: v for k, v in source.metadata.items() if k not in STALE_METADATA})
+    target.metadata.update({k: v for k, v in source.metadata.items() if k not in (*STALE_METADATA, "name")})
+    if title := track_title(source):
+        target.metadata["title"] = title
     target.disposition = source.disposition
 
 

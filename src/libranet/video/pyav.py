@@ -11,6 +11,8 @@ import av.filter
 from av.codec.hwaccel import HWAccel
 from av.packet import PacketSideData, PktSideDataT
 
+from libranet.video.services import read_service
+
 _METADATA_OPTIONS: dict[str, Any] = {"metadata_errors": "replace"} if int(av.__version__.split(".")[0]) < 19 else {}
 """Metadata that is not UTF-8: PyAV 18 raises an error unless it may replace those bytes. PyAV 19 has no such option: it
 reads them as surrogates and writes the same bytes again."""
@@ -37,9 +39,17 @@ def open_input(
         on_gpu: Decode in an NVIDIA GPU, where it can. Frames come back to main memory.
     """
     hwaccel = HWAccel("cuda", allow_software_fallback=True) if on_gpu else None
-    return av.open(
+    container = av.open(
         source, "r", format=format_name, options=options, timeout=timeout, hwaccel=hwaccel, **_METADATA_OPTIONS
     )
+    if container.format.name == "mpegts":
+        container.metadata.update(read_service(source))
+    return container
+
+
+def track_title(stream: Any) -> str:
+    """Return the title of a stream: FFmpeg writes it into .mp4 and .mov, and calls it name where it reads it there."""
+    return stream.metadata.get("title") or stream.metadata.get("name", "")
 
 
 def codec_name(stream: Any) -> str:

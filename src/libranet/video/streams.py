@@ -23,7 +23,7 @@ from libranet.video.file_facts import lost_facts
 from libranet.video.heard import HeardSound
 from libranet.video.mux import STALE_METADATA, OutputFile
 from libranet.video.pixels import plane_views
-from libranet.video.pyav import codec_name, open_input, side_data
+from libranet.video.pyav import codec_name, open_input, side_data, track_title
 from libranet.video.reader import main_video_stream
 from libranet.video.source import Source
 
@@ -308,15 +308,17 @@ def _samples(source: Source, streams: int) -> dict[int, list[av.Packet]]:
 
 
 def _by_stream(packets: Iterable[av.Packet], streams: int | None = None) -> dict[int, list[av.Packet]]:
-    """Return the first packets of each stream. Stop where all have enough."""
+    """Return the first packets of each stream, of hidden ones only the last. Stop where all have enough."""
     found: dict[int, list[av.Packet]] = {}
     for packet in packets:
         bucket = found.setdefault(packet.stream.index, [])
+        if len(bucket) == 1 and bucket[0].is_discard:
+            bucket[:] = [] if packet.is_discard else bucket  # a trimmed sound begins with seconds that nobody hears
         if len(bucket) < _SAMPLE_PACKETS and packet.size:
             bucket.append(packet)
         if sum(len(bucket) == _SAMPLE_PACKETS for bucket in found.values()) == streams:
             break
-    return found
+    return {index: bucket for index, bucket in found.items() if not all(packet.is_discard for packet in bucket)}
 
 
 def _again(packet: av.Packet) -> av.Packet:
@@ -397,7 +399,7 @@ def _stream_losses(before: Any, after: Any, no_place: str) -> list[str]:
     language = before.metadata.get("language", "und")
     if language != "und" and after.metadata.get("language", "und") == "und":
         notes.append(f"the language ({language}) of {what} is left out: {no_place} it")
-    title = before.metadata.get("title", "")
+    title = track_title(before)
     if title and title not in after.metadata.values():
         notes.append(f"the title ({title}) of {what} is left out: {no_place} it")
     if before.type == after.type == "audio":

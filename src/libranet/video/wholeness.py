@@ -63,12 +63,15 @@ def _describe_gaps(address: str, container: av.container.InputContainer, covered
 
     playlist = read_playlist(address)
     lacking = sum(playlist.lengths) - covered
+    if playlist.gaps:
+        return f"the playlist itself calls {playlist.gaps} of {len(playlist.segments) + playlist.gaps} files missing"
     if not playlist.segments or lacking < min(playlist.lengths) / 2:
         return ""
     if missing := playlist.unreadable():
         names = ", ".join(name.rpartition("/")[2] for name in missing[:3]) + (" ..." if len(missing) > 3 else "")
         return f"{len(missing)} of {len(playlist.segments)} files of the playlist cannot be read ({names})"
-    if len(container.streams) > 1 and lacking > 0.5 + 0.02 * sum(playlist.lengths):  # one stream alone may pause
+    inexact = (0.002 if playlist.exact else 0.02) * sum(playlist.lengths)
+    if len(container.streams) > 1 and lacking > 0.5 + inexact:  # one stream alone may pause
         return f"{lacking:.2f} s of the playlist gave neither frames nor sound"
     return ""
 

@@ -16,6 +16,8 @@ _LENGTH = re.compile(r"#EXTINF:\s*([\d.]+)")
 _LARGEST = 16 << 20
 """Bytes of a playlist, at most."""
 _TIMEOUT = 20.0
+_HEAD = 8
+"""Bytes that tell the kind of a file."""
 
 
 @dataclass(frozen=True)
@@ -26,10 +28,23 @@ class Playlist:
     """Addresses of the files that hold frames and sound."""
     lengths: tuple[float, ...] = ()
     """Of each, in seconds."""
+    gaps: int = 0
+    """Files of which the list itself says that they are missing."""
+    encrypted: bool = False
+    exact: bool = True
+    """Lengths have fractions of seconds."""
 
     def unreadable(self) -> list[str]:
-        """Return the files that cannot be opened, without those that the list names twice."""
-        return [segment for segment in dict.fromkeys(self.segments) if not _read(segment, 1)]
+        """Return the files that cannot be opened or are of another kind than the first, each once.
+
+        A server that has lost a file may answer with a page.
+        """
+        heads = {segment: _read(segment, _HEAD) for segment in dict.fromkeys(self.segments)}
+        kinds = {segment: _kind(head) for segment, head in heads.items() if head and not self.encrypted}
+        first = next((kind for kind in kinds.values() if kind), "")
+        return [
+            segment for segment, head in heads.items() if not head or (first and kinds.get(segment, first) != first)
+        ]
 
 
 def read_playlist(address: str) -> Playlist:
@@ -41,7 +56,7 @@ def read_playlist(address: str) -> Playlist:
             return read_playlist(_absolute(address, further[0])) if further else Playlist()
     if "#EXT-X-ENDLIST" not in lines:
         return Playlist()
-    segments, lengths, gap = [], [], False
+    segments, lengths, gap, gaps = [], [], False, 0
     for line in lines:
         if match := _LENGTH.match(line):
             lengths.append(float(match[1]))
@@ -49,11 +64,23 @@ def read_playlist(address: str) -> Playlist:
             gap = True
         elif line and not line.startswith("#"):
             if gap and lengths:
-                lengths.pop()  # the list itself says that there is nothing
+                lengths.pop()
+                gaps += 1
             else:
                 segments.append(_absolute(address, line))
             gap = False
-    return Playlist(tuple(segments), tuple(lengths))
+    return Playlist(
+        tuple(segments),
+        tuple(lengths),
+        gaps,
+        encrypted=any(line.startswith("#EXT-X-KEY") and "METHOD=NONE" not in line for line in lines),
+        exact=any("." in match[1] for line in lines if (match := _LENGTH.match(line))),
+    )
+
+
+def _kind(head: bytes) -> str:
+    """Return the kind of a file that has a sign of its own: transport stream or fragment of mp4."""
+    return "ts" if head[:1] == b"\x47" else "mp4" if head[4:8].isalpha() and head[4:8].islower() else ""
 
 
 def _absolute(base: str, address: str) -> str:
