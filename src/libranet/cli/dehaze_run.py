@@ -66,7 +66,6 @@ class Outcome:
 
     @property
     def exit_code(self) -> int:
-        """The exit code of the command."""
         if self.failed and self.failed == len(self.results):
             return EXIT_BUG if self.bugs else EXIT_USER_ERROR
         return EXIT_PARTIAL if self.failed or any(result.get("partial") for result in self.results) else 0

@@ -237,7 +237,6 @@ def evaluate_command(
 
 
 def _choose_place(dataset: Path | None, hazy: Path | None, clear: Path | None) -> Path | None:
-    """The dataset, or its hazy side."""
     if dataset is not None and (hazy or clear):
         raise InputError(f"expected a dataset or --hazy and --clear, got {dataset} and {hazy or clear}")
     if clear is not None and hazy is None:

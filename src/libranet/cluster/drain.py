@@ -40,7 +40,6 @@ def drain(node: str | None, seconds: float, reason: str = "this machine is about
 
 
 def main() -> None:
-    """The command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("seconds", type=float, nargs="?", default=25.0, help="how long this machine will be there")
     parser.add_argument("--address", default="auto", help="of the cluster")

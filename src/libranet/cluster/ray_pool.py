@@ -269,15 +269,12 @@ class RayPool:
         ]
 
     def workers(self) -> list[WorkerInfo]:
-        """All workers that are ready."""
         return [actor.info for actor in self._actors.values() if actor.ready]
 
     def nodes(self) -> set[str]:
-        """Nodes with workers."""
         return {actor.info.node for actor in self._actors.values() if actor.ready}
 
     def clock(self) -> float:
-        """Seconds."""
         return time.monotonic()
 
     def want(self, count: int) -> None:

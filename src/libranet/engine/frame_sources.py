@@ -51,9 +51,7 @@ class FrameSource(Protocol):
         """Read all frames, for `samples` and `restore`. Call it once."""
         ...
 
-    def samples(self, given: Any) -> Frames:
-        """The samples of a frame."""
-        ...
+    def samples(self, given: Any) -> Frames: ...
 
     def restore(self, given: Iterable[Any], run: NetworkRun) -> Iterator[Frames]:
         """Restore what `frames` read, or the beginning of it, in order."""
@@ -89,7 +87,6 @@ class VideoSource:
         return Frames(tuple(torch.from_numpy(view)[None] for view in views), self._format)
 
     def restore(self, given: Iterable[Any], run: NetworkRun) -> Iterator[Frames]:
-        """Restore the frames in order."""
         from libranet.engine.options import DehazeOptions
         from libranet.engine.restorer import FrameRestorer
 
@@ -127,7 +124,6 @@ class ImageSource:
         return _as_frames(given[0])
 
     def restore(self, given: Iterable[Any], run: NetworkRun) -> Iterator[Frames]:
-        """Restore the images in order."""
         dehazer: Dehazer | None = None
         waiting: deque[Image] = deque()
         for image, cut in given:

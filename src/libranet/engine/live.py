@@ -210,7 +210,6 @@ class _Recorded:
 
     @property
     def files(self) -> list[Path]:
-        """Of the recording."""
         return self._recording.files
 
     @property
@@ -219,7 +218,6 @@ class _Recorded:
         return [*([self._lost] if self._lost else []), *self._recording.problems]
 
     def write(self, frame: SourceFrame) -> None:
-        """Send a frame, and record it."""
         if not self._lost:
             with self._going_on():
                 self._output.write(replace(frame, image=_copy(frame.image)))

@@ -173,7 +173,6 @@ class LoopbackConnection:
         self._meter = meter
 
     def send(self, frame: SourceFrame) -> None:
-        """Show a frame."""
         try:
             self._camera.write(frame.image)
         except OSError as error:

@@ -71,7 +71,6 @@ class RunPlan:
 
     @property
     def headline(self) -> str:
-        """The run in one line."""
         s = self.settings
         about = "" if self.counted else "about "
         count = f"{about}{self.frames} frames" if self.frames else "frames until the end"
@@ -93,7 +92,6 @@ class RunPlan:
         ]
 
     def as_json(self) -> dict[str, Any]:
-        """Return the plan for JSON."""
         s = self.settings
         same = ("width", "height", "codec", "pixel_format", "lossless", "encoder")
         return {

@@ -175,7 +175,6 @@ class _Y4mSink:
         self._header: bytes | None = y4m_header(*self.size, reader.rate, reader.pixel_format, tags)
 
     def write(self, frame: SourceFrame) -> None:
-        """Write a frame."""
         with translate_io_errors("standard output"):
             if self._header is not None:
                 self._file.write(self._header)

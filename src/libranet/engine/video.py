@@ -267,7 +267,6 @@ def dehaze_video(
 
 
 def open_for(source: Source, options: DehazeOptions, *, rate: float | None) -> VideoReader:
-    """Open a video as the options say."""
     return open_video(source, deinterlace=options.deinterlace, rate=rate, decoder=options.decoder, start=options.start)
 
 

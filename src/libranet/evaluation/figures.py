@@ -117,7 +117,6 @@ def _shrink(image: np.ndarray) -> np.ndarray:
 
 
 def jpeg(image: np.ndarray, quality: int = _QUALITY) -> bytes:  # [H, W, 3] RGB 8 bit
-    """Encode an image."""
     ok, data = cv2.imencode(".jpg", image[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, quality])
     assert ok
     return data.tobytes()

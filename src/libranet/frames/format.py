@@ -47,7 +47,6 @@ class PixelLayout:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of the planes."""
         if self.floating:
             return torch.float32
         return torch.uint8 if self.bits <= 8 else torch.uint16
@@ -126,5 +125,4 @@ class Frames:
         return len(self.planes[0])
 
     def plane_list(self, index: int) -> tuple[Tensor, ...]:  # each [h, w] or [h, w, 3]
-        """The planes of one frame."""
         return tuple(plane[index] for plane in self.planes)

@@ -31,7 +31,6 @@ class Sources:
         self.made: tuple[int, BatchSource] | None = None
 
     def of(self, seed: int) -> BatchSource:
-        """The batches of one seed."""
         if self.made is None or self.made[0] != seed:
             config = replace(self.config, seed=seed)
             source = build_source(config, self.device)[0] if self.bank is None else haze_source(config, self.bank)
