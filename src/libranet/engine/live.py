@@ -105,16 +105,12 @@ def dehaze_live(
             height=sending.size[1],
             codec="v4l2" if address.is_camera else plan.settings.codec,
             pixel_format=plan.settings.pixel_format,
-            seconds=time.perf_counter() - begin,
-            stage_seconds=result.rounded_seconds(),
-            start_seconds=round(result.start_seconds, 3),
-            cuts=result.cuts,
             copied_streams=plan.kept,
             partial="; ".join(text for text in missing if text),
             warnings=(*describe_times(reader), *_left_out(live), *plan.changed, *plan.notes, *reader.notes),
             files=tuple(map(str, sink.files)),
             weights=network.weights,
-            backend=restorer.backend_name,
+            **result.facts(begin),
             live=live,
         )
 

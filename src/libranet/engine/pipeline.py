@@ -53,16 +53,15 @@ class PipelineResult:
         """The stage that the others wait for."""
         return max(self.seconds, key=lambda stage: self.seconds[stage])
 
-    def rounded_seconds(self) -> dict[str, float]:
-        """Return the busy times to three decimals, for reports."""
-        return {stage: round(seconds, 3) for stage, seconds in self.seconds.items()}
-
-
-class Lateness(Protocol):
-    """When a live source loses frames, so that the delay does not grow."""
-
-    def too_late(self, frame: SourceFrame) -> bool:
-        """Whether a frame that arrives now is late."""
+    def facts(self, begin: float) -> dict[str, Any]:
+        """Return what a report of a run that began at `begin` says of its times, its cuts and its backend."""
+        return {
+            "seconds": time.perf_counter() - begin,
+            "stage_seconds": {stage: round(seconds, 3) for stage, seconds in self.seconds.items()},
+            "start_seconds": round(self.start_seconds, 3),
+            "cuts": self.cuts,
+            "backend": self.backend,
+        }
 
 
 class _Stopped(Exception):  # noqa: N818
@@ -120,7 +119,7 @@ def run_pipeline(
     skip: int = 0,
     warm_up: int = 0,
     detect_shots: bool = True,
-    late: Lateness | None = None,
+    late: Callable[[SourceFrame], bool] | None = None,
     newest: bool = False,
     on_frame: Callable[[PipelineResult], None] | None = None,
 ) -> PipelineResult:
@@ -132,7 +131,7 @@ def run_pipeline(
     Args:
         skip: Frames to decode and ignore.
         warm_up: Frames after those to restore, for the memory of the network, but not to write.
-        late: When to drop frames that come faster than the network takes them; None drops none.
+        late: Whether a frame that arrives now is dropped, if the network has not taken those before it.
         newest: For live outputs: the network always takes the newest frame. No other one waits.
         on_frame: Called on the encoder's thread after each frame.
     """
@@ -174,7 +173,9 @@ class _Run:
         self.failure: BaseException | None = None
         """What went wrong in the encoder."""
 
-    def decode(self, frames: Iterable[SourceFrame], detector: ShotDetector | None, late: Lateness | None) -> None:
+    def decode(
+        self, frames: Iterable[SourceFrame], detector: ShotDetector | None, late: Callable[[SourceFrame], bool] | None
+    ) -> None:
         """Decode, detect shots, and copy frames to where the network takes them."""
         end = _End()
         begin = time.perf_counter()
@@ -186,7 +187,7 @@ class _Run:
                     self.result.dropped += self.decoded.replace(frame, cut)
                     begin = time.perf_counter()
                     continue
-                dropped = late is not None and late.too_late(frame) and self.decoded.full()
+                dropped = late is not None and late(frame) and self.decoded.full()
                 staged = None if dropped else self._restorer.stage(frame)
                 self.result.seconds["decode"] += time.perf_counter() - begin
                 self.result.dropped += dropped

@@ -362,15 +362,11 @@ def _dehaze(
         height=settings.height,
         codec=settings.codec,
         pixel_format=settings.pixel_format,
-        seconds=time.perf_counter() - begin,
-        stage_seconds=result.rounded_seconds(),
-        start_seconds=round(result.start_seconds, 3),
-        cuts=result.cuts,
         copied_streams=plan.kept,
         partial=missing,
         warnings=(*folder.ended["warnings"], *plan.changed, *plan.notes, *joined.notes),
         weights=run.network.weights,
-        backend=result.backend,
+        **result.facts(begin),
     )
 
 
