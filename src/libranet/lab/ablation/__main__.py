@@ -29,7 +29,7 @@ def _typed(read: Callable[[str], Any]) -> Callable[[str], Any]:
 
 READERS: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("seeds", "steps", "clips", "frames"), int),
-    **dict.fromkeys(("seconds", "stop_after"), float),
+    "stop_after": float,
     "only": lambda text: tuple(name for name in text.split(",") if name),
     "size": _typed(parse_size),
     "device": str,

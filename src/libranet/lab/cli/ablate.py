@@ -22,10 +22,6 @@ def ablate(
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder of the study; a study in it goes on.")],
     seeds: Annotated[int, typer.Option(min=1, help="Runs of each variant.")] = 3,
     steps: Annotated[int | None, typer.Option(min=2, help="Steps of each run; default: the full recipe's.")] = None,
-    seconds: Annotated[
-        float | None,
-        typer.Option(help="Instead: as many steps as the full recipe does in this time, the same for all variants."),
-    ] = None,
     only: Annotated[str, typer.Option(help="Names of variants with commas; the full one is always there.")] = "",
     overrides: Annotated[
         list[str] | None,
@@ -63,7 +59,6 @@ def ablate(
         output=output,
         seeds=seeds,
         steps=steps,
-        seconds=seconds,
         only=tuple(name.strip() for name in only.split(",") if name.strip()),
         overrides=tuple(overrides or ()),
         data=tuple(data or ()),
