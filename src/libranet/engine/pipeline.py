@@ -64,7 +64,7 @@ class PipelineResult:
         }
 
 
-class _Stopped(Exception):  # noqa: N818
+class Stopped(Exception):  # noqa: N818
     """Another stage has ended; this one has nothing more to do."""
 
 
@@ -79,8 +79,8 @@ _HALT = object()
 """The last item in the encoder's queue when a run is stopped: nothing is finished, nothing is lost."""
 
 
-class _Channel:
-    """A bounded queue that raises `_Stopped` when the run is stopped."""
+class Channel:
+    """A bounded queue that raises `Stopped` when the run is stopped."""
 
     def __init__(self, stop: threading.Event, size: int = QUEUE_FRAMES) -> None:
         self._queue: queue.Queue[Any] = queue.Queue(size)
@@ -99,7 +99,7 @@ class _Channel:
             with suppress(queue.Empty):
                 cut |= self._queue.get_nowait()[1]  # a cut counts, though its first frame is left out
                 replaced = True
-        raise _Stopped
+        raise Stopped
 
     def get(self) -> Any:
         return self._tried(lambda: self._queue.get(timeout=0.1))
@@ -108,7 +108,7 @@ class _Channel:
         while not self._stop.is_set():
             with suppress(queue.Full, queue.Empty):
                 return call()
-        raise _Stopped
+        raise Stopped
 
 
 def run_pipeline(
@@ -145,10 +145,10 @@ def run_pipeline(
     try:
         run.restore(warm_up)
         encoder.join()
-    except _Stopped:
+    except Stopped:
         pass
     except KeyboardInterrupt:
-        with suppress(_Stopped):
+        with suppress(Stopped):
             run.finished.put(_HALT)
         encoder.join()
         raise
@@ -168,7 +168,7 @@ class _Run:
     def __init__(self, restorer: "FrameRestorer", sink: FrameSink, *, newest: bool) -> None:
         self._restorer, self._sink, self._newest = restorer, sink, newest
         self.stop = threading.Event()
-        self.decoded, self.finished = _Channel(self.stop, 1 if newest else QUEUE_FRAMES), _Channel(self.stop)
+        self.decoded, self.finished = Channel(self.stop, 1 if newest else QUEUE_FRAMES), Channel(self.stop)
         self.result = PipelineResult()
         self.failure: BaseException | None = None
         """What went wrong in the encoder."""
@@ -194,11 +194,11 @@ class _Run:
                 if not dropped:
                     self.decoded.put((staged, cut))
                 begin = time.perf_counter()
-        except _Stopped:
+        except Stopped:
             return
         except BaseException as error:
             end = _End(error)
-        with suppress(_Stopped):
+        with suppress(Stopped):
             self.decoded.put(end)
 
     def restore(self, warm_up: int) -> None:
@@ -255,7 +255,7 @@ class _Run:
                 seconds["encode"] += time.perf_counter() - arrived
                 if on_frame is not None:
                     on_frame(self.result)
-        except _Stopped:
+        except Stopped:
             return
         except BaseException as error:
             self.failure = error

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from libranet.cli.frame_size import parse_size
+from libranet.cli.units import parse_size
 from libranet.errors import LibraNetError
 from libranet.lab.ablation.ablate import AblationOptions, ablate, estimate_study, parse_part, plan_study
 from libranet.lab.ablation.ablation_tables import ablation_tables

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from libranet.cli.frame_size import parse_size
+from libranet.cli.units import parse_size
 
 if TYPE_CHECKING:
     from libranet.lab.ablation.ablate import AblationOptions
