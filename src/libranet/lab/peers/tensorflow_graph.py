@@ -5,10 +5,8 @@ results are freed after their last use.
 """
 
 import base64
-import ctypes
 import json
 import math
-import sys
 import tarfile
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -20,6 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from libranet.engine.allocator import glibc
 from libranet.errors import CheckpointError
 
 Operation = Callable[[list[Tensor], dict[str, Any]], Tensor]
@@ -104,10 +103,8 @@ def _return_freed_arrays() -> None:
 
     Thousands of short-lived arrays of many sizes leave gaps on its heap otherwise: 1.6 GB where 32 MB are in use.
     """
-    if sys.platform.startswith("linux"):
-        libc = ctypes.CDLL(None)
-        if hasattr(libc, "gnu_get_libc_version"):  # musl has no such setting
-            libc.mallopt(-3, 1 << 20)  # M_MMAP_THRESHOLD
+    if (libc := glibc()) is not None:
+        libc.mallopt(-3, 1 << 20)  # M_MMAP_THRESHOLD
 
 
 def _order(nodes: list[tuple[str, list[int], dict[str, Any]]], output: int) -> list[int]:
