@@ -50,7 +50,7 @@ def test_drop_compare_start_play_download(clean, browser, tmp_path, tiny_checkpo
 
         page.click("#views >> text=Haze")
         page.wait_for_selector("canvas.after[data-view='haze']")
-        page.click("#views >> text=Cleared")
+        page.click("#views >> text=Clear")
         page.wait_for_selector("canvas.after[data-view='result']")
 
         assert page.inner_text("#start") == "Dehaze video"
