@@ -16,7 +16,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from libranet.cli.frame_size import parse_size
+from libranet.cli.units import parse_size
 from libranet.evaluation.clips import EvalClip
 from libranet.evaluation.metric_table import choose_metrics
 from libranet.evaluation.restorers import open_restorers

@@ -16,7 +16,7 @@ import cv2
 import numpy as np
 import torch
 
-from libranet.cli.frame_size import parse_size
+from libranet.cli.units import parse_size
 from libranet.data.dataset import MODALITIES, Clip, ClipInfo, modality_file, sha256
 from libranet.data.frames import RgbImage, write_png
 from libranet.data.maps import FlowField, Map, Plane, encode_exr, write_map

@@ -20,7 +20,7 @@ import cv2
 import numpy as np
 import torch
 
-from libranet.cli.frame_size import parse_size
+from libranet.cli.units import parse_size
 from libranet.engine import DehazeOptions, DehazeReport, dehaze_video, load_network
 from libranet.engine.plan import encoder_settings
 from libranet.engine.restorer import FrameRestorer

@@ -37,7 +37,6 @@ class FileMark:
 
     @classmethod
     def of(cls, path: Path) -> "FileMark":
-        """Look at a file."""
         try:
             stat = path.stat()
         except OSError:

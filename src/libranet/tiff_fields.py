@@ -150,7 +150,6 @@ def integer(value: int) -> Field:
 
 
 def raw(content: bytes, kind: int = 7) -> Field:
-    """Return a field of bytes."""
     return Field(kind, len(content), content)
 
 
@@ -163,7 +162,6 @@ def _shortened(field: "Field | Directory") -> "Field | Directory":
 
 
 def _read_page(data: Data, at: int) -> tuple[Page, int]:
-    """Return a page and where the next one is."""
     order = _order(data)
     counter, entry, number, inline = ("Q", 20, "Q", 8) if _is_big(data) else ("H", 12, "I", 4)
     begin = at + struct.calcsize("<" + counter)

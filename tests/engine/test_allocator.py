@@ -55,13 +55,13 @@ def test_a_freed_array_stays_until_it_is_given_back():
 
 def test_without_glibc_nothing_happens(monkeypatch):
     monkeypatch.setattr(allocator.sys, "platform", "win32")
-    allocator._glibc.cache_clear()
+    allocator.glibc.cache_clear()
     try:
-        assert allocator._glibc() is None
+        assert allocator.glibc() is None
         allocator.keep_large_arrays()
         allocator.return_free_memory()
     finally:
-        allocator._glibc.cache_clear()
+        allocator.glibc.cache_clear()
 
 
 @pytest.mark.slow

@@ -16,7 +16,6 @@ from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
 from libranet.cli import EXIT_BUG, EXIT_INTERRUPTED, EXIT_PARTIAL, EXIT_TERMINATED, EXIT_USER_ERROR
-from libranet.cli.bugs import bug_sentence
 from libranet.cli.signals import Terminated
 from libranet.device import describe_device
 from libranet.engine.jobs import Job, check_job, run_job
@@ -66,7 +65,6 @@ class Outcome:
 
     @property
     def exit_code(self) -> int:
-        """The exit code of the command."""
         if self.failed and self.failed == len(self.results):
             return EXIT_BUG if self.bugs else EXIT_USER_ERROR
         return EXIT_PARTIAL if self.failed or any(result.get("partial") for result in self.results) else 0
@@ -100,6 +98,8 @@ def run_jobs(jobs: list[Job], network: Network, options: DehazeOptions, choices:
                     print_json({"results": outcome.results, "exit_code": code}, to_stderr=to_stderr)
                 raise typer.Exit(code) from None
             except Exception as error:  # the one boundary: a bug in one job must not take the others with it
+                from libranet.cli.bugs import bug_sentence  # only bugs load it
+
                 outcome.bugs += 1
                 fail(job, bug_sentence(error))
     code = 0 if choices.dry_run and not outcome.failed else outcome.exit_code

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 import libranet
-from libranet.cli.frame_size import parse_size
+from libranet.cli.units import parse_size
 from libranet.errors import InputError
 from libranet.extension import lab
 
@@ -237,7 +237,6 @@ def evaluate_command(
 
 
 def _choose_place(dataset: Path | None, hazy: Path | None, clear: Path | None) -> Path | None:
-    """The dataset, or its hazy side."""
     if dataset is not None and (hazy or clear):
         raise InputError(f"expected a dataset or --hazy and --clear, got {dataset} and {hazy or clear}")
     if clear is not None and hazy is None:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 import libranet
-from libranet.cli.frame_size import parse_size
+from libranet.cli.units import parse_size
 from libranet.errors import InputError
 from libranet.extension import lab
 

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from libranet.cli.frame_size import parse_size
+from libranet.cli.units import parse_size
 from libranet.errors import InputError
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from libranet.errors import InputError
 _TIME = re.compile(r"(?:(?:(\d+):)?(\d+):)?(\d+(?:\.\d*)?|\.\d+)")
 _RATE = re.compile(r"(\d+(?:\.\d+)?)([kKmM]?)")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kKmMgGtT]?)i?[bB]?")
+_FRAME_SIZE = re.compile(r"(\d+)[xX×](\d+)")
 
 
 def parse_time(text: str, option: str) -> float:
@@ -85,3 +86,11 @@ def parse_bytes(text: str, option: str) -> int:
     if match is None or float(match[1]) <= 0:
         raise InputError(f"expected {option} as a size such as 500M or 4G, got {text!r}")
     return round(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " "))
+
+
+def parse_size(text: str) -> tuple[int, int]:
+    """Read a frame size as WIDTHxHEIGHT."""
+    match = _FRAME_SIZE.fullmatch(text.strip())
+    if match is None:
+        raise InputError(f"expected a size as WIDTHxHEIGHT, for example 3840x2160, got {text!r}")
+    return int(match[1]), int(match[2])

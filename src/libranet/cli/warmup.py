@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from libranet.cli.frame_size import parse_size
+from libranet.cli.units import parse_size
 
 SIZES = "1920x1080,3840x2160"
 FORMATS = "yuv420p,yuv420p10le,rgb24"

@@ -102,7 +102,6 @@ class DehazeWorkload:
         )
 
     def run(self, task: Task, report: Callable[[Step], None]) -> Outcome:
-        """Do a task."""
         work = task.work
         if isinstance(work, PartJob):
             return self._part(work, report)

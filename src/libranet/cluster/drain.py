@@ -9,14 +9,15 @@ import logging
 import time
 from typing import Any
 
+_REASON = "this machine is about to be taken away"  # for Ray's log
 
-def drain(node: str | None, seconds: float, reason: str = "this machine is about to be taken away") -> bool:
+
+def drain(node: str | None, seconds: float) -> bool:
     """Drain a node of the connected cluster; return whether nobody works there any more.
 
     Args:
         node: Its id, or None for this machine.
         seconds: How long it will be there.
-        reason: For Ray's log.
     """
     import ray
     from ray._private.state import available_resources_per_node
@@ -28,7 +29,7 @@ def drain(node: str | None, seconds: float, reason: str = "this machine is about
     # The same as the command `ray drain-node`, which Ray's autoscaler calls for machines that are idle or preempted.
     store: Any = ray._raylet.GcsClient(address=context.gcs_address)  # type: ignore[attr-defined]
     code = autoscaler_pb2.DrainNodeReason.Value("DRAIN_NODE_REASON_PREEMPTION")  # type: ignore[attr-defined]
-    accepted, why = store.drain_node(node, code, reason, int((begin + seconds) * 1000))
+    accepted, why = store.drain_node(node, code, _REASON, int((begin + seconds) * 1000))
     if not accepted:
         raise SystemExit(f"Ray does not drain {node} ({why})")
     while time.time() - begin < seconds:
@@ -40,7 +41,6 @@ def drain(node: str | None, seconds: float, reason: str = "this machine is about
 
 
 def main() -> None:
-    """The command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("seconds", type=float, nargs="?", default=25.0, help="how long this machine will be there")
     parser.add_argument("--address", default="auto", help="of the cluster")

@@ -15,7 +15,18 @@ from typing import Any
 from libranet.cluster.scratch import CrowdedError
 from libranet.cluster.spans import collected
 from libranet.cluster.storage import RefusedError, StoreError, take_failures
-from libranet.cluster.tasks import Died, DrainedError, Failed, Finished, Outcome, Step, Task, WorkerInfo, Workload
+from libranet.cluster.tasks import (
+    Died,
+    DrainedError,
+    Failed,
+    Finished,
+    Outcome,
+    Step,
+    Task,
+    Trouble,
+    WorkerInfo,
+    Workload,
+)
 from libranet.engine.options import OutputError
 from libranet.engine.parts import CannotSplitError
 from libranet.engine.segments import BusyError
@@ -68,6 +79,18 @@ class Placement:
         return int(resources.get("CPU", 0)) // self.cores
 
 
+_TROUBLES: tuple[tuple[type[LibraNetError], Trouble], ...] = (
+    (StoreError, "store"),
+    (CrowdedError, "crowded"),
+    (RefusedError, "input"),  # before `OutputError`, which it is: no other node may write there either
+    (CannotSplitError, "whole"),
+    (BusyError, "busy"),
+    (OutputError, "output"),
+    (LibraNetError, "input"),
+)
+"""What an error says about its task: the first that fits."""
+
+
 class Worker:
     """The process that does tasks: it turns every error into an answer.
 
@@ -104,20 +127,8 @@ class Worker:
             return self._workload.run(task, self._report)
         except DrainedError:
             return Failed("drained", "its node is about to go")
-        except StoreError as error:
-            return Failed("store", error.sentence)
-        except CrowdedError as error:
-            return Failed("crowded", error.sentence)
-        except RefusedError as error:
-            return Failed("input", error.sentence)
-        except CannotSplitError as error:
-            return Failed("whole", error.sentence)
-        except BusyError as error:
-            return Failed("busy", error.sentence)
-        except OutputError as error:
-            return Failed("output", error.sentence)
         except LibraNetError as error:
-            return Failed("input", error.sentence)
+            return Failed(next(trouble for kind, trouble in _TROUBLES if isinstance(error, kind)), error.sentence)
         except Exception as error:  # the one boundary: a bug in one task must not take the worker with it
             logger.exception("task %s", task.key)
             return Failed("bug", f"unexpected {type(error).__name__} ({error}): this is a bug in libranet")
@@ -269,15 +280,12 @@ class RayPool:
         ]
 
     def workers(self) -> list[WorkerInfo]:
-        """All workers that are ready."""
         return [actor.info for actor in self._actors.values() if actor.ready]
 
     def nodes(self) -> set[str]:
-        """Nodes with workers."""
         return {actor.info.node for actor in self._actors.values() if actor.ready}
 
     def clock(self) -> float:
-        """Seconds."""
         return time.monotonic()
 
     def want(self, count: int) -> None:

@@ -169,11 +169,9 @@ class RangeFile(io.RawIOBase):
         return self._file.tell()
 
     def seekable(self) -> bool:
-        """True."""
         return True
 
     def readable(self) -> bool:
-        """True."""
         return True
 
 

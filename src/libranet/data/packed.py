@@ -10,7 +10,7 @@ import json
 import os
 import re
 import tarfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -69,7 +69,6 @@ def pack_pairs(
     folder: Path,
     *,
     shard_bytes: int = SHARD_BYTES,
-    progress: Callable[[str], None] = lambda name: None,
 ) -> int:
     """Write clips into shards. The index comes last, so a set without one is not finished.
 
@@ -103,7 +102,6 @@ def pack_pairs(
                 while rest and (not tar.offset or tar.offset < shard_bytes):
                     name, clip = rest.pop(0)
                     entries.append(_add_clip(tar, f"shard-{shards:06d}.tar", name, clip))
-                    progress(clip.name)
             shards += 1
         with atomic_file(folder / INDEX_FILE) as temporary:
             temporary.write_text(json.dumps({"format": FORMAT, "version": 1, "clips": entries}))

@@ -25,7 +25,7 @@ _MOST = 2**31 - 1
 
 def keep_large_arrays() -> None:
     """Keep freed arrays in the process from now on. Call it at the beginning of a run; the setting stays."""
-    if (libc := _glibc()) is not None:
+    if (libc := glibc()) is not None:
         if not libc.mallopt(_M_MMAP_THRESHOLD, LARGEST):
             libc.mallopt(_M_MMAP_THRESHOLD, LARGEST_BEFORE)
         libc.mallopt(_M_TRIM_THRESHOLD, _MOST)
@@ -33,12 +33,12 @@ def keep_large_arrays() -> None:
 
 def return_free_memory() -> None:
     """Return unused memory to the system. Call it rarely: the next frame has to get its pages again."""
-    if (libc := _glibc()) is not None:
+    if (libc := glibc()) is not None:
         libc.malloc_trim(0)
 
 
 @cache
-def _glibc() -> ctypes.CDLL | None:
+def glibc() -> ctypes.CDLL | None:
     if not sys.platform.startswith("linux"):
         return None
     libc = ctypes.CDLL(None)

@@ -92,14 +92,10 @@ def dehaze_to_images(
             height=size[1],
             codec=Path(pattern).suffix.lstrip("."),
             pixel_format="image",
-            seconds=time.perf_counter() - begin,
-            stage_seconds=result.rounded_seconds(),
-            start_seconds=round(result.start_seconds, 3),
-            cuts=result.cuts,
             partial=describe_partial(reader, result),
             warnings=(*reader.notes, *_losses(reader), *sink.notes(), *_leftovers(pattern, done + result.frames)),
             weights=network.weights,
-            backend=restorer.backend_name,
+            **result.facts(begin),
         )
 
 

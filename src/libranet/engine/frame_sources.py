@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from libranet.engine.dehazer import Dehazer
-from libranet.frames import FrameFormat, Frames, PixelLayout
+from libranet.frames import FrameFormat, Frames
 from libranet.images import Image
 from libranet.network import GridFilter, Network
 from libranet.video.shots import ShotDetector
@@ -51,9 +51,7 @@ class FrameSource(Protocol):
         """Read all frames, for `samples` and `restore`. Call it once."""
         ...
 
-    def samples(self, given: Any) -> Frames:
-        """The samples of a frame."""
-        ...
+    def samples(self, given: Any) -> Frames: ...
 
     def restore(self, given: Iterable[Any], run: NetworkRun) -> Iterator[Frames]:
         """Restore what `frames` read, or the beginning of it, in order."""
@@ -89,7 +87,6 @@ class VideoSource:
         return Frames(tuple(torch.from_numpy(view)[None] for view in views), self._format)
 
     def restore(self, given: Iterable[Any], run: NetworkRun) -> Iterator[Frames]:
-        """Restore the frames in order."""
         from libranet.engine.options import DehazeOptions
         from libranet.engine.restorer import FrameRestorer
 
@@ -127,7 +124,6 @@ class ImageSource:
         return _as_frames(given[0])
 
     def restore(self, given: Iterable[Any], run: NetworkRun) -> Iterator[Frames]:
-        """Restore the images in order."""
         dehazer: Dehazer | None = None
         waiting: deque[Image] = deque()
         for image, cut in given:
@@ -135,22 +131,13 @@ class ImageSource:
                 dehazer = run.dehazer(self._rate)
                 run.backend_name = dehazer.backend_name
             waiting.append(image)
-            for samples in dehazer.push(_colours(image), cut=cut):
+            for samples in dehazer.push(image.samples[..., :3], cut=cut):
                 yield _as_frames(replace(waiting.popleft(), samples=samples))
         for samples in dehazer.flush() if dehazer is not None else ():
             yield _as_frames(replace(waiting.popleft(), samples=samples))
 
 
-def _colours(image: Image) -> np.ndarray:  # [H, W, 1 or 3]
-    return image.samples[..., : min(3, image.samples.shape[2])]
-
-
 def _as_frames(image: Image) -> Frames:
     turns, mirrored = image.orientation
-    samples = _colours(image)
-    samples = np.ascontiguousarray(np.rot90(samples[:, ::-1] if mirrored else samples, turns))
-    height, width, channels = samples.shape
-    bits = 8 * samples.itemsize
-    gray = channels == 1
-    layout = PixelLayout("gray" if gray else "rgb", "gray" if gray else "rgb", bits, 1, 1, alpha=False, packed=not gray)
-    return Frames((torch.from_numpy(samples[..., 0] if gray else samples)[None],), FrameFormat(width, height, layout))
+    samples = image.samples[..., :3]
+    return Frames.of_array(np.rot90(samples[:, ::-1] if mirrored else samples, turns))

@@ -11,7 +11,6 @@ from typing import Any, overload
 
 import cv2
 import numpy as np
-import torch
 
 from libranet.atomic import Claim
 from libranet.device import Precision
@@ -21,7 +20,7 @@ from libranet.engine.options import DehazeOptions, DehazeReport, Progress, check
 from libranet.engine.plan import backend_for
 from libranet.engine.views import FrameView
 from libranet.errors import InputError
-from libranet.frames import FrameFormat, Frames, PixelLayout
+from libranet.frames import Frames
 from libranet.frames.format import RGB8, RGB16
 from libranet.image_structure import find_image_damage
 from libranet.images import (
@@ -332,7 +331,7 @@ class _Shot:
         cut = (self._options.shot_detection and self._detector.is_cut(gray, image.peak)) or self._begins
         self._begins = False
         self._waiting.append((image, seconds, cut))
-        yield from self._finished(self._backend.push(_as_frames(image), cuts=(cut,)))
+        yield from self._finished(self._backend.push(Frames.of_array(image.samples[..., :3]), cuts=(cut,)))
 
     def finish(self) -> Iterator[tuple[Image, bool]]:
         yield from self._finished(self._backend.flush())
@@ -343,34 +342,19 @@ class _Shot:
             shown = result
             if not self._options.adjust.neutral:
                 if self._adjuster is None or self._adjuster[0] != image.orientation:
-                    self._adjuster = image.orientation, self._make_adjuster(image, result)
+                    turns, mirrored = image.orientation  # the controls go by the way that this image is shown
+                    adjuster = Adjuster(
+                        self._options.adjust,
+                        result.format,
+                        device=result.after[0].device,
+                        rate=self._rate,
+                        strength=self._options.strength,
+                        turns=turns,
+                        mirrored=mirrored,
+                    )
+                    self._adjuster = image.orientation, adjuster
                 shown = self._adjuster[1].apply(result, seconds, cut=cut)
             yield _finish(image, shown, self._options), cut
-
-    def _make_adjuster(self, image: Image, restored: Restored) -> Adjuster:
-        """The controls, prepared for the way that this image is shown."""
-        options, (turns, mirrored) = self._options, image.orientation
-        return Adjuster(
-            options.adjust,
-            restored.format,
-            device=restored.after[0].device,
-            rate=self._rate,
-            strength=options.strength,
-            turns=turns,
-            mirrored=mirrored,
-        )
-
-
-def _as_frames(image: Image) -> Frames:
-    """The image as a batch of one, without its alpha."""
-    height, width, channels = image.samples.shape
-    bits = 8 * image.samples.itemsize
-    if channels == 1:
-        samples, layout = image.samples[..., 0], PixelLayout(f"gray{bits}", "gray", bits, 1, 1, alpha=False)
-    else:
-        samples, layout = image.samples[..., :3], RGB8 if bits == 8 else RGB16
-    plane = torch.from_numpy(np.ascontiguousarray(samples))[None]
-    return Frames((plane,), FrameFormat(width, height, layout))
 
 
 def _finish(image: Image, restored: Restored, options: DehazeOptions) -> Image:

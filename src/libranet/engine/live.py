@@ -105,16 +105,12 @@ def dehaze_live(
             height=sending.size[1],
             codec="v4l2" if address.is_camera else plan.settings.codec,
             pixel_format=plan.settings.pixel_format,
-            seconds=time.perf_counter() - begin,
-            stage_seconds=result.rounded_seconds(),
-            start_seconds=round(result.start_seconds, 3),
-            cuts=result.cuts,
             copied_streams=plan.kept,
             partial="; ".join(text for text in missing if text),
             warnings=(*describe_times(reader), *_left_out(live), *plan.changed, *plan.notes, *reader.notes),
             files=tuple(map(str, sink.files)),
             weights=network.weights,
-            backend=restorer.backend_name,
+            **result.facts(begin),
             live=live,
         )
 
@@ -210,7 +206,6 @@ class _Recorded:
 
     @property
     def files(self) -> list[Path]:
-        """Of the recording."""
         return self._recording.files
 
     @property
@@ -219,7 +214,6 @@ class _Recorded:
         return [*([self._lost] if self._lost else []), *self._recording.problems]
 
     def write(self, frame: SourceFrame) -> None:
-        """Send a frame, and record it."""
         if not self._lost:
             with self._going_on():
                 self._output.write(replace(frame, image=_copy(frame.image)))

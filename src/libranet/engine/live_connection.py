@@ -7,7 +7,6 @@ import threading
 import time
 from collections import deque
 from contextlib import suppress
-from typing import Protocol
 
 import av
 
@@ -28,30 +27,6 @@ _END_SECONDS = 4.0
 
 class LostError(Exception):
     """The output takes no frames any more. The text says why."""
-
-
-class Connection(Protocol):
-    """A way to an output that works until it is lost."""
-
-    @property
-    def works(self) -> bool:
-        """Whether the output has taken a frame."""
-
-    @property
-    def stalls(self) -> bool:
-        """Whether the output has taken nothing for too long."""
-
-    def send(self, frame: SourceFrame) -> None:
-        """Send a frame. Where the output is lost, this raises a `LostError`, as `copy` and `close` do."""
-
-    def copy(self, index: int, packet: av.Packet) -> None:
-        """Send a packet of a stream of the source."""
-
-    def close(self) -> None:
-        """End well."""
-
-    def kill(self) -> None:
-        """Give up. Any thread may call it."""
 
 
 class SenderConnection:
@@ -100,7 +75,7 @@ class SenderConnection:
         return bool(self._on_the_way) and time.monotonic() - self._answered > STALL_SECONDS
 
     def send(self, frame: SourceFrame) -> None:
-        """Encode a frame and hand it to the process."""
+        """Encode a frame and hand it to the process. A lost output raises a `LostError` here, in `copy` and `close`."""
         output = self._output = self._output or self._begin(frame)
         image = prepare_for_encoder(frame, self._plan.settings, self._clock)
         if not self._on_the_way:
@@ -173,7 +148,6 @@ class LoopbackConnection:
         self._meter = meter
 
     def send(self, frame: SourceFrame) -> None:
-        """Show a frame."""
         try:
             self._camera.write(frame.image)
         except OSError as error:
@@ -191,6 +165,10 @@ class LoopbackConnection:
         """Give the device back."""
         with suppress(OSError):
             self._camera.close()
+
+
+Connection = SenderConnection | LoopbackConnection
+"""A way to an output that works until it is lost."""
 
 
 def _listen_alone(stream: CopiedStream) -> None:

@@ -253,7 +253,6 @@ def forget_parts(output: Path) -> None:
 
 
 def parts_folder(output: Path) -> Path:
-    """The hidden folder of all parts of an output."""
     return output.with_name(f".{output.name}.libranet-parts")
 
 

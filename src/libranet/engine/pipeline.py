@@ -53,19 +53,18 @@ class PipelineResult:
         """The stage that the others wait for."""
         return max(self.seconds, key=lambda stage: self.seconds[stage])
 
-    def rounded_seconds(self) -> dict[str, float]:
-        """Return the busy times to three decimals, for reports."""
-        return {stage: round(seconds, 3) for stage, seconds in self.seconds.items()}
+    def facts(self, begin: float) -> dict[str, Any]:
+        """Return what a report of a run that began at `begin` says of its times, its cuts and its backend."""
+        return {
+            "seconds": time.perf_counter() - begin,
+            "stage_seconds": {stage: round(seconds, 3) for stage, seconds in self.seconds.items()},
+            "start_seconds": round(self.start_seconds, 3),
+            "cuts": self.cuts,
+            "backend": self.backend,
+        }
 
 
-class Lateness(Protocol):
-    """When a live source loses frames, so that the delay does not grow."""
-
-    def too_late(self, frame: SourceFrame) -> bool:
-        """Whether a frame that arrives now is late."""
-
-
-class _Stopped(Exception):  # noqa: N818
+class Stopped(Exception):  # noqa: N818
     """Another stage has ended; this one has nothing more to do."""
 
 
@@ -80,8 +79,8 @@ _HALT = object()
 """The last item in the encoder's queue when a run is stopped: nothing is finished, nothing is lost."""
 
 
-class _Channel:
-    """A bounded queue that raises `_Stopped` when the run is stopped."""
+class Channel:
+    """A bounded queue that raises `Stopped` when the run is stopped."""
 
     def __init__(self, stop: threading.Event, size: int = QUEUE_FRAMES) -> None:
         self._queue: queue.Queue[Any] = queue.Queue(size)
@@ -100,7 +99,7 @@ class _Channel:
             with suppress(queue.Empty):
                 cut |= self._queue.get_nowait()[1]  # a cut counts, though its first frame is left out
                 replaced = True
-        raise _Stopped
+        raise Stopped
 
     def get(self) -> Any:
         return self._tried(lambda: self._queue.get(timeout=0.1))
@@ -109,7 +108,7 @@ class _Channel:
         while not self._stop.is_set():
             with suppress(queue.Full, queue.Empty):
                 return call()
-        raise _Stopped
+        raise Stopped
 
 
 def run_pipeline(
@@ -120,7 +119,7 @@ def run_pipeline(
     skip: int = 0,
     warm_up: int = 0,
     detect_shots: bool = True,
-    late: Lateness | None = None,
+    late: Callable[[SourceFrame], bool] | None = None,
     newest: bool = False,
     on_frame: Callable[[PipelineResult], None] | None = None,
 ) -> PipelineResult:
@@ -132,7 +131,7 @@ def run_pipeline(
     Args:
         skip: Frames to decode and ignore.
         warm_up: Frames after those to restore, for the memory of the network, but not to write.
-        late: When to drop frames that come faster than the network takes them; None drops none.
+        late: Whether a frame that arrives now is dropped, if the network has not taken those before it.
         newest: For live outputs: the network always takes the newest frame. No other one waits.
         on_frame: Called on the encoder's thread after each frame.
     """
@@ -146,10 +145,10 @@ def run_pipeline(
     try:
         run.restore(warm_up)
         encoder.join()
-    except _Stopped:
+    except Stopped:
         pass
     except KeyboardInterrupt:
-        with suppress(_Stopped):
+        with suppress(Stopped):
             run.finished.put(_HALT)
         encoder.join()
         raise
@@ -169,12 +168,14 @@ class _Run:
     def __init__(self, restorer: "FrameRestorer", sink: FrameSink, *, newest: bool) -> None:
         self._restorer, self._sink, self._newest = restorer, sink, newest
         self.stop = threading.Event()
-        self.decoded, self.finished = _Channel(self.stop, 1 if newest else QUEUE_FRAMES), _Channel(self.stop)
+        self.decoded, self.finished = Channel(self.stop, 1 if newest else QUEUE_FRAMES), Channel(self.stop)
         self.result = PipelineResult()
         self.failure: BaseException | None = None
         """What went wrong in the encoder."""
 
-    def decode(self, frames: Iterable[SourceFrame], detector: ShotDetector | None, late: Lateness | None) -> None:
+    def decode(
+        self, frames: Iterable[SourceFrame], detector: ShotDetector | None, late: Callable[[SourceFrame], bool] | None
+    ) -> None:
         """Decode, detect shots, and copy frames to where the network takes them."""
         end = _End()
         begin = time.perf_counter()
@@ -186,18 +187,18 @@ class _Run:
                     self.result.dropped += self.decoded.replace(frame, cut)
                     begin = time.perf_counter()
                     continue
-                dropped = late is not None and late.too_late(frame) and self.decoded.full()
+                dropped = late is not None and late(frame) and self.decoded.full()
                 staged = None if dropped else self._restorer.stage(frame)
                 self.result.seconds["decode"] += time.perf_counter() - begin
                 self.result.dropped += dropped
                 if not dropped:
                     self.decoded.put((staged, cut))
                 begin = time.perf_counter()
-        except _Stopped:
+        except Stopped:
             return
         except BaseException as error:
             end = _End(error)
-        with suppress(_Stopped):
+        with suppress(Stopped):
             self.decoded.put(end)
 
     def restore(self, warm_up: int) -> None:
@@ -254,7 +255,7 @@ class _Run:
                 seconds["encode"] += time.perf_counter() - arrived
                 if on_frame is not None:
                     on_frame(self.result)
-        except _Stopped:
+        except Stopped:
             return
         except BaseException as error:
             self.failure = error

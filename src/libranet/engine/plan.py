@@ -71,7 +71,6 @@ class RunPlan:
 
     @property
     def headline(self) -> str:
-        """The run in one line."""
         s = self.settings
         about = "" if self.counted else "about "
         count = f"{about}{self.frames} frames" if self.frames else "frames until the end"
@@ -93,7 +92,6 @@ class RunPlan:
         ]
 
     def as_json(self) -> dict[str, Any]:
-        """Return the plan for JSON."""
         s = self.settings
         same = ("width", "height", "codec", "pixel_format", "lossless", "encoder")
         return {
@@ -302,12 +300,6 @@ def expected_frames(reader: VideoReader, options: DehazeOptions) -> int | None:
     return max(1, round((end - options.start) * float(reader.rate)))
 
 
-def expected_pixels(reader: VideoReader, options: DehazeOptions) -> int | None:
-    """Return how many pixels all frames of a run have together, or None where the source does not say."""
-    frames = expected_frames(reader, options)
-    return None if frames is None else frames * reader.width * reader.height
-
-
 def backend_for(
     network: Network,
     options: DehazeOptions,
@@ -334,10 +326,8 @@ def with_estimate(plan: RunPlan, reader: VideoReader, network: Network, options:
 
     On a GPU the encoder bounds a run, and the first seconds of it say more.
     """
-    pixels = expected_pixels(reader, options)
-    if pixels is None or pixels < LONG_RUN or options.live:
-        return plan
-    if network.device.type != "cpu" or not isinstance(network, LiBrANet):
+    short = (plan.frames or 0) * reader.width * reader.height < LONG_RUN
+    if short or options.live or network.device.type != "cpu" or not isinstance(network, LiBrANet):
         return plan
     make = partial(backend_for, network, options, live=True)
     small, large = ((w * h, _seconds_per_frame(make(), w, h)) for w, h in _TRIAL_SIZES)

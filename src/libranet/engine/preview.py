@@ -44,7 +44,6 @@ class PreviewFrames:
         return self.upright(self.frames[len(self.frames) // 2])
 
     def upright(self, image: Tensor) -> np.ndarray:  # [1, 3, H, W] in [0, 1] -> uint8 [H, W, 3]
-        """Show a frame upright."""
         samples = (image[0].permute(1, 2, 0) * 255).round().clamp(0, 255).byte().numpy()
         return np.ascontiguousarray(np.rot90(samples[:, ::-1] if self.mirrored else samples, self.turns))
 

@@ -5,7 +5,6 @@ next grids: so all computing stays on one thread, and a GPU does not wait for th
 nothing, so what a run adds is decoding twice.
 """
 
-import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -17,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from libranet.engine.options import DehazeOptions
-from libranet.engine.pipeline import is_cut
+from libranet.engine.pipeline import Channel, Stopped, is_cut
 from libranet.frames import ColorConverter, FrameFormat
 from libranet.network import LiBrANet
 from libranet.network.settle import KnotSpacing, settle
@@ -81,8 +80,8 @@ class ReadAhead:
         start = spacing.start(first)
         assert backend.stages is not None
         small_frames = SmallFrames(format_, network.config.encoder.size)
-        self._queue: queue.Queue[Small | BaseException | None] = queue.Queue(AHEAD)
         self._stop = threading.Event()
+        self._channel = Channel(self._stop, AHEAD)  # of `Small`; its end is None, or an error
         detector = ShotDetector() if options.shot_detection else None
         self._thread = threading.Thread(
             target=self._decode, args=(read(start), small_frames, detector), name="read ahead", daemon=True
@@ -102,31 +101,24 @@ class ReadAhead:
 
     def close(self) -> None:
         self._stop.set()
-        with suppress(queue.Empty):
-            while True:
-                self._queue.get_nowait()
 
     def _decode(self, frames: Iterable[SourceFrame], small_frames: SmallFrames, detector: ShotDetector | None) -> None:
         end: BaseException | None = None
         try:
             for frame in frames:
                 cut = detector is not None and is_cut(detector, frame)
-                self._put((small_frames.reduce(frame), cut))
-                if self._stop.is_set():
-                    return
+                self._channel.put((small_frames.reduce(frame), cut))
+        except Stopped:
+            return
         except FormatChangeError:
             pass  # the run ends there, too, and says so
         except BaseException as error:
             end = error
-        self._put(end)
-
-    def _put(self, item: Small | BaseException | None) -> None:
-        while not self._stop.is_set():
-            with suppress(queue.Full):
-                return self._queue.put(item, timeout=0.1)
+        with suppress(Stopped):
+            self._channel.put(end)
 
     def _smalls(self) -> Iterator[Small]:
-        while (item := self._queue.get()) is not None:
+        while (item := self._channel.get()) is not None:
             if isinstance(item, BaseException):
                 raise item
             if self._on_read is not None:

@@ -74,7 +74,6 @@ class Recording:
             self._delete()
 
     def write(self, frame: SourceFrame) -> None:
-        """Encode a frame."""
         time = frame.pts * self._reader.time_base
         with self._lock:
             if self._start is None:

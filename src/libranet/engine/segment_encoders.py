@@ -192,7 +192,6 @@ class SegmentSink:
             self._record_oldest()
 
     def _record_oldest(self) -> None:
-        """Wait for the oldest segment and record it."""
         worker = self._workers[0]
         while worker.thread.is_alive():
             worker.thread.join(0.1)

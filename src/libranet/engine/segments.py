@@ -109,7 +109,6 @@ class RunFolder:
             raise OutputError(f"cannot write beside the output ({error}): choose another folder") from None
 
     def segment_file(self, number: int) -> Path:
-        """Return the file of a segment."""
         return self.path / f"segment-{number:06d}.packets"
 
     def add(self, segment: Segment) -> None:
@@ -335,7 +334,6 @@ class OutputClock:
         return round(frame.duration * self.source_base / self.target_base)
 
     def end(self, frame: SourceFrame) -> int:
-        """Return where the frame ends in the source."""
         return frame.pts + (frame.duration or self.step)
 
 

@@ -104,7 +104,12 @@ def dehaze_stream(
         restorer = FrameRestorer(reader, network, options, plan.settings if plan else None, size=sink.size)
         try:
             result = run_pipeline(
-                frames, restorer, sink, detect_shots=options.shot_detection, late=late, on_frame=report
+                frames,
+                restorer,
+                sink,
+                detect_shots=options.shot_detection,
+                late=late,
+                on_frame=report,
             )
         except KeyboardInterrupt:
             if not options.live or result.frames == 0:
@@ -126,16 +131,12 @@ def dehaze_stream(
             height=sink.size[1],
             codec=plan.settings.codec if plan else "y4m",
             pixel_format=plan.settings.pixel_format if plan else reader.pixel_format,
-            seconds=time.perf_counter() - begin,
-            stage_seconds=result.rounded_seconds(),
-            start_seconds=round(result.start_seconds, 3),
-            cuts=result.cuts,
             copied_streams=plan.kept if plan else 0,
             partial="; ".join([text for text in (describe_partial(reader, result), *sink.problems) if text]),
             warnings=tuple(warnings),
             files=tuple(map(str, sink.files)) if options.segment_time else (),
             weights=network.weights,
-            backend=result.backend,
+            **result.facts(begin),
         )
 
 
@@ -153,7 +154,7 @@ class LateFrames:
         self._time_base, self._allowed = time_base, allowed
         self._begin: tuple[float, float] | None = None
 
-    def too_late(self, frame: SourceFrame) -> bool:
+    def __call__(self, frame: SourceFrame) -> bool:
         """Whether a frame that arrives now is late."""
         now, shown = time.monotonic(), frame.time(self._time_base)
         self._begin = self._begin or (now, shown)
@@ -175,7 +176,6 @@ class _Y4mSink:
         self._header: bytes | None = y4m_header(*self.size, reader.rate, reader.pixel_format, tags)
 
     def write(self, frame: SourceFrame) -> None:
-        """Write a frame."""
         with translate_io_errors("standard output"):
             if self._header is not None:
                 self._file.write(self._header)

@@ -14,26 +14,12 @@ from typing import Any
 
 from libranet.atomic import Claim
 from libranet.device import Precision
-from libranet.engine.options import (
-    DehazeOptions,
-    DehazeReport,
-    Progress,
-    check_output,
-    translate_io_errors,
-    what_lifts,
-)
+from libranet.engine.options import DehazeOptions, DehazeReport, Progress, check_output, translate_io_errors, what_lifts
 from libranet.engine.pipeline import PipelineResult, run_pipeline
 from libranet.engine.plan import RunPlan, drawn_size, expected_frames, make_plan, with_estimate
 from libranet.engine.restorer import FrameRestorer, ReadAgain, output_image, settles
 from libranet.engine.segment_encoders import SegmentSink, encoder_count, encoder_threads
-from libranet.engine.segments import (
-    RESUME_HINT,
-    OutputClock,
-    RunFolder,
-    journalled_frames,
-    run_settings,
-    write_samples,
-)
+from libranet.engine.segments import RESUME_HINT, OutputClock, RunFolder, journalled_frames, run_settings, write_samples
 from libranet.engine.watch import SourceWatch
 from libranet.errors import InputError
 from libranet.file_names import is_image_name
@@ -267,7 +253,6 @@ def dehaze_video(
 
 
 def open_for(source: Source, options: DehazeOptions, *, rate: float | None) -> VideoReader:
-    """Open a video as the options say."""
     return open_video(source, deinterlace=options.deinterlace, rate=rate, decoder=options.decoder, start=options.start)
 
 
@@ -363,15 +348,11 @@ def _dehaze(
         height=settings.height,
         codec=settings.codec,
         pixel_format=settings.pixel_format,
-        seconds=time.perf_counter() - begin,
-        stage_seconds=result.rounded_seconds(),
-        start_seconds=round(result.start_seconds, 3),
-        cuts=result.cuts,
         copied_streams=plan.kept,
         partial=missing,
         warnings=(*folder.ended["warnings"], *plan.changed, *plan.notes, *joined.notes),
         weights=run.network.weights,
-        backend=result.backend,
+        **result.facts(begin),
     )
 
 

@@ -133,7 +133,6 @@ def _moved(overlay: Overlay, join: Join) -> Overlay:
 
 
 def _components(format_: FrameFormat, planes: Planes) -> tuple[Tensor, ...]:  # each [h, w]
-    """Views of the components."""
     return planes[0].unbind(-1) if format_.layout.packed else planes[: format_.layout.colour_planes]
 
 

@@ -20,7 +20,6 @@ class SourceWatch:
         self._marks = {path: FileMark.of(path) for path in files}
 
     def check(self) -> None:
-        """See that the source is what it was."""
         for path, before in self._marks.items():
             now = FileMark.of(path)
             if now == before:

@@ -117,7 +117,6 @@ def _shrink(image: np.ndarray) -> np.ndarray:
 
 
 def jpeg(image: np.ndarray, quality: int = _QUALITY) -> bytes:  # [H, W, 3] RGB 8 bit
-    """Encode an image."""
     ok, data = cv2.imencode(".jpg", image[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, quality])
     assert ok
     return data.tobytes()
@@ -152,7 +151,7 @@ def interval_chart(
         return left + (value - low) * scale
 
     parts = [f'<svg class="chart" viewBox="0 0 {width} {height}" role="img">']
-    for tick, label in _ticks(low, high, 4):
+    for tick, label in ticks(low, high, 4):
         x = x_of(tick)
         parts.append(f'<line class="grid" x1="{x:.1f}" y1="4" x2="{x:.1f}" y2="{height - 18}"/>')
         parts.append(f'<text class="tick" x="{x:.1f}" y="{height - 5}" text-anchor="middle">{label}</text>')
@@ -191,7 +190,7 @@ def line_chart(
         return x, top + (height - top - bottom) * (1 - (value - low) / (high - low))
 
     parts = [f'<svg class="chart" viewBox="0 0 {width} {height}" role="img">']
-    for tick, label in _ticks(low, high, 4):
+    for tick, label in ticks(low, high, 4):
         _, y = place(0, tick)
         parts.append(f'<line class="grid" x1="{left}" y1="{y:.1f}" x2="{width - right}" y2="{y:.1f}"/>')
         parts.append(f'<text class="tick" x="{left - 6}" y="{y + 4:.1f}" text-anchor="end">{label}</text>')
@@ -211,7 +210,7 @@ def _range(values: list[float]) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def _ticks(low: float, high: float, count: int) -> list[tuple[float, str]]:
+def ticks(low: float, high: float, count: int) -> list[tuple[float, str]]:
     """Find round numbers inside the range, and write them with the digits that tell them apart."""
     raw = (high - low) / count
     power = 10.0 ** math.floor(math.log10(raw))

@@ -83,5 +83,4 @@ def choose_metrics(text: str) -> tuple[Metric, ...]:
 
 
 def find_metric(name: str) -> Metric:
-    """Return the row of that name."""
     return next(metric for metric in METRICS if metric.name == name)

@@ -79,7 +79,6 @@ class ResultStore:
         write_file(path, json.dumps(settings, indent=2) + "\n")
 
     def clip_folder(self, clip: str) -> Path:
-        """Return the folder of a clip's results."""
         return self.folder / CLIPS_FOLDER / re.sub(r"[^\w.-]", "_", clip)
 
     def find(self, model: str, fingerprint: str, clip: str) -> ClipResult | None:

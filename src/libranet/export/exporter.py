@@ -92,7 +92,6 @@ class ExportReport:
     difference: Difference | None  # None where this machine cannot run the file
 
     def as_json(self) -> dict[str, Any]:
-        """The report for JSON."""
         return json.loads(json.dumps(asdict(self), default=str))
 
 

@@ -298,7 +298,6 @@ def make_graph(
     lookahead: int | None = None,
     grid_filter: GridFilter = NO_FILTER,
 ) -> StillGraph | WindowGraph | StreamGraph:
-    """Wrap a network in the graph of one form."""
     network = network.eval()
     if form == "streaming":
         radius = network.config.window // 2

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from libranet.flow.raft import RaftSmall
+from libranet.flow.raft import ITERATIONS, RaftSmall
 
 
 class FlowEstimator(Protocol):
@@ -42,14 +42,12 @@ class DisFlow:
 class RaftFlow:
     """RAFT-small. Its memory grows with the fourth power of a side, so a large frame is reduced first."""
 
-    def __init__(self, net: RaftSmall, *, long_side: int = 768, iterations: int = 12) -> None:
-        self._net = net
-        self._long_side = long_side
-        self._iterations = iterations
+    def __init__(self, net: RaftSmall, *, long_side: int = 768) -> None:
+        self._net, self._long_side = net, long_side
 
     @property
     def name(self) -> str:
-        return f"RAFT-small ({self._iterations} iterations, long side at most {self._long_side})"
+        return f"RAFT-small ({ITERATIONS} iterations, long side at most {self._long_side})"
 
     def estimate(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         height, width = first.shape[:2]
@@ -60,7 +58,7 @@ class RaftFlow:
         if step > 1.0:
             size = (max(16, round(height / step)), max(16, round(width / step)))
             frames = F.interpolate(frames, size=size, mode="bilinear", align_corners=False, antialias=True)
-        flow = self._net(frames[:1], frames[1:], self._iterations)
+        flow = self._net(frames[:1], frames[1:])
         return _enlarge(flow, height, width).cpu().numpy()
 
     def _to_input(self, image: np.ndarray) -> Tensor:  # [H, W, 3] uint8 -> [1, 3, H, W] in [0, 1]

@@ -15,6 +15,7 @@ from libranet.errors import CheckpointError
 
 _LEVELS, _RADIUS = 4, 3
 _HIDDEN, _CONTEXT = 96, 64
+ITERATIONS = 12
 _TORCHVISION_NAMES = (
     ("feature_encoder.", "fnet."),
     ("context_encoder.", "cnet."),
@@ -60,7 +61,7 @@ class RaftSmall(nn.Module):
         self,
         first: Tensor,  # [B, 3, H, W] in [0, 1]
         second: Tensor,  # [B, 3, H, W] in [0, 1]
-        iterations: int = 12,
+        iterations: int = ITERATIONS,
     ) -> Tensor:  # [B, 2, H, W], in pixels, x then y
         """Where each pixel of `first` lies in `second`, minus its own place."""
         height, width = first.shape[-2:]

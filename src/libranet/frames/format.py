@@ -1,8 +1,9 @@
 """What the samples of a frame mean: planes, bits, chroma subsampling, colour matrix, range and siting."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -47,7 +48,6 @@ class PixelLayout:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of the planes."""
         if self.floating:
             return torch.float32
         return torch.uint8 if self.bits <= 8 else torch.uint16
@@ -122,9 +122,18 @@ class Frames:
             dtypes = sorted({str(plane.dtype) for plane in self.planes})
             raise InputError(f"expected {layout.name} planes {shapes} of {layout.dtype}, got {found} of {dtypes}")
 
+    @classmethod
+    def of_array(cls, samples: np.ndarray) -> Self:  # [H, W, 1] gray or [H, W, 3] RGB, uint8 or uint16
+        """Make a batch of one frame."""
+        height, width, channels = samples.shape
+        bits = 8 * samples.itemsize
+        layout = RGB8 if bits == 8 else RGB16
+        if channels == 1:
+            samples, layout = samples[..., 0], PixelLayout(f"gray{bits}", "gray", bits, 1, 1, alpha=False)
+        return cls((torch.from_numpy(np.ascontiguousarray(samples))[None],), FrameFormat(width, height, layout))
+
     def __len__(self) -> int:
         return len(self.planes[0])
 
     def plane_list(self, index: int) -> tuple[Tensor, ...]:  # each [h, w] or [h, w, 3]
-        """The planes of one frame."""
         return tuple(plane[index] for plane in self.planes)

@@ -15,6 +15,7 @@ from libranet.synth.depth_maps import DepthRange
 
 FIRST_SCENE = 900_000
 """Scenes from here on are held back; training takes those from its own small seed on."""
+_FPS = 10.0
 
 
 def write_held_back_clips(
@@ -23,8 +24,6 @@ def write_held_back_clips(
     clips: int,
     frames: int,
     size: tuple[int, int],
-    fps: float = 10.0,
-    seed: int = 0,
     device: torch.device | None = None,
     part: tuple[int, int] = (1, 1),
     may_begin: Callable[[str], bool] = lambda name: True,
@@ -33,14 +32,13 @@ def write_held_back_clips(
 
     Args:
         clips: How many; nine have every regime once.
-        seed: Decides which clip has which regime.
         part: (2, 5) renders the second of every five clips alone: processes share the work.
         may_begin: Asked with a clip's name before it is rendered; False ends the work.
 
     Returns:
         Whether all clips of the part are there.
     """
-    for index, regime in enumerate(assign_regimes(clips, seed=seed)):
+    for index, regime in enumerate(assign_regimes(clips, seed=0)):
         name = f"{index:02d}-{regime.name}"
         if index % part[1] != part[0] - 1:
             continue
@@ -50,7 +48,7 @@ def write_held_back_clips(
             return False
         rendered = list(
             render_clip(
-                FIRST_SCENE + index, frames=frames, width=size[0], height=size[1], fps=fps, device=device or "cpu"
+                FIRST_SCENE + index, frames=frames, width=size[0], height=size[1], fps=_FPS, device=device or "cpu"
             )
         )
         metres = [np.where(f.depth.cpu() >= 0.999 * SKY_DEPTH, np.float32(np.inf), f.depth.cpu()) for f in rendered]

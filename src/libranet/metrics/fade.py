@@ -15,8 +15,6 @@ from torch import Tensor
 
 from libranet.metrics.frame_pair import check_frame
 
-LEAST = 32
-"""Smallest side of a frame: the contrast filters reach over 20 pixels."""
 _PATCH = 8
 _SMOOTH = cv2.getGaussianKernel(7, 7 / 6)
 _OPPONENT = np.array(((0.299, 0.587, 0.114), (0.5, 0.5, -1.0), (1.0, -1.0, 0.0)))

@@ -43,7 +43,6 @@ class KnotSpacing:
 
     @classmethod
     def at(cls, rate: float) -> "KnotSpacing":
-        """The spacing at a frame rate."""
         rate = min(rate, MAX_RATE)
         frames = max(1, round(KNOT * rate))
         return cls(frames, max(1, round(WINDOW * rate / frames)))

@@ -67,7 +67,7 @@ def _load(model: str | None, weights: str | None, where: torch.device, precision
     if not Path(model).exists() and is_own(model):
         return _open_own(model, weights).to(where, dtype).eval()
     if not Path(model).exists() and is_peer(model):
-        return _network(lab("peers.table").open_peer(model, weights, device=where, dtype=dtype))
+        return lab("peers.table").open_peer(model, weights, device=where, dtype=dtype)
     if weights is not None:
         raise InputError(f"--weights goes with the name of a network, got the path {model} and the weights {weights}")
     found = read_header(model).architecture
@@ -75,12 +75,12 @@ def _load(model: str | None, weights: str | None, where: torch.device, precision
         return load_model(model, device=where, dtype=dtype)
     if is_own(found):  # a file must not decide which code runs
         raise CheckpointError(f"{model} holds the weights of {found}: give --model {found} --weights {model}")
-    return _network(lab("peers.table").load_peer(model, device=where, dtype=dtype))
+    return lab("peers.table").load_peer(model, device=where, dtype=dtype)
 
 
 def build_fresh(name: str, *, seed: int = 0) -> Network:
     """Build a peer or a network of the user's own with fresh weights, which depend on the seed alone."""
-    return _network(lab("peers.table").build_peer(name, seed=seed))
+    return lab("peers.table").build_peer(name, seed=seed)
 
 
 def _open_own(name: str, weights: str | None) -> Network:
@@ -99,9 +99,4 @@ def _open_own(name: str, weights: str | None) -> Network:
 
 def is_peer(name: str) -> bool:
     """Whether the laboratory knows a peer by this name, also one that it cannot build."""
-    return bool(lab("peers.table").is_peer(name))
-
-
-def _network(found: object) -> Network:
-    assert isinstance(found, Network)
-    return found
+    return lab("peers.table").is_peer(name)

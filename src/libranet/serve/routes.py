@@ -23,15 +23,7 @@ from libranet.page import EXAMPLE_NAME, example_path
 from libranet.serve.child import ChildDied, Message
 from libranet.serve.dispatcher import Dispatcher
 from libranet.serve.jobs import CAN_START, ID_PATTERN, UNDER_WAY, Job, State
-from libranet.serve.schemas import (
-    LARGEST_STRENGTH,
-    Camera,
-    ErrorBody,
-    JobStatus,
-    NewJob,
-    PreviewSettings,
-    RunSettings,
-)
+from libranet.serve.schemas import LARGEST_STRENGTH, Camera, ErrorBody, JobStatus, NewJob, PreviewSettings, RunSettings
 from libranet.serve.settings import MOST_CAMERAS
 
 _MEDIA_TYPES = {

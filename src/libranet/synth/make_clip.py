@@ -17,16 +17,7 @@ import numpy as np
 import torch
 
 from libranet.atomic import TEMPORARY_SUFFIX, write_atomically
-from libranet.data.dataset import (
-    CLIP_FILE,
-    MODALITIES,
-    Clip,
-    ClipInfo,
-    modality_file,
-    read_json,
-    sha256,
-    write_json,
-)
+from libranet.data.dataset import CLIP_FILE, MODALITIES, Clip, ClipInfo, modality_file, read_json, sha256, write_json
 from libranet.data.frames import RgbImage, read_rgb, write_png
 from libranet.data.maps import Plane, write_map
 from libranet.data.windows import frame_to_tensor

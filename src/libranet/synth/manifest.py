@@ -68,7 +68,6 @@ def list_videos(folders: Sequence[Path]) -> list[str]:
 
 
 def read_manifest(path: Path) -> list[ManifestRow]:
-    """Read and check a manifest."""
     try:
         lines = [line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
     except (OSError, UnicodeDecodeError) as error:

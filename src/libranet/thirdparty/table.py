@@ -87,12 +87,10 @@ class ThirdPartyModel:
 
     @property
     def cached_name(self) -> str:
-        """File name in the cache."""
         return f"{self.name}.safetensors" if self.convert else f"{self.name}.{self.files[0].name.rpartition('.')[2]}"
 
 
 def find_model(name: str) -> ThirdPartyModel:
-    """Find a row by its name."""
     for model in TABLE:
         if model.name == name:
             return model

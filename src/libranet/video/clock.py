@@ -68,7 +68,6 @@ class ContinuousClock:
 
     @property
     def jumps(self) -> int:
-        """Jumps so far."""
         return len(self._shifts) - 1
 
     def fix(self, packet: av.Packet) -> None:

@@ -60,7 +60,6 @@ class StreamPlan:
         return f"{copied}: {self.reason}" if self.reason else copied
 
     def as_json(self) -> dict[str, Any]:
-        """Return the decision for JSON."""
         return {key: getattr(self, key) for key in ("index", "kind", "codec", "action", "target", "reason")}
 
 

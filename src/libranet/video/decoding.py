@@ -69,7 +69,6 @@ class Damage:
         return bool(counts or self.truncated or self.broken)
 
     def sentence(self) -> str:
-        """One sentence for the user."""
         parts = []
         if self.packets:
             parts.append(f"{self.packets} damaged packets were skipped")

@@ -108,7 +108,6 @@ def child(data: bytes, ident: int) -> bytes:
 
 
 def element(ident: int, content: bytes) -> bytes:
-    """Return the bytes of an element."""
     name = ident.to_bytes((ident.bit_length() + 7) // 8, "big")
     size = len(content)
     length = next(n for n in range(1, 9) if size < (1 << (7 * n)) - 1)

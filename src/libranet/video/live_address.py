@@ -28,7 +28,6 @@ class LiveAddress:
 
     @property
     def is_camera(self) -> bool:
-        """Whether it is a virtual camera."""
         return self.format == "v4l2"
 
     @property

@@ -89,7 +89,6 @@ class Box:
 
     @property
     def data(self) -> bytes:
-        """Its bytes."""
         return struct.pack(">I", 8 + len(self.content)) + self.name + self.content
 
 
@@ -208,7 +207,6 @@ def _data_boxes(place: str, boxes: list[tuple[bytes, bytes]]) -> Iterator[Box]:
 
 
 def _sample_entry(track: bytes) -> bytes:
-    """Return the first sample entry of a track."""
     data = track
     for name in (b"mdia", b"minf", b"stbl", b"stsd"):
         data = next((content for kind, content in _children(data) if kind == name), b"")

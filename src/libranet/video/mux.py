@@ -208,7 +208,6 @@ class OutputFile:
             self.container.close()
 
     def report(self) -> JoinReport:
-        """Return what was written."""
         video = self.written[self._video_index]
         others = [written for written in self.written.values() if written is not video]
         moved = [

@@ -39,7 +39,6 @@ class CountedFile:
         self.size = 0
 
     def read(self, size: int = -1) -> bytes:
-        """Read up to `size` bytes."""
         data = self._file.read(size)
         self.size += len(data)
         return data

@@ -75,15 +75,8 @@ def is_opaque(frame: av.VideoFrame) -> bool:
     return len(components) == 4 and bool((plane_views(frame)[3] == (1 << components[3].bits) - 1).all())
 
 
-def read_planes(
-    frame: av.VideoFrame,
-    out: list[Tensor] | None = None,  # planes of another frame of this size and format, to be overwritten
-) -> list[Tensor]:  # each [h, w], uint8 or uint16
+def read_planes(frame: av.VideoFrame) -> list[Tensor]:  # each [h, w], uint8 or uint16
     """Copy the planes of a planar frame."""
-    if out is not None:
-        for plane, view in zip(out, plane_views(frame), strict=True):
-            plane.numpy()[...] = view
-        return out
     return [torch.from_numpy(view.copy()) for view in plane_views(frame)]
 
 

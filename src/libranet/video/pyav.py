@@ -70,7 +70,6 @@ def side_data_names(frame: av.VideoFrame) -> frozenset[str]:
 
 
 def set_side_data(packet: av.Packet, kind: str, data: bytes) -> None:
-    """Attach side data to a packet."""
     types: tuple[str, ...] = get_args(PktSideDataT)
     piece: Any = PacketSideData(types.index(kind), len(data))  # type: ignore[call-arg]
     memoryview(piece)[:] = data

@@ -95,7 +95,6 @@ def is_pattern(text: str | Path) -> bool:
 
 
 def numbered_name(pattern: str, number: int) -> Path:
-    """Fill the number into a pattern."""
     match = _NUMBER.search(pattern)
     assert match is not None
     return Path(pattern[: match.start()] + _digits(match, number) + pattern[match.end() :])

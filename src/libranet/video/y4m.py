@@ -34,7 +34,6 @@ def y4m_header(width: int, height: int, rate: Fraction, pixel_format: str, tags:
 
 
 def write_y4m_frame(file: IO[bytes], frame: av.VideoFrame) -> None:
-    """Write one frame."""
     file.write(b"FRAME\n")
     for view in plane_views(frame):
         file.write(view.tobytes())

@@ -53,7 +53,6 @@ def draw_out(
     *,
     peak: int,
 ) -> None:
-    """Draw one component."""
     left, right = (_heat(source) if isinstance(source, HeatMap) else source for source in (first, second))
     rest = out.shape[join.axis] - join.edge
     out.narrow(join.axis, 0, join.edge).copy_(left.narrow(join.axis, 0, join.edge))

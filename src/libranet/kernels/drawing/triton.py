@@ -154,7 +154,6 @@ def draw_out(
     *,
     peak: int,
 ) -> None:
-    """Draw one component."""
     heat = second if isinstance(second, HeatMap) else first if isinstance(first, HeatMap) else None
     kind = 2 if isinstance(second, HeatMap) else 1 if heat else 0  # without an edge both are the same one
     # Pointers that the kernel does not follow still need a tensor.

@@ -35,6 +35,5 @@ def add_bias(
     bias: Tensor,  # [C]
     residual: Tensor | None = None,  # [N, C, h, w]
 ) -> Tensor:  # [N, C, h, w]
-    """x + bias + residual."""
     y = x + bias[:, None, None]
     return y if residual is None else y + residual

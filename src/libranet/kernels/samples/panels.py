@@ -198,7 +198,6 @@ def cell_means(
     residual: np.ndarray,  # [H', W', 48] float32, from `make_map`, the channels of `SampleFormat.read`
     size: tuple[int, int],
 ) -> Tensor:  # [1, 3, h, w]
-    """The mean of each cell's residual."""
     _check_cells(residual, size)
     out = np.empty((3, *size), np.float32)
     call("cell_means", residual, residual.shape[1] * CHANNELS, *size, out)

@@ -31,7 +31,6 @@ class SampleCodes:
 
     @classmethod
     def make(cls, format_: FrameFormat, device: torch.device) -> "SampleCodes":
-        """Describe a format."""
         layout = format_.layout
         converter = ColorConverter(layout, format_.color)
         matrix, summand = converter.from_codes

@@ -28,7 +28,6 @@ class MixWeights:
     eps: float
 
     def to(self, device: torch.device) -> "MixWeights":
-        """Move all weights to a device."""
         moved = {f.name: getattr(self, f.name).to(device) for f in fields(self) if f.name not in ("heads", "eps")}
         return replace(self, **moved)
 

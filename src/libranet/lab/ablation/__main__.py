@@ -1,15 +1,14 @@
 """`python -m libranet.lab.ablation`: `libranet ablate` for GPU machines without typer and PyAV."""
 
 import argparse
-import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from libranet.cli.frame_size import parse_size
+from libranet.cli.units import parse_size
 from libranet.errors import LibraNetError
-from libranet.lab.ablation.ablate import AblationOptions, ablate, estimate_study, parse_part, plan_study
-from libranet.lab.ablation.ablation_tables import ablation_tables
+from libranet.lab.ablation.ablate import AblationOptions, parse_part, run_study
 from libranet.lab.paper.printed import format_table
 
 EXIT_USER_ERROR = 2
@@ -29,7 +28,7 @@ def _typed(read: Callable[[str], Any]) -> Callable[[str], Any]:
 
 READERS: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("seeds", "steps", "clips", "frames"), int),
-    **dict.fromkeys(("seconds", "stop_after"), float),
+    "stop_after": float,
     "only": lambda text: tuple(name for name in text.split(",") if name),
     "size": _typed(parse_size),
     "device": str,
@@ -55,21 +54,14 @@ def main() -> None:
         given = vars(parser.parse_args())
         dry_run = given.pop("dry_run")
         values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
-        options = AblationOptions(**values)
-        plan = plan_study(options)
-        print("\n".join(plan.lines()), flush=True)
-        if dry_run:
-            print(estimate_study(plan), flush=True)
-            return
-        study, complete = ablate(plan, lambda line: print(line, flush=True))
+        run_study(
+            AblationOptions(**values),
+            partial(print, flush=True),
+            lambda table: print(format_table(table, "md")),
+            dry_run=dry_run,
+        )
     except LibraNetError as error:
         parser.exit(EXIT_USER_ERROR, f"error: {error}\n")
-    for table in ablation_tables(study):
-        print(format_table(table, "md"))
-    for line in study.news():
-        print(f"note: {line}")
-    print("all is done" if complete else "not done yet: run the same command again")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

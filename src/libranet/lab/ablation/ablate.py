@@ -18,12 +18,13 @@ from libranet.evaluation.results import ResultStore
 from libranet.evaluation.runner import evaluate
 from libranet.evaluation.scores import Scores, prepare_scores
 from libranet.evaluation.summary import summarise_clip, summarise_models
-from libranet.lab.ablation.ablation_tables import Study, write_study
+from libranet.lab.ablation.ablation_tables import Study, ablation_tables, write_study
 from libranet.lab.ablation.records import Records, Run
-from libranet.lab.ablation.training_runs import Sources, steps_in, train_variant
+from libranet.lab.ablation.training_runs import Sources, train_variant
 from libranet.lab.ablation.variants import FULL, Variant, flat_settings, load_variants
 from libranet.lab.bench.efficiency import release
 from libranet.lab.held_back import FIRST_SCENE, write_held_back_clips
+from libranet.lab.paper.printed import PrintedTable
 from libranet.runtime import load_network
 from libranet.training.config import TrainConfig
 from libranet.training.dry_run import describe_photos, rehearse
@@ -44,8 +45,6 @@ class AblationOptions:
     output: Path  # folder of the study; a study in it goes on
     seeds: int = 3  # runs of each variant
     steps: int | None = None  # steps of each run; None takes those of the full recipe
-    seconds: float | None = None
-    """Instead of `steps`: as many as the full recipe does in this time on this machine, the same for all variants."""
     only: tuple[str, ...] = ()  # variants to take beside the full one; none means all
     overrides: tuple[str, ...] = ()  # changes to the full recipe, `key=value` each
     data: tuple[str, ...] = ()  # sets to measure on beside the rendered clips, as NAME=PATH or PATH
@@ -64,17 +63,13 @@ class AblationOptions:
         number, parts = self.part
         if not 1 <= number <= parts:
             raise InputError(f"expected a part such as 2/5, counted from 1, got {number}/{parts}")
-        if parts > 1 and self.seconds is not None:
-            raise InputError("expected steps as the budget of a study in parts: each would measure its own number")
         for name in ("seeds", "frames"):
             if getattr(self, name) < 1:
                 raise InputError(f"expected {name} of at least 1, got {getattr(self, name)}")
         if self.clips < 0 or (self.clips == 0 and not self.data):
             raise InputError(f"expected sets to measure on: rendered clips or --data, got clips={self.clips}")
-        if self.steps is not None and self.seconds is not None:
-            raise InputError("expected steps or seconds as the budget of a run, got both")
-        if (self.steps is not None and self.steps < 2) or (self.seconds is not None and self.seconds <= 0):
-            raise InputError(f"expected a budget of at least 2 steps, got steps={self.steps}, seconds={self.seconds}")
+        if self.steps is not None and self.steps < 2:
+            raise InputError(f"expected a budget of at least 2 steps, got {self.steps}")
 
 
 def parse_part(text: str) -> tuple[int, int]:
@@ -157,8 +152,8 @@ def plan_study(options: AblationOptions) -> Plan:
     for name, path in sets.items():
         if name != HELD_BACK:
             _open_set(name, path)
-    if variants[0].config.steps < 2 and options.steps is None and options.seconds is None:
-        raise InputError("expected a budget: the full recipe counts epochs, so give --steps or --seconds")
+    if variants[0].config.steps < 2 and options.steps is None:
+        raise InputError("expected a budget: the full recipe counts epochs, so give --steps")
     records = Records(options.output)
     records.begin(_settings(options, variants[0].config))
     number, parts = options.part
@@ -173,8 +168,6 @@ def estimate_study(plan: Plan) -> str:
     config = plan.variants[0].config
     rehearsal = rehearse(config, plan.device)
     steps = plan.options.steps or config.steps
-    if plan.options.seconds is not None:
-        steps = max(2, int(plan.options.seconds / rehearsal.seconds_per_step))
     train = len(plan.missing) * steps * rehearsal.seconds_per_step
     return (
         f"{rehearsal.seconds_per_step:.3f} s a step of {config.batch} samples; {steps} steps a run: {train / 60:.1f} "
@@ -192,13 +185,11 @@ def ablate(plan: Plan, report: Report = lambda line: None) -> tuple[Study, bool]
     options, device, records = plan.options, plan.device, Records(plan.options.output)
     clock = Clock(time.monotonic() + options.stop_after)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
-    settings = records.begin(_settings(options, plan.variants[0].config))
+    settings = _settings(options, plan.variants[0].config)
+    records.begin(settings)
     if plan.missing:
         report("reading the training data")
         sources = Sources(plan.variants[0].config, device)
-        if settings["steps"] is None:
-            assert options.seconds is not None
-            settings["steps"] = steps_in(options.seconds, plan.variants[0].config, sources.of(0), device)
         records.write_settings(settings)
         scores = prepare_scores(choose_metrics(METRICS), paired=True, cache=options.cache, device=str(device))
         for metric, reason in scores.not_measured.items():
@@ -210,6 +201,23 @@ def ablate(plan: Plan, report: Report = lambda line: None) -> tuple[Study, bool]
     study = collect(plan, settings["steps"])
     write_study(study, options.output)
     return study, not any(not _is_done(records, variant, seed) for variant, seed in plan.missing)
+
+
+def run_study(options: AblationOptions, say: Report, show: Callable[[PrintedTable], None], *, dry_run: bool) -> None:
+    """Do a study, or as much of it as the time allows, and tell how it went: what the two commands share."""
+    plan = plan_study(options)
+    for line in plan.lines():
+        say(line)
+    if dry_run:
+        say(estimate_study(plan))
+        return
+    study, complete = ablate(plan, say)
+    for table in ablation_tables(study):
+        show(table)
+    for line in study.news():
+        say(f"note: {line}")
+    rest = "" if complete else "; not done yet: run the same command again"
+    say(f"tables and every number: {options.output}{rest}")
 
 
 def collect(plan: Plan, steps: int | None) -> Study:
@@ -364,11 +372,10 @@ def _name_sets(options: AblationOptions) -> dict[str, Path]:
 
 
 def _settings(options: AblationOptions, full: TrainConfig) -> dict[str, Any]:
-    """What has to stay the same for results to be comparable; None stands for what is found out by measuring."""
+    """What has to stay the same for results to be comparable."""
     return {
         "full": flat_settings(full),
-        "steps": None if options.seconds is not None else options.steps or full.steps,
-        "seconds": options.seconds,
+        "steps": options.steps or full.steps,
         "data": list(options.data),
         "clips": options.clips,
         "frames": options.frames,

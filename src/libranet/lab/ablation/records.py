@@ -43,26 +43,20 @@ class Records:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def begin(self, settings: dict[str, Any]) -> dict[str, Any]:
-        """Record what is done, or check that the earlier part was done the same way.
-
-        Returns:
-            The settings; of those given as None, the recorded ones.
-        """
+    def begin(self, settings: dict[str, Any]) -> None:
+        """Check that an earlier part, if there is one, was done the same way."""
         path = self.folder / SETTINGS_FILE
         if self.folder.exists() and not self.folder.is_dir():
             raise InputError(f"expected a folder for the study, got the file {self.folder}")
         if not path.is_file():
-            return settings
+            return
         try:
             earlier: dict[str, Any] = json.loads(path.read_text())
         except ValueError:
             raise InputError(f"{path} is damaged: use another folder for this study") from None
-        merged = {key: earlier.get(key) if value is None else value for key, value in settings.items()}
-        for key, value in json.loads(json.dumps(merged)).items():
+        for key, value in json.loads(json.dumps(settings)).items():
             if earlier.get(key) != value:
                 raise InputError(f"{self.folder} has a study of other settings ({key}): choose another folder")
-        return merged
 
     def write_settings(self, settings: dict[str, Any]) -> None:
         self._write(self.folder / SETTINGS_FILE, settings)

@@ -13,12 +13,9 @@ from libranet.network import LiBrANet
 from libranet.network.liveness import live_units
 from libranet.training.config import TrainConfig
 from libranet.training.dataloader import BatchSource
-from libranet.training.distributed import Shard
 from libranet.training.start import build_source, haze_source, load_images
 from libranet.training.trainer import Trainer, TrainingStoppedError
 
-WARMUP_STEPS = 3  # steps before the clock runs: they choose algorithms and fill caches
-TRIAL_STEPS = 8
 LIFE_SAMPLES = 8  # samples of the last batch on which live units are counted
 
 
@@ -31,23 +28,11 @@ class Sources:
         self.made: tuple[int, BatchSource] | None = None
 
     def of(self, seed: int) -> BatchSource:
-        """The batches of one seed."""
         if self.made is None or self.made[0] != seed:
             config = replace(self.config, seed=seed)
             source = build_source(config, self.device)[0] if self.bank is None else haze_source(config, self.bank)
             self.made = (seed, source)
         return self.made[1]
-
-
-def steps_in(seconds: float, config: TrainConfig, source: BatchSource, device: torch.device) -> int:
-    """How many steps of a recipe fit into so much time on this machine, measured."""
-    trainer = Trainer(config, steps=WARMUP_STEPS + TRIAL_STEPS, device=device)
-    for step in range(WARMUP_STEPS):
-        trainer.step(source.batch(step, Shard()))
-    begin = _now(device)
-    for step in range(WARMUP_STEPS, WARMUP_STEPS + TRIAL_STEPS):
-        trainer.step(source.batch(step, Shard()))
-    return max(2, int(seconds / ((_now(device) - begin) / TRIAL_STEPS)))
 
 
 def train_variant(

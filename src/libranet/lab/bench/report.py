@@ -13,9 +13,10 @@ from pathlib import Path
 import torch
 
 import libranet
-from libranet.evaluation.figures import colour_of
+from libranet.evaluation.figures import colour_of, ticks
 from libranet.evaluation.results import write_file
 from libranet.lab.bench.efficiency import SIZES, Efficiency
+from libranet.lab.paper.printed import latex
 from libranet.lab.paper.values import EFFICIENCY
 from libranet.lab.peers import PEERS
 
@@ -81,8 +82,8 @@ def as_csv(rows: Sequence[Efficiency]) -> str:
 
 def as_latex(rows: Sequence[Efficiency]) -> str:
     """A tabular for a paper, with booktabs."""
-    body = "".join(f"    {' & '.join(_latex(cell) for cell in _cells(row))} \\\\\n" for row in rows)
-    heads = " & ".join(_latex(heading) for heading in HEADINGS)
+    body = "".join(f"    {' & '.join(latex(cell) for cell in _cells(row))} \\\\\n" for row in rows)
+    heads = " & ".join(latex(heading) for heading in HEADINGS)
     return (
         "\\begin{tabular}{ll" + "r" * (len(HEADINGS) - 4) + "ll}\n    \\toprule\n"
         f"    {heads} \\\\\n    \\midrule\n{body}    \\bottomrule\n\\end{{tabular}}\n"
@@ -212,10 +213,7 @@ def _ticks(low: float, high: float, *, log: bool) -> list[float]:
     if log:
         candidates = (m * 10.0**power for power in range(math.floor(low), math.ceil(high) + 1) for m in (1, 2, 5))
         return [c for c in candidates if low <= math.log10(c) <= high]
-    raw = (high - low) / 5
-    power = 10.0 ** math.floor(math.log10(raw))
-    step = next(m * power for m in (1, 2, 5, 10) if m * power >= raw)
-    return [k * step for k in range(math.ceil(low / step), math.floor(high / step) + 1)]
+    return [tick for tick, _ in ticks(low, high, 5)]
 
 
 def _cells(row: Efficiency) -> tuple[str, ...]:
@@ -242,10 +240,6 @@ def _reported(measured: set[str]) -> list[tuple[str, str, tuple[float, ...]]]:
     if any(model.startswith("libranet") for model in measured):
         found.append(("libranet", "LiBrA-Net"))
     return [(model, method, rows[method]) for model, method in found]
-
-
-def _latex(text: str) -> str:
-    return text.replace("_", "\\_").replace("%", "\\%")
 
 
 def _today() -> str:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
-from libranet.cli.frame_size import parse_size
-
-if TYPE_CHECKING:
-    from libranet.lab.ablation.ablate import AblationOptions
+from libranet.cli.units import parse_size
 
 
 def ablate(
@@ -22,10 +19,6 @@ def ablate(
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder of the study; a study in it goes on.")],
     seeds: Annotated[int, typer.Option(min=1, help="Runs of each variant.")] = 3,
     steps: Annotated[int | None, typer.Option(min=2, help="Steps of each run; default: the full recipe's.")] = None,
-    seconds: Annotated[
-        float | None,
-        typer.Option(help="Instead: as many steps as the full recipe does in this time, the same for all variants."),
-    ] = None,
     only: Annotated[str, typer.Option(help="Names of variants with commas; the full one is always there.")] = "",
     overrides: Annotated[
         list[str] | None,
@@ -55,15 +48,18 @@ def ablate(
 ) -> None:
     """Train variants of one recipe under one budget, measure them, and print the paper's ablation tables."""
     import math
+    from functools import partial
 
-    from libranet.lab.ablation.ablate import AblationOptions, parse_part
+    from rich.console import Console
+
+    from libranet.lab.ablation.ablate import AblationOptions, parse_part, run_study
+    from libranet.lab.paper.printed import print_table
 
     options = AblationOptions(
         recipes=recipes,
         output=output,
         seeds=seeds,
         steps=steps,
-        seconds=seconds,
         only=tuple(name.strip() for name in only.split(",") if name.strip()),
         overrides=tuple(overrides or ()),
         data=tuple(data or ()),
@@ -76,29 +72,7 @@ def ablate(
         keep_weights=keep_weights,
         part=parse_part(part),
     )
-    _run(options, table_format, dry_run=dry_run)
-
-
-def _run(options: AblationOptions, form: Literal["text", "md", "csv", "latex"], *, dry_run: bool) -> None:
-    from rich.console import Console
-
-    from libranet.lab.ablation.ablate import ablate as run_study
-    from libranet.lab.ablation.ablate import estimate_study, plan_study
-    from libranet.lab.ablation.ablation_tables import ablation_tables
-    from libranet.lab.paper.printed import print_table
-
-    console = Console(highlight=False) if sys.stdout.isatty() else Console(width=160, highlight=False)
     progress = Console(stderr=True, highlight=False, markup=False)
-    plan = plan_study(options)
-    for line in plan.lines():
-        progress.print(line, soft_wrap=True)
-    if dry_run:
-        progress.print(estimate_study(plan), soft_wrap=True)
-        return
-    study, complete = run_study(plan, lambda line: progress.print(line, soft_wrap=True))
-    for table in ablation_tables(study):
-        print_table(console, table, form)
-    for line in study.news():
-        progress.print(f"note: {line}", soft_wrap=True)
-    done = f"tables and every number: {options.output}"
-    progress.print(done if complete else f"{done}; not done yet: run the same command again", soft_wrap=True)
+    console = Console(highlight=False) if sys.stdout.isatty() else Console(width=160, highlight=False)
+    show = partial(print_table, console, form=table_format)
+    run_study(options, partial(progress.print, soft_wrap=True), show, dry_run=dry_run)

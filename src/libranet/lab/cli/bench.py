@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from libranet.cli.frame_size import parse_size
+from libranet.cli.units import parse_size
 from libranet.errors import InputError
 
 

@@ -42,7 +42,7 @@ def format_table(table: PrintedTable, form: TableFormat) -> str:
         csv.writer(buffer, lineterminator="\n").writerows([head, *rows])
         return buffer.getvalue()
     if form == "latex":
-        lines = [" & ".join(map(_latex, row)) + r" \\" for row in (head, *rows)]
+        lines = [" & ".join(map(latex, row)) + r" \\" for row in (head, *rows)]
         begin = [rf"% {table.title}; {table.note}", rf"\begin{{tabular}}{{ll{'r' * len(table.headings)}}}", r"\toprule"]
         return "\n".join([*begin, lines[0], r"\midrule", *lines[1:], r"\bottomrule", r"\end{tabular}", ""])
     lines = [f"| {' | '.join(row)} |" for row in (head, *rows)]
@@ -82,7 +82,8 @@ def as_html(table: PrintedTable) -> str:
     )
 
 
-def _latex(text: str) -> str:
+def latex(text: str) -> str:
+    """Write text for LaTeX."""
     for sign, name in (("_", r"\_"), ("%", r"\%"), ("&", r"\&"), ("±", r"$\pm$"), ("↑", r"$\uparrow$")):
         text = text.replace(sign, name)
     return text.replace("↓", r"$\downarrow$").replace("σ", r"$\sigma$").replace("Δ", r"$\Delta$")

@@ -1,70 +1,42 @@
 """Dark channel prior with a guided filter (He et al., CVPR 2009 and TPAMI 2011; guided filter ECCV 2010).
 
 The radii of the papers fit images of about 600x400. So that a 4K frame is treated like its own thumbnail, the
-transmission is estimated on a copy whose short side is at most `work_size`, and the guided filter's coefficients, not
+transmission is estimated on a copy whose short side is at most `WORK_SIZE`, and the guided filter's coefficients, not
 the transmission, are enlarged: the fine edges come from the full-size frame (fast guided filter, He and Sun 2015).
 """
-
-from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from libranet.errors import InputError
-
-
-@dataclass(frozen=True)
-class DarkChannelConfig:
-    """The papers' constants."""
-
-    patch: int = 15
-    """Side of the window of the dark channel, in pixels of the working copy."""
-    omega: float = 0.95
-    """How much of the haze to take away; a little is left so that distance stays visible."""
-    brightest: float = 1e-3
-    """Share of the haziest pixels that the airlight is the mean of."""
-    guide_radius: int = 60
-    """Radius of the guided filter's box, in pixels of the working copy."""
-    guide_epsilon: float = 1e-4
-    """Regularisation of the guided filter."""
-    floor: float = 0.1
-    """Smallest transmission to divide by."""
-    work_size: int = 540
-    """Short side of the working copy; a smaller frame is worked on as it is."""
-
-    def __post_init__(self) -> None:
-        if self.patch < 1 or self.patch % 2 == 0:
-            raise InputError(f"expected an odd patch of at least 1 pixel, got {self.patch}")
-        for name in ("omega", "brightest", "floor"):
-            if not 0.0 < getattr(self, name) <= 1.0:
-                raise InputError(f"expected {name} in (0, 1], got {getattr(self, name)}")
-        if self.guide_radius < 1 or self.work_size < 16 or self.guide_epsilon <= 0:
-            raise InputError("expected guide_radius >= 1, work_size >= 16 and guide_epsilon > 0")
+# The papers' constants.
+PATCH = 15  # side of the window of the dark channel, in pixels of the working copy
+OMEGA = 0.95  # how much of the haze to take away; a little is left so that distance stays visible
+BRIGHTEST = 1e-3  # share of the haziest pixels that the airlight is the mean of
+GUIDE_RADIUS = 60  # of the guided filter's box, in pixels of the working copy
+GUIDE_EPSILON = 1e-4  # regularisation of the guided filter
+FLOOR = 0.1  # smallest transmission to divide by
+WORK_SIZE = 540  # short side of the working copy; a smaller frame is worked on as it is
 
 
 @torch.no_grad()
-def dark_channel_dehaze(
-    frame: Tensor,  # [3, H, W] in [0, 1]
-    config: DarkChannelConfig | None = None,
-) -> Tensor:  # [3, H, W] in [0, 1]
+def dark_channel_dehaze(frame: Tensor) -> Tensor:  # [3, H, W] in [0, 1] -> [3, H, W] in [0, 1]
     """Remove the haze of one frame."""
-    c = config or DarkChannelConfig()
     height, width = frame.shape[1:]
-    step = max(1.0, min(height, width) / c.work_size)
+    step = max(1.0, min(height, width) / WORK_SIZE)
     size = (max(1, round(height / step)), max(1, round(width / step)))
     small = frame[None].float()
     if step > 1.0:
         small = F.interpolate(small, size=size, mode="bilinear", align_corners=False, antialias=True)
 
-    airlight = estimate_airlight(small[0], dark_channel(small, c.patch)[0, 0], c.brightest)
-    rough = 1 - c.omega * dark_channel(small / airlight[None, :, None, None], c.patch)
-    slope, offset = guided_coefficients(_grey(small), rough, c.guide_radius, c.guide_epsilon)
+    airlight = estimate_airlight(small[0], dark_channel(small, PATCH)[0, 0], BRIGHTEST)
+    rough = 1 - OMEGA * dark_channel(small / airlight[None, :, None, None], PATCH)
+    slope, offset = guided_coefficients(_grey(small), rough, GUIDE_RADIUS, GUIDE_EPSILON)
     if step > 1.0:
         slope, offset = (
             F.interpolate(m, size=(height, width), mode="bilinear", align_corners=False) for m in (slope, offset)
         )
-    transmission = (slope * _grey(frame[None].float()) + offset)[0].clamp(c.floor, 1.0)
+    transmission = (slope * _grey(frame[None].float()) + offset)[0].clamp(FLOOR, 1.0)
     a = airlight[:, None, None]
     return ((frame - a) / transmission + a).clamp(0.0, 1.0).to(frame.dtype)
 

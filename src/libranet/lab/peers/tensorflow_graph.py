@@ -1,17 +1,14 @@
 """Runs a TensorFlow graph in torch, node by node, exactly as its operations are defined.
 
-Much of such a graph computes shapes. What depends on the shape of the input alone is computed once per shape, on the
-CPU; what is left is the program for that shape. Intermediate results are freed after their last use.
+Much of such a graph computes shapes. What depends on the shape of the input alone is computed on the CPU. Intermediate
+results are freed after their last use.
 """
 
 import base64
-import ctypes
 import json
 import math
-import sys
 import tarfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,21 +18,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from libranet.engine.allocator import glibc
 from libranet.errors import CheckpointError
 
 Operation = Callable[[list[Tensor], dict[str, Any]], Tensor]
-
-
-@dataclass(frozen=True)
-class Step:
-    """One operation that depends on the values of the input."""
-
-    node: int
-    operation: Operation
-    inputs: tuple[int | Tensor, ...]
-    """Numbers of nodes of the program, or values that the shape decides."""
-    attributes: dict[str, Any]
-    last_used: tuple[int, ...]  # nodes whose results nobody needs afterwards
 
 
 class TensorflowGraph(nn.Module):
@@ -55,53 +41,38 @@ class TensorflowGraph(nn.Module):
         self.constants = nn.ParameterDict(
             {key.partition(".")[2]: nn.Parameter(value) for key, value in tensors.items() if key != "graph"}
         )
-        self._programs: dict[tuple[torch.Size, torch.device, torch.dtype], list[Step]] = {}
+        self._dynamic = self._depending_on_values()
+        self._last_uses = self._find_last_uses()
 
+    @torch.no_grad()
     def forward(self, x: Tensor) -> Tensor:
         if x.device.type == "cpu":
             _return_freed_arrays()
-        key = (x.shape, x.device, x.dtype)
-        if key not in self._programs:
-            self._programs.clear()  # one size at a time: the values that a shape decides take memory
-            self._programs[key], output = self._plan(x)
-            return output
         results: dict[int, Tensor] = {self.placeholder: x}
-        for step in self._programs[key]:
-            _take(step, results)
-        return results[self.output]
-
-    @torch.no_grad()
-    def _plan(self, x: Tensor) -> tuple[list[Step], Tensor]:
-        """Run the graph once and keep what the shape decides; return the operations that are left, and the result."""
-        dynamic = self._dynamic()
-        last_used = self._last_uses(dynamic)
-        fixed: dict[int, Tensor] = {}
-        results: dict[int, Tensor] = {self.placeholder: x}
-        steps: list[Step] = []
         for number in self.order:
             operation, inputs, attributes = self.nodes[number]
             if operation == "Const":
-                fixed[number] = self._constant(number, attributes)
+                results[number] = self._constant(number, attributes)
             elif operation == "Shape":
-                size = (results[inputs[0]] if inputs[0] in dynamic else fixed[inputs[0]]).shape
-                fixed[number] = torch.tensor(list(size), dtype=torch.int32, device="cpu")
-            elif number not in dynamic:
-                fixed[number] = OPERATIONS[operation]([fixed[i] for i in inputs], attributes)
+                results[number] = torch.tensor(list(results[inputs[0]].shape), dtype=torch.int32, device="cpu")
             elif number != self.placeholder:
-                places = SHAPE_INPUTS.get(operation, ())
-                values: list[int | Tensor] = []
-                for index, i in enumerate(inputs):
-                    if i in dynamic:
-                        values.append(i)
-                    elif index in places or (operation == "ConcatV2" and index == len(inputs) - 1):
-                        values.append(fixed[i])
-                    else:
-                        values.append(fixed[i].to(x.device, x.dtype if fixed[i].is_floating_point() else None))
-                steps.append(Step(number, OPERATIONS[operation], tuple(values), attributes, last_used[number]))
-                _take(steps[-1], results)
-        return steps, results[self.output]
+                values = [results[i] for i in inputs]
+                if number in self._dynamic:
+                    values = [self._beside(x, number, index, value) for index, value in enumerate(values)]
+                results[number] = OPERATIONS[operation](values, attributes)
+            for used in self._last_uses.get(number, ()):
+                del results[used]
+        return results[self.output]
 
-    def _dynamic(self) -> set[int]:
+    def _beside(self, x: Tensor, number: int, index: int, value: Tensor) -> Tensor:
+        """An input of an operation where the operation takes it: with the image's values, or as a size on the CPU."""
+        operation, inputs, _ = self.nodes[number]
+        is_size = index in SHAPE_INPUTS.get(operation, ()) or (operation == "ConcatV2" and index == len(inputs) - 1)
+        if inputs[index] in self._dynamic or is_size:
+            return value
+        return value.to(x.device, x.dtype if value.is_floating_point() else None)
+
+    def _depending_on_values(self) -> set[int]:
         """The nodes whose results depend on the values of the input, not on its shape alone."""
         found = {self.placeholder}
         for number in self.order:
@@ -110,16 +81,13 @@ class TensorflowGraph(nn.Module):
                 found.add(number)
         return found
 
-    def _last_uses(self, dynamic: set[int]) -> dict[int, tuple[int, ...]]:
-        """For every dynamic node, which results nobody needs after it. What a `Shape` needs stays to the end."""
+    def _find_last_uses(self) -> dict[int, tuple[int, ...]]:
+        """For every node, which results nobody needs after it."""
         found: dict[int, tuple[int, ...]] = {}
-        seen = {self.output, self.placeholder}
-        seen |= {i for number in self.order if self.nodes[number][0] == "Shape" for i in self.nodes[number][1]}
+        seen = {self.output}
         for number in reversed(self.order):
-            if number in dynamic:
-                used = {i for i in self.nodes[number][1] if i in dynamic} - seen
-                found[number] = tuple(used)
-                seen |= used
+            found[number] = tuple(set(self.nodes[number][1]) - seen)
+            seen.update(self.nodes[number][1])
         return found
 
     def _constant(self, number: int, attributes: dict[str, Any]) -> Tensor:
@@ -135,17 +103,8 @@ def _return_freed_arrays() -> None:
 
     Thousands of short-lived arrays of many sizes leave gaps on its heap otherwise: 1.6 GB where 32 MB are in use.
     """
-    if sys.platform.startswith("linux"):
-        libc = ctypes.CDLL(None)
-        if hasattr(libc, "gnu_get_libc_version"):  # musl has no such setting
-            libc.mallopt(-3, 1 << 20)  # M_MMAP_THRESHOLD
-
-
-def _take(step: Step, results: dict[int, Tensor]) -> None:
-    values = [results[i] if isinstance(i, int) else i for i in step.inputs]
-    results[step.node] = step.operation(values, step.attributes)
-    for number in step.last_used:
-        del results[number]
+    if (libc := glibc()) is not None:
+        libc.mallopt(-3, 1 << 20)  # M_MMAP_THRESHOLD
 
 
 def _order(nodes: list[tuple[str, list[int], dict[str, Any]]], output: int) -> list[int]:

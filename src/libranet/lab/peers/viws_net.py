@@ -60,7 +60,6 @@ class ImageDecoder(nn.Module):
         self.last = double_conv(*LAST_WIDTHS)
 
     def forward(self, x: Tensor, features: list[Tensor]) -> Tensor:  # [N, 512, H / 32, W / 32] -> [N, 8, H, W]
-        """Decode; `features` are those at 1/4, 1/8 and 1/16."""
         for up, block, skip in zip(self.ups, self.blocks, (*features[::-1], None), strict=True):
             x = block(up(x))
             x = x if skip is None else x + skip

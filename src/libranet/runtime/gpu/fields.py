@@ -178,7 +178,6 @@ class FusedFields:
         return self.sums[: 2 * self.batch * parts * 2 * GROUPS].view(2, self.batch, parts, 2, GROUPS)
 
     def _convolve(self, x: Tensor, weight: Tensor, out: Tensor, tile: EncoderTile, *, stride: int = 1) -> Tensor:
-        """Convolve and return the sums."""
         sums = self._sums(tile.parts(*out.shape[3:]))
         conv_out(x, weight, out, tile=tile, stride=stride, sums=sums)
         return sums

@@ -135,7 +135,6 @@ class GridHistory:
         self,
         residual: Tensor,  # [B, h, w, 64] fp16, the channels of `pack_project`
     ) -> Tensor:  # [B, 3, side, side]
-        """The residuals' means over the grids' cells."""
         rows = torch.matmul(self._down, residual.flatten(2))  # [B, side, w 64]
         cells = torch.matmul(self._across, rows.view(len(residual), self.side, -1, 64).float())  # [B, side, side, 64]
         return torch.matmul(cells, self._colours).permute(0, 3, 1, 2).contiguous()

@@ -55,7 +55,6 @@ class FrameStore:
                 pad_frames(place, height, width)
 
     def original(self, slot: int) -> Planes:  # each [h, w], or one [h, w, 3]
-        """A frame of the ring."""
         height, width = self.format.height, self.format.width
         if self.rgb8:
             return (self.hazy[0][slot, :height, :width],)
