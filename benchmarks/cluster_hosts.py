@@ -308,7 +308,8 @@ class _Scraper:
             time.sleep(2)
 
     def stop(self) -> None:
-        """Keep the sums of what was seen last."""
+        """Keep the sums of what was seen last: a driver that ends hands its last numbers to its node."""
+        time.sleep(5)
         self._running = False
         self._thread.join()
         sums: Counter[str] = Counter()

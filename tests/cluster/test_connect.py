@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from libranet.cluster.ray_pool import LOCAL, MOST_LOCAL_STARTS, ClusterError, connect
+from libranet.cluster.ray_pool import LOCAL, MOST_LOCAL_STARTS, ClusterError, connect, session
 
 
 @pytest.fixture
@@ -29,6 +29,27 @@ def test_a_local_cluster_is_started_once_more(starts):
     starts[1] = MOST_LOCAL_STARTS
     assert connect(LOCAL) == ""
     assert starts[0] == MOST_LOCAL_STARTS
+
+
+def test_what_ray_prints_of_a_dead_node_stays_out_of_reports(starts, monkeypatch, capsys):
+    ray, ended = pytest.importorskip("ray"), []
+    monkeypatch.setattr(ray, "shutdown", lambda: ended.append(print("(raylet) one more")))
+    with session(LOCAL):
+        print("(raylet) The node has been marked dead")  # as Ray's listener does, from a thread
+        assert ended == []
+    assert len(ended) == 1
+    print("{}")
+    told = capsys.readouterr()
+    assert (told.out, told.err) == ("{}\n", "(raylet) The node has been marked dead\n(raylet) one more\n")
+
+
+def test_whoever_was_connected_before_stays_connected(starts, monkeypatch):
+    ray, ended = pytest.importorskip("ray"), []
+    monkeypatch.setattr(ray, "is_initialized", lambda: True)
+    monkeypatch.setattr(ray, "shutdown", lambda: ended.append(1))
+    with session(LOCAL):
+        pass
+    assert (starts[0], ended) == (0, [])
 
 
 def test_after_some_starts_the_reason_is_one_line(starts):

@@ -7,8 +7,8 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -182,6 +182,22 @@ def connect(address: str, *, cores: int | None = None, dashboard: bool = False) 
             raise ClusterError(f"no Ray cluster at {address} ({reason}): check the address, or use --cluster") from None
     url = context.dashboard_url
     return f"http://{url}" if url else ""
+
+
+@contextmanager
+def session(address: str, *, dashboard: bool = False) -> Iterator[str]:
+    """Join a cluster as `connect` does, and leave it at the end if it was joined here.
+
+    Ray prints on stdout that a node died, even where told to be quiet. Stdout is for reports: that goes to stderr.
+    """
+    with redirect_stdout(sys.stderr):
+        ray = sys.modules.get("ray")
+        before = ray is not None and ray.is_initialized()
+        try:
+            yield connect(address, dashboard=dashboard)
+        finally:
+            if not before and (ray := sys.modules.get("ray")) is not None:
+                ray.shutdown()
 
 
 def _check_reachable(address: str) -> None:
