@@ -31,25 +31,12 @@ def test_a_local_cluster_is_started_once_more(starts):
     assert starts[0] == MOST_LOCAL_STARTS
 
 
-def test_what_ray_prints_of_a_dead_node_stays_out_of_reports(starts, monkeypatch, capsys):
-    ray, ended = pytest.importorskip("ray"), []
-    monkeypatch.setattr(ray, "shutdown", lambda: ended.append(print("(raylet) one more")))
+def test_what_ray_prints_of_a_dead_node_stays_out_of_reports(starts, capsys):
     with session(LOCAL):
         print("(raylet) The node has been marked dead")  # as Ray's listener does, from a thread
-        assert ended == []
-    assert len(ended) == 1
     print("{}")
     told = capsys.readouterr()
-    assert (told.out, told.err) == ("{}\n", "(raylet) The node has been marked dead\n(raylet) one more\n")
-
-
-def test_whoever_was_connected_before_stays_connected(starts, monkeypatch):
-    ray, ended = pytest.importorskip("ray"), []
-    monkeypatch.setattr(ray, "is_initialized", lambda: True)
-    monkeypatch.setattr(ray, "shutdown", lambda: ended.append(1))
-    with session(LOCAL):
-        pass
-    assert (starts[0], ended) == (0, [])
+    assert (told.out, told.err) == ("{}\n", "(raylet) The node has been marked dead\n")
 
 
 def test_after_some_starts_the_reason_is_one_line(starts):

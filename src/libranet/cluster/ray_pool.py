@@ -186,18 +186,13 @@ def connect(address: str, *, cores: int | None = None, dashboard: bool = False) 
 
 @contextmanager
 def session(address: str, *, dashboard: bool = False) -> Iterator[str]:
-    """Join a cluster as `connect` does, and leave it at the end if it was joined here.
+    """Join a cluster as `connect` does. What Ray prints meanwhile goes to stderr: stdout is for reports.
 
-    Ray prints on stdout that a node died, even where told to be quiet. Stdout is for reports: that goes to stderr.
+    Ray prints on stdout that a node died, even where told to be quiet. It is left when the process ends, after the
+    report: without its raylet `ray.shutdown` ends the process.
     """
     with redirect_stdout(sys.stderr):
-        ray = sys.modules.get("ray")
-        before = ray is not None and ray.is_initialized()
-        try:
-            yield connect(address, dashboard=dashboard)
-        finally:
-            if not before and (ray := sys.modules.get("ray")) is not None:
-                ray.shutdown()
+        yield connect(address, dashboard=dashboard)
 
 
 def _check_reachable(address: str) -> None:
