@@ -273,9 +273,18 @@ def _again(libranet, words, model, many, files, source: Path, folder: Path, envi
     retry = [*libranet, str(folder / "poison.jsonl"), "-o", f"s3://{BUCKET}/out", *model, *many]
     third = subprocess.run(retry, env=environment, stdout=subprocess.PIPE, text=True, check=False)
     return {
-        "second_call": {key: json.loads(second.stdout)[key] for key in ("done", "finished_before", "failed")},
-        "poison_list_after_mending": {key: json.loads(third.stdout)[key] for key in ("done", "failed")},
+        "second_call": _counts(second, "done", "finished_before", "failed"),
+        "poison_list_after_mending": _counts(third, "done", "failed"),
     }
+
+
+def _counts(run: subprocess.CompletedProcess[str], *keys: str) -> dict[str, object]:
+    """Numbers of a report; without one, how the run ended."""
+    try:
+        report = json.loads(run.stdout)
+    except ValueError:
+        return {"code": run.returncode, "printed": run.stdout[-2000:]}
+    return {key: report[key] for key in keys}
 
 
 class _Scraper:
@@ -299,7 +308,8 @@ class _Scraper:
             time.sleep(2)
 
     def stop(self) -> None:
-        """Keep the sums of what was seen last."""
+        """Keep the sums of what was seen last: a driver that ends hands its last numbers to its node."""
+        time.sleep(5)
         self._running = False
         self._thread.join()
         sums: Counter[str] = Counter()

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from libranet.cluster.ray_pool import LOCAL, MOST_LOCAL_STARTS, ClusterError, connect
+from libranet.cluster.ray_pool import LOCAL, MOST_LOCAL_STARTS, ClusterError, connect, session
 
 
 @pytest.fixture
@@ -29,6 +29,14 @@ def test_a_local_cluster_is_started_once_more(starts):
     starts[1] = MOST_LOCAL_STARTS
     assert connect(LOCAL) == ""
     assert starts[0] == MOST_LOCAL_STARTS
+
+
+def test_what_ray_prints_of_a_dead_node_stays_out_of_reports(starts, capsys):
+    with session(LOCAL):
+        print("(raylet) The node has been marked dead")  # as Ray's listener does, from a thread
+    print("{}")
+    told = capsys.readouterr()
+    assert (told.out, told.err) == ("{}\n", "(raylet) The node has been marked dead\n")
 
 
 def test_after_some_starts_the_reason_is_one_line(starts):

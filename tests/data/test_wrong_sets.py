@@ -224,7 +224,7 @@ def test_frames_without_leading_zeros_are_read_in_their_order(tmp_path):
 
 def test_the_same_folder_is_no_pair(tmp_path):
     put(tmp_path / "hazy", scene(2, seed=0))
-    with pytest.raises(InputError, match=r"expected two folders, got .*hazy as the hazy and as the clear side"):
+    with pytest.raises(InputError, match=r"two different folders, got .*hazy as the hazy and as the clear side"):
         folder_pairs(tmp_path / "hazy", tmp_path / "hazy")
 
 

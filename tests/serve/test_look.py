@@ -99,6 +99,21 @@ def test_everything_fits(clean, browser, tmp_path, size):
         if size[0] > 1000:
             button = page.locator("#start").bounding_box()
             assert button["y"] + button["height"] <= 800, "all settings and the button without scrolling"
+        for part in ("presets", "histogram", "more"):
+            page.click(f"#{part} summary")
+        presets, form = (page.locator(place).bounding_box() for place in ("#preset-list", "#preset-form"))
+        assert form["y"] - presets["y"] - presets["height"] > 5, "presets and the form below them stay apart"
+        if size[0] > 1000:
+            page.evaluate("scrollTo(0, document.body.scrollHeight)")
+            page.locator("#color").scroll_into_view_if_needed()
+            assert page.evaluate("scrollY") > 100
+            assert page.locator("#wipe").bounding_box()["y"] >= 0, "the picture stays in view of the last control"
+
+
+def test_the_limit_of_minutes_is_a_number_of_minutes(clean, browser):
+    with new_page(browser, clean.address) as page:
+        wait_until(page, "document.getElementById('accepts').textContent !== ''")
+        assert page.inner_text("#accepts").endswith(" and 1 minute.")
 
 
 @pytest.mark.parametrize("options", [{"color_scheme": "dark"}, {"forced_colors": "active"}], ids=["dark", "forced"])

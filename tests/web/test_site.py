@@ -68,6 +68,8 @@ def test_a_photo_by_wasm(site, browser):
         found = restored_photo(page, frame, "base")
         assert page.get_attribute("html", "data-runtime") == "wasm"
         assert page.evaluate(UNNAMED) == []
+        tops = "[...document.querySelectorAll('#models label')].map((label) => label.offsetTop)"
+        assert len(set(page.evaluate(tops))) == 1, "both qualities beside each other"
         page.set_viewport_size({"width": 400, "height": 800})
         assert overflow(page) <= 0
     with torch.no_grad():

@@ -14,7 +14,7 @@ from libranet.cli.cluster_run import ClusterChoices, placement_for, run_tasks
 from libranet.cli.dehaze_manifest import format_row
 from libranet.cli.dehaze_run import Outcome, RunChoices, print_json
 from libranet.cluster.dehazing import DehazeSetup, DehazeWorkload, WholeJob, forget_leftovers, part_counts
-from libranet.cluster.ray_pool import LOCAL, connect, pick_cluster_device, smallest_node
+from libranet.cluster.ray_pool import LOCAL, pick_cluster_device, session, smallest_node
 from libranet.cluster.runner import JobState, TaskResult
 from libranet.cluster.storage import fingerprint, size_of, write_text
 from libranet.cluster.tasks import Task
@@ -58,41 +58,40 @@ def run_on_cluster(
             results.append(TaskResult(job.output, "done", {"skipped": True, "partial": ""}))
             if choices.talkative:
                 console.print(f"{job.output}: finished before, left as it is", markup=False)
-        return _report(jobs, results, JobState(tasks=len(jobs), done=len(jobs)), choices, cluster)
+        return _tell(_report(jobs, results, JobState(tasks=len(jobs), done=len(jobs)), cluster), choices)
     threads = cluster.threads or torch.get_num_threads()
-    dashboard = connect(cluster.address, dashboard=cluster.dashboard)
-    if choices.talkative and dashboard:
-        console.print(f"dashboard: {dashboard}", markup=False)
-    device = pick_cluster_device(setup.device)
-    if device == "cpu" and options.backend == "auto" and isinstance(network, LiBrANet):
-        # What a run on this machine would take, so that all workers take the same.
-        options = replace(options, backend=choose_on_cpu(network))
+    model, weights = (str(Path(p).absolute()) if p and Path(p).is_file() else p for p in (setup.model, setup.weights))
+    setup = replace(setup, model=model, weights=weights)
     if options.adjust.mask is not None:
         mask = str(Path(options.adjust.mask).absolute())
         options = replace(options, adjust=replace(options.adjust, mask=mask))
-    model, weights = (str(Path(p).absolute()) if p and Path(p).is_file() else p for p in (setup.model, setup.weights))
-    setup = replace(setup, model=model, weights=weights)
-    placement = placement_for(cluster, gpus=device == "cuda", cores=threads)
-    cores = machine_cores() if cluster.address == LOCAL else smallest_node(placement) or machine_cores()
-    setup = replace(setup, device=device, cores=cores)
-    if device == "cpu":  # several workers share a machine and its memory
-        setup = replace(setup, threads=threads, encoders=max(1, threads // CORES_PER_ENCODER))
-    results, state = run_tasks(
-        partial(DehazeWorkload, setup),
-        lambda workers: _tasks(jobs, options, choices, workers=workers),
-        cluster,
-        console,
-        gpus=device == "cuda",
-        cores=threads,
-        shown=choices.talkative,
-    )
-    return _report(jobs, results, state, choices, cluster)
+    with session(cluster.address, dashboard=cluster.dashboard) as dashboard:
+        if choices.talkative and dashboard:
+            console.print(f"dashboard: {dashboard}", markup=False)
+        device = pick_cluster_device(setup.device)
+        if device == "cpu" and options.backend == "auto" and isinstance(network, LiBrANet):
+            # What a run on this machine would take, so that all workers take the same.
+            options = replace(options, backend=choose_on_cpu(network))
+        placement = placement_for(cluster, gpus=device == "cuda", cores=threads)
+        cores = machine_cores() if cluster.address == LOCAL else smallest_node(placement) or machine_cores()
+        setup = replace(setup, device=device, cores=cores)
+        if device == "cpu":  # several workers share a machine and its memory
+            setup = replace(setup, threads=threads, encoders=max(1, threads // CORES_PER_ENCODER))
+        results, state = run_tasks(
+            partial(DehazeWorkload, setup),
+            lambda workers: _tasks(jobs, options, choices, workers=workers),
+            cluster,
+            console,
+            gpus=device == "cuda",
+            cores=threads,
+            shown=choices.talkative,
+        )
+        report = _report(jobs, results, state, cluster)
+    return _tell(report, choices)
 
 
-def _report(
-    jobs: list[Job], results: list[TaskResult], state: JobState, choices: RunChoices, cluster: ClusterChoices
-) -> int:
-    """Print and write what happened to every job, and return the exit code."""
+def _report(jobs: list[Job], results: list[TaskResult], state: JobState, cluster: ClusterChoices) -> dict[str, Any]:
+    """Write what happened to every job, while nothing can end the process, and return it."""
     outcome = Outcome()
     for job, result in zip(jobs, results, strict=True):
         values: dict[str, Any] = {"source": job.source.name, "output": job.output, **result.result}
@@ -102,11 +101,10 @@ def _report(
         outcome.results.append(values)
         outcome.failed += result.status == "failed"
         outcome.bugs += result.trouble == "bug"
-    code = outcome.exit_code
     skipped = sum(bool(result.result.get("skipped")) for result in results)
     report = {
         "results": outcome.results,
-        "exit_code": code,
+        "exit_code": outcome.exit_code,
         "done": state.done - skipped,
         "finished_before": skipped,
         "failed": state.failed,
@@ -124,9 +122,14 @@ def _report(
         write_text(cluster.poison, "".join(f"{line}\n" for line in lines))
     if cluster.report is not None:
         write_text(cluster.report, json.dumps(report, indent=2))
+    return report
+
+
+def _tell(report: dict[str, Any], choices: RunChoices) -> int:
+    """Print the report for machines, and return the exit code."""
     if choices.as_json:
         print_json(report)
-    return code
+    return int(report["exit_code"])
 
 
 def _tasks(jobs: list[Job], options: DehazeOptions, choices: RunChoices, *, workers: int) -> list[Task]:

@@ -269,19 +269,19 @@ def _run_on_cluster(
     from rich.console import Console
 
     from libranet.cli.cluster_run import run_tasks
-    from libranet.cluster.ray_pool import connect
+    from libranet.cluster.ray_pool import session
     from libranet.cluster.tasks import Task
 
-    connect(choices.address)
-    results, _ = run_tasks(
-        workload,
-        lambda workers: [Task(clip.name, clip, float(len(clip))) for clip in clips],
-        choices,
-        Console(stderr=True, highlight=False),
-        gpus=gpus,
-        cores=torch.get_num_threads(),
-        what="clips",
-    )
+    with session(choices.address):
+        results, _ = run_tasks(
+            workload,
+            lambda workers: [Task(clip.name, clip, float(len(clip))) for clip in clips],
+            choices,
+            Console(stderr=True, highlight=False),
+            gpus=gpus,
+            cores=torch.get_num_threads(),
+            what="clips",
+        )
     failed = [result for result in results if result.error]
     if failed:
         raise InputError(f"{len(failed)} of {len(results)} clips failed; the first, {failed[0].key}: {failed[0].error}")

@@ -144,23 +144,23 @@ def _run_on_cluster(
     import torch
 
     from libranet.cli.cluster_run import ClusterChoices, run_tasks
-    from libranet.cluster.ray_pool import connect
+    from libranet.cluster.ray_pool import session
     from libranet.cluster.synthesis import SynthWorkload, without_estimators
     from libranet.cluster.tasks import Task
     from libranet.data.dataset import CLIPS_FOLDER, ClipInfo
     from libranet.synth.synthesize import Outcome
 
     chosen = ClusterChoices(address, workers)
-    connect(chosen.address)
     place = folder.resolve()
-    results, _ = run_tasks(
-        partial(SynthWorkload, place, depth=choose_depth, flow=choose_flow, threads=torch.get_num_threads()),
-        lambda workers: [Task(task.name, without_estimators(task)) for task in tasks],
-        chosen,
-        console,
-        gpus=device.startswith("cuda"),
-        what="clips",
-    )
+    with session(chosen.address):
+        results, _ = run_tasks(
+            partial(SynthWorkload, place, depth=choose_depth, flow=choose_flow, threads=torch.get_num_threads()),
+            lambda workers: [Task(task.name, without_estimators(task)) for task in tasks],
+            chosen,
+            console,
+            gpus=device.startswith("cuda"),
+            what="clips",
+        )
     return [
         Outcome(r.key, None, r.error) if r.error else Outcome(r.key, ClipInfo.load(place / CLIPS_FOLDER / r.key))
         for r in results

@@ -7,8 +7,8 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -193,6 +193,17 @@ def connect(address: str, *, cores: int | None = None, dashboard: bool = False) 
             raise ClusterError(f"no Ray cluster at {address} ({reason}): check the address, or use --cluster") from None
     url = context.dashboard_url
     return f"http://{url}" if url else ""
+
+
+@contextmanager
+def session(address: str, *, dashboard: bool = False) -> Iterator[str]:
+    """Join a cluster as `connect` does. What Ray prints meanwhile goes to stderr: stdout is for reports.
+
+    Ray prints on stdout that a node died, even where told to be quiet. It is left when the process ends, after the
+    report: without its raylet `ray.shutdown` ends the process.
+    """
+    with redirect_stdout(sys.stderr):
+        yield connect(address, dashboard=dashboard)
 
 
 def _check_reachable(address: str) -> None:

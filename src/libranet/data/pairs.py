@@ -176,7 +176,7 @@ def folder_pairs(hazy: str | Path, clear: str | Path) -> list[PairedClip]:
             raise InputError(f"expected a folder of frames or videos, got {folder}")
         _refuse_mixture(folder)
     if hazy.resolve() == clear.resolve():
-        raise InputError(f"expected two folders, got {hazy} as the hazy and as the clear side")
+        raise InputError(f"expected two different folders, got {hazy} as the hazy and as the clear side")
     if list_images(hazy):
         return _flat_pairs(hazy, clear)
     pairs = _folder_clips(hazy, clear) + _video_clips(hazy, clear)

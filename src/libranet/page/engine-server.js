@@ -23,7 +23,7 @@ export async function describe() {
     promise: "Files stay on the machine that serves this page, and are deleted after "
       + `${hours} ${hours === 1 ? "hour" : "hours"}.`,
     accepts: "MP4, MOV, MKV, WebM, AVI, TS, MXF, GIF, JPEG, PNG, WebP, TIFF and BMP, "
-      + `up to ${megabytes(facts.upload_bytes)} and ${minutes(facts.seconds)} minutes.`,
+      + `up to ${megabytes(facts.upload_bytes)} and ${length(facts.seconds)}.`,
     models: facts.models.map((name) => [name, name === "best" ? "Best" : "Fast"]),
     about: `LiBrA-Net ${facts.version}${facts.weights ? ` · weights ${facts.weights}` : ""}`,
     link: ["API", "api/docs"],
@@ -225,6 +225,7 @@ async function request(address, {method = "GET", body, raw, signal} = {}) {
 
 const sleep = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
 const megabytes = (bytes) => bytes < 1e9 ? `${(bytes / 1e6).toFixed(0)} MB` : `${(bytes / 1e9).toFixed(1)} GB`;
+const length = (seconds) => seconds === 60 ? "1 minute" : `${seconds % 60 ? minutes(seconds) : seconds / 60} minutes`;
 const minutes = (seconds) => `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, "0")}`;
 const lastFew = (known) => Object.fromEntries(Object.entries(known).slice(-20));
 
