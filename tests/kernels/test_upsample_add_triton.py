@@ -10,7 +10,7 @@ def test_values_and_gradients(device: str) -> None:
 
     torch.manual_seed(0)
     frame = torch.rand(2, 3, 20, 36, device=device)
-    frame[0, :, :3] = 0.0  # on the clamp's edge
+    frame[0, :, :3] = 0.0  # on the clamp's edge, where the gradient passes
     correction = torch.randn(2, 3, 5, 9, device=device) * 0.2
     correction[0] = 0.0
     residual = torch.randn(2, 48, 5, 9, device=device) * 0.2

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch.nn.functional as F
 from torch import Tensor
 
-from libranet.kernels.color_field.reference import apply_affine, clamp_through, fuse_grids, transforms
+from libranet.kernels.color_field.reference import apply_affine, fuse_grids, transforms
 from libranet.kernels.resample.reference import downsample, pad_to_multiple, upsample
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class TorchOperations:
     def apply_field(self, low: Tensor, grids: "Grids", strength: float) -> Tensor:
         fused = scaled(self.fuse(low, grids), strength)
         self.transform = matrix, offset, _ = transforms(fused, use_cayley=self.config.parts.cayley)
-        self._small = clamp_through(apply_affine(matrix, offset, low))
+        self._small = apply_affine(matrix, offset, low).clamp(0.0, 1.0)
         return self._small
 
     def fuse(self, low: Tensor, grids: "Grids") -> Tensor:  # [B, 12, h, w]
@@ -135,7 +135,7 @@ class TorchOperations:
         else:
             # In place: a frame of 3840x2160 in float32 takes 100 MB, and this is where most of them meet.
             image = upsample(correction, full).add_(carrier).add_(residual.to(correction.dtype), alpha=strength)
-        return clamp_through(image)[..., : self._shape[-2], : self._shape[-1]].to(self._dtype)
+        return image.clamp_(0.0, 1.0)[..., : self._shape[-2], : self._shape[-1]].to(self._dtype)
 
     def _reduced(self, carrier: Tensor) -> tuple[int, int]:
         return carrier.shape[-2] // self.config.scale, carrier.shape[-1] // self.config.scale

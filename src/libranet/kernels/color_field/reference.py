@@ -6,30 +6,12 @@ Grid cells are sampled at their centres on every axis (`align_corners=False`) an
 training crop and a 4K frame read the grid by the same rule.
 """
 
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 SINGULAR_DET = 1e-6
 """Below this |det(I - M/2)| the map has no usable value and the identity is taken instead."""
-
-
-class _ClampThrough(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, values: Tensor) -> Tensor:
-        return values.clamp(0.0, 1.0)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:  # type: ignore[override]
-        return grad
-
-
-def clamp_through(values: Tensor) -> Tensor:
-    """Clamp to [0, 1], in place where nothing is learnt. Gradients pass: the loss knows which way a pixel is wrong."""
-    through: Tensor = _ClampThrough.apply(values) if values.requires_grad else values.clamp_(0.0, 1.0)
-    return through
 
 
 def apply_field(
@@ -39,7 +21,7 @@ def apply_field(
 ) -> tuple[Tensor, Tensor]:  # [B, 3, h, w] in [0, 1], [B, 3, h, w]
     """Restore the reduced frames by their grids' transforms. Returns them and the correction: restored - low."""
     matrix, offset, _ = transforms(fuse_grids(low, chromatic, plane))
-    restored = clamp_through(apply_affine(matrix, offset, low))
+    restored = apply_affine(matrix, offset, low).clamp(0.0, 1.0)
     return restored, restored - low
 
 

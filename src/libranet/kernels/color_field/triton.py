@@ -198,16 +198,28 @@ def _field_backward_kernel(
         a0, a1, a2, a3, a4, a5, a6, a7, a8, det = _adjugate(c, k)
         usable = tl.abs(det) >= SINGULAR
         scale = tl.where(usable, 1.0 / tl.where(usable, det, 1.0), 0.0)
-        # q = N^-1 x, so that A x = 2 q - x.
+        # q = N^-1 x, so that A x = 2 q - x; where the clamp bound, nothing comes back.
         q0, q1, q2 = (
             (a0 * r + a1 * g + a2 * u) * scale,
             (a3 * r + a4 * g + a5 * u) * scale,
             (a6 * r + a7 * g + a8 * u) * scale,
         )
-        d0, d1, d2 = (
-            _gradient(small_grad_ptr, delta_grad_ptr, place, inside),
-            _gradient(small_grad_ptr, delta_grad_ptr, place + pixels, inside),
-            _gradient(small_grad_ptr, delta_grad_ptr, place + 2 * pixels, inside),
+        d0 = _through_clamp(
+            small_grad_ptr, delta_grad_ptr, place, inside, tl.where(usable, 2.0 * q0 - r, r) + _pick(c, k, 9)
+        )
+        d1 = _through_clamp(
+            small_grad_ptr,
+            delta_grad_ptr,
+            place + pixels,
+            inside,
+            tl.where(usable, 2.0 * q1 - g, g) + _pick(c, k, 10),
+        )
+        d2 = _through_clamp(
+            small_grad_ptr,
+            delta_grad_ptr,
+            place + 2 * pixels,
+            inside,
+            tl.where(usable, 2.0 * q2 - u, u) + _pick(c, k, 11),
         )
         # A's gradient is d x^T, hence M's is (N^-T d) (N^-1 x)^T.
         p0, p1, p2 = (
@@ -232,10 +244,12 @@ def _field_backward_kernel(
 
 
 @triton.jit
-def _gradient(small_grad_ptr, delta_grad_ptr, place, inside):
-    """The gradient of one channel; its clamp to [0, 1] lets it through."""
-    small = tl.load(small_grad_ptr + place, mask=inside, other=0.0)
-    return small + tl.load(delta_grad_ptr + place, mask=inside, other=0.0)
+def _through_clamp(small_grad_ptr, delta_grad_ptr, place, inside, value):
+    """The gradient of one channel before its clamp to [0, 1]."""
+    d = tl.load(small_grad_ptr + place, mask=inside, other=0.0) + tl.load(
+        delta_grad_ptr + place, mask=inside, other=0.0
+    )
+    return tl.where((value >= 0.0) & (value <= 1.0), d, 0.0)
 
 
 class _Field(torch.autograd.Function):

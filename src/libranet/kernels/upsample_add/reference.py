@@ -3,7 +3,6 @@
 import torch.nn.functional as F
 from torch import Tensor
 
-from libranet.kernels.color_field.reference import clamp_through
 from libranet.kernels.resample.reference import upsample
 
 
@@ -15,4 +14,4 @@ def upsample_add(
     """clamp(frame + upsample(correction) + pixel_shuffle(residual))."""
     height, width = frame.shape[-2:]
     scale = height // correction.shape[-2]
-    return clamp_through(frame + upsample(correction, (height, width)) + F.pixel_shuffle(residual, scale))
+    return (frame + upsample(correction, (height, width)) + F.pixel_shuffle(residual, scale)).clamp(0.0, 1.0)

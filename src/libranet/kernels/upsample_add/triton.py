@@ -1,8 +1,6 @@
 # mypy: disable-error-code="no-untyped-def"
 """The network's last step for training: frame + upsampled correction + shuffled residual, clamped; and its gradients.
 
-The clamp lets gradients through: the loss behind it knows which way a saturated pixel is wrong.
-
 The residual stays as the last convolution leaves it, channels last at the reduced size: no pass over memory to shuffle
 it, none for the sums, and no atomics to bring the gradient back to the reduced size.
 """
@@ -10,7 +8,6 @@ it, none for the sums, and no atomics to bring the gradient back to the reduced 
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 import triton
 import triton.language as tl
 from torch import Tensor
@@ -30,7 +27,7 @@ def _sum(
     frame_ptr, correction_ptr, residual_ptr, plane, b, c, y, x, inside, height, width, low_height, low_width,
     SCALE: tl.constexpr,
 ):  # fmt: skip
-    """The three summands added up, before the clamp."""
+    """The three summands added up, before the clamp, and the residual's place."""
     at_y, at_x = _source(y, low_height, SCALE), _source(x, low_width, SCALE)
     top, left = at_y.to(tl.int32), at_x.to(tl.int32)
     share_y, share_x = at_y - top.to(tl.float32), at_x - left.to(tl.float32)
@@ -44,7 +41,7 @@ def _sum(
     place = cell * (3 * SCALE * SCALE) + (c * SCALE + y % SCALE) * SCALE + x % SCALE
     value = tl.load(frame_ptr + plane * height * width + y * width + x, mask=inside, other=0.0)
     value += upper * (1.0 - share_y) + lower * share_y
-    return value + tl.load(residual_ptr + place, mask=inside, other=0.0).to(tl.float32)
+    return value + tl.load(residual_ptr + place, mask=inside, other=0.0).to(tl.float32), place
 
 
 @triton.jit(do_not_specialize=["height", "width"])
@@ -59,16 +56,36 @@ def _upsample_add_kernel(
     plane = tl.program_id(1).to(tl.int64)
     pixel = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = pixel < height * width
-    value = _sum(
+    value, _ = _sum(
         frame_ptr, correction_ptr, residual_ptr, plane, plane // 3, plane % 3, pixel // width, pixel % width, inside,
         height, width, height // SCALE, width // SCALE, SCALE,
     )  # fmt: skip
     tl.store(image_ptr + plane * height * width + pixel, tl.minimum(tl.maximum(value, 0.0), 1.0), mask=inside)
 
 
+@triton.jit(do_not_specialize=["height", "width"])
+def _residual_gradient_kernel(
+    frame_ptr, correction_ptr, residual_ptr,
+    grad_ptr,  # [B, 3, H, W] fp32
+    out_ptr,  # [B, h, w, 3 * SCALE * SCALE]
+    height, width,
+    SCALE: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    plane = tl.program_id(1).to(tl.int64)
+    pixel = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = pixel < height * width
+    value, place = _sum(
+        frame_ptr, correction_ptr, residual_ptr, plane, plane // 3, plane % 3, pixel // width, pixel % width, inside,
+        height, width, height // SCALE, width // SCALE, SCALE,
+    )  # fmt: skip
+    grad = tl.load(grad_ptr + plane * height * width + pixel, mask=inside, other=0.0)
+    grad = tl.where((value >= 0.0) & (value <= 1.0), grad, 0.0)
+    tl.store(out_ptr + place, grad.to(out_ptr.dtype.element_ty), mask=inside)
+
+
 @triton.jit(do_not_specialize=["low_height", "low_width"])
 def _correction_gradient_kernel(
-    residual_grad_ptr,  # [B, h, w, 3 * SCALE * SCALE]: the frame's gradient, in cells
+    residual_grad_ptr,  # [B, h, w, 3 * SCALE * SCALE]: the frame's gradient behind the clamp, in cells
     out_ptr,  # [B, 3, h, w] fp32
     low_height, low_width,
     SCALE: tl.constexpr, CELLS: tl.constexpr, K_PAD: tl.constexpr,
@@ -104,14 +121,18 @@ class _UpsampleAdd(torch.autograd.Function):
         _upsample_add_kernel[(triton.cdiv(height * width, BLOCK), b * 3)](
             frame, correction, residual, image, height, width, SCALE=ctx.scale, BLOCK=BLOCK
         )
-        ctx.low, ctx.dtype = correction.shape, residual.dtype
+        ctx.save_for_backward(frame, correction, residual)
         return image
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor, Tensor]:  # type: ignore[override]
-        scale, (b, _, low_height, low_width) = ctx.scale, ctx.low
-        to_residual = F.pixel_unshuffle(grad, scale).to(ctx.dtype).contiguous(memory_format=torch.channels_last)
-        to_correction = torch.empty(ctx.low, device=grad.device)
+        frame, correction, residual = ctx.saved_tensors
+        (b, _, height, width), scale = frame.shape, ctx.scale
+        to_residual, to_correction = torch.empty_like(residual), torch.empty_like(correction)
+        _residual_gradient_kernel[(triton.cdiv(height * width, BLOCK), b * 3)](
+            frame, correction, residual, grad.contiguous(), to_residual, height, width, SCALE=scale, BLOCK=BLOCK
+        )
+        low_height, low_width = correction.shape[-2:]
         _correction_gradient_kernel[(triton.cdiv(low_height * low_width, CELLS), b)](
             to_residual, to_correction, low_height, low_width,
             SCALE=scale, CELLS=CELLS, K_PAD=triton.next_power_of_2(3 * scale * scale),
