@@ -46,6 +46,7 @@ class CheckpointInfo(CheckpointHeader):
 
 
 def packaged_weights(name: str = PACKAGED[0]) -> Path:
+    """Return the path of weights that come with the package."""
     return Path(str(resources.files("libranet") / "weights" / f"libranet-{name}.safetensors"))
 
 
