@@ -1,9 +1,10 @@
+import cv2
 import numpy as np
 import pytest
 
 from libranet.errors import InputError
 from libranet.image_metadata import ImageMetadata
-from libranet.images import Image, read_image, write_image
+from libranet.images import Image, read_image, write_image, write_images
 
 
 def noise(channels: int, dtype) -> np.ndarray:
@@ -24,8 +25,6 @@ def test_red_is_red(tmp_path):
     red = np.zeros((20, 20, 3), np.uint8)
     red[..., 0] = 255
     write_image(tmp_path / "a.png", Image(red))
-    import cv2
-
     assert cv2.imread(str(tmp_path / "a.png"))[0, 0].tolist() == [0, 0, 255]
 
 
@@ -62,3 +61,23 @@ def test_channels_apart_are_refused_where_opencv_mixes_them_up(tmp_path):
     assert np.array_equal(read_image(tmp_path / "uint8.tif").samples, noise(3, np.uint8))
     with pytest.raises(InputError, match="channels apart"):
         read_image(tmp_path / "uint16.tif")
+
+
+@pytest.mark.parametrize("suffix", [".png", ".webp", ".tif"])
+def test_frames_that_came_out_otherwise_are_told(tmp_path, monkeypatch, suffix):
+    frames = [Image(np.random.default_rng(seed).integers(0, 255, (16, 24, 3)).astype(np.uint8)) for seed in range(2)]
+    assert write_images(tmp_path / f"good{suffix}", frames, [0.1, 0.1])[1:] == ()
+    name = "imwritemulti" if suffix == ".tif" else "imwriteanimation"
+    write = getattr(cv2, name)
+
+    def spoil(path, content, *more):
+        arrays = content if suffix == ".tif" else content.frames
+        arrays = [255 - array for array in arrays]
+        if suffix == ".tif":
+            return write(path, arrays, *more)
+        content.frames = arrays
+        return write(path, content, *more)
+
+    monkeypatch.setattr(cv2, name, spoil)
+    said = write_images(tmp_path / f"bad{suffix}", frames, [0.1, 0.1])
+    assert any(f"colours changed in the {suffix} file" in sentence for sentence in said)

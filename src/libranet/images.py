@@ -217,12 +217,14 @@ def write_images(
         temporary.write_bytes(content)
         back = read_metadata(content)
         count = getattr(parse_header(content), "frames", 0)
+        pairs = zip(images, read_images(temporary), strict=True) if count == len(images) else ()
+        changed = dict.fromkeys(_changed(image, found.samples, suffix) for image, (found, _) in pairs)
     lost = [
         *first.metadata.lost_in(back),
         *(["the fourth channel, which is no alpha"] if first is not given[0] else []),
         *(["times of the frames, loops"] if suffix in _TIFF and any(durations) else []),
     ]
-    notes = [_left_out(lost, suffix)] if lost else []
+    notes = [*([_left_out(lost, suffix)] if lost else []), *filter(None, changed)]
     if count != len(images):  # encoders of animations join frames that are alike
         notes.append(f"{len(images)} frames became {count}: equal ones are stored once, and shown as long")
     return tuple(notes)
@@ -341,12 +343,19 @@ def write_image(path: str | Path, image: Image) -> tuple[str, ...]:
     if image is not given:
         lost.insert(0, "the fourth channel, which is no alpha")
     notes = [_left_out(lost, suffix)] if lost else []
-    wanted = image.rgb if back.samples.shape[2] == 3 and channels == 1 else image.samples  # WebP has no gray
-    if suffix in _LOSSLESS and "alpha" not in lost and not np.array_equal(back.samples, wanted):
-        where = "under transparent pixels " if _is_visible_equal(back.samples, image.samples) else ""
-        remedy = ": .png and .tif keep them" if suffix not in _DEEP else ""
-        notes.append(f"colours {where}changed in the {suffix} file{remedy}")
+    if suffix in _LOSSLESS and "alpha" not in lost and (note := _changed(image, back.samples, suffix)):
+        notes.append(note)
     return tuple(notes)
+
+
+def _changed(image: Image, found: np.ndarray, suffix: str) -> str:
+    """Say how the samples of a lossless file differ from those that went in, or nothing."""
+    wanted = image.rgb if found.shape[2] == 3 and image.samples.shape[2] == 1 else image.samples  # WebP has no gray
+    if np.array_equal(found, wanted):
+        return ""
+    where = "under transparent pixels " if _is_visible_equal(found, wanted) else ""
+    remedy = ": .png and .tif keep them" if suffix not in _DEEP else ""
+    return f"colours {where}changed in the {suffix} file{remedy}"
 
 
 def _is_visible_equal(found: np.ndarray, wanted: np.ndarray) -> bool:

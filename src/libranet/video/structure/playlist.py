@@ -29,7 +29,7 @@ class Playlist:
     lengths: tuple[float, ...] = ()
     """Of each, in seconds."""
     gaps: int = 0
-    """Files of which the list itself says that they are missing."""
+    """Files that the list itself calls missing."""
     encrypted: bool = False
     exact: bool = True
     """Lengths have fractions of seconds."""
