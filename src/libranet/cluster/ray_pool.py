@@ -197,10 +197,9 @@ def connect(address: str, *, cores: int | None = None, dashboard: bool = False) 
 
 @contextmanager
 def session(address: str, *, dashboard: bool = False) -> Iterator[str]:
-    """Join a cluster as `connect` does. What Ray prints meanwhile goes to stderr: stdout is for reports.
+    """Join a cluster as `connect` does. Stdout is for reports: what Ray prints there of dead nodes goes to stderr.
 
-    Ray prints on stdout that a node died, even where told to be quiet. It is left when the process ends, after the
-    report: without its raylet `ray.shutdown` ends the process.
+    Ray is left when the process ends, after the report: without its raylet `ray.shutdown` ends the process.
     """
     with redirect_stdout(sys.stderr):
         yield connect(address, dashboard=dashboard)
