@@ -103,7 +103,7 @@ def test_ablation_tables() -> None:
 
 def test_resolution_table_and_its_edges() -> None:
     native = {"UHV-4K": 3840, "REVIDE": 2708}
-    expected: dict[int, dict[int, dict[str, tuple[float, ...]]]] = {3840: {}, 2708: {}}
+    expected: dict[int, dict[int, dict[str, tuple[float, float]]]] = {3840: {}, 2708: {}}
     for row, cells in printed("resolution").items():
         place, edge, *anchor = row.split(" ", 2)
         if anchor:

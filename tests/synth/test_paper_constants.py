@@ -33,7 +33,7 @@ def test_nine_regimes_are_three_densities_in_three_airlights() -> None:
     assert scattering.WAVELENGTHS == (0.61, 0.55, 0.46)
 
 
-@pytest.mark.parametrize("name", ["uhv4k", "uhv4k-paper"])
+@pytest.mark.parametrize("name", ["uhv4k", "uhv4k-paper", "uhv4k-open"])
 def test_the_sets_are_a_hundred_clips_of_25_frames_of_4k_at_5_fps(name: str) -> None:
     config = synthesize.PRESETS[name]  # type: ignore[index]
     values = dataclasses.asdict(config)
