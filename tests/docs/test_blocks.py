@@ -22,6 +22,7 @@ NOT_RUN = {
     "README.md": 2,
     "docs/analysis.md": 1,
     "docs/comparison.md": 4,
+    "docs/paper.md": 1,
     "docs/performance.md": 1,
     "docs/plug-ins.md": 7,
     "docs/evaluation.md": 3,
@@ -31,7 +32,7 @@ NOT_RUN = {
     "docs/service.md": 2,
     "docs/cluster.md": 1,
     "docs/real-haze.md": 2,
-    "docs/synthesis.md": 1,
+    "docs/synthesis.md": 2,
     "docs/training.md": 1,
 }
 """How many blocks of each document no test can run."""

@@ -123,6 +123,8 @@ def synth(
     choose_depth, choose_flow = partial(_choose_depth, depth, depth_output, device), partial(_choose_flow, flow, device)
     motion = choose_flow()  # before depth: its weights are small, and what is missing should be known at once
     estimate_depth = choose_depth()
+    if preset == "uhv4k-paper":
+        console.print(f"flow by {motion.name}; the paper says RAFT, not which")
     run = None
     if cluster is not None:
         run = partial(_run_on_cluster, cluster, workers, console, choose_depth, choose_flow, device)
