@@ -2,6 +2,7 @@
 
 import io
 from contextlib import suppress
+from pathlib import Path
 from typing import IO
 
 _SYNC, _PACKET = b"\x47", 188
@@ -39,8 +40,9 @@ def read_service(source: str | IO[bytes]) -> dict[str, str]:
 def _beginning(source: str | IO[bytes]) -> bytes:
     if isinstance(source, io.BytesIO):
         return source.getvalue()[:_MOST]
-    if isinstance(source, str) and source.startswith("file:"):
-        with suppress(OSError), open(source.removeprefix("file:"), "rb") as file:
+    path = Path(source.removeprefix("file:")) if isinstance(source, str) and source.startswith("file:") else None
+    if path is not None and path.is_file():  # what a pipe gave is gone
+        with suppress(OSError), path.open("rb") as file:
             return file.read(_MOST)
     return b""
 
