@@ -49,7 +49,7 @@ class Clearing:
     """Largest gain of luma in all, that of the grids included."""
     textured: float = 1.0
     """Local contrast, deviation over mean, at which a cell counts as clear."""
-    seen: tuple[float, float] = (0.003, 0.010)
+    seen: tuple[float, float] = (0.002, 0.006)
     """Fine detail, as a share of luma, up to which a cell shows nothing, and from which surely something."""
     chroma: float = 0.33
     """Gain of chroma, as a share of that of luma."""
