@@ -4,7 +4,7 @@ python research/fetch_photos.py -o PHOTOS [train_more/some_photo ...]
 
 Writes PHOTOS/<folder>/<stem>.jpg: training photos with 720 pixels on the shorter side, validation photos as the centre
 at 3840x2160. Every package is checked against the hash in the list before it is opened. Photos that are there
-already are kept.
+already are kept. With --whole, photos of at least 3840x2160 are written as their package has them, and others left out.
 """
 
 import argparse
@@ -130,9 +130,16 @@ def prepare(encoded: bytes, name: str) -> bytes:
     return jpeg.tobytes()
 
 
-def fetch_photos(photos: list[Photo], packages: dict[str, Package], out: Path, *, archive: str) -> int:
+def is_uhd(encoded: bytes) -> bool:
+    image = cv2.imdecode(np.frombuffer(encoded, np.uint8), cv2.IMREAD_COLOR)
+    return image is not None and image.shape[1] >= VALIDATION_SIZE[0] and image.shape[0] >= VALIDATION_SIZE[1]
+
+
+def fetch_photos(
+    photos: list[Photo], packages: dict[str, Package], out: Path, *, archive: str, whole: bool = False
+) -> int:
     """Write the photos that are not there yet, package by package; return how many."""
-    targets = {photo: out / f"{photo.name}.jpg" for photo in photos}
+    targets = {photo: out / f"{photo.name}{Path(photo.path).suffix.lower() if whole else '.jpg'}" for photo in photos}
     wanted = [photo for photo in photos if not targets[photo].is_file()]
     written = 0
     for package in dict.fromkeys(photo.package for photo in wanted):
@@ -145,7 +152,10 @@ def fetch_photos(photos: list[Photo], packages: dict[str, Package], out: Path, *
                     member = None
                 if member is None:
                     raise InputError(f"{package} has no file {photo.path}, which the list names for {photo.name}")
-                jpeg = prepare(member.read(), photo.name)
+                encoded = member.read()
+                if whole and not is_uhd(encoded):
+                    continue
+                jpeg = encoded if whole else prepare(encoded, photo.name)
                 targets[photo].parent.mkdir(parents=True, exist_ok=True)
                 with atomic_file(targets[photo]) as partial:
                     partial.write_bytes(jpeg)
@@ -163,6 +173,7 @@ def main(arguments: list[str] | None = None) -> int:
         default=ARCHIVE,
         help=f"default: {ARCHIVE}; packages of releases that are no longer kept move to old-releases.ubuntu.com/ubuntu",
     )
+    parser.add_argument("--whole", action="store_true", help="photos of at least 3840x2160, as they are; no others")
     parser.add_argument("--list", type=Path, default=LIST, help="default: research/more-photos.txt")
     parser.add_argument("names", nargs="*", help="<folder>/<stem> of single photos (default: all)")
     options = parser.parse_args(arguments)
@@ -174,11 +185,12 @@ def main(arguments: list[str] | None = None) -> int:
             if missing:
                 raise InputError(f"no photo named {missing[0]} in {options.list}; names look like {photos[0].name}")
             photos = [known[name] for name in options.names]
-        written = fetch_photos(photos, packages, options.out, archive=options.archive)
+        written = fetch_photos(photos, packages, options.out, archive=options.archive, whole=options.whole)
     except (LibraNetError, OSError, tarfile.TarError) as error:
         print(f"fetch_photos: {error}", file=sys.stderr)
         return 2
-    print(f"{written} photos written to {options.out}, {len(photos) - written} were there already")
+    others = "are smaller or were there already" if options.whole else "were there already"
+    print(f"{written} photos written to {options.out}, {len(photos) - written} {others}")
     return 0
 
 

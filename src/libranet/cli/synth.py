@@ -26,14 +26,20 @@ if TYPE_CHECKING:
     from libranet.synth.sources import ClipSource
     from libranet.synth.synthesize import Outcome
 
+OPEN_SOURCES = "data/uhv4k-open"
+
 
 def synth(
-    sources: Annotated[list[str], typer.Argument(help="Videos, photos, folders of them, or the word: procedural.")],
+    sources: Annotated[
+        list[str] | None, typer.Argument(help="Videos, photos, folders of them, or the word: procedural.")
+    ] = None,
     *,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the dataset; run again to resume.")],
     preset: Annotated[
-        Literal["uhv4k", "uhv4k-paper", "mini"],
-        typer.Option(help="25 frames of 4K, the same with the paper's estimators, or 10 frames of 960x540."),
+        Literal["uhv4k", "uhv4k-paper", "uhv4k-open", "mini"],
+        typer.Option(
+            help="25 frames of 4K, the same with the paper's estimators, our 100 free sources, or 10 frames of 960x540."
+        ),
     ] = "uhv4k",
     depth: Annotated[
         str | None,
@@ -49,6 +55,7 @@ def synth(
     workers: Annotated[
         int | None, typer.Option(help="Clips made in parallel; default one per core, two at 4K.")
     ] = None,
+    clips: Annotated[int | None, typer.Option(min=1, help="Only the first so many clips; default all.")] = None,
     scenes: Annotated[int | None, typer.Option(help="Clips of the source 'procedural'; default by preset.")] = None,
     frames: Annotated[int | None, typer.Option(help="Frames per clip; default by preset.")] = None,
     size: Annotated[str | None, typer.Option(help="Largest WIDTHxHEIGHT; default by preset.")] = None,
@@ -76,11 +83,16 @@ def synth(
 ) -> None:
     """Make hazy, clear, depth, transmission and flow for every clip, check them, and write a report."""
     from libranet.device import pick_device
-    from libranet.synth.manifest import locate, read_manifest
+    from libranet.synth.manifest import OPEN_MANIFEST, locate, read_manifest
     from libranet.synth.report import write_report
     from libranet.synth.sources import find_sources
     from libranet.synth.synthesize import PRESETS, synthesize
 
+    if preset == "uhv4k-open":
+        manifest, sources = manifest or OPEN_MANIFEST, sources or [OPEN_SOURCES]
+        _check_open(sources)
+    if not sources:
+        raise InputError("expected videos, photos, folders of them, or the word procedural, got none")
     if draw_manifest:
         _draw_manifest(sources, output, seed, licence)
         return
@@ -97,11 +109,12 @@ def synth(
         found = find_sources(sources, scenes=config.scenes, seed=seed, folders=folders, licence=licence, device=device)
         choices = None
     else:
-        rows = read_manifest(manifest)
-        found = [*locate(rows, [Path(source) for source in sources])]
+        rows = read_manifest(manifest)[:clips]
+        found = locate(rows, [Path(source) for source in sources], device)
         choices = [(row.regime, row.part) for row in rows]
+    found = found[:clips]
     console = Console(stderr=True, highlight=False)
-    if depth == "prior" and any(source.depth_kind != "metres" for source in found):
+    if depth == "prior" and any(s.depth_kind != "metres" and "depth" not in s.describe() for s in found):
         console.print(
             "[yellow]note:[/] the depth of your sources will be a random layout, not an estimate: their haze does not "
             "follow the scene. --depth hf estimates it with Depth Anything V2.",
@@ -180,6 +193,15 @@ def _draw_manifest(sources: list[str], manifest: Path, seed: int, licence: str) 
     write_manifest(rows, manifest)
     test = sum(row.part == "test" for row in rows)
     print(f"{manifest}: {len(rows)} videos, {len(rows) - test} train and {test} test")
+
+
+def _check_open(sources: list[str]) -> None:
+    """Say where the photos of the preset come from."""
+    if not all(Path(source).is_dir() for source in sources):
+        raise InputError(
+            f"--preset uhv4k-open takes its photos and depth maps from a folder, by default {OPEN_SOURCES}, got "
+            f"{', '.join(sources)}: research/open_sources.sh FOLDER fetches them"
+        )
 
 
 def _check_paper(sources: list[str], depth: str | None, flow: str | None) -> None:

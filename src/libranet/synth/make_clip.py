@@ -161,10 +161,10 @@ def _add_haze(task: ClipTask, clear: RgbImage, depth: Plane, index: int) -> tupl
 
 def _describe(task: ClipTask, work: Path, count: int, depth_range: DepthRange) -> ClipInfo:
     height, width = read_rgb(work / modality_file("clear", 0)).shape[:2]
-    kind = task.source.depth_kind
+    kind, source = task.source.depth_kind, task.source.describe()
     return ClipInfo(
         name=task.name,
-        source=task.source.describe(),
+        source=source,
         width=width,
         height=height,
         frames=count,
@@ -174,7 +174,7 @@ def _describe(task: ClipTask, work: Path, count: int, depth_range: DepthRange) -
         airlight=task.regime.airlight,
         noise=task.noise,
         depth={
-            "estimator": "exact" if kind == "metres" else task.request.depth.name,
+            "estimator": "exact" if kind == "metres" else source.get("depth", task.request.depth.name),
             "from": depth_range.quantity,
             "low": round(depth_range.low, 6),
             "high": round(depth_range.high, 6),

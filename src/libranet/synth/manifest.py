@@ -2,16 +2,23 @@
 
 import csv
 import io
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from libranet.atomic import write_atomically
+from libranet.data.dataset import sha256
 from libranet.errors import InputError
 from libranet.haze.scattering import REGIMES, assign_regimes
+from libranet.images import is_image_name
 from libranet.sequences import is_video_file, natural_order
-from libranet.synth.sources import VideoSource
+from libranet.synth.sources import ClipSource, PhotoSource, SceneSource, VideoSource
 from libranet.synth.synthesize import split_clips
+
+OPEN_MANIFEST = Path(__file__).with_name("uhv4k-open.csv")
+"""The sources of the preset `uhv4k-open`: photos of Ubuntu's archive, and rendered scenes."""
+_SCENE = re.compile(r"scene-(\d+)")
 
 
 @dataclass(frozen=True)
@@ -19,13 +26,17 @@ class ManifestRow:
     """One clip."""
 
     file: str
-    """Path of the video below one of the source folders; `*` and `**` stand for what copies name differently."""
+    """Path of the video or photo below one of the source folders; `*` and `**` stand for what copies name differently.
+    `scene-7` is a rendered scene."""
     begin: float = 0.0  # seconds into the video
     regime: str = ""  # one of the nine haze regimes
     part: str = ""  # train or test
     scene: str = ""  # what it shows, for the composition figure; may be empty
     region: str = ""  # where it was filmed, likewise
     licence: str = "not stated"
+    depth: str = ""  # of a photo: path of its depth map below one of the folders
+    things: int = 0  # of a photo: how many things move through it
+    sha256: str = ""  # of the file, where only its very bytes will do
 
     def __post_init__(self) -> None:
         if not self.file:
@@ -79,12 +90,13 @@ def read_manifest(path: Path) -> list[ManifestRow]:
     for values in reader:
         given = {key: value.strip() for key, value in values.items() if key in COLUMNS and value and value.strip()}
         try:
-            begin = float(given.pop("begin", "0"))
-            rows.append(ManifestRow(**{"file": "", **given}, begin=begin))  # type: ignore[arg-type]
+            begin, things = float(given.pop("begin", "0")), int(given.pop("things", "0"))
+            rows.append(ManifestRow(**{"file": "", **given}, begin=begin, things=things))  # type: ignore[arg-type]
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
         except ValueError:
-            raise InputError(f"{path}: expected begin in seconds, got {values.get('begin')!r}") from None
+            got = f"{values.get('begin')!r} and {values.get('things')!r}"
+            raise InputError(f"{path}: expected begin in seconds and a number of things, got {got}") from None
     if not rows:
         raise InputError(f"expected rows in the manifest {path}, found none")
     seen = [(row.file, row.begin) for row in rows]
@@ -102,24 +114,40 @@ def write_manifest(rows: Sequence[ManifestRow], path: Path) -> None:
     write_atomically(path, text.getvalue().encode())
 
 
-def locate(rows: Sequence[ManifestRow], folders: Sequence[Path]) -> list[VideoSource]:
-    """Find the video of every row below the source folders."""
+def locate(rows: Sequence[ManifestRow], folders: Sequence[Path], device: str = "cpu") -> list[ClipSource]:
+    """Find the source of every row below the folders; scenes are rendered on `device`."""
     for folder in folders:
         if not folder.is_dir():
-            raise InputError(f"expected a folder with the manifest's videos, got {folder}")
-    found: list[VideoSource] = []
+            raise InputError(f"expected a folder with the manifest's videos and photos, got {folder}")
+    found: list[ClipSource] = []
     missing: list[str] = []
     for row in rows:
-        fitting = [path for folder in folders for path in natural_order(folder.glob(row.file)) if path.is_file()]
-        if len(fitting) > 1:
-            raise InputError(f"{row.file} of the manifest fits several videos: {fitting[0]} and {fitting[1]}")
-        if fitting:
-            found.append(VideoSource(fitting[0], row.licence, row.begin, row.scene, row.region))
+        if scene := _SCENE.fullmatch(row.file):
+            found.append(SceneSource(int(scene[1]), device, row.region, row.scene))
+            continue
+        paths = [_find(pattern, folders) for pattern in (row.file, row.depth) if pattern]
+        if None in paths:
+            missing.append(row.file if paths[0] is None else row.depth)
         else:
-            missing.append(row.file)
+            found.append(_open(row, *paths))  # type: ignore[arg-type]
     if missing:
-        where = ", ".join(map(str, folders))
+        where = ", ".join(map(str, folders)) or "no folder"
         raise InputError(
-            f"{len(missing)} of {len(rows)} videos of the manifest are not in {where}; the first: {missing[0]}"
+            f"{len(missing)} of {len(rows)} sources of the manifest are not in {where}; the first: {missing[0]}"
         )
     return found
+
+
+def _find(pattern: str, folders: Sequence[Path]) -> Path | None:
+    fitting = [path for folder in folders for path in natural_order(folder.glob(pattern)) if path.is_file()]
+    if len(fitting) > 1:
+        raise InputError(f"{pattern} of the manifest fits several files: {fitting[0]} and {fitting[1]}")
+    return fitting[0] if fitting else None
+
+
+def _open(row: ManifestRow, path: Path, depth_map: Path | None = None) -> ClipSource:
+    if row.sha256 and (found := sha256(path)) != row.sha256:
+        raise InputError(f"expected {path} with the SHA-256 {row.sha256} of the manifest, got {found}")
+    if is_image_name(path):
+        return PhotoSource(path, row.licence, row.scene, row.region, depth_map=depth_map, things=row.things)
+    return VideoSource(path, row.licence, row.scene, row.region, begin=row.begin)

@@ -88,7 +88,7 @@ def _render(
     rows, columns = near.shape
     grid_x = np.arange(columns, dtype=np.float32)[None, :] - (columns - 1) / 2
     grid_y = np.arange(rows, dtype=np.float32)[:, None] - (rows - 1) / 2
-    x, y = _project(grid_x, grid_y, near, move, time=time, width=width)
+    x, y = project(grid_x, grid_y, near, move, time=time, width=width)
     x += (width - 1) / 2
     y += (height - 1) / 2
     source, known = _splat(x, y, near, _intact(x, y), size)
@@ -98,14 +98,14 @@ def _render(
     image = cv2.remap(canvas, map_x, map_y, cv2.INTER_CUBIC, borderMode=cv2.BORDER_REFLECT_101)
     moved = cv2.remap(near, map_x, map_y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT_101)
     here_x, here_y = map_x - (columns - 1) / 2, map_y - (rows - 1) / 2
-    now = _project(here_x, here_y, moved, move, time=time, width=width)
-    after = _project(here_x, here_y, moved, move, time=after_time, width=width)
+    now = project(here_x, here_y, moved, move, time=time, width=width)
+    after = project(here_x, here_y, moved, move, time=after_time, width=width)
     flow = np.stack([after[0] - now[0], after[1] - now[1]])
     return MovedFrame(image, 1.0 - moved, flow, filled)
 
 
-def _project(
-    x: np.ndarray, y: np.ndarray, near: Plane, move: CameraMove, *, time: float, width: int
+def project(
+    x: np.ndarray, y: np.ndarray, near: np.ndarray, move: CameraMove, *, time: float, width: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Project canvas points, relative to the centre, into the frame at `time` in 0 .. 1. The scale never exceeds 1."""
     swing = time - 0.5

@@ -19,6 +19,7 @@ from libranet.images import is_image_name
 from libranet.sequences import describe_gaps, is_clip, is_video_file, list_frames, list_images, natural_order
 from libranet.synth.depth_estimators import DepthEstimator
 from libranet.synth.depth_maps import DepthRange, guided_upsample
+from libranet.synth.moving_things import MovingThing, add_things
 from libranet.synth.photo_motion import CameraMove, crop_to_aspect, photo_clip
 
 logger = logging.getLogger(__name__)
@@ -82,6 +83,8 @@ class FileSource:
 
     path: Path
     licence: str = "not stated"
+    scene: str = ""  # what it shows and where it was taken, as a manifest says; may be empty
+    region: str = ""
     kind: ClassVar[str]
     depth_kind: ClassVar[DepthKind] = "none"
 
@@ -90,7 +93,9 @@ class FileSource:
         return self.path.name
 
     def describe(self) -> dict[str, Any]:
-        return {"kind": self.kind, "name": self.path.name, "licence": self.licence}
+        places = {"scene": self.scene, "region": self.region}
+        stated = {key: value for key, value in places.items() if value}
+        return {"kind": self.kind, "name": self.path.name, "licence": self.licence, **stated}
 
 
 @dataclass(frozen=True)
@@ -98,13 +103,10 @@ class VideoSource(FileSource):
     """A video file, sampled by its timestamps."""
 
     begin: float = 0.0  # seconds into the video
-    scene: str = ""  # what it shows and where it was filmed, as a manifest says; may be empty
-    region: str = ""
     kind = "video"
 
     def describe(self) -> dict[str, Any]:
-        more = {"begin": self.begin, "scene": self.scene, "region": self.region}
-        return super().describe() | {key: value for key, value in more.items() if value}
+        return super().describe() | ({"begin": self.begin} if self.begin else {})
 
     def frames(self, request: FrameRequest, start: int = 0) -> Iterator[SourceFrame]:
         count, shape, origin = 0, None, None
@@ -147,28 +149,36 @@ class FolderSource(FileSource):
             yield SourceFrame(fit(image, request.size))
 
 
+@dataclass(frozen=True)
 class PhotoSource(FileSource):
-    """A photo in motion: a camera move drawn from the seed, with estimated depth."""
+    """A photo in motion: a camera move drawn from the seed, with estimated depth or that of a map."""
 
+    depth_map: Path | None = None
+    """Grey image of the photo's depth, 0 near to full scale far; the photo is cropped to its aspect ratio."""
+    things: int = 0  # moving things in the clip
     kind = "photo"
     depth_kind = "normalised"
 
     def describe(self) -> dict[str, Any]:
-        return {**super().describe(), "motion": "2.5-D camera move"}
+        more = {"moving_things": self.things} if self.things else {}
+        depth = {"depth": f"map {self.depth_map.name}"} if self.depth_map else {}
+        return {**super().describe(), "motion": "2.5-D camera move", **more, **depth}
 
     def frames(self, request: FrameRequest, start: int = 0) -> Iterator[SourceFrame]:
         photo = read_rgb(self.path)
-        height, width = photo.shape[:2]
-        small = cv2.resize(
-            photo, (request.proxy, max(round(request.proxy * height / width), 16)), interpolation=cv2.INTER_AREA
-        )
-        raw = request.depth.estimate(small)
-        depth = DepthRange.from_estimates([raw], request.depth.quantity).normalise(raw)
-        move = CameraMove.draw(request.seed)
-        size = fit_size((width, height), request.size)
+        if self.depth_map is None:
+            small = _shrink(photo, request.proxy)
+            raw = request.depth.estimate(small)
+            depth = DepthRange.from_estimates([raw], request.depth.quantity).normalise(raw)
+        else:
+            depth = read_depth_map(self.depth_map)
+            photo = crop_to_aspect(photo, (depth.shape[1], depth.shape[0]))[0]
+        move, things = CameraMove.draw(request.seed), MovingThing.draw(request.seed, self.things)
+        size = fit_size((photo.shape[1], photo.shape[0]), request.size)
         clip = photo_clip(photo, guided_upsample(depth, photo), move, frames=request.frames, size=size, start=start)
-        for frame in clip:
-            yield SourceFrame(frame.image, frame.depth, frame.flow)
+        for index, frame in enumerate(clip, start):
+            whole = add_things(frame, things, photo, move, index=index, frames=request.frames)
+            yield SourceFrame(whole.image, whole.depth, whole.flow)
 
 
 @dataclass(frozen=True)
@@ -177,6 +187,8 @@ class SceneSource:
 
     scene: int  # seed of the scene and its camera path
     device: str = "cpu"
+    region: str = ""
+    shows: str = ""
     depth_kind: ClassVar[DepthKind] = "metres"
 
     @property
@@ -184,7 +196,8 @@ class SceneSource:
         return f"scene-{self.scene}"
 
     def describe(self) -> dict[str, Any]:
-        return {"kind": "procedural", "name": self.name, "seed": self.scene, "licence": "CC0-1.0"}
+        stated = {"scene": self.shows, "region": self.region} if self.shows else {}
+        return {"kind": "procedural", "name": self.name, "seed": self.scene, "licence": "CC0-1.0", **stated}
 
     def frames(self, request: FrameRequest, start: int = 0) -> Iterator[SourceFrame]:
         width, height = request.size
@@ -266,6 +279,19 @@ def fit(image: RgbImage, wanted: tuple[int, int]) -> RgbImage:
     if size == (columns, rows):
         return np.ascontiguousarray(image)
     return np.asarray(cv2.resize(crop_to_aspect(image, size)[0], size, interpolation=cv2.INTER_AREA))
+
+
+def read_depth_map(path: Path) -> Plane:
+    """Read a grey image, 8 or 16 bit, as depth: 0 near to 1 far."""
+    values = cv2.imread(str(path), cv2.IMREAD_UNCHANGED)
+    if values is None or values.ndim != 2 or values.dtype not in (np.uint8, np.uint16):
+        raise InputError(f"expected a grey image of 8 or 16 bits as depth, got {path}")
+    return (values / (255.0 if values.dtype == np.uint8 else 65535.0)).astype(np.float32)
+
+
+def _shrink(photo: RgbImage, width: int) -> RgbImage:
+    height = max(round(width * photo.shape[0] / photo.shape[1]), 16)
+    return np.asarray(cv2.resize(photo, (width, height), interpolation=cv2.INTER_AREA))
 
 
 def _require_frames(count: int, path: Path, how: str) -> None:

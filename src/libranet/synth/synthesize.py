@@ -60,9 +60,10 @@ class SynthConfig:
             raise InputError(f"expected noise in 0..0.5 and angstrom in 0..4, got {self.noise} and {self.angstrom}")
 
 
-PRESETS: dict[Literal["uhv4k", "uhv4k-paper", "mini"], SynthConfig] = {
+PRESETS: dict[Literal["uhv4k", "uhv4k-paper", "uhv4k-open", "mini"], SynthConfig] = {
     "uhv4k": SynthConfig("uhv4k", frames=25, size=(3840, 2160), proxy=960, scenes=100),
     "uhv4k-paper": SynthConfig("uhv4k-paper", frames=25, size=(3840, 2160), proxy=960, scenes=100),
+    "uhv4k-open": SynthConfig("uhv4k-open", frames=25, size=(3840, 2160), proxy=960, scenes=100),
     "mini": SynthConfig("mini", frames=10, size=(960, 540), proxy=480, scenes=8),
 }
 
@@ -245,7 +246,7 @@ def _generator(tasks: list[ClipTask], config: SynthConfig, flow: FlowEstimator) 
         "tool": "libranet synth",
         "tool_version": libranet.__version__,
         **_as_json(dataclasses.asdict(config)),
-        "depth": sorted({task.request.depth.name for task in tasks}),
+        "depth": sorted({"maps" if "depth" in task.source.describe() else task.request.depth.name for task in tasks}),
         "flow": flow.name,
         "sources": [task.name for task in tasks],
     }
