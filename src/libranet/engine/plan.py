@@ -35,6 +35,8 @@ from libranet.video.reader import FormatChangeError, VideoReader, open_video
 from libranet.video.streams import plan_streams
 
 _GIF_BASE = Fraction(1, 100)
+_PROGRESSIVE = 1
+"""FFmpeg's number of a field order, behind that of an unknown one and before four interlaced ones."""
 _SMALL_WIDTH = 16
 """Most channels of a refiner that outruns x264 at its usual preset: 0.07 and 0.17 core-seconds for a frame of 1080p."""
 LONG_RUN = 300_000_000
@@ -164,6 +166,8 @@ def make_plan(reader: VideoReader, output: Path, network: Network, options: Deha
         audio=options.audio,
         tracks=options.audio_tracks,
     )
+    if not reader.deinterlace and reader.stream is not None and reader.stream.codec_context.field_order > _PROGRESSIVE:
+        notes.append("the file calls its frames interlaced, and they are not: the output calls them progressive")
     if settings.codec == "gif":
         notes.append("GIF reduces every frame to 256 colours")
     notes += losses
