@@ -105,7 +105,7 @@ def hosts(folder: Path, args: argparse.Namespace) -> dict:
 def scaling(folder: Path, rounds: int) -> dict:
     """The same twelve clips with 1, 2, 4 and 8 workers, beside the prediction."""
     from cluster_scaling import as_row, measure_costs, measure_driver, measure_run
-    from libranet.cluster.ray_pool import LOCAL, connect
+    from libranet.cluster.joining import LOCAL, connect
 
     weights, frames = tiny_weights(folder), 24
     clips = make_clips(folder / "in", short=12, frames=frames, long_frames=3 * frames, size=SMALL)
@@ -132,7 +132,7 @@ def scaling(folder: Path, rounds: int) -> dict:
 def efficiency(folder: Path, repeats: int) -> dict:
     """One worker against two, with a core each; by Ray and by plain processes."""
     from cluster_efficiency import measure_efficiency
-    from libranet.cluster.ray_pool import LOCAL, connect
+    from libranet.cluster.joining import LOCAL, connect
 
     weights = tiny_weights(folder)
     clips = make_clips(folder / "in", short=12, frames=24, long_frames=0, size=SMALL)
@@ -176,7 +176,7 @@ def overhead(folder: Path) -> dict:
     import torch
 
     from cluster_scaling import measure_run
-    from libranet.cluster.ray_pool import LOCAL, connect
+    from libranet.cluster.joining import LOCAL, connect
     from libranet.engine import dehaze_video, load_network
 
     torch.set_num_threads(1)

@@ -53,6 +53,19 @@ def test_mistakes(tmp_path):
         read_image(tmp_path / "d.png")
 
 
+@pytest.mark.parametrize(
+    ("dtype", "kind"),
+    [
+        ("float32", "32-bit floating-point"), ("uint32", "32-bit integer"), ("int16", "16-bit signed integer"),
+    ],
+)  # fmt: skip
+def test_samples_that_are_not_of_8_or_16_bits_are_named(tmp_path, dtype, kind):
+    tifffile = pytest.importorskip("tifffile")
+    tifffile.imwrite(tmp_path / "a.tif", np.ones((20, 24, 3), dtype), photometric="rgb")
+    with pytest.raises(InputError, match=f"is a TIFF file of {kind} samples: convert it to .* 8 or 16 bits"):
+        read_image(tmp_path / "a.tif")
+
+
 def test_channels_apart_are_refused_where_opencv_mixes_them_up(tmp_path):
     tifffile = pytest.importorskip("tifffile")
     for dtype in (np.uint8, np.uint16):

@@ -19,10 +19,12 @@ _CUT = "the file ends before its image does"
 _DAMAGED = "a part of the file is damaged"
 _PLACES_AND_SIZES = ((273, 279), (324, 325))
 """Of strips and of tiles."""
-_COMPRESSION, _BITS, _PLANES = 259, 258, 284
+_COMPRESSION, _BITS, _PLANES, _NUMBERS = 259, 258, 284, 339
 _APART = 2
 _FOREIGN = {5: "CMYK image for printing", 8: "CIELab image", 9: "ICCLab image", 10: "ITULab image"}
 """Colours of TIFF files that OpenCV makes RGB of, without their own values."""
+_KINDS_OF_NUMBERS = {2: "signed integer", 3: "floating-point", 5: "complex", 6: "complex"}
+"""What a TIFF file calls samples that are not unsigned integers."""
 _SOF_MARKERS = {0xC0, 0xC1, 0xC2, 0xC3, 0xC5, 0xC6, 0xC7, 0xC9, 0xCA, 0xCB, 0xCD, 0xCE, 0xCF}
 _SCAN = 0xDA
 _PROGRESSIVE = 0xC2
@@ -43,7 +45,7 @@ class ImageHeader:
     frames: int = 1
     """Frames of an animation, or pages."""
     foreign: str = ""
-    """What it is where its colours are neither gray nor RGB."""
+    """What it is where its colours are neither gray nor RGB, or its samples not of 8 or 16 bits."""
     sampling: tuple[int, int] = (1, 1)
     """Pixels of a JPEG file that share a chroma sample, across and down."""
     progressive: bool = False
@@ -234,7 +236,9 @@ def _tiff(data: _Data, _: bool) -> _Facts:
     width, height, colours = (sum(read_integers(data, pages[0], tag)[:1]) for tag in (WIDTH, HEIGHT, PHOTOMETRIC))
     compression, channels = (sum(read_integers(data, pages[0], tag)[:1]) for tag in (_COMPRESSION, SAMPLES_PER_PIXEL))
     bits, planes = (sum(read_integers(data, pages[0], tag)[:1]) for tag in (_BITS, _PLANES))
-    header = ImageHeader(width, height, foreign=_FOREIGN.get(colours, ""), compression=compression, channels=channels)
+    numbers = _KINDS_OF_NUMBERS.get(sum(read_integers(data, pages[0], _NUMBERS)[:1]), "integer" if bits > 16 else "")
+    foreign = _FOREIGN.get(colours) or (f"TIFF file of {bits}-bit {numbers} samples" if numbers else "")
+    header = ImageHeader(width, height, foreign=foreign, compression=compression, channels=channels)
     header = replace(header, apart=planes == _APART and bits > 8 and channels > 1)
     return replace(header, frames=len(pages)), damage  # every page counts, also where one does not say its size
 

@@ -253,7 +253,7 @@ def _check(path: Path) -> ImageHeader:
             f"{path} stores its channels apart, with more than 8 bits: convert it to interleaved TIFF or PNG"
         )
     if header.foreign:
-        raise InputError(f"{path} is a {header.foreign}: convert it to RGB first")
+        raise InputError(f"{path} is a {header.foreign}: convert it to RGB or gray of 8 or 16 bits without sign first")
     return header
 
 

@@ -14,7 +14,7 @@ from tiny_network import TINY, perturb
 def ray_cluster() -> Iterator[None]:
     """Stopped after the last test of a file: Ray's processes are busy even where nobody has work for them."""
     ray = pytest.importorskip("ray", reason="pip install 'libranet[cluster]'")
-    from libranet.cluster.ray_pool import LOCAL, connect
+    from libranet.cluster.joining import LOCAL, connect
 
     connect(LOCAL, cores=2)
     yield

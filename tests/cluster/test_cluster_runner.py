@@ -3,9 +3,11 @@
 import itertools
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from libranet.cluster.joining import ClusterError
 from libranet.cluster.runner import MOST_DEATHS, RETRIES, Attempt, Runner
 from libranet.cluster.tasks import Died, Done, Failed, Finished, Outcome, Split, Step, Task, WorkerInfo
 
@@ -114,6 +116,35 @@ def test_an_unreadable_source_fails_at_once_and_a_bug_after_a_second_try():
     assert [(r.status, r.error) for r in results] == [("failed", "no video"), ("failed", "oops"), ("done", "")]
     assert [key for _, key in workers.started].count("t0") == 1
     assert [key for _, key in workers.started].count("t1") == 2
+
+
+@pytest.mark.parametrize("done", [0, 1, 3])
+def test_what_was_done_before_the_cluster_was_lost_is_reported(done):
+    workers, answers = pool({"t4": [Split((Task("t4/0", None), Task("t4/1", None)), *2 * [Task("t4", None)])]}), []
+    answer = workers.wait
+
+    def wait(seconds):
+        if sum(key != "t4" for key in answers) == done:
+            raise ClusterError("no worker can start: check the nodes of the cluster")
+        events = answer(seconds)
+        answers.extend("t4" if isinstance(event.outcome, Split) else "done" for event in events)
+        return events
+
+    workers.wait = wait
+    ended = []
+    runner = Runner(workers, on_result=lambda result: ended.append(result.key))
+    if not done:
+        with pytest.raises(ClusterError):
+            runner.run(tasks(1, 1, 1, 1, 9))
+        return
+    results = runner.run(tasks(1, 1, 1, 1, 9))
+    assert [result.key for result in results] == [f"t{i}" for i in range(5)]
+    assert sorted(ended) == [f"t{i}" for i in range(5)]
+    assert sum(result.status == "done" for result in results) == done
+    assert {result.error for result in results if result.status == "failed"} == {
+        "no worker can start: check the nodes of the cluster"
+    }
+    assert (runner.state.done, runner.state.failed) == (done, 5 - done)
 
 
 def test_a_full_disk_sends_the_task_to_another_node_and_fails_where_there_is_none():

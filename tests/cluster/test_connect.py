@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from libranet.cluster.ray_pool import LOCAL, MOST_LOCAL_STARTS, ClusterError, connect, session
+from libranet.cluster.joining import LOCAL, MOST_LOCAL_STARTS, ClusterError, connect, session
 
 
 @pytest.fixture

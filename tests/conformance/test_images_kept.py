@@ -185,7 +185,7 @@ def test_a_fourth_channel_that_is_no_alpha_does_not_become_one(suffix, folder, t
 
 def test_colours_that_are_not_rgb_are_refused(tmp_path, tiny_model):
     tifffile.imwrite(tmp_path / "lab.tif", samples(), photometric="cielab", metadata=None)
-    with pytest.raises(InputError, match="is a CIELab image: convert it to RGB first"):
+    with pytest.raises(InputError, match="is a CIELab image: convert it to RGB or gray"):
         dehaze_image(tmp_path / "lab.tif", tmp_path / "out.tif", tiny_model)
 
 

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 from conformance_sources import FFMPEG, FFPROBE
-from time_sources import MAKERS, MKVMERGE, NEEDS_MKVMERGE, make_timed
+from time_sources import CUT, MAKERS, MKVMERGE, NEEDS_MKVMERGE, make_timed
 
 from libranet.engine import DehazeOptions, dehaze_video
 
@@ -107,6 +107,18 @@ def test_frames_times_and_sound(name, suffix, made, tmp_path, tiny_model):
     if suffix != ".ts" and source.suffix in (".ts", ".m2ts", ".mpg", ".m3u8"):
         assert 0 <= after[0] < 1  # a broadcast begins at any hour, a file does not
     _check_sound(source, output, before, after, suffix=suffix, said=said, joined=name in JOINED)
+
+
+@pytest.mark.parametrize(
+    ("name", "file"), [("hls-cut", "s1.ts"), ("hls-cut-silent", "s2.ts"), ("hls-cut-end", "s3.ts")]
+)
+def test_files_of_a_playlist_that_are_cut_short(name, file, tmp_path, tiny_model):
+    source = CUT[name](tmp_path)
+    report = dehaze(source, tmp_path / "out.mkv", tiny_model)
+    missing = 40 - len(shown(source))
+    assert 1 <= missing <= 6
+    assert report.frames == 40 - missing
+    assert f"{missing} frames are missing at the ends of 1 of 4 files ({file})" in report.partial
 
 
 def _check_sound(source, output, before, after, *, suffix, said, joined):

@@ -109,6 +109,14 @@ def _gap(folder: Path, name: str) -> Path:
     return target
 
 
+def _cut(folder: Path, name: str, number: int, *, form="", audio="-c:a aac") -> Path:
+    """A playlist of which one file lost its last frames, in whole packets."""
+    target = _hls(folder, name, lost=(), form=form, audio=audio)
+    file = next(target.parent.glob(f"s{number}.*"))
+    file.write_bytes(file.read_bytes()[: int(file.stat().st_size * 0.75) // 188 * 188])
+    return target
+
+
 def _discontinuous(folder: Path, name: str, *, lost: tuple[int, ...] = ()) -> Path:
     """A playlist of recordings with clocks of their own."""
     (target := folder / name).mkdir()
@@ -226,3 +234,11 @@ def make_timed(name: str, folder: Path) -> Path:
     place = folder / name
     place.mkdir()
     return MAKERS[name](place)
+
+
+CUT: dict[str, Callable[[Path], Path]] = {
+    "hls-cut": lambda f: _cut(f, "hls-cut", 1),
+    "hls-cut-silent": lambda f: _cut(f, "hls-cut-silent", 2, audio=""),
+    "hls-cut-end": lambda f: _cut(f, "hls-cut-end", 3),
+}
+"""Playlists of four files, one of which is cut short."""

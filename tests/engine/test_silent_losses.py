@@ -1,7 +1,8 @@
 """Losses that were silent once. Each test is named after what was lost."""
 
-import os
+import random
 import shutil
+import subprocess
 from dataclasses import replace
 from fractions import Fraction
 
@@ -13,6 +14,7 @@ import pytest
 from clips import Clip, other_packets, read_all, same_frames, textured_frame, write_clip
 from libranet.engine import DehazeOptions, dehaze_video
 from libranet.engine.image_files import dehaze_image
+from libranet.engine.video import plan_video
 from libranet.errors import InputError
 from libranet.images import Image, count_images, read_images, write_image
 from libranet.video.pixels import plane_views
@@ -77,6 +79,50 @@ def test_opaque_alpha_is_dropped_with_a_note(tmp_path, tiny_model):
     report = dehaze(source, tmp_path / "out.mp4", tiny_model, DehazeOptions())
     assert report.partial == ""
     assert any("opaque" in note for note in report.warnings)
+
+
+@pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="needs Debian's ffmpeg")
+def test_the_plan_says_that_a_later_frame_is_transparent(tmp_path, tiny_model):
+    source = tmp_path / "in.gif"
+    alpha = "format=rgba,geq=r='r(X,Y)':g='g(X,Y)':b='b(X,Y)':a='if(gte(N,2)*lt(X,20),0,255)'"
+    graph = f"{alpha},split[a][b];[a]palettegen[p];[b][p]paletteuse"
+    make = ["-f", "lavfi", "-i", "testsrc2=size=64x48:rate=10:duration=0.4", "-vf", graph]
+    subprocess.run(["ffmpeg", "-v", "error", *make, "-gifflags", "-offsetting-transdiff", source], check=True)
+    plan = plan_video(source, tmp_path / "out.gif", tiny_model)
+    assert "the alpha channel is left out: the first frame is opaque, but not that at 0.30 s; .mkv keeps alpha" in (
+        plan.notes
+    )
+    assert "1 frames are transparent" in dehaze(source, tmp_path / "out.gif", tiny_model, DehazeOptions()).partial
+    assert "a" in dehaze(source, tmp_path / "out.mkv", tiny_model, DehazeOptions()).pixel_format[3:]
+
+
+@pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="needs Debian's ffmpeg")
+@pytest.mark.parametrize("order", ["progressive", "tt", "bb"])
+def test_the_mark_of_interlaced_video_over_progressive_frames(tmp_path, tiny_model, order):
+    source = tmp_path / "in.mov"
+    make = ["-f", "lavfi", "-i", "testsrc2=size=64x48:duration=0.1", "-c:v", "prores_ks", "-field_order", order]
+    subprocess.run(["ffmpeg", "-v", "error", *make, source], check=True)
+    for deinterlace in (False, True):
+        options = DehazeOptions(strength=0.0, deinterlace=deinterlace)
+        notes = plan_video(source, tmp_path / "out.mov", tiny_model, options=options).notes
+        assert any("calls its frames interlaced" in note for note in notes) is (
+            order != "progressive" and not deinterlace
+        )
+    report = dehaze(source, tmp_path / "out.mov", tiny_model, DehazeOptions(strength=0.0))
+    with av.open(report.output) as container:
+        assert container.streams.video[0].codec_context.field_order <= 1
+
+
+@pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="needs Debian's ffmpeg")
+@pytest.mark.parametrize("programs", [1, 2, 3])
+def test_programs_of_a_transport_stream(tmp_path, tiny_model, programs):
+    source = tmp_path / "in.ts"
+    pictures = [word for n in range(programs) for word in ("-f", "lavfi", "-i", f"testsrc2=size=64x{48 + 16 * n}:d=1")]
+    maps = [word for n in range(programs) for word in ("-map", str(n), "-program", f"program_num={n + 5}:st={n}")]
+    subprocess.run(["ffmpeg", "-v", "error", *pictures, *maps, "-c:v", "mpeg2video", source], check=True)
+    for suffix in (".ts", ".mkv"):
+        notes = " ".join(plan_video(source, tmp_path / f"out{suffix}", tiny_model).notes)
+        assert (f"the {programs} programs, which become one" in notes) is (programs > 1)
 
 
 @pytest.mark.parametrize("second", ["yuv420p10le", "yuv422p", "yuv444p"])
@@ -177,7 +223,7 @@ def test_frames_before_damage_at_the_end(tmp_path, tiny_model):
         packets = [(packet.pos, packet.size) for packet in container.demux(video=0) if packet.size]
     data = bytearray(source.read_bytes())
     at, size = packets[10]
-    data[at + 12 : at + size] = os.urandom(size - 12)
+    data[at + 12 : at + size] = random.Random(0).randbytes(size - 12)
     source.write_bytes(data)
     expected = _decoded_by_one_thread(source)
     report = dehaze(source, tmp_path / "out.mkv", tiny_model, DehazeOptions())

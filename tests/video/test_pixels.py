@@ -51,15 +51,6 @@ def test_planes_come_and_go_unchanged(name):
         assert torch.equal(a, b)
 
 
-@pytest.mark.parametrize("name", ["yuv420p", "yuv422p10le", "yuva420p"])
-def test_planes_go_into_arrays_that_were_used_before(name):
-    frame = textured_frame(name, 35, 17, 3)
-    used = read_planes(textured_frame(name, 35, 17, 0))
-    assert read_planes(frame, out=used) is used
-    for a, b in zip(used, read_planes(frame), strict=True):
-        assert torch.equal(a, b)
-
-
 def test_alpha_is_left_alone():
     frame = textured_frame("yuva420p", 16, 16, 0)
     alpha = plane_views(frame)[3].copy()

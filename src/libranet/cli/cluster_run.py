@@ -109,7 +109,8 @@ def run_tasks(
 
 def placement_for(choices: ClusterChoices, *, gpus: bool, cores: int) -> Placement:
     """How workers share the nodes: what is asked for beyond them is asked of Ray, unless they are this machine."""
-    from libranet.cluster.ray_pool import LOCAL, Placement
+    from libranet.cluster.joining import LOCAL
+    from libranet.cluster.ray_pool import Placement
 
     asks = choices.workers is not None and choices.address != LOCAL
     return Placement(gpus=gpus, cores=cores, most=choices.workers, asks=asks)

@@ -14,7 +14,8 @@ from libranet.cli.cluster_run import ClusterChoices, placement_for, run_tasks
 from libranet.cli.dehaze_manifest import format_row
 from libranet.cli.dehaze_run import Outcome, RunChoices, print_json
 from libranet.cluster.dehazing import DehazeSetup, DehazeWorkload, WholeJob, forget_leftovers, part_counts
-from libranet.cluster.ray_pool import LOCAL, pick_cluster_device, session, smallest_node
+from libranet.cluster.joining import LOCAL, pick_cluster_device, session
+from libranet.cluster.ray_pool import smallest_node
 from libranet.cluster.runner import JobState, TaskResult
 from libranet.cluster.storage import fingerprint, size_of, write_text
 from libranet.cluster.tasks import Task

@@ -269,7 +269,7 @@ def _run_on_cluster(
     from rich.console import Console
 
     from libranet.cli.cluster_run import run_tasks
-    from libranet.cluster.ray_pool import session
+    from libranet.cluster.joining import session
     from libranet.cluster.tasks import Task
 
     with session(choices.address):

@@ -159,7 +159,7 @@ def _run_on_cluster(
     import torch
 
     from libranet.cli.cluster_run import ClusterChoices, run_tasks
-    from libranet.cluster.ray_pool import session
+    from libranet.cluster.joining import session
     from libranet.cluster.synthesis import SynthWorkload, without_estimators
     from libranet.cluster.tasks import Task
     from libranet.data.dataset import CLIPS_FOLDER, ClipInfo

@@ -3,15 +3,15 @@
 import logging
 import math
 import os
-import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stdout, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from libranet.cluster.joining import ClusterError
 from libranet.cluster.scratch import CrowdedError
 from libranet.cluster.spans import collected
 from libranet.cluster.storage import RefusedError, StoreError, take_failures
@@ -30,16 +30,10 @@ from libranet.cluster.tasks import (
 from libranet.engine.options import OutputError
 from libranet.engine.parts import CannotSplitError
 from libranet.engine.segments import BusyError
-from libranet.errors import LibraNetError, MissingDependencyError, install_command
+from libranet.errors import LibraNetError
 
 logger = logging.getLogger(__name__)
 
-LOCAL = "local"
-"""The address of a cluster on this machine alone."""
-MOST_LOCAL_STARTS = 3
-"""How often a local cluster is started. Ray waits 30 s for its own processes, which a busy machine may not manage."""
-REACH_SECONDS = 10.0
-"""How long the head of a cluster may take to answer."""
 START_SECONDS = 300.0
 """How long a run waits for its first worker."""
 ASK_SECONDS = 1800.0
@@ -48,13 +42,8 @@ MOST_STARTS = 3
 """Starts in a row that may fail, for each node, before no more are tried."""
 IDLE_SECONDS = 30.0
 """A worker for whom there is no task keeps its place so long; then an autoscaler may take its machine away."""
-QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
 REFRESH_SECONDS = 2.0
 """How often the nodes of the cluster are counted."""
-
-
-class ClusterError(LibraNetError):
-    """The cluster cannot be reached, or has no place for a worker."""
 
 
 @dataclass(frozen=True)
@@ -159,87 +148,6 @@ class _Actor:
     idle_since: float = 0.0
     step_ref: Any = None
     step: Step = field(default_factory=Step)
-
-
-def connect(address: str, *, cores: int | None = None, dashboard: bool = False) -> str:
-    """Join a Ray cluster, or start one on this machine.
-
-    Args:
-        address: `local`, `auto` for the cluster that this machine belongs to, `host:port`, or `ray://host:port`.
-        cores: Of a local cluster; None for all.
-        dashboard: Start Ray's dashboard with a local cluster.
-
-    Returns:
-        Where the dashboard is; nothing where there is none.
-
-    Raises:
-        MissingDependencyError: Ray is not installed.
-        ClusterError: There is no cluster at the address.
-    """
-    try:
-        import ray
-    except ImportError:
-        raise MissingDependencyError(f"--cluster needs Ray: {install_command('cluster')}") from None
-    if ray.is_initialized():
-        return ""
-    if address == LOCAL:
-        context = _start_local(ray, cores, dashboard=dashboard)
-    else:
-        _check_reachable(address)
-        try:
-            context = ray.init(address=address, **QUIET)
-        except Exception as error:  # Ray raises all kinds
-            reason = str(error).split("\n")[0]
-            raise ClusterError(f"no Ray cluster at {address} ({reason}): check the address, or use --cluster") from None
-    url = context.dashboard_url
-    return f"http://{url}" if url else ""
-
-
-@contextmanager
-def session(address: str, *, dashboard: bool = False) -> Iterator[str]:
-    """Join a cluster as `connect` does. Stdout is for reports: what Ray prints there of dead nodes goes to stderr.
-
-    Ray is left when the process ends, after the report: without its raylet `ray.shutdown` ends the process.
-    """
-    with redirect_stdout(sys.stderr):
-        yield connect(address, dashboard=dashboard)
-
-
-def _check_reachable(address: str) -> None:
-    """Raise an error where nobody answers at `host:port`: Ray would try for ten minutes, with a warning every 5 s."""
-    host, _, port = address.rpartition("://")[2].rpartition(":")
-    if not port.isdigit():
-        return  # auto, or an address of another kind, such as one of Ray's own plug-ins
-    try:
-        socket.create_connection((host, int(port)), timeout=REACH_SECONDS).close()
-    except (OSError, OverflowError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise ClusterError(f"no Ray cluster at {address} ({reason}): check the address, or use --cluster") from None
-
-
-def _start_local(ray: Any, cores: int | None, *, dashboard: bool) -> Any:
-    """Start Ray on this machine, and once more where the machine was too busy for it."""
-    shown = None if dashboard else False  # None: a dashboard that does not start is no failure
-    settings = {"worker_niceness": 0}  # Ray's own default starves workers wherever anything else runs on the machine
-    for attempt in range(1, MOST_LOCAL_STARTS + 1):
-        try:
-            return ray.init(LOCAL, num_cpus=cores, include_dashboard=shown, _system_config=settings, **QUIET)
-        except Exception as error:  # Ray raises all kinds
-            reason = str(error).split("\n")[0]
-            logger.info("Ray did not start (%s), attempt %d", reason, attempt)
-    raise ClusterError(f"Ray did not start on this machine ({reason}): is it too busy? Try again")
-
-
-def pick_cluster_device(device: str) -> str:
-    """Return where the workers of the connected cluster compute: `cuda` or `cpu`; `auto` takes GPUs where there are."""
-    import ray
-
-    if device not in ("auto", "cpu", "cuda"):
-        raise ClusterError(f"expected --device auto, cpu or cuda with --cluster, got {device}: Ray hands out the GPUs")
-    gpus = any(node["Alive"] and node["Resources"].get("GPU") for node in ray.nodes())
-    if device == "cuda" and not gpus:
-        raise ClusterError("no node of the cluster has a GPU: use --device cpu")
-    return "cuda" if gpus and device != "cpu" else "cpu"
 
 
 def smallest_node(placement: Placement) -> int:

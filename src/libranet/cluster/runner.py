@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from libranet.cluster.tasks import Died, Done, Failed, Finished, Pool, Span, Split, Step, Task, Trouble, WorkerInfo
+from libranet.errors import LibraNetError
 
 MOST_DEATHS = 6
 """Workers that may die over one task before it is given up: it may be the task that kills them."""
@@ -209,7 +210,11 @@ class Runner:
         self.state = JobState()
 
     def run(self, tasks: Iterable[Task]) -> list[TaskResult]:
-        """Run all tasks, and return one result for each of them, in their order."""
+        """Run all tasks, and return one result for each of them, in their order.
+
+        Raises:
+            LibraNetError: The cluster was lost before any task was done.
+        """
         self._given = [_Given(task) for task in tasks]
         self.state = JobState(tasks=len(self._given), work_total=sum(given.task.cost for given in self._given))
         begin = looked = self._pool.clock()
@@ -220,7 +225,13 @@ class Runner:
             self._pool.want(len(self._queue) + len(self._running))
             self._stop_overdue()
             self._hand_out()
-            events = self._pool.wait(POLL_SECONDS)
+            try:
+                events = self._pool.wait(POLL_SECONDS)
+            except LibraNetError as error:
+                if not self.state.done:
+                    raise
+                self._give_up(error.sentence)
+                break
             for event in events:
                 entry = self._running.pop(event.worker.name)
                 if isinstance(event, Finished):
@@ -233,6 +244,14 @@ class Runner:
                 looked = self._pool.clock()
         self._update(self._pool.clock() - begin)
         return [given.result for given in self._given if given.result is not None]
+
+    def _give_up(self, sentence: str) -> None:
+        """End all that has no result: what was done before the cluster was lost is reported beside it."""
+        waiting = [item[2] for item in self._queue]
+        for entry in (*self._running.values(), *waiting):
+            if not entry.stale:
+                self._end(entry, entry.worker, error=sentence, trouble="cluster")
+        self._queue, self._running = [], {}
 
     def _stop_overdue(self) -> None:
         """Stop workers over tasks that take too long. Their deaths are events as others are."""

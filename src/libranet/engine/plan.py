@@ -1,6 +1,7 @@
 """The plan of a run: everything that is decided, and everything that can refuse is asked, before the first frame."""
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -29,11 +30,13 @@ from libranet.video.encoder import (
     pick_pixel_format,
 )
 from libranet.video.encoder_options import TWO_PASS, encoder_options, with_user_options
-from libranet.video.pixels import layout_of, planar_name
-from libranet.video.reader import VideoReader
+from libranet.video.pixels import is_opaque, layout_of, planar_name
+from libranet.video.reader import FormatChangeError, VideoReader, open_video
 from libranet.video.streams import plan_streams
 
 _GIF_BASE = Fraction(1, 100)
+_PROGRESSIVE = 1
+"""FFmpeg's number of a field order, behind that of an unknown one and before four interlaced ones."""
 _SMALL_WIDTH = 16
 """Most channels of a refiner that outruns x264 at its usual preset: 0.07 and 0.17 core-seconds for a frame of 1080p."""
 LONG_RUN = 300_000_000
@@ -136,8 +139,7 @@ def make_plan(reader: VideoReader, output: Path, network: Network, options: Deha
         notes.append(note)
     settings = encoder_settings(reader, output, options, fast=fast)
     if layout_of(reader.pixel_format).alpha and not layout_of(settings.pixel_format).alpha:
-        why = "it is opaque" if options.pixel_format is None else "as asked"
-        notes.append(f"the alpha channel is left out: {why}")
+        notes.append(f"the alpha channel is left out: {_why_opaque(reader, options)}")
         reader.watch_alpha = options.pixel_format is None
     try:
         check_options_used(open_encoder(settings), dict(options.encoder_options))
@@ -164,6 +166,8 @@ def make_plan(reader: VideoReader, output: Path, network: Network, options: Deha
         audio=options.audio,
         tracks=options.audio_tracks,
     )
+    if not reader.deinterlace and reader.stream is not None and reader.stream.codec_context.field_order > _PROGRESSIVE:
+        notes.append("the file calls its frames interlaced, and they are not: the output calls them progressive")
     if settings.codec == "gif":
         notes.append("GIF reduces every frame to 256 colours")
     notes += losses
@@ -180,6 +184,21 @@ def make_plan(reader: VideoReader, output: Path, network: Network, options: Deha
         device=describe_device(network.device),
         notes=tuple(notes),
     )
+
+
+def _why_opaque(reader: VideoReader, options: DehazeOptions) -> str:
+    """Say why alpha is left out of a video whose first frame is opaque. Its other frames are looked at before."""
+    if options.pixel_format is not None:
+        return "as asked"
+    if reader.source is None or not reader.source.can_reopen:
+        return "the first frame is opaque"
+    opened = open_video(reader.source, deinterlace=reader.deinterlace, start=options.start)
+    with opened as again, suppress(FormatChangeError):  # the frames before are all that the output will have
+        for frame in again.frames(start=options.start, end=options.end):
+            if not is_opaque(frame.image):
+                when = frame.time(again.time_base) - float(again.first_time)
+                return f"the first frame is opaque, but not that at {when:.2f} s; .mkv keeps alpha"
+    return "it is opaque"
 
 
 def _in_software(options: DehazeOptions, codec: CodecName, reason: str) -> tuple[DehazeOptions, str]:

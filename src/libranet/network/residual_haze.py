@@ -12,6 +12,9 @@ its direction. Last, frames that got darker than they came are lifted by a curve
 Dust and yellow smog also tint the light on the scene. Where all of a hazy frame has one warm hue, the colour of the
 haze is made grey first, channel by channel.
 
+A cell without any detail shows nothing but haze, and keeps its light: a gain would turn the faintest gradient of an
+empty sky into dark clouds.
+
 A frame that has contrast or colour after the network is left alone: synthetic haze and clear scenes pass unchanged.
 """
 
@@ -46,6 +49,8 @@ class Clearing:
     """Largest gain of luma in all, that of the grids included."""
     textured: float = 1.0
     """Local contrast, deviation over mean, at which a cell counts as clear."""
+    seen: tuple[float, float] = (0.002, 0.006)
+    """Fine detail, as a share of luma, up to which a cell shows nothing, and from which surely something."""
     chroma: float = 0.33
     """Gain of chroma, as a share of that of luma."""
     chroma_most: float = 1.5
@@ -113,6 +118,9 @@ def plan(
     left = (_darkest(restored) - clearing.floor) / (airlight.clamp_min(0.3) - clearing.floor)
     left = left.clamp(0.0, 1.0) * (1.0 - contrast / clearing.textured).clamp(0.0, 1.0)
     gain = 1.0 / _around(1.0 - amount * clearing.share * left)
+    shown = _shown(level, mean, clearing)
+    gain = 1.0 + shown * (gain - 1.0)
+    airlight = mean + shown * (airlight - mean)
     own = F.avg_pool2d(matrix.diagonal(dim1=1, dim2=2).mean(dim=-1)[:, None], _VIEW)
     gain = gain.minimum((clearing.most / own.clamp_min(1e-3)).clamp_min(1.0))
     chroma_gain = 1.0 + clearing.chroma * (gain - 1.0)
@@ -202,6 +210,16 @@ def _darkest(view: Tensor) -> Tensor:  # [B, 3, n, n] -> [B, 1, side, side]
 def _around(cells: Tensor) -> Tensor:  # [B, C, side, side]
     """The mean over a cell and its neighbours."""
     return F.avg_pool2d(F.pad(cells, (1, 1, 1, 1), mode="replicate"), 3, stride=1)
+
+
+def _shown(
+    level: Tensor,  # [B, 1, n, n]
+    mean: Tensor,  # [B, 1, side, side]
+    clearing: Clearing,
+) -> Tensor:  # [B, 1, side, side] in [0, 1]
+    """Whether there is anything to see in a cell and around it: detail finer than the gradients of a sky."""
+    detail = _around(F.avg_pool2d((level - _around(level)).abs(), _VIEW))
+    return _around(1.0 - _falling(detail / mean.clamp_min(0.05), clearing.seen))
 
 
 def _enlarge(cells: Tensor) -> Tensor:

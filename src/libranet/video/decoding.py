@@ -1,6 +1,7 @@
 """Packets and frames out of a container: past damage, in one continuous clock, and counted."""
 
 import re
+from array import array
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -45,6 +46,10 @@ class Damage:
     """Where the file's own structure shows that parts of it are lost, or nothing."""
     video_packets: int = 0
     """Packets of the video so far."""
+    times: "array[float]" = field(default_factory=lambda: array("d"))
+    """Times of those packets in HLS, in seconds: its list says how long they last."""
+    keys: "array[float]" = field(default_factory=lambda: array("d"))
+    """Times of the key frames among them."""
     corrupt: int = 0
     """Those of them, but for the last one, that the container's reader marked: pieces of them are missing."""
     read_bytes: int = 0

@@ -396,12 +396,16 @@ def decode_packets(
 ) -> Iterator[av.VideoFrame | av.Packet]:
     """Yield the frames of `stream` and the packets of all other streams."""
     decoder, last = FrameDecoder(stream, damage), None
+    counts = stream.container.format.name == "hls"
     corrupt = False  # the packet before: a recording may end in the middle of the last one
     for packet in packets:
         if packet.stream.index != stream.index:
             yield packet
             continue
         damage.video_packets += packet.size > 0
+        if counts and packet.pts is not None and packet.size:
+            damage.times.append(time := float(packet.pts * packet.time_base))
+            damage.keys.extend([time] * packet.is_keyframe)
         damage.corrupt, corrupt = damage.corrupt + corrupt, packet.is_corrupt
         for frame in decoder.decode(packet):
             last = frame.pts

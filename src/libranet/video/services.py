@@ -1,12 +1,13 @@
-"""Names of services in MPEG transport streams, which FFmpeg keeps with programs and PyAV does not list."""
+"""Programs in MPEG transport streams and the names of their services, which FFmpeg keeps and PyAV does not list."""
 
 import io
 from contextlib import suppress
+from pathlib import Path
 from typing import IO
 
 _SYNC, _PACKET = b"\x47", 188
-_TABLE = 0x11
-"""Number (PID) of the packets with the description of services (SDT)."""
+_PROGRAMS, _DESCRIPTIONS = 0x00, 0x11
+"""Numbers (PID) of the packets with the list of programs (PAT) and with the description of services (SDT)."""
 _DESCRIPTION, _SERVICE = 0x42, 0x48
 _MOST = 2 << 20
 """Bytes in which it has to come: it is sent every two seconds."""
@@ -20,7 +21,7 @@ def read_service(source: str | IO[bytes]) -> dict[str, str]:
     Args:
         source: A file as FFmpeg takes it; other addresses are not asked twice.
     """
-    section = _section(_beginning(source))
+    section = _section(_beginning(source), _DESCRIPTIONS)
     at = 11
     if len(section) < at + 5 or section[0] != _DESCRIPTION:
         return {}
@@ -36,23 +37,33 @@ def read_service(source: str | IO[bytes]) -> dict[str, str]:
     return {}
 
 
+def count_programs(source: str | IO[bytes]) -> int:
+    """Return how many programs a transport stream has, as `read_service` reads it."""
+    section = _section(_beginning(source), _PROGRAMS)
+    if len(section) < 12:
+        return 0
+    end = min(len(section), 3 + ((section[1] & 15) << 8 | section[2])) - 4  # without its checksum
+    return sum(any(section[at : at + 2]) for at in range(8, end - 3, 4))  # number 0 is the network's own table
+
+
 def _beginning(source: str | IO[bytes]) -> bytes:
     if isinstance(source, io.BytesIO):
         return source.getvalue()[:_MOST]
-    if isinstance(source, str) and source.startswith("file:"):
-        with suppress(OSError), open(source.removeprefix("file:"), "rb") as file:
+    path = Path(source.removeprefix("file:")) if isinstance(source, str) and source.startswith("file:") else None
+    if path is not None and path.is_file():  # what a pipe gave is gone
+        with suppress(OSError), path.open("rb") as file:
             return file.read(_MOST)
     return b""
 
 
-def _section(data: bytes) -> bytes:
-    """Return the first description of services, or what came of it."""
+def _section(data: bytes, table: int) -> bytes:
+    """Return the first section of a table, or what came of it."""
     section, at = b"", data.find(_SYNC)
     size = next((size for size in (188, 192, 204) if data[at + size : at + size + 1] == _SYNC), 0)
     while size and at >= 0 and at + _PACKET <= len(data) and data[at] == _SYNC[0]:
         packet = data[at : at + _PACKET]
         at += size
-        if (packet[1] & 0x1F) << 8 | packet[2] != _TABLE or not packet[3] & 0x10:
+        if (packet[1] & 0x1F) << 8 | packet[2] != table or not packet[3] & 0x10:
             continue
         body = packet[5 + packet[4] :] if packet[3] & 0x20 else packet[4:]
         if packet[1] & 0x40 and body:

@@ -26,7 +26,7 @@ def note_losses(reader: VideoReader, *, seen_end: float, step: int, whole: bool)
     if not whole:
         return
     if container.format.name == "hls" and source is not None:
-        reader.damage.broken = _describe_gaps(source.name, container, reader.damage.covered)
+        reader.damage.broken = _describe_gaps(source.name, container, reader.damage)
     elif container.format.name == "yuv4mpegpipe":  # all of it is frames
         path = source.path if source is not None else None
         size = path.stat().st_size if path is not None else reader.counted.size if reader.counted is not None else 0
@@ -57,23 +57,28 @@ def _describe_breaks(
     return "; ".join(parts)
 
 
-def _describe_gaps(address: str, container: av.container.InputContainer, covered: float) -> str:
-    """Say which files of a playlist FFmpeg passed over without an error, or nothing."""
+def _describe_gaps(address: str, container: av.container.InputContainer, damage: Damage) -> str:
+    """Say which files of a playlist FFmpeg passed over, wholly or in part, without an error, or nothing."""
     from libranet.video.structure.playlist import read_playlist
 
     playlist = read_playlist(address)
-    lacking = sum(playlist.lengths) - covered
+    total, lacking = len(playlist.segments), sum(playlist.lengths) - damage.covered
     if playlist.gaps:
-        return f"the playlist itself calls {playlist.gaps} of {len(playlist.segments) + playlist.gaps} files missing"
-    if not playlist.segments or lacking < min(playlist.lengths) / 2:
+        return f"the playlist itself calls {playlist.gaps} of {total + playlist.gaps} files missing"
+    if not playlist.segments:
         return ""
-    if missing := playlist.unreadable():
-        names = ", ".join(name.rpartition("/")[2] for name in missing[:3]) + (" ..." if len(missing) > 3 else "")
-        return f"{len(missing)} of {len(playlist.segments)} files of the playlist cannot be read ({names})"
-    inexact = (0.002 if playlist.exact else 0.02) * sum(playlist.lengths)
+    if lacking >= min(playlist.lengths) / 2 and (missing := playlist.unreadable()):
+        return f"{len(missing)} of {total} files of the playlist cannot be read ({_names(missing)})"
+    if cut := playlist.cut_short(sorted(damage.times), sorted(damage.keys)):
+        return f"{sum(cut.values())} frames are missing at the ends of {len(cut)} of {total} files ({_names([*cut])})"
+    inexact = (0.002 if playlist.digits else 0.02) * sum(playlist.lengths)
     if len(container.streams) > 1 and lacking > 0.5 + inexact:  # one stream alone may pause
         return f"{lacking:.2f} s of the playlist gave neither frames nor sound"
     return ""
+
+
+def _names(addresses: list[str]) -> str:
+    return ", ".join(name.rpartition("/")[2] for name in addresses[:3]) + (" ..." if len(addresses) > 3 else "")
 
 
 def _note_truncation(

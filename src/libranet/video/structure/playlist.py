@@ -1,21 +1,29 @@
 """HLS playlists: a list of files, each with its length.
 
-The silent loss: FFmpeg passes over a file that it cannot open, and goes on with the next one.
+The silent losses: FFmpeg passes over a file that it cannot open, and over the end of one that was cut short.
 """
 
 import re
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
+from statistics import mean, median
 from urllib.parse import urljoin
 
 import av
 
 from libranet.video.pyav import open_input
 
-_LENGTH = re.compile(r"#EXTINF:\s*([\d.]+)")
+_LENGTH = re.compile(r"#EXTINF:\s*(\d+(?:\.(\d*))?)")
 _LARGEST = 16 << 20
 """Bytes of a playlist, at most."""
 _TIMEOUT = 20.0
+_STEADY = 0.9
+"""Share of the frames that follow each other evenly in a video of a constant rate."""
+_AGREES = 0.6
+"""Frames by which a whole file may differ from its length."""
 _HEAD = 8
 """Bytes that tell the kind of a file."""
 
@@ -31,8 +39,10 @@ class Playlist:
     gaps: int = 0
     """Files that the list itself calls missing."""
     encrypted: bool = False
-    exact: bool = True
-    """Lengths have fractions of seconds."""
+    digits: int = 0
+    """Most decimals of a length."""
+    joins: frozenset[int] = frozenset()
+    """Numbers of the files behind which the clock begins anew, and of the last one."""
 
     def unreadable(self) -> list[str]:
         """Return the files that cannot be opened or are of another kind than the first, each once.
@@ -46,6 +56,45 @@ class Playlist:
             segment for segment, head in heads.items() if not head or (first and kinds.get(segment, first) != first)
         ]
 
+    def cut_short(self, times: Sequence[float], keys: Sequence[float]) -> dict[str, int]:
+        """Return how many frames are missing at the ends of files, which begin with key frames, by their addresses.
+
+        Nothing is known where frames have no steady rate, or where lengths are only nominal: no file agrees with them.
+
+        Args:
+            times: Of all frames of the video, in seconds, in order.
+            keys: Of its key frames, in order.
+        """
+        steps = [after - before for before, after in pairwise(times)]
+        usual = median(steps) if steps else 0.0
+        even = [step for step in steps if abs(step - usual) < usual / 10]
+        if len(even) < _STEADY * len(steps) or not even or 10.0**-self.digits > usual / 2:
+            return {}
+        if len(self.lengths) != len(self.segments):
+            return {}
+        usual, begin = mean(even), 0
+        missing, agreeing = {}, 0
+        for number, length in enumerate(self.lengths):
+            end = _begin_of(keys, times, times[begin] + length, usual) if number < len(self.lengths) - 1 else len(times)
+            if end <= begin:
+                return {}
+            own = sum(round(step / usual) - 1 for step in steps[begin : end - 1])  # frames that were left out before
+            lacking = length / usual - (end - begin) - own
+            agreeing += abs(lacking) < _AGREES
+            if number not in self.joins:
+                lacking = min(lacking, round(steps[end - 1] / usual) - 1)
+            if lacking > _AGREES:
+                missing[self.segments[number]] = round(lacking)
+            begin = end
+        return missing if agreeing else {}
+
+
+def _begin_of(keys: Sequence[float], times: Sequence[float], about: float, step: float) -> int:
+    """Return the place in `times` of the key frame that is nearest to a time."""
+    at = bisect_left(keys, about)
+    key = min(keys[max(0, at - 1) : at + 1], key=lambda time: abs(time - about))
+    return bisect_left(times, key - step / 2)
+
 
 def read_playlist(address: str) -> Playlist:
     """Read the list that an address names, or the first one of a list of lists. One that still grows has no files."""
@@ -56,12 +105,15 @@ def read_playlist(address: str) -> Playlist:
             return read_playlist(_absolute(address, further[0])) if further else Playlist()
     if "#EXT-X-ENDLIST" not in lines:
         return Playlist()
-    segments, lengths, gap, gaps = [], [], False, 0
+    segments: list[str] = []
+    lengths, joins, gap, gaps = [], set(), False, 0
     for line in lines:
         if match := _LENGTH.match(line):
             lengths.append(float(match[1]))
         elif line.startswith("#EXT-X-GAP"):
             gap = True
+        elif line == "#EXT-X-DISCONTINUITY":
+            joins.add(len(segments) - 1)
         elif line and not line.startswith("#"):
             if gap and lengths:
                 lengths.pop()
@@ -74,7 +126,8 @@ def read_playlist(address: str) -> Playlist:
         tuple(lengths),
         gaps,
         encrypted=any(line.startswith("#EXT-X-KEY") and "METHOD=NONE" not in line for line in lines),
-        exact=any("." in match[1] for line in lines if (match := _LENGTH.match(line))),
+        digits=max((len(match[2] or "") for line in lines if (match := _LENGTH.match(line))), default=0),
+        joins=frozenset({*joins, len(segments) - 1}),
     )
 
 
