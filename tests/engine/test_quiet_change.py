@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from libranet.engine.quiet_change import QuietChange
+from libranet.engine.quiet_change import QuietChange, _widened
 from libranet.frames import FrameFormat
 from libranet.frames.format import PLANAR_RGB_FLOAT, RGB8
 from libranet.runtime import Restored
@@ -117,3 +117,9 @@ def test_packed_and_floating_samples():
     found = QuietChange(format_).apply(Restored(planes, halves, format_), begin=True)
     assert all(torch.allclose(a, b, atol=0.02) for a, b in zip(found.after, halves, strict=True))
     assert all(torch.equal(half, plane / 2) for half, plane in zip(halves, planes, strict=True)), "not written to"
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 7), (5, 4), (33, 20)])
+def test_the_largest_of_neighbours_is_that_of_torch(size):
+    values = torch.rand(1, 1, *size, generator=torch.Generator().manual_seed(1)) - 0.5
+    assert torch.equal(_widened(values), torch.nn.functional.max_pool2d(values, 3, stride=1, padding=1))

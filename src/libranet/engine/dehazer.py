@@ -1,5 +1,6 @@
 """`Dehazer`: frames in, frames out, for programs that decode and show frames themselves."""
 
+import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -246,7 +247,7 @@ def _read_samples(frame: Frames) -> tuple[_Given, Frames]:
 
 
 def _read_numpy(frame: np.ndarray) -> tuple[_Given, Frames]:
-    if isinstance(frame, np.ma.MaskedArray):
+    if "numpy.ma" in sys.modules and isinstance(frame, np.ma.MaskedArray):  # who has none need not wait for its import
         raise InputError("expected a plain NumPy array, got a masked one: fill its holes first")
     known = (frame.dtype.kind == "u" and frame.dtype.itemsize <= 2) or (frame.dtype.kind == "f" and frame.itemsize <= 8)
     if not known:
