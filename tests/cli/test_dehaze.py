@@ -1,9 +1,6 @@
-import importlib.util
 import io
 import json
-import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -35,30 +32,6 @@ def run(capsys, monkeypatch, tiny_model, tmp_path):
 def noise(height: int = 40, width: int = 56, channels: int = 3, dtype=np.uint8, seed: int = 0) -> np.ndarray:
     generator = np.random.default_rng(seed)
     return generator.integers(0, np.iinfo(dtype).max + 1, (height, width, channels), dtype=dtype)
-
-
-def test_a_local_run_loads_no_more_than_it_needs(tmp_path, tiny_model):
-    """Nothing of the cluster and the laboratory, and no part of the engine for another kind of run."""
-    save_checkpoint(tiny_model, tmp_path / "tiny.safetensors")
-    source = write_clip(tmp_path / "in.mp4", Clip(frames=4))
-    words = ["dehaze", str(source), "-o", str(tmp_path / "out.mp4"), "--model", str(tmp_path / "tiny.safetensors")]
-    program = (
-        f"import sys; sys.argv[1:] = {[*words, '--device', 'cpu', '-q']!r}\n"
-        "from libranet.cli.main import main\n"
-        "try: main()\n"
-        "except SystemExit as stop: assert not stop.code\n"
-        "print(*(name for name in sys.modules if name.split('.')[0] == 'libranet'))"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    loaded = done.stdout.split()
-    assert "libranet.engine.video" in loaded
-    others = ("adjust", "dehazer", "image_files", "parts", "preview", "stream", "transfer", "two_pass", "views")
-    unwanted = {"libranet.cluster", "libranet.lab", *(f"libranet.engine.{name}" for name in others)}
-    assert [name for name in loaded if unwanted & {name, ".".join(name.split(".")[:2])}] == []
-    origins = [importlib.util.find_spec(name).origin for name in loaded]
-    files = [Path(origin) for origin in origins if origin is not None]  # folders of kernels are no files
-    assert len(files) <= 85
-    assert sum(len(file.read_text().splitlines()) for file in files) <= 13_000
 
 
 def test_one_video(run, tmp_path):

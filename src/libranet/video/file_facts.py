@@ -16,7 +16,6 @@ from libranet.video.ebml import children
 from libranet.video.matroska_extras import PROJECTION, VIDEO, VIDEO_NAMES, MatroskaExtras, is_rotation, read_extras
 from libranet.video.mp4_extras import Box, read_boxes
 from libranet.video.pyav import open_input, side_data_names
-from libranet.video.services import count_programs
 from libranet.video.tags import track_entry
 
 _OF_THE_ENCODER = frozenset(
@@ -107,8 +106,11 @@ def lost_facts(source: Any, main: Any, written: Any, video: Any, trial: io.Bytes
     loops = gif_loops(source)
     if loops not in (None, 1) and written.format.name != "gif":
         lost[f"the number of loops ({loops or 'endless'})"] = None
-    if source.format.name == "mpegts" and (programs := count_programs(source.name)) > 1:
-        lost[f"the {programs} programs, which become one"] = None
+    if source.format.name == "mpegts":
+        from libranet.video.services import count_programs
+
+        if (programs := count_programs(source.name)) > 1:
+            lost[f"the {programs} programs, which become one"] = None
     return list(lost)
 
 

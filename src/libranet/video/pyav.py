@@ -11,8 +11,6 @@ import av.filter
 from av.codec.hwaccel import HWAccel
 from av.packet import PacketSideData, PktSideDataT
 
-from libranet.video.services import read_service
-
 _METADATA_OPTIONS: dict[str, Any] = {"metadata_errors": "replace"} if int(av.__version__.split(".")[0]) < 19 else {}
 """Metadata that is not UTF-8: PyAV 18 raises an error unless it may replace those bytes. PyAV 19 has no such option: it
 reads them as surrogates and writes the same bytes again."""
@@ -43,6 +41,8 @@ def open_input(
         source, "r", format=format_name, options=options, timeout=timeout, hwaccel=hwaccel, **_METADATA_OPTIONS
     )
     if container.format.name == "mpegts":
+        from libranet.video.services import read_service
+
         container.metadata.update(read_service(source))
     return container
 
