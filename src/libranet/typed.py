@@ -78,7 +78,7 @@ def _require(fits: bool) -> None:
 def _words(hint: Any) -> str:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
-        return " or ".join("None" if option is type(None) else _words(option) for option in arguments)
+        return " or ".join(_words(option) for option in arguments if option is not type(None))
     if origin is typing.Literal:
         return f"{', '.join(map(str, arguments[:-1]))} or {arguments[-1]}"
     if origin is tuple:

@@ -55,5 +55,5 @@ def test_numbers_of_numpy_and_lists_are_taken():
 def test_the_sentence_names_field_value_and_choices():
     with pytest.raises(InputError, match=r"expected view as result, haze, removed or confidence, got 'fog'"):
         DehazeOptions(view="fog")
-    with pytest.raises(InputError, match=r"expected crf as a whole number or None, got 'high'"):
+    with pytest.raises(InputError, match=r"expected crf as a whole number, got 'high'"):
         DehazeOptions(crf="high")
