@@ -408,7 +408,7 @@ def _options(
         return {}
     flags = ([] if trial else ["faststart"]) + ([] if plain_metadata else ["use_metadata_tags"])
     scale = str(settings.time_base.denominator)  # also of edit lists: by default they count milliseconds
-    return {"video_track_timescale": scale, "movie_timescale": scale} | (
+    return {"video_track_timescale": scale, "movie_timescale": scale, "strict": "experimental"} | (
         {"movflags": "".join(f"+{flag}" for flag in flags)} if flags else {}
     )
 

@@ -23,6 +23,7 @@ _CENTRED = ("h263", "h263p", "speedhq")
 """Codecs whose chroma samples always lie between those of luma; FFmpeg says so on its frames alone."""
 _MATRIX_OF_TAG: dict[int, Matrix] = {1: "bt709", 4: "fcc", 5: "bt601", 6: "bt601", 7: "smpte240m", 9: "bt2020"}
 _UNSPECIFIED_TAGS = (0, 2, 3)
+_RGB = 0
 
 _NAMES = {
     "colorspace": "the colour matrix", "color_primaries": "the colour primaries", "color_trc": "the transfer function",
@@ -116,7 +117,7 @@ def read_tags(frame: av.VideoFrame, stream: av.VideoStream) -> VideoTags:
 
 
 def lost_tags(before: VideoTags, after: VideoTags, suffix: str) -> list[str]:
-    """Return a sentence for the tags that an output does not give back. Its own, of RGB, are no loss."""
+    """Return a sentence for the tags that an output does not give back. One that holds RGB has no colour matrix."""
     notes, matrix = [], before.display_matrix
     turned = matrix is not None and (matrix[0] < 0 or matrix[4] < 0 or matrix[1] != 0 or matrix[3] != 0)
     if turned and after.display_matrix is None:
@@ -124,8 +125,8 @@ def lost_tags(before: VideoTags, after: VideoTags, suffix: str) -> list[str]:
     lost = []
     for name, words in _NAMES.items():
         value, found = getattr(before, name), getattr(after, name)
-        known = value not in _UNSPECIFIED_TAGS and value is not None
-        if known and (found is None if name in _OF_HDR else found != value) and not (name == "colorspace" and found == 0):
+        same = found is not None if name in _OF_HDR else found in (value, *([_RGB] if name == "colorspace" else []))
+        if value is not None and value not in _UNSPECIFIED_TAGS and not same:
             lost.append(words)
     if lost:
         verb, pronoun = ("is", "it") if len(lost) == 1 else ("are", "them")
