@@ -44,9 +44,9 @@ def feed(path, data: bytes, *, hold: threading.Event | None = None) -> threading
     return thread
 
 
-@pytest.mark.parametrize("suffix", [".mp4", ".mkv"])
-def test_a_fifo_is_read_once_with_all_its_streams(tmp_path, tiny_model, suffix):
-    source = write_clip(tmp_path / "in.ts", Clip(frames=20, audio=("aac",), options=Q0))
+@pytest.mark.parametrize(("given", "suffix"), [(".ts", ".mp4"), (".ts", ".mkv"), (".mkv", ".mkv")])
+def test_a_fifo_is_read_once_with_all_its_streams(tmp_path, tiny_model, given, suffix):
+    source = write_clip(tmp_path / f"in{given}", Clip(frames=20, audio=("aac",), options=Q0))
     os.mkfifo(tmp_path / "fifo")
     writer = feed(tmp_path / "fifo", source.read_bytes())
     output = tmp_path / f"out{suffix}"
