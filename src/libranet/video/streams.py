@@ -334,6 +334,9 @@ def _gray_frame(settings: EncoderSettings) -> av.VideoFrame:
     for view in plane_views(frame):
         view[...] = 1 << (frame.format.components[0].bits - 1)
     frame.pts, frame.time_base = 0, settings.time_base
+    tags = settings.tags
+    frame.color_range, frame.colorspace = tags.color_range, tags.colorspace
+    frame.color_primaries, frame.color_trc = tags.color_primaries, tags.color_trc
     return encoder_frame(frame, settings)
 
 
