@@ -246,7 +246,7 @@ def _try(
             if main is not None and video is not None and (names := lost_facts(container, main, written, video, file)):
                 notes.append(f"not in the {suffix} file: {', '.join(names)}")
             if video is not None and (frame := next(written.decode(video), None)) is not None:
-                notes += lost_tags(settings.tags, read_tags(frame, video), suffix)
+                notes += lost_tags(settings.tags, read_tags(frame, video), suffix, rgb=frame.format.is_rgb)
     except (av.FFmpegError, ValueError):
         refusal = "it cannot be read back" if container is None else ""
         return _Trial(refusal, dict.fromkeys((plan.index for plan in plans if plan.kept), "it cannot be read back"))

@@ -23,7 +23,6 @@ _CENTRED = ("h263", "h263p", "speedhq")
 """Codecs whose chroma samples always lie between those of luma; FFmpeg says so on its frames alone."""
 _MATRIX_OF_TAG: dict[int, Matrix] = {1: "bt709", 4: "fcc", 5: "bt601", 6: "bt601", 7: "smpte240m", 9: "bt2020"}
 _UNSPECIFIED_TAGS = (0, 2, 3)
-_RGB = 0
 
 _NAMES = {
     "colorspace": "the colour matrix", "color_primaries": "the colour primaries", "color_trc": "the transfer function",
@@ -116,8 +115,8 @@ def read_tags(frame: av.VideoFrame, stream: av.VideoStream) -> VideoTags:
     )
 
 
-def lost_tags(before: VideoTags, after: VideoTags, suffix: str) -> list[str]:
-    """Return a sentence for the tags that an output does not give back. One that holds RGB has no colour matrix."""
+def lost_tags(before: VideoTags, after: VideoTags, suffix: str, *, rgb: bool) -> list[str]:
+    """Return a sentence for the tags that an output does not give back. RGB has no colour matrix."""
     notes, matrix = [], before.display_matrix
     turned = matrix is not None and (matrix[0] < 0 or matrix[4] < 0 or matrix[1] != 0 or matrix[3] != 0)
     if turned and after.display_matrix is None:
@@ -125,7 +124,7 @@ def lost_tags(before: VideoTags, after: VideoTags, suffix: str) -> list[str]:
     lost = []
     for name, words in _NAMES.items():
         value, found = getattr(before, name), getattr(after, name)
-        same = found is not None if name in _OF_HDR else found in (value, *([_RGB] if name == "colorspace" else []))
+        same = found is not None if name in _OF_HDR else found == value or (rgb and name == "colorspace")
         if value is not None and value not in _UNSPECIFIED_TAGS and not same:
             lost.append(words)
     if lost:
