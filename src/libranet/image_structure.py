@@ -58,6 +58,8 @@ class ImageHeader:
     """A TIFF file stores more than 8 bits of each channel on its own, which OpenCV mixes up without a word."""
     clear_gray: int = -1
     """The gray of a PNG file that is transparent, as a sample of 8 or 16 bits; -1 where none is."""
+    bits: int = 0
+    """Of each sample of a TIFF file; 0 where it does not say."""
 
 
 _Facts = tuple[ImageHeader | None, str]
@@ -239,7 +241,7 @@ def _tiff(data: _Data, _: bool) -> _Facts:
     numbers = _KINDS_OF_NUMBERS.get(sum(read_integers(data, pages[0], _NUMBERS)[:1]), "integer" if bits > 16 else "")
     foreign = _FOREIGN.get(colours) or (f"TIFF file of {bits}-bit {numbers} samples" if numbers else "")
     header = ImageHeader(width, height, foreign=foreign, compression=compression, channels=channels)
-    header = replace(header, apart=planes == _APART and bits > 8 and channels > 1)
+    header = replace(header, bits=bits, apart=planes == _APART and bits > 8 and channels > 1)
     return replace(header, frames=len(pages)), damage  # every page counts, also where one does not say its size
 
 

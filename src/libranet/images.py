@@ -80,7 +80,7 @@ def _read(path: Path, data: bytes, header: ImageHeader) -> Image:
     array: np.ndarray | None = None
     with _quiet(), suppress(cv2.error):
         array = cv2.imdecode(np.frombuffer(_decodable(path, data), np.uint8), cv2.IMREAD_UNCHANGED)
-    image = Image(_with_clear_gray(_samples(path, array), header), read_metadata(data), header)
+    image = Image(_with_clear_gray(_samples(path, array, header), header), read_metadata(data), header)
     return _told(image, _fourth(path, data))
 
 
@@ -167,7 +167,7 @@ def read_images(path: str | Path) -> Iterator[tuple[Image, float]]:
             with _quiet(), suppress(cv2.error):
                 ok, pages = cv2.imdecodemulti(stored, cv2.IMREAD_UNCHANGED, range=(index, index + 1))
                 page = pages[0] if ok else None
-            image = Image(_samples(path, page), metadata, header)
+            image = Image(_samples(path, page, header), metadata, header)
             yield _told(image, fourth), 0.0
         return
     ok = False
@@ -177,7 +177,7 @@ def read_images(path: str | Path) -> Iterator[tuple[Image, float]]:
         raise InputError(f"{path} is an animation that OpenCV cannot read: convert it to a video first")
     first = read_image(path)
     for frame, duration in zip(animation.frames, animation.durations, strict=True):
-        yield replace(first, samples=_samples(path, frame)), duration / 1000
+        yield replace(first, samples=_samples(path, frame, header)), duration / 1000
 
 
 def read_loops(path: str | Path) -> int:
@@ -257,11 +257,13 @@ def _check(path: Path) -> ImageHeader:
     return header
 
 
-def _samples(path: Path, array: np.ndarray | None) -> np.ndarray:
+def _samples(path: Path, array: np.ndarray | None, header: ImageHeader) -> np.ndarray:
     if array is None and (damage := find_image_damage(path)):
         raise InputError(f"{path} cannot be read ({damage}): copy it again")
     if array is None or array.dtype not in (np.uint8, np.uint16):
         raise InputError(f"{path} is not an 8 or 16 bit image that OpenCV can read: convert it to PNG first")
+    if 8 < header.bits < 16:  # OpenCV only shifts them: white would become gray
+        array = array | array >> header.bits
     return _swap_red_and_blue(array)
 
 

@@ -25,6 +25,8 @@ _RATIONALS = (5, 10)
 _INTEGERS = {1: "u1", 3: "u2", 4: "u4", 9: "i4", 13: "u4", 16: "u8"}
 _SHORTER = {16: 4, 17: 9, 18: 13}
 """Integers of eight bytes, which BigTIFF alone has, and those of four."""
+_COMMENT, _UNICODE = 37510, b"UNICODE\0"
+"""EXIF's comment, whose letters of two bytes are in the order of the file, and what such a one begins with."""
 _MOST_PAGES = 100_000
 _DEEPEST = 3
 
@@ -91,7 +93,7 @@ def read_directory(data: Data, page: Page, depth: int = 0) -> Directory:
             found[tag] = read_directory(data, inner, depth + 1)
         elif place.size and place.at + place.size <= len(data):
             content = bytes(data[place.at : place.at + place.size])
-            found[tag] = Field(place.kind, place.count, _turned(content, place.kind, _order(data), ">"))
+            found[tag] = Field(place.kind, place.count, _turned(tag, content, place.kind, _order(data), ">"))
     return found
 
 
@@ -105,7 +107,7 @@ def write_directory(fields: Mapping[int, "Field | Directory"], at: int, order: s
             tail += write_directory(field, place, order)
             entries.append(struct.pack(order + "HHII", tag, 4, 1, place))
             continue
-        content = _turned(field.content, field.kind, ">", order)
+        content = _turned(tag, field.content, field.kind, ">", order)
         if len(content) <= 4:
             entries.append(struct.pack(order + "HHI", tag, field.kind, field.count) + content.ljust(4, b"\0"))
         else:
@@ -187,8 +189,10 @@ def _is_big(data: Data) -> bool:
     return data[:4] in MAGIC[2:]
 
 
-def _turned(content: bytes, kind: int, order: str, target: str) -> bytes:
+def _turned(tag: int, content: bytes, kind: int, order: str, target: str) -> bytes:
     unit = _UNITS[kind]
+    if tag == _COMMENT and content.startswith(_UNICODE) and len(content) % 2 == 0:
+        return _UNICODE + _turned(0, content[len(_UNICODE) :], 3, order, target)
     if order == target or unit == 1:
         return content
     return np.frombuffer(content, f"{order}u{unit}").astype(f"{target}u{unit}").tobytes()

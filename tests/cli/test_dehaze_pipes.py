@@ -12,6 +12,7 @@ import pytest
 
 from clips import Clip, read_all, write_clip
 from libranet.engine import dehaze_video
+from libranet.errors import InputError
 from libranet.network import save_checkpoint
 
 Q0 = (("qp", "0"),)
@@ -44,9 +45,9 @@ def feed(path, data: bytes, *, hold: threading.Event | None = None) -> threading
     return thread
 
 
-@pytest.mark.parametrize("suffix", [".mp4", ".mkv"])
-def test_a_fifo_is_read_once_with_all_its_streams(tmp_path, tiny_model, suffix):
-    source = write_clip(tmp_path / "in.ts", Clip(frames=20, audio=("aac",), options=Q0))
+@pytest.mark.parametrize(("given", "suffix"), [(".ts", ".mp4"), (".ts", ".mkv"), (".mkv", ".mkv")])
+def test_a_fifo_is_read_once_with_all_its_streams(tmp_path, tiny_model, given, suffix):
+    source = write_clip(tmp_path / f"in{given}", Clip(frames=20, audio=("aac",), options=Q0))
     os.mkfifo(tmp_path / "fifo")
     writer = feed(tmp_path / "fifo", source.read_bytes())
     output = tmp_path / f"out{suffix}"
@@ -57,6 +58,13 @@ def test_a_fifo_is_read_once_with_all_its_streams(tmp_path, tiny_model, suffix):
     with av.open(str(source)) as before, av.open(str(output)) as after:
         sizes = [len([p for p in c.demux(audio=0) if p.size]) for c in (before, after)]
     assert sizes[0] == sizes[1] > 0
+
+
+def test_an_output_that_is_no_file_is_refused_without_a_remedy_that_fails(tmp_path, tiny_model):
+    source = write_clip(tmp_path / "in.mkv", Clip(frames=2))
+    os.mkfifo(tmp_path / "out.mkv")
+    with pytest.raises(InputError, match="no ordinary file: choose another name"):
+        dehaze_video(source, tmp_path / "out.mkv", model=tiny_model, device="cpu")
 
 
 @pytest.mark.slow

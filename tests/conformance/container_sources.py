@@ -204,6 +204,26 @@ def subtitled(text: str, *options: str) -> Make:
     return make
 
 
+def blu_ray(path: Path) -> None:
+    """The film with a drawn subtitle, in pieces as Blu-rays have them: a square appears and vanishes."""
+
+    def pieces(time: int, number: int, *contents: tuple[int, bytes]) -> bytes:
+        place = struct.pack(">HBBHH", 0, 0, 0, 8, 8) if contents else b""
+        screen = struct.pack(">HHBHBBBB", 64, 48, 16, number, 128, 0, 0, len(place) // 8) + place
+        window = struct.pack(">BBHHHH", 1, 0, 8, 8, 16, 8)
+        return b"".join(
+            b"PG" + struct.pack(">IIBH", time, 0, kind, len(content)) + content
+            for kind, content in ((0x16, screen), (0x17, window), *contents, (0x80, b""))
+        )
+
+    rows = bytes([0, 0x90, 1, 0, 0]) * 8
+    square = struct.pack(">HBB", 0, 0, 0xC0) + (len(rows) + 4).to_bytes(3, "big") + struct.pack(">HH", 16, 8) + rows
+    drawn = pieces(9000, 0, (0x14, bytes([0, 0, 1, 200, 128, 128, 255])), (0x15, square)) + pieces(18000, 1)
+    path.with_suffix(".sup").write_bytes(drawn)
+    copied = ("-map", "0", "-map", "1", "-c", "copy")
+    run(FFMPEG, "-v", "error", "-y", "-i", base(path), "-i", path.with_suffix(".sup"), *copied, path)
+
+
 MARKUP = """1
 00:00:00,000 --> 00:00:00,150
 <i>first</i> <b>line</b> & more
@@ -284,6 +304,8 @@ SOURCES: dict[str, Make] = {
     "markup.webm": subtitled(MARKUP, "-c:v", "libvpx-vp9", "-c:a", "libopus", "-c:s", "webvtt"),
     "markup-ass.mkv": subtitled(MARKUP, "-c:s", "ass"),
     "coloured.mkv": subtitled(COLOURED, "-c:s", "srt"),
+    "drawn.mkv": blu_ray,
+    "drawn.m2ts": blu_ray,
     "long.mkv": subtitled(LONG, "-c:s", "srt"),
 }
 TARGETS = (".mkv", ".mp4", ".mov", ".webm", ".avi", ".ts")

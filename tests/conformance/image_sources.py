@@ -218,6 +218,8 @@ SOURCES: dict[str, Make] = {
     "exif.jpg": tagged(*PHOTO),
     "gps.jpg": tagged(*PHOTO, *PLACE),
     "turned.jpg": tagged("-EXIF:Orientation#=6", *PHOTO),
+    "unknown-turn.jpg": tagged("-EXIF:Orientation#=9", *PHOTO),
+    "unicode-comment.jpg": tagged("-EXIF:UserComment=雾", "-EXIF:XPTitle=雾"),
     "xmp.jpg": tagged(*XMP),
     "iptc.jpg": tagged(*IPTC),
     "profile.jpg": saved(icc_profile=profile()),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from conformance_sources import FFMPEG, FFPROBE
 from container_check import output_of, silent_losses
-from container_sources import CASES, MKVEXTRACT, MKVMERGE, QUICK, SOURCES
+from container_sources import CASES, MKVEXTRACT, MKVMERGE, QUICK, SOURCES, run
 from image_sources import EXIFTOOL
 
 from libranet.engine import DehazeOptions, dehaze_video
@@ -126,6 +126,21 @@ def test_subtitles_of_any_length_are_copied(folder, tmp_path, tiny_model):
     shown = [output_of(FFMPEG, "-v", "error", "-i", path, "-f", "srt", "-") for path in (source, tmp_path / "out.mkv")]
     assert shown[0] == shown[1]
     assert len(shown[1].encode()) > 70_000
+
+
+@pytest.mark.parametrize("name", ["drawn.mkv", "drawn.m2ts"])
+@pytest.mark.parametrize("suffix", [".mkv", ".m2ts"])
+def test_drawn_subtitles_are_whole(name, suffix, folder, tmp_path, tiny_model):
+    """Matroska joins the pieces that Blu-rays have."""
+    source, output = make(name, folder), tmp_path / f"out{suffix}"
+    report = dehaze_video(source, output, model=tiny_model, options=DehazeOptions(strength=0.0), device="cpu")
+    assert (report.partial, report.warnings) == ("", ())
+    drawn = []
+    for path in (source, output):
+        run(FFMPEG, "-v", "error", "-y", "-i", path, "-map", "0:s", "-c", "copy", tmp_path / "shown.sup")
+        drawn.append((tmp_path / "shown.sup").read_bytes())
+    assert drawn[0].count(b"PG") == drawn[1].count(b"PG") == 8
+    assert len(drawn[0]) == len(drawn[1])
 
 
 def test_a_part_of_a_film_has_its_chapters(folder, tmp_path, tiny_model):

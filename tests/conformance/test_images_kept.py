@@ -183,6 +183,24 @@ def test_a_fourth_channel_that_is_no_alpha_does_not_become_one(suffix, folder, t
     assert any("the fourth channel, which is no alpha" in said for said in report.warnings) == (suffix == ".png")
 
 
+def test_white_of_12_bits_stays_white(tmp_path, tiny_model):
+    source = tmp_path / "deep.tif"
+    deep = samples(1, "u2") >> 4
+    deep[0, :2] = 0, 4095
+    packed = [(first << 12 | second).to_bytes(3, "big") for first, second in deep.reshape(-1, 2).tolist()]
+    tifffile.imwrite(source, np.frombuffer(b"".join(packed), np.uint8).reshape(32, 72), metadata=None)
+    data = bytearray(source.read_bytes())  # tifffile cannot pack 12 bits
+    with tifffile.TiffFile(source) as file:
+        places = {name: file.pages[0].tags[name].valueoffset for name in ("ImageWidth", "BitsPerSample")}
+    for name, value in (("ImageWidth", 48), ("BitsPerSample", 12)):
+        struct.pack_into("<H", data, places[name], value)
+    source.write_bytes(data)
+    dehaze_image(source, tmp_path / "out.tif", tiny_model, options=DehazeOptions(strength=0.0))
+    found = tifffile.imread(tmp_path / "out.tif")
+    assert found[0, :2].tolist() == [0, 65535]
+    assert np.array_equal(np.rint(found * (4095 / 65535)), deep)
+
+
 def test_colours_that_are_not_rgb_are_refused(tmp_path, tiny_model):
     tifffile.imwrite(tmp_path / "lab.tif", samples(), photometric="cielab", metadata=None)
     with pytest.raises(InputError, match="is a CIELab image: convert it to RGB or gray"):

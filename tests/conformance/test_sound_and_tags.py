@@ -52,7 +52,9 @@ def dehazed(source, output, network, crf=None):
     return " ".join(report.warnings)
 
 
-@pytest.mark.parametrize(("name", "suffix"), [("tta", ".mkv"), ("mp2", ".mp4"), ("wavpack", ".mkv")])
+@pytest.mark.parametrize(
+    ("name", "suffix"), [("tta", ".mkv"), ("mp2", ".mp4"), ("wavpack", ".mkv"), ("dts", ".ts"), ("truehd", ".mp4")]
+)
 def test_sound_that_is_kept_is_heard(name, suffix, folder, tmp_path, tiny_model):
     source, output = make_source(name, folder), tmp_path / f"out{suffix}"
     dehazed(source, output, tiny_model)
@@ -127,6 +129,16 @@ def test_hdr_that_only_the_container_states_is_kept(suffix, tmp_path, tiny_model
         for key in old.keys() - {"side_data_type"}:
             numbers = [float(Fraction(d[key])) for d in (old, new)]
             assert numbers[1] == pytest.approx(numbers[0], abs=2e-5), key
+
+
+@pytest.mark.parametrize("suffix", [".webm", ".mp4"])
+def test_a_colour_matrix_that_a_container_has_no_number_for_is_named(suffix, tmp_path, tiny_model):
+    source = tmp_path / "in.mp4"
+    run(FFMPEG, "-v", "error", "-i", base(tmp_path / "x"), "-an", "-c:v", "libx264", "-colorspace", "fcc", source)
+    said = dehazed(source, tmp_path / f"out{suffix}", tiny_model)
+    matrix = shown(tmp_path / f"out{suffix}", "-show_streams")["streams"][0].get("color_space")
+    assert (matrix == "fcc") == (suffix == ".mp4")
+    assert ("the colour matrix is left out" in said) == (suffix == ".webm")
 
 
 def test_video_that_an_mp4_file_would_not_give_back_is_refused_before_the_first_frame(tmp_path, tiny_model):

@@ -21,7 +21,7 @@ JOINED = {"ts-twice": 1, "ts-back": 1, "ts-ahead": 1, "ts-thrice-silent": 2, "hl
 """Sources whose own clock jumps so many times."""
 LOST = {
     "hls-middle": 1, "hls-end": 1, "hls-two": 2, "hls-silent": 1, "hls-fmp4": 1, "hls-page": 1, "hls-fmp4-page": 1,
-    "hls-gap": 1, "hls-joined-lost": 1,
+    "hls-gap": 1, "hls-joined-lost": 1, "hls-bframes-middle": 1,
 }  # fmt: skip
 """Files that a playlist names and nobody finds."""
 STEP = {".mp4": 0.0011, ".mkv": 0.0011, ".ts": 0.0011, ".avi": 0.021}

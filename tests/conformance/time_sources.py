@@ -13,6 +13,8 @@ _VIDEO = "-c:v libx264 -qp 0 -preset ultrafast -bf 0 -g 10 -pix_fmt yuv420p"
 _B_FRAMES = "-c:v libx264 -qp 4 -preset veryfast -bf 2 -g 10 -pix_fmt yuv420p"
 _WRAP = 2**33 / 90000
 """Seconds after which the clock of a transport stream begins anew."""
+_SILENT = "-af aselect='lt(t,0.3)+gt(t,0.8)'"
+"""Half a second without sound."""
 _RAW = "-muxdelay 0 -muxpreload 0"
 
 
@@ -179,6 +181,8 @@ MAKERS: dict[str, Callable[[Path], Path]] = {
     "hls-end": lambda f: _hls(f, "hls-end", lost=(3,)),
     "hls-two": lambda f: _hls(f, "hls-two", lost=(1, 2)),
     "hls-silent": lambda f: _hls(f, "hls-silent", lost=(1,), audio=""),
+    "hls-bframes": lambda f: _hls(f, "hls-bframes", lost=(), form="-bf 3"),
+    "hls-bframes-middle": lambda f: _hls(f, "hls-bframes-middle", lost=(2,), form="-bf 3"),
     "hls-fmp4-whole": lambda f: _hls(f, "hls-fmp4-whole", lost=(), form="-hls_segment_type fmp4"),
     "hls-fmp4": lambda f: _hls(f, "hls-fmp4", lost=(2,), form="-hls_segment_type fmp4"),
     "hls-page": lambda f: _page(f, "hls-page"),
@@ -222,6 +226,10 @@ MAKERS: dict[str, Callable[[Path], Path]] = {
     "flv-late": lambda f: encode(f / "flv-late.flv", late=0.3, audio="-c:a libmp3lame -ar 44100"),
     "ntsc-film": lambda f: encode(f / "ntsc-film.mp4", rate="24000/1001"),
     "slow": lambda f: encode(f / "slow.mp4", rate="2", seconds=3, audio="-c:a aac"),
+    # sound that pauses
+    "opus-pause": lambda f: encode(f / "opus-pause.mkv", audio=f"-c:a libopus {_SILENT}"),
+    "aac-pause": lambda f: encode(f / "aac-pause.mp4", audio=f"-c:a aac {_SILENT}"),
+    "mp2-pause": lambda f: encode(f / "mp2-pause.ts", audio=f"-c:a mp2 {_SILENT}"),
     # sound that containers refuse
     "wma": lambda f: encode(f / "wma.wmv", video="-c:v wmv2 -q:v 2", audio="-c:a wmav2"),
     "wma1": lambda f: encode(f / "wma1.asf", video="-c:v wmv2 -q:v 2", audio="-c:a wmav1"),

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -174,3 +175,19 @@ def test_a_fork_after_use_is_refused_in_a_sentence(tiny_model, again):
     assert ours.poll(60), "the child hangs"
     assert ours.recv().startswith("InputError: this process was forked")
     process.join()
+
+
+def test_calls_of_several_threads_wait_for_each_other(tiny_model):
+    frames = [np.full((32, 48, 3), 20 * number, np.uint8) for number in range(4)]
+    alone = [Dehazer(tiny_model, device="cpu").image(frame) for frame in frames]
+    shared, video = Dehazer(tiny_model, device="cpu"), Dehazer(tiny_model, device="cpu")
+
+    def use(number):
+        images = [shared.image(frames[number]) for _ in range(10)]
+        return images, [ready for _ in range(10) for ready in video.push(frames[number])]
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(use, range(4)))
+    for number, (images, _) in enumerate(found):
+        assert all(np.array_equal(image, alone[number]) for image in images)
+    assert sum(len(ready) for _, ready in found) + len(video.flush()) == 40

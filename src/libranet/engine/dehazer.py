@@ -1,6 +1,7 @@
 """`Dehazer`: frames in, frames out, for programs that decode and show frames themselves."""
 
 import sys
+import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -105,6 +106,8 @@ class Dehazer:
             batch=batch,
             backend=backend,
         )
+        self._lock = threading.RLock()
+        """Held by each call: frames of several threads would change places, or get lost."""
         self._waiting: deque[_Given] = deque()
         self._size: tuple[int, int] | None = None
         self._upload: Upload | None = None
@@ -139,16 +142,17 @@ class Dehazer:
         check_process()
         given, frames = read_frame(frame)
         size = (frames.format.width, frames.format.height)
-        if self._size not in (None, size) and not cut:
-            old, new = (f"{width}x{height}" for width, height in (self._size or size, size))
-            raise InputError(
-                f"expected every frame of a stream to have one size, got {new} after {old}: "
-                "mark the first frame of another size with cut=True"
-            )
-        ready = self._push(frames, cut=cut)
-        self._waiting.append(given)  # only now: a frame that is refused leaves nothing behind
-        self._size = size
-        return self._return(ready)
+        with self._lock:
+            if self._size not in (None, size) and not cut:
+                old, new = (f"{width}x{height}" for width, height in (self._size or size, size))
+                raise InputError(
+                    f"expected every frame of a stream to have one size, got {new} after {old}: "
+                    "mark the first frame of another size with cut=True"
+                )
+            ready = self._push(frames, cut=cut)
+            self._waiting.append(given)  # only now: a frame that is refused leaves nothing behind
+            self._size = size
+            return self._return(ready)
 
     def push_many(self, frames: Iterable[Frame], *, cuts: Sequence[bool] = ()) -> list[Frame]:
         """Take several frames in order and return those that are ready. `cuts`: which of them begin a new shot."""
@@ -163,8 +167,10 @@ class Dehazer:
 
     def flush(self) -> list[Any]:
         """Return the frames still waiting. The next frame begins a new video."""
-        self._size = None
-        return self._return(self._backend.flush())
+        check_process()
+        with self._lock:
+            self._size = None
+            return self._return(self._backend.flush())
 
     def image(self, image: Frame) -> Frame:
         """Dehaze a single image that belongs to no video.
@@ -172,10 +178,12 @@ class Dehazer:
         Raises:
             InputError: Frames of a video are waiting.
         """
-        if self._waiting:
-            raise InputError("a video is under way in this Dehazer: flush it first, or use another one for images")
-        self.flush()
-        return (self.push(image) + self.flush())[0]  # a live one returns it at once, and must forget it, too
+        check_process()
+        with self._lock:
+            if self._waiting:
+                raise InputError("a video is under way in this Dehazer: flush it first, or use another one for images")
+            self.flush()
+            return (self.push(image) + self.flush())[0]  # a live one returns it at once, and must forget it, too
 
     def _push(self, frames: Frames, *, cut: bool) -> list[Restored]:
         """Give a frame to the backend, through pinned memory where it has to go to a GPU."""

@@ -300,10 +300,10 @@ def check_output(source: Source | str | Path, output: Path, *, overwrite: bool) 
         raise InputError(f"the output {output} is the input itself: choose another name")
     if output.is_dir():
         raise InputError(f"the output {output} is a folder: give a file name")
-    if output.exists() and not overwrite:
-        raise InputError(f"{output} exists: add --overwrite to replace it, or choose another name")
     if output.exists() and not output.is_file():
         raise InputError(f"the output {output} is no ordinary file: choose another name, or write y4m with -o -")
+    if output.exists() and not overwrite:
+        raise InputError(f"{output} exists: add --overwrite to replace it, or choose another name")
     if replaced_file(output).is_symlink():
         raise InputError(f"the output {output} is a link that leads to itself: choose another name")
     folder = replaced_file(output).parent

@@ -17,6 +17,7 @@ from libranet.image_metadata.facts import (
 )
 from libranet.tiff_fields import (
     EXTRA_SAMPLES,
+    ORIENTATION,
     SAMPLES_PER_PIXEL,
     Directory,
     Field,
@@ -71,6 +72,8 @@ def write(data: bytes, metadata: ImageMetadata, *, fourth: int) -> bytes:
 
 def _tiff_fields(metadata: ImageMetadata) -> Directory:
     fields = {tag: value for tag, value in first_directory(metadata.exif).items() if tag not in TIFF_CODING}
+    if fields.get(ORIENTATION) != integer(metadata.orientation):  # readers refuse a file for one that does not exist
+        fields.pop(ORIENTATION, None)
     if metadata.density and not {X_RESOLUTION, Y_RESOLUTION} <= fields.keys():
         across, down = (struct.pack(">II", round(100 * value * INCH), 100) for value in metadata.density)
         fields |= {X_RESOLUTION: Field(5, 1, across), Y_RESOLUTION: Field(5, 1, down), UNIT: integer(2)}

@@ -64,6 +64,8 @@ class Damage:
     """Seconds up to which packets of any stream came."""
     covered: float = 0.0
     """Seconds for which packets of any stream came."""
+    reached: float = 0.0
+    """Seconds up to which they did, by the times of decoding: those of being shown leap back and forth."""
     transparent: int = 0
     """Frames with transparency that the output cannot hold."""
     repaired_times: int = 0
@@ -121,9 +123,11 @@ def read_packets(container: av.container.InputContainer, damage: Damage) -> Iter
             damage.gaps.append((damage.read_bytes, place))
         damage.read_bytes = max(damage.read_bytes, place + packet.size)
         if packet.pts is not None and packet.time_base:
-            begin, end = (float(at * packet.time_base) for at in (packet.pts, packet.pts + (packet.duration or 0)))
-            damage.covered += max(0.0, end - max(begin, damage.read_to))
-            damage.read_to = max(damage.read_to, end)
+            begin = packet.pts if packet.dts is None else packet.dts
+            moments = (begin, begin + (packet.duration or 0), packet.pts + (packet.duration or 0))
+            decoded, end, shown = (float(at * packet.time_base) for at in moments)
+            damage.covered += max(0.0, end - max(decoded, damage.reached))
+            damage.reached, damage.read_to = max(damage.reached, end), max(damage.read_to, shown)
         yield packet
 
 

@@ -73,7 +73,9 @@ def gif_loops(container: Any) -> int | None:
 
 
 def _path(container: Any) -> Path | None:
-    return Path(container.name.removeprefix("file:")) if container.name.startswith("file:") else None
+    """Return the file behind a container; None for pipes, whose bytes belong to the reader of the frames."""
+    path = Path(container.name.removeprefix("file:"))
+    return path if container.name.startswith("file:") and path.is_file() else None
 
 
 def lost_facts(source: Any, main: Any, written: Any, video: Any, trial: io.BytesIO) -> list[str]:

@@ -12,6 +12,8 @@ from libranet.video.excerpt import Excerpt
 _STEP = Fraction(1, 200)
 """Seconds by which the time of a sample must differ from the one that its number gives to count as a gap: coarse clocks
 round every time."""
+_LEAD_IN = Fraction(1, 10)
+"""Seconds of an encoder's lead-in that one container hides and another does not: a gap comes so much later."""
 
 
 @dataclass
@@ -83,5 +85,10 @@ class HeardSound:
 
     def drift_from(self, other: "HeardSound") -> Fraction:
         """Return the largest difference of the gaps of two sounds: how far one moves against the other."""
-        places = {at for sound in (self, other) for at, _ in sound.pieces if at < min(self.seconds, other.seconds)}
-        return max((self.lateness(at) - other.lateness(at) for at in places), key=abs, default=Fraction(0))
+        shared, found = min(self.seconds, other.seconds), [Fraction(0)]
+        for one, two, sign in ((self, other, 1), (other, self, -1)):
+            for at, late in one.pieces:
+                if at < shared:
+                    near = (two.lateness(at + shift) for shift in (-_LEAD_IN, Fraction(0), _LEAD_IN))
+                    found.append(min((sign * (late - lateness) for lateness in near), key=abs))
+        return max(found, key=abs)

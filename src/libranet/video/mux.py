@@ -75,6 +75,7 @@ class Written:
     kind: str
     codec: str
     packets: int = 0
+    bytes: int = 0
     moved: int = 0
     """Packets whose time went back and got the next free one."""
     times: list[Fraction] = field(default_factory=list)
@@ -229,13 +230,13 @@ class OutputFile:
         written = self.written[stream.index]
         if packet.size == 0:  # FLAC's last word: a new header
             return
+        written.packets, written.bytes = written.packets + 1, written.bytes + packet.size
         if packet.dts is not None and packet.pts is not None:
             ahead = (packet.pts - packet.dts) * (packet.time_base or Fraction(0))
             if not 0 <= ahead <= _LONGEST_REORDERING:
                 packet.dts = packet.pts  # x265 gives a single frame a random one
         stamp = packet.dts if packet.dts is not None else packet.pts
         if stamp is None or packet.time_base is None:
-            written.packets += 1
             return
         base = stream.time_base or packet.time_base
         at = _rescaled(stamp, packet.time_base, base)
@@ -248,7 +249,6 @@ class OutputFile:
             packet.pts, packet.dts, packet.time_base = shown, at, base
             written.moved += shown != before  # a time of decoding alone is nothing that anyone sees
         self._last[stream.index] = at
-        written.packets += 1
         if stream.index == self._video_index:
             written.times.append((packet.pts if packet.pts is not None else stamp) * packet.time_base)
 
@@ -408,7 +408,7 @@ def _options(
         return {}
     flags = ([] if trial else ["faststart"]) + ([] if plain_metadata else ["use_metadata_tags"])
     scale = str(settings.time_base.denominator)  # also of edit lists: by default they count milliseconds
-    return {"video_track_timescale": scale, "movie_timescale": scale} | (
+    return {"video_track_timescale": scale, "movie_timescale": scale, "strict": "experimental"} | (
         {"movflags": "".join(f"+{flag}" for flag in flags)} if flags else {}
     )
 

@@ -23,11 +23,13 @@ from libranet.video.file_facts import lost_facts
 from libranet.video.heard import HeardSound
 from libranet.video.mux import STALE_METADATA, OutputFile
 from libranet.video.pixels import plane_views
-from libranet.video.pyav import codec_name, open_input, side_data, track_title
+from libranet.video.pyav import codec_name, open_input, track_title
 from libranet.video.reader import main_video_stream
 from libranet.video.source import Source
+from libranet.video.tags import lost_tags, read_tags
 
-_SAMPLE_PACKETS = 3
+_SAMPLE_PACKETS = 8
+"""Of each stream in a trial: with fewer, FFmpeg does not recognize DTS in .ts."""
 _MOST_PACKETS = 2000
 _MISTIMED = {(".avi", "vorbis")}
 """Sound that FFmpeg's muxer gives wrong times later than in its first packets."""
@@ -246,10 +248,8 @@ def _try(
             main, video = main_video_stream(container), main_video_stream(written)
             if main is not None and video is not None and (names := lost_facts(container, main, written, video, file)):
                 notes.append(f"not in the {suffix} file: {', '.join(names)}")
-            if _is_turn_lost(written, settings.tags.display_matrix):
-                notes.append(
-                    f"the rotation is left out: {suffix} has no place for it, and players will show frames turned"
-                )
+            if video is not None and (frame := next(written.decode(video), None)) is not None:
+                notes += lost_tags(settings.tags, read_tags(frame, video), suffix, rgb=frame.format.is_rgb)
     except (av.FFmpegError, ValueError):
         refusal = "it cannot be read back" if container is None else ""
         return _Trial(refusal, dict.fromkeys((plan.index for plan in plans if plan.kept), "it cannot be read back"))
@@ -337,6 +337,9 @@ def _gray_frame(settings: EncoderSettings) -> av.VideoFrame:
     for view in plane_views(frame):
         view[...] = 1 << (frame.format.components[0].bits - 1)
     frame.pts, frame.time_base = 0, settings.time_base
+    tags = settings.tags
+    frame.color_range, frame.colorspace = tags.color_range, tags.colorspace
+    frame.color_primaries, frame.color_trc = tags.color_primaries, tags.color_trc
     return encoder_frame(frame, settings)
 
 
@@ -369,18 +372,6 @@ def _losses(source: Any, written: Any, places: Mapping[int, int], suffix: str) -
 def _chapter_times(container: Any) -> list[Fraction]:
     """Return where chapters begin and end. The last one ends with its file, which is short in a trial."""
     return [chapter[at] * chapter["time_base"] for chapter in container.chapters() for at in ("start", "end")][:-1]
-
-
-def _is_turn_lost(written: Any, matrix: tuple[int, ...] | None) -> bool:
-    """Return whether a trial file lost the matrix that says how frames are turned or mirrored."""
-    video = main_video_stream(written)
-    if matrix is None or video is None or (matrix[0] > 0 and matrix[4] > 0 and matrix[1] == matrix[3] == 0):
-        return False
-    try:
-        frame = next(written.decode(video), None)
-    except (av.FFmpegError, ValueError):
-        return False
-    return frame is not None and side_data(frame, "DISPLAYMATRIX") is None
 
 
 def _missing_tags(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:

@@ -24,6 +24,13 @@ _CENTRED = ("h263", "h263p", "speedhq")
 _MATRIX_OF_TAG: dict[int, Matrix] = {1: "bt709", 4: "fcc", 5: "bt601", 6: "bt601", 7: "smpte240m", 9: "bt2020"}
 _UNSPECIFIED_TAGS = (0, 2, 3)
 
+_NAMES = {
+    "colorspace": "the colour matrix", "color_primaries": "the colour primaries", "color_trc": "the transfer function",
+    "mastering": "the mastering display", "light_level": "the light levels (MaxCLL and MaxFALL)",
+}  # fmt: skip
+_OF_HDR = ("mastering", "light_level")
+"""Containers round their numbers."""
+
 _TRACK_ENTRY, _VIDEO, _COLOUR, _SITING_HORIZONTAL, _SITING_VERTICAL = 0xAE, 0xE0, 0x55B0, 0x55B7, 0x55B8
 
 
@@ -106,6 +113,24 @@ def read_tags(frame: av.VideoFrame, stream: av.VideoStream) -> VideoTags:
         mastering=_mastering(side_data(frame, "MASTERING_DISPLAY_METADATA")),
         light_level=struct.unpack("<2I", light[:8]) if light else None,
     )
+
+
+def lost_tags(before: VideoTags, after: VideoTags, suffix: str, *, rgb: bool) -> list[str]:
+    """Return a sentence for the tags that an output does not give back. RGB has no colour matrix."""
+    notes, matrix = [], before.display_matrix
+    turned = matrix is not None and (matrix[0] < 0 or matrix[4] < 0 or matrix[1] != 0 or matrix[3] != 0)
+    if turned and after.display_matrix is None:
+        notes.append(f"the rotation is left out: {suffix} has no place for it, and players will show frames turned")
+    lost = []
+    for name, words in _NAMES.items():
+        value, found = getattr(before, name), getattr(after, name)
+        same = found is not None if name in _OF_HDR else found == value or (rgb and name == "colorspace")
+        if value is not None and value not in _UNSPECIFIED_TAGS and not same:
+            lost.append(words)
+    if lost:
+        verb, pronoun = ("is", "it") if len(lost) == 1 else ("are", "them")
+        notes.append(f"{', '.join(lost)} {verb} left out: {suffix} has no place for {pronoun}")
+    return notes
 
 
 def _first_known(*tags: int) -> int:

@@ -19,6 +19,8 @@ _SLACK = Fraction(1, 10)
 """Seconds by which the length of a sound may differ: containers pad sound to whole packets, and decoders warm up."""
 _TOGETHER = Fraction(1, 20)
 """Seconds that sound and frames may move against each other: a packet of sound, or a frame of a film."""
+_IN_PIECES = "hdmv_pgs_subtitle"
+"""Subtitles of several packets each in .m2ts, which Matroska joins."""
 _TRIED_EVERY = Fraction(1)
 """Seconds between two key frames that are decoded. A segment of the run begins with one."""
 
@@ -132,7 +134,8 @@ def _differences(wanted: Written, found: Written, video: Written, found_video: W
     if found.packets == 0:
         return [f"the {wanted.kind} stream ({wanted.codec}) is empty in the finished file"]
     problems = []
-    if wanted.kind == "subtitle" and found.packets < wanted.packets:
+    shorter = found.bytes < wanted.bytes if wanted.codec == _IN_PIECES else found.packets < wanted.packets
+    if wanted.kind == "subtitle" and shorter:
         problems.append(f"only {found.packets} of {wanted.packets} subtitles ({wanted.codec}) were written")
     if wanted.kind == "audio" and found.packets < wanted.packets and not found.codec.startswith("pcm"):
         problems.append(f"only {found.packets} of {wanted.packets} packets of the {wanted.codec} sound were written")
@@ -187,7 +190,7 @@ def _count(stream: Written, packet: av.Packet, *, by_decoding: bool) -> None:
         stream.heard.take(packet)
     if packet.is_discard and stream.kind == "video":
         return
-    stream.packets += 1
+    stream.packets, stream.bytes = stream.packets + 1, stream.bytes + packet.size
     stamp = packet.dts if packet.pts is None or by_decoding else packet.pts
     if stream.kind == "video" and stamp is not None and packet.time_base is not None:
         stream.times.append(stamp * packet.time_base)
