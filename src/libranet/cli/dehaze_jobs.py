@@ -80,7 +80,6 @@ def plan_jobs(inputs: list[str], output: str | None, *, live: bool, adjust: Adju
 
 
 def _job(source: Source, output: str) -> Job:
-    """The job that makes an output of a file or a sequence."""
     if source.kind == "sequence":
         folder = Path(source.name).resolve()
         if not is_pattern(source.name) and folder in Path(output).resolve().parents:  # the next run would read it, too
@@ -158,7 +157,6 @@ def _files(source: Source, output: str) -> Iterator[tuple[Source, str]]:
 
 
 def _below_folder(folder: Path, output: str) -> Iterator[tuple[Source, str]]:
-    """Videos, images and clips of frames in a folder and those below it."""
     clips: set[Path] = set()
     for path in natural_order(folder.rglob("*")):
         below = path.relative_to(folder)

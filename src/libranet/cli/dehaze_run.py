@@ -109,7 +109,6 @@ def run_jobs(jobs: list[Job], network: Network, options: DehazeOptions, choices:
 
 
 def print_json(value: dict[str, Any], *, to_stderr: bool = False) -> None:
-    """Print a report for machines."""
     print(json.dumps(value, indent=2), file=sys.stderr if to_stderr else sys.stdout, flush=True)
 
 
@@ -213,7 +212,6 @@ class ProgressBar:
         self._begin = self._last_line = 0.0
 
     def begin(self, name: str) -> None:
-        """Start the line of a new input."""
         if self._task is not None:
             self._bar.remove_task(self._task)
         self._name, self._headline = name, ""
@@ -228,7 +226,6 @@ class ProgressBar:
             self._headline = plan.headline
 
     def update(self, step: Progress) -> None:
-        """Show the state of the run. The engine calls it after each frame."""
         if self._task is None:
             return
         total = max(step.total, step.frames) if step.total and not step.live else None

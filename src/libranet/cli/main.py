@@ -116,7 +116,6 @@ def with_addresses(args: list[str]) -> list[str]:
 
 
 def build_app() -> typer.Typer:
-    """Turn the table into a typer application."""
     app = typer.Typer(
         name="libranet",
         cls=_Commands,
@@ -145,7 +144,6 @@ def _shows_boxes() -> bool:
 
 
 def main() -> None:
-    """Entry point of the `libranet` command."""
     try:
         build_app()()
     except LibraNetError as error:

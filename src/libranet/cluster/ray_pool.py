@@ -123,7 +123,6 @@ class Worker:
             return Failed("bug", f"unexpected {type(error).__name__} ({error}): this is a bug in libranet")
 
     def step(self) -> Step:
-        """How far the task is."""
         with self._lock:
             return self._step
 
@@ -190,7 +189,6 @@ class RayPool:
             self._ray.kill(actor.handle, no_restart=True)
 
     def idle(self) -> list[WorkerInfo]:
-        """Workers that wait for a task."""
         return [
             actor.info
             for actor in self._actors.values()
@@ -211,7 +209,6 @@ class RayPool:
         self._wanted = count
 
     def start(self, worker: WorkerInfo, task: Task) -> None:
-        """Give a task to an idle worker."""
         actor = self._actors[worker.name]
         # The name is what Ray's dashboard shows.
         actor.task, actor.ref, actor.step = task, actor.handle.run.options(name=task.key).remote(task), Step()

@@ -108,7 +108,6 @@ class JobState:
 
     @property
     def fps(self) -> float:
-        """Frames per second since the beginning, over all workers."""
         return self.frames / self.seconds if self.seconds > 0 else 0.0
 
     @property

@@ -119,7 +119,6 @@ def _lock(file: IO[str], *, wait: bool = True) -> bool:
 
 
 def _size(folder: Path) -> int:
-    """Bytes that a folder takes on the disk now."""
     total = 0
     for path in folder.rglob("*"):
         with suppress(OSError):  # somebody may delete it meanwhile

@@ -93,7 +93,6 @@ def _named_by_address(sentence: str, folder: Path, name: str) -> str:
 
 
 def deliver(work: Staged, job: Job) -> None:
-    """Copy the output to its store."""
     if is_remote(job.output):
         with span("upload") as facts:
             path = Path(work.job.output)

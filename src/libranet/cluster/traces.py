@@ -66,7 +66,6 @@ class Traces:
         self._open.close()
 
     def attempt(self, attempt: Attempt) -> None:
-        """Write an attempt with its stages."""
         begin, end = self._since_boot + attempt.begin, self._since_boot + attempt.end
         job = self._jobs.get(attempt.given)
         if job is None:

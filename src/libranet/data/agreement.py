@@ -36,7 +36,6 @@ class Agreement:
     problems: tuple[str, ...]  # what is wrong, one sentence each
 
     def sentence(self) -> str:
-        """The result in words."""
         return f"{self.compared} pairs compared, correlation of their details at least {self.lowest:.2f}"
 
 

@@ -54,7 +54,6 @@ class PackedFrames:
         return self.size
 
     def read(self, index: int, box: Box | None = None) -> RgbSamples:
-        """Read one frame [H, W, 3] RGB, or its part inside `box`."""
         place = self.places[index]
         try:
             with self.shard.open("rb") as file:

@@ -135,7 +135,6 @@ def check_job(job: Job, options: DehazeOptions, *, overwrite: bool) -> None:
 
 
 def _image_pairs(job: Job) -> list[tuple[Path, Path]]:
-    """Sources and outputs of an image or a sequence."""
     if job.kind == "sequence":
         return [(path, output) for (_, path), output in zip(job.source.files, job.outputs, strict=True)]
     assert job.source.path is not None

@@ -181,7 +181,6 @@ class _Status:
         self.result = PipelineResult()
 
     def report(self) -> LiveReport:
-        """Return the statistics so far."""
         output = self._output
         return self._meter.report(late=self.result.dropped, unsent=output.unsent, reconnections=output.reconnections)
 
@@ -220,12 +219,10 @@ class _Recorded:
         self._recording.write(frame)
 
     def copy(self, packet: av.Packet) -> None:
-        """Send and record a packet of another stream."""
         self._output.copy(packet)  # first: the recording takes the packet apart
         self._recording.copy(packet)
 
     def finish(self) -> None:
-        """End both."""
         with self._going_on():
             self._output.finish()
         self._recording.finish()

@@ -121,7 +121,6 @@ class LiveSink:
 
     @property
     def is_connected(self) -> bool:
-        """Whether the output takes frames."""
         return self._connection is not None and self._connection.works
 
     def write(self, frame: SourceFrame) -> None:
@@ -148,7 +147,6 @@ class LiveSink:
         self._sound.append((packet.stream.index, copy))
 
     def finish(self) -> None:
-        """Send what waits, and end the stream well."""
         self._end()
         if self._error is not None:
             raise self._error

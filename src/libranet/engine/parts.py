@@ -244,7 +244,6 @@ def _link(file: Path, target: Path) -> None:
 
 
 def part_folder(output: Path, part: Part) -> RunFolder:
-    """The folder of a part, in the hidden folder of all parts beside the output."""
     return RunFolder(parts_folder(output) / f"part-{part.number:05d}{output.suffix}")
 
 
@@ -257,7 +256,6 @@ def parts_folder(output: Path) -> Path:
 
 
 def frames_of(reader: VideoReader, part: Part, wanted: tuple[int, ...]) -> Iterator[SourceFrame]:
-    """Decode frames of a part, by their times."""
     for key in (*part.keys, None):
         with open_video(reader.source or reader.name) as again:
             again.watch_alpha = reader.watch_alpha

@@ -111,7 +111,6 @@ class RunPlan:
 
 
 def format_duration(seconds: float) -> str:
-    """Return a time in words."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
@@ -278,7 +277,6 @@ def drawn_size(reader: VideoReader, options: DehazeOptions, layout: PixelLayout)
 
 
 def output_size(reader: VideoReader, options: DehazeOptions, layout: PixelLayout) -> tuple[int, int]:
-    """Return width and height of the output."""
     width, height = drawn_size(reader, options, layout)
     if options.scale is None:
         return width, height
@@ -288,7 +286,6 @@ def output_size(reader: VideoReader, options: DehazeOptions, layout: PixelLayout
 
 
 def named_layout(name: str) -> PixelLayout:
-    """Return the layout of a pixel format that a user names."""
     try:
         return layout_of(planar_name(name))
     except ValueError:

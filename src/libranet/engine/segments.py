@@ -75,12 +75,10 @@ class RunFolder:
 
     @property
     def frames(self) -> int:
-        """Frames in finished segments."""
         return sum(segment.frames for segment in self.segments)
 
     @property
     def segment_paths(self) -> list[Path]:
-        """The finished segments in order."""
         return [self.path / segment.file for segment in self.segments]
 
     def open(self, settings: dict[str, Any], *, resume: bool) -> None:
@@ -112,7 +110,6 @@ class RunFolder:
         return self.path / f"segment-{number:06d}.packets"
 
     def add(self, segment: Segment) -> None:
-        """Record a finished segment."""
         self.segments.append(segment)
         self._write()
 
@@ -122,7 +119,6 @@ class RunFolder:
         self._write()
 
     def remove(self) -> None:
-        """Delete the folder: the run is complete."""
         self.release()
         shutil.rmtree(self.path, ignore_errors=True)
 
@@ -346,7 +342,6 @@ def prepare_for_encoder(frame: SourceFrame, settings: EncoderSettings, clock: Ou
 
 
 def _fingerprint_file(path: Path) -> dict[str, Any]:
-    """Return facts that distinguish one input file from another."""
     stat = path.stat()
     return {"path": str(path.resolve()), "size": stat.st_size, "changed": stat.st_mtime_ns}
 

@@ -155,7 +155,6 @@ class LateFrames:
         self._begin: tuple[float, float] | None = None
 
     def __call__(self, frame: SourceFrame) -> bool:
-        """Whether a frame that arrives now is late."""
         now, shown = time.monotonic(), frame.time(self._time_base)
         self._begin = self._begin or (now, shown)
         return (now - self._begin[0]) - (shown - self._begin[1]) >= self._allowed
@@ -183,6 +182,5 @@ class _Y4mSink:
             write_y4m_frame(self._file, frame.image)
 
     def finish(self) -> None:
-        """Flush the file."""
         with translate_io_errors("standard output"):
             self._file.flush()

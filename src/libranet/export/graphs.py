@@ -58,7 +58,6 @@ class Graph(nn.Module):
         raise NotImplementedError
 
     def outputs(self) -> list[Port]:
-        """The graph's outputs, in order."""
         return [Port("image", (1, 3, *self.frame_shape))]
 
     def pad(self, frame: Tensor) -> Tensor:

@@ -34,7 +34,6 @@ class CheckpointHeader:
 
     @property
     def weights(self) -> WeightsInfo:
-        """Name and version together."""
         return WeightsInfo(self.name, self.version)
 
 

@@ -92,7 +92,6 @@ class Child:
             raise
 
     async def send(self, request: Message) -> None:
-        """Write one line."""
         assert self._process is not None
         assert self._process.stdin is not None
         try:
@@ -113,7 +112,6 @@ class Child:
         raise ChildDied
 
     async def kill(self) -> None:
-        """End it."""
         process, self._process = self._process, None
         if process is not None:
             with suppress(ProcessLookupError):

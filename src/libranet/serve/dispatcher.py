@@ -175,7 +175,6 @@ class Dispatcher:
     # Jobs
 
     async def submit(self, job: Job, settings: dict[str, Any]) -> None:
-        """Put a job into the queue."""
         begun = {"state": State.queued, "settings": settings, "queued": time.time(), "attempts": 0}
         await self._change(job, **begun, error="", report={}, result="")
 
@@ -297,7 +296,6 @@ class Dispatcher:
 
 
 def result_suffix(job: Job) -> str:
-    """How the result's name ends."""
     assert job.media is not None
     chosen = job.settings.get("container", "same")
     return job.media.suffix if chosen == "same" or job.media.kind == "image" else f".{chosen}"

@@ -86,7 +86,6 @@ class JobFolder:
         return self.path / f"source{media.suffix}"
 
     def result(self, suffix: str) -> Path:
-        """The file to write."""
         return self.path / f"result{suffix}"
 
     def bytes_used(self) -> int:
@@ -145,7 +144,6 @@ class JobStore:
         return job
 
     def get(self, id_: str) -> Job | None:
-        """Find a job."""
         return self._jobs.get(id_)
 
     def all(self) -> list[Job]:
@@ -164,7 +162,6 @@ class JobStore:
         self._write("DELETE FROM jobs WHERE id = ?", (job.id,))
 
     def next_queued(self) -> Job | None:
-        """The job that has waited longest."""
         waiting = [job for job in self._jobs.values() if job.state == State.queued]
         return min(waiting, key=lambda job: job.queued, default=None)
 
@@ -178,7 +175,6 @@ class JobStore:
         )
 
     def folder(self, job: Job) -> JobFolder:
-        """Where its files are."""
         return JobFolder(self._folder / job.id)
 
     def remove_strays(self) -> None:

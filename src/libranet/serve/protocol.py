@@ -47,12 +47,10 @@ class Channel:
         threading.Thread(target=self._read, daemon=True).start()
 
     def send(self, message: Message) -> None:
-        """Write one line."""
         self._out.write(json.dumps(message) + "\n")
         self._out.flush()
 
     def requests(self) -> Iterator[Message]:
-        """Every request, in order."""
         while True:
             yield self._queue.get()
 

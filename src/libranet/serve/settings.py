@@ -98,12 +98,10 @@ class ServeSettings:
 
     @property
     def jobs_folder(self) -> Path:
-        """One folder per job."""
         return self.folder / "jobs"
 
     @property
     def database(self) -> Path:
-        """The list of jobs."""
         return self.folder / "jobs.sqlite"
 
 

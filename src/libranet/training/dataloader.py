@@ -90,7 +90,6 @@ class OnlineHazeSource:
 
     @torch.no_grad()
     def batch(self, step: int, shard: Shard) -> Batch:
-        """Make this process's part of a step's batch."""
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + step)
         size = self.crops[step % len(self.crops)]
         index = torch.randint(len(self.bank), (self.samples,), generator=generator)

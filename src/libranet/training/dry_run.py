@@ -44,7 +44,6 @@ class TrainingPlan:
     folder: str
 
     def lines(self) -> list[str]:
-        """The plan as aligned lines."""
         return [f"{name:<11}{text}" for name, text in vars(self).items() if text]
 
 

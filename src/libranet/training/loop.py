@@ -150,7 +150,6 @@ class RunLog:
             logger.warning(text)
 
     def scalars(self, step: int, values: dict[str, float], *, group: str) -> None:
-        """Record numbers of one step."""
         if self.folder is None:
             return
         self.lines.write(json.dumps({"step": step, "group": group, **values}) + "\n")

@@ -83,7 +83,6 @@ def torch_threads() -> Iterator[None]:
 
 
 def thread_count() -> int:
-    """On how many threads a kernel runs."""
     return getattr(_LENT, "count", None) or torch.get_num_threads()
 
 

@@ -47,9 +47,7 @@ class Observation:
 class Probe(Protocol):
     """Takes observations one by one in bounded memory, then gives numbers and a figure."""
 
-    def add(self, seen: Observation) -> None:
-        """Take one frame into account."""
-        ...
+    def add(self, seen: Observation) -> None: ...
 
     def result(self) -> dict[str, Any]:
         """The numbers, as JSON can hold them; `not_measured` has the reason where there are none."""

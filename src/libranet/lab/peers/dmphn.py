@@ -16,7 +16,6 @@ class Dmphn(Peer):
     """The network with its makers' weights, which no training changes."""
 
     def __init__(self, *, cache: Path | None = None) -> None:
-        """Load the weights from the cache of third-party models."""
         super().__init__(PeerConfig("dmphn", divisor=8))
         for level in (1, 2, 3):
             self.add_module(f"encoder_lv{level}", _Encoder())

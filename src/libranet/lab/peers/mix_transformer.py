@@ -101,10 +101,8 @@ class MixTransformer(nn.Module):
 
 
 def to_tokens(x: Tensor) -> Tensor:  # [B, C, h, w] -> [B, h w, C]
-    """From a map to a sequence of pixels."""
     return x.flatten(2).transpose(1, 2)
 
 
 def to_map(x: Tensor, size: tuple[int, int]) -> Tensor:  # [B, h w, C] -> [B, C, h, w]
-    """From a sequence of pixels to a map."""
     return x.transpose(1, 2).unflatten(2, size)

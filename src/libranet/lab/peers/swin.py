@@ -65,7 +65,6 @@ class DropPath(nn.Module):
 
 
 def mlp(width: int) -> nn.Sequential:
-    """Make the feed-forward layer of a block."""
     return nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
 
 

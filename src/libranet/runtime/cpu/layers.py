@@ -72,7 +72,6 @@ class CpuRefiner:
         """The result of the last call in float32, channels as the cells'."""
 
     def make_cells(self) -> np.ndarray:  # [H', W', 48]
-        """A map for the cells of a frame."""
         return make_map(*self.size, self._stem.inputs, self._kind)
 
     def __call__(

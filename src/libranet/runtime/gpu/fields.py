@@ -231,5 +231,4 @@ def _stacked(convs: tuple[nn.Module, ...]) -> Tensor:  # [2, Cout, Cin, 3, 3] fp
 
 
 def _power_of_2(value: int) -> int:
-    """The least power of two that is not smaller."""
     return 1 << (value - 1).bit_length()

@@ -140,7 +140,6 @@ class FusedRefiner:
         self._run_blocks(self.detail_blocks, b, b.joined[..., : self.width])
 
     def run_field(self, chromatic: Tensor, plane: Tensor, strength: Tensor, buffers: RefinerBuffers) -> None:
-        """Restore the reduced frames by their grids."""
         b = buffers
         apply_field_out(b.low, chromatic, plane, strength, b.small, b.delta, scratch=b.rows)
 

@@ -70,7 +70,6 @@ def _has_gluon() -> bool:
 
 
 def has_kernels(device: torch.device) -> bool:
-    """Whether this device runs our kernels."""
     return why_not_device(device) is None
 
 
