@@ -57,11 +57,7 @@ class Claim:
         return FileMark.of(self._path) == self._before
 
     def check(self) -> None:
-        """See that the name is free, for writers that publish a file themselves.
-
-        Raises:
-            InputError: A file appeared there, or the one that was there changed.
-        """
+        """See that the name is free, for writers that publish a file themselves."""
         if not self.is_free:
             self._refuse()
 
@@ -124,11 +120,7 @@ def atomic_file(path: Path, *, suffix: str = "", claim: Claim | None = None) -> 
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all.
-
-    Raises:
-        InputError: The folder or the disk does not take it.
-    """
+    """Write a file whole or not at all."""
     try:
         with atomic_file(path) as temporary:
             temporary.write_bytes(content)

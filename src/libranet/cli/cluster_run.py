@@ -67,11 +67,7 @@ def run_tasks(
     shown: bool = True,
     what: str = "videos",
 ) -> tuple[list[TaskResult], JobState]:
-    """Run tasks on the connected cluster.
-
-    Returns:
-        The results in the order of the tasks, and the state at the end.
-    """
+    """Run tasks on the connected cluster."""
     from libranet.cluster.metrics import JobMetrics
     from libranet.cluster.ray_pool import RayPool
     from libranet.cluster.runner import Attempt, Runner

@@ -33,11 +33,7 @@ def plan_jobs(inputs: list[str], output: str | None, *, live: bool, adjust: Adju
     Args:
         inputs: As the user wrote them: files, folders, patterns such as clips/*.mp4, lists of jobs, addresses.
         output: A file, a folder, `-`, or a template such as clear/{stem}-clear.mp4; None writes beside the inputs.
-        live: The source is live.
         adjust: Adjustments of all jobs, on which those of a list's rows come.
-
-    Raises:
-        InputError: The inputs and the output do not fit together.
     """
     inputs = [local_name(name) for name in inputs]
     if output is None:
@@ -108,9 +104,6 @@ def select_shard(jobs: list[Job], text: str) -> list[Job]:
     Args:
         jobs: All of them, in the same order for every share.
         text: Such as 3/8, the third of eight.
-
-    Raises:
-        InputError: The text is no such share.
     """
     match = re.fullmatch(r"(\d+)/(\d+)", text.strip())
     if match is None or not 1 <= int(match[1]) <= int(match[2]):

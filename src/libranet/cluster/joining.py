@@ -34,10 +34,6 @@ def connect(address: str, *, cores: int | None = None, dashboard: bool = False) 
 
     Returns:
         Where the dashboard is; nothing where there is none.
-
-    Raises:
-        MissingDependencyError: Ray is not installed.
-        ClusterError: There is no cluster at the address.
     """
     try:
         import ray

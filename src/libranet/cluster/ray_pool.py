@@ -219,11 +219,7 @@ class RayPool:
         self._ray.kill(self._actors[worker.name].handle, no_restart=True)
 
     def wait(self, seconds: float) -> list[Finished | Died]:
-        """Wait for an answer or a death, no longer than this.
-
-        Raises:
-            ClusterError: There is no worker, and none can be started.
-        """
+        """Wait for an answer or a death, no longer than this."""
         self._refresh()
         waiting = {actor.ref: actor for actor in self._actors.values() if not actor.ready or actor.task is not None}
         if not waiting:

@@ -190,7 +190,6 @@ class Runner:
         """Make a runner.
 
         Args:
-            pool: The workers.
             on_result: Called once for every task, in the order in which they end.
             on_attempt: Called for everything that a worker did, also what failed.
             watch: Called with the state of the run, about twice a second.

@@ -32,7 +32,6 @@ def scratch_folder(address: str, needed: int = 0) -> Iterator[Path]:
     The caller deletes what nobody will ask for again.
 
     Args:
-        address: Of the output.
         needed: Bytes that it may come to hold.
 
     Raises:

@@ -45,13 +45,9 @@ def staged(job: Job, *, purpose: str = "", ranges: bool = False, keep: bool = Fa
     """Bring a job's source here, and delete all of it at the end, unless somebody will come back for it.
 
     Args:
-        job: With addresses.
         purpose: Tells apart those who work on one output at the same time.
         ranges: Read the source where it is, in the ranges that the work looks at.
         keep: Delete nothing at the end.
-
-    Raises:
-        CrowdedError: The disk has no room for now.
     """
     if not job.is_remote:
         yield Staged(job, None)

@@ -23,10 +23,6 @@ class Traces:
         Args:
             target: The address of an OTLP collector, such as http://localhost:4318, or a file.
             exporter: Another exporter of spans, instead.
-
-        Raises:
-            MissingDependencyError: OpenTelemetry is not installed.
-            InputError: The file cannot be written.
         """
         try:
             from opentelemetry import trace

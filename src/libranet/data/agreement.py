@@ -73,11 +73,7 @@ def alike_folders(folder: Path) -> tuple[Path, Path] | None:
 
 
 def refuse_alike_folders(folder: Path) -> None:
-    """Ask for the sides where two folders look like them and their names do not say which is which.
-
-    Raises:
-        InputError: There are two such folders.
-    """
+    """Ask for the sides where two folders look like them and their names do not say which is which."""
     if (found := alike_folders(folder)) is not None:
         a, b = found
         raise InputError(

@@ -137,11 +137,7 @@ def open_pairs(folder: str | Path, split: Split = "train") -> list[PairedClip] |
 
 
 def find_sides(folder: Path) -> tuple[Path, Path] | None:
-    """Find the hazy and the clear side by their names; None unless both are there.
-
-    Raises:
-        InputError: Several folders have names of one side.
-    """
+    """Find the hazy and the clear side by their names; None unless both are there."""
     folders = natural_order(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
     hazy, clear = ([path for path in folders if path.name.lower() in names] for names in (HAZY_NAMES, CLEAR_NAMES))
     for side in (hazy, clear):

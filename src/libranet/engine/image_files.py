@@ -197,9 +197,6 @@ def dehaze_sequence(
     Args:
         outputs: One file for each of them.
         resume: Leave existing outputs as they are, and write the others as an uninterrupted run would.
-
-    Raises:
-        InputError: No image can be read, or an output cannot be written.
     """
     options = options or DehazeOptions()
     options.adjust.check_mask()

@@ -65,12 +65,7 @@ def run_job(
     progress: Callable[[Progress], None] | None = None,
     on_plan: Callable[[RunPlan], None] | None = None,
 ) -> DehazeReport:
-    """Run a job. The job's own changes come on top of the options; the rest is as `dehaze_video` takes it.
-
-    Raises:
-        InputError: The source, an option or the output's name cannot be used.
-        OutputError: The output cannot be written.
-    """
+    """Run a job. The job's own changes come on top of the options; the rest is as `dehaze_video` takes it."""
     options = job.options(options)
     shared: dict[str, Any] = {"options": options, "overwrite": overwrite, "progress": progress}
     if job.kind == "stream":

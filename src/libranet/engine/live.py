@@ -45,15 +45,6 @@ def dehaze_live(
     The network always takes the newest frame, so the delay does not grow where it is slower than the source. Files are
     sent at their own pace.
 
-    Args:
-        source: A source, or an open file with y4m.
-        output: Where frames go, such as rtmp://server/live, live.m3u8 or /dev/video9.
-        network: The network, on its device.
-        options: How to restore, encode and record.
-        overwrite: Replace an existing recording.
-        progress: Called after each frame.
-        on_plan: Called with the plan before the first frame.
-
     Raises:
         InputError: The source, an option or the address cannot be used.
         OutputError: The output cannot be reached, or is lost for too long, and nothing is recorded.

@@ -145,9 +145,6 @@ def plan_parts(run: VideoRun, *, wanted: int) -> tuple[Part, ...]:
 def dehaze_part(run: VideoRun, part: Part) -> int:
     """Make the segments of one part. It goes on after the last finished segment of a killed process.
 
-    Returns:
-        Frames restored in this call.
-
     Raises:
         CannotSplitError: The frames are not those of the index, or the file is damaged.
     """

@@ -125,11 +125,7 @@ def _outruns_encoders(network: Network) -> bool:
 
 
 def make_plan(reader: VideoReader, output: Path, network: Network, options: DehazeOptions) -> RunPlan:
-    """Decide about a run, and try encoder and container.
-
-    Raises:
-        InputError: The encoder or the container refuses.
-    """
+    """Decide about a run, and try encoder and container."""
     options.adjust.check_mask()
     fast = _outruns_encoders(network)
     notes = list(reader.notes)

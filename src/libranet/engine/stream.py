@@ -44,11 +44,6 @@ def dehaze_stream(
     Args:
         source: What `parse_source` takes or gives, or an open file with y4m.
         output: A file, a live output such as rtmp://server/live, or an open file for y4m.
-        network: The network, on its device.
-        options: How to restore and encode.
-        overwrite: Replace an existing output.
-        progress: Called after each frame.
-        on_plan: Called with the plan of a file before the first frame.
     """
     options = options or DehazeOptions()
     if isinstance(source, str | Path):
@@ -147,7 +142,6 @@ class LateFrames:
         """Measure how far the wall clock is ahead of the source's clock.
 
         Args:
-            time_base: Of the frames' times.
             allowed: Seconds that the network may be behind the source's clock. Sources that send in bursts, such as
                 HLS, are ahead of it most of the time.
         """

@@ -48,12 +48,8 @@ class FrameView:
         """Prepare for frames of one format on a device.
 
         Args:
-            source: Of the restored frames.
             target: Of the output; a comparison side by side is twice as wide.
-            compare: Show the original, too.
-            view: What to show instead of the result.
             turns: Quarter turns counter-clockwise by which a player rotates the frame.
-            device: Where the restored frames are.
         """
         device = torch.device(device)
         self.target, self._compare, self._view, self._turns = target, compare, view, turns

@@ -51,9 +51,6 @@ class ResultStore:
     def begin(self, settings: dict[str, Any], *, fresh: bool = False) -> None:
         """Record what is measured, or check that the folder's earlier results were measured the same way.
 
-        Args:
-            fresh: Delete earlier results first.
-
         Raises:
             InputError: The folder has results of other settings, is no folder, or is not ours to delete.
         """

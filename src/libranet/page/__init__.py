@@ -27,8 +27,6 @@ def make_page(title: str, body: str, *, links: str | None = None) -> str:
     """Make an HTML page in our look.
 
     Args:
-        title: Plain text.
-        body: HTML.
         links: Where page.css is, with a slash at the end; None puts everything into the page, which then needs no other
             file.
     """

@@ -91,11 +91,7 @@ class Dispatcher:
     # Files
 
     async def create(self, name: str, size: int, *, address: str = "") -> Job:
-        """Begin a job for a visitor at an address.
-
-        Raises:
-            HTTPException: The file is too large, or there is no room for it.
-        """
+        """Begin a job for a visitor at an address."""
         if size > (most := self.limits.upload_bytes):
             raise HTTPException(413, f"the file has {size} bytes, at most {most} are accepted")
         async with self._room:

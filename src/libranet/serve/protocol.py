@@ -25,11 +25,7 @@ Networks = dict[str, Network]
 
 
 def chosen_network(networks: Networks, settings: Message) -> Network:
-    """Return the network that a visitor's `RunSettings` name.
-
-    Raises:
-        InputError: This server has no such network.
-    """
+    """Return the network that a visitor's `RunSettings` name."""
     name = settings.get("model", "best")
     if name not in networks:
         raise InputError(f"this server has no {name} network: choose {' or '.join(networks)}")

@@ -335,11 +335,7 @@ async def _event_lines(id_: str, known: Dispatcher) -> AsyncIterator[str]:
 
 
 async def ask(known: Dispatcher, wish: Message, request: Request) -> Response:
-    """Have the previewer do something, as long as the visitor waits for it. Returns the frame, with its time.
-
-    Raises:
-        HTTPException: It cannot.
-    """
+    """Have the previewer do something, as long as the visitor waits for it. Returns the frame, with its time."""
     await request.body()  # what comes after it is the end of the connection
     if known.previews.waiting >= _MOST_WAITING:
         raise HTTPException(503, "too many previews wait already: try again in a moment")

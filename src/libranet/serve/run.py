@@ -24,13 +24,7 @@ def run_server(settings: ServeSettings, *, open_browser: bool = False, show_toke
     """Serve until Ctrl-C or SIGTERM.
 
     Args:
-        settings: Of the server.
-        open_browser: Open the page once the server listens.
         show_token: Print the address with its token. Logs keep what is printed.
-
-    Raises:
-        InputError: The port or the folder is taken, or a device is not here.
-        CheckpointError: The model cannot be loaded.
     """
     for device in settings.devices:  # whatever can be refused is refused before the first visitor
         pick_device(device)

@@ -123,11 +123,7 @@ def is_loopback(host: str) -> bool:
 
 
 def make_folders(settings: ServeSettings) -> None:
-    """Make the folders, readable by this user alone.
-
-    Raises:
-        InputError: They cannot be made or written.
-    """
+    """Make the folders, readable by this user alone."""
     try:
         for folder in (settings.folder, settings.jobs_folder):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -32,11 +32,7 @@ def write_bench(
     *,
     quality: Mapping[str, float] | None = None,
 ) -> str:
-    """Write `bench.md`, `.csv`, `.tex` and `.json`, `fps-by-size.svg` and, with PSNR by model, `quality-by-fps.svg`.
-
-    Returns:
-        The Markdown.
-    """
+    """Write `bench.md`, `.csv`, `.tex` and `.json`, `fps-by-size.svg` and, with PSNR by model, `quality-by-fps.svg`."""
     markdown = as_markdown(rows, missing)
     write_file(folder / "bench.md", markdown)
     write_file(folder / "bench.csv", as_csv(rows))

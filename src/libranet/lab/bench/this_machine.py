@@ -146,12 +146,7 @@ def measure(*, device: str = "auto", seconds: float = 4.0) -> Machine:
 
 
 def check_card(path: Path) -> None:
-    """Refuse a card that cannot be written, before anything is measured.
-
-    Raises:
-        InputError: The suffix is another one.
-        MissingDependencyError: Images need matplotlib.
-    """
+    """Refuse a card that cannot be written, before anything is measured."""
     if path.suffix not in (".png", ".svg", ".json"):
         raise InputError(f"a card is .png, .svg or .json, got {path.name}: give -o such as card.png")
     if path.suffix != ".json" and importlib.util.find_spec("matplotlib") is None:

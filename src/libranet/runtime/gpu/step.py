@@ -66,9 +66,6 @@ class FusedStep:
             grids_given: `give` brings each frame's grids. Needs a look-ahead of 0, and no overlap: nothing is encoded.
             device: A CUDA device, or the CPU in Triton's interpreter.
             graphs: False launches kernel by kernel, for profiling.
-
-        Raises:
-            InputError: The kernels do not cover this network, or a setting is out of range.
         """
         config = model.config
         if reason := why_not_network(config):
