@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from libranet.errors import InputError
 
@@ -126,3 +127,18 @@ def write_atomically(path: Path, content: bytes) -> None:
             temporary.write_bytes(content)
     except OSError as error:
         raise InputError(f"could not write {path}: {error.strerror or error}") from error
+
+
+def locked_file(path: Path) -> IO[str] | None:
+    """Open a file that nobody else can open so until it is closed, or its process ends; None where another has it."""
+    file = path.open("w")
+    try:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except ImportError:  # Windows: nothing keeps two processes apart
+        pass
+    except OSError:
+        file.close()
+        return None
+    return file

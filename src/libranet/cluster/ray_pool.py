@@ -35,7 +35,6 @@ from libranet.errors import LibraNetError
 logger = logging.getLogger(__name__)
 
 START_SECONDS = 300.0
-"""How long a run waits for its first worker."""
 ASK_SECONDS = 1800.0
 """The same where a machine has to be found and started for it."""
 MOST_STARTS = 3
@@ -43,7 +42,6 @@ MOST_STARTS = 3
 IDLE_SECONDS = 30.0
 """A worker for whom there is no task keeps its place so long; then an autoscaler may take its machine away."""
 REFRESH_SECONDS = 2.0
-"""How often the nodes of the cluster are counted."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,6 @@ class Placement:
     gpus: bool
     """One worker for each GPU; nodes without a GPU have none. Otherwise workers share the cores."""
     cores: int = 1
-    """Cores of a worker on a CPU."""
     most: int | None = None
     """The largest number of workers in all, or None for as many as the nodes have room for."""
     asks: bool = False

@@ -165,7 +165,6 @@ class _Entry:
     farthest: int = 0
     """Frames it had reached when its workers died."""
     starts: int = 0
-    """How often a worker began it."""
     worker: WorkerInfo = field(default_factory=lambda: WorkerInfo("", ""))
     """Who has it, or had it last."""
 

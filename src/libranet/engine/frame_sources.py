@@ -32,7 +32,6 @@ class NetworkRun:
     backend: str = "auto"
     """What computes, as `DehazeOptions` has it."""
     backend_name: str = ""
-    """What restored the last clip."""
     _kept: tuple[float, Dehazer] | None = None
 
     def dehazer(self, rate: float) -> Dehazer:

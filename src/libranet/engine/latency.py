@@ -59,7 +59,6 @@ class LatencyMeter:
         self._camera_ages: deque[float] = deque(maxlen=_RECENT)
         self._behind: deque[float] = deque(maxlen=_RECENT)
         self.frames = 0
-        """Frames that the output has taken."""
 
     def sent(self, pts: int) -> None:
         """Note that the output has taken a frame, by its time in the source."""

@@ -170,7 +170,6 @@ class _Run:
         self.decoded, self.finished = Channel(self.stop, 1 if newest else QUEUE_FRAMES), Channel(self.stop)
         self.result = PipelineResult()
         self.failure: BaseException | None = None
-        """What went wrong in the encoder."""
 
     def decode(
         self, frames: Iterable[SourceFrame], detector: ShotDetector | None, late: Callable[[SourceFrame], bool] | None

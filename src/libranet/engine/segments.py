@@ -2,7 +2,6 @@
 
 import glob
 import hashlib
-import io
 import json
 import shutil
 import struct
@@ -19,7 +18,7 @@ import av
 import numpy as np
 import torch
 
-from libranet.atomic import atomic_file, hidden_name, replaced_file
+from libranet.atomic import atomic_file, hidden_name, locked_file, replaced_file
 from libranet.engine.options import DehazeOptions, OutputError
 from libranet.errors import InputError
 from libranet.network import Network
@@ -94,7 +93,7 @@ class RunFolder:
             if resume:
                 self._take_over(settings)
             self.path.mkdir(exist_ok=True)
-            self._lock = self._lock or _locked(self.path)
+            self._lock = self._lock or locked_file(self.path / "lock")
             if self._lock is None:
                 raise BusyError(f"another run is writing the same output (it holds {self.path}): wait for it")
             if not (resume and self._read(settings)):
@@ -142,7 +141,7 @@ class RunFolder:
         for other in sorted(self.path.parent.glob(f".{glob.escape(stem)}.*.libranet")):
             with suppress(OSError, ValueError, KeyError):
                 manifest = json.loads((other / _MANIFEST).read_text())
-                if manifest["settings"] != wanted or (lock := _locked(other)) is None:
+                if manifest["settings"] != wanted or (lock := locked_file(other / "lock")) is None:
                     continue
                 other.rename(self.path)
                 self._lock = lock
@@ -176,21 +175,6 @@ class RunFolder:
         }
         with atomic_file(self.path / _MANIFEST) as temporary:
             temporary.write_text(json.dumps(manifest, indent=1))
-
-
-def _locked(folder: Path) -> IO[str] | None:
-    """Lock a run's folder. Return what holds the lock until it is closed, or None where another process has it."""
-    try:
-        import fcntl
-    except ImportError:  # Windows: nothing keeps two runs at the same output apart
-        return io.StringIO()
-    lock = (folder / "lock").open("w")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        lock.close()
-        return None
-    return lock
 
 
 class FrameJournal:

@@ -50,7 +50,6 @@ class Job:
     name: str
     """What the visitor calls the file. For display and as the name of the download, never as a path."""
     size: int
-    """Bytes of the upload."""
     state: State = State.uploading
     created: float = 0.0
     changed: float = 0.0
@@ -62,9 +61,7 @@ class Job:
     error: str = ""
     """One sentence for the visitor."""
     report: dict[str, Any] = field(default_factory=dict)
-    """How the run went."""
     result: str = ""
-    """File name of the result."""
 
 
 _JSON = TypeAdapter(Job)

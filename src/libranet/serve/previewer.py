@@ -20,7 +20,6 @@ from libranet.serve.worker import make_options
 
 _FILES_IN_MEMORY = 8
 CAMERA_SIDE = 1280
-"""Camera frames are at most this long."""
 _CAMERA_RATE = 10.0
 
 

@@ -11,7 +11,6 @@ from libranet.errors import InputError
 GIB = 1 << 30
 MIN_TOKEN = 8
 MOST_CAMERAS = 8
-"""Cameras at a time."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,6 @@ class ServeSettings:
     fast_model: str | None = None
     """A second network, for visitors who choose speed."""
     devices: tuple[str, ...] = ("auto",)
-    """One worker for each."""
     sub_path: str = ""
     """Such as /haze, where a proxy passes it on. One that leaves it out needs nothing here."""
     trusted_proxies: tuple[str, ...] = ("127.0.0.1", "::1")

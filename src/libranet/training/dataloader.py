@@ -16,10 +16,8 @@ from libranet.data import (
     PairedClip,
     WindowConfig,
     folder_pairs,
-    hazeworld_pairs,
     open_pairs,
     packed_pairs,
-    revide_pairs,
     uhv4k_pairs,
 )
 from libranet.data.agreement import refuse_alike_folders
@@ -132,8 +130,8 @@ def open_training_clips(config: PairedSourceConfig) -> list[PairedClip]:
     path = Path(config.path)
     if not path.is_dir():
         raise InputError(f"no dataset at {path}: check the recipe's [paired] path")
-    readers = {"uhv4k": uhv4k_pairs, "revide": revide_pairs, "hazeworld": hazeworld_pairs, "folders": open_pairs}
-    pairs = packed_pairs(path) if config.layout == "packed" else readers[config.layout](path, "train")
+    readers = {"uhv4k": uhv4k_pairs, "folders": open_pairs, "packed": packed_pairs}
+    pairs = readers[config.layout](path)
     if pairs is None:
         refuse_alike_folders(path)
         raise InputError(f"expected hazy and clear frames in {path}, for example hazy/ and gt/, found neither")
