@@ -22,6 +22,7 @@ from libranet.engine.jobs import Job, check_job, run_job
 from libranet.engine.plan import format_duration
 from libranet.engine.video import plan_video
 from libranet.errors import LibraNetError
+from libranet.video.reader import DEFAULT_RATE
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -41,13 +42,13 @@ LONG_SECONDS = 3.0
 class RunChoices:
     """How to run, besides what shapes the frames."""
 
-    resume: bool
-    overwrite: bool
-    skip_finished: bool
-    dry_run: bool
-    fps: float
-    as_json: bool
-    quiet: bool
+    resume: bool = False
+    overwrite: bool = False
+    skip_finished: bool = False
+    dry_run: bool = False
+    fps: float = DEFAULT_RATE
+    as_json: bool = False
+    quiet: bool = False
 
     @property
     def talkative(self) -> bool:

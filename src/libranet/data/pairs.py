@@ -90,7 +90,7 @@ def open_pairs(folder: str | Path, split: Split = "train") -> list[PairedClip] |
     """Open a paired set in whichever layout it has; None if nothing in it has the names of two sides.
 
     The two sides (`hazy` and `gt`, `input` and `target`, ...) lie in the folder, or in `train` and `test` below it, as
-    in REVIDE and, after its own symlink step, in HazeWorld, of which only the subsets of the paper are taken.
+    in REVIDE and, after its own symlink step, in HazeWorld. Only the subsets of the paper are taken there.
 
     Args:
         folder: The set, or one of its parts.

@@ -18,6 +18,11 @@ def conv3x3(channels_in: int, channels_out: int, *, stride: int = 1) -> nn.Conv2
     return nn.Conv2d(channels_in, channels_out, 3, stride=stride, padding=1, bias=False)
 
 
+def conv_of(layer: nn.Module) -> nn.Conv2d:
+    assert isinstance(layer, nn.Conv2d)
+    return layer
+
+
 class StochasticDepth(nn.Module):
     """Drop a residual branch for whole samples while training, and scale the rest up to keep the mean."""
 

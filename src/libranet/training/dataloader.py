@@ -16,11 +16,10 @@ from libranet.data import (
     PairedClip,
     WindowConfig,
     folder_pairs,
-    open_pairs,
     packed_pairs,
     uhv4k_pairs,
 )
-from libranet.data.agreement import refuse_alike_folders
+from libranet.data.agreement import require_pairs
 from libranet.errors import InputError
 from libranet.extension import load_own
 from libranet.frames import check_values
@@ -128,14 +127,11 @@ def open_training_clips(config: PairedSourceConfig) -> list[PairedClip]:
     if config.hazy:
         return folder_pairs(config.hazy, config.clear)
     path = Path(config.path)
+    if config.layout == "folders":
+        return require_pairs(path, "train")
     if not path.is_dir():
         raise InputError(f"no dataset at {path}: check the recipe's [paired] path")
-    readers = {"uhv4k": uhv4k_pairs, "folders": open_pairs, "packed": packed_pairs}
-    pairs = readers[config.layout](path)
-    if pairs is None:
-        refuse_alike_folders(path)
-        raise InputError(f"expected hazy and clear frames in {path}, for example hazy/ and gt/, found neither")
-    return pairs
+    return uhv4k_pairs(path) if config.layout == "uhv4k" else packed_pairs(path)
 
 
 def open_own_data(config: PairedSourceConfig) -> list[PairedClip] | Dataset[dict[str, Tensor]]:
