@@ -237,7 +237,6 @@ def _kind(source: str, output: str, path: Path | None = None) -> Kind:
     if not is_image_name(source) and is_image_name(output):
         if path is not None:
             from libranet.video.opening import open_source
-            from libranet.video.source import parse_source
 
             open_source(parse_source(path)).close()  # a still image of another kind says what it is
         raise InputError(f"{source} is a video: give -o a pattern such as frames/%05d.png for its frames, not {output}")

@@ -4,7 +4,6 @@ import logging
 import math
 import os
 import sys
-import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -86,7 +85,6 @@ class Worker:
     def __init__(self, make: Callable[[], Workload]) -> None:
         self._workload = make()
         self._step = Step()
-        self._lock = threading.Lock()
         self._draining = False
 
     def place(self) -> tuple[str, int]:
@@ -102,10 +100,10 @@ class Worker:
     def run(self, task: Task) -> Finished:
         """Do a task. Only the death of this process is an error for the caller."""
         take_failures()
-        self._set(Step())
+        self._step = Step()
         with collected() as spans:
             outcome = self._run(task)
-        self._set(Step())
+        self._step = Step()
         return Finished(WorkerInfo("", ""), outcome, tuple(spans), take_failures())
 
     def _run(self, task: Task) -> Outcome:
@@ -120,17 +118,12 @@ class Worker:
             return Failed("bug", f"unexpected {type(error).__name__} ({error}): this is a bug in libranet")
 
     def step(self) -> Step:
-        with self._lock:
-            return self._step
+        return self._step
 
     def _report(self, step: Step) -> None:
-        self._set(step)
+        self._step = step
         if self._draining:
             raise DrainedError
-
-    def _set(self, step: Step) -> None:
-        with self._lock:
-            self._step = step
 
 
 @dataclass

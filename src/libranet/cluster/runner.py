@@ -302,19 +302,11 @@ class Runner:
             else:
                 self._failed(entry, event.worker, outcome)
         if isinstance(outcome, Failed):
-            self._tell(entry, outcome.trouble, outcome.sentence, event.spans, event.store_errors)
+            self._tell(entry, outcome.trouble, outcome.sentence, event)
         else:
-            name = "done" if isinstance(outcome, Done) else "split"
-            self._tell(entry, name, "", event.spans, event.store_errors)
+            self._tell(entry, "done" if isinstance(outcome, Done) else "split", "", event)
 
-    def _tell(
-        self,
-        entry: _Entry,
-        outcome: str,
-        error: str,
-        spans: tuple[Span, ...] = (),
-        store_errors: dict[tuple[str, str], int] | None = None,
-    ) -> None:
+    def _tell(self, entry: _Entry, outcome: str, error: str, answer: Finished | None = None) -> None:
         if self._on_attempt is not None:
             self._on_attempt(
                 Attempt(
@@ -327,8 +319,8 @@ class Runner:
                     outcome,
                     error,
                     entry.given.result is not None,
-                    spans,
-                    store_errors or {},
+                    answer.spans if answer else (),
+                    answer.store_errors if answer else {},
                 )
             )
 
