@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 import torch
 
-from libranet.losses import DinoV2Features
 from libranet.losses.objective import LossConfig, Objective
-from libranet.losses.perceptual import DINOV2_HUB_ID
+from libranet.losses.perceptual import DINOV2_HUB_ID, DinoV2Features
 from libranet.network import LiBrANet
 from libranet.network.libranet import Grids
 from libranet.training.config import PhotoSourceConfig, TrainConfig
