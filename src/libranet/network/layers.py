@@ -33,7 +33,7 @@ class StochasticDepth(nn.Module):
     def forward(self, branch: Tensor) -> Tensor:
         if not self.training or self.rate == 0.0:
             return branch
-        keep = torch.rand(branch.shape[0], 1, 1, 1, device=branch.device) >= self.rate
+        keep = torch.rand(len(branch), *(1,) * (branch.dim() - 1), device=branch.device) >= self.rate
         return branch * (keep / (1.0 - self.rate)).to(branch.dtype)
 
 
