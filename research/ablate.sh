@@ -13,7 +13,7 @@ steps=${1:-600} seconds=${2:-450} processes=${3:-10}
 out=runs/ablations
 mkdir -p "$out/logs"
 for part in $(seq "$processes"); do
-    "${PYTHON:-python3}" -m libranet.lab.ablation recipes/ablations -o "$out" --seeds 3 --steps "$steps" \
+    "${PYTHON:-python3}" -m libranet ablate recipes/ablations -o "$out" --seeds 3 --steps "$steps" \
         --stop-after "$seconds" --cache data/ablation/weights --data pairs=data/ablation/dev \
         --set loss.perceptual=vgg16 --set loss.perceptual_source=data/ablation/vgg16.safetensors \
         --set loss.perceptual_taps=3 --set loss.perceptual_crop=128 --part "$part/$processes" "$@" \

@@ -9,9 +9,9 @@ A share per checkpoint makes the mean a weighted one; a negative share leads awa
 import argparse
 
 import torch
+from alive import why_dead
 
 from libranet.network import LiBrANet, LiBrANetConfig, load_model, read_checkpoint_info, save_checkpoint
-from libranet.network.liveness import why_dead
 
 
 def main() -> None:

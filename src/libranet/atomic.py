@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from libranet.errors import InputError
 
@@ -57,11 +58,7 @@ class Claim:
         return FileMark.of(self._path) == self._before
 
     def check(self) -> None:
-        """See that the name is free, for writers that publish a file themselves.
-
-        Raises:
-            InputError: A file appeared there, or the one that was there changed.
-        """
+        """See that the name is free, for writers that publish a file themselves."""
         if not self.is_free:
             self._refuse()
 
@@ -124,13 +121,24 @@ def atomic_file(path: Path, *, suffix: str = "", claim: Claim | None = None) -> 
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all.
-
-    Raises:
-        InputError: The folder or the disk does not take it.
-    """
+    """Write a file whole or not at all."""
     try:
         with atomic_file(path) as temporary:
             temporary.write_bytes(content)
     except OSError as error:
         raise InputError(f"could not write {path}: {error.strerror or error}") from error
+
+
+def locked_file(path: Path) -> IO[str] | None:
+    """Open a file that nobody else can open so until it is closed, or its process ends; None where another has it."""
+    file = path.open("w")
+    try:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except ImportError:  # Windows: nothing keeps two processes apart
+        pass
+    except OSError:
+        file.close()
+        return None
+    return file

@@ -15,11 +15,7 @@ _OWN = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
 def lab(module: str) -> ModuleType:
-    """Import a module of the laboratory.
-
-    Args:
-        module: Its name below `libranet.lab`, such as `peers.table`.
-    """
+    """Import a module of the laboratory."""
     return import_module(f"libranet.lab.{module}")
 
 
@@ -33,9 +29,6 @@ def load_own(name: str) -> Any:
 
     Args:
         name: `package.module:Name`. The module is looked for where Python looks, and in the current folder.
-
-    Raises:
-        InputError: There is no such module, or nothing of that name in it.
     """
     if not is_own(name):
         raise InputError(f"expected package.module:Name, such as my_networks:Net, got {name!r}")

@@ -13,5 +13,4 @@ VIDEO_SUFFIXES = frozenset(
 
 
 def is_image_name(path: str | Path) -> bool:
-    """Return whether the suffix is that of an image file."""
     return Path(path).suffix.lower() in IMAGE_SUFFIXES

@@ -14,9 +14,6 @@ def check_types(config: Any) -> None:
     """Hold every field of a frozen dataclass to its annotation. Call it first in `__post_init__`.
 
     Integers become floats where floats are expected, lists become tuples, and numbers of NumPy those of Python.
-
-    Raises:
-        InputError: A field has a value of another type.
     """
     hints = typing.get_type_hints(type(config))
     for field in dataclasses.fields(config):

@@ -14,8 +14,8 @@ from libranet.network import save_checkpoint
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"format": "caffe"}, "unknown format 'caffe': use onnx, openvino, torchscript, coreml or tensorrt-ready"),
-        ({"precision": "int4"}, "unknown precision 'int4': use fp32, fp16 or int8"),
+        ({"format": "caffe"}, "expected format as onnx, openvino, torchscript, coreml or tensorrt-ready, got 'caffe'"),
+        ({"precision": "int4"}, "expected precision as fp32, fp16 or int8, got 'int4'"),
         ({"size": (8, 64)}, "expected a size of 16 to 8192 pixels a side, got 8x64"),
         ({"size": (20000, 64)}, "expected a size of 16 to 8192 pixels a side, got 20000x64"),
         ({"format": "coreml"}, "coreml needs one frame size: add for example --size 1920x1080"),

@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 import pytest
 
-from libranet.data import folder_pairs, hazeworld_pairs, open_pairs, revide_pairs
+from libranet.data import folder_pairs, open_pairs
 from libranet.data.frames import Box
 from libranet.errors import InputError
 
@@ -35,7 +35,7 @@ def test_revide_in_its_official_split(tmp_path: Path) -> None:
             for i in range(3):
                 put(tmp_path / part / "hazy" / clip / f"{i:05d}.JPG", 200)
                 put(tmp_path / part / "gt" / clip / f"{i:05d}.JPG", 100)
-    train, test = revide_pairs(tmp_path, "train"), revide_pairs(tmp_path, "test")
+    train, test = open_pairs(tmp_path, "train"), open_pairs(tmp_path, "test")
     assert [pair.name for pair in train] == ["C001", "J002"]
     assert [(pair.name, len(pair)) for pair in test] == [("L003", 3)]
     assert train[0].hazy.read(0)[0, 0, 0] == 200
@@ -49,14 +49,14 @@ def test_hazeworld_maps_many_hazy_clips_to_one_truth(tmp_path: Path) -> None:
         put(tmp_path / "train" / "hazy" / subset / "video1_0.05_0.9" / "00000.jpg", 110)
         put(tmp_path / "train" / "hazy" / subset / "video1_0.10_0.8" / "00000.jpg", 120)
         put(tmp_path / "train" / "hazy" / subset / "video10" / "beta2" / "00000.jpg", 130)
-    pairs = hazeworld_pairs(tmp_path, "train")
+    pairs = open_pairs(tmp_path, "train")
     assert len(pairs) == 9
     assert {pair.name.split("/")[0] for pair in pairs} == {"DAVIS", "DDAD", "UA-DETRAC"}
     truths = {pair.name: int(pair.clear.read(0)[0, 0, 0]) for pair in pairs if pair.name.startswith("DDAD")}
     assert truths == {"DDAD/video1_0.05_0.9": 10, "DDAD/video1_0.10_0.8": 10, "DDAD/video10/beta2": 60}
     put(tmp_path / "train" / "hazy" / "DAVIS" / "stranger" / "00000.jpg", 1)
     with pytest.raises(InputError, match=r"ground truth of .*stranger"):
-        hazeworld_pairs(tmp_path, "train")
+        open_pairs(tmp_path, "train")
 
 
 def test_two_folders_of_frames_of_folders_and_of_videos(tmp_path: Path) -> None:
@@ -92,8 +92,10 @@ def test_what_does_not_fit_is_named(tmp_path: Path) -> None:
     put(tmp_path / "hazy" / "b" / "0.png", 1)
     with pytest.raises(InputError, match=r"ground truth of .*b in .* missing"):
         folder_pairs(tmp_path / "hazy", tmp_path / "clear")
-    with pytest.raises(InputError, match="folder 'test' in"):
-        revide_pairs(tmp_path, "test")
+    for side in ("hazy", "gt"):
+        put(tmp_path / "set" / "Train" / side / "a" / "0.png", 1)
+    with pytest.raises(InputError, match=r"expected a part 'test' in .*, found Train"):
+        open_pairs(tmp_path / "set", "test")
     (tmp_path / "v").mkdir()
     (tmp_path / "v" / "broken.mp4").write_bytes(b"no video at all" * 100)
     with pytest.raises(InputError, match=r"could not read .*broken\.mp4 as a video"):

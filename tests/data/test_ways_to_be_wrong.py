@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 import pytest
 
-from libranet.data import PairedClip, folder_pairs, hazeworld_pairs, open_pairs, revide_pairs
+from libranet.data import PairedClip, folder_pairs, open_pairs
 from libranet.data.agreement import compare_sides
 from libranet.errors import InputError
 from tiny_set import make_hazy
@@ -20,9 +20,8 @@ LAYOUTS: dict[str, tuple[str, str, Opener]] = {
     "hazy beside clear": ("hazy/a", "clear/a", open_pairs),
     "sides given by name": ("fog/a", "sun/a", lambda root: folder_pairs(root / "fog", root / "sun")),
     "flat": ("hazy", "clear", open_pairs),
-    "REVIDE": ("Train/hazy/a", "Train/gt/a", revide_pairs),
-    "REVIDE from its root": ("Train/hazy/a", "Train/gt/a", open_pairs),
-    "HazeWorld": ("train/hazy/DAVIS/a_0.1_0.9", "train/gt/DAVIS/a", hazeworld_pairs),
+    "REVIDE": ("Train/hazy/a", "Train/gt/a", open_pairs),
+    "HazeWorld": ("train/hazy/DAVIS/a_0.1_0.9", "train/gt/DAVIS/a", open_pairs),
 }
 """Where the frames of a clip's two sides are, and what opens the set."""
 

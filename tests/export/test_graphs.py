@@ -100,5 +100,5 @@ def test_a_network_that_slices_at_a_fixed_size_is_refused():
 
 
 def test_a_look_ahead_beyond_the_window_is_refused(tiny_model):
-    with pytest.raises(InputError, match="look-ahead of 0 to 2 frames, got 3"):
+    with pytest.raises(InputError, match="look-ahead of 0 to 2 frames for T=5, got 3"):
         make_graph(tiny_model, "streaming", None, lookahead=3)

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from libranet.losses import FogWeights, LieWeights, LossConfig, Objective, charbonnier, lie_regulariser
+from libranet.losses.objective import FogWeights, LieWeights, LossConfig, Objective, charbonnier, lie_regulariser
 from libranet.network import Grids, LiBrANet
 from tiny_network import TINY
 

@@ -7,7 +7,8 @@ import safetensors.torch
 import torch
 
 from libranet.errors import CheckpointError, InputError
-from libranet.losses import DinoV2Features, LossConfig, Objective, PerceptualLoss, VggFeatures
+from libranet.losses.objective import LossConfig, Objective
+from libranet.losses.perceptual import DinoV2Features, PerceptualLoss, VggFeatures
 from libranet.network import Grids
 
 

@@ -67,11 +67,7 @@ def run_tasks(
     shown: bool = True,
     what: str = "videos",
 ) -> tuple[list[TaskResult], JobState]:
-    """Run tasks on the connected cluster.
-
-    Returns:
-        The results in the order of the tasks, and the state at the end.
-    """
+    """Run tasks on the connected cluster."""
     from libranet.cluster.metrics import JobMetrics
     from libranet.cluster.ray_pool import RayPool
     from libranet.cluster.runner import Attempt, Runner
@@ -142,7 +138,6 @@ class _Progress:
         self._bar.stop()
 
     def update(self, state: JobState) -> None:
-        """Show the state of the run."""
         left = state.seconds_left
         unfinished = left is not None and state.work_done < state.work_total
         rest = f", about {format_duration(left or 0.0)} left" if unfinished else ""
@@ -170,7 +165,6 @@ class _Progress:
             )
 
     def print_result(self, result: TaskResult) -> None:
-        """Say that a task has ended."""
         if result.error:
             self._console.print(f"[bold red]error:[/] {escape(result.key)}: {escape(result.error)}")
         elif self._shown:
@@ -182,7 +176,6 @@ class _Progress:
             self._console.print(f"{result.key}: {text}", markup=False)
 
     def print_summary(self, results: list[TaskResult], state: JobState) -> None:
-        """Say what the whole run did."""
         skipped = sum(bool(result.result.get("skipped")) for result in results)
         before = f", {skipped} finished before" if skipped else ""
         deaths = f"; {state.deaths} workers died and were replaced" if state.deaths else ""

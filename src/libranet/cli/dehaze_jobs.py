@@ -33,11 +33,7 @@ def plan_jobs(inputs: list[str], output: str | None, *, live: bool, adjust: Adju
     Args:
         inputs: As the user wrote them: files, folders, patterns such as clips/*.mp4, lists of jobs, addresses.
         output: A file, a folder, `-`, or a template such as clear/{stem}-clear.mp4; None writes beside the inputs.
-        live: The source is live.
         adjust: Adjustments of all jobs, on which those of a list's rows come.
-
-    Raises:
-        InputError: The inputs and the output do not fit together.
     """
     inputs = [local_name(name) for name in inputs]
     if output is None:
@@ -80,7 +76,6 @@ def plan_jobs(inputs: list[str], output: str | None, *, live: bool, adjust: Adju
 
 
 def _job(source: Source, output: str) -> Job:
-    """The job that makes an output of a file or a sequence."""
     if source.kind == "sequence":
         folder = Path(source.name).resolve()
         if not is_pattern(source.name) and folder in Path(output).resolve().parents:  # the next run would read it, too
@@ -109,9 +104,6 @@ def select_shard(jobs: list[Job], text: str) -> list[Job]:
     Args:
         jobs: All of them, in the same order for every share.
         text: Such as 3/8, the third of eight.
-
-    Raises:
-        InputError: The text is no such share.
     """
     match = re.fullmatch(r"(\d+)/(\d+)", text.strip())
     if match is None or not 1 <= int(match[1]) <= int(match[2]):
@@ -158,7 +150,6 @@ def _files(source: Source, output: str) -> Iterator[tuple[Source, str]]:
 
 
 def _below_folder(folder: Path, output: str) -> Iterator[tuple[Source, str]]:
-    """Videos, images and clips of frames in a folder and those below it."""
     clips: set[Path] = set()
     for path in natural_order(folder.rglob("*")):
         below = path.relative_to(folder)
@@ -246,7 +237,6 @@ def _kind(source: str, output: str, path: Path | None = None) -> Kind:
     if not is_image_name(source) and is_image_name(output):
         if path is not None:
             from libranet.video.opening import open_source
-            from libranet.video.source import parse_source
 
             open_source(parse_source(path)).close()  # a still image of another kind says what it is
         raise InputError(f"{source} is a video: give -o a pattern such as frames/%05d.png for its frames, not {output}")

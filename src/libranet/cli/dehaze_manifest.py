@@ -57,9 +57,6 @@ def read_manifest(path: Path, base: Adjustments) -> list[Row]:
     Args:
         path: A CSV file with a header, or JSON lines: `source`, `output` and options, or `options` as an object.
         base: Adjustments of the command line, on which those of a row come.
-
-    Raises:
-        InputError: A row cannot be used; the message names it.
     """
     rows: list[Row] = []
     for number, values in _lines(path):

@@ -22,6 +22,7 @@ from libranet.engine.jobs import Job, check_job, run_job
 from libranet.engine.plan import format_duration
 from libranet.engine.video import plan_video
 from libranet.errors import LibraNetError
+from libranet.video.reader import DEFAULT_RATE
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -41,13 +42,13 @@ LONG_SECONDS = 3.0
 class RunChoices:
     """How to run, besides what shapes the frames."""
 
-    resume: bool
-    overwrite: bool
-    skip_finished: bool
-    dry_run: bool
-    fps: float
-    as_json: bool
-    quiet: bool
+    resume: bool = False
+    overwrite: bool = False
+    skip_finished: bool = False
+    dry_run: bool = False
+    fps: float = DEFAULT_RATE
+    as_json: bool = False
+    quiet: bool = False
 
     @property
     def talkative(self) -> bool:
@@ -109,7 +110,6 @@ def run_jobs(jobs: list[Job], network: Network, options: DehazeOptions, choices:
 
 
 def print_json(value: dict[str, Any], *, to_stderr: bool = False) -> None:
-    """Print a report for machines."""
     print(json.dumps(value, indent=2), file=sys.stderr if to_stderr else sys.stdout, flush=True)
 
 
@@ -213,7 +213,6 @@ class ProgressBar:
         self._begin = self._last_line = 0.0
 
     def begin(self, name: str) -> None:
-        """Start the line of a new input."""
         if self._task is not None:
             self._bar.remove_task(self._task)
         self._name, self._headline = name, ""
@@ -228,7 +227,6 @@ class ProgressBar:
             self._headline = plan.headline
 
     def update(self, step: Progress) -> None:
-        """Show the state of the run. The engine calls it after each frame."""
         if self._task is None:
             return
         total = max(step.total, step.frames) if step.total and not step.live else None

@@ -264,7 +264,6 @@ def _name_doubts(console: Console, clips: list[EvalClip], results: list[Restored
 def _run_on_cluster(
     choices: ClusterChoices, workload: Callable[[], EvalWorkload], clips: list[EvalClip], *, gpus: bool
 ) -> None:
-    """Evaluate the clips on a cluster, all workers into the same folder."""
     import torch
     from rich.console import Console
 
@@ -295,7 +294,6 @@ def _choose_subject(names: list[str]) -> str:
 
 @contextmanager
 def _progress(console: Console, total: int) -> Iterator[ClipProgress]:
-    """Show how many of all frames are done."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())

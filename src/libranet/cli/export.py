@@ -75,7 +75,6 @@ def export(
 
 
 def read_frame(path: Path) -> Tensor:  # [1, 3, H, W] in [0, 1]
-    """Read an image for calibration."""
     import numpy as np
     import torch
 

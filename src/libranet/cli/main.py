@@ -116,7 +116,6 @@ def with_addresses(args: list[str]) -> list[str]:
 
 
 def build_app() -> typer.Typer:
-    """Turn the table into a typer application."""
     app = typer.Typer(
         name="libranet",
         cls=_Commands,
@@ -145,23 +144,16 @@ def _shows_boxes() -> bool:
 
 
 def main() -> None:
-    """Entry point of the `libranet` command."""
     try:
         build_app()()
-    except LibraNetError as error:
+    except (Exception, KeyboardInterrupt) as error:
         from rich.console import Console
         from rich.markup import escape
 
-        Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]error:[/] {escape(error.sentence)}")
-        sys.exit(EXIT_USER_ERROR)
-    except KeyboardInterrupt:
-        print("stopped", file=sys.stderr)
-        sys.exit(EXIT_INTERRUPTED)
-    except Exception as error:
-        from libranet.cli.bugs import bug_sentence
-
-        print(f"error: {bug_sentence(error)}", file=sys.stderr)
-        sys.exit(EXIT_BUG)
+        code, sentence = _verdict(error)
+        head = "" if isinstance(error, KeyboardInterrupt) else "[bold red]error:[/] "
+        Console(stderr=True, highlight=False, soft_wrap=True).print(f"{head}{escape(sentence)}")
+        sys.exit(code)
 
 
 def _print_version(asked: bool) -> None:

@@ -155,7 +155,6 @@ def _run_on_cluster(
     tasks: list[ClipTask],
     folder: Path,
 ) -> list[Outcome]:
-    """Make the clips on a cluster, all workers into the same folder."""
     import torch
 
     from libranet.cli.cluster_run import ClusterChoices, run_tasks
@@ -198,7 +197,6 @@ def _draw_manifest(sources: list[str], manifest: Path, seed: int, licence: str) 
 
 
 def _check_open(sources: list[str]) -> None:
-    """Say where the photos of the preset come from."""
     if not all(Path(source).is_dir() for source in sources):
         raise InputError(
             f"--preset uhv4k-open takes its photos and depth maps from a folder, by default {OPEN_SOURCES}, got "
@@ -207,7 +205,6 @@ def _check_open(sources: list[str]) -> None:
 
 
 def _check_paper(sources: list[str], depth: str | None, flow: str | None) -> None:
-    """Refuse what the paper's set is not made of."""
     if "procedural" in sources:
         raise InputError("--preset uhv4k-paper takes clear video (the paper: Inter4K and UVG), not procedural scenes")
     if depth == "prior":

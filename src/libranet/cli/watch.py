@@ -41,7 +41,6 @@ def watch(
     from libranet.cli.signals import stop_on_sigterm
     from libranet.engine import DehazeOptions, load_network
     from libranet.engine.jobs import make_folder
-    from libranet.video.reader import DEFAULT_RATE
 
     if not folder.is_dir():
         raise InputError(f"there is no folder {folder}: create it first")
@@ -55,24 +54,13 @@ def watch(
     if not quiet:
         console.print(f"watching {folder}, results go to {output} (Ctrl-C ends it)", markup=False)
 
-    def run(job: Job, *, again: bool) -> None:
-        choices = RunChoices(
-            resume=not again,
-            overwrite=again,
-            skip_finished=False,
-            dry_run=False,
-            fps=DEFAULT_RATE,
-            as_json=False,
-            quiet=quiet,
-        )
-        run_jobs([job], network, options, choices, console)
-
     said = ""
     with stop_on_sigterm(), suppress(KeyboardInterrupt):
         while True:
             try:
                 for job, again in inbox.look():
-                    run(job, again=again)
+                    choices = RunChoices(resume=not again, overwrite=again, quiet=quiet)
+                    run_jobs([job], network, options, choices, console)
                 said = ""
             except InputError as error:
                 if error.sentence != said:

@@ -37,7 +37,6 @@ class EvalWorkload:
         self._subject, self._frames, self._device = subject, frames, device
 
     def run(self, task: Task, report: Callable[[Step], None]) -> Outcome:
-        """Evaluate a clip."""
         clip: EvalClip = task.work
         total = min(len(clip), self._frames or len(clip))
         evaluate(

@@ -16,7 +16,6 @@ LOCAL = "local"
 MOST_LOCAL_STARTS = 3
 """How often a local cluster is started. Ray waits 30 s for its own processes, which a busy machine may not manage."""
 REACH_SECONDS = 10.0
-"""How long the head of a cluster may take to answer."""
 QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
 
 
@@ -34,10 +33,6 @@ def connect(address: str, *, cores: int | None = None, dashboard: bool = False) 
 
     Returns:
         Where the dashboard is; nothing where there is none.
-
-    Raises:
-        MissingDependencyError: Ray is not installed.
-        ClusterError: There is no cluster at the address.
     """
     try:
         import ray

@@ -59,7 +59,6 @@ class JobMetrics:
         self._seen: set[str] = set()
 
     def update(self, state: JobState) -> None:
-        """Publish the state of the run."""
         for name, (_, number) in _NUMBERS.items():
             self._gauges[name].set(float(number(state)))
         self._seen |= state.workers.keys()
@@ -69,7 +68,6 @@ class JobMetrics:
             self._fps.set(step.fps, tags={"worker": name})
 
     def observe(self, attempt: Attempt) -> None:
-        """Publish what a worker did."""
         self._counters["attempts"].inc(tags={"outcome": attempt.outcome})
         self._histograms["attempt_seconds"].observe(attempt.end - attempt.begin, tags={"outcome": attempt.outcome})
         self._histograms["queue_seconds"].observe(attempt.waited)

@@ -4,7 +4,6 @@ import logging
 import math
 import os
 import sys
-import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -35,7 +34,6 @@ from libranet.errors import LibraNetError
 logger = logging.getLogger(__name__)
 
 START_SECONDS = 300.0
-"""How long a run waits for its first worker."""
 ASK_SECONDS = 1800.0
 """The same where a machine has to be found and started for it."""
 MOST_STARTS = 3
@@ -43,7 +41,6 @@ MOST_STARTS = 3
 IDLE_SECONDS = 30.0
 """A worker for whom there is no task keeps its place so long; then an autoscaler may take its machine away."""
 REFRESH_SECONDS = 2.0
-"""How often the nodes of the cluster are counted."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +50,6 @@ class Placement:
     gpus: bool
     """One worker for each GPU; nodes without a GPU have none. Otherwise workers share the cores."""
     cores: int = 1
-    """Cores of a worker on a CPU."""
     most: int | None = None
     """The largest number of workers in all, or None for as many as the nodes have room for."""
     asks: bool = False
@@ -89,7 +85,6 @@ class Worker:
     def __init__(self, make: Callable[[], Workload]) -> None:
         self._workload = make()
         self._step = Step()
-        self._lock = threading.Lock()
         self._draining = False
 
     def place(self) -> tuple[str, int]:
@@ -105,10 +100,10 @@ class Worker:
     def run(self, task: Task) -> Finished:
         """Do a task. Only the death of this process is an error for the caller."""
         take_failures()
-        self._set(Step())
+        self._step = Step()
         with collected() as spans:
             outcome = self._run(task)
-        self._set(Step())
+        self._step = Step()
         return Finished(WorkerInfo("", ""), outcome, tuple(spans), take_failures())
 
     def _run(self, task: Task) -> Outcome:
@@ -123,18 +118,12 @@ class Worker:
             return Failed("bug", f"unexpected {type(error).__name__} ({error}): this is a bug in libranet")
 
     def step(self) -> Step:
-        """How far the task is."""
-        with self._lock:
-            return self._step
+        return self._step
 
     def _report(self, step: Step) -> None:
-        self._set(step)
+        self._step = step
         if self._draining:
             raise DrainedError
-
-    def _set(self, step: Step) -> None:
-        with self._lock:
-            self._step = step
 
 
 @dataclass
@@ -190,7 +179,6 @@ class RayPool:
             self._ray.kill(actor.handle, no_restart=True)
 
     def idle(self) -> list[WorkerInfo]:
-        """Workers that wait for a task."""
         return [
             actor.info
             for actor in self._actors.values()
@@ -211,7 +199,6 @@ class RayPool:
         self._wanted = count
 
     def start(self, worker: WorkerInfo, task: Task) -> None:
-        """Give a task to an idle worker."""
         actor = self._actors[worker.name]
         # The name is what Ray's dashboard shows.
         actor.task, actor.ref, actor.step = task, actor.handle.run.options(name=task.key).remote(task), Step()
@@ -222,11 +209,7 @@ class RayPool:
         self._ray.kill(self._actors[worker.name].handle, no_restart=True)
 
     def wait(self, seconds: float) -> list[Finished | Died]:
-        """Wait for an answer or a death, no longer than this.
-
-        Raises:
-            ClusterError: There is no worker, and none can be started.
-        """
+        """Wait for an answer or a death, no longer than this."""
         self._refresh()
         waiting = {actor.ref: actor for actor in self._actors.values() if not actor.ready or actor.task is not None}
         if not waiting:

@@ -108,7 +108,6 @@ class JobState:
 
     @property
     def fps(self) -> float:
-        """Frames per second since the beginning, over all workers."""
         return self.frames / self.seconds if self.seconds > 0 else 0.0
 
     @property
@@ -166,7 +165,6 @@ class _Entry:
     farthest: int = 0
     """Frames it had reached when its workers died."""
     starts: int = 0
-    """How often a worker began it."""
     worker: WorkerInfo = field(default_factory=lambda: WorkerInfo("", ""))
     """Who has it, or had it last."""
 
@@ -191,7 +189,6 @@ class Runner:
         """Make a runner.
 
         Args:
-            pool: The workers.
             on_result: Called once for every task, in the order in which they end.
             on_attempt: Called for everything that a worker did, also what failed.
             watch: Called with the state of the run, about twice a second.
@@ -305,19 +302,11 @@ class Runner:
             else:
                 self._failed(entry, event.worker, outcome)
         if isinstance(outcome, Failed):
-            self._tell(entry, outcome.trouble, outcome.sentence, event.spans, event.store_errors)
+            self._tell(entry, outcome.trouble, outcome.sentence, event)
         else:
-            name = "done" if isinstance(outcome, Done) else "split"
-            self._tell(entry, name, "", event.spans, event.store_errors)
+            self._tell(entry, "done" if isinstance(outcome, Done) else "split", "", event)
 
-    def _tell(
-        self,
-        entry: _Entry,
-        outcome: str,
-        error: str,
-        spans: tuple[Span, ...] = (),
-        store_errors: dict[tuple[str, str], int] | None = None,
-    ) -> None:
+    def _tell(self, entry: _Entry, outcome: str, error: str, answer: Finished | None = None) -> None:
         if self._on_attempt is not None:
             self._on_attempt(
                 Attempt(
@@ -330,8 +319,8 @@ class Runner:
                     outcome,
                     error,
                     entry.given.result is not None,
-                    spans,
-                    store_errors or {},
+                    answer.spans if answer else (),
+                    answer.store_errors if answer else {},
                 )
             )
 

@@ -32,7 +32,6 @@ def scratch_folder(address: str, needed: int = 0) -> Iterator[Path]:
     The caller deletes what nobody will ask for again.
 
     Args:
-        address: Of the output.
         needed: Bytes that it may come to hold.
 
     Raises:
@@ -119,7 +118,6 @@ def _lock(file: IO[str], *, wait: bool = True) -> bool:
 
 
 def _size(folder: Path) -> int:
-    """Bytes that a folder takes on the disk now."""
     total = 0
     for path in folder.rglob("*"):
         with suppress(OSError):  # somebody may delete it meanwhile

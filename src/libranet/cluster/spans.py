@@ -36,7 +36,6 @@ def span(name: str) -> Iterator[dict[str, Any]]:
 
 
 def note(one: Span) -> None:
-    """Note a stage that has ended."""
     spans = _notes.get()
     if spans is not None:
         spans.append(one)

@@ -45,13 +45,9 @@ def staged(job: Job, *, purpose: str = "", ranges: bool = False, keep: bool = Fa
     """Bring a job's source here, and delete all of it at the end, unless somebody will come back for it.
 
     Args:
-        job: With addresses.
         purpose: Tells apart those who work on one output at the same time.
         ranges: Read the source where it is, in the ranges that the work looks at.
         keep: Delete nothing at the end.
-
-    Raises:
-        CrowdedError: The disk has no room for now.
     """
     if not job.is_remote:
         yield Staged(job, None)
@@ -93,7 +89,6 @@ def _named_by_address(sentence: str, folder: Path, name: str) -> str:
 
 
 def deliver(work: Staged, job: Job) -> None:
-    """Copy the output to its store."""
     if is_remote(job.output):
         with span("upload") as facts:
             path = Path(work.job.output)

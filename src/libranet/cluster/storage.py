@@ -151,7 +151,6 @@ class RangeFile(io.RawIOBase):
         )
 
     def read(self, size: int = -1) -> bytes:
-        """Read from the place that `seek` set."""
         place = self._file.tell()
 
         def again() -> bytes:
@@ -161,11 +160,9 @@ class RangeFile(io.RawIOBase):
         return _retried(again, self._address, "read")
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Go to a place."""
         return self._file.seek(offset, whence)
 
     def tell(self) -> int:
-        """Where the next `read` begins."""
         return self._file.tell()
 
     def seekable(self) -> bool:

@@ -30,7 +30,6 @@ class SynthWorkload:
         self._folder, self._depth, self._flow = folder, depth(), flow()
 
     def run(self, task: Task, report: Callable[[Step], None]) -> Outcome:
-        """Make a clip."""
         clip: ClipTask = task.work
         before = (self._folder / CLIPS_FOLDER / clip.name / CLIP_FILE).is_file()
         clip = replace(clip, flow=self._flow, request=replace(clip.request, depth=self._depth(clip.request.seed)))

@@ -18,7 +18,6 @@ class Task:
     key: str
     """Its name, which no other task of the run has."""
     work: Any
-    """What the workload understands."""
     cost: float = 1.0
     """How long it takes in comparison with others, such as its frames or bytes. The longest begin first."""
 

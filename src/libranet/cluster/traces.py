@@ -23,10 +23,6 @@ class Traces:
         Args:
             target: The address of an OTLP collector, such as http://localhost:4318, or a file.
             exporter: Another exporter of spans, instead.
-
-        Raises:
-            MissingDependencyError: OpenTelemetry is not installed.
-            InputError: The file cannot be written.
         """
         try:
             from opentelemetry import trace
@@ -66,7 +62,6 @@ class Traces:
         self._open.close()
 
     def attempt(self, attempt: Attempt) -> None:
-        """Write an attempt with its stages."""
         begin, end = self._since_boot + attempt.begin, self._since_boot + attempt.end
         job = self._jobs.get(attempt.given)
         if job is None:

@@ -3,7 +3,7 @@
 from libranet.data.dataset import Clip, ClipInfo, DatasetInfo, open_clips
 from libranet.data.frames import Box
 from libranet.data.packed import pack_pairs, packed_pairs
-from libranet.data.pairs import PairedClip, folder_pairs, hazeworld_pairs, open_pairs, revide_pairs, uhv4k_pairs
+from libranet.data.pairs import PairedClip, folder_pairs, open_pairs, uhv4k_pairs
 from libranet.data.windows import ClipWindows, WindowConfig
 
 __all__ = [
@@ -15,11 +15,9 @@ __all__ = [
     "PairedClip",
     "WindowConfig",
     "folder_pairs",
-    "hazeworld_pairs",
     "open_clips",
     "open_pairs",
     "pack_pairs",
     "packed_pairs",
-    "revide_pairs",
     "uhv4k_pairs",
 ]

@@ -10,8 +10,9 @@ from pathlib import Path
 import cv2
 import numpy as np
 
+from libranet.data.dataset import Split
 from libranet.data.frames import RgbSamples, VideoFrames, read_samples, to_8_bit
-from libranet.data.pairs import PairedClip, leaves
+from libranet.data.pairs import PairedClip, leaves, open_pairs
 from libranet.errors import InputError
 from libranet.sequences import list_images, natural_order
 
@@ -36,7 +37,6 @@ class Agreement:
     problems: tuple[str, ...]  # what is wrong, one sentence each
 
     def sentence(self) -> str:
-        """The result in words."""
         return f"{self.compared} pairs compared, correlation of their details at least {self.lowest:.2f}"
 
 
@@ -74,11 +74,7 @@ def alike_folders(folder: Path) -> tuple[Path, Path] | None:
 
 
 def refuse_alike_folders(folder: Path) -> None:
-    """Ask for the sides where two folders look like them and their names do not say which is which.
-
-    Raises:
-        InputError: There are two such folders.
-    """
+    """Ask for the sides where two folders look like them and their names do not say which is which."""
     if (found := alike_folders(folder)) is not None:
         a, b = found
         raise InputError(
@@ -86,6 +82,16 @@ def refuse_alike_folders(folder: Path) -> None:
             f"clear, name them, --hazy {a} --clear {b} (in a recipe: hazy and clear of [paired]); if all of it is "
             f"hazy, --hazy {folder} alone"
         )
+
+
+def require_pairs(folder: Path, split: Split) -> list[PairedClip]:
+    """Open a paired set in whichever layout it has, as `open_pairs` does; a folder without two sides is refused."""
+    if not folder.is_dir():
+        raise InputError(f"no dataset at {folder}: check the path")
+    if (pairs := open_pairs(folder, split)) is None:
+        refuse_alike_folders(folder)
+        raise InputError(f"expected hazy and clear frames in {folder}, for example hazy/ and gt/, found neither")
+    return pairs
 
 
 @dataclass(frozen=True)

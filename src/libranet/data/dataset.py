@@ -192,7 +192,6 @@ def find_damage(folder: str | Path, name: str) -> list[str]:
 
 
 def modality_file(modality: str, index: int) -> str:
-    """Return the path of a frame or map inside the clip's folder."""
     return f"{modality}/{index:05d}.{'png' if modality in FRAME_MODALITIES else 'exr'}"
 
 
@@ -202,11 +201,7 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object.
-
-    Raises:
-        InputError: The file is missing, damaged or holds something else.
-    """
+    """Read a JSON object."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
@@ -219,7 +214,6 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def sha256(path: Path) -> str:
-    """Compute the checksum that clip.json stores for a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -183,7 +183,6 @@ def read_image_at(file: BinaryIO, path: object, box: Box | None, size: int = -1)
 
 
 def write_png(path: Path, image: RgbImage) -> None:  # [H, W, 3] RGB
-    """Write a frame as PNG in bands, atomically."""
     write_atomically(path, encode_png(image))
 
 

@@ -54,7 +54,6 @@ class PackedFrames:
         return self.size
 
     def read(self, index: int, box: Box | None = None) -> RgbSamples:
-        """Read one frame [H, W, 3] RGB, or its part inside `box`."""
         place = self.places[index]
         try:
             with self.shard.open("rb") as file:
@@ -75,12 +74,6 @@ def pack_pairs(
     Args:
         folder: Where the shards go: a new or empty folder, or one that an earlier call did not finish.
         shard_bytes: Size at which the next clip begins a new shard.
-
-    Returns:
-        The number of shards.
-
-    Raises:
-        InputError: The folder holds a finished set or other files, or cannot be written.
     """
     if shard_bytes < 1:
         raise InputError(f"expected shards of at least one byte, got {shard_bytes}")
@@ -111,11 +104,7 @@ def pack_pairs(
 
 
 def packed_pairs(folder: str | Path) -> list[PairedClip]:
-    """Open a set that `pack_pairs` wrote.
-
-    Raises:
-        InputError: There is none, it is not finished, or a shard is missing or cut off.
-    """
+    """Open a set that `pack_pairs` wrote."""
     folder = Path(folder)
     try:
         index = json.loads((folder / INDEX_FILE).read_text())

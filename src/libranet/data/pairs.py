@@ -5,7 +5,6 @@ import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
 
 from libranet.data.dataset import MAP_MODALITIES, Split, modality_file, open_clips
 from libranet.data.frames import FrameFiles, FrameSequence, VideoFrames
@@ -87,31 +86,11 @@ def uhv4k_pairs(folder: str | Path, split: Split = "train", *, flagged: bool = F
     ]
 
 
-def revide_pairs(folder: str | Path, split: Literal["train", "test"] = "train") -> list[PairedClip]:
-    """Open REVIDE in its official split: Train/hazy/CLIP/*.JPG beside Train/gt/CLIP/*.JPG, and the same under Test."""
-    part = _child(Path(folder), split)
-    return folder_pairs(_child(part, "hazy"), _child(part, "gt"))
-
-
-def hazeworld_pairs(folder: str | Path, split: Literal["train", "test"] = "train") -> list[PairedClip]:
-    """Open HazeWorld after its own symlink step: SPLIT/hazy/SUBSET/.../CLIP beside SPLIT/gt/SUBSET/.../CLIP.
-
-    Several hazy versions share one ground truth. Their folder has the ground truth's name plus a suffix that starts
-    with an underscore, or lies one level below it.
-    """
-    part = _child(Path(folder), split)
-    found = []
-    for subset in HAZEWORLD_SUBSETS:
-        pairs = folder_pairs(_child(part / "hazy", subset), _child(part / "gt", subset))
-        found += [replace(pair, name=f"{subset}/{pair.name}") for pair in pairs]
-    return found
-
-
 def open_pairs(folder: str | Path, split: Split = "train") -> list[PairedClip] | None:
     """Open a paired set in whichever layout it has; None if nothing in it has the names of two sides.
 
-    The two sides (`hazy` and `gt`, `input` and `target`, ...) lie in the folder, or in `train` and `test` below it. Of
-    HazeWorld only the subsets of the paper are taken.
+    The two sides (`hazy` and `gt`, `input` and `target`, ...) lie in the folder, or in `train` and `test` below it, as
+    in REVIDE and, after its own symlink step, in HazeWorld. Only the subsets of the paper are taken there.
 
     Args:
         folder: The set, or one of its parts.
@@ -137,11 +116,7 @@ def open_pairs(folder: str | Path, split: Split = "train") -> list[PairedClip] |
 
 
 def find_sides(folder: Path) -> tuple[Path, Path] | None:
-    """Find the hazy and the clear side by their names; None unless both are there.
-
-    Raises:
-        InputError: Several folders have names of one side.
-    """
+    """Find the hazy and the clear side by their names; None unless both are there."""
     folders = natural_order(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
     hazy, clear = ([path for path in folders if path.name.lower() in names] for names in (HAZY_NAMES, CLEAR_NAMES))
     for side in (hazy, clear):
@@ -154,13 +129,16 @@ def find_sides(folder: Path) -> tuple[Path, Path] | None:
 
 
 def _without_other_subsets(pairs: list[PairedClip]) -> list[PairedClip]:
-    known = [pair for pair in pairs if pair.name.split("/")[0] in HAZEWORLD_SUBSETS]
-    if known and len(known) < len(pairs):
-        others = sorted({pair.name.split("/")[0] for pair in pairs} - set(HAZEWORLD_SUBSETS))
-        logger.warning(
-            "of HazeWorld the paper takes %s: %s is left out", ", ".join(HAZEWORLD_SUBSETS), ", ".join(others)
-        )
-    return known or pairs
+    found = {pair.name.split("/")[0] for pair in pairs}
+    if not found.intersection(HAZEWORLD_SUBSETS):
+        return pairs
+    left_out, missing = sorted(found.difference(HAZEWORLD_SUBSETS)), sorted({*HAZEWORLD_SUBSETS} - found)
+    for subsets, what in ((left_out, "is left out"), (missing, "is not there")):
+        if subsets:
+            logger.warning(
+                "of HazeWorld the paper takes %s: %s %s", ", ".join(HAZEWORLD_SUBSETS), ", ".join(subsets), what
+            )
+    return [pair for pair in pairs if pair.name.split("/")[0] in HAZEWORLD_SUBSETS]
 
 
 def folder_pairs(hazy: str | Path, clear: str | Path) -> list[PairedClip]:
@@ -285,15 +263,6 @@ def _truth_of(name: str, truths: Collection[str]) -> str | None:
         return name
     ends = [at for at, letter in enumerate(name) if letter in "_/"]
     return next((name[:at] for at in reversed(ends) if name[:at] in truths), None)
-
-
-def _child(folder: Path, name: str) -> Path:
-    """Find a sub-folder by name, in any case: copies of the public sets differ in capital letters."""
-    if folder.is_dir():
-        for path in natural_order(folder.iterdir()):
-            if path.name.lower() == name.lower() and path.is_dir():
-                return path
-    raise InputError(f"expected a folder {name!r} in {folder}, found none")
 
 
 def leaves(folder: Path) -> list[Path]:

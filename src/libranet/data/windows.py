@@ -103,5 +103,4 @@ def _fill(value: Tensor, side: int) -> Tensor:  # [..., h, w] -> [..., side, sid
 
 
 def frame_to_tensor(image: RgbSamples) -> Tensor:  # [H, W, 3] of 8 or 16 bits -> [3, H, W] in [0, 1]
-    """Convert a frame to a float32 tensor."""
     return torch.from_numpy(np.ascontiguousarray(image.transpose(2, 0, 1))).float() / float(np.iinfo(image.dtype).max)

@@ -150,7 +150,6 @@ def sky_map(rgb: Tensor) -> Tensor:  # [1, 3, h, w] in [0, 1] -> [1, 1, h, w] in
 
 
 def shadow_map(rgb: Tensor) -> Tensor:  # [1, 3, h, w] in [0, 1] -> [1, 1, h, w] in [0, 1]
-    """Find dark parts."""
     return 1 - _ramp(_luma(rgb), 0.05, 0.35)
 
 

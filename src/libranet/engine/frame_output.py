@@ -41,14 +41,9 @@ def dehaze_to_images(
     """Dehaze a video into images. 8 bits per sample stay 8, more become 16; a rotated video becomes upright images.
 
     Args:
-        source: A video, or an animation.
         pattern: Names of the images, such as frames/%05d.png; the first has the number 1.
         resume: Leave the existing images as they are, and write the others as an uninterrupted run would.
         rate: Frames per second of images without times.
-
-    Raises:
-        InputError: The source or the pattern cannot be used, or images are there already.
-        OutputError: An image cannot be written.
     """
     options = options or DehazeOptions()
     options.adjust.check_mask()

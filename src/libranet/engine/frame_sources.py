@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import cv2
 import numpy as np
@@ -32,7 +32,6 @@ class NetworkRun:
     backend: str = "auto"
     """What computes, as `DehazeOptions` has it."""
     backend_name: str = ""
-    """What restored the last clip."""
     _kept: tuple[float, Dehazer] | None = None
 
     def dehazer(self, rate: float) -> Dehazer:
@@ -42,20 +41,6 @@ class NetworkRun:
             self._kept = rate, Dehazer(self.network, steady=steady, rate=rate, backend=self.backend)
         self._kept[1].flush()  # of a clip that was given up
         return self._kept[1]
-
-
-class FrameSource(Protocol):
-    """The frames of one clip."""
-
-    def frames(self) -> Iterator[Any]:
-        """Read all frames, for `samples` and `restore`. Call it once."""
-        ...
-
-    def samples(self, given: Any) -> Frames: ...
-
-    def restore(self, given: Iterable[Any], run: NetworkRun) -> Iterator[Frames]:
-        """Restore what `frames` read, or the beginning of it, in order."""
-        ...
 
 
 class VideoSource:
@@ -135,6 +120,10 @@ class ImageSource:
                 yield _as_frames(replace(waiting.popleft(), samples=samples))
         for samples in dehazer.flush() if dehazer is not None else ():
             yield _as_frames(replace(waiting.popleft(), samples=samples))
+
+
+FrameSource = VideoSource | ImageSource
+"""The frames of one clip: `frames` reads them, once; `restore` takes what it read, or the beginning of it, in order."""
 
 
 def _as_frames(image: Image) -> Frames:

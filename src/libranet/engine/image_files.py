@@ -140,7 +140,6 @@ def read_upright(path: str | Path) -> np.ndarray:  # [H, W, 3], RGB
 def _dehaze_file(
     source: Path, output: Path, network: Network, options: DehazeOptions, *, overwrite: bool
 ) -> DehazeReport:
-    """Dehaze one image file, or all frames or pages of one."""
     count = count_images(source) if source.is_file() else 1
     if count == 1:
         return dehaze_sequence([source], [output], network, options=options, overwrite=overwrite)
@@ -198,9 +197,6 @@ def dehaze_sequence(
     Args:
         outputs: One file for each of them.
         resume: Leave existing outputs as they are, and write the others as an uninterrupted run would.
-
-    Raises:
-        InputError: No image can be read, or an output cannot be written.
     """
     options = options or DehazeOptions()
     options.adjust.check_mask()

@@ -65,12 +65,7 @@ def run_job(
     progress: Callable[[Progress], None] | None = None,
     on_plan: Callable[[RunPlan], None] | None = None,
 ) -> DehazeReport:
-    """Run a job. The job's own changes come on top of the options; the rest is as `dehaze_video` takes it.
-
-    Raises:
-        InputError: The source, an option or the output's name cannot be used.
-        OutputError: The output cannot be written.
-    """
+    """Run a job. The job's own changes come on top of the options; the rest is as `dehaze_video` takes it."""
     options = job.options(options)
     shared: dict[str, Any] = {"options": options, "overwrite": overwrite, "progress": progress}
     if job.kind == "stream":
@@ -135,7 +130,6 @@ def check_job(job: Job, options: DehazeOptions, *, overwrite: bool) -> None:
 
 
 def _image_pairs(job: Job) -> list[tuple[Path, Path]]:
-    """Sources and outputs of an image or a sequence."""
     if job.kind == "sequence":
         return [(path, output) for (_, path), output in zip(job.source.files, job.outputs, strict=True)]
     assert job.source.path is not None

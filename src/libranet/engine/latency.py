@@ -41,7 +41,6 @@ class LiveReport:
 
     @property
     def line(self) -> str:
-        """The latency in a few words, for a terminal."""
         if self.latency_ms is None:
             return "waiting for the output"
         words = f"{self.latency_ms.p50:.0f} ms (95 %: {self.latency_ms.p95:.0f} ms) behind the source"
@@ -60,7 +59,6 @@ class LatencyMeter:
         self._camera_ages: deque[float] = deque(maxlen=_RECENT)
         self._behind: deque[float] = deque(maxlen=_RECENT)
         self.frames = 0
-        """Frames that the output has taken."""
 
     def sent(self, pts: int) -> None:
         """Note that the output has taken a frame, by its time in the source."""
@@ -75,14 +73,12 @@ class LatencyMeter:
                 self._camera_ages.append(1000 * (time.time() - arrival.taken))
 
     def report(self, *, late: int = 0, unsent: int = 0, reconnections: int = 0) -> LiveReport:
-        """Return the statistics so far."""
         with self._lock:
             age, camera_age, behind = (spread(values) for values in (self._ages, self._camera_ages, self._behind))
         return LiveReport(age, camera_age, behind, late=late, unsent=unsent, reconnections=reconnections)
 
 
 def spread(values: Iterable[float]) -> Spread | None:
-    """Return the median, the 95th percentile and the largest value; None of nothing."""
     ordered = sorted(values)
     if not ordered:
         return None

@@ -45,15 +45,6 @@ def dehaze_live(
     The network always takes the newest frame, so the delay does not grow where it is slower than the source. Files are
     sent at their own pace.
 
-    Args:
-        source: A source, or an open file with y4m.
-        output: Where frames go, such as rtmp://server/live, live.m3u8 or /dev/video9.
-        network: The network, on its device.
-        options: How to restore, encode and record.
-        overwrite: Replace an existing recording.
-        progress: Called after each frame.
-        on_plan: Called with the plan before the first frame.
-
     Raises:
         InputError: The source, an option or the address cannot be used.
         OutputError: The output cannot be reached, or is lost for too long, and nothing is recorded.
@@ -181,7 +172,6 @@ class _Status:
         self.result = PipelineResult()
 
     def report(self) -> LiveReport:
-        """Return the statistics so far."""
         output = self._output
         return self._meter.report(late=self.result.dropped, unsent=output.unsent, reconnections=output.reconnections)
 
@@ -220,12 +210,10 @@ class _Recorded:
         self._recording.write(frame)
 
     def copy(self, packet: av.Packet) -> None:
-        """Send and record a packet of another stream."""
         self._output.copy(packet)  # first: the recording takes the packet apart
         self._recording.copy(packet)
 
     def finish(self) -> None:
-        """End both."""
         with self._going_on():
             self._output.finish()
         self._recording.finish()

@@ -126,7 +126,6 @@ class SenderConnection:
                 self._meter.sent(self._on_the_way.popleft())
 
     def _reason(self) -> str:
-        """Say why the process ended."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(2.0)
         if self._killed or self._process.poll() is None:
@@ -143,7 +142,6 @@ class LoopbackConnection:
     stalls = False
 
     def __init__(self, address: LiveAddress, plan: RunPlan, reader: VideoReader, meter: LatencyMeter) -> None:
-        """Open the device."""
         self._camera = LoopbackCamera(address.name, plan.settings.width, plan.settings.height)
         self._meter = meter
 
@@ -158,11 +156,9 @@ class LoopbackConnection:
         """Cameras have no sound."""
 
     def close(self) -> None:
-        """Give the device back."""
         self._camera.close()
 
     def kill(self) -> None:
-        """Give the device back."""
         with suppress(OSError):
             self._camera.close()
 

@@ -36,11 +36,7 @@ _QUALITY = 23
 
 
 def live_plan(reader: VideoReader, address: LiveAddress, network: Network, options: DehazeOptions) -> RunPlan:
-    """Return the plan of a live output: an encoder without delay, and the sound that the output can carry.
-
-    Raises:
-        InputError: The encoder refuses the frames, or a file is in the way.
-    """
+    """Return the plan of a live output: an encoder without delay, and the sound that the output can carry."""
     if address.is_playlist:
         check_output(reader.source or reader.name, Path(address.name), overwrite=True)
     options = replace(options, codec=options.codec or "h264", segment_time=None)
@@ -82,15 +78,7 @@ class LiveSink:
     def __init__(
         self, address: LiveAddress, plan: RunPlan, reader: VideoReader, options: DehazeOptions, meter: LatencyMeter
     ) -> None:
-        """Prepare. The connection is made with the first frame.
-
-        Args:
-            address: Where frames go.
-            plan: From `live_plan`.
-            reader: The source.
-            options: Say for how long a lost output is tried again.
-            meter: Told of every frame that the output has taken.
-        """
+        """Prepare. The connection is made with the first frame."""
         self._address, self._plan, self._reader, self._meter = address, plan, reader, meter
         self._patience = 0.0 if address.is_playlist else options.reconnect or PATIENCE
         self._insists = options.reconnect > 0
@@ -121,7 +109,6 @@ class LiveSink:
 
     @property
     def is_connected(self) -> bool:
-        """Whether the output takes frames."""
         return self._connection is not None and self._connection.works
 
     def write(self, frame: SourceFrame) -> None:
@@ -148,7 +135,6 @@ class LiveSink:
         self._sound.append((packet.stream.index, copy))
 
     def finish(self) -> None:
-        """Send what waits, and end the stream well."""
         self._end()
         if self._error is not None:
             raise self._error

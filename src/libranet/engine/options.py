@@ -282,12 +282,7 @@ def what_lifts(stage: str, *, codec: str, device: str) -> str:
 
 
 def check_output(source: Source | str | Path, output: Path, *, overwrite: bool) -> None:
-    """Refuse an output that would destroy something, or cannot work, before any work is done.
-
-    Raises:
-        InputError: The output is the input, a folder, exists, or its folder does not.
-        OutputError: The folder may not be written to.
-    """
+    """Refuse an output that would destroy something, or cannot work, before any work is done."""
     path = source.path if isinstance(source, Source) else Path(source)
     if output.name in ("", "..") or str(output).strip() == "":
         raise InputError(f"the output {str(output)!r} is no file name: give one such as clear.mp4")

@@ -145,9 +145,6 @@ def plan_parts(run: VideoRun, *, wanted: int) -> tuple[Part, ...]:
 def dehaze_part(run: VideoRun, part: Part) -> int:
     """Make the segments of one part. It goes on after the last finished segment of a killed process.
 
-    Returns:
-        Frames restored in this call.
-
     Raises:
         CannotSplitError: The frames are not those of the index, or the file is damaged.
     """
@@ -244,7 +241,6 @@ def _link(file: Path, target: Path) -> None:
 
 
 def part_folder(output: Path, part: Part) -> RunFolder:
-    """The folder of a part, in the hidden folder of all parts beside the output."""
     return RunFolder(parts_folder(output) / f"part-{part.number:05d}{output.suffix}")
 
 
@@ -257,7 +253,6 @@ def parts_folder(output: Path) -> Path:
 
 
 def frames_of(reader: VideoReader, part: Part, wanted: tuple[int, ...]) -> Iterator[SourceFrame]:
-    """Decode frames of a part, by their times."""
     for key in (*part.keys, None):
         with open_video(reader.source or reader.name) as again:
             again.watch_alpha = reader.watch_alpha

@@ -54,7 +54,6 @@ class PipelineResult:
         return max(self.seconds, key=lambda stage: self.seconds[stage])
 
     def facts(self, begin: float) -> dict[str, Any]:
-        """Return what a report of a run that began at `begin` says of its times, its cuts and its backend."""
         return {
             "seconds": time.perf_counter() - begin,
             "stage_seconds": {stage: round(seconds, 3) for stage, seconds in self.seconds.items()},
@@ -171,7 +170,6 @@ class _Run:
         self.decoded, self.finished = Channel(self.stop, 1 if newest else QUEUE_FRAMES), Channel(self.stop)
         self.result = PipelineResult()
         self.failure: BaseException | None = None
-        """What went wrong in the encoder."""
 
     def decode(
         self, frames: Iterable[SourceFrame], detector: ShotDetector | None, late: Callable[[SourceFrame], bool] | None
@@ -238,7 +236,6 @@ class _Run:
         self.finished.put(end)
 
     def encode(self, on_frame: Callable[[PipelineResult], None] | None) -> None:
-        """Hand finished frames to the sink."""
         seconds = self.result.seconds
         try:
             while (item := self.finished.get()) is not _HALT:
@@ -263,6 +260,5 @@ class _Run:
 
 
 def is_cut(detector: ShotDetector, frame: SourceFrame) -> bool:
-    """Return whether a decoded frame begins a new shot."""
     luma = plane_views(frame.image)[0]  # the green plane of RGB frames serves as well
     return detector.is_cut(luma, (1 << frame.image.format.components[0].bits) - 1)

@@ -111,7 +111,6 @@ class RunPlan:
 
 
 def format_duration(seconds: float) -> str:
-    """Return a time in words."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
@@ -126,11 +125,7 @@ def _outruns_encoders(network: Network) -> bool:
 
 
 def make_plan(reader: VideoReader, output: Path, network: Network, options: DehazeOptions) -> RunPlan:
-    """Decide about a run, and try encoder and container.
-
-    Raises:
-        InputError: The encoder or the container refuses.
-    """
+    """Decide about a run, and try encoder and container."""
     options.adjust.check_mask()
     fast = _outruns_encoders(network)
     notes = list(reader.notes)
@@ -278,7 +273,6 @@ def drawn_size(reader: VideoReader, options: DehazeOptions, layout: PixelLayout)
 
 
 def output_size(reader: VideoReader, options: DehazeOptions, layout: PixelLayout) -> tuple[int, int]:
-    """Return width and height of the output."""
     width, height = drawn_size(reader, options, layout)
     if options.scale is None:
         return width, height
@@ -288,7 +282,6 @@ def output_size(reader: VideoReader, options: DehazeOptions, layout: PixelLayout
 
 
 def named_layout(name: str) -> PixelLayout:
-    """Return the layout of a pixel format that a user names."""
     try:
         return layout_of(planar_name(name))
     except ValueError:

@@ -87,7 +87,6 @@ class Recording:
                 self._output.write(packets)
 
     def copy(self, packet: av.Packet) -> None:
-        """Copy a packet of another stream."""
         with self._lock:
             if self._border is not None and _packet_time(packet) >= self._border:
                 self._waiting.append(packet)
@@ -95,7 +94,6 @@ class Recording:
                 self._copy(packet)
 
     def finish(self) -> None:
-        """Finish the last part."""
         with self._lock:
             for packet in self._waiting:
                 self._copy(packet)
@@ -128,7 +126,6 @@ class Recording:
         self._clock = OutputClock(reader.time_base, plan.settings.time_base, origin, step)
 
     def _delete(self) -> None:
-        """Delete the unfinished part."""
         with contextlib.suppress(Exception):
             self._atomic.__exit__(RuntimeError, RuntimeError(), None)
 

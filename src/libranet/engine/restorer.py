@@ -176,7 +176,6 @@ class FrameRestorer:
         return [self._finish(restored) for restored in ready]
 
     def flush(self) -> list[FinishedFrame]:
-        """Finish the frames still waiting."""
         return [self._finish(restored) for restored in self._backend.flush()]
 
     def close(self) -> None:
@@ -211,7 +210,6 @@ class FrameRestorer:
 
     @property
     def backend_name(self) -> str:
-        """What restores the frames, such as `plain`, `cpu-fp32` or `fused`."""
         return self._backend.name
 
     def _reuse(self, planes: list[Tensor]) -> None:
@@ -221,7 +219,6 @@ class FrameRestorer:
             self._free.append(planes)
 
     def _planes(self, frame: SourceFrame) -> list[Tensor]:
-        """The colour planes in the decoder's memory."""
         views = plane_views(frame.image)[: self._format.layout.colour_planes]
         return [torch.from_numpy(view) for view in views]
 

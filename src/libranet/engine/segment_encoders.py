@@ -212,7 +212,6 @@ class SegmentSink:
                 raise worker.error
 
     def _run(self, worker: _Worker) -> None:
-        """Write one segment, on a thread of its own."""
         try:
             encoder = open_encoder(self._settings)
             worker.log = log = PacketLog(self._folder.segment_file(worker.number))

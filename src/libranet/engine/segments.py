@@ -2,7 +2,6 @@
 
 import glob
 import hashlib
-import io
 import json
 import shutil
 import struct
@@ -19,7 +18,7 @@ import av
 import numpy as np
 import torch
 
-from libranet.atomic import atomic_file, hidden_name, replaced_file
+from libranet.atomic import atomic_file, hidden_name, locked_file, replaced_file
 from libranet.engine.options import DehazeOptions, OutputError
 from libranet.errors import InputError
 from libranet.network import Network
@@ -75,12 +74,10 @@ class RunFolder:
 
     @property
     def frames(self) -> int:
-        """Frames in finished segments."""
         return sum(segment.frames for segment in self.segments)
 
     @property
     def segment_paths(self) -> list[Path]:
-        """The finished segments in order."""
         return [self.path / segment.file for segment in self.segments]
 
     def open(self, settings: dict[str, Any], *, resume: bool) -> None:
@@ -96,7 +93,7 @@ class RunFolder:
             if resume:
                 self._take_over(settings)
             self.path.mkdir(exist_ok=True)
-            self._lock = self._lock or _locked(self.path)
+            self._lock = self._lock or locked_file(self.path / "lock")
             if self._lock is None:
                 raise BusyError(f"another run is writing the same output (it holds {self.path}): wait for it")
             if not (resume and self._read(settings)):
@@ -112,7 +109,6 @@ class RunFolder:
         return self.path / f"segment-{number:06d}.packets"
 
     def add(self, segment: Segment) -> None:
-        """Record a finished segment."""
         self.segments.append(segment)
         self._write()
 
@@ -122,7 +118,6 @@ class RunFolder:
         self._write()
 
     def remove(self) -> None:
-        """Delete the folder: the run is complete."""
         self.release()
         shutil.rmtree(self.path, ignore_errors=True)
 
@@ -146,7 +141,7 @@ class RunFolder:
         for other in sorted(self.path.parent.glob(f".{glob.escape(stem)}.*.libranet")):
             with suppress(OSError, ValueError, KeyError):
                 manifest = json.loads((other / _MANIFEST).read_text())
-                if manifest["settings"] != wanted or (lock := _locked(other)) is None:
+                if manifest["settings"] != wanted or (lock := locked_file(other / "lock")) is None:
                     continue
                 other.rename(self.path)
                 self._lock = lock
@@ -180,21 +175,6 @@ class RunFolder:
         }
         with atomic_file(self.path / _MANIFEST) as temporary:
             temporary.write_text(json.dumps(manifest, indent=1))
-
-
-def _locked(folder: Path) -> IO[str] | None:
-    """Lock a run's folder. Return what holds the lock until it is closed, or None where another process has it."""
-    try:
-        import fcntl
-    except ImportError:  # Windows: nothing keeps two runs at the same output apart
-        return io.StringIO()
-    lock = (folder / "lock").open("w")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        lock.close()
-        return None
-    return lock
 
 
 class FrameJournal:
@@ -346,7 +326,6 @@ def prepare_for_encoder(frame: SourceFrame, settings: EncoderSettings, clock: Ou
 
 
 def _fingerprint_file(path: Path) -> dict[str, Any]:
-    """Return facts that distinguish one input file from another."""
     stat = path.stat()
     return {"path": str(path.resolve()), "size": stat.st_size, "changed": stat.st_mtime_ns}
 

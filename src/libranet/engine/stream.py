@@ -44,11 +44,6 @@ def dehaze_stream(
     Args:
         source: What `parse_source` takes or gives, or an open file with y4m.
         output: A file, a live output such as rtmp://server/live, or an open file for y4m.
-        network: The network, on its device.
-        options: How to restore and encode.
-        overwrite: Replace an existing output.
-        progress: Called after each frame.
-        on_plan: Called with the plan of a file before the first frame.
     """
     options = options or DehazeOptions()
     if isinstance(source, str | Path):
@@ -147,7 +142,6 @@ class LateFrames:
         """Measure how far the wall clock is ahead of the source's clock.
 
         Args:
-            time_base: Of the frames' times.
             allowed: Seconds that the network may be behind the source's clock. Sources that send in bursts, such as
                 HLS, are ahead of it most of the time.
         """
@@ -155,7 +149,6 @@ class LateFrames:
         self._begin: tuple[float, float] | None = None
 
     def __call__(self, frame: SourceFrame) -> bool:
-        """Whether a frame that arrives now is late."""
         now, shown = time.monotonic(), frame.time(self._time_base)
         self._begin = self._begin or (now, shown)
         return (now - self._begin[0]) - (shown - self._begin[1]) >= self._allowed
@@ -183,6 +176,5 @@ class _Y4mSink:
             write_y4m_frame(self._file, frame.image)
 
     def finish(self) -> None:
-        """Flush the file."""
         with translate_io_errors("standard output"):
             self._file.flush()

@@ -60,7 +60,6 @@ class VideoRun:
         return replace(plan, settings=replace(plan.settings, threads=encoder_threads(plan.settings, cores=self.cores)))
 
     def settings(self, encoder: EncoderSettings) -> dict[str, Any]:
-        """Return everything that decides the bits of the segments."""
         return run_settings(self.source, self.network, self.options, encoder)
 
     def encode(

@@ -48,12 +48,8 @@ class FrameView:
         """Prepare for frames of one format on a device.
 
         Args:
-            source: Of the restored frames.
             target: Of the output; a comparison side by side is twice as wide.
-            compare: Show the original, too.
-            view: What to show instead of the result.
             turns: Quarter turns counter-clockwise by which a player rotates the frame.
-            device: Where the restored frames are.
         """
         device = torch.device(device)
         self.target, self._compare, self._view, self._turns = target, compare, view, turns
@@ -188,7 +184,6 @@ class _Painter:
     """Draws what will lie on top of every frame, upright."""
 
     def __init__(self, format_: FrameFormat) -> None:
-        """Begin with nothing, for frames of a format as they are shown."""
         layout = format_.layout
         self.height, self.width = format_.height, format_.width
         self._format, self._layout, self._converter = format_, layout, ColorConverter(layout, format_.color)
@@ -201,7 +196,6 @@ class _Painter:
         ]
 
     def fill(self, top: int, bottom: int, left: int, right: int, rgb: tuple[float, float, float] = _WHITE) -> None:
-        """Fill a rectangle with a colour."""
         for layer, code in zip(self._layers, self._codes(rgb), strict=True):
             area = layer.area(top, bottom, left, right)
             layer.factor[area] = 0.0
@@ -250,7 +244,6 @@ class _Painter:
 
 
 def _heat_tables(format_: FrameFormat) -> list[Tensor]:  # [256] each
-    """The heat map's colours, from clear air to dense haze, in the samples of each component."""
     ramp = np.arange(256, dtype=np.uint8)[:, None]
     table = cv2.applyColorMap(ramp, cv2.COLORMAP_INFERNO)[:, 0, ::-1].astype(np.float32) / 255  # [256, 3], RGB
     layout = format_.layout
@@ -283,7 +276,6 @@ def _label(text: str, size: int) -> np.ndarray:  # [h, w] uint8
 
 
 def _paint(upright: FrameFormat, compare: Compare | None, view: View) -> _Painter:
-    """The line and the labels of a comparison, the scale of a heat map."""
     painter = _Painter(upright)
     room = upright.height >= 160 and upright.width >= 240
     size = int(min(64, max(12, upright.height // 40)))  # pixels from baseline to capital height
@@ -299,7 +291,6 @@ def _paint(upright: FrameFormat, compare: Compare | None, view: View) -> _Painte
 
 
 def _stamp_scale(painter: _Painter, size: int, first: str, last: str) -> None:
-    """Draw a strip of the heat map's colours between labels for its ends."""
     long, border = max(64, painter.width // 8), max(1, size // 12)
     top = painter.height - 4 * size
     left = painter.stamp(first, (size, top), size) + size // 2

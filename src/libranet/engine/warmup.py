@@ -23,14 +23,6 @@ def warm_up(
     Args:
         sizes: Width and height.
         pixel_formats: As FFmpeg names them; rgb24 and rgb48le are what `Dehazer` takes.
-        model: A checkpoint's path, or None for the weights of the package.
-        device: As `libranet.device.pick_device` takes it.
-
-    Yields:
-        A line for each kind of frame.
-
-    Raises:
-        InputError: A format is unknown.
     """
     layouts = [_PACKED.get(name) or named_layout(name) for name in pixel_formats]
     network = load_network(model, device=device)

@@ -220,7 +220,6 @@ def _from_pair(pair: PairedClip) -> EvalClip:
 
 
 def _split_stills(clip: EvalClip) -> list[EvalClip]:
-    """Make a clip of every image; they may differ in size."""
     if not isinstance(clip.hazy, FrameFiles) or not (clip.clear is None or isinstance(clip.clear, FrameFiles)):
         raise InputError(f"expected image files for stills, and clip {clip.name} is a video")
     clear = [None] * len(clip) if clip.clear is None else [FrameFiles((path,)) for path in clip.clear.paths]

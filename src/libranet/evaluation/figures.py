@@ -69,7 +69,6 @@ class PanelWriter:
         self._images = images
 
     def save(self) -> None:
-        """Write the images of the clip."""
         if self._panel is None:
             return
         for name, data in self._images.items():
@@ -123,7 +122,6 @@ def jpeg(image: np.ndarray, quality: int = _QUALITY) -> bytes:  # [H, W, 3] RGB 
 
 
 def colour_of(index: int) -> str:
-    """Return the colour of the model at that place in the list."""
     return COLOURS[index % len(COLOURS)]
 
 

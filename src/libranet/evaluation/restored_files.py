@@ -29,7 +29,6 @@ class RestoredFiles:
 
     @property
     def fingerprint(self) -> str:
-        """Changes with any of the files."""
         digest = hashlib.sha256()
         for path in natural_order(path for path in self.folder.rglob("*") if path.is_file()):
             facts = path.stat()

@@ -69,7 +69,6 @@ class NetworkRestorer:
 
     @property
     def backend(self) -> str:
-        """What computed the last clip."""
         return self._run.backend_name
 
     @property
@@ -83,7 +82,6 @@ class NetworkRestorer:
             yield to_rgb(samples, self.network.device)
 
     def restore_samples(self, source: FrameSource, frames: Iterator[EvalFrame]) -> Iterator[Frames]:
-        """Restore the frames in their file's own samples."""
         return source.restore((frame.given for frame in frames), self._run)
 
 

@@ -37,7 +37,6 @@ def write_file(path: Path, content: str | bytes) -> None:
 
 
 def write_csv(path: Path, rows: Iterable[Sequence[Any]]) -> None:
-    """Write a table whole or not at all."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     write_file(path, text.getvalue())
@@ -51,9 +50,6 @@ class ResultStore:
 
     def begin(self, settings: dict[str, Any], *, fresh: bool = False) -> None:
         """Record what is measured, or check that the folder's earlier results were measured the same way.
-
-        Args:
-            fresh: Delete earlier results first.
 
         Raises:
             InputError: The folder has results of other settings, is no folder, or is not ours to delete.
@@ -98,7 +94,6 @@ class ResultStore:
             return None
 
     def save(self, result: ClipResult, fingerprint: str) -> None:
-        """Write one model's result on one clip."""
         names = sorted({name for frame in result.frames for name in frame})
         note = {
             "fingerprint": fingerprint,

@@ -113,7 +113,6 @@ class _ClipRun:
             self._panels.save()
 
     def results(self) -> list[ClipResult]:
-        """What was measured, model by model."""
         clip = self._clip
         return [
             ClipResult(

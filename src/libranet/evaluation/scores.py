@@ -90,7 +90,6 @@ class Scores:
         previous: Tensor | None,  # [3, H, W], the restored frame before
         facts: SharedFacts,
     ) -> dict[str, float]:
-        """Compute every per-frame metric that applies to this frame."""
         found: dict[str, float] = {}
         if facts.clear is not None and self.wants("psnr"):
             found["psnr"] = min(self._timed("psnr", psnr, restored, facts.clear), PSNR_OF_EQUAL_FRAMES)

@@ -138,7 +138,6 @@ class ReportContent:
 
     @cached_property
     def clips(self) -> list[ClipSummary]:
-        """One summary per model and clip."""
         return [summarise_clip(result) for result in self.results]
 
     @property
@@ -165,7 +164,6 @@ class ReportContent:
 
     @property
     def regimes(self) -> list[str]:
-        """The haze regimes of the clips, in the order of their names."""
         return sorted({clip.regime for clip in self.clips if clip.regime})
 
     @property

@@ -48,7 +48,6 @@ def open_openvino(path: Path) -> tuple[str, Run]:
 
 
 def open_torchscript(path: Path, names: Sequence[str], device: torch.device) -> tuple[str, Run]:
-    """Open a TorchScript file."""
     module = torch.jit.load(str(path), map_location=device)
 
     def run(inputs: dict[str, np.ndarray]) -> list[np.ndarray]:

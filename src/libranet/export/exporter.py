@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -23,6 +23,7 @@ from libranet.export.onnx_file import OPSET, describe, example_inputs, write_onn
 from libranet.export.quantize import measure_ranges, quantize_refiner, rendered_frames
 from libranet.network import GridFilter, LiBrANet
 from libranet.network.libranet import MIN_SIZE
+from libranet.typed import check_types
 
 Format = Literal["onnx", "openvino", "torchscript", "coreml", "tensorrt-ready"]
 Precision = Literal["fp32", "fp16", "int8"]
@@ -58,13 +59,7 @@ class ExportOptions:
     """How the streaming form averages grids over time. A file has one frame rate for good."""
 
     def __post_init__(self) -> None:
-        for name, value, known in (
-            ("format", self.format, get_args(Format)),
-            ("form", self.form, get_args(Form)),
-            ("precision", self.precision, get_args(Precision)),
-        ):
-            if value not in known:
-                raise InputError(f"unknown {name} {value!r}: use {', '.join(known[:-1])} or {known[-1]}")
+        check_types(self)
         if self.size is not None and not all(MIN_SIZE <= side <= MAX_SIDE for side in self.size):
             width, height = self.size
             raise InputError(f"expected a size of {MIN_SIZE} to {MAX_SIDE} pixels a side, got {width}x{height}")

@@ -17,7 +17,7 @@ from libranet.kernels.color_field.tents import fuse_grids
 from libranet.kernels.grid_filter.reference import cell_means, similarity
 from libranet.kernels.resample.reference import pad_to_multiple, upsample
 from libranet.kernels.resample.tents import continue_to_multiple, downsample, reduce_by
-from libranet.network import NO_FILTER, GridFilter, LiBrANet
+from libranet.network import NO_FILTER, GridFilter, LiBrANet, start_stream
 from libranet.network.forward import Steady, TorchOperations, reduced_means, restore, scaled
 from libranet.network.layers import COEFFICIENTS
 
@@ -58,7 +58,6 @@ class Graph(nn.Module):
         raise NotImplementedError
 
     def outputs(self) -> list[Port]:
-        """The graph's outputs, in order."""
         return [Port("image", (1, 3, *self.frame_shape))]
 
     def pad(self, frame: Tensor) -> Tensor:
@@ -163,13 +162,11 @@ class StreamGraph(Graph):
     form: Form = "streaming"
 
     def __init__(
-        self, network: LiBrANet, size: tuple[int, int] | None, *, lookahead: int, grid_filter: GridFilter
+        self, network: LiBrANet, size: tuple[int, int] | None, *, lookahead: int | None, grid_filter: GridFilter
     ) -> None:
         super().__init__(network, size)
-        radius = network.config.window // 2
-        if not 0 <= lookahead <= radius:
-            raise InputError(f"expected a look-ahead of 0 to {radius} frames, got {lookahead}")
-        self.lookahead, self.radius, self.grid_filter = lookahead, radius, grid_filter
+        self.lookahead = start_stream(network, lookahead=lookahead).lookahead
+        self.radius, self.grid_filter = network.config.window // 2, grid_filter
         self.bins = network.config.fields.bins if network.chromatic is not None else 0
         self.side = network.grid_side
 
@@ -300,7 +297,5 @@ def make_graph(
 ) -> StillGraph | WindowGraph | StreamGraph:
     network = network.eval()
     if form == "streaming":
-        radius = network.config.window // 2
-        ahead = radius if lookahead is None else lookahead
-        return StreamGraph(network, size, lookahead=ahead, grid_filter=grid_filter).eval()
+        return StreamGraph(network, size, lookahead=lookahead, grid_filter=grid_filter).eval()
     return (StillGraph if form == "still" else WindowGraph)(network, size).eval()

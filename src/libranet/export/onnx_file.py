@@ -19,7 +19,6 @@ EXAMPLE_SIZE = (72, 96)
 
 
 def example_inputs(graph: Graph) -> list[torch.Tensor]:
-    """Zeros of the shapes of a graph's inputs."""
     free = dict(zip(("height", "width"), EXAMPLE_SIZE, strict=True))
     return [
         torch.zeros([free[side] if isinstance(side, str) else side for side in port.shape]) for port in graph.inputs()

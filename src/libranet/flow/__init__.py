@@ -4,13 +4,4 @@ from libranet.flow.estimators import DisFlow, FlowEstimator, RaftFlow
 from libranet.flow.raft import RaftSmall
 from libranet.flow.warp import invert_flow, resize_flow, warp, warp_tensor
 
-__all__ = [
-    "DisFlow",
-    "FlowEstimator",
-    "RaftFlow",
-    "RaftSmall",
-    "invert_flow",
-    "resize_flow",
-    "warp",
-    "warp_tensor",
-]
+__all__ = ["DisFlow", "FlowEstimator", "RaftFlow", "RaftSmall", "invert_flow", "resize_flow", "warp", "warp_tensor"]

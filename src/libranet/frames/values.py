@@ -9,11 +9,7 @@ MAX_PIXELS = 1 << 27  # larger frames and images need more memory than the netwo
 
 
 def check_values(frames: Tensor) -> None:  # floating point
-    """Refuse values outside [0, 1]. Frames on a GPU are not read: waiting for it costs more than a frame.
-
-    Raises:
-        InputError: A value is outside, or NaN.
-    """
+    """Refuse values outside [0, 1]. Frames on a GPU are not read: waiting for it costs more than a frame."""
     if frames.device.type != "cpu" or frames.numel() == 0:
         return
     low, high = frames.detach().aminmax()

@@ -33,7 +33,6 @@ class Draws:
         return torch.exp(self.uniform((math.log(bounds[0]), math.log(bounds[1]))))
 
     def chance(self, probability: float, *shape: int) -> Tensor:
-        """Whether something happens, as booleans."""
         return self.rand(*shape) < probability
 
     def cells(self, channels: int) -> Tensor:  # [n, channels, CELLS, CELLS] in [-1, 1]

@@ -115,5 +115,4 @@ def rows(group: Group, part: slice | Tensor) -> Group:
 
 
 def to_device(group: Group, device: torch.device) -> Group:
-    """Move a group to a device."""
     return map_tensors(lambda tensor: tensor.to(device, non_blocking=True), group)

@@ -78,7 +78,6 @@ class Footage:
 
 
 def draw_footage(front: FrontConfig, recording: RecordingConfig, frames: int, draws: Draws) -> Footage:
-    """Draw how samples of some frames each are filmed."""
     rand, chance = draws.rand, draws.chance
     # Four in ten shapes are dashboards and sills along the lower edge, two in ten are captions and logos.
     kind = rand(SHAPES)

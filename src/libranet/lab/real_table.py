@@ -32,11 +32,7 @@ class Objects:
 def find_objects(
     place: Path, clips: Sequence[EvalClip], detector: Path | None, *, device: str, cache: Path | None
 ) -> Objects:
-    """Find boxes.json beside the photos, or beside their folder, and a detector.
-
-    Raises:
-        InputError: The file has no boxes for a photo, or the detector that was named does not exist.
-    """
+    """Find boxes.json beside the photos, or beside their folder, and a detector."""
     path = next((p for p in (place / BOXES_FILE, place.parent / BOXES_FILE) if p.is_file()), None)
     if path is None:
         return Objects(why_missing=f"detection is not measured: {place} has no {BOXES_FILE}")

@@ -48,12 +48,8 @@ def make_study(datasets: Mapping[str, Sequence[EvalClip]], folder: Path, *, fram
     """Write a static page with hazy frames of each data set, and the key beside it that says which is which.
 
     Args:
-        datasets: Clips by the name of their set.
         folder: Gets `page/`, which raters see, and `key.json`, which they do not. It must not hold a study yet.
         seed: Chooses clips, frames and file names.
-
-    Returns:
-        The page.
     """
     if (folder / KEY_FILE).exists() or (folder / PAGE_FOLDER).exists():
         raise InputError(f"{folder} has a study already: choose another folder")

@@ -1,28 +1,6 @@
 """The training objective and its terms."""
 
-from libranet.losses.objective import (
-    FogWeights,
-    LieTerms,
-    LieWeights,
-    LossConfig,
-    LossTerms,
-    Objective,
-    charbonnier,
-    lie_regulariser,
-)
-from libranet.losses.perceptual import DinoV2Features, FeatureExtractor, PerceptualLoss, VggFeatures
+from libranet.losses.objective import LieWeights, charbonnier, lie_regulariser
+from libranet.losses.perceptual import PerceptualLoss
 
-__all__ = [
-    "DinoV2Features",
-    "FeatureExtractor",
-    "FogWeights",
-    "LieTerms",
-    "LieWeights",
-    "LossConfig",
-    "LossTerms",
-    "Objective",
-    "PerceptualLoss",
-    "VggFeatures",
-    "charbonnier",
-    "lie_regulariser",
-]
+__all__ = ["LieWeights", "PerceptualLoss", "charbonnier", "lie_regulariser"]

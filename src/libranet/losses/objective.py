@@ -53,7 +53,6 @@ class ExtraTerm:
 
     @property
     def key(self) -> str:
-        """Its key in the log."""
         return self.name or self.term.partition(":")[2]
 
 
@@ -143,7 +142,6 @@ class LossTerms:
     """Terms of the user's own by their keys in the log."""
 
     def scalars(self) -> dict[str, float]:
-        """For the log."""
         terms = vars(self) | {f"lie_{name}": value for name, value in vars(self.lie).items()}
         terms["lie"] = terms.pop("lie_total")
         terms |= terms.pop("extra")

@@ -4,9 +4,9 @@ Two extractors: DINOv2 through `transformers` (the paper's choice) and VGG (the 
 this package: their weights are given by path, or for DINOv2 also by hub id.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 import safetensors.torch
 import torch
@@ -20,13 +20,8 @@ IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 
 
-class FeatureExtractor(Protocol):
-    """Turns images into feature maps, one tensor per layer."""
-
-    def __call__(
-        self,
-        images: Tensor,  # [B, 3, H, W] in [0, 1]
-    ) -> list[Tensor]: ...
+FeatureExtractor = Callable[[Tensor], list[Tensor]]
+"""Turns images [B, 3, H, W] in [0, 1] into feature maps, one tensor per layer."""
 
 
 class PerceptualLoss(nn.Module):

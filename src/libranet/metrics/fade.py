@@ -35,7 +35,6 @@ class Fade:
         self._parameters = parameters
 
     def measure(self, image: Tensor) -> dict[str, float]:  # [3, H, W] in [0, 1]
-        """FADE under its name."""
         return {"fade": fade(image, self._parameters)}
 
 

@@ -89,7 +89,6 @@ def _smooth(
 
 
 def _gaussian_window() -> list[float]:
-    """Eleven weights that sum to one."""
     offsets = range(-_RADIUS, _RADIUS + 1)
     weights = [math.exp(-0.5 * (offset / _SIGMA) ** 2) for offset in offsets]
     return [weight / math.fsum(weights) for weight in weights]

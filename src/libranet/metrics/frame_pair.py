@@ -8,11 +8,7 @@ from libranet.errors import InputError
 def check_frame(
     image: Tensor,  # [3, H, W] in [0, 1]
 ) -> None:
-    """Check that this is one RGB frame in floating point.
-
-    Raises:
-        InputError: It is not.
-    """
+    """Check that this is one RGB frame in floating point."""
     if image.dim() != 3 or image.shape[0] != 3:
         raise InputError(f"expected a frame as [3, H, W], got shape {tuple(image.shape)}")
     if not image.is_floating_point():
@@ -23,11 +19,7 @@ def check_pair(
     image: Tensor,  # [3, H, W] in [0, 1]
     reference: Tensor,  # [3, H, W] in [0, 1]
 ) -> None:
-    """Check that both are RGB frames of one size.
-
-    Raises:
-        InputError: They are not.
-    """
+    """Check that both are RGB frames of one size."""
     check_frame(image)
     check_frame(reference)
     if image.shape != reference.shape:

@@ -50,7 +50,6 @@ class Network(nn.Module):
 
     @property
     def dtype(self) -> torch.dtype:
-        """The precision of its weights."""
         return self._first_tensor().dtype
 
     def predict(

@@ -34,7 +34,6 @@ class CheckpointHeader:
 
     @property
     def weights(self) -> WeightsInfo:
-        """Name and version together."""
         return WeightsInfo(self.name, self.version)
 
 
@@ -155,11 +154,7 @@ def read_checkpoint_info(path: str | Path) -> CheckpointInfo:
 
 
 def read_header(path: str | Path) -> CheckpointHeader:
-    """Read what the header of any network's checkpoint says, without its tensors.
-
-    Raises:
-        CheckpointError: The file is missing, damaged or of another kind.
-    """
+    """Read what the header of any network's checkpoint says, without its tensors."""
     path = Path(path)
     _refuse_other_formats(path)
     try:

@@ -38,7 +38,6 @@ class Cost:
 
 
 def measure_cost(config: LiBrANetConfig, *, width: int = 3840, height: int = 2160) -> Cost:
-    """Count parameters and GFLOPs per part and in total."""
     with torch.device("meta"):
         model = LiBrANet(config).eval()
         window = torch.zeros(1, config.window, 3, height, width)
@@ -91,7 +90,6 @@ def _parts(model: LiBrANet) -> list[tuple[str, nn.Module]]:
 
 
 def count_parameters(module: nn.Module) -> int:
-    """How many numbers the module learns."""
     return sum(parameter.numel() for parameter in module.parameters())
 
 

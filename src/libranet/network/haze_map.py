@@ -45,7 +45,6 @@ class HazeMap(nn.Module):
     """Estimates transmission: convolutions on four scales, and one number for the whole frame."""
 
     def __init__(self) -> None:
-        """Make the layers, with random weights."""
         super().__init__()
         first, *deeper = _WIDTHS
         self.entry = nn.Conv2d(9, first, 3, padding=1)
@@ -109,7 +108,6 @@ def _least(x: Tensor) -> Tensor:
 
 @cache
 def haze_map(device: torch.device) -> HazeMap:
-    """Return the packaged network on a device."""
     network = HazeMap()
     weights = load((files("libranet.weights") / "haze-map.safetensors").read_bytes())
     network.load_state_dict({name: value.float() for name, value in weights.items()})

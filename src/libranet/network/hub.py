@@ -62,11 +62,7 @@ class HubLiBrANet(
         local_files_only: bool = False,
         token: str | bool | None = None,
     ) -> Self:
-        """Open `libranet-base`, `libranet-small`, a folder of `save_pretrained`, or a repository of the Hub.
-
-        Raises:
-            CheckpointError: The file is missing, damaged or of another network.
-        """
+        """Open `libranet-base`, `libranet-small`, a folder of `save_pretrained`, or a repository of the Hub."""
         if packaged_name(name) is None:
             folder = Path(name)
             name = folder / FILE

@@ -18,6 +18,11 @@ def conv3x3(channels_in: int, channels_out: int, *, stride: int = 1) -> nn.Conv2
     return nn.Conv2d(channels_in, channels_out, 3, stride=stride, padding=1, bias=False)
 
 
+def conv_of(layer: nn.Module) -> nn.Conv2d:
+    assert isinstance(layer, nn.Conv2d)
+    return layer
+
+
 class StochasticDepth(nn.Module):
     """Drop a residual branch for whole samples while training, and scale the rest up to keep the mean."""
 
@@ -28,7 +33,7 @@ class StochasticDepth(nn.Module):
     def forward(self, branch: Tensor) -> Tensor:
         if not self.training or self.rate == 0.0:
             return branch
-        keep = torch.rand(branch.shape[0], 1, 1, 1, device=branch.device) >= self.rate
+        keep = torch.rand(len(branch), *(1,) * (branch.dim() - 1), device=branch.device) >= self.rate
         return branch * (keep / (1.0 - self.rate)).to(branch.dtype)
 
 

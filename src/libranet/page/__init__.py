@@ -12,17 +12,14 @@ EXAMPLE_NAME = "foggy.mp4"
 
 
 def asset_path(name: str) -> Path:
-    """Return the path of a file of this package."""
     return Path(__file__).with_name(name)
 
 
 def read_asset(name: str) -> str:
-    """Read a text file of this package."""
     return asset_path(name).read_text(encoding="utf-8")
 
 
 def example_path() -> Path:
-    """Return the path of the example clip."""
     return asset_path(EXAMPLE_NAME)
 
 
@@ -30,8 +27,6 @@ def make_page(title: str, body: str, *, links: str | None = None) -> str:
     """Make an HTML page in our look.
 
     Args:
-        title: Plain text.
-        body: HTML.
         links: Where page.css is, with a slash at the end; None puts everything into the page, which then needs no other
             file.
     """

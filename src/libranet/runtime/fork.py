@@ -13,11 +13,7 @@ def _first_process() -> int:
 
 
 def check_process() -> None:
-    """Refuse to restore frames where OpenMP would wait for ever, or CUDA fail.
-
-    Raises:
-        InputError: This process was forked from one that had a backend.
-    """
+    """Refuse to restore frames where OpenMP would wait for ever, or CUDA fail."""
     if _first_process() != os.getpid():
         raise InputError(
             "this process was forked from one that had a network at work, whose threads do not survive a fork: fork "

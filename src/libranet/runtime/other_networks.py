@@ -66,6 +66,5 @@ class PeerBackend(RgbBackend):
 
 
 def make_peer_backend(network: Network, *, live: bool, strength: float) -> PeerBackend:
-    """The backend of a network that is not LiBrA-Net."""
     assert isinstance(network, Peer)
     return PeerBackend(network, live=live, strength=strength)

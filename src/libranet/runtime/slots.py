@@ -65,7 +65,6 @@ class SlotBackend(ABC, Generic[S, R]):
         """Return the restored samples of a frame."""
 
     def push(self, frames: Frames, *, cuts: Sequence[bool] = (), given: Sequence[FrameGrids] = ()) -> list[Restored]:
-        """Take frames and return those that became ready."""
         check_size(frames.format)
         self._spare.extend(self._held)
         self._held.clear()
@@ -86,7 +85,6 @@ class SlotBackend(ABC, Generic[S, R]):
         return ready
 
     def flush(self) -> list[Restored]:
-        """Drain the stream and begin a new one."""
         return self._pack(self.drain())
 
     def _pack(self, results: list[R]) -> list[Restored]:
@@ -110,7 +108,6 @@ class RgbBackend(SlotBackend[RgbSlot, Tensor]):
     """Restores RGB images [1, 3, H, W]; the change is added to the frames' samples. Subclasses `step` and `drain`."""
 
     def begin(self, format_: FrameFormat) -> None:
-        """Prepare the way from samples to RGB and back."""
         self._converter = ColorConverter(format_.layout, format_.color, device=self.device)
 
     def fill(self, slot: RgbSlot | None, planes: Planes) -> RgbSlot:

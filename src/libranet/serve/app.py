@@ -42,11 +42,7 @@ With a token, send `Authorization: Bearer TOKEN`. Errors are `{"error": "one sen
 
 
 def make_app(settings: ServeSettings) -> Guard:
-    """Make the application of one server. Its processes begin and end with it.
-
-    Raises:
-        InputError: The folder cannot be used.
-    """
+    """Make the application of one server. Its processes begin and end with it."""
     make_folders(settings)
 
     @asynccontextmanager

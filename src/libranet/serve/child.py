@@ -32,8 +32,6 @@ class Child:
         """Say what to run.
 
         Args:
-            module: For `python -m`.
-            arguments: Of the module.
             nice: By how many steps its priority is below the server's, from its first instruction on: loading
                 libraries is most of what a short process does.
         """
@@ -72,7 +70,6 @@ class Child:
         """Send a request and return its answer. The process is ended where that does not succeed.
 
         Args:
-            request: What its module takes.
             seconds: The longest time without a line.
             on_progress: Called with what the lines before the answer have as `progress`.
 
@@ -92,7 +89,6 @@ class Child:
             raise
 
     async def send(self, request: Message) -> None:
-        """Write one line."""
         assert self._process is not None
         assert self._process.stdin is not None
         try:
@@ -113,7 +109,6 @@ class Child:
         raise ChildDied
 
     async def kill(self) -> None:
-        """End it."""
         process, self._process = self._process, None
         if process is not None:
             with suppress(ProcessLookupError):

@@ -43,7 +43,6 @@ class PromptProtocol(H11Protocol):
             (oldest or self).transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End."""
         if self._timer is not None:
             self._timer.cancel()
         super().connection_lost(exc)
@@ -56,7 +55,6 @@ class PromptProtocol(H11Protocol):
 
     @property
     def address(self) -> str:
-        """Where the connection comes from."""
         return self.client[0] if self.client else ""
 
     @property

@@ -91,11 +91,7 @@ class Dispatcher:
     # Files
 
     async def create(self, name: str, size: int, *, address: str = "") -> Job:
-        """Begin a job for a visitor at an address.
-
-        Raises:
-            HTTPException: The file is too large, or there is no room for it.
-        """
+        """Begin a job for a visitor at an address."""
         if size > (most := self.limits.upload_bytes):
             raise HTTPException(413, f"the file has {size} bytes, at most {most} are accepted")
         async with self._room:
@@ -175,7 +171,6 @@ class Dispatcher:
     # Jobs
 
     async def submit(self, job: Job, settings: dict[str, Any]) -> None:
-        """Put a job into the queue."""
         begun = {"state": State.queued, "settings": settings, "queued": time.time(), "attempts": 0}
         await self._change(job, **begun, error="", report={}, result="")
 
@@ -297,7 +292,6 @@ class Dispatcher:
 
 
 def result_suffix(job: Job) -> str:
-    """How the result's name ends."""
     assert job.media is not None
     chosen = job.settings.get("container", "same")
     return job.media.suffix if chosen == "same" or job.media.kind == "image" else f".{chosen}"

@@ -50,7 +50,6 @@ class Job:
     name: str
     """What the visitor calls the file. For display and as the name of the download, never as a path."""
     size: int
-    """Bytes of the upload."""
     state: State = State.uploading
     created: float = 0.0
     changed: float = 0.0
@@ -62,9 +61,7 @@ class Job:
     error: str = ""
     """One sentence for the visitor."""
     report: dict[str, Any] = field(default_factory=dict)
-    """How the run went."""
     result: str = ""
-    """File name of the result."""
 
 
 _JSON = TypeAdapter(Job)
@@ -86,7 +83,6 @@ class JobFolder:
         return self.path / f"source{media.suffix}"
 
     def result(self, suffix: str) -> Path:
-        """The file to write."""
         return self.path / f"result{suffix}"
 
     def bytes_used(self) -> int:
@@ -145,7 +141,6 @@ class JobStore:
         return job
 
     def get(self, id_: str) -> Job | None:
-        """Find a job."""
         return self._jobs.get(id_)
 
     def all(self) -> list[Job]:
@@ -164,7 +159,6 @@ class JobStore:
         self._write("DELETE FROM jobs WHERE id = ?", (job.id,))
 
     def next_queued(self) -> Job | None:
-        """The job that has waited longest."""
         waiting = [job for job in self._jobs.values() if job.state == State.queued]
         return min(waiting, key=lambda job: job.queued, default=None)
 
@@ -178,7 +172,6 @@ class JobStore:
         )
 
     def folder(self, job: Job) -> JobFolder:
-        """Where its files are."""
         return JobFolder(self._folder / job.id)
 
     def remove_strays(self) -> None:

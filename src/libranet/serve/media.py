@@ -54,11 +54,7 @@ class Media:
 
 
 def inspect(path: Path, *, pixels: int, seconds: float) -> Media:
-    """Find out what a file is, by decoding.
-
-    Raises:
-        InputError: It is neither an image nor a video, has more pixels, or takes more seconds.
-    """
+    """Find out what a file is, by decoding."""
     header = read_header(path)
     return _inspect_video(path, pixels, seconds) if header is None else _inspect_image(path, header, pixels)
 

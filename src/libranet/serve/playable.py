@@ -13,12 +13,7 @@ def write_copy(source: Path, output: Path, *, show: Callable[[], None] = lambda:
     """Write the frames as H.264, at most 1280 pixels a side, upright and without audio.
 
     Args:
-        source: A video that FFmpeg decodes.
         output: An .mp4 file. It is left unfinished where this fails.
-        show: Called after each frame.
-
-    Raises:
-        av.FFmpegError: The file cannot be decoded or encoded.
     """
     with av.open(str(source)) as given, av.open(str(output), "w", options={"movflags": "faststart"}) as made:
         video = given.streams.video[0]

@@ -20,7 +20,6 @@ from libranet.serve.worker import make_options
 
 _FILES_IN_MEMORY = 8
 CAMERA_SIDE = 1280
-"""Camera frames are at most this long."""
 _CAMERA_RATE = 10.0
 
 
@@ -38,11 +37,7 @@ class Previewer:
         PreviewFrames((black,), 0.0, 0).restore(network, DehazeOptions())
 
     def answer(self, request: Message) -> Message:
-        """Answer one request.
-
-        Raises:
-            LibraNetError: The frame cannot be decoded or restored.
-        """
+        """Answer one request."""
         if request["op"] == "camera":
             return self._camera(request)
         network = chosen_network(self._networks, request.get("settings", {}))
@@ -93,11 +88,7 @@ def _timed(image: np.ndarray, begin: float, *, quality: int = 92) -> Message:
 
 
 def decode(data: bytes) -> np.ndarray:  # uint8 [H, W, 3], RGB
-    """Decode a frame of a camera.
-
-    Raises:
-        InputError: It is no JPEG, or a large one.
-    """
+    """Decode a frame of a camera."""
     header = parse_header(data) if data.startswith(b"\xff\xd8") else None
     if header is None or not 16 <= min(header.width, header.height) <= max(header.width, header.height) <= CAMERA_SIDE:
         raise InputError(f"expected a JPEG of 16 to {CAMERA_SIDE} pixels a side from the camera")

@@ -25,11 +25,7 @@ Networks = dict[str, Network]
 
 
 def chosen_network(networks: Networks, settings: Message) -> Network:
-    """Return the network that a visitor's `RunSettings` name.
-
-    Raises:
-        InputError: This server has no such network.
-    """
+    """Return the network that a visitor's `RunSettings` name."""
     name = settings.get("model", "best")
     if name not in networks:
         raise InputError(f"this server has no {name} network: choose {' or '.join(networks)}")
@@ -47,12 +43,10 @@ class Channel:
         threading.Thread(target=self._read, daemon=True).start()
 
     def send(self, message: Message) -> None:
-        """Write one line."""
         self._out.write(json.dumps(message) + "\n")
         self._out.flush()
 
     def requests(self) -> Iterator[Message]:
-        """Every request, in order."""
         while True:
             yield self._queue.get()
 

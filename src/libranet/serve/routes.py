@@ -50,19 +50,16 @@ _FORGOTTEN_SECONDS = 60.0
 
 
 def _errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Declare the errors of a route."""
     return {status: {"model": ErrorBody} for status in (400, 401, 403, 408, 413, 422, *statuses)}
 
 
 async def get_dispatcher(request: Request) -> Dispatcher:
-    """The dispatcher of this server."""
     return request.app.state.dispatcher
 
 
 async def find_job(
     request: Request, id: Annotated[str, PathParameter(pattern=ID_PATTERN, description="Of the job.")]
 ) -> Job:
-    """The job that a path names."""
     job = request.app.state.dispatcher.store.get(id)
     if job is None:
         raise HTTPException(404, "there is no such job: it may have been deleted")
@@ -100,7 +97,6 @@ def status_of(job: Job, known: Dispatcher) -> JobStatus:
 
 
 def job_router() -> APIRouter:
-    """The routes of jobs."""
     router = APIRouter(prefix="/api/jobs", tags=["jobs"])
     uploading: set[str] = set()
 
@@ -235,7 +231,6 @@ def job_router() -> APIRouter:
 
 
 def camera_router() -> APIRouter:
-    """The routes of cameras."""
     router = APIRouter(prefix="/api/cameras", tags=["camera"])
     seen: dict[str, float] = {}
 
@@ -284,7 +279,6 @@ def camera_router() -> APIRouter:
 
 
 def _again(known: Dispatcher, job: Job) -> Job:
-    """The job as it is now."""
     current = known.store.get(job.id)
     if current is None:
         raise HTTPException(404, "the job was deleted")
@@ -341,11 +335,7 @@ async def _event_lines(id_: str, known: Dispatcher) -> AsyncIterator[str]:
 
 
 async def ask(known: Dispatcher, wish: Message, request: Request) -> Response:
-    """Have the previewer do something, as long as the visitor waits for it. Returns the frame, with its time.
-
-    Raises:
-        HTTPException: It cannot.
-    """
+    """Have the previewer do something, as long as the visitor waits for it. Returns the frame, with its time."""
     await request.body()  # what comes after it is the end of the connection
     if known.previews.waiting >= _MOST_WAITING:
         raise HTTPException(503, "too many previews wait already: try again in a moment")

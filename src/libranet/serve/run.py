@@ -5,13 +5,13 @@ import logging
 import socket
 import sys
 import webbrowser
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 from urllib.parse import quote
 
 import uvicorn
 
+from libranet.atomic import locked_file
 from libranet.device import pick_device
 from libranet.engine import load_network
 from libranet.errors import InputError
@@ -24,13 +24,7 @@ def run_server(settings: ServeSettings, *, open_browser: bool = False, show_toke
     """Serve until Ctrl-C or SIGTERM.
 
     Args:
-        settings: Of the server.
-        open_browser: Open the page once the server listens.
         show_token: Print the address with its token. Logs keep what is printed.
-
-    Raises:
-        InputError: The port or the folder is taken, or a device is not here.
-        CheckpointError: The model cannot be loaded.
     """
     for device in settings.devices:  # whatever can be refused is refused before the first visitor
         pick_device(device)
@@ -67,17 +61,8 @@ def _listen(host: str, port: int) -> socket.socket:
         raise InputError(f"cannot listen at {host}:{port} ({error.strerror}): choose another --port") from None
 
 
-@contextmanager
-def _lock(folder: Path) -> Iterator[None]:
+def _lock(folder: Path) -> IO[str]:
     """Keep two servers out of one folder."""
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        yield
-        return
-    with (folder / "lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise InputError(f"another server uses {folder}: end it, or choose another folder with --data") from None
-        yield
+    if (lock := locked_file(folder / "lock")) is None:
+        raise InputError(f"another server uses {folder}: end it, or choose another folder with --data")
+    return lock

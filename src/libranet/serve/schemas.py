@@ -5,6 +5,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from libranet.serve.jobs import State
+from libranet.serve.media import Media
 
 LARGEST_STRENGTH = 1.5
 
@@ -58,21 +59,6 @@ class NewJob(BaseModel):
     size: int = Field(ge=1, le=1 << 50, description="Bytes.")
 
 
-class MediaFacts(BaseModel):
-    """What the file holds, found by decoding."""
-
-    model_config = ConfigDict(from_attributes=True)
-
-    kind: Literal["image", "video"]
-    width: int
-    height: int
-    format: str
-    frames: int | None
-    rate: float | None
-    seconds: float | None
-    sound: bool
-
-
 class JobProgress(BaseModel):
     """How far a running job is."""
 
@@ -93,7 +79,7 @@ class JobStatus(BaseModel):
     received: int
     state: State
     created: float
-    media: MediaFacts | None
+    media: Media | None
     settings: RunSettings | None
     progress: JobProgress | None
     error: str

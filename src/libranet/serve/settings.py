@@ -11,7 +11,6 @@ from libranet.errors import InputError
 GIB = 1 << 30
 MIN_TOKEN = 8
 MOST_CAMERAS = 8
-"""Cameras at a time."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,6 @@ class ServeSettings:
     fast_model: str | None = None
     """A second network, for visitors who choose speed."""
     devices: tuple[str, ...] = ("auto",)
-    """One worker for each."""
     sub_path: str = ""
     """Such as /haze, where a proxy passes it on. One that leaves it out needs nothing here."""
     trusted_proxies: tuple[str, ...] = ("127.0.0.1", "::1")
@@ -98,12 +96,10 @@ class ServeSettings:
 
     @property
     def jobs_folder(self) -> Path:
-        """One folder per job."""
         return self.folder / "jobs"
 
     @property
     def database(self) -> Path:
-        """The list of jobs."""
         return self.folder / "jobs.sqlite"
 
 
@@ -125,11 +121,7 @@ def is_loopback(host: str) -> bool:
 
 
 def make_folders(settings: ServeSettings) -> None:
-    """Make the folders, readable by this user alone.
-
-    Raises:
-        InputError: They cannot be made or written.
-    """
+    """Make the folders, readable by this user alone."""
     try:
         for folder in (settings.folder, settings.jobs_folder):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -39,11 +39,7 @@ def make_options(settings: Message, *, interlaced: bool) -> DehazeOptions:
 
 
 def run_job(networks: Networks, send: Send, job: Message) -> Message:
-    """Dehaze one file, and send progress.
-
-    Raises:
-        LibraNetError: The file cannot be dehazed.
-    """
+    """Dehaze one file, and send progress."""
     source, result = Path(job["source"]), Path(job["result"])
     options = make_options(job["settings"], interlaced=job["interlaced"])
     network = chosen_network(networks, job["settings"])

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import cv2
 import numpy as np
@@ -24,24 +24,6 @@ IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 PRIOR_WIDTH = 384
 SEGMENT_SIZE = 20
-
-
-class DepthEstimator(Protocol):
-    """Estimates the depth of one frame."""
-
-    @property
-    def name(self) -> str:
-        """Method and version, for clip.json."""
-        ...
-
-    @property
-    def quantity(self) -> DepthQuantity:
-        """Whether large values are near or far."""
-        ...
-
-    def estimate(self, image: RgbImage) -> Plane:
-        """Return raw values [h, w] in the estimator's own units."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -156,6 +138,10 @@ class TransformersDepth:
         predicted = self._model(pixel_values=(pixels - mean) / std).predicted_depth[:, None].float()
         sized = F.interpolate(predicted, size=(height, width), mode="bilinear", align_corners=False)
         return sized[0, 0].cpu().numpy()
+
+
+DepthEstimator = LayoutPrior | OnnxDepth | TransformersDepth
+"""Estimates the depth of one frame: raw values [h, w] in units of its own, which are a `quantity`."""
 
 
 def sky_mask(image: RgbImage) -> Plane:  # [h, w, 3] -> [h, w] in [0, 1]

@@ -19,11 +19,7 @@ THUMBNAIL_WIDTH = 320
 
 
 def write_report(folder: str | Path) -> Path:
-    """Write report.html into the dataset's folder. The page needs no other file.
-
-    Returns:
-        The path of the page.
-    """
+    """Write report.html into the dataset's folder. The page needs no other file."""
     folder = Path(folder)
     dataset = DatasetInfo.load(folder)
     names = dataset.names("all", flagged=True)

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal
 
 import cv2
 import numpy as np
@@ -55,28 +55,6 @@ class SourceFrame:
     flow: FlowField | None = None
 
 
-class ClipSource(Protocol):
-    """Something that gives one clip."""
-
-    @property
-    def name(self) -> str:
-        """A short name for folders and messages."""
-        ...
-
-    @property
-    def depth_kind(self) -> DepthKind:
-        """What the frames' depth is. Unless it is none, every frame has depth and flow."""
-        ...
-
-    def describe(self) -> dict[str, Any]:
-        """Return the entry `source` of clip.json."""
-        ...
-
-    def frames(self, request: FrameRequest, start: int = 0) -> Iterator[SourceFrame]:
-        """Yield the clip's frames from number `start` on."""
-        ...
-
-
 @dataclass(frozen=True)
 class FileSource:
     """What all sources on disk have in common."""
@@ -93,6 +71,7 @@ class FileSource:
         return self.path.name
 
     def describe(self) -> dict[str, Any]:
+        """Return the entry `source` of clip.json."""
         places = {"scene": self.scene, "region": self.region}
         stated = {key: value for key, value in places.items() if value}
         return {"kind": self.kind, "name": self.path.name, "licence": self.licence, **stated}
@@ -209,6 +188,10 @@ class SceneSource:
             metres = frame.depth.cpu().numpy()
             metres = np.where(metres >= SKY_SHARE * SKY_DEPTH, np.float32(np.inf), metres)
             yield SourceFrame(np.ascontiguousarray(image), metres, frame.flow.cpu().numpy())
+
+
+ClipSource = VideoSource | FolderSource | PhotoSource | SceneSource
+"""What gives one clip, by `frames`, from a number on. Unless `depth_kind` is none, each frame has depth and flow."""
 
 
 def find_sources(

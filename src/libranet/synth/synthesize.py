@@ -6,15 +6,15 @@ import logging
 import re
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 import numpy as np
 
+from libranet.atomic import locked_file
 from libranet.data.dataset import CLIP_FILE, CLIPS_FOLDER, DATASET_FILE, ClipInfo, DatasetInfo
 from libranet.errors import InputError, LibraNetError
 from libranet.flow import FlowEstimator
@@ -280,23 +280,14 @@ def _as_json(value: Any) -> Any:
     return json.loads(json.dumps(value))
 
 
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock, which the system releases when the process ends in any way."""
+def _locked(folder: Path) -> IO[str]:
+    """Lock the folder."""
     work = folder / WORK_FOLDER
     try:
         work.mkdir(parents=True, exist_ok=True)
-        lock = (work / "lock").open("w")
+        lock = locked_file(work / "lock")
     except OSError as error:
         raise InputError(f"could not write to {folder}: {error.strerror or error}") from error
-    with lock:
-        try:
-            import fcntl
-        except ImportError:  # Windows has no such lock: there nothing stops a second run in the same folder
-            yield
-            return
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise InputError(f"another run is working in {folder}; wait for it or stop it") from error
-        yield
+    if lock is None:
+        raise InputError(f"another run is working in {folder}; wait for it or stop it")
+    return lock

@@ -15,7 +15,6 @@ from libranet.thirdparty.table import HubRepository, LocalFile, NpmPackage, PyPI
 
 
 def default_cache() -> Path:
-    """Return the folder that is used unless the user names another."""
     return Path.home() / ".cache" / "libranet" / "weights"
 
 

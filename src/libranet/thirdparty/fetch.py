@@ -67,7 +67,6 @@ def fetch(
 
 
 def check_hash(path: Path, expected: str) -> None:
-    """Check that the file is the one that the table pins."""
     with path.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != expected:

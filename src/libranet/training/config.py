@@ -36,9 +36,9 @@ class PairedSourceConfig:
     opener: str = ""
     """Your own reader, `package.module:function`: called with `path`, it returns clips (`libranet.data.PairedClip`) or
     a torch dataset of {"hazy": [T, 3, h, w], "clear": [3, h, w]} in [0, 1]. `layout` is not used then."""
-    layout: Literal["uhv4k", "revide", "hazeworld", "folders", "packed"] = "uhv4k"
-    """Which layout the folder has; `folders` is any pair of sides, such as hazy/ and gt/ or input/ and target/, and
-    `packed` is what `libranet data pack` made."""
+    layout: Literal["uhv4k", "folders", "packed"] = "uhv4k"
+    """Which layout the folder has; `folders` is any pair of sides, such as hazy/ and gt/ or input/ and target/, also
+    in REVIDE and HazeWorld, and `packed` is what `libranet data pack` made."""
     workers: int = 4  # processes that read and decode
 
     def __post_init__(self) -> None:

@@ -16,13 +16,10 @@ from libranet.data import (
     PairedClip,
     WindowConfig,
     folder_pairs,
-    hazeworld_pairs,
-    open_pairs,
     packed_pairs,
-    revide_pairs,
     uhv4k_pairs,
 )
-from libranet.data.agreement import refuse_alike_folders
+from libranet.data.agreement import require_pairs
 from libranet.errors import InputError
 from libranet.extension import load_own
 from libranet.frames import check_values
@@ -90,7 +87,6 @@ class OnlineHazeSource:
 
     @torch.no_grad()
     def batch(self, step: int, shard: Shard) -> Batch:
-        """Make this process's part of a step's batch."""
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + step)
         size = self.crops[step % len(self.crops)]
         index = torch.randint(len(self.bank), (self.samples,), generator=generator)
@@ -131,14 +127,11 @@ def open_training_clips(config: PairedSourceConfig) -> list[PairedClip]:
     if config.hazy:
         return folder_pairs(config.hazy, config.clear)
     path = Path(config.path)
+    if config.layout == "folders":
+        return require_pairs(path, "train")
     if not path.is_dir():
         raise InputError(f"no dataset at {path}: check the recipe's [paired] path")
-    readers = {"uhv4k": uhv4k_pairs, "revide": revide_pairs, "hazeworld": hazeworld_pairs, "folders": open_pairs}
-    pairs = packed_pairs(path) if config.layout == "packed" else readers[config.layout](path, "train")
-    if pairs is None:
-        refuse_alike_folders(path)
-        raise InputError(f"expected hazy and clear frames in {path}, for example hazy/ and gt/, found neither")
-    return pairs
+    return uhv4k_pairs(path) if config.layout == "uhv4k" else packed_pairs(path)
 
 
 def open_own_data(config: PairedSourceConfig) -> list[PairedClip] | Dataset[dict[str, Tensor]]:

@@ -18,7 +18,6 @@ class Shard:
     world: int = 1
 
     def of(self, batch: int) -> slice:
-        """The samples of this process."""
         per_process = batch // self.world
         return slice(self.rank * per_process, (self.rank + 1) * per_process)
 
@@ -58,7 +57,6 @@ def join_processes(device: torch.device) -> Shard:
 
 
 def leave_processes() -> None:
-    """Leave the group, if there is one."""
     if dist.is_initialized():
         dist.destroy_process_group()
 

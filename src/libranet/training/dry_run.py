@@ -44,7 +44,6 @@ class TrainingPlan:
     folder: str
 
     def lines(self) -> list[str]:
-        """The plan as aligned lines."""
         return [f"{name:<11}{text}" for name, text in vars(self).items() if text]
 
 
@@ -56,11 +55,7 @@ def plan_training(
     resume: bool = False,
     device: str = "auto",
 ) -> TrainingPlan:
-    """Check a run as `start.train` would begin it, rehearse some steps on random numbers, and write nothing.
-
-    Raises:
-        InputError: The run could not begin, or would not fit into memory or on the disk.
-    """
+    """Check a run as `start.train` would begin it, rehearse some steps on random numbers, and write nothing."""
     config = load_recipe(recipe, overrides)
     place = pick_device(device)
     check_folder(Path(folder), resume=resume)

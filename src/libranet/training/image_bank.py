@@ -73,8 +73,6 @@ def find_photos(folders: Iterable[str | Path], depth_folder: str | Path) -> list
 
 
 def read_photos(folders: Iterable[str | Path], depth_folder: str | Path) -> list[ClearImage]:
-    """Read every photo of the folders, with its depth map where there is one."""
-
     def read(found: tuple[Path, Path | None]) -> ClearImage:
         path, map_ = found
         depth = None if map_ is None else cv2.imread(str(map_), cv2.IMREAD_GRAYSCALE)

@@ -61,8 +61,6 @@ def run_training(
     """Train to the end of the recipe, to a step, for some time, or until a signal, whichever comes first.
 
     Args:
-        folder: Where the state, the checkpoints and the log go.
-        pairs: Sets of pairs for validation; may be empty.
         until: Last step, instead of the recipe's.
 
     Raises:
@@ -117,7 +115,6 @@ class RunLog:
         """Open the files of a run.
 
         Args:
-            folder: Of the run; None writes nothing.
             first_step: Records from this step on are from a run that was killed after its last state, and done again.
         """
         self.folder = folder
@@ -150,7 +147,6 @@ class RunLog:
             logger.warning(text)
 
     def scalars(self, step: int, values: dict[str, float], *, group: str) -> None:
-        """Record numbers of one step."""
         if self.folder is None:
             return
         self.lines.write(json.dumps({"step": step, "group": group, **values}) + "\n")

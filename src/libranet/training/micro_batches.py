@@ -26,7 +26,6 @@ def divide(shard: Shard, parts: int) -> list[Shard]:
     """Return the parts of a step that a process computes, one after another.
 
     Args:
-        shard: The process.
         parts: Of the whole batch, over all processes; 1 for one part per process.
     """
     if parts == 1:
@@ -80,9 +79,6 @@ def average_parts(
     Args:
         results: Loss and squared error of each part of this process. Asking for the next one computes it, which fills
             every parameter's `.grad`.
-
-    Returns:
-        The mean loss and squared error.
     """
     buffers = [buffer for buffer in model.buffers() if buffer.is_floating_point()]
     before = [buffer.clone() for buffer in buffers]

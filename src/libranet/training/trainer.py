@@ -90,9 +90,6 @@ class Trainer:
         Args:
             batches: One for each of `parts`.
 
-        Returns:
-            The loss, and the squared error of the batch.
-
         Raises:
             TrainingStoppedError: The loss was not finite in too many steps in a row.
         """

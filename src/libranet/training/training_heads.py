@@ -155,7 +155,6 @@ def fold_heads(model: Network) -> Network:
 
 
 def _sizes(head: GridHead) -> tuple[int, int, int, float]:
-    """The arguments a head was made with."""
     return head.expand.in_channels, head.expand.out_channels, head.project.out_channels, head.dropout.p
 
 

@@ -67,14 +67,8 @@ def write_site(output: Path, models: list[str], *, overwrite: bool = False) -> S
     """Write the static site. The folder appears only when it is complete.
 
     Args:
-        output: The folder.
         models: `base`, `small` or paths of checkpoints; the first is the default of the page.
         overwrite: Replace an existing folder that holds such a site.
-
-    Raises:
-        InputError: The folder exists, or cannot be made.
-        CheckpointError: A network or a library cannot be had.
-        LibraNetError: A stored network does not compute what PyTorch computes.
     """
     _check_output(output, overwrite=overwrite)
     networks = {Path(name).stem.removeprefix("libranet-"): load_model(name) for name in models}

@@ -31,7 +31,6 @@ OFFSETS = Offsets(*(sum(width for _, _, width in ENTRIES[:index]) for index in r
 
 
 def _pack(parameters: HazeParameters) -> Tensor:  # [B, ROW] fp32
-    """Put the parameters of every sample in a row."""
     b = len(parameters)
     entries = [getattr(getattr(parameters, group), name).reshape(b, -1) for group, name, _ in ENTRIES]
     assert [entry.shape[1] for entry in entries] == [width for _, _, width in ENTRIES]

@@ -9,8 +9,6 @@ def attend(
     key_value: Tensor,  # [N, T, 2 * C]
     heads: int,
 ) -> Tensor:  # [N, t, C]
-    """Scaled dot-product attention of each head."""
-
     def split(x: Tensor) -> Tensor:  # [N, t, C] -> [N, heads, t, C / heads]
         return x.unflatten(-1, (heads, -1)).transpose(1, 2)
 

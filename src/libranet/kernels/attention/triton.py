@@ -127,5 +127,4 @@ class _Attend(torch.autograd.Function):
 
 
 def attend(query: Tensor, key_value: Tensor, heads: int) -> Tensor:  # [N, T, C], [N, T, 2 * C] -> [N, T, C]
-    """Scaled dot-product attention of each head."""
     return _Attend.apply(query.contiguous(), key_value.contiguous(), heads)

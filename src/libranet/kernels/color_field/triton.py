@@ -149,7 +149,6 @@ def apply_field_out(
     *,
     scratch: Tensor,  # [B, h, 2, D, gw, 16] fp32: the grids at each row of pixels
 ) -> None:
-    """Restore the reduced frames by their grids' transforms, scaled by `strength`."""
     b, _, height, width = low.shape
     d, gh, gw = chromatic.shape[3:]
     launch(_rows_kernel, (height, b))(chromatic, plane, strength, scratch, height, D=d, GH=gh, GW=gw, num_warps=4)
@@ -286,5 +285,4 @@ def apply_field(
     chromatic: Tensor,  # [B, 2, 12, D, gh, gw]; D and gw powers of two
     plane: Tensor,  # [B, 12, gh, gw]
 ) -> tuple[Tensor, Tensor]:  # [B, 3, h, w] each, fp32
-    """Restore the reduced frames by their grids' transforms. Returns them and the correction: restored - low."""
     return _Field.apply(low.contiguous(), chromatic.contiguous(), plane.contiguous())

@@ -208,7 +208,6 @@ def conv3x3_out(
 
 
 def _tile_for(cin: int, *, with_sums: bool) -> StripTile:
-    """The tile for one kind of convolution."""
     if cin == 2 * CHANNELS:
         return WIDE_STRIP
     return SUMS_STRIP if with_sums else BIAS_STRIP

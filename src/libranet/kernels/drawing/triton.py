@@ -177,7 +177,6 @@ def small_rgb_out(
     step: int,
     codes: SampleCodes,
 ) -> None:
-    """RGB in [0, 1] at a fraction of the size: each pixel is the mean of a square."""
     launch(_small_kernel, (triton.cdiv(out.shape[2], 128), out.shape[1]))(
         *codes.components(planes), codes.numbers, out, format_.height, format_.width,
         **codes.constants(), CELL=step, BLOCK=128, num_warps=4,
@@ -190,7 +189,6 @@ def removed_haze_out(
     airlight: Tensor,  # [3] fp32
     out: Tensor,  # [h, w] fp32, written
 ) -> None:
-    """The transmission t of hazy = clear * t + airlight * (1 - t), by least squares over the channels."""
     launch(_removed_kernel, (triton.cdiv(out.numel(), 1024),))(
         hazy, clear, airlight, out, out.numel(), UNKNOWN=UNKNOWN, BLOCK=1024, num_warps=4
     )

@@ -261,7 +261,6 @@ def stem_out(
     out: Tensor,  # [2, B, side, side, C] fp16, written
     sums: Tensor,  # [2, B, STEM_TILE.parts(side * side), 2, 8] fp32, written
 ) -> None:
-    """Convolve with stride 2 by both encoders' weights."""
     _, b, side, _, channels = out.shape
     launch(_stem_kernel, (STEM_TILE.parts(side * side), b))(
         x, weight, out, sums,
@@ -311,7 +310,6 @@ def normalise_out(
     eps: float = 1e-5,
     skip: Tensor | None = None,  # [E, B, side, side, C] fp16
 ) -> None:
-    """GELU(GroupNorm(raw)), or GroupNorm(raw) + skip. `sums` are the group sums of `raw`."""
     encoders, each, side, _, channels = raw.shape
     pad = triton.next_power_of_2(channels)
     pixels = max(NORM_VALUES // pad, 1)

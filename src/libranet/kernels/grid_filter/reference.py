@@ -45,7 +45,6 @@ class GridFilter:
     seconds: float = 1.0
     """How far back the mean reaches, 0 to 2; 0 is no filter."""
     rate: float = DEFAULT_RATE
-    """Frames per second."""
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.seconds <= MAX_SECONDS:

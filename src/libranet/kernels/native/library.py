@@ -83,7 +83,6 @@ def torch_threads() -> Iterator[None]:
 
 
 def thread_count() -> int:
-    """On how many threads a kernel runs."""
     return getattr(_LENT, "count", None) or torch.get_num_threads()
 
 
@@ -118,11 +117,7 @@ def _convert(value: np.ndarray | ctypes.Structure | float | None) -> Any:
 
 
 def address(array: np.ndarray) -> int:
-    """Where an array's numbers begin.
-
-    Raises:
-        ValueError: They do not lie one behind the other.
-    """
+    """Where an array's numbers begin."""
     if not array.flags.c_contiguous:
         raise ValueError(f"kernels take contiguous arrays, got shape {array.shape} with strides {array.strides}")
     return array.ctypes.data

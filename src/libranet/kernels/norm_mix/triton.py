@@ -143,7 +143,6 @@ def structure_sums_out(
     *,
     tile: PixelTile = STRUCTURE_TILE,
 ) -> None:
-    """Group sums of the structure stream's first convolution."""
     _structure(small, weight, sums, None, None, tile)
 
 
@@ -155,7 +154,6 @@ def structure_apply_out(
     *,
     tile: PixelTile = STRUCTURE_TILE,
 ) -> None:
-    """The structure stream up to its first GELU."""
     _structure(small, weight, None, fold, out, tile)
 
 

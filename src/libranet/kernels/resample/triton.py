@@ -30,7 +30,6 @@ class ResizeBands:
 
     @classmethod
     def make(cls, height: int, width: int, size: int) -> "ResizeBands":
-        """The bands that take frames of one size to a square of `size` pixels."""
         down, across = resize_matrix(height, size), resize_matrix(width, size)
         by_byte = torch.zeros(width, 3, size, 4)
         for colour in range(3):
@@ -40,7 +39,6 @@ class ResizeBands:
         return cls(first_line, vertical.transpose(2, 3).contiguous(), first_byte, horizontal)
 
     def to(self, device: torch.device) -> "ResizeBands":
-        """Move all of them to a device."""
         return ResizeBands(*(getattr(self, field.name).to(device) for field in fields(self)))
 
 
@@ -88,7 +86,6 @@ def reduce_frames_out(
     bands: ResizeBands,  # for H, W and size
     first: int = 0,
 ) -> None:
-    """Reduce B frames of a ring, from slot `first` on, to the square that the encoders see."""
     ring, height, width, _ = frames.shape
     b, size = out.shape[:2]
     steps = bands.vertical.shape[1]

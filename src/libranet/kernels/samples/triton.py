@@ -33,13 +33,11 @@ class SampleBands:
 
     @classmethod
     def make(cls, height: int, width: int, size: int) -> "SampleBands":
-        """The bands that take frames of one size, whole cells, to a square of `size` pixels."""
         first_line, vertical = band_blocks(resize_matrix(height, size), BLOCK, LINES, align=1)
         first_column, horizontal = band_blocks(resize_matrix(width, size), BLOCK, COLUMNS, align=1)
         return cls(first_line, vertical.transpose(2, 3).contiguous(), first_column, horizontal.contiguous())
 
     def to(self, device: torch.device) -> "SampleBands":
-        """Move all of them to a device."""
         return SampleBands(*(getattr(self, field.name).to(device) for field in fields(self)))
 
 
@@ -327,7 +325,6 @@ def reduce_samples_out(
     bands: SampleBands,  # for the format's size in whole cells
     first: int = 0,
 ) -> None:
-    """Reduce B frames of a ring, from slot `first` on, to the square that the encoders see."""
     b, size = out.shape[:2]
     launch(_input_kernel, (triton.cdiv(size, BLOCK), triton.cdiv(size, BLOCK), b))(
         *codes.components(planes), codes.numbers,

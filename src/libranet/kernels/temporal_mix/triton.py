@@ -139,7 +139,6 @@ def mix_out(
     *,
     scratch: Tensor,  # [B, T, gh * gw, 3 N] fp16: keys, values and queries
 ) -> None:
-    """Attend along time for the windows' centre frames: attention, skip, feed-forward, skip."""
     batch, length = windows.shape
     _, height, width, channels = features.shape
     positions, n = height * width, scratch.shape[3] // 3

@@ -145,7 +145,6 @@ def upsample_add(
     correction: Tensor,  # [B, 3, H / scale, W / scale] fp32
     residual: Tensor,  # [B, 3 * scale^2, H / scale, W / scale]
 ) -> Tensor:  # [B, 3, H, W] in [0, 1]
-    """clamp(frame + upsample(correction) + pixel_shuffle(residual))."""
     return _UpsampleAdd.apply(
         frame.contiguous(), correction.contiguous(), residual.contiguous(memory_format=torch.channels_last)
     )

@@ -18,13 +18,12 @@ from libranet.evaluation.results import ResultStore
 from libranet.evaluation.runner import evaluate
 from libranet.evaluation.scores import Scores, prepare_scores
 from libranet.evaluation.summary import summarise_clip, summarise_models
-from libranet.lab.ablation.ablation_tables import Study, ablation_tables, write_study
+from libranet.lab.ablation.ablation_tables import Study, write_study
 from libranet.lab.ablation.records import Records, Run
 from libranet.lab.ablation.training_runs import Sources, train_variant
 from libranet.lab.ablation.variants import FULL, Variant, flat_settings, load_variants
 from libranet.lab.bench.efficiency import release
 from libranet.lab.held_back import FIRST_SCENE, write_held_back_clips
-from libranet.lab.paper.printed import PrintedTable
 from libranet.runtime import load_network
 from libranet.training.config import TrainConfig
 from libranet.training.dry_run import describe_photos, rehearse
@@ -201,23 +200,6 @@ def ablate(plan: Plan, report: Report = lambda line: None) -> tuple[Study, bool]
     study = collect(plan, settings["steps"])
     write_study(study, options.output)
     return study, not any(not _is_done(records, variant, seed) for variant, seed in plan.missing)
-
-
-def run_study(options: AblationOptions, say: Report, show: Callable[[PrintedTable], None], *, dry_run: bool) -> None:
-    """Do a study, or as much of it as the time allows, and tell how it went: what the two commands share."""
-    plan = plan_study(options)
-    for line in plan.lines():
-        say(line)
-    if dry_run:
-        say(estimate_study(plan))
-        return
-    study, complete = ablate(plan, say)
-    for table in ablation_tables(study):
-        show(table)
-    for line in study.news():
-        say(f"note: {line}")
-    rest = "" if complete else "; not done yet: run the same command again"
-    say(f"tables and every number: {options.output}{rest}")
 
 
 def collect(plan: Plan, steps: int | None) -> Study:

@@ -109,7 +109,6 @@ def write_study(study: Study, folder: Path) -> None:
 
 
 def as_json(study: Study) -> dict[str, Any]:
-    """All numbers, with the paper's beside them."""
     rows = []
     for variant in study.variants:
         paper = variant.paper

@@ -76,7 +76,6 @@ class Records:
         self._write(self._path(run.variant, run.seed), asdict(run))
 
     def weights(self, variant: str, seed: int) -> Path:
-        """Where the weights of a run are until they are measured."""
         return self.folder / WEIGHTS_FOLDER / f"{variant}-{seed}.safetensors"
 
     def _path(self, variant: str, seed: int) -> Path:

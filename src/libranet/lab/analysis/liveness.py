@@ -9,8 +9,10 @@ from torch import Tensor
 from libranet.lab.analysis.observation import Observation
 from libranet.lab.analysis.plotting import BLUE, GREY, new_figure
 from libranet.network import LiBrANet
-from libranet.network.liveness import MIN_LIVE, MIN_REACHED, gradient_share, live_units, neighbour_effect
+from libranet.network.liveness import MIN_LIVE, live_units
 
+MIN_REACHED = 0.8
+"""Share of parameters with a gradient under which a part counts as dead. A few never have one, such as key biases."""
 _WINDOWS = 8
 
 
@@ -69,3 +71,22 @@ class LivenessProbe:
             "neighbour_effect_in_levels_of_255": effect,
             "dead": dead,
         }
+
+
+@torch.no_grad()
+def neighbour_effect(model: LiBrANet, frames: Tensor) -> float:  # [B, T, 3, H, W] in [0, 1], B at least 2
+    """Mean change of the output, in levels of 255, when the neighbours come from the next window of the batch."""
+    middle = frames.shape[1] // 2
+    wrong = frames.roll(1, 0)
+    wrong[:, middle] = frames[:, middle]
+    return float((model(frames) - model(wrong)).abs().mean()) * 255
+
+
+def gradient_share(model: LiBrANet, frames: Tensor) -> float:  # [B, T, 3, H, W] in [0, 1]
+    """The share of the parameters that the output's error reaches: those with a gradient that is not zero."""
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    with torch.enable_grad():
+        error = (model.predict(frames).image - frames[:, frames.shape[1] // 2]).square().mean()
+        gradients = torch.autograd.grad(error, parameters, allow_unused=True)
+    reached = sum(int(gradient.count_nonzero()) for gradient in gradients if gradient is not None)
+    return reached / sum(parameter.numel() for parameter in parameters)

@@ -16,6 +16,7 @@ from libranet.evaluation.clips import EvalClip, EvalFrame
 from libranet.kernels.color_field.reference import fuse_grids
 from libranet.kernels.resample.reference import downsample, pad_to_multiple
 from libranet.network import Grids, LiBrANet
+from libranet.network.forward import TorchOperations
 
 SAMPLED_PIXELS = 20_000
 """Pixels of a frame that enter histograms and fits. Counts of singular transforms look at every pixel."""
@@ -47,9 +48,7 @@ class Observation:
 class Probe(Protocol):
     """Takes observations one by one in bounded memory, then gives numbers and a figure."""
 
-    def add(self, seen: Observation) -> None:
-        """Take one frame into account."""
-        ...
+    def add(self, seen: Observation) -> None: ...
 
     def result(self) -> dict[str, Any]:
         """The numbers, as JSON can hold them; `not_measured` has the reason where there are none."""
@@ -98,15 +97,14 @@ def observe(model: LiBrANet, clip: EvalClip, *, count: int, edges: Sequence[int]
                 height, width = (max(16, round(side * edge / native_edge)) for side in frame.shape[-2:])
                 squares[edge][index] = encoder_square(model, downsample(frame, (height, width)))
             if index == centre:
-                low = transform_frame(model, frame)
+                low = TorchOperations(model).reduce(frame)[1]
         assert low is not None
         windows = {edge: torch.stack([parts[i] for i in around], dim=1) for edge, parts in squares.items()}
         native = windows.pop(0)
         with torch.no_grad():
             grids = model.predict_grids(native)
             chromatic = None if grids.chromatic is None else fuse_grids(low, grids.chromatic, None)
-            plane = centre_plane(grids)
-            temporal = None if plane is None else fuse_grids(low, None, plane)
+            temporal = None if grids.plane is None else fuse_grids(low, None, grids.plane)
         truth = None
         if clip.transmission:
             truth = read_transmission(clip.transmission[centre], (low.shape[-2], low.shape[-1])).to(low.device)
@@ -137,23 +135,6 @@ def encoder_square(
     """The frame at the size of the encoders; `predict_grids` gives the same for it as for the frame."""
     size = model.config.encoder.size
     return downsample(pad_to_multiple(frame, model.config.scale), (size, size))
-
-
-def transform_frame(
-    model: LiBrANet,
-    frame: Tensor,  # [1, 3, H, W] in [0, 1]
-) -> Tensor:  # [1, 3, h, w] in [0, 1]
-    """The frame at the size where the network applies its transforms."""
-    c = model.config
-    if not c.parts.adaptive_slicing:
-        return encoder_square(model, frame)
-    carrier = pad_to_multiple(frame, c.scale)
-    return downsample(carrier, (carrier.shape[-2] // c.scale, carrier.shape[-1] // c.scale))
-
-
-def centre_plane(grids: Grids) -> Tensor | None:  # [B, 12, gh, gw]
-    """The plane of the temporal grid that is sliced."""
-    return None if grids.temporal is None else grids.temporal[:, :, grids.temporal.shape[2] // 2]
 
 
 def read_transmission(path: Path, size: tuple[int, int]) -> Tensor:  # [1, 1, h, w] in [0, 1]

@@ -55,9 +55,6 @@ def analyze(
         folder: Gets analysis.json and a figure per probe, as SVG and PNG; it exists.
         frames: Frames of each clip, evenly spaced.
         report: Called with the current step, and how many of all steps are done.
-
-    Returns:
-        What analysis.json holds.
     """
     active: dict[ProbeName, Probe] = {name: _make(name, model) for name in probes if name != "heatmap"}
     heat = HeatmapProbe(model) if "heatmap" in probes else None

@@ -24,9 +24,6 @@ def open_entries(
 
     Args:
         models: `all`, `libranet`, `libranet-plain`, names of peers, or paths of checkpoints.
-
-    Returns:
-        The networks, and those that cannot take part, with the reason.
     """
     dtype = pick_dtype(precision, pick_device(device))
     everything = [OURS, OURS_PLAIN, *(entry.name for entry in PEERS if entry.name != "identity")]
@@ -68,9 +65,6 @@ def run_bench(
     Args:
         seconds: For one network at one size.
         keep: Called with the rows so far after every size, for a run that may not come to its end.
-
-    Returns:
-        A row per network and size, and the networks that could not take part, with the reason.
     """
     subjects, missing = open_entries(models, device=device, precision=precision)
     where = str(pick_device(device))

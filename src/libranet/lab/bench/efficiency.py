@@ -84,7 +84,6 @@ def measure_efficiency(
     """Measure networks on random frames of every size.
 
     Args:
-        subjects: The networks. They are moved to the device while their size is measured.
         seconds: For one network at one size, after its first frames. A slow one gets at least one frame.
     """
     where = torch.device(device)

@@ -1,4 +1,4 @@
-"""A benchmark as Markdown, CSV, LaTeX and JSON, and the paper's figures 1(c) and 1(d) as SVG."""
+"""A benchmark as Markdown, CSV and JSON, and the paper's figures 1(c) and 1(d) as SVG."""
 
 import csv
 import io
@@ -16,13 +16,11 @@ import libranet
 from libranet.evaluation.figures import colour_of, ticks
 from libranet.evaluation.results import write_file
 from libranet.lab.bench.efficiency import SIZES, Efficiency
-from libranet.lab.paper.printed import latex
 from libranet.lab.paper.values import EFFICIENCY
 from libranet.lab.peers import PEERS
 
 HEADINGS = ("model", "size", "params (M)", "GFLOPs", "ms", "FPS", "memory (GiB)", "precision", "backend")
 LINE = 15.0  # height of a label in a plot
-REPORTED_AT = (3840, 2160)  # the size of the paper's efficiency table
 
 
 def write_bench(
@@ -32,15 +30,10 @@ def write_bench(
     *,
     quality: Mapping[str, float] | None = None,
 ) -> str:
-    """Write `bench.md`, `.csv`, `.tex` and `.json`, `fps-by-size.svg` and, with PSNR by model, `quality-by-fps.svg`.
-
-    Returns:
-        The Markdown.
-    """
+    """Write `bench.md`, `.csv` and `.json`, `fps-by-size.svg` and, with PSNR by model, `quality-by-fps.svg`."""
     markdown = as_markdown(rows, missing)
     write_file(folder / "bench.md", markdown)
     write_file(folder / "bench.csv", as_csv(rows))
-    write_file(folder / "bench.tex", as_latex(rows))
     write_file(folder / "bench.json", as_json(rows, missing))
     write_file(folder / "fps-by-size.svg", speed_plot(rows))
     if quality:
@@ -80,16 +73,6 @@ def as_csv(rows: Sequence[Efficiency]) -> str:
     return text.getvalue()
 
 
-def as_latex(rows: Sequence[Efficiency]) -> str:
-    """A tabular for a paper, with booktabs."""
-    body = "".join(f"    {' & '.join(latex(cell) for cell in _cells(row))} \\\\\n" for row in rows)
-    heads = " & ".join(latex(heading) for heading in HEADINGS)
-    return (
-        "\\begin{tabular}{ll" + "r" * (len(HEADINGS) - 4) + "ll}\n    \\toprule\n"
-        f"    {heads} \\\\\n    \\midrule\n{body}    \\bottomrule\n\\end{{tabular}}\n"
-    )
-
-
 def as_json(rows: Sequence[Efficiency], missing: Mapping[str, str]) -> str:
     """Everything, with date and versions."""
     content = {
@@ -114,7 +97,7 @@ def speed_plot(rows: Sequence[Efficiency]) -> str:
 
 def quality_plot(rows: Sequence[Efficiency], quality: Mapping[str, float]) -> str:
     """Figure 1(d): PSNR against frames per second at the largest size that was measured."""
-    largest = max((row.size for row in rows), key=math.prod, default=REPORTED_AT)
+    largest = max((row.size for row in rows), key=math.prod, default=(0, 0))
     series = {
         row.model: [(row.fps, quality[row.model])]
         for row in rows

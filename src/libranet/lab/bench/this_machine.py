@@ -92,12 +92,10 @@ class Machine:
         return sorted([mine, *OTHERS], key=lambda one: one.base)
 
     def as_json(self) -> str:
-        """Return everything for machines, the others included."""
         values = {**asdict(self), "size": SIZE, "bound": self.bound, "libranet": libranet.__version__}
         return json.dumps({**values, "others": [asdict(other) for other in OTHERS]}, indent=2) + "\n"
 
     def lines(self) -> list[str]:
-        """Return what a person reads."""
         rows = [
             f"| {one.device} | {one.date} | {one.base:.1f} | {'-' if one.small is None else f'{one.small:.1f}'} |"
             for one in reversed(self.ranked)
@@ -148,12 +146,7 @@ def measure(*, device: str = "auto", seconds: float = 4.0) -> Machine:
 
 
 def check_card(path: Path) -> None:
-    """Refuse a card that cannot be written, before anything is measured.
-
-    Raises:
-        InputError: The suffix is another one.
-        MissingDependencyError: Images need matplotlib.
-    """
+    """Refuse a card that cannot be written, before anything is measured."""
     if path.suffix not in (".png", ".svg", ".json"):
         raise InputError(f"a card is .png, .svg or .json, got {path.name}: give -o such as card.png")
     if path.suffix != ".json" and importlib.util.find_spec("matplotlib") is None:

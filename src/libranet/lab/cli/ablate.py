@@ -52,7 +52,9 @@ def ablate(
 
     from rich.console import Console
 
-    from libranet.lab.ablation.ablate import AblationOptions, parse_part, run_study
+    from libranet.lab.ablation.ablate import AblationOptions, estimate_study, parse_part, plan_study
+    from libranet.lab.ablation.ablate import ablate as run_study
+    from libranet.lab.ablation.ablation_tables import ablation_tables
     from libranet.lab.paper.printed import print_table
 
     options = AblationOptions(
@@ -73,6 +75,18 @@ def ablate(
         part=parse_part(part),
     )
     progress = Console(stderr=True, highlight=False, markup=False)
+    say = partial(progress.print, soft_wrap=True)
+    plan = plan_study(options)
+    for line in plan.lines():
+        say(line)
+    if dry_run:
+        say(estimate_study(plan))
+        return
+    study, complete = run_study(plan, say)
     console = Console(highlight=False) if sys.stdout.isatty() else Console(width=160, highlight=False)
-    show = partial(print_table, console, form=table_format)
-    run_study(options, partial(progress.print, soft_wrap=True), show, dry_run=dry_run)
+    for table in ablation_tables(study):
+        print_table(console, table, table_format)
+    for line in study.news():
+        say(f"note: {line}")
+    rest = "" if complete else "; not done yet: run the same command again"
+    say(f"tables and every number: {output}{rest}")

@@ -83,7 +83,6 @@ def as_html(table: PrintedTable) -> str:
 
 
 def latex(text: str) -> str:
-    """Write text for LaTeX."""
     for sign, name in (("_", r"\_"), ("%", r"\%"), ("&", r"\&"), ("±", r"$\pm$"), ("↑", r"$\uparrow$")):
         text = text.replace(sign, name)
     return text.replace("↓", r"$\downarrow$").replace("σ", r"$\sigma$").replace("Δ", r"$\Delta$")

@@ -1,6 +1,6 @@
 """Published peers to compare with, behind one interface: `open_peer` builds one by its name."""
 
-from libranet.lab.peers.table import ABSENT, PEERS, PeerEntry, build_peer, find_peer, load_peer, open_peer
+from libranet.lab.peers.table import ABSENT, PEERS, PeerEntry, build_peer, load_peer, open_peer
 from libranet.network.peer import Peer, PeerConfig, RecurrentPeer
 
 __all__ = [
@@ -11,7 +11,6 @@ __all__ = [
     "PeerEntry",
     "RecurrentPeer",
     "build_peer",
-    "find_peer",
     "load_peer",
     "open_peer",
 ]

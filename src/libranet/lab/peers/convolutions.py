@@ -22,5 +22,4 @@ class Residual(nn.Module):
 
 
 def double(x: Tensor, *, align_corners: bool = False) -> Tensor:
-    """Double the size of a map, bilinearly."""
     return F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=align_corners)

@@ -15,7 +15,6 @@ BLOCKS = 9
 
 
 def normal(layer: nn.Conv2d) -> nn.Sequential:
-    """Follow a convolution by a norm over each map and a ReLU."""
     return nn.Sequential(layer, nn.InstanceNorm2d(layer.out_channels), nn.ReLU(inplace=True))
 
 

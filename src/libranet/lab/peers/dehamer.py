@@ -20,7 +20,6 @@ SWIN_WIDTHS = (96, 192, 384)
 
 
 def pair(entering: int, leaving: int) -> nn.Sequential:
-    """Make two convolutions, each with a ReLU."""
     return nn.Sequential(conv(entering, leaving), nn.ReLU(inplace=True), conv(leaving, leaving), nn.ReLU(inplace=True))
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from libranet.lab.peers.convolutions import conv
 from libranet.network.peer import Peer, PeerConfig
 from libranet.thirdparty import find_model, load_weights
 
@@ -16,7 +17,6 @@ class Dmphn(Peer):
     """The network with its makers' weights, which no training changes."""
 
     def __init__(self, *, cache: Path | None = None) -> None:
-        """Load the weights from the cache of third-party models."""
         super().__init__(PeerConfig("dmphn", divisor=8))
         for level in (1, 2, 3):
             self.add_module(f"encoder_lv{level}", _Encoder())
@@ -43,7 +43,7 @@ class _Block(nn.Sequential):
     """Two convolutions with the input added; `0` and `2` are the names in the makers' file."""
 
     def __init__(self, width: int) -> None:
-        super().__init__(_conv(width, width), nn.ReLU(), _conv(width, width))
+        super().__init__(conv(width, width), nn.ReLU(), conv(width, width))
 
     def forward(self, x: Tensor) -> Tensor:
         result: Tensor = super().forward(x)
@@ -55,13 +55,13 @@ class _Encoder(nn.Sequential):
 
     def __init__(self) -> None:
         super().__init__()
-        self.add_module("layer1", _conv(3, 32))
+        self.add_module("layer1", conv(3, 32))
         self.add_module("layer2", _Block(32))
         self.add_module("layer3", _Block(32))
-        self.add_module("layer5", _conv(32, 64, stride=2))
+        self.add_module("layer5", conv(32, 64, stride=2))
         self.add_module("layer6", _Block(64))
         self.add_module("layer7", _Block(64))
-        self.add_module("layer9", _conv(64, 128, stride=2))
+        self.add_module("layer9", conv(64, 128, stride=2))
         self.add_module("layer10", _Block(128))
         self.add_module("layer11", _Block(128))
 
@@ -79,8 +79,4 @@ class _Decoder(nn.Sequential):
         self.add_module("layer20", nn.ConvTranspose2d(64, 32, 4, stride=2, padding=1))
         self.add_module("layer21", _Block(32))
         self.add_module("layer22", _Block(32))
-        self.add_module("layer24", _conv(32, 3))
-
-
-def _conv(inputs: int, outputs: int, *, stride: int = 1) -> nn.Conv2d:
-    return nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1)
+        self.add_module("layer24", conv(32, 3))

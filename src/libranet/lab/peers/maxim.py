@@ -14,7 +14,6 @@ class Maxim(Peer):
     """The graph as published, which no training changes. It computes in float32: its norms overflow half precision."""
 
     def __init__(self, place: Literal["outdoor", "indoor"], *, cache: Path | None = None) -> None:
-        """Load the graph from the cache of third-party weights."""
         super().__init__(PeerConfig(f"maxim-{place}", divisor=64))
         self.graph = TensorflowGraph(load_weights(find_model(self.architecture), cache))
         self.requires_grad_(False)

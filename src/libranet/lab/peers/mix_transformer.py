@@ -3,7 +3,7 @@
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from libranet.lab.peers.swin import DropPath
+from libranet.network.layers import StochasticDepth
 
 DEPTH = 2  # blocks of every stage, as in B1
 HEADS, REDUCTIONS = (1, 2, 5, 8), (8, 4, 2, 1)
@@ -48,7 +48,7 @@ class Block(nn.Module):
         self.second_norm = nn.LayerNorm(width, eps=EPS)
         self.expand, self.contract = nn.Linear(width, hidden), nn.Linear(hidden, width)
         self.depthwise = nn.Conv2d(hidden, hidden, 3, padding=1, groups=hidden)
-        self.drop_path = DropPath(drop_path)
+        self.drop_path = StochasticDepth(drop_path)
 
     def forward(self, x: Tensor, size: tuple[int, int], asking: Tensor | None = None) -> Tensor:
         x = x + self.drop_path(self.attention(self.norm(x), size, asking))
@@ -101,10 +101,8 @@ class MixTransformer(nn.Module):
 
 
 def to_tokens(x: Tensor) -> Tensor:  # [B, C, h, w] -> [B, h w, C]
-    """From a map to a sequence of pixels."""
     return x.flatten(2).transpose(1, 2)
 
 
 def to_map(x: Tensor, size: tuple[int, int]) -> Tensor:  # [B, h w, C] -> [B, C, h, w]
-    """From a sequence of pixels to a map."""
     return x.transpose(1, 2).unflatten(2, size)

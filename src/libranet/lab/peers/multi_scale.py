@@ -12,7 +12,6 @@ SQUEEZE = 8
 
 
 def conv(entering: int, leaving: int, size: int) -> nn.Conv2d:
-    """Make a convolution that keeps the size."""
     return nn.Conv2d(entering, leaving, size, padding=size // 2, bias=False)
 
 

@@ -124,9 +124,6 @@ def convert_weights(
         target: A peer, or a user's own network as `package.module:Class`.
         keys: A TOML file with a key map: a table [keys] of patterns and our names, and a list `ignore`.
         check: A hazy image and what the original network made of it.
-
-    Returns:
-        What was done, in a sentence.
     """
     if output.exists():
         raise InputError(f"{output} exists: choose another name, or delete it")

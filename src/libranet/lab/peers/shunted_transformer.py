@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from libranet.lab.peers.convolutions import conv
 from libranet.lab.peers.mix_transformer import to_map, to_tokens
-from libranet.lab.peers.swin import DropPath
+from libranet.network.layers import StochasticDepth
 
 WIDTHS, HEADS, EXPANSIONS, REDUCTIONS = (64, 128, 256, 512), (2, 4, 8, 16), (8, 8, 4, 4), (8, 4, 2, 1)
 TOKENS = 48
@@ -79,7 +79,7 @@ class Block(nn.Module):
         self.attention = ShuntedAttention(width, heads, reduction) if reduction > 1 else FullAttention(width, heads)
         self.expand, self.contract = nn.Linear(width, hidden), nn.Linear(hidden, width)
         self.depthwise = nn.Conv2d(hidden, hidden, 3, padding=1, groups=hidden)
-        self.drop_path = DropPath(drop_path)
+        self.drop_path = StochasticDepth(drop_path)
 
     def forward(self, x: Tensor, size: tuple[int, int]) -> Tensor:
         x = x + self.drop_path(self.attention(self.norm(x), size))

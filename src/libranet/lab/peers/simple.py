@@ -1,11 +1,12 @@
-"""Methods without weights: no dehazing at all, the dark channel prior, and local contrast as people use it today."""
+"""Methods without weights: no dehazing at all, and local contrast as people use it today."""
+
+from collections.abc import Callable
 
 import cv2
 import numpy as np
 import torch
 from torch import Tensor
 
-from libranet.lab.peers.dcp import dark_channel_dehaze
 from libranet.network.peer import Peer, PeerConfig
 
 CLAHE_LIMIT, CLAHE_TILES = 2.0, 8
@@ -22,33 +23,24 @@ class Identity(Peer):
         return frames[:, 0]
 
 
-class DarkChannelPrior(Peer):
-    """The dark channel prior, frame by frame (He et al., CVPR 2009)."""
+class FrameByFrame(Peer):
+    """Any method without weights that looks at one frame."""
 
-    def __init__(self) -> None:
-        super().__init__(PeerConfig("dcp"))
+    def __init__(self, name: str, method: Callable[[Tensor], Tensor]) -> None:
+        super().__init__(PeerConfig(name))
+        self.method = method
 
     def restore(self, frames: Tensor) -> Tensor:
-        """Dehaze each frame with the papers' constants."""
-        return torch.stack([dark_channel_dehaze(frame) for frame in frames[:, 0]])
+        return torch.stack([self.method(frame) for frame in frames[:, 0]])
 
 
-class Clahe(Peer):
+def clahe(frame: Tensor) -> Tensor:
     """Contrast-limited adaptive histogram equalisation of the lightness, which is what video tools offer today."""
-
-    def __init__(self) -> None:
-        super().__init__(PeerConfig("clahe"))
-
-    def restore(self, frames: Tensor) -> Tensor:
-        return torch.stack([_equalise(frame) for frame in frames[:, 0]])
-
-
-def _equalise(frame: Tensor) -> Tensor:
     rgb = np.ascontiguousarray(frame.detach().float().cpu().permute(1, 2, 0).numpy())
     lab = cv2.cvtColor(rgb, cv2.COLOR_RGB2LAB)
     lightness = np.rint(lab[..., 0] * 2.55).astype(np.uint8)
-    clahe = cv2.createCLAHE(clipLimit=CLAHE_LIMIT, tileGridSize=(CLAHE_TILES, CLAHE_TILES))
-    change = clahe.apply(lightness).astype(np.float32) - lightness  # added, so that finer steps than 8 bits survive
+    equaliser = cv2.createCLAHE(clipLimit=CLAHE_LIMIT, tileGridSize=(CLAHE_TILES, CLAHE_TILES))
+    change = equaliser.apply(lightness).astype(np.float32) - lightness  # added, so that finer steps than 8 bits survive
     lab[..., 0] = np.clip(lab[..., 0] + change / 2.55, 0.0, 100.0)
     restored = np.clip(cv2.cvtColor(lab, cv2.COLOR_LAB2RGB), 0.0, 1.0)
     return torch.from_numpy(restored).permute(2, 0, 1).to(frame)

@@ -7,6 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from libranet.network.layers import StochasticDepth
+
 DEPTHS, HEADS, WIDTH, PATCH = (2, 2, 6, 2), (3, 6, 12, 24), 96, 4
 TILE, WINDOW_V2 = 256, 16
 LARGEST_SCALE = math.log(100.0)
@@ -50,22 +52,7 @@ def _bands(side: int, window: int, shift: int, like: Tensor) -> Tensor:  # [side
     return band
 
 
-class DropPath(nn.Module):
-    """Stochastic depth: leaves out a residual branch of some samples while training."""
-
-    def __init__(self, rate: float) -> None:
-        super().__init__()
-        self.rate = rate
-
-    def forward(self, x: Tensor) -> Tensor:
-        if not self.training or not self.rate:
-            return x
-        kept = torch.rand(len(x), *(1,) * (x.dim() - 1), device=x.device) >= self.rate
-        return x * kept / (1 - self.rate)
-
-
 def mlp(width: int) -> nn.Sequential:
-    """Make the feed-forward layer of a block."""
     return nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
 
 
@@ -81,7 +68,7 @@ class SwinBlock(nn.Module):
         self.qkv, self.project = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.bias = nn.Parameter(torch.zeros((2 * window - 1) ** 2, heads))
         nn.init.trunc_normal_(self.bias, std=0.02)
-        self.mlp, self.drop_path = mlp(width), DropPath(drop_path)
+        self.mlp, self.drop_path = mlp(width), StochasticDepth(drop_path)
         self.register_buffer("index", relative_index(window), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:  # [B, H, W, C]

@@ -11,6 +11,7 @@ from libranet.errors import CheckpointError, InputError
 from libranet.extension import is_own
 from libranet.lab.peers.astp_net import AstpNet
 from libranet.lab.peers.dcl import Dcl
+from libranet.lab.peers.dcp import dark_channel_dehaze
 from libranet.lab.peers.dehamer import Dehamer
 from libranet.lab.peers.dehazeformer import DehazeFormer
 from libranet.lab.peers.dehazexl import DehazeXl
@@ -23,7 +24,7 @@ from libranet.lab.peers.map_net import MapNet
 from libranet.lab.peers.maxim import Maxim
 from libranet.lab.peers.msbdn_dff import MsbdnDff
 from libranet.lab.peers.pm_net import PmNet
-from libranet.lab.peers.simple import Clahe, DarkChannelPrior, Identity
+from libranet.lab.peers.simple import FrameByFrame, Identity, clahe
 from libranet.lab.peers.uhddip import UhdDip
 from libranet.lab.peers.uhdformer import UhdFormer
 from libranet.lab.peers.viws_net import ViwsNet
@@ -67,8 +68,8 @@ ASTP_NOTE = "three frames; layers whose result the official network drops are ke
 
 PEERS: tuple[PeerEntry, ...] = (
     PeerEntry("identity", "no dehazing", Identity, 0),
-    PeerEntry("clahe", "CLAHE on lightness (OpenCV)", Clahe, 0),
-    PeerEntry("dcp", "Dark channel prior, CVPR 2009", DarkChannelPrior, 0),
+    PeerEntry("clahe", "CLAHE on lightness (OpenCV)", partial(FrameByFrame, "clahe", clahe), 0),
+    PeerEntry("dcp", "Dark channel prior, CVPR 2009", partial(FrameByFrame, "dcp", dark_channel_dehaze), 0),
     PeerEntry(
         "maxim-outdoor",
         "MAXIM, CVPR 2022, weights for RESIDE outdoors",

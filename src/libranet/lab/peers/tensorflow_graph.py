@@ -28,7 +28,6 @@ class TensorflowGraph(nn.Module):
     """A graph with one input and one output, both [B, H, W, C]."""
 
     def __init__(self, tensors: dict[str, Tensor]) -> None:
-        """Take over what `read_archive` made."""
         super().__init__()
         graph = json.loads(bytes(tensors["graph"].numpy()))
         self.nodes: list[tuple[str, list[int], dict[str, Any]]] = [tuple(node) for node in graph["nodes"]]  # type: ignore[misc]

@@ -120,5 +120,4 @@ class ViwsNet(Peer):
 
 
 def double_conv(entering: int, leaving: int) -> nn.ConvTranspose2d:
-    """Make a convolution that doubles the size."""
     return nn.ConvTranspose2d(entering, leaving, 4, stride=2, padding=1)

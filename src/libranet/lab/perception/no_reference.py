@@ -52,7 +52,6 @@ class NoReference:
     """A metric of this module with its parameters, as `libranet eval` calls it."""
 
     def __init__(self, metric: str, parameters: Mapping[str, Tensor]) -> None:
-        """Take over `niqe`, `niqe_skvideo` or `brisque`."""
         self._metric, self._parameters = metric, parameters
         self.name = "the authors' parameters and conventions (MATLAB)" if metric == "niqe" else ""
 
@@ -154,7 +153,6 @@ def _aggd_with_scales(blocks: Tensor, variant: NiqeVariant) -> tuple[Tensor, Ten
 
 
 def luminance(image: Tensor) -> Tensor:  # [3, H, W] in [0, 1] -> [H, W] in [0, 255]
-    """Compute BT.601 luma on the 8-bit scale, not rounded."""
     weights = image.new_tensor((0.299, 0.587, 0.114))[:, None, None]
     return (image * weights).sum(dim=0) * 255.0
 

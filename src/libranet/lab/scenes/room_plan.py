@@ -200,7 +200,6 @@ class Plan:
 
 
 def draw_plan(rng: random.Random) -> Plan:
-    """Draw a room with everything in it."""
     use = rng.choices(_USES, weights=[use.weight for use in _USES])[0]
     x, y, z = (rng.uniform(*limits) / 2 for limits in use.size)
     main = wall(rng)

@@ -183,7 +183,6 @@ class RoomLight:
         self.ambient = [_AMBIENT * math.pi * sum(lamp.power[i] for lamp in bounced) / area for i in range(3)]
 
     def at(self, points: Tensor, normal: Tensor) -> Tensor:  # [3, N]
-        """Light that falls on points [3, N] with normals [3, N]."""
         out = torch.tensor(self.ambient, device=points.device).reshape(3, 1) * self._openness(points, normal)
         for shadow in self.maps:
             light = shadow.light(points, normal)

@@ -137,7 +137,6 @@ class CpuBackend(SlotBackend[SampleSlot, SampleSlot]):
         self._enlarges = False
 
     def push(self, frames: Frames, *, cuts: Sequence[bool] = (), given: Sequence[FrameGrids] = ()) -> list[Restored]:
-        """Take frames and return those that became ready."""
         check_size(frames.format)
         if self._enlarges and frames.format == self._format:
             return self._plain.push(frames, cuts=cuts, given=given)

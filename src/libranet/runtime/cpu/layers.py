@@ -20,7 +20,7 @@ from libranet.kernels.conv3x3.panels import (
 )
 from libranet.kernels.conv3x3.reference import GROUPS
 from libranet.kernels.norm_mix.panels import fold_sums, normalise, normalise_mix
-from libranet.network.layers import Encoder, EncoderBlock, GridHead, Refiner, RefinerBlock
+from libranet.network.layers import Encoder, EncoderBlock, GridHead, Refiner, RefinerBlock, conv_of
 
 Size = tuple[int, int]
 Kind = type[np.generic]  # how maps are stored: np.float32, or np.uint16 for bfloat16
@@ -51,9 +51,9 @@ class CpuRefiner:
 
     def __init__(self, refiner: Refiner, kind: Kind = np.float32) -> None:
         self._kind = kind
-        self._stem = pack_winograd(_order_cells(_conv(refiner.detail[0]).weight, 1), dtype=kind)
+        self._stem = pack_winograd(_order_cells(conv_of(refiner.detail[0]).weight, 1), dtype=kind)
         self._detail_norm, self._structure_norm = _Norm(refiner.detail[1]), _Norm(refiner.structure[1])
-        self._structure = pack_patches(_conv(refiner.structure[0]).weight)
+        self._structure = pack_patches(conv_of(refiner.structure[0]).weight)
         self._detail_blocks, self._structure_blocks = _blocks(refiner.detail, kind), _blocks(refiner.structure, kind)
         self.channels = whole_panels(refiner.join.out_channels)
         self._join = pack_winograd(_spread_halves(refiner.join.weight, self.channels), refiner.join.bias, kind)
@@ -72,7 +72,6 @@ class CpuRefiner:
         """The result of the last call in float32, channels as the cells'."""
 
     def make_cells(self) -> np.ndarray:  # [H', W', 48]
-        """A map for the cells of a frame."""
         return make_map(*self.size, self._stem.inputs, self._kind)
 
     def __call__(
@@ -147,7 +146,7 @@ class CpuEncoder:
         return run
 
     def _block(self, branch: nn.Sequential, size: Size) -> Callable[[np.ndarray], np.ndarray]:
-        first, second = (pack_winograd(_conv(branch[index]).weight, dtype=self._kind) for index in (0, 3))
+        first, second = (pack_winograd(conv_of(branch[index]).weight, dtype=self._kind) for index in (0, 3))
         before, after = _Norm(branch[1]), _Norm(branch[4])
         raw, inner = (make_map(*size, first.inputs, self._kind) for _ in range(2))
 
@@ -190,8 +189,3 @@ def _spread_halves(weight: Tensor, channels: int) -> Tensor:  # [Cout, 2 C, 3, 3
 
 def _blocks(stream: nn.Sequential, kind: Kind) -> list[_Block]:
     return [_Block(layer, kind) for layer in stream if isinstance(layer, RefinerBlock)]
-
-
-def _conv(layer: nn.Module) -> nn.Conv2d:
-    assert isinstance(layer, nn.Conv2d)
-    return layer

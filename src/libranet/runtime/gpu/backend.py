@@ -112,7 +112,6 @@ class FusedBackend:
         self._distrusted = False
 
     def push(self, frames: Frames, *, cuts: Sequence[bool] = (), given: Sequence[FrameGrids] = ()) -> list[Restored]:
-        """Take frames and return those that became ready."""
         check_size(frames.format)
         ready: list[Restored] = []
         if not self._distrusted and frames.format != self._format:

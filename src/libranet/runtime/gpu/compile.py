@@ -14,11 +14,7 @@ MOST_THREADS = 16
 
 
 def compile_ahead(work: Callable[[], None]) -> int:
-    """Compile every kernel that some work launches, without launching any. Triton keeps them on disk for later runs.
-
-    Returns:
-        How many launches there were.
-    """
+    """Compile every kernel that some work launches, without launching any. Triton keeps them on disk for later runs."""
     with collect_launches() as launches:
         work()
     with ThreadPoolExecutor(min(MOST_THREADS, os.cpu_count() or 1), "compile") as pool:

@@ -12,8 +12,8 @@ from libranet.kernels.encoder_layers.triton import conv_out, normalise_out, stem
 from libranet.kernels.temporal_mix.reference import pack_mix
 from libranet.kernels.temporal_mix.triton import mix_out
 from libranet.kernels.tiles import STEM_TILE, EncoderTile
-from libranet.network.layers import ChromaticField, Encoder, EncoderBlock, GridHead, TemporalField
-from libranet.runtime.gpu.refiner import Norm, bias_of, conv_of
+from libranet.network.layers import ChromaticField, Encoder, EncoderBlock, GridHead, TemporalField, conv_of
+from libranet.runtime.gpu.refiner import Norm, bias_of
 
 CHROMATIC, TEMPORAL = 0, 1  # places of the two encoders along the first axis of every map
 
@@ -231,5 +231,4 @@ def _stacked(convs: tuple[nn.Module, ...]) -> Tensor:  # [2, Cout, Cin, 3, 3] fp
 
 
 def _power_of_2(value: int) -> int:
-    """The least power of two that is not smaller."""
     return 1 << (value - 1).bit_length()

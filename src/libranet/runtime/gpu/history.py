@@ -147,7 +147,6 @@ class GridHistory:
         return self._filtered_residuals
 
     def advance(self) -> None:
-        """End the step."""
         self.clock[:1].add_(self.schedule.batch)
 
     def end(self, count: int) -> None:
@@ -155,6 +154,5 @@ class GridHistory:
         self.clock[1:].fill_(count)
 
     def reset(self) -> None:
-        """Begin a new stream."""
         self.clock[:1].zero_()
         self.clock[1:].fill_(ENDLESS)

@@ -12,7 +12,7 @@ from libranet.kernels.frame_io.reference import pack_cell_weight, pack_project
 from libranet.kernels.norm_mix.reference import pack_structure_weight
 from libranet.kernels.norm_mix.triton import fold_sums_out, normalise_mix_out, structure_apply_out, structure_sums_out
 from libranet.kernels.tiles import STRUCTURE_TILE, SUMS_STRIP, ConvTile, PixelTile
-from libranet.network.layers import Refiner, RefinerBlock, RefinerStream
+from libranet.network.layers import Refiner, RefinerBlock, RefinerStream, conv_of
 from libranet.runtime.gpu.store import FrameStore
 from libranet.runtime.gpu.support import supports_weight_stationary
 
@@ -140,7 +140,6 @@ class FusedRefiner:
         self._run_blocks(self.detail_blocks, b, b.joined[..., : self.width])
 
     def run_field(self, chromatic: Tensor, plane: Tensor, strength: Tensor, buffers: RefinerBuffers) -> None:
-        """Restore the reduced frames by their grids."""
         b = buffers
         apply_field_out(b.low, chromatic, plane, strength, b.small, b.delta, scratch=b.rows)
 
@@ -238,11 +237,6 @@ class FusedRefiner:
     def _norm(self, norm: nn.Module) -> Norm:
         assert isinstance(norm, nn.GroupNorm)
         return Norm(norm.weight.detach().float().to(self.device), norm.bias.detach().float().to(self.device), norm.eps)
-
-
-def conv_of(layer: nn.Module) -> nn.Conv2d:
-    assert isinstance(layer, nn.Conv2d)
-    return layer
 
 
 def bias_of(conv: nn.Conv2d) -> Tensor:

@@ -21,8 +21,8 @@ from libranet.errors import InputError
 from libranet.frames import FrameFormat, Frames
 from libranet.frames.format import copyable
 from libranet.network.forward import restore
-from libranet.network.libranet import MIN_SIZE, LiBrANet
-from libranet.network.stream import NO_FILTER, FrameGrids, GridFilter
+from libranet.network.libranet import LiBrANet
+from libranet.network.stream import NO_FILTER, FrameGrids, GridFilter, start_stream
 from libranet.runtime.gpu.compile import compile_ahead
 from libranet.runtime.gpu.fields import FusedFields
 from libranet.runtime.gpu.history import GridHistory
@@ -30,6 +30,7 @@ from libranet.runtime.gpu.refiner import FusedRefiner, RefinerBuffers, RefinerTi
 from libranet.runtime.gpu.ring import RingSchedule
 from libranet.runtime.gpu.store import FrameStore, Planes
 from libranet.runtime.gpu.support import why_not_network
+from libranet.runtime.interface import check_size
 
 
 class FusedStep:
@@ -66,20 +67,13 @@ class FusedStep:
             grids_given: `give` brings each frame's grids. Needs a look-ahead of 0, and no overlap: nothing is encoded.
             device: A CUDA device, or the CPU in Triton's interpreter.
             graphs: False launches kernel by kernel, for profiling.
-
-        Raises:
-            InputError: The kernels do not cover this network, or a setting is out of range.
         """
         config = model.config
         if reason := why_not_network(config):
             raise InputError(f"{reason}; use the plain path")
-        if min(format_.height, format_.width) < MIN_SIZE:
-            size = f"{format_.width}x{format_.height}"
-            raise InputError(f"expected frames of at least {MIN_SIZE}x{MIN_SIZE} pixels, got {size}")
+        check_size(format_)
         radius = config.window // 2
-        lookahead = radius if lookahead is None else lookahead
-        if not 0 <= lookahead <= radius:
-            raise InputError(f"expected a look-ahead of 0 to {radius} frames for T={config.window}, got {lookahead}")
+        lookahead = start_stream(model, lookahead=lookahead).lookahead
         if batch < 1:
             raise InputError(f"expected batches of at least one frame, got {batch}")
         assert not (grids_given and (lookahead or overlap))

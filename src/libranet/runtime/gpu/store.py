@@ -21,11 +21,7 @@ class FrameStore:
     """The frames of a step."""
 
     def __init__(self, format_: FrameFormat, *, ring: int, batch: int, encoder_size: int, device: torch.device) -> None:
-        """Make the buffers.
-
-        Args:
-            device: A CUDA device, or the CPU in Triton's interpreter.
-        """
+        """Make the buffers."""
         self.format, self.ring = format_, ring
         self.padded = (format_.height + -format_.height % 4, format_.width + -format_.width % 4)
         self.rgb8 = format_.layout == RGB8

@@ -14,11 +14,7 @@ STATIONARY_WIDTH = 64  # channels of the weight-stationary kernels
 
 
 def why_not_fused(config: LiBrANetConfig, device: str | torch.device) -> str | None:
-    """Explain in one sentence why the plain path is used.
-
-    Returns:
-        The reason, or None where the fused path runs.
-    """
+    """Explain in one sentence why the plain path is used."""
     return why_not_device(torch.device(device)) or why_not_network(config)
 
 
@@ -70,7 +66,6 @@ def _has_gluon() -> bool:
 
 
 def has_kernels(device: torch.device) -> bool:
-    """Whether this device runs our kernels."""
     return why_not_device(device) is None
 
 
