@@ -38,7 +38,7 @@ def test_fog_gains_contrast_and_its_sky_keeps_its_light() -> None:
     assert planned.shape == (1, PLAN_MAPS, SIDE, SIDE)
     result = restore(view, fold(grids, planned))
     assert result[..., 40:, :].std() > 1.5 * view[..., 40:, :].std()
-    assert (result[..., :8, :] - view[..., :8, :]).abs().max() < 8 / 255
+    assert (result[..., :8, :] - view[..., :8, :]).abs().max() < 10 / 255  # the lift of a dim frame moves it a little
     assert (result.amax(dim=1) - result.amin(dim=1)).max() < 1e-4, "grey stays grey"
 
 
@@ -77,6 +77,29 @@ def test_dust_becomes_grey_and_other_colours_stay() -> None:
     before, after = (float((x[:, 0] - x[:, 2]).mean()) for x in (dusty, result))
     assert before > 0.15
     assert 0 <= after < 0.35 * before
+
+
+def test_the_tint_goes_that_the_network_left_and_not_the_input_s() -> None:
+    """A network that makes yellow haze yellower gets more taken away in what it restored."""
+    dusty = foggy_view() * torch.tensor((1.1, 0.97, 0.8)).view(1, 3, 1, 1)
+    plane = make_grids().plane.clone()
+    plane[:, 11] -= 0.1  # less blue
+    grids = Grids(make_grids().chromatic, plane[:, :, None])
+    restored = restore(dusty, grids)
+    white = plan(grids, dusty, Clearing(grey=1.0))[:, 6:, :1, :1]
+    light = restored[..., :8, :].mean(dim=(2, 3), keepdim=True)
+    assert ((white * light).amax() - (white * light).amin()) < 0.2 * (light.amax() - light.amin())
+
+
+def test_no_patch_of_fog_gets_a_colour_of_its_own() -> None:
+    """Grids that differ from cell to cell, as a network's do in dense fog: their colours are not enlarged with it."""
+    view, grids = foggy_view(), make_grids(0.05)
+    cells = [
+        torch.nn.functional.avg_pool2d(x, 4)[..., 8:, :]
+        for x in (restore(view, grids), restore(view, fold(grids, plan(grids, view))))
+    ]
+    spread = [float((x - x.mean(dim=1, keepdim=True)).square().mean().sqrt()) for x in cells]
+    assert spread[1] < 0.6 * spread[0]
 
 
 def test_a_plan_is_composed_as_the_transform_that_it_states() -> None:

@@ -6,16 +6,19 @@ alone would restore it, 64x64 pixels, and plans a change of each cell; `fold` co
 refiner and the filter over time do not notice: a plan is a map of 16x16 cells, averaged over time as grids are.
 
 The change is one of luma, y -> K y + (1 - K) a, which leaves the airlight a where it is, so skies keep their light.
-Chroma gains less, and loses what the light of the cell cannot have carried: under grey haze a scene's mean chroma keeps
-its direction. Last, frames that got darker than they came are lifted by a curve that leaves black and white alone.
+Chroma gains less, and loses what the light of the cell cannot have carried: beside the colour of the haze itself, which
+stays as it came, a scene's mean chroma keeps its direction, and is not enlarged where it is faint. Last, frames that
+got darker than they came are lifted by a curve that leaves black and white alone.
 
 Dust and yellow smog also tint the light on the scene. Where all of a hazy frame has one warm hue, the colour of the
 haze is made grey first, channel by channel.
 
 A cell without any detail shows nothing but haze, and keeps its light: a gain would turn the faintest gradient of an
-empty sky into dark clouds.
+empty sky into dark clouds. Gains change slowly from cell to cell for the same reason, and what the grids give after the
+change is measured once, so that no patch gets a colour or a level that was not planned.
 
-A frame that has contrast or colour after the network is left alone: synthetic haze and clear scenes pass unchanged.
+A frame that has contrast, colour or detail after the network is left alone: synthetic haze and clear scenes pass
+unchanged.
 """
 
 from dataclasses import dataclass, replace
@@ -41,7 +44,7 @@ PLAN_MAPS = 9
 class Clearing:
     """How far the haze that is left is cleared. Chosen on one half of real photos (research/lab-notes.md)."""
 
-    share: float = 0.93
+    share: float = 0.92
     """Share of the estimated haze that goes; 0 leaves all."""
     floor: float = 0.05
     """What the darkest pixel of a clear cell has: black that is not quite black."""
@@ -49,15 +52,17 @@ class Clearing:
     """Largest gain of luma in all, that of the grids included."""
     textured: float = 1.0
     """Local contrast, deviation over mean, at which a cell counts as clear."""
-    seen: tuple[float, float] = (0.002, 0.006)
+    seen: tuple[float, float] = (0.001, 0.003)
     """Fine detail, as a share of luma, up to which a cell shows nothing, and from which surely something."""
-    chroma: float = 0.33
+    chroma: float = 0.8
     """Gain of chroma, as a share of that of luma."""
-    chroma_most: float = 1.5
-    """How many times the input's chroma a cell's mean may have."""
-    clear: tuple[float, float] = (0.33, 0.39)
+    chroma_most: float = 3.0
+    """How many times the chroma that the scene has in the input a cell's mean may have."""
+    faint: tuple[float, float] = (0.01, 0.03)
+    """Chroma up to which a cell's mean is not enlarged, and from which it may be."""
+    clear: tuple[float, float] = (0.38, 0.44)
     """How clear a restored frame is (`_clearness`) up to which all is done, and from which nothing is."""
-    dim: tuple[float, float] = (0.26, 0.34)
+    dim: tuple[float, float] = (0.34, 0.4)
     """The same for the lift: synthetic haze is darker behind, and so is much of the truth."""
     reach: int = 3
     """Cells across and down that share an airlight; odd."""
@@ -102,41 +107,59 @@ def plan(
     assert grids.plane is not None
     matrix, offset, _ = transforms(fuse_grids(view, grids.chromatic, grids.plane))
     restored = apply_affine(matrix, offset, view).clamp(0.0, 1.0)
-    white, view_white = _whiten(view, restored, clearing)
-    restored = (white * restored).clamp(0.0, 1.0)
+    white, view_white, light = _whiten(view, restored, clearing)
+    restored, whitened = (white * restored).clamp(0.0, 1.0), view_white * view
     level = _luma(restored)
 
-    before, after, grey = (F.avg_pool2d(image, _VIEW) for image in (view_white * view, restored, level))
+    before, after, grey = (F.avg_pool2d(image, _VIEW) for image in (whitened, restored, level))
     # The airlight of a place is the brightest mean around it: a sky stays as it is, whatever its gradient.
     airlight = _around(F.max_pool2d(grey, clearing.reach, stride=1, padding=clearing.reach // 2))
     mean = _around(grey)
     deviation = (_around(F.avg_pool2d(level * level, _VIEW)) - mean * mean).clamp_min(0.0).sqrt()
     contrast = deviation / mean.clamp_min(0.05)
+    detail = _around(F.avg_pool2d((level - _around(level)).abs(), _VIEW))
 
-    clearness = _clearness(restored, level, contrast).view(-1, 1, 1, 1)
+    clearness = _clearness(restored, level, detail).view(-1, 1, 1, 1)
     amount = _falling(clearness, clearing.clear)
     left = (_darkest(restored) - clearing.floor) / (airlight.clamp_min(0.3) - clearing.floor)
     left = left.clamp(0.0, 1.0) * (1.0 - contrast / clearing.textured).clamp(0.0, 1.0)
     gain = 1.0 / _around(1.0 - amount * clearing.share * left)
-    shown = _shown(level, mean, clearing)
-    gain = 1.0 + shown * (gain - 1.0)
+    shown = _around(1.0 - _falling(detail / mean.clamp_min(0.05), clearing.seen))
+    # Steep steps of the gain would show as dark clouds where cells are mixed.
+    gain = _around(_around(1.0 + shown * (gain - 1.0)))
     airlight = mean + shown * (airlight - mean)
     own = F.avg_pool2d(matrix.diagonal(dim1=1, dim2=2).mean(dim=-1)[:, None], _VIEW)
     gain = gain.minimum((clearing.most / own.clamp_min(1e-3)).clamp_min(1.0))
     chroma_gain = 1.0 + clearing.chroma * (gain - 1.0)
 
-    # Of a cell's mean chroma only what points where the input's does can have come from the scene.
-    given, found = before - _luma(before), chroma_gain * (after - _luma(after))
+    # What the haze itself has of colour stays as it came. Of the rest of a cell's mean chroma, only what points where
+    # the input's does can have come from the scene.
+    tint = (_darkest(whitened) / _luma(light).clamp_min(0.05)).clamp(0.0, 1.0) * (light - _luma(light))
+    given, found = before - _luma(before) - tint, chroma_gain * (after - _luma(after)) - tint
     along = (given * found).sum(dim=1, keepdim=True) / given.square().sum(dim=1, keepdim=True).clamp_min(1e-5)
-    wrong = found - along.clamp(0.0, clearing.chroma_most) * given
-    offset = (1.0 - gain) * airlight - amount * _around(wrong)
+    # Faint colours may be the camera's: they are not enlarged.
+    sure = 1.0 - _falling(given.square().sum(dim=1, keepdim=True).sqrt(), clearing.faint)
+    wrong = found - along.clamp_min(0.0).minimum(1.0 + sure * (clearing.chroma_most - 1.0)) * given
+    offset = (1.0 - gain) * airlight - amount * wrong
 
     result = (_enlarge(gain) * level + _enlarge(_luma(offset))).clamp(0.0, 1.0)
-    wanted = _luma(view).mean(dim=(1, 2, 3), keepdim=True) - clearing.darker
-    missing = wanted - result.mean(dim=(1, 2, 3), keepdim=True)
+    least = _luma(view).mean(dim=(1, 2, 3), keepdim=True) - clearing.darker
+    missing = least - result.mean(dim=(1, 2, 3), keepdim=True)
     lift = (missing / (result * (1.0 - result)).mean(dim=(1, 2, 3), keepdim=True).clamp_min(1e-3)).clamp(0.0, 1.0)
     lift = lift.minimum(_falling(clearness, clearing.dim) * clearing.lift).expand_as(gain)
-    return torch.cat((gain, chroma_gain, offset, lift, white.expand(-1, -1, *gain.shape[-2:])), dim=1)
+
+    # Between vertices transforms are mixed in the algebra, where large gains and offsets no longer fit each other: what
+    # comes out is measured, and the offsets make up for it.
+    wanted = chroma_gain * (after - _luma(after)) + gain * _luma(after) + offset
+    slope = 1.0 + lift * (1.0 - _luma(wanted).clamp(0.0, 1.0))
+    wanted = slope * wanted
+    wanted = wanted + _bend(_luma(wanted), clearing)
+    whites = white.expand(-1, -1, *gain.shape[-2:])
+    tried = fold(grids, torch.cat((gain, chroma_gain, offset, lift, whites), dim=1), clearing)
+    assert tried.chromatic is not None
+    matrix, shift, _ = transforms(fuse_grids(view, tried.chromatic, grids.plane))
+    offset = offset + amount / slope * (wanted - F.avg_pool2d(apply_affine(matrix, shift, view), _VIEW))
+    return torch.cat((gain, chroma_gain, offset, lift, whites), dim=1)
 
 
 def fold(grids: "Grids", planned: Tensor, clearing: Clearing = DEFAULT) -> "Grids":  # planned: [B, PLAN_MAPS, gh, gw]
@@ -161,9 +184,7 @@ def fold(grids: "Grids", planned: Tensor, clearing: Clearing = DEFAULT) -> "Grid
     found = _luma(matrix.sum(dim=2) * level + shift)  # [2 B, 1, D, gh, gw]: what a grey of the bin's level becomes
     slope = 1.0 + lift[:, None] * (1.0 - found.clamp(0.0, 1.0))
     matrix, shift, found = slope[:, None] * matrix, slope * shift, slope * found
-    above = (found - (1.0 - clearing.shoulder)).clamp_min(0.0) / clearing.shoulder
-    bent = found - clearing.shoulder * (above - (1.0 - (-above).exp()))
-    shift = shift + bent - found
+    shift = shift + _bend(found, clearing)
 
     eye = torch.eye(3, device=matrix.device).view(1, 3, 3, 1, 1, 1)
     inverse, _ = cayley(eye - matrix)  # the inverse of Cayley's map is M = I - cayley(I - A)
@@ -176,8 +197,11 @@ def fold(grids: "Grids", planned: Tensor, clearing: Clearing = DEFAULT) -> "Grid
     return replace(grids, chromatic=torch.where(touched, changed, chromatic), clearing=None)
 
 
-def _whiten(view: Tensor, restored: Tensor, clearing: Clearing) -> tuple[Tensor, Tensor]:  # each [B, 3, 1, 1]
-    """Return the gains that make coloured haze grey, in the restored frame and in the input; 1 elsewhere."""
+def _whiten(view: Tensor, restored: Tensor, clearing: Clearing) -> tuple[Tensor, Tensor, Tensor]:  # each [B, 3, 1, 1]
+    """Return the gains that make coloured haze grey, in the restored frame and in the input, and then the airlight.
+
+    The gains are 1 where the haze is grey. The airlight is the whitened input's.
+    """
     darkest = _around(_darkest(view))
     cells = darkest.flatten(1).topk(max(1, darkest[0].numel() // 8)).indices[:, None].expand(-1, 3, -1)
     lights = [F.avg_pool2d(x, _VIEW).flatten(2).gather(2, cells).mean(dim=2)[..., None, None] for x in (view, restored)]
@@ -194,8 +218,14 @@ def _whiten(view: Tensor, restored: Tensor, clearing: Clearing) -> tuple[Tensor,
     amount = clearing.grey * (1.0 - _falling(tint.flatten(), clearing.warm))
     amount = amount * (1.0 - _falling(one_hue, clearing.one_hue)) * (1.0 - _falling(veil, clearing.veiled))
     amount = amount.view(-1, 1, 1, 1)
-    white, view_white = (1.0 + amount * (_luma(light) / light.clamp_min(0.05) - 1.0) for light in lights)
-    return white, view_white
+    view_white, white = (1.0 + amount * (_luma(light) / light.clamp_min(0.05) - 1.0) for light in lights)
+    return white, view_white, view_white * lights[0]
+
+
+def _bend(level: Tensor, clearing: Clearing) -> Tensor:
+    """Return what keeps levels below white: nothing below the shoulder."""
+    above = (level - (1.0 - clearing.shoulder)).clamp_min(0.0) / clearing.shoulder
+    return -clearing.shoulder * (above - (1.0 - (-above).exp()))
 
 
 def _luma(colours: Tensor) -> Tensor:  # [B, 3, ...] -> [B, 1, ...]
@@ -212,16 +242,6 @@ def _around(cells: Tensor) -> Tensor:  # [B, C, side, side]
     return F.avg_pool2d(F.pad(cells, (1, 1, 1, 1), mode="replicate"), 3, stride=1)
 
 
-def _shown(
-    level: Tensor,  # [B, 1, n, n]
-    mean: Tensor,  # [B, 1, side, side]
-    clearing: Clearing,
-) -> Tensor:  # [B, 1, side, side] in [0, 1]
-    """Whether there is anything to see in a cell and around it: detail finer than the gradients of a sky."""
-    detail = _around(F.avg_pool2d((level - _around(level)).abs(), _VIEW))
-    return _around(1.0 - _falling(detail / mean.clamp_min(0.05), clearing.seen))
-
-
 def _enlarge(cells: Tensor) -> Tensor:
     return F.interpolate(cells, scale_factor=float(_VIEW), mode="bilinear", align_corners=False)
 
@@ -231,10 +251,18 @@ def _falling(value: Tensor, between: tuple[float, float]) -> Tensor:
     return ((between[1] - value) / (between[1] - between[0])).clamp(0.0, 1.0)
 
 
-def _clearness(restored: Tensor, level: Tensor, contrast: Tensor) -> Tensor:  # [B]
-    """How clear a frame is: the contrast of the whole, its colour, and the contrast of its parts.
+def _clearness(
+    restored: Tensor,  # [B, 3, n, n]
+    level: Tensor,  # [B, 1, n, n]
+    detail: Tensor,  # [B, 1, side, side]
+) -> Tensor:  # [B]
+    """How clear a frame is: the contrast of the whole, its colour, and how much of it is detail.
 
     The weights separate real fog from synthetic haze and from clear photos, each as the network restores it.
     """
     saturation = (restored.amax(dim=1) - restored.amin(dim=1)).mean(dim=(1, 2))
-    return level.std(dim=(1, 2, 3)) + 1.2 * saturation + 0.4 * contrast.mean(dim=(1, 2, 3))
+    return (
+        level.std(dim=(1, 2, 3))
+        + saturation
+        + 4.0 * detail.mean(dim=(1, 2, 3)) / level.mean(dim=(1, 2, 3)).clamp_min(0.05)
+    )
