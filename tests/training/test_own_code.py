@@ -275,7 +275,7 @@ def test_wrong_pairs_are_flagged_before_a_night_is_spent_on_them(tmp_path, recip
     (tmp_path / "set/clear/one/00001.png").unlink()
     path = recipe(MODEL)
     plan = "\n".join(plan_training(path, tmp_path / "run", device="cpu").lines())
-    assert "2 pairs compared, correlation of their details at least" in plan
+    assert "9 pairs compared, correlation of their details at least" in plan
     assert "CHECK: clip two: hazy and clear frame 2 do not show the same" in plan
     assert "CHECK: clip one: 1 of the numbers 0 to 4 is missing: 1" in plan
     train(path, tmp_path / "run", overrides=["steps=1"], device="cpu")

@@ -50,8 +50,8 @@ def data(
 
 
 def _pack(folder: Path, output: Path | None, split: Literal["train", "test", "all"]) -> None:
-    from libranet.data import open_pairs, pack_pairs, uhv4k_pairs
-    from libranet.data.agreement import refuse_alike_folders
+    from libranet.data import pack_pairs, uhv4k_pairs
+    from libranet.data.agreement import require_pairs
     from libranet.data.dataset import DATASET_FILE
 
     if output is None:
@@ -59,10 +59,7 @@ def _pack(folder: Path, output: Path | None, split: Literal["train", "test", "al
     if not folder.is_dir():
         raise InputError(f"no dataset at {folder}: check the path")
     ours = (folder / DATASET_FILE).is_file()
-    clips = uhv4k_pairs(folder, split) if ours else open_pairs(folder, split)
-    if clips is None:
-        refuse_alike_folders(folder)
-        raise InputError(f"expected hazy and clear frames in {folder}, for example hazy/ and gt/, found neither")
+    clips = uhv4k_pairs(folder, split) if ours else require_pairs(folder, split)
     shards = pack_pairs(clips, output)
     frames = sum(len(clip) for clip in clips)
     print(f"{len(clips)} clips, {frames} pairs in {shards} shard{'' if shards == 1 else 's'}: {output}")

@@ -17,12 +17,11 @@ from libranet.data import (
     WindowConfig,
     folder_pairs,
     hazeworld_pairs,
-    open_pairs,
     packed_pairs,
     revide_pairs,
     uhv4k_pairs,
 )
-from libranet.data.agreement import refuse_alike_folders
+from libranet.data.agreement import require_pairs
 from libranet.errors import InputError
 from libranet.extension import load_own
 from libranet.frames import check_values
@@ -133,12 +132,8 @@ def open_training_clips(config: PairedSourceConfig) -> list[PairedClip]:
     path = Path(config.path)
     if not path.is_dir():
         raise InputError(f"no dataset at {path}: check the recipe's [paired] path")
-    readers = {"uhv4k": uhv4k_pairs, "revide": revide_pairs, "hazeworld": hazeworld_pairs, "folders": open_pairs}
-    pairs = packed_pairs(path) if config.layout == "packed" else readers[config.layout](path, "train")
-    if pairs is None:
-        refuse_alike_folders(path)
-        raise InputError(f"expected hazy and clear frames in {path}, for example hazy/ and gt/, found neither")
-    return pairs
+    readers = {"uhv4k": uhv4k_pairs, "revide": revide_pairs, "hazeworld": hazeworld_pairs, "folders": require_pairs}
+    return packed_pairs(path) if config.layout == "packed" else readers[config.layout](path, "train")
 
 
 def open_own_data(config: PairedSourceConfig) -> list[PairedClip] | Dataset[dict[str, Tensor]]:
