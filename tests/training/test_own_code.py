@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
+from libranet.cli.main import main
 from libranet.data import PairedClip, folder_pairs
 from libranet.errors import CheckpointError, InputError
 from libranet.evaluation.restorers import open_restorer
@@ -319,4 +320,18 @@ def test_every_command_takes_it(tmp_path, monkeypatch, capsys):
     )
     call(
         "bench", "--models", name, "--sizes", "64x48", "--device", "cpu", "--seconds", "0.01", "-o", tmp_path / "bench"
+    )
+
+
+def test_an_exception_in_own_code_is_not_called_a_bug_of_libranet(tmp_path, monkeypatch, capsys):
+    (tmp_path / "failing.py").write_text(
+        "from torch import nn\nclass Net(nn.Module):\n    def forward(self, x):\n        return {}['my key']\n"
+    )
+    write_frames(tmp_path / "frames", make_frames(2))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["libranet", "dehaze", "frames", "-o", "out", "--model", "failing:Net"])
+    with pytest.raises(SystemExit):
+        main()
+    assert f"KeyError ('my key') in your own code, {tmp_path / 'failing.py'}:4" in capsys.readouterr().err.replace(
+        "\n", ""
     )
