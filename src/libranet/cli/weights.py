@@ -92,7 +92,7 @@ def _list(cache: Path, as_json: bool) -> None:
     for row in rows:
         digests = [f"{digest[:12]}..." for digest in row["sha256"].values()] or ["not pinned"]
         table.add_row(
-            "\n".join(filter(None, (row["name"], row["version"]))),
+            " ".join(filter(None, (row["name"], row["version"]))),
             "ready" if row["path"] else "not pulled" if row["sha256"] else "by path only",
             f"{row['bytes'] / 1e6:.2f} MB" if row["bytes"] else "",
             "\n".join((row["purpose"], row["licence"], *row["sources"], *digests)),
