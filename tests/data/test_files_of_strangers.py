@@ -133,6 +133,9 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "an empty file": (lambda r: (r / "hazy/one/00003.png").write_bytes(b""), r"00003\.png is empty"),
     "a page instead of a frame": (lambda r: (r / "hazy/one/00003.png").write_text("<html>404"), "damaged or unknown"),
     "CMYK": (lambda r: cmyk(r / "clear/one/00003.png"), "is a CMYK image"),
+    "a format that is not read": (
+        lambda r: [p.rename(p.with_suffix(".exr")) for p in (r / "clear/one").iterdir()], r"none with a name of \.png",
+    ),
     "several pages in a file": (lambda r: pages(r / "hazy/two/00001.png"), "holds 2 images"),
     "a broken link": (
         lambda r: ((p := r / "hazy/one/00003.png").unlink(), p.symlink_to("/nowhere")), "as many hazy as clear",

@@ -11,6 +11,7 @@ from typing import Literal
 from libranet.data.dataset import MAP_MODALITIES, Split, modality_file, open_clips
 from libranet.data.frames import FrameFiles, FrameSequence, VideoFrames
 from libranet.errors import InputError
+from libranet.file_names import IMAGE_SUFFIXES
 from libranet.sequences import describe_gaps, is_clip, is_video_file, leaves, list_frames, list_images, natural_order
 
 logger = logging.getLogger(__name__)
@@ -186,7 +187,10 @@ def folder_pairs(hazy: str | Path, clear: str | Path) -> list[PairedClip]:
         return _flat_pairs(hazy, clear)
     pairs = _folder_clips(hazy, clear) + _video_clips(hazy, clear)
     if not pairs:
-        raise InputError(f"expected frames, folders of frames or videos in {hazy}, found none")
+        raise InputError(
+            f"expected frames, folders of frames or videos in {hazy}, found none: images are named "
+            f"{', '.join(IMAGE_SUFFIXES)}"
+        )
     return pairs
 
 
@@ -264,6 +268,8 @@ def _pair(name: str, hazy: Path, clear: Path) -> PairedClip:
     if not clear.is_dir():
         raise InputError(f"expected the ground truth of {hazy} in {clear}, which is missing")
     hazy_files, clear_files = list_frames(hazy), list_frames(clear)
+    if not clear_files:
+        raise InputError(f"expected frames in {clear}, found none with a name of {', '.join(IMAGE_SUFFIXES)}")
     if len(hazy_files) == len(clear_files):
         for h, c in zip(hazy_files, clear_files, strict=True):
             if _plain(h.stem) != _plain(c.stem):
