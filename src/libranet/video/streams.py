@@ -8,7 +8,7 @@ import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import av
@@ -224,10 +224,13 @@ def _try(
             output.copy_chapters(container)
         output.write_header()
         output.write(output.video.encode(_gray_frame(settings)))
+        # A clock that wraps begins below zero: the trial begins there, too, or an edit list hides what it should hear.
+        packets = chain.from_iterable(samples.values())
+        excerpt = Excerpt(start=min([Fraction(0), *(p.pts * p.time_base for p in packets if p.pts and p.time_base)]))
         for index, copy in output.copies.items():
             for sample in samples.get(index, []):
-                output.write(copy.packets(_again(sample), Excerpt()))
-            output.write(copy.finish(Excerpt()))
+                output.write(copy.packets(_again(sample), excerpt))
+            output.write(copy.finish(excerpt))
         output.write(output.video.encode(None))
         output.close()
     except (ValueError, av.FFmpegError) as error:
