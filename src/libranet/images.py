@@ -72,7 +72,7 @@ def read_image(path: str | Path) -> Image:
         InputError: The file is missing, empty, too large, or no 8 or 16 bit image.
     """
     path = Path(path)
-    header = _check(path)
+    header = check_image_file(path)
     return _read(path, path.read_bytes(), header)
 
 
@@ -157,7 +157,7 @@ def read_images(path: str | Path) -> Iterator[tuple[Image, float]]:
         InputError: The file cannot be read.
     """
     path = Path(path)
-    header = _check(path)
+    header = check_image_file(path)
     if path.suffix.lower() in _TIFF:
         data = path.read_bytes()
         stored, metadata = np.frombuffer(_decodable(path, data), np.uint8), read_metadata(data)
@@ -234,8 +234,8 @@ def _left_out(names: Sequence[str], suffix: str) -> str:
     return f"not in the {suffix} file: {', '.join(names)}"
 
 
-def _check(path: Path) -> ImageHeader:
-    """Refuse what cannot work before decoding."""
+def check_image_file(path: Path) -> ImageHeader:
+    """Refuse what cannot work before decoding, and return the header, of size 0 where it cannot be read."""
     if not path.is_file():
         raise InputError(f"there is no file {path}: check the path")
     if path.stat().st_size == 0:

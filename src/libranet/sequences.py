@@ -4,7 +4,7 @@ Every command reads folders of frames by these rules, so that none of them sees 
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, pairwise
 from pathlib import Path
 
@@ -15,6 +15,8 @@ from libranet.errors import InputError
 from libranet.file_names import VIDEO_SUFFIXES, is_image_name
 
 _DIGITS = re.compile(r"(\d+)")
+_NOT_DATA = ("@eaDir", "#recycle", "__MACOSX")
+"""Folders that file servers and macOS put beside what they hold."""
 _LOOKED_AT = 5
 _MOST_CHANGE = 0.5
 """Mean difference between two frames at 8x8, in units of their contrast, above which they are two photos: video has
@@ -23,7 +25,8 @@ _MOST_CHANGE = 0.5
 
 def natural_key(name: str) -> tuple[tuple[tuple[int, int | str], ...], str]:
     """The key by which names sort as people count: 9 before 10, whatever the number of digits."""
-    parts = [(0, int(part)) if part.isdigit() else (1, part) for part in _DIGITS.split(name) if part]
+    # Not by isdigit(), which is true for the 2 of m² as well.
+    parts = [(0, int(part)) if place % 2 else (1, part) for place, part in enumerate(_DIGITS.split(name)) if part]
     return tuple(parts), name
 
 
@@ -35,6 +38,22 @@ def natural_order(paths: Iterable[Path]) -> list[Path]:
 def is_video_file(path: Path) -> bool:
     """Whether a file in a folder is a video by its name, and not hidden."""
     return path.suffix.lower() in VIDEO_SUFFIXES and not path.name.startswith(".") and path.is_file()
+
+
+def folders_in(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[Path]:
+    """Yield a folder and all below it in natural order, without hidden ones; links are followed, but not in circles."""
+    real = folder.resolve()
+    if any(real == other or real in other.parents for other in above):
+        return
+    yield folder
+    for child in natural_order(folder.iterdir()):
+        if child.is_dir() and not child.name.startswith(".") and child.name not in _NOT_DATA:
+            yield from folders_in(child, (*above, real))
+
+
+def leaves(folder: Path) -> list[Path]:
+    """List the folders below that contain images."""
+    return [place for place in folders_in(folder) if place != folder and list_images(place)]
 
 
 def list_images(folder: Path) -> tuple[Path, ...]:
@@ -87,7 +106,7 @@ def describe_gaps(paths: Sequence[Path]) -> str:
 
 
 def is_clip(paths: Sequence[Path]) -> bool:
-    """Whether images are the frames of one clip: numbered, of one size, and each like the one before it."""
+    """Whether images are the frames of one clip: numbered, most of one size and like the one before."""
     if len(paths) < 2 or running_numbers(paths) is None:
         return False
     step = max(1, (len(paths) - 1) // _LOOKED_AT)
@@ -98,10 +117,9 @@ def is_clip(paths: Sequence[Path]) -> bool:
         if len(readable) < 2:
             continue
         (a, size), (b, other) = readable
-        if size != other:
-            return False
         contrast = max(float(a.std() + b.std()) / 2, 4.0)
-        changes.append(float(np.abs(a - b).mean()) / contrast)
+        # One frame of another size between alike ones decides nothing either.
+        changes.append(float(np.abs(a - b).mean()) / contrast if size == other else np.inf)
     return bool(changes) and float(np.median(changes)) < _MOST_CHANGE
 
 

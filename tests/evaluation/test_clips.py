@@ -146,7 +146,9 @@ def test_different_sizes(tmp_path: Path) -> None:
 def test_a_size_that_changes_inside_a_clip(tmp_path: Path) -> None:
     write_pairs(tmp_path, ("one",))
     cv2.imwrite(str(tmp_path / "hazy" / "one" / "00003.png"), np.zeros((20, 20, 3), np.uint8))
-    (clip,) = open_dataset(tmp_path)
+    with pytest.raises(InputError, match="64x48 and 20x20 for the hazy frame 3"):
+        open_dataset(tmp_path)
+    (clip,) = open_dataset(tmp_path / "hazy")
     with pytest.raises(InputError, match="to be 64x48, got 20x20 for the hazy frame 3"):
         list(clip.frames())
 

@@ -64,7 +64,7 @@ def test_folders_are_frames_or_albums(tmp_path: Path) -> None:
     put_video(tmp_path / "v.mp4", 4)
     found = find_sources([str(tmp_path)], scenes=1, seed=0)
     assert [type(source).__name__ for source in found] == [
-        "PhotoSource", "PhotoSource", "PhotoSource", "FolderSource", "VideoSource",
+        "VideoSource", "PhotoSource", "PhotoSource", "PhotoSource", "FolderSource",
     ]  # fmt: skip
     assert len(find_sources([str(tmp_path / "clip")], scenes=1, seed=0, folders="photos")) == 3
     assert len(find_sources([str(tmp_path / "album")], scenes=1, seed=0, folders="frames")) == 1

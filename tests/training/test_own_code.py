@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
+from libranet.cli.main import main
 from libranet.data import PairedClip, folder_pairs
 from libranet.errors import CheckpointError, InputError
 from libranet.evaluation.restorers import open_restorer
@@ -275,7 +276,7 @@ def test_wrong_pairs_are_flagged_before_a_night_is_spent_on_them(tmp_path, recip
     (tmp_path / "set/clear/one/00001.png").unlink()
     path = recipe(MODEL)
     plan = "\n".join(plan_training(path, tmp_path / "run", device="cpu").lines())
-    assert "2 pairs compared, correlation of their details at least" in plan
+    assert "9 pairs compared, correlation of their details at least" in plan
     assert "CHECK: clip two: hazy and clear frame 2 do not show the same" in plan
     assert "CHECK: clip one: 1 of the numbers 0 to 4 is missing: 1" in plan
     train(path, tmp_path / "run", overrides=["steps=1"], device="cpu")
@@ -319,4 +320,18 @@ def test_every_command_takes_it(tmp_path, monkeypatch, capsys):
     )
     call(
         "bench", "--models", name, "--sizes", "64x48", "--device", "cpu", "--seconds", "0.01", "-o", tmp_path / "bench"
+    )
+
+
+def test_an_exception_in_own_code_is_not_called_a_bug_of_libranet(tmp_path, monkeypatch, capsys):
+    (tmp_path / "failing.py").write_text(
+        "from torch import nn\nclass Net(nn.Module):\n    def forward(self, x):\n        return {}['my key']\n"
+    )
+    write_frames(tmp_path / "frames", make_frames(2))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["libranet", "dehaze", "frames", "-o", "out", "--model", "failing:Net"])
+    with pytest.raises(SystemExit):
+        main()
+    assert f"KeyError ('my key') in your own code, {tmp_path / 'failing.py'}:4" in capsys.readouterr().err.replace(
+        "\n", ""
     )

@@ -86,17 +86,16 @@ def _list(cache: Path, as_json: bool) -> None:
         print(json.dumps(rows, indent=2))
         return
     table = Table(title=f"Weights (cache: {cache})", title_justify="left", show_lines=True)
-    for heading in ("name", "purpose", "licence", "source", "size", "SHA-256", "state"):
-        table.add_column(heading, overflow="fold")
+    for heading in ("name", "state", "size"):
+        table.add_column(heading, no_wrap=True)
+    table.add_column("purpose, licence, source, SHA-256", overflow="fold")
     for row in rows:
+        digests = [f"{digest[:12]}..." for digest in row["sha256"].values()] or ["not pinned"]
         table.add_row(
             " ".join(filter(None, (row["name"], row["version"]))),
-            row["purpose"],
-            row["licence"],
-            "\n".join(row["sources"]),
-            f"{row['bytes'] / 1e6:.2f} MB" if row["bytes"] else "",
-            "\n".join(f"{digest[:12]}..." for digest in row["sha256"].values()) or "not pinned",
             "ready" if row["path"] else "not pulled" if row["sha256"] else "by path only",
+            f"{row['bytes'] / 1e6:.2f} MB" if row["bytes"] else "",
+            "\n".join((row["purpose"], row["licence"], *row["sources"], *digests)),
         )
     Console().print(table)
 

@@ -1,7 +1,7 @@
 """Datasets on disk: the UHV-4K format, the public paired sets, and a torch Dataset of frame windows."""
 
 from libranet.data.dataset import Clip, ClipInfo, DatasetInfo, open_clips
-from libranet.data.frames import Box
+from libranet.data.frames import Box, FrameFiles, VideoFrames
 from libranet.data.packed import pack_pairs, packed_pairs
 from libranet.data.pairs import PairedClip, folder_pairs, open_pairs, uhv4k_pairs
 from libranet.data.windows import ClipWindows, WindowConfig
@@ -12,7 +12,9 @@ __all__ = [
     "ClipInfo",
     "ClipWindows",
     "DatasetInfo",
+    "FrameFiles",
     "PairedClip",
+    "VideoFrames",
     "WindowConfig",
     "folder_pairs",
     "open_clips",

@@ -15,7 +15,7 @@ import numpy as np
 from libranet.atomic import write_atomically
 from libranet.data.png_bands import encode_png, read_png_rows
 from libranet.errors import InputError, MissingDependencyError
-from libranet.image_structure import read_header
+from libranet.images import check_image_file
 
 logger = logging.getLogger(__name__)
 
@@ -66,8 +66,7 @@ class FrameFiles:
         return self.size_of(0) if self.paths[0].suffix.lower() == ".png" else self.read(0).shape[1::-1]
 
     def size_of(self, index: int) -> tuple[int, int]:
-        header = read_header(self.paths[index])
-        return (header.width, header.height) if header else self.read(index).shape[1::-1]
+        return check_frame_file(self.paths[index]) or self.read(index).shape[1::-1]
 
     def read(self, index: int, box: Box | None = None) -> RgbSamples:
         return read_samples(self.paths[index], box)
@@ -106,6 +105,11 @@ class VideoFrames:
                 return crop_image(frame.to_ndarray(format="rgb48le" if deep else "rgb24"), box, self.path)
         raise InputError(f"expected {len(stamps)} frames in {self.path}, but frame {index} does not decode")
 
+    def key_before(self, index: int) -> int:
+        """The last frame up to this one that is read without decoding others."""
+        stamps, keys = self._index
+        return bisect.bisect_left(stamps, keys[max(bisect.bisect_right(keys, stamps[index]) - 1, 0)])
+
     @cached_property
     def _index(self) -> tuple[list[int], list[int]]:
         """Presentation timestamps of all frames and of the key frames, found without decoding."""
@@ -139,8 +143,21 @@ def _open_video(path: Path) -> Iterator[tuple[Any, Any]]:  # container and first
         raise InputError(f"could not read {path} as a video: {getattr(error, 'strerror', None) or error}") from error
 
 
+def check_frame_file(path: Path) -> tuple[int, int] | None:
+    """Read width and height of an image file from its header; None where only decoding tells them.
+
+    Raises:
+        InputError: The file is missing or empty, has several images, or colours that would be read as others.
+    """
+    header = check_image_file(path)
+    if header.frames > 1:
+        raise InputError(f"{path} holds {header.frames} images: write each frame to a file of its own first")
+    return (header.width, header.height) if header.width else None
+
+
 def read_rgb(path: Path) -> RgbImage:  # [H, W, 3] RGB
     """Read an image in 8 bits. A folder of deeper images is named once, because this rounds them."""
+    check_frame_file(path)
     samples = read_samples(path)
     if samples.dtype != np.uint8:
         _name_rounding(path.parent)

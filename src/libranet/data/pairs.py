@@ -2,6 +2,7 @@
 
 import logging
 import re
+import unicodedata
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -9,7 +10,8 @@ from pathlib import Path
 from libranet.data.dataset import MAP_MODALITIES, Split, modality_file, open_clips
 from libranet.data.frames import FrameFiles, FrameSequence, VideoFrames
 from libranet.errors import InputError
-from libranet.sequences import describe_gaps, is_clip, is_video_file, list_frames, list_images, natural_order
+from libranet.file_names import IMAGE_SUFFIXES
+from libranet.sequences import describe_gaps, is_clip, is_video_file, leaves, list_frames, list_images, natural_order
 
 logger = logging.getLogger(__name__)
 
@@ -48,21 +50,25 @@ class PairedClip:
         return describe_gaps(self.hazy.paths) if isinstance(self.hazy, FrameFiles) else ""
 
     def checked(self) -> "PairedClip":
-        """Compare the sizes of the first, middle and last frames: a crop of unequal sides would show two places.
+        """Compare the sizes of frames by their headers: a crop of unequal sides would show two places.
 
         Raises:
-            InputError: They differ.
+            InputError: They differ, or a file is no frame.
         """
         sides: tuple[FrameSequence, FrameSequence] = (self.hazy, self.clear)
         first = self.hazy.size_of(0)
-        for index in sorted({0, len(self) // 2, len(self) - 1}):
-            if all(side.size_of(index) == first for side in sides):
+        kinds: dict[tuple[tuple[int, int], ...], int] = {}
+        # Headers of files cost nothing; a side of somebody's own may decode a frame to tell its size.
+        files = any(isinstance(side, FrameFiles) for side in sides)
+        for index in range(len(self)) if files else sorted({0, len(self) // 2, len(self) - 1}):
+            kinds.setdefault(tuple(side.size_of(index) for side in sides), index)
+        for found, index in kinds.items():
+            if found == (first, first):
                 continue
             # Headers do not tell how EXIF turns an image.
             whole = self.hazy.read(0).shape[1::-1]
-            found = [side.read(index).shape[1::-1] for side in sides]
-            for name, size in zip(("hazy", "clear"), found, strict=True):
-                if size != whole:
+            for name, side in zip(("hazy", "clear"), sides, strict=True):
+                if (size := side.read(index).shape[1::-1]) != whole:
                     raise InputError(
                         f"expected hazy and clear frames of one size in clip {self.name}, got {whole[0]}x{whole[1]} "
                         f"and {size[0]}x{size[1]} for the {name} frame {index}: bring them to one size first"
@@ -159,7 +165,10 @@ def folder_pairs(hazy: str | Path, clear: str | Path) -> list[PairedClip]:
         return _flat_pairs(hazy, clear)
     pairs = _folder_clips(hazy, clear) + _video_clips(hazy, clear)
     if not pairs:
-        raise InputError(f"expected frames, folders of frames or videos in {hazy}, found none")
+        raise InputError(
+            f"expected frames, folders of frames or videos in {hazy}, found none: images are named "
+            f"{', '.join(IMAGE_SUFFIXES)}"
+        )
     return pairs
 
 
@@ -174,10 +183,10 @@ def _refuse_mixture(folder: Path) -> None:
 
 
 def _folder_clips(hazy: Path, clear: Path) -> list[PairedClip]:
-    truths = {path.relative_to(clear).as_posix(): path for path in leaves(clear)}
+    truths = {_composed(path.relative_to(clear).as_posix()): path for path in leaves(clear)}
     pairs = []
     for clip in leaves(hazy):
-        name = clip.relative_to(hazy).as_posix()
+        name = _composed(clip.relative_to(hazy).as_posix())
         pairs.append(_pair(name, clip, truths.get(_truth_of(name, truths) or "", clear / name)))
     used = {pair.clear.paths[0].parent for pair in pairs if isinstance(pair.clear, FrameFiles)}
     _name_unused([path for path in truths.values() if path not in used], hazy)
@@ -207,7 +216,8 @@ def _video_clips(hazy: Path, clear: Path) -> list[PairedClip]:
 def _name_unused(truths: list[Path], hazy: Path) -> None:
     if truths:
         more = f" and {len(truths) - 1} more" if len(truths) > 1 else ""
-        logger.warning("%s%s has no hazy counterpart in %s and is left out", truths[0], more, hazy)
+        verbs = ("have", "are") if more else ("has", "is")
+        logger.warning("%s%s %s no hazy counterpart in %s and %s left out", truths[0], more, verbs[0], hazy, verbs[1])
 
 
 def _flat_pairs(hazy: Path, clear: Path) -> list[PairedClip]:
@@ -236,6 +246,8 @@ def _pair(name: str, hazy: Path, clear: Path) -> PairedClip:
     if not clear.is_dir():
         raise InputError(f"expected the ground truth of {hazy} in {clear}, which is missing")
     hazy_files, clear_files = list_frames(hazy), list_frames(clear)
+    if not clear_files:
+        raise InputError(f"expected frames in {clear}, found none with a name of {', '.join(IMAGE_SUFFIXES)}")
     if len(hazy_files) == len(clear_files):
         for h, c in zip(hazy_files, clear_files, strict=True):
             if _plain(h.stem) != _plain(c.stem):
@@ -245,7 +257,12 @@ def _pair(name: str, hazy: Path, clear: Path) -> PairedClip:
 
 def _plain(stem: str) -> str:
     """A file's name without a word for its side at the end, as in `01_outdoor_hazy` and `01_outdoor_GT`."""
-    return _SIDE_WORD.sub("", stem)
+    return _SIDE_WORD.sub("", _composed(stem))
+
+
+def _composed(name: str) -> str:
+    """A name with each accent in its letter, as Linux and Windows write it: macOS keeps two characters."""
+    return unicodedata.normalize("NFC", name)
 
 
 def _by_name(paths: Iterable[Path]) -> dict[str, Path]:
@@ -263,9 +280,3 @@ def _truth_of(name: str, truths: Collection[str]) -> str | None:
         return name
     ends = [at for at, letter in enumerate(name) if letter in "_/"]
     return next((name[:at] for at in reversed(ends) if name[:at] in truths), None)
-
-
-def leaves(folder: Path) -> list[Path]:
-    """List all folders below that contain images, without hidden ones."""
-    places = (path for path in folder.rglob("*") if path.is_dir() and list_images(path))
-    return natural_order(p for p in places if not any(part.startswith(".") for part in p.relative_to(folder).parts))

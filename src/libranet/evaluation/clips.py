@@ -20,7 +20,7 @@ from libranet.errors import InputError
 from libranet.file_names import VIDEO_SUFFIXES
 from libranet.frames import ColorConverter, ColorSpec, Frames, PixelLayout
 from libranet.images import Image, read_image
-from libranet.sequences import describe_gaps, is_video_file, list_frames, list_images, natural_order
+from libranet.sequences import describe_gaps, folders_in, is_video_file, leaves, list_frames, list_images, natural_order
 
 
 @dataclass(frozen=True)
@@ -231,19 +231,22 @@ def _unpaired(path: Path) -> list[EvalClip]:
     if path.is_file():
         if path.suffix.lower() not in VIDEO_SUFFIXES:
             raise InputError(f"expected a video or a folder, got the file {path}")
-        return [_video(path)]
-    entries = natural_order(path.iterdir())
-    folders = [entry for entry in entries if entry.is_dir() and list_images(entry)]
-    videos = [entry for entry in entries if is_video_file(entry)]
+        return [_video(path, path.stem)]
+    folders = leaves(path)
+    videos = [file for place in folders_in(path) for file in natural_order(place.iterdir()) if is_video_file(file)]
     if list_images(path):
         if folders or videos:
             other = (folders + videos)[0].name
             raise InputError(f"{path} holds images and {other} beside them: give the images a folder of their own")
         return [EvalClip(path.resolve().name, FrameFiles(list_frames(path)))]
-    clips = [EvalClip(entry.name, FrameFiles(list_frames(entry))) for entry in folders]
-    return clips + [_video(entry) for entry in videos]
+    clips = [EvalClip(_dashed(folder.relative_to(path)), FrameFiles(list_frames(folder))) for folder in folders]
+    return clips + [_video(video, _dashed(video.relative_to(path).with_suffix(""))) for video in videos]
 
 
-def _video(path: Path) -> EvalClip:
+def _video(path: Path, name: str) -> EvalClip:
     frames = VideoFrames(path)
-    return EvalClip(path.stem, frames, rate=frames.rate)
+    return EvalClip(name, frames, rate=frames.rate)
+
+
+def _dashed(name: Path) -> str:
+    return name.as_posix().replace("/", "-")

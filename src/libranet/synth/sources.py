@@ -16,7 +16,15 @@ from libranet.errors import InputError
 from libranet.extension import lab
 from libranet.haze.images import SKY_DEPTH
 from libranet.images import is_image_name
-from libranet.sequences import describe_gaps, is_clip, is_video_file, list_frames, list_images, natural_order
+from libranet.sequences import (
+    describe_gaps,
+    folders_in,
+    is_clip,
+    is_video_file,
+    list_frames,
+    list_images,
+    natural_order,
+)
 from libranet.synth.depth_estimators import DepthEstimator
 from libranet.synth.depth_maps import DepthRange, guided_upsample
 from libranet.synth.moving_things import MovingThing, add_things
@@ -227,19 +235,16 @@ def find_sources(
 
 
 def _sources_in(folder: Path, content: FolderContent, licence: str) -> list[ClipSource]:
-    images = list_images(folder)
-    found: list[ClipSource]
-    if images and (content == "frames" or (content == "auto" and is_clip(images))):
-        if gaps := describe_gaps(images):
-            logger.warning("%s: %s; the others follow each other", folder, gaps)
-        found = [FolderSource(folder, licence)]
-    else:
-        found = [PhotoSource(path, licence) for path in images]
-    for path in natural_order(folder.iterdir()):
-        if is_video_file(path):
-            found.append(VideoSource(path, licence))
-        elif path.is_dir() and list_images(path):
-            found += _sources_in(path, content, licence)
+    found: list[ClipSource] = []
+    for place in folders_in(folder):
+        images = list_images(place)
+        if images and (content == "frames" or (content == "auto" and is_clip(images))):
+            if gaps := describe_gaps(images):
+                logger.warning("%s: %s; the others follow each other", place, gaps)
+            found.append(FolderSource(place, licence))
+        else:
+            found += [PhotoSource(path, licence) for path in images]
+        found += [VideoSource(path, licence) for path in natural_order(place.iterdir()) if is_video_file(path)]
     if not found:
         raise InputError(f"expected videos, photos or frames in {folder}, found none")
     return found

@@ -46,7 +46,10 @@ class KeyMap:
         for pattern, ours in self.names.items():
             if match := re.fullmatch(pattern, name):
                 return match.expand(ours)
-        raise CheckpointError(f"no rule of the key map matches {name!r}: add one, or ignore it")
+        raise CheckpointError(
+            f"no rule of the key map matches {name!r}: is this the network's own file? --keys MAP.toml adds rules, or "
+            "names to ignore"
+        )
 
 
 def _numbered(rules: Mapping[str, str]) -> dict[str, str]:
