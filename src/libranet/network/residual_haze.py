@@ -62,6 +62,8 @@ class Clearing:
     """Chroma up to which a cell's mean is not enlarged, and from which it may be."""
     clear: tuple[float, float] = (0.38, 0.44)
     """How clear a restored frame is (`_clearness`) up to which all is done, and from which nothing is."""
+    lit: tuple[float, float] = (0.32, 0.38)
+    """Mean luma of a frame up to which little contrast is dusk, and from which it is fog."""
     dim: tuple[float, float] = (0.34, 0.4)
     """The same for the lift: synthetic haze is darker behind, and so is much of the truth."""
     reach: int = 3
@@ -120,7 +122,8 @@ def plan(
     detail = _around(F.avg_pool2d((level - _around(level)).abs(), _VIEW))
 
     clearness = _clearness(restored, level, detail).view(-1, 1, 1, 1)
-    amount = _falling(clearness, clearing.clear)
+    daylight = 1.0 - _falling(_luma(view).mean(dim=(1, 2, 3)), clearing.lit).view(-1, 1, 1, 1)
+    amount = daylight * _falling(clearness, clearing.clear)
     left = (_darkest(restored) - clearing.floor) / (airlight.clamp_min(0.3) - clearing.floor)
     left = left.clamp(0.0, 1.0) * (1.0 - contrast / clearing.textured).clamp(0.0, 1.0)
     gain = 1.0 / _around(1.0 - amount * clearing.share * left)
@@ -146,7 +149,7 @@ def plan(
     least = _luma(view).mean(dim=(1, 2, 3), keepdim=True) - clearing.darker
     missing = least - result.mean(dim=(1, 2, 3), keepdim=True)
     lift = (missing / (result * (1.0 - result)).mean(dim=(1, 2, 3), keepdim=True).clamp_min(1e-3)).clamp(0.0, 1.0)
-    lift = lift.minimum(_falling(clearness, clearing.dim) * clearing.lift).expand_as(gain)
+    lift = lift.minimum(daylight * _falling(clearness, clearing.dim) * clearing.lift).expand_as(gain)
 
     # Between vertices transforms are mixed in the algebra, where large gains and offsets no longer fit each other: what
     # comes out is measured, and the offsets make up for it.
