@@ -13,7 +13,10 @@ def test_page_agrees_with_raw_values(tmp_path: Path) -> None:
     for name in ("peers-fps-by-size.svg", "peers-quality-by-fps.svg"):
         assert (tmp_path / name).read_text() == (ROOT / "docs" / "images" / name).read_text()
     page = (ROOT / "docs" / "comparison.md").read_text()
+    notes = (ROOT / "research" / "comparison-notes.md").read_text()
     rows = [line.removesuffix(" |").split(" | ", 1) for line in printed.splitlines() if line.startswith("| `")]
     assert len(rows) == 19
     for model, values in rows:
-        assert any(line.startswith(f"{model} ") and values in line for line in page.splitlines()), model
+        psnr, _, lpips, clips_psnr, *_ = values.split(" | ")
+        for text, cells in ((page, f"| {psnr} | {lpips} | {clips_psnr} |"), (notes, values)):
+            assert any(line.startswith(f"{model} ") and cells in line for line in text.splitlines()), model
