@@ -9,6 +9,7 @@ from libranet.errors import InputError
 
 Precision = Literal["auto", "fp32", "fp16", "bf16"]
 
+_NO_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
 _DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
 
@@ -68,6 +69,11 @@ def describe_device(device: torch.device) -> str:
         return "Apple GPU"
     threads = torch.get_num_threads()
     return f"CPU, {threads} thread{'' if threads == 1 else 's'}"
+
+
+def ran_out_of_memory(error: BaseException) -> bool:
+    """Whether an exception says that memory is short, which PyTorch says on a CPU by words alone."""
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or any(words in str(error) for words in _NO_MEMORY)
 
 
 def _own_gpu() -> torch.device:

@@ -85,7 +85,23 @@ def test_an_unexpected_error_is_a_sentence_and_the_batch_goes_on(run, tmp_path, 
     report = json.loads(out)
     assert ["error" in result for result in report["results"]] == [False, True, False]
     assert "unexpected ZeroDivisionError" in report["results"][1]["error"]
-    assert "libranet doctor" in report["results"][1]["error"]
+    assert "libranet -v" in report["results"][1]["error"]
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes."), MemoryError()]
+)
+def test_too_little_memory_is_no_bug(run, tmp_path, monkeypatch, error):
+    from libranet.engine import video
+
+    def full(*_):
+        raise error
+
+    monkeypatch.setattr(video, "make_plan", full)
+    code, _, err = run(write_clip(tmp_path / "in.mkv", Clip(frames=2)), "-o", tmp_path / "out.mkv")
+    assert code == 2
+    assert "not enough memory" in err
+    assert "bug" not in err
 
 
 def test_exif_in_an_image_sequence(run, tmp_path):

@@ -132,6 +132,18 @@ def test_sound_of_a_transport_stream_that_is_missing(tmp_path):
         assert reader.damage.sentence() == "pieces of a stream are missing in 1 places"
 
 
+def test_a_transport_stream_that_is_cut_between_two_packets(tmp_path):
+    """FFmpeg says so in its log alone: sound tells how long a piece of it is."""
+    data = write_clip(tmp_path / "a.ts", Clip(frames=50, still=True, audio=("aac",))).read_bytes()
+    packets = [data[at : at + 188] for at in range(0, len(data), 188)]
+    begins = [n for n, packet in enumerate(packets) if packet[1] & 0x5F == 0x41 and packet[2] == 1]
+    long = next(n for n in begins[len(begins) // 2 :] if packets[n + 1][1] & 0x5F == 0x01 and packets[n + 1][2] == 1)
+    (tmp_path / "b.ts").write_bytes(b"".join(packets[: long + 1]))
+    assert sentence(tmp_path / "b.ts") == "the file ends in the middle of a part"
+    (tmp_path / "c.ts").write_bytes(b"".join(packets[:long]))  # all that began is whole
+    assert sentence(tmp_path / "c.ts") == ""
+
+
 def test_a_live_recording_without_sizes_is_whole(tmp_path):
     path = _encode(tmp_path / "live.mkv", "libx264", "yuv420p", {"live": "1", "cluster_time_limit": "200"})
     assert sentence(path) == ""

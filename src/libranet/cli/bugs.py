@@ -10,16 +10,22 @@ import libranet
 logger = logging.getLogger(__name__)
 
 
-def bug_sentence(error: BaseException) -> str:
-    """Log the traceback for `-v`, and return one sentence for the user."""
+def explain(error: BaseException) -> tuple[str, bool]:
+    """Log the traceback for `-v`. Return one sentence for the user, and whether it is about a bug."""
     logger.debug("unexpected error", exc_info=error)
     text = str(error).split("\n")[0]
+    if "torch" in sys.modules:  # else nothing was there to fill memory, and `libranet --help` stays without it
+        from libranet.device import ran_out_of_memory
+
+        if ran_out_of_memory(error):
+            return f"not enough memory ({text}): close other programs, or take a machine with more of it", False
     what = f"unexpected {type(error).__name__}{f' ({text})' if text else ''}"
     if place := _place_in_own_code(error):
-        return f"{what} in your own code, {place}: `libranet -v` and the same command show the way there"
+        return f"{what} in your own code, {place}: `libranet -v` and the same command show the way there", True
     return (
         f"{what}: this is a bug in libranet, please report it "
-        "with the output of `libranet doctor` and of the same command after `libranet -v`"
+        "with the output of `libranet doctor` and of the same command after `libranet -v`",
+        True,
     )
 
 

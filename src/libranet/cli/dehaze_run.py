@@ -99,10 +99,11 @@ def run_jobs(jobs: list[Job], network: Network, options: DehazeOptions, choices:
                     print_json({"results": outcome.results, "exit_code": code}, to_stderr=to_stderr)
                 raise typer.Exit(code) from None
             except Exception as error:  # the one boundary: a bug in one job must not take the others with it
-                from libranet.cli.bugs import bug_sentence  # only bugs load it
+                from libranet.cli.bugs import explain  # only bugs load it
 
-                outcome.bugs += 1
-                fail(job, bug_sentence(error))
+                sentence, bug = explain(error)
+                outcome.bugs += bug
+                fail(job, sentence)
     code = 0 if choices.dry_run and not outcome.failed else outcome.exit_code
     if choices.as_json:
         print_json({"results": outcome.results, "exit_code": code}, to_stderr=to_stderr)

@@ -100,9 +100,10 @@ def _verdict(error: BaseException) -> tuple[int, str]:
         return EXIT_INTERRUPTED, "stopped"
     if (words := getattr(error, "format_message", None)) is not None:  # typer's own, about words that it cannot parse
         return EXIT_USER_ERROR, words()
-    from libranet.cli.bugs import bug_sentence
+    from libranet.cli.bugs import explain
 
-    return EXIT_BUG, bug_sentence(error)
+    sentence, bug = explain(error)
+    return EXIT_BUG if bug else EXIT_USER_ERROR, sentence
 
 
 def with_addresses(args: list[str]) -> list[str]:

@@ -214,8 +214,8 @@ def _check_paper(sources: list[str], depth: str | None, flow: str | None) -> Non
         )
     if flow == "dis":
         raise InputError(
-            "--preset uhv4k-paper needs RAFT, got --flow dis: run `libranet weights pull raft-small` and "
-            "use --flow raft"
+            "--preset uhv4k-paper needs RAFT, got --flow dis: run `libranet weights pull raft-small --from "
+            "raft-small.pth` with the file of its authors, and use --flow raft"
         )
 
 

@@ -192,7 +192,7 @@ def _how(content: ReportContent) -> str:
         "of RGB with a data range of 1, SSIM with an 11×11 Gaussian window of σ = 1.5; equal frames count as 100 dB. "
         "tOF is the mean absolute difference to the flow-warped frame before, with the flow of the clear frames (or of "
         "the hazy ones where there are none). σ-PSNR is the standard deviation of PSNR within a clip. The formulas are "
-        f"in docs/evaluation.md.</p><ul>{estimators}</ul>{timing}"
+        f"in docs/metrics.md.</p><ul>{estimators}</ul>{timing}"
     )
 
 

@@ -1,7 +1,7 @@
 """Blind metrics of dehazing: input and restored frame in, numbers out, no ground truth.
 
 Visible edges, gradient gain and saturation follow Hautiere et al., "Blind contrast enhancement assessment by gradient
-ratioing at visible edges" (2008). Formulas are in docs/evaluation.md. Regions (sky, grey) are those of the input, so
+ratioing at visible edges" (2008). Formulas are in docs/metrics.md. Regions (sky, grey) are those of the input, so
 that all models are measured at the same places.
 """
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from queue import Queue
 from typing import Any, TextIO
 
+from libranet.device import ran_out_of_memory
 from libranet.engine import load_network
 from libranet.errors import InputError, LibraNetError
 from libranet.network import Network
@@ -84,6 +85,6 @@ def sentence_for_visitors(error: Exception, path: str, name: str) -> str:
     if isinstance(error, LibraNetError):
         return without_paths(str(error), Path(path).parent, name) if path else str(error)
     traceback.print_exception(error, file=sys.stderr)
-    if isinstance(error, MemoryError):
+    if ran_out_of_memory(error):
         return f"{name} takes more memory than the server gives to one file"
     return f"{name} could not be processed: the server's log says more"

@@ -15,7 +15,7 @@ from typing import Literal
 
 import torch
 
-from libranet.device import describe_device
+from libranet.device import describe_device, ran_out_of_memory
 from libranet.frames import FrameFormat, Frames
 from libranet.frames.format import RGB8
 from libranet.lab.peers.cost import network_cost
@@ -30,7 +30,6 @@ MOST_ROUNDS = 15
 BLOCK_SECONDS = 0.05  # a turn lasts at least this long, so that the clock's grain does not matter
 CROWDED = 0.9
 """Share of a GPU's memory above which torch takes memory back from one network to give it to another."""
-_NO_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
 
 
 @dataclass(frozen=True)
@@ -199,8 +198,7 @@ def _attempt(entrant: _Entrant, action: Callable[[], None]) -> None:
         action()
     except (RuntimeError, MemoryError) as error:
         text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        missing = isinstance(error, MemoryError | torch.OutOfMemoryError) or any(m in text for m in _NO_MEMORY)
-        entrant.failure = "out of memory" if missing else f"failed: {text}"
+        entrant.failure = "out of memory" if ran_out_of_memory(error) else f"failed: {text}"
         entrant.samples.clear()
     if entrant.failure:
         entrant.leave()

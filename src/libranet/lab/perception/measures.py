@@ -1,6 +1,6 @@
 """What frozen networks make of a restored frame: seven metrics of a detector and a segmenter, and MUSIQ.
 
-Their formulas are in docs/evaluation.md. `libranet eval` finds this module when an option names such a network.
+Their formulas are in docs/metrics.md. `libranet eval` finds this module when an option names such a network.
 """
 
 import math

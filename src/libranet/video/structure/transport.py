@@ -1,7 +1,8 @@
 """MPEG transport streams: packets of one size, with a counter in each stream.
 
 The silent losses: sound that a receiver missed (FFmpeg marks only frames that lack a piece), bytes that FFmpeg passes
-over to find the next packet, and two frames that it joins because the second lost its start.
+over to find the next packet, two frames that it joins because the second lost its start, and the end of a file that was
+cut between two packets: sound says how long a piece of it is, and lacks the rest.
 """
 
 from collections.abc import Collection
@@ -57,6 +58,7 @@ def walk_transport(
             breaks.add(further - at)
             at = further
     breaks.cut |= 0 < file.size - at < _LEAST and not file.only_zeros(at)
+    breaks.cut |= any(rest > 0 for rest in counters.owed.values())
     gaps = max((count for count in counters.gaps.values()), default=0)
     breaks.gaps += gaps if gaps > joins else 0
     breaks.video_packets = None if video is None else counters.times
@@ -105,6 +107,11 @@ def _layout(file: FileBytes, at: int, sizes: tuple[int, ...] = _SIZES) -> tuple[
     return 0, file.size
 
 
+def _payload(packet: np.ndarray) -> bytes:  # [size]
+    at = 5 + int(packet[4]) if packet[3] & 0x20 else 4
+    return packet[at:_LEAST].tobytes()
+
+
 class _Counters:
     """The counter of each stream."""
 
@@ -112,6 +119,8 @@ class _Counters:
         self.gaps = dict.fromkeys(streams, 0)
         self.times = 0
         """Times of presentation in the video, each counted once."""
+        self.owed = dict.fromkeys(set(streams) - {video}, 0)
+        """Bytes that each sound still lacks of the piece that began last."""
         self._video, self._time = video, b""
         self._last: dict[int, tuple[int, int]] = {}
         """Counter and place of each stream's last packet."""
@@ -132,13 +141,24 @@ class _Counters:
         self._restart = restarts[-1] if restarts else self._restart
         self._rows += len(rows)
         begins = (rows[:, 1] & 0x40 != 0) & filled
+        for stream in self.owed:
+            self._take_sound(stream, rows[(number == stream) & filled], begins[(number == stream) & filled])
         for row in rows[begins & (number == self._video)] if self._video is not None else ():
-            self._count_time(row.tobytes())
+            self._count_time(row)
 
-    def _count_time(self, packet: bytes) -> None:
+    def _take_sound(self, stream: int, rows: np.ndarray, begins: np.ndarray) -> None:  # [N, size], [N]
+        starts = np.flatnonzero(begins)
+        if starts.size:
+            rows = rows[starts[-1] :]
+            head = _payload(rows[0])
+            told = int.from_bytes(head[4:6], "big") if head[:3] == b"\0\0\1" else 0
+            self.owed[stream] = told + 6 if told else 0  # pieces may go on without saying how long
+        if self.owed[stream] > 0:
+            self.owed[stream] -= sum(len(_payload(row)) for row in rows)
+
+    def _count_time(self, packet: np.ndarray) -> None:
         """Count the time in the header of a frame. Packets that are sent twice, and parts of a frame, repeat it."""
-        at = 5 + packet[4] if packet[3] & 0x20 else 4
-        head = packet[at : at + 14]
+        head = _payload(packet)[:14]
         if len(head) == 14 and head[:3] == b"\0\0\1" and head[7] & 0x80 and head[9:14] != self._time:
             self.times, self._time = self.times + 1, head[9:14]
 
