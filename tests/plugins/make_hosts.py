@@ -66,8 +66,16 @@ def ffmpeg(folder: Path) -> None:
     import onnxruntime
 
     library = next((Path(onnxruntime.__file__).parent / "capi").glob("libonnxruntime.so*"))
-    sources = fetch_source("ffmpeg", folder)
-    headers = fetch_source("onnxruntime", folder)
+    archive, headers = folder / "ffmpeg.tar", folder / "headers"
+    archive.write_bytes(
+        fetch("source/Sources", "ffmpeg", r"^ (?P<hash>[0-9a-f]{64}) \d+ (?P<file>\S+\.orig\.tar\.\w+)$")
+    )
+    with tarfile.open(archive) as tar:
+        tar.extractall(folder / "sources", filter="data")
+    sources = next((folder / "sources").iterdir())
+    package = folder / "headers.deb"
+    package.write_bytes(fetch("binary-amd64/Packages", "libonnxruntime-dev", r"^SHA256: (?P<hash>\S+)$"))
+    run("dpkg-deb", "-x", package, headers)
     (folder / "lib").mkdir()
     for name in ("libonnxruntime.so", "libonnxruntime.so.1"):
         (folder / "lib" / name).symlink_to(library)
@@ -77,26 +85,26 @@ def ffmpeg(folder: Path) -> None:
     run("make", "-j2", "ffmpeg", folder=sources)
     (folder / "bin").mkdir()
     shutil.copy(sources / "ffmpeg", folder / "bin" / "ffmpeg")
-    shutil.rmtree(sources)
-    shutil.rmtree(headers)
+    for made in (archive, package):
+        made.unlink()
+    for made in (folder / "sources", headers):
+        shutil.rmtree(made)
 
 
-def fetch_source(package: str, folder: Path) -> Path:
-    """Download a package's sources from Debian's unstable suite, check their hash and unpack them."""
-    with urllib.request.urlopen(f"{DEBIAN}/dists/sid/main/source/Sources.xz") as answer:
-        index = lzma.decompress(answer.read()).decode()
-    entry = next(text for text in index.split("\n\n") if text.startswith(f"Package: {package}\n"))
-    directory = re.search(r"^Directory: (.+)$", entry, re.MULTILINE)[1]
-    row = re.search(r"^ ([0-9a-f]{64}) \d+ (\S+\.orig\.tar\.\w+)$", entry, re.MULTILINE)
-    with urllib.request.urlopen(f"{DEBIAN}/{directory}/{row[2]}") as answer:
+def fetch(index: str, package: str, pattern: str) -> bytes:
+    """Download the newest file of a package from Debian's unstable suite, and check its hash."""
+    with urllib.request.urlopen(f"{DEBIAN}/dists/sid/main/{index}.xz") as answer:
+        entries = lzma.decompress(answer.read()).decode().split("\n\n")
+    entry = [text for text in entries if text.startswith(f"Package: {package}\n")][-1]  # older ones come first
+    found = re.search(pattern, entry, re.MULTILINE)
+    if "file" in found.groupdict():
+        place = re.search(r"^Directory: (.+)$", entry, re.MULTILINE)[1] + "/" + found["file"]
+    else:
+        place = re.search(r"^Filename: (.+)$", entry, re.MULTILINE)[1]
+    with urllib.request.urlopen(f"{DEBIAN}/{place}") as answer:
         data = answer.read()
-    assert hashlib.sha256(data).hexdigest() == row[1]
-    archive, target = folder / row[2], folder / package
-    archive.write_bytes(data)
-    with tarfile.open(archive) as tar:
-        tar.extractall(target, filter="data")
-    archive.unlink()
-    return next(target.iterdir())
+    assert hashlib.sha256(data).hexdigest() == found["hash"]
+    return data
 
 
 def run(*words: object, folder: Path = ROOT) -> None:
