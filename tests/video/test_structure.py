@@ -144,6 +144,19 @@ def test_a_transport_stream_that_is_cut_between_two_packets(tmp_path):
     assert sentence(tmp_path / "c.ts") == ""
 
 
+def test_data_of_a_fragment_without_its_header(tmp_path):
+    """FFmpeg plays the other fragments."""
+    path = _encode(tmp_path / "a.mp4", "libx264", "yuv420p", {"movflags": "frag_keyframe+empty_moov"})
+    data, places = path.read_bytes(), []
+    while (at := data.find(b"moof", places[-1] + 8 if places else 0)) >= 0:
+        places.append(at - 4)
+    assert len(places) >= 3
+    assert sentence(path) == ""
+    size = int.from_bytes(data[places[1] : places[1] + 4], "big")
+    path.write_bytes(data[: places[1]] + data[places[1] + size :])
+    assert "missing or contradict" in sentence(path)
+
+
 def test_a_live_recording_without_sizes_is_whole(tmp_path):
     path = _encode(tmp_path / "live.mkv", "libx264", "yuv420p", {"live": "1", "cluster_time_limit": "200"})
     assert sentence(path) == ""

@@ -1,6 +1,7 @@
 """MP4 and QuickTime: boxes with a size and four letters.
 
-The silent loss: FFmpeg passes over a fragment or a table whose box lost its name or its length, and plays the rest.
+The silent losses: FFmpeg passes over a fragment or a table whose box lost its name or its length, and plays the rest;
+it also plays what is left where the header of a fragment is gone and its data stand alone.
 """
 
 import struct
@@ -28,7 +29,7 @@ _MOST = 64 << 20
 
 def walk_boxes(file: FileBytes, breaks: Breaks) -> None:
     """Follow the boxes of the file, and those of its index down to the tables of samples."""
-    at = 0
+    at, fragments = 0, _Fragments()
     while at < file.size:
         head = file.read(at, 16)
         if len(head) < 8 or not head[4:8].strip(b" ").isalnum():
@@ -39,14 +40,36 @@ def walk_boxes(file: FileBytes, breaks: Breaks) -> None:
         if size == 1 and len(head) == 16:
             size, begin = struct.unpack(">Q", head[8:])[0], 16
         if size == 0:  # to the end of the file
-            return
+            break
         if size < 8:
             breaks.add(file.size - at)
             return
+        fragments.take(head[4:8], file.read(at + begin, 16))
         if head[4:8] in (b"moov", b"moof") and at + size <= file.size and size <= _MOST:
             _walk_index(head[4:8], memoryview(file.read(at + begin, size - begin)), file.size, breaks)
         at += size
     breaks.cut |= at > file.size
+    breaks.contradictions += fragments.orphans
+
+
+class _Fragments:
+    """Headers of fragments and their data, in turn. A header may have its data in several boxes: then numbers go on."""
+
+    def __init__(self) -> None:
+        self._number = 0
+        """Of the last header."""
+        self._data = 0
+        """Boxes of data since then."""
+        self.orphans = 0
+        """How often data have no header."""
+
+    def take(self, name: bytes, begin: bytes) -> None:
+        """Take the next box: its name and the beginning of what is in it."""
+        if name == b"moof" and begin[4:8] == b"mfhd":
+            number = int.from_bytes(begin[12:16], "big")
+            self.orphans += self._number > 0 and self._data > 1 and number != self._number + 1
+            self._number, self._data = number, 0
+        self._data += name == b"mdat"
 
 
 def _walk_index(name: bytes, data: memoryview, file_size: int, breaks: Breaks) -> None:
