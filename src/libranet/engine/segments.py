@@ -103,7 +103,7 @@ class RunFolder:
                 self._settings = settings
                 self._write()
         except OSError as error:
-            raise OutputError(f"cannot write beside the output ({error.strerror}): choose another folder") from None
+            raise OutputError(f"cannot write in {self.path.parent} ({error.strerror}): choose another folder") from None
 
     def segment_file(self, number: int) -> Path:
         return self.path / f"segment-{number:06d}.packets"
