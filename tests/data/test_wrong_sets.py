@@ -205,6 +205,18 @@ def test_sides_under_other_names_are_asked_about(tmp_path, deep):
         assert [clip.name for clip in open_dataset(tmp_path, all_hazy=True)] == ["fog_0.8", "sunny"]
 
 
+def test_both_sides_in_one_folder_are_told_apart_by_nobody(tmp_path):
+    """As NH-HAZE has them: measured as hazy frames alone, half of them would be ground truth."""
+    for name in ("01_hazy.png", "01_GT.png", "02_hazy.png", "02_GT.png"):
+        cv2.imwrite(str(tmp_path / name), np.full((32, 32, 3), 90, np.uint8))
+    for ask in (open_dataset, refuse_alike_folders):
+        with pytest.raises(InputError, match=r"01_hazy.png and 01_GT.png .* put each side into a folder"):
+            ask(tmp_path)
+    for name in ("01_GT.png", "02_GT.png"):
+        (tmp_path / name).unlink()
+    assert len(open_dataset(tmp_path)) >= 1
+
+
 def test_clips_of_different_scenes_are_a_set_without_truth(tmp_path):
     for index, name in enumerate(("one", "two")):
         put(tmp_path / name, make_hazy(scene(3, seed=index)))

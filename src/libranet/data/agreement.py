@@ -12,7 +12,7 @@ import numpy as np
 
 from libranet.data.dataset import Split
 from libranet.data.frames import RgbSamples, VideoFrames, read_samples, to_8_bit
-from libranet.data.pairs import PairedClip, open_pairs
+from libranet.data.pairs import CLEAR_NAMES, SIDE_WORD, PairedClip, open_pairs
 from libranet.errors import InputError
 from libranet.sequences import leaves, list_images, natural_order
 
@@ -84,7 +84,19 @@ def alike_folders(folder: Path) -> tuple[Path, Path] | None:
 
 
 def refuse_alike_folders(folder: Path) -> None:
-    """Ask for the sides where two folders look like them and their names do not say which is which."""
+    """Ask for the sides where two folders look like them and their names do not say which is which, or where both are
+    in one folder."""
+    for place in (folder, *leaves(folder)):
+        sides: dict[bool, dict[str, Path]] = {False: {}, True: {}}
+        for path in list_images(place):
+            if word := SIDE_WORD.search(path.stem):
+                sides[word[1].lower() in CLEAR_NAMES][path.stem[: word.start()]] = path
+        if both := sides[False].keys() & sides[True].keys():
+            hazy, clear = (sides[side][min(both)].name for side in (False, True))
+            raise InputError(
+                f"{hazy} and {clear} in {place} look like two sides of one frame: put each side into a folder of its "
+                "own, hazy/ and clear/"
+            )
     if (found := alike_folders(folder)) is not None:
         a, b = found
         raise InputError(

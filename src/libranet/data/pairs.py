@@ -20,7 +20,7 @@ _MOST_RATE_DIFFERENCE = 0.01
 HAZY_NAMES = ("hazy", "haze", "input", "inputs", "fog", "foggy", "lq")
 CLEAR_NAMES = ("clear", "gt", "target", "targets", "clean", "ground_truth", "groundtruth", "reference", "hq")
 """Names of the two sides as public sets and their copies have them, in any case."""
-_SIDE_WORD = re.compile(r"[_-](hazy|haze|input|foggy|clear|gt|target|clean)$", re.IGNORECASE)
+SIDE_WORD = re.compile(r"[_-](hazy|haze|input|foggy|clear|gt|target|clean)$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -257,7 +257,7 @@ def _pair(name: str, hazy: Path, clear: Path) -> PairedClip:
 
 def _plain(stem: str) -> str:
     """A file's name without a word for its side at the end, as in `01_outdoor_hazy` and `01_outdoor_GT`."""
-    return _SIDE_WORD.sub("", _composed(stem))
+    return SIDE_WORD.sub("", _composed(stem))
 
 
 def _composed(name: str) -> str:
