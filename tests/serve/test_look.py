@@ -50,6 +50,7 @@ def test_the_histogram_is_that_of_the_frames(clean, browser, tmp_path):
     with new_page(browser, clean.address) as page:
         open_clip(page, tmp_path, 640, 360)
         page.click("#histogram summary")
+        wait_until(page, "document.getElementById('histogram-text').textContent")
         text = page.inner_text("#histogram-text")
         (job,) = clean.client.get("/api/jobs").json()
         for word, address in (("Before", "frame?at=0"), ("After", "preview?at=0")):

@@ -206,8 +206,10 @@ def _whiten(view: Tensor, restored: Tensor, clearing: Clearing) -> tuple[Tensor,
     The gains are 1 where the haze is grey. The airlight is the whitened input's.
     """
     darkest = _around(_darkest(view))
-    cells = darkest.flatten(1).topk(max(1, darkest[0].numel() // 8)).indices[:, None].expand(-1, 3, -1)
-    lights = [F.avg_pool2d(x, _VIEW).flatten(2).gather(2, cells).mean(dim=2)[..., None, None] for x in (view, restored)]
+    # A soft choice of the haziest cells: a hard one would jump from frame to frame.
+    share = (darkest / darkest.amax(dim=(2, 3), keepdim=True).clamp_min(1e-3)) ** 16
+    share = share / share.sum(dim=(2, 3), keepdim=True).clamp_min(1e-6)
+    lights = [(F.avg_pool2d(x, _VIEW) * share).sum(dim=(2, 3), keepdim=True) for x in (view, restored)]
     red, green, blue = lights[0].unbind(1)  # each [B, 1, 1]
     warmth = red - blue
     tint = warmth / lights[0].mean(dim=1).clamp_min(0.05)
