@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,11 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="priorities as L
 
 
 def policies() -> set[int]:
-    return {os.sched_getscheduler(int(thread.name)) for thread in Path("/proc/self/task").iterdir()}
+    found = set()
+    for thread in Path("/proc/self/task").iterdir():
+        with suppress(ProcessLookupError):  # it ended since
+            found.add(os.sched_getscheduler(int(thread.name)))
+    return found
 
 
 def lasting_policies() -> set[int]:
