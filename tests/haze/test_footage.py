@@ -61,6 +61,19 @@ def test_a_camera_exposes_for_the_haze() -> None:
     assert 0.5 < float(level.max()) < 0.54
 
 
+def test_a_dim_target_gets_the_light_that_the_haze_had() -> None:
+    hazy, clear = grey()
+    clear += 0.2  # darker scenes are lifted in part: blacks would turn grey
+    recording = dataclasses.replace(PERFECT, lift_probability=1)
+    _, lifted = film(hazy, clear, draw(NOTHING, recording), first=2, seed=0)
+    assert (lifted >= clear).all()
+    missing = hazy.mean((1, 2, 3, 4)) - lifted.mean((1, 2, 3, 4))
+    assert float(missing.max()) < 7 / 255
+    black_and_white = torch.cat((torch.zeros_like(clear[:1]), torch.ones_like(clear[:1])), -1)
+    _, ends = film(torch.cat((hazy[:1], hazy[:1]), -1), black_and_white, draw(NOTHING, recording, n=1), first=2, seed=0)
+    assert torch.equal(ends, black_and_white)
+
+
 def test_dust_tints_hazy_frames_and_no_clear_ones() -> None:
     recording = dataclasses.replace(PERFECT, dust_probability=1)
     hazy, clear = grey()

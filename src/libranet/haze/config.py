@@ -112,5 +112,7 @@ class RecordingConfig(HazeGroup):
     codec_probability: float = 0.6  # samples that were compressed
     exposure_probability: float = 0.0
     """Samples that the camera exposed for the haze: it stores a bright veil as dark as a clear scene would be."""
+    lift_probability: float = 0.0
+    """Samples whose target is lifted to about the brightness of the hazy frame, as people would expose it."""
     dust_probability: float = 0.0
     """Samples in which dust or smog tints all light of the hazy frames, that on the scene, too; the target is white."""

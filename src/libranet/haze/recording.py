@@ -41,6 +41,8 @@ DRIFT, FLICKER = 0.012, 0.02
 QUALITY = (30, 95)  # of the compression, on JPEG's scale
 EXPOSURE, EXPOSED = (0.6, 1.1), (0.5, 1.15)
 """How far a camera makes up for the brightness of haze, as an exponent, and the factors that come of it."""
+DARKER, MOST_LIFT = 6 / 255, 0.95
+"""How much darker than its hazy frame a target may stay, and the slope that the lift adds at black at most."""
 DUST = ((0.8, 0.97), (0.6, 0.95))
 """Green of the light in dust, relative to red, and blue, relative to green."""
 VEILED = 0.03  # mean change by haze from which on dust counts: a clear scene in warm light keeps it
@@ -67,12 +69,13 @@ class Footage:
     sharpening: Tensor  # [N]
     levels: Tensor  # [N], grey levels that are left: few of them make bands
     exposure: Tensor  # [N], exponent: how far the camera makes up for the haze's brightness
+    lift: Tensor  # [N], 1 where the target gets the light that the haze had
     dust: Tensor  # [N, 3], logarithm of the light's colour
     coarseness: Tensor  # [N, frames], the codec's steps relative to quality 50; 0 stores without loss
 
     def fronts_only(self) -> "Footage":
         """The things in front, filmed by a camera and stored in a file without faults."""
-        faults = ("bars", "curve", "gain", "noise", "sharpening", "exposure", "dust", "coarseness")
+        faults = ("bars", "curve", "gain", "noise", "sharpening", "exposure", "lift", "dust", "coarseness")
         none = {name: torch.zeros_like(getattr(self, name)) for name in faults}
         return replace(self, levels=torch.full_like(self.levels, 255.0), **none)
 
@@ -126,6 +129,7 @@ def draw_footage(front: FrontConfig, recording: RecordingConfig, frames: int, dr
         exposure=draws.uniform(EXPOSURE) * chance(recording.exposure_probability),
         dust=_dust(draws) * chance(recording.dust_probability, 1),
         coarseness=coarseness,
+        lift=chance(recording.lift_probability).float(),
     )
 
 
@@ -152,6 +156,7 @@ def film(
     x = ((torch.arange(width, device=device) * 2 + 1) / width - 1).view(1, 1, 1, 1, -1)
     shown = slice(first, first + targets)
     hazy = _expose(hazy, hazy[:, shown] - clear, clear, footage)
+    clear = _lift(clear, hazy[:, shown], footage.lift)
     for shape in range(SHAPES):
         mask, colour = _draw_shape(footage, shape, frames, x, y)
         hazy = torch.lerp(hazy, colour, mask)
@@ -185,6 +190,13 @@ def _expose(
     exposure = brighter.clamp_min(1e-3) ** -footage.exposure
     factor = torch.where(footage.exposure > 0, exposure.clamp(*EXPOSED), 1.0)
     return hazy * (light * factor[:, None])[:, None, :, None, None]
+
+
+def _lift(clear: Tensor, hazy: Tensor, chosen: Tensor) -> Tensor:  # [N, K, 3, H, W] each, and [N] in [0, 1]
+    """Lift targets that are darker than their hazy frames: without the veil most scenes would be dim."""
+    missing = (hazy - clear).mean((1, 2, 3, 4)) - DARKER
+    slope = missing / (clear * (1 - clear)).mean((1, 2, 3, 4)).clamp_min(1e-3)
+    return clear + _each(chosen * slope.clamp(0, MOST_LIFT)) * clear * (1 - clear)
 
 
 def compress(

@@ -11,16 +11,17 @@ from torch import Tensor
 
 from libranet.errors import InputError
 from libranet.extension import is_own, load_own
+from libranet.losses.fog_density import FogDensity, by_gain_and_offset
 from libranet.losses.perceptual import DINOV2_HUB_ID, DinoV2Features, FeatureExtractor, PerceptualLoss, VggFeatures
 from libranet.network.base import Predicted
 from libranet.network.libranet import Grids
 
 COLOUR_CELL, CONSISTENCY_CELL = 16, 8
 """Pixels, each way, over which the colour term averages colours, and the consistency term errors."""
-HAZE = 0.04  # change by haze from which on its direction counts
-CONTRAST_SCALE, CONTRAST_CELL = 4, 8
-"""The contrast term looks at frames reduced by this much, in cells of so many of their pixels."""
-FLAT = 0.01  # deviation of luma up to which a place counts as flat
+FOG_SCALE = 2
+"""The density of fog is judged on frames reduced by this much."""
+CLEAR = (0.15, 0.4)
+"""FADE under which nobody sees fog, and over which some is seen: no truth asks for less, or is content with more."""
 
 
 @dataclass(frozen=True)
@@ -60,18 +61,16 @@ class ExtraTerm:
 class FogWeights:
     """Terms that keep a network from doing little where dense fog leaves it unsure. None is in the paper."""
 
-    contrast: float = 0.0
-    """Weight of the contrast term: how far the logarithms of local contrast are apart, in the frame and in the reduced
-    frame that the colour field alone restores. A network that is not sure what is behind dense haze makes the pixel
-    loss small by guessing little contrast; this term asks for as much as the truth has."""
-    leftover: float = 0.0
-    """How much more haze that is left counts than haze that is cleared too far, 0 to 1. Where a network cannot know, it
-    then clears rather more than half. Of haze made on the fly only what looks like real footage is judged so: that of
-    data sets can be known."""
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.leftover <= 1:
-            raise InputError(f"expected loss.fog.leftover from 0 to 1, got {self.leftover}")
+    density: float = 0.0
+    """Weight of the density term: by how much the logarithm of FADE, the fog that people see, exceeds the truth's. A
+    network that is not sure what is behind dense haze makes the pixel loss small by guessing little contrast; this
+    term asks it to clear as far as the truth is clear. Of haze made on the fly only what looks like real footage is
+    judged so."""
+    structure: float = 0.0
+    """Weight of the structure term: how much of a frame is no gain and offset of the hazy one. It is looked at where
+    the density is."""
+    density_source: str = ""
+    """Path of FADE's parameters."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +133,8 @@ class LossTerms:
     pixel: Tensor
     colour: Tensor
     field: Tensor
-    contrast: Tensor
+    density: Tensor
+    structure: Tensor
     consistency: Tensor
     perceptual: Tensor
     lie: LieTerms
@@ -155,6 +155,7 @@ class Objective:
         self.config = config
         extractor = _build_extractor(config)
         self.perceptual = None if extractor is None else PerceptualLoss(extractor).to(device)
+        self.density = FogDensity(config.fog.density_source).to(device) if config.fog.density else None
         self.extra = {term.key: (term.weight, _own_term(term.term, device)) for term in config.extra}
 
     @property
@@ -170,25 +171,20 @@ class Objective:
         self,
         prediction: Predicted,
         clear: Tensor,  # [B, 3, H, W]
-        hazy: Tensor | None = None,  # [B, 3, H, W], the frames that were restored: `fog.leftover` asks for them
+        hazy: Tensor | None = None,  # [B, 3, H, W], the frames that were restored: `fog.density` asks for them
         filmed: Tensor | None = None,  # [B], 1 where they look like real footage; None counts as all
     ) -> LossTerms:
         c = self.config
-        weights = None
-        if hazy is not None and c.fog.leftover:
-            weights = _leftover(hazy, clear, c.fog.leftover)
-            weights = weights if filmed is None else weights * filmed.view(-1, 1, 1, 1)
-        pixel = charbonnier(prediction.image, clear, epsilon=c.charbonnier_epsilon, lean=weights)
-        colour = field_error = contrast = consistency = perceptual = pixel.new_zeros(())
+        pixel = charbonnier(prediction.image, clear, epsilon=c.charbonnier_epsilon)
+        colour = field_error = density = structure = consistency = perceptual = pixel.new_zeros(())
         if c.colour_weight:
             means = (F.avg_pool2d(image.float(), COLOUR_CELL) for image in (prediction.image, clear))
-            lean = None if weights is None else F.avg_pool2d(weights, COLOUR_CELL)
-            colour = charbonnier(*means, epsilon=c.charbonnier_epsilon, lean=lean)
+            colour = charbonnier(*means, epsilon=c.charbonnier_epsilon)
         if c.field_weight and prediction.small is not None:
             wanted = F.interpolate(clear, size=prediction.small.shape[-2:], mode="area")
             field_error = charbonnier(prediction.small, wanted, epsilon=c.charbonnier_epsilon)
-        if c.fog.contrast:
-            contrast = _contrast_error(prediction, clear)
+        if self.density is not None and hazy is not None:
+            density, structure = _fog_terms(self.density, prediction.image, clear, hazy, filmed)
         if c.consistency_weight:
             error = F.avg_pool2d(prediction.image.float() - clear, CONSISTENCY_CELL)
             consistency = charbonnier(error[0::2], error[1::2], epsilon=c.charbonnier_epsilon)
@@ -202,11 +198,11 @@ class Objective:
         weighted = pixel if c.pixel_weight == 1.0 else c.pixel_weight * pixel
         total = weighted + c.perceptual_weight * perceptual + c.lie_weight * lie.total
         total = total + c.colour_weight * colour + c.field_weight * field_error + c.consistency_weight * consistency
-        total = total if not c.fog.contrast else total + c.fog.contrast * contrast
+        total = total + c.fog.density * density + c.fog.structure * structure
         extra = {key: _scalar(key, term(prediction, clear)) for key, (_, term) in self.extra.items()}
         for key, value in extra.items():
             total = total + self.extra[key][0] * value
-        return LossTerms(total, pixel, colour, field_error, contrast, consistency, perceptual, lie, extra)
+        return LossTerms(total, pixel, colour, field_error, density, structure, consistency, perceptual, lie, extra)
 
     def _middle(self, images: Tensor) -> Tensor:  # [B, 3, h, w]
         """The part of the images that the perceptual term looks at."""
@@ -217,48 +213,35 @@ class Objective:
         return images[..., top : top + side, left : left + side]
 
 
-def charbonnier(
-    prediction: Tensor, target: Tensor, *, epsilon: float = 1e-3, lean: Tensor | None = None
-) -> Tensor:  # []
-    """Mean of sqrt(difference^2 + epsilon^2): L1 with a rounded tip.
-
-    Args:
-        lean: Relative excess, in [-1, 1], of the weight of positive differences over that of negative ones.
-    """
+def charbonnier(prediction: Tensor, target: Tensor, *, epsilon: float = 1e-3) -> Tensor:  # []
+    """Mean of sqrt(difference^2 + epsilon^2): L1 with a rounded tip."""
     dtype = torch.promote_types(prediction.dtype, torch.float32)  # sixteen bits cannot hold epsilon squared
     difference = prediction.to(dtype) - target.to(dtype)
-    distance = torch.sqrt(difference.square() + epsilon**2)
-    return (distance if lean is None else distance * (1 + lean * difference.detach().sign())).mean()
+    return torch.sqrt(difference.square() + epsilon**2).mean()
 
 
-def _leftover(hazy: Tensor, clear: Tensor, weight: float) -> Tensor:  # [B, 3, H, W] in [-weight, weight]
-    """Which way haze moved each pixel; an error that points there is haze that was left."""
-    haze = F.avg_pool2d(F.pad(hazy.float() - clear, (4, 4, 4, 4), mode="replicate"), 9, stride=1)
-    return weight * torch.tanh(haze / HAZE)
-
-
-def _contrast_error(prediction: Predicted, clear: Tensor) -> Tensor:  # []
-    wanted = _log_contrast(F.avg_pool2d(clear.float(), CONTRAST_SCALE))
-    found = [F.avg_pool2d(_unsaturated(prediction.image), CONTRAST_SCALE)]
-    if prediction.small is not None and prediction.small.shape[-2:] == found[0].shape[-2:]:
-        found.append(_unsaturated(prediction.small))
-    return torch.stack([(_log_contrast(image) - wanted).abs().mean() for image in found]).mean()
-
-
-def _unsaturated(image: Tensor) -> Tensor:
-    """The image, without gradients where it is black or white: more contrast cannot be had there, and the clamp, which
-    lets gradients through, would take pixels ever farther out for it."""
-    image = image.float()
-    return torch.where((image > 0) & (image < 1), image, image.detach())
-
-
-def _log_contrast(image: Tensor) -> Tensor:  # [B, 3, h, w] -> [B, 1, n, m]
-    """The logarithm of luma's standard deviation in overlapping cells."""
-    red, green, blue = image.unbind(1)
-    luma = (0.299 * red + 0.587 * green + 0.114 * blue)[:, None]
-    luma = luma - F.avg_pool2d(luma, CONTRAST_CELL + 1, 1, CONTRAST_CELL // 2, count_include_pad=False)
-    variance = F.avg_pool2d(luma.square(), CONTRAST_CELL, CONTRAST_CELL // 2)
-    return 0.5 * (variance + FLAT**2).log()
+def _fog_terms(
+    density: FogDensity,
+    prediction: Tensor,  # [B, 3, H, W]
+    clear: Tensor,  # [B, 3, H, W]
+    hazy: Tensor,  # [B, 3, H, W]
+    filmed: Tensor | None,  # [B]
+) -> tuple[Tensor, Tensor]:  # [] each
+    """Excess density and invented structure, means over the batch."""
+    # Sixteen bits cannot hold the variances of grey levels.
+    with torch.autocast(prediction.device.type, enabled=False):
+        prediction, clear, hazy = (images.float() for images in (prediction, clear, hazy))
+        structure = (prediction - by_gain_and_offset(prediction, hazy)).mean(dim=1).abs().mean(dim=(1, 2))
+        # Seen at full size, the blocks of a codec and noise would be worth enlarging.
+        prediction, clear, hazy = (F.avg_pool2d(images, FOG_SCALE) for images in (prediction, clear, hazy))
+        with torch.no_grad():
+            wanted = density(clear, where=clear).clamp(*CLEAR).log()
+        # Only what comes of the hazy frame counts: noise and painted texture look clear to FADE as well.
+        found = density(by_gain_and_offset(prediction, hazy), where=clear)
+        excess = F.relu(found.clamp_min(CLEAR[0]).log() - wanted)
+    if filmed is not None:
+        excess, structure = excess * filmed, structure * filmed
+    return excess.mean(), structure.mean()
 
 
 def lie_regulariser(grids: Grids, weights: LieWeights | None = None) -> LieTerms:
