@@ -18,6 +18,7 @@ from libranet.network.libranet import Grids
 
 COLOUR_CELL, CONSISTENCY_CELL = 16, 8
 """Pixels, each way, over which the colour term averages colours, and the consistency term errors."""
+TINY = 1e-8
 FOG_SCALE = 2
 """The density of fog is judged on frames reduced by this much."""
 CLEAR = (0.15, 0.4)
@@ -231,7 +232,8 @@ def _fog_terms(
     # Sixteen bits cannot hold the variances of grey levels.
     with torch.autocast(prediction.device.type, enabled=False):
         prediction, clear, hazy = (images.float() for images in (prediction, clear, hazy))
-        structure = (prediction - by_gain_and_offset(prediction, hazy)).mean(dim=1).abs().mean(dim=(1, 2))
+        unexplained = (prediction - by_gain_and_offset(prediction, hazy)).mean(dim=1)
+        structure = (unexplained.square().mean(dim=(1, 2)) + TINY).sqrt()
         # Seen at full size, the blocks of a codec and noise would be worth enlarging.
         prediction, clear, hazy = (F.avg_pool2d(images, FOG_SCALE) for images in (prediction, clear, hazy))
         with torch.no_grad():
