@@ -31,6 +31,7 @@ CHANGES = {
     "no-lie": {"loss.lie_weight": "0.0"},
     "pixel-only": {"loss.perceptual": "none", "loss.lie_weight": "0.0"},
     "vgg19": {"loss.perceptual": "vgg19", "loss.perceptual_source": "data/weights/vgg19.safetensors"},
+    "vgg16": {"loss.perceptual_source": "data/paper/vgg16.safetensors", "loss.perceptual_taps": "3"},
     "no-lie-temporal": {"loss.lie.temporal": "0.0"},
 }
 
@@ -53,6 +54,7 @@ def test_each_variant_differs_from_the_full_recipe_in_what_it_is_about_and_nothi
     assert {name: variant.changes for name, variant in variants.items()} == CHANGES
     assert list(variants) == list(PAPER_ROWS), "the order of the paper"
     assert variants["vgg19"].not_run.startswith("no VGG-19 weights")
+    assert variants["vgg16"].not_run.startswith("no VGG-16 weights")
     assert not any(variant.same_as for variant in variants.values())
 
 

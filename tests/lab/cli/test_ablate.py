@@ -25,7 +25,7 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing(tmp_path):
     for words in ("no-cayley: model.parts.cayley = False", "the same as full here", "24 runs with 3 seeds", "s a step"):
         assert words in result.output
     said = " ".join(result.output.split())
-    assert "1 images of 1 rendered scenes; haze on the fly: 70% regimes, 5% pairs, 7% outdoor_pairs, 18% varied" in said
+    assert "1 images of 1 rendered scenes; haze on the fly: 100% regimes" in said
     assert "9 clips of 5 frames at 1920x1080, rendered from the scenes 900000 on, which no training takes" in said
     assert not (tmp_path / "out").exists()
 
