@@ -17,6 +17,7 @@ import gc
 import logging
 import math
 import time
+import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -178,6 +179,8 @@ class Work:
                 return False
             self.records.save(replace(run, failure=str(error).splitlines()[0]))
             self.clock.say(f"{what}: {error}")
+        except Exception:  # a mistake in one row must not cost the others their time; the next call tries it again
+            self.clock.say(f"{what}: error\n{traceback.format_exc()}")
         _free(self.device)
         return True
 

@@ -9,7 +9,8 @@ from libranet.cli.main import build_app
 ROOT = Path(__file__).parents[3]
 
 
-def test_a_dry_run_says_what_would_be_done_and_does_nothing(tmp_path):
+def test_a_dry_run_says_what_would_be_done_and_does_nothing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # where no weights are
     tiny = [
         "precision=fp32",
         "batch=2",
@@ -30,7 +31,8 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_missing_photos_have_a_way_forward(tmp_path):
+def test_missing_photos_have_a_way_forward(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # where no data is
     arguments = ["ablate", str(ROOT / "recipes" / "ablations"), "-o", str(tmp_path / "out"), "--dry-run"]
     result = CliRunner().invoke(build_app(), [*arguments, "--device", "cpu", "--set", "loss.perceptual=none"])
     assert result.exit_code != 0
