@@ -331,15 +331,14 @@ def main() -> None:
     options = parser.parse_args()
     options.part = parse_part(options.part)
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    known = [OURS, *CHEAPEST_FIRST]
+    known = [OURS, *choose_references(options), *CHEAPEST_FIRST]
     models = known if options.models == "all" else options.models.split(",")
     if unknown := [model for model in models if model not in known]:
-        raise InputError(f"cannot train {unknown[0]!r}: expected names of {', '.join(known)}")
+        raise InputError(f"cannot measure {unknown[0]!r}: expected names of {', '.join(known)}")
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
-    clock, references = Clock(options.stop_after), choose_references(options)
+    clock = Clock(options.stop_after)
     records = Records(options.output, protocol(options))
-    ours = [(OURS, seed) for seed in range(options.seeds) if OURS in models]
-    rows = [*ours, *((name, 0) for name in references), *((name, 0) for name in CHEAPEST_FIRST if name in models)]
+    rows = [(name, seed) for name in known if name in models for seed in range(options.seeds if name == OURS else 1)]
     if options.only == "clips":
         write_clips(options, records)
         return
