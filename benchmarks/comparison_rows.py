@@ -64,7 +64,8 @@ class Records:
             return None
         content = json.loads(path.read_text())
         if content["protocol"] != self.protocol:
-            changed = sorted(k for k, v in content["protocol"].items() if self.protocol.get(k) != v)
+            before, now = content["protocol"], self.protocol
+            changed = sorted(k for k in before.keys() | now.keys() if before.get(k) != now.get(k))
             raise InputError(f"{path} is of another protocol ({', '.join(changed)}): choose another folder")
         run = Run(**content["run"])
         there = [self.weights(model, seed), self.folder_of(model, seed) / STATE_FILE]

@@ -14,6 +14,7 @@ python=${PYTHON:-python3} runs=runs/paper home=${OUT:-runs/paper/home}
 set --
 export PYTHONPATH="$PWD/src:$PWD/benchmarks" PYTHONUNBUFFERED=1
 mkdir -p "$runs/logs" "$home"
+home=$(cd "$home" && pwd)
 
 [ -d data/paper/train ] || cat data/paper/part-* | tar x -C data/paper
 [ ! -f data/paper/state-aa ] || [ -d "$runs/trained" ] || cat data/paper/state-* | tar x -C "$runs"
@@ -60,12 +61,17 @@ ablations)
     ;;
 esac
 
-# Few MiB come back: states from the smallest on, up to 45 MiB.
+# Ours for the figures, once it is trained: `cat ours-* > libranet-0.safetensors`.
+ours=trained/libranet-0
+[ ! -f "$runs/$ours/model.safetensors" ] || [ -f "$runs/$ours/state.safetensors" ] ||
+    split -b 15M "$runs/$ours/model.safetensors" "$home/ours-"
+
+# Few MiB come back: states from the smallest on, up to 30 MiB.
 cd "$runs"
 total=0 states=
 for state in $(ls -Sr trained/*/state.safetensors 2>/dev/null); do
     total=$((total + $(stat -c %s "$state")))
-    [ "$total" -gt 47185920 ] || states="$states $state"
+    [ "$total" -gt 31457280 ] || states="$states $state"
 done
 # shellcheck disable=SC2086  # names without spaces
 [ -z "$states" ] || tar c $states | split -b 15M - "$home/state-"
