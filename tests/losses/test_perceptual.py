@@ -54,6 +54,17 @@ def test_dinov2_features(dino_folder):
     check_extractor(extractor)
 
 
+def test_weights_in_half_precision_compute_in_single(dino_folder, tmp_path):
+    from transformers import Dinov2Model
+
+    Dinov2Model.from_pretrained(dino_folder).half().save_pretrained(tmp_path)
+    extractor, whole = (DinoV2Features(folder, layers=(4,)) for folder in (tmp_path, dino_folder))
+    image = torch.rand(1, 3, 56, 56)
+    found, expected = extractor(image)[0], whole(image)[0]
+    assert found.dtype == torch.float32
+    assert torch.allclose(found, expected, atol=0.02)
+
+
 def test_vgg_features(vgg_file):
     extractor = VggFeatures(vgg_file, taps=2)
     assert [f.shape for f in extractor(torch.rand(1, 3, 32, 48))] == [(1, 64, 32, 48), (1, 128, 16, 24)]

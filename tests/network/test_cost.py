@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from libranet.network import LiBrANet, LiBrANetConfig
 from libranet.network.cost import PAPER_GFLOPS, PAPER_PARAMETERS, measure_cost
 from tiny_network import TINY, make_config
@@ -8,6 +10,14 @@ def test_the_default_network_has_the_papers_size():
     assert abs(cost.parameters / PAPER_PARAMETERS - 1) < 0.01
     assert abs(cost.gflops / PAPER_GFLOPS - 1) < 0.03
     assert cost.stream_gflops < cost.gflops
+
+
+def test_one_residual_block_a_stage_meets_the_papers_size_with_wider_heads():
+    default = LiBrANetConfig()
+    encoder, fields = replace(default.encoder, blocks=1), replace(default.fields, hidden=608)
+    cost = measure_cost(replace(default, encoder=encoder, fields=fields))
+    assert abs(cost.parameters / PAPER_PARAMETERS - 1) < 0.01
+    assert abs(cost.gflops / PAPER_GFLOPS - 1) < 0.03
 
 
 def test_parts_add_up_to_the_whole():

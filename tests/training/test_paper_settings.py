@@ -86,6 +86,24 @@ def test_recipes_run_the_papers_epochs_in_half_precision(name: str) -> None:
     assert config.paired.layout == ("uhv4k" if name == "uhv4k" else "folders")
 
 
+def test_the_open_sets_recipe_changes_only_length_and_size() -> None:
+    config = load_recipe(RECIPES / "uhv4k-open.toml")
+    free = {"optimiser.lr", "batch", "crops", "loss.perceptual_source"}
+    assert {name: setting(config, name) for name in PAPER if name not in free} == {
+        name: value for name, value in PAPER.items() if name not in free
+    }
+    assert config.optimiser.warmup == CONFIGS["uhv4k"].optimiser.warmup
+    assert config.steps * config.batch == 20_000
+    assert config.photos is not None
+    # A crop shows as much of a frame as 512 of 2160 lines.
+    zoom, lines = config.photos.haze.geometry.zoom, config.photos.lines
+    assert zoom == pytest.approx((512 / 2160,) * 2, rel=0.01)
+    assert config.crops[0][0] / lines == pytest.approx(512 / 2160)
+    haze = config.photos.haze
+    assert haze.shares == {name: float(name == "regimes") for name in haze.shares}
+    assert (haze.regimes.jitter, haze.camera.noise_std, haze.geometry.prior_depth_probability) == (0, 0, 0)
+
+
 def test_defaults_warm_up_as_long_as_the_longest_run() -> None:
     assert CONFIGS["defaults"].optimiser.warmup == pytest.approx(WARMUP_EPOCHS / max(EPOCHS.values()))
 

@@ -5,6 +5,7 @@ import copy
 import pytest
 import torch
 
+from libranet.errors import InputError
 from libranet.network import LiBrANet, load_model
 from libranet.network.layers import GridHead
 from libranet.network.liveness import LIVE_ABOVE
@@ -46,6 +47,21 @@ def test_variants_without_a_field(missing: str) -> None:
     centred = copy.deepcopy(model)
     prepare_heads(centred, 0.7)
     assert torch.allclose(centred(frames), model(frames), atol=1e-5)
+
+
+def test_heads_can_be_trained_as_the_paper_writes_them() -> None:
+    config = TrainConfig(
+        batch=2, precision="fp32", model=TINY, photos=PhotoSourceConfig(), loss=LossConfig(perceptual="none"),
+        optimiser=OptimiserConfig(head_norm=False, ema=0.0),
+    )  # fmt: skip
+    trainer = Trainer(config, steps=10, device=torch.device("cpu"))
+    frames = torch.rand(2, 5, 3, 32, 32)
+    trainer.step(Batch(frames, frames[:, 2] * 0.5))
+    assert not any(isinstance(module, UnitNorm) for module in trainer.model.modules())
+    saved, trained = fold_heads(trainer.ema.model).state_dict(), trainer.model.state_dict()
+    assert saved.keys() == trained.keys(), "there is nothing to fold"
+    with pytest.raises(InputError, match=r"pivot = 0"):
+        OptimiserConfig(head_norm=False, pivot=0.8)
 
 
 def test_a_run_with_a_pivot_leaves_an_ordinary_checkpoint(tmp_path) -> None:

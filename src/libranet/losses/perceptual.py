@@ -57,7 +57,7 @@ class DinoV2Features(nn.Module):
                 f"DINOv2 features need the package transformers: {install_command('hf')}"
             ) from None
         try:
-            self.model = Dinov2Model.from_pretrained(str(source))
+            self.model = Dinov2Model.from_pretrained(str(source)).float()  # files may hold half precision
         except (OSError, ValueError) as error:
             reason = str(error).splitlines()[0]
             raise CheckpointError(

@@ -83,13 +83,15 @@ class Peer(Network):
         *,
         still: bool = False,
     ) -> PeerRestoration:
-        """Restore the centre frames. While training, the result is not clamped, so that no gradient is lost."""
+        """Restore the centre frames. The loss sees them clamped, as ours are."""
         c = self.config
         centre = c.window // 2
         window = self.windows(frames, still=still)[:, centre - c.past : centre + c.future + 1]
         restored = self.restore(self.pad(window.to(self.dtype)))
         image = restored[..., : frames.shape[-2], : frames.shape[-1]].to(frames.dtype)
-        return PeerRestoration(image if self.training else image.clamp(0.0, 1.0))
+        clamped = image.clamp(0.0, 1.0)
+        # Gradients pass the clamp: a peer that begins far outside the range would have none for ever.
+        return PeerRestoration(image + (clamped - image).detach() if self.training else clamped)
 
     def pad(self, frames: Tensor) -> Tensor:  # [B, T, 3, H, W] -> [B, T, 3, H', W']
         """Continue the frames to the right and to the bottom, by reflection where they are large enough."""

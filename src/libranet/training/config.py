@@ -92,6 +92,8 @@ class OptimiserConfig:
     ema: float = 0.999  # decay of the averaged weights, which are the ones that count
     pivot: float = 0.0
     """Grey level about which the heads learn the affine transform (`training_heads`); 0 learns it about black."""
+    head_norm: bool = True
+    """Whether heads train with a batch normalisation, folded on saving; False is as the paper writes them."""
     max_bad_steps: int = 10  # consecutive steps with a non-finite loss after which the run stops
 
     def __post_init__(self) -> None:
@@ -101,6 +103,8 @@ class OptimiserConfig:
             raise InputError(f"expected warmup and final_lr in [0, 1], got {self.warmup} and {self.final_lr}")
         if not 0 <= self.ema < 1:
             raise InputError(f"expected ema in [0, 1), got {self.ema}")
+        if self.pivot and not self.head_norm:
+            raise InputError(f"expected pivot = 0 for heads without head_norm, got {self.pivot}")
         if self.max_bad_steps < 1:
             raise InputError(f"expected max_bad_steps of at least 1, got {self.max_bad_steps}")
 

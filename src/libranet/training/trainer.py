@@ -50,7 +50,7 @@ class Trainer:
         torch.manual_seed(config.seed)
         self.model = _initial_model(config)
         ours = self.model if isinstance(self.model, LiBrANet) else None
-        if ours is not None:
+        if ours is not None and config.optimiser.head_norm:
             prepare_heads(ours, config.optimiser.pivot, over_processes=config.accumulate == 1)
         self.model.to(device)
         fused = config.fused and ours is not None and why_not_fused(config.model, device) is None

@@ -31,6 +31,7 @@ CHANGES = {
     "no-lie": {"loss.lie_weight": "0.0"},
     "pixel-only": {"loss.perceptual": "none", "loss.lie_weight": "0.0"},
     "vgg19": {"loss.perceptual": "vgg19", "loss.perceptual_source": "data/weights/vgg19.safetensors"},
+    "vgg16": {"loss.perceptual_source": "data/paper/vgg16.safetensors", "loss.perceptual_taps": "3"},
     "no-lie-temporal": {"loss.lie.temporal": "0.0"},
 }
 

@@ -23,7 +23,7 @@ from libranet.lab.ablation.records import Records, Run
 from libranet.lab.ablation.training_runs import Sources, train_variant
 from libranet.lab.ablation.variants import FULL, Variant, flat_settings, load_variants
 from libranet.lab.bench.efficiency import release
-from libranet.lab.held_back import FIRST_SCENE, write_held_back_clips
+from libranet.lab.held_back import FIRST_SCENE, plan_scenes, write_held_back_clips
 from libranet.runtime import load_network
 from libranet.training.config import TrainConfig
 from libranet.training.dry_run import describe_photos, rehearse
@@ -145,7 +145,7 @@ def plan_study(options: AblationOptions) -> Plan:
             raise InputError(
                 f"no photos at {folder}, as {options.recipes / f'{FULL}.toml'} names it: give your own with --set "
                 "'photos.folders=[\"DIR\"]' --set photos.depth=, take rendered scenes with --set 'photos.folders=[]' "
-                "--set photos.depth= --set photos.scenes=40, or make ours with research/prepare_ablation.py"
+                "--set photos.depth= --set photos.scenes=40, or make ours with research/pack_open_set.py"
             )
     sets = _name_sets(options)
     for name, path in sets.items():
@@ -321,15 +321,10 @@ def _render_clips(plan: Plan, clock: Clock, report: Report, *, part: tuple[int, 
             report(f"rendering {name}")
         return allowed
 
-    return not options.clips or write_held_back_clips(
-        plan.sets[HELD_BACK],
-        clips=options.clips,
-        frames=options.frames,
-        size=options.size,
-        device=plan.device,
-        part=part,
-        may_begin=may_begin,
-    )
+    if not options.clips:
+        return True
+    clips = plan_scenes(options.clips, frames=options.frames, size=options.size, device=str(plan.device))
+    return write_held_back_clips(plan.sets[HELD_BACK], clips, frames=options.frames, part=part, may_begin=may_begin)
 
 
 def _open_set(name: str, path: Path) -> list[EvalClip]:

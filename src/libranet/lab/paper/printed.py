@@ -4,11 +4,10 @@ import csv
 import io
 from dataclasses import dataclass
 from html import escape
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 @dataclass(frozen=True)
@@ -51,11 +50,14 @@ def format_table(table: PrintedTable, form: TableFormat) -> str:
     )
 
 
-def print_table(console: Console, printed: PrintedTable, form: TableFormat) -> None:
+def print_table(console: "Console", printed: PrintedTable, form: TableFormat) -> None:
     """Print a table of the paper with our rows in it."""
     if form != "text":
         print(format_table(printed, form), end="")
         return
+    from rich import box  # bare GPU machines write tables without it
+    from rich.table import Table
+
     table = Table(title=printed.title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("method", overflow="fold")
     table.add_column("source", overflow="fold")
