@@ -36,7 +36,7 @@ from libranet.kernels.launch import Launch, collect_launches
 from libranet.kernels.norm_mix.gpu import fold_sums_out
 from libranet.kernels.shipped import Blocks
 from libranet.kernels.tiles import STRUCTURE_TILE, SUMS_STRIP
-from libranet.network import GridFilter, LiBrANet, load_model
+from libranet.network import NO_FILTER, GridFilter, LiBrANet, load_model
 from libranet.runtime.gpu import refiner
 from libranet.runtime.gpu.refiner import RefinerTiles
 from libranet.runtime.gpu.step import FusedStep
@@ -44,10 +44,16 @@ from libranet.runtime.gpu.store import FrameStore
 from libranet.runtime.gpu.support import HOPPER, STATIONARY_WIDTH
 
 CAPABILITIES = ("8.0", "8.6", "8.9", "9.0", "10.0", "12.0")
-SIZES = ((1280, 720), (1920, 1080), (2560, 1440), (3840, 2160))
-"""And the same upright. Sizes shape the two kernels that reduce a frame to the encoders' square, and no other."""
+SIZES = (
+    (1280, 720), (1920, 1080), (2560, 1440), (3840, 2160), (720, 1280), (1080, 1920), (1440, 2560), (2160, 3840),
+    (640, 360), (640, 480), (720, 576), (854, 480), (960, 540), (1024, 576), (1280, 960), (1440, 1080), (1920, 800),
+    (1920, 1200), (1920, 1440), (2048, 1080), (2704, 1520), (3840, 1600), (4096, 2160),
+)  # fmt: skip
+"""Sizes shape the kernels that reduce a frame to the encoders' square, by whole steps, and how sums are added up. So
+sizes near these take the same code."""
 RATES = (24.0, 25.0, 30.0, 50.0, 60.0)
 """Of the filter over time, whose memory is a constant of its kernel. 23.976, 29.97 and 59.94 have the same memory."""
+STEADY = GridFilter(1.0, RATES[0])
 MODES: tuple[dict[str, Any], ...] = (
     {"batch": 1, "lookahead": 0},  # live
     {"batch": 1},  # `Dehazer`
@@ -75,7 +81,7 @@ class AbsentGpu:
 
 
 def formats() -> Iterator[FrameFormat]:
-    for width, height in (*SIZES, *(size[::-1] for size in SIZES)):
+    for width, height in SIZES:
         yield FrameFormat(width, height, RGB8)
         yield FrameFormat(width, height, named_layout("yuv420p"), ColorSpec(full_range=False))
         ten = named_layout("yuv420p10le")
@@ -104,34 +110,40 @@ def collect() -> list[Launch]:
                 step = step_of(network, first, mode)
                 for place in range(step.schedule.ring // step.schedule.batch):
                     keep(partial(step._work, place))
-            for rate in RATES[1:]:
-                history = step_of(network, first, mode, rate).history
+            for grid_filter in (NO_FILTER, *(GridFilter(1.0, rate) for rate in RATES[1:])):
+                history = step_of(network, first, mode, grid_filter).history
                 keep(history.filter_grids)
-                keep(partial(history.filter_residuals, history.residuals[: mode["batch"]].clone()))
+                if grid_filter.memory:
+                    keep(partial(history.filter_residuals, history.residuals[: mode["batch"]].clone()))
         for format_ in others[:3]:
             keep(partial(step_of(network, format_, MODES[0])._work, 0))
-        for format_ in others[3:]:
-            keep(partial(launch_by_size, network, format_))
+        for size in SIZES:
+            keep(partial(fold_sums, network.config.refiner.width, *size))
+    for format_ in others[3:]:
+        keep(partial(reduce_frame, format_, network.config.encoder.size))
     for format_ in others[:3]:
         for compare, view in ((None, "haze"), ("split", "result"), ("side", "removed"), ("side", "result")):
             keep(partial(FrameView, format_, format_, compare=compare, view=view))
     return list(found.values())
 
 
-def step_of(network: LiBrANet, format_: FrameFormat, mode: dict[str, Any], rate: float = RATES[0]) -> FusedStep:
-    return FusedStep(network, format_, device="cpu", graphs=False, grid_filter=GridFilter(1.0, rate), **mode)
+def step_of(
+    network: LiBrANet, format_: FrameFormat, mode: dict[str, Any], grid_filter: GridFilter = STEADY
+) -> FusedStep:
+    return FusedStep(network, format_, device="cpu", graphs=False, grid_filter=grid_filter, **mode)
 
 
-def launch_by_size(network: LiBrANet, format_: FrameFormat) -> None:
-    """What a frame's size shapes: its reduction, and how many sums a GroupNorm adds up."""
-    size, width = network.config.encoder.size, network.config.refiner.width
+def reduce_frame(format_: FrameFormat, size: int) -> None:
     store = FrameStore(format_, ring=1, batch=1, encoder_size=size, device=torch.device("cpu"))
     store.read_small(0, torch.empty(1, size, size, 4, dtype=torch.float16))
-    rows, columns = (side // 4 for side in store.padded)
-    parts = {tile.parts(rows, columns) for tile in (RefinerTiles().stem, RefinerTiles().block, SUMS_STRIP)}
-    for count in (*parts, rows * STRUCTURE_TILE.parts(columns)):
-        values, fold = torch.empty(width), torch.empty(1, 2, width)
-        fold_sums_out(torch.empty(1, count, 2, GROUPS), values, values, fold, count=rows * columns * (width // GROUPS))
+
+
+def fold_sums(channels: int, width: int, height: int) -> None:
+    rows, columns = -(-height // 4), -(-width // 4)
+    tiles = {tile.parts(rows, columns) for tile in (RefinerTiles().stem, RefinerTiles().block, SUMS_STRIP)}
+    values, fold, count = torch.empty(channels), torch.empty(1, 2, channels), rows * columns * (channels // GROUPS)
+    for parts in (*tiles, rows * STRUCTURE_TILE.parts(columns)):
+        fold_sums_out(torch.empty(1, parts, 2, GROUPS), values, values, fold, count=count)
 
 
 def plain_arguments(one: Launch) -> dict[int, str]:
