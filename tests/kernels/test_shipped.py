@@ -13,10 +13,16 @@ from typing import Any
 import pytest
 import torch
 
+from libranet.frames import ColorSpec, FrameFormat
+from libranet.frames.format import RGB8
 from libranet.kernels import launch as launching
 from libranet.kernels import shipped
-from libranet.kernels.launch import Launch
+from libranet.kernels.launch import Launch, collect_launches
 from libranet.kernels.shipped import Blocks, Code, describe, key_of, open_archive, pack
+from libranet.network import GridFilter, load_model
+from libranet.runtime.gpu import refiner
+from libranet.runtime.gpu.step import FusedStep
+from libranet.video.pixels import layout_of
 
 NAME = "norm_mix.triton._fold_kernel"
 OPTIONS = {"GROUPS": 8, "num_warps": 4}
@@ -164,6 +170,28 @@ def test_shipped_archives_are_of_these_kernels() -> None:
             assert file.testzip() is None
             code = next(iter(archive.variants["color_field.triton._field_kernel"].values()))
             assert file.read(code.file)[:4] == b"\x7fELF"
+
+
+@pytest.mark.parametrize(("model", "capability"), [("base", "8.0"), ("base", "9.0"), ("small", "12.0")])
+@pytest.mark.parametrize("name", ["rgb24", "yuv420p10le"])
+def test_a_step_of_the_product_launches_nothing_else(
+    model: str, capability: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If this fails, tiles or constants have changed: run `make kernels`."""
+    stationary = capability == "9.0"
+    monkeypatch.setattr(refiner, "supports_weight_stationary", lambda width, _: stationary and width == 64)
+    layout, settings = (RGB8, {}) if name == "rgb24" else (layout_of(name), {"batch": 4, "overlap": True})
+    format_ = FrameFormat(1280, 720, layout, ColorSpec(full_range=name == "rgb24"))
+    network, filter_ = load_model(f"libranet-{model}"), GridFilter(1.0, 25.0)
+    step = FusedStep(network, format_, device="cpu", graphs=False, grid_filter=filter_, **settings)
+    with collect_launches() as launches:
+        step._work(0)
+    archive = open_archive(shipped.FOLDER / f"{capability}.zip")
+    assert archive is not None
+    assert len(launches) > 50
+    for one in launches:
+        key = key_of(describe(one.arguments, archive.plain[one.name]), one.options)
+        assert key in archive.variants[one.name], one.name
 
 
 def test_the_gpu_path_imports_without_triton() -> None:

@@ -66,7 +66,10 @@ class FrameView:
             self._heat = list(zip([table.to(device) for table in _heat_tables(target)], _sizes(target), strict=True))
             self._ops, self._extra = _operations(source, device)
             if self._ops is not reference:
-                self.draw(self._example())  # loads or compiles the kernels
+                try:
+                    self.draw(self._example())  # loads or compiles the kernels
+                except ModuleNotFoundError:  # of Triton, for a format whose kernels were not shipped
+                    self._ops, self._extra = reference, {}
 
     def draw(self, restored: Restored) -> Planes:
         """Return the planes to show. They may be those of `restored` itself."""

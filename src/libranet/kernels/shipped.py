@@ -1,7 +1,7 @@
 """Kernels compiled before they were shipped: found by their arguments, loaded and launched through the CUDA driver.
 
-`packaging/compile_kernels.py` writes one archive for each capability: machine code, and an index of which code is for
-which arguments. Machine code of major capability 8 runs on every later minor one; from 9 on it is for one capability
+`packaging/compile_kernels.py` writes one archive for each capability: machine code, and an index that finds it by a
+kernel's arguments. Machine code of major capability 8 runs on every later minor one; from 9 on it is for one capability
 alone. An archive whose kernels have changed since, or that the driver refuses, counts as none: Triton compiles then.
 """
 

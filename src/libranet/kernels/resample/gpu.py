@@ -25,11 +25,8 @@ class ResizeBands:
     @classmethod
     def make(cls, height: int, width: int, size: int) -> "ResizeBands":
         down, across = resize_matrix(height, size), resize_matrix(width, size)
-        by_byte = torch.zeros(width, 3, size, 4)
-        for colour in range(3):
-            by_byte[:, colour, :, colour] = across
         first_line, vertical = band_blocks(down, BLOCK, LINES, align=1)
-        first_byte, horizontal = band_blocks(by_byte.view(3 * width, 4 * size), 4 * BLOCK, BYTES, align=16)
+        first_byte, horizontal = band_blocks(across, BLOCK, BYTES, align=16, colours=True)
         return cls(first_line, vertical.transpose(2, 3).contiguous(), first_byte, horizontal)
 
     def to(self, device: torch.device) -> "ResizeBands":
