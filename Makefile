@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-
 # The tests' tensors are small: more threads only wait for each other.
 ONE_THREAD := OMP_NUM_THREADS=1
 
-.PHONY: help demo test suite test-more test-slow docs lint format dist clean
+.PHONY: help demo test suite test-more test-slow docs lint format kernels dist clean
 
 help:
 	@echo "make demo       install what a user needs, then dehaze a short clip and show the result"
@@ -17,6 +17,7 @@ help:
 	@echo "make docs       build the documentation site into site/"
 	@echo "make lint       ruff and mypy alone"
 	@echo "make format     rewrite the sources with ruff"
+	@echo "make kernels    compile the GPU kernels for every card, for the wheel (a quarter of an hour)"
 	@echo "make dist       build wheel and sdist into dist/"
 	@echo "make clean      remove the virtual environment, caches and built files"
 
@@ -95,6 +96,11 @@ lint: $(VENV)/.dev
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# The machine code of the GPU kernels that a wheel carries, by the Triton they were measured with. No GPU is needed.
+kernels: $(VENV)/.dev
+	$(PIP) --no-deps --upgrade --target .cache/triton triton==3.6.0
+	PYTHONPATH=.cache/triton $(ONE_THREAD) $(BIN)/python packaging/compile_kernels.py
 
 dist: $(VENV)/.dev
 	$(BIN)/python -m hatchling build -d dist

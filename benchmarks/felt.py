@@ -1,20 +1,25 @@
 """What a user waits for: the first frame, a short clip, a file; before and after in one run, with what bounds each.
 
     PYTHONPATH=src:benchmarks python3 benchmarks/felt.py [--before CHECKOUT] [--rounds 3] [--rows NAME ...]
-        [--seconds 2] [--threads 2] [--json FILE]
+        [--seconds 2] [--threads 2] [--budget SECONDS] [--json FILE]
 
 Every value is one process from its start to its end, on a CPU and, where there is one, on a GPU. `cold` is the first
 run after installation: nothing compiled, and no file of the packages in memory. Rounds go over all rows and checkouts
 in turn, and the best counts, because other programs only ever make a run slower. Beside the seconds stands the stage
 that took longest. `start` is everything before the first frame can be restored: Python, imports, weights. On a busy
-machine only the core-seconds say something. Live rows are the age of frames when they leave, not a time to wait for:
+machine only the core-seconds say something. Every run prints a line when it ends, so a run that is cut off loses
+nothing. Live rows are the age of frames when they leave, not a time to wait for:
 a clip is sent at its own pace to an address where nobody listens.
+
+On a GPU `cold` is an empty Triton cache, and no record of an earlier comparison; the packages are in memory. Rows run
+with the kernels as shipped, with `Triton` alone as before they were, and with Triton `hidden`, whose import fails.
 """
 
 import argparse
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -24,21 +29,41 @@ from pathlib import Path
 
 import torch
 
+from felt_gpu import FILE, print_foundations, write_clip
 from machine import describe_machine
-from video import write_hazy_clip
 
 ROOT = Path(__file__).parents[1]
 FIRST_FRAME = """
 import json, sys, time
 begin = float(sys.argv[1])
 marks = {"python": time.time()}
+if sys.argv[6] == "hidden":
+    sys.modules["triton"] = None
 import torch
 marks["torch"] = time.time()
 import numpy
 from libranet.engine.dehazer import Dehazer
+if sys.argv[6] == "triton":
+    from libranet.kernels import shipped
+    shipped.FOLDER = shipped.FOLDER / "none"
 marks["libranet"] = time.time()
+if sys.argv[3] == "cuda":
+    torch.zeros(1, device="cuda")
+    marks["CUDA"] = time.time()
 dehazer = Dehazer(sys.argv[2], device=sys.argv[3], live=True)
 marks["weights"] = time.time()
+if sys.argv[3] == "cuda":
+    from libranet.runtime.gpu.backend import FusedBackend
+    marks["kernel modules"] = time.time()
+    make, trust = FusedBackend._make_step, FusedBackend._why_distrust
+    def timed(name, work):
+        def run(*given, **settings):
+            result = work(*given, **settings)
+            torch.cuda.synchronize()
+            marks[name] = time.time()
+            return result
+        return run
+    FusedBackend._make_step, FusedBackend._why_distrust = timed("step", make), timed("comparison", trust)
 dehazer.push(numpy.full((int(sys.argv[5]), int(sys.argv[4]), 3), 128, numpy.uint8))
 marks["first frame"] = time.time()
 stages = dict(zip(marks, (b - a for a, b in zip([begin, *marks.values()], marks.values()))))
@@ -59,6 +84,8 @@ class Row:
     """A file through `libranet dehaze`; otherwise the first frame of `Dehazer`."""
     live: bool = False
     """The clip goes to a live output."""
+    kernels: str = "shipped"
+    decoder: str = "cpu"
 
 
 def rows() -> list[Row]:
@@ -78,7 +105,18 @@ def rows() -> list[Row]:
         found += [
             Row("first 4K frame, cold, GPU", "base", (3840, 2160), "cuda", cold=True),
             Row("first 4K frame, warm, GPU", "base", (3840, 2160), "cuda"),
+            Row("first 4K frame, cold, GPU, hidden", "base", (3840, 2160), "cuda", cold=True, kernels="hidden"),
+            Row("first 4K frame, cold, GPU, Triton", "base", (3840, 2160), "cuda", cold=True, kernels="triton"),
+            Row("first 4K frame, warm, GPU, Triton", "base", (3840, 2160), "cuda", kernels="triton"),
+            Row("first 4K frame, cold, GPU, small", "small", (3840, 2160), "cuda", cold=True),
+            Row("720p clip, cold, GPU", "base", (1280, 720), "cuda", cold=True, video=True),
+            Row("720p clip, warm, GPU", "base", (1280, 720), "cuda", video=True),
+            Row("720p clip, cold, GPU, Triton", "base", (1280, 720), "cuda", cold=True, video=True, kernels="triton"),
+            Row("1080p file, GPU", "base", (1920, 1080), "cuda", video=True),
+            Row("1080p file, GPU, NVDEC", "base", (1920, 1080), "cuda", video=True, decoder="cuda"),
             Row("4K file, GPU", "base", (3840, 2160), "cuda", video=True),
+            Row("4K file, GPU, NVDEC", "base", (3840, 2160), "cuda", video=True, decoder="cuda"),
+            Row("4K file, GPU, hidden", "base", (3840, 2160), "cuda", video=True, kernels="hidden"),
         ]
     return found
 
@@ -103,27 +141,39 @@ def forget(checkout: Path) -> None:
 
 def measure(row: Row, checkout: Path, clip: Path, folder: Path, threads: int) -> dict:
     """Run one row in a process of its own."""
-    environment = os.environ | {"PYTHONPATH": str(checkout / "src"), "OMP_NUM_THREADS": str(threads)}
-    environment["TRITON_CACHE_DIR"] = str(folder / f"triton-{'cold' if row.cold else 'warm'}-{checkout.name}")
-    if row.cold:
+    paths = os.pathsep.join([str(checkout / "src"), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = os.environ | {"PYTHONPATH": paths, "OMP_NUM_THREADS": str(threads)}
+    if row.device == "cuda":
+        # Triton's cache and our own record of comparisons: a cold row empties them, the rows after it find its own.
+        home = folder / f"home-{row.kernels}-{checkout.name}"
+        environment["TRITON_CACHE_DIR"] = str(home / "triton")
+        environment["HOME"] = str(home)
+        if row.cold:
+            shutil.rmtree(home, ignore_errors=True)
+        home.mkdir(exist_ok=True)
+    elif row.cold:
         forget(checkout)
-        subprocess.run(["rm", "-rf", environment["TRITON_CACHE_DIR"]], check=True)
     begin = time.time()
-    if row.video:
+    if row.video and row.device == "cuda":
+        settings = [clip, folder / "out.mp4", row.model, row.decoder, row.kernels]
+        command = [sys.executable, "-c", FILE, *map(str, settings)]
+    elif row.video:
         output = "udp://127.0.0.1:9" if row.live else folder / "out.mp4"
         words = ["-m", "libranet", "dehaze", str(clip), "-o", str(output), "--overwrite", "--json"]
         command = [sys.executable, *words, "--model", row.model, "--device", row.device]
     else:
-        command = [sys.executable, "-c", FIRST_FRAME, str(begin), row.model, row.device, *map(str, row.size)]
+        settings = [begin, row.model, row.device, *row.size, row.kernels]
+        command = [sys.executable, "-c", FIRST_FRAME, *map(str, settings)]
     used = _cpu_seconds()
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     wall, cpu = time.time() - begin, _cpu_seconds() - used
     if done.returncode:
-        raise SystemExit(f"{row.name} in {checkout} failed: {done.stderr[-2000:]}")
+        raise RuntimeError(f"{row.name} in {checkout} failed: {done.stderr[-1500:]}")
     if not row.video:
         found = json.loads(done.stdout.splitlines()[-1])
         return {"wall": sum(found["stages"].values()), "cpu": cpu, **found}
-    report = json.loads(done.stdout)["results"][0]
+    report = json.loads(done.stdout.splitlines()[-1] if row.device == "cuda" else done.stdout)
+    report = report["results"][0] if "results" in report else report
     if row.live:
         live = report["live"]
         behind, left_out = live["frames_behind"]["p50"], live["late"] + live["unsent"]
@@ -145,29 +195,40 @@ def main() -> None:
     parser.add_argument("--rows", nargs="+", default=[""], help="parts of their names; all by default")
     parser.add_argument("--seconds", type=float, default=2.0, help="of the clips, at 25 frames a second")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--budget", type=float, default=float("inf"), help="seconds after which no run begins")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     chosen = [row for row in rows() if any(name in row.name for name in options.rows)]
     checkouts = {"after": ROOT} | ({"before": options.before.resolve()} if options.before else {})
     best: dict[str, dict[str, dict]] = {row.name: {} for row in chosen}
+    begin = time.monotonic()
     facts = describe_machine() | {"threads": str(options.threads), "load": f"{os.getloadavg()[0]:.1f} before"}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         clips = {}
         for row in chosen:
-            if row.video and row.size not in clips:
-                clips[row.size] = folder / f"{row.size[0]}x{row.size[1]}.mp4"
-                write_hazy_clip(clips[row.size], *row.size, max(1, round(25 * options.seconds)))
-        for _ in range(options.rounds):
+            if row.video and (row.size, row.device) not in clips:
+                clips[row.size, row.device] = file = folder / f"{row.device}-{row.size[0]}x{row.size[1]}.mp4"
+                write_clip(file, row.size, max(1, round(25 * options.seconds)), row.device)
+        for number in range(options.rounds):
             for row in chosen:
                 for when, checkout in checkouts.items():
                     if row.live and not (checkout / "src/libranet/engine/live.py").exists():
                         continue  # that checkout has no live outputs
-                    found = measure(row, checkout, clips.get(row.size, folder), folder, options.threads)
+                    if (when == "before" and row.kernels != "shipped") or time.monotonic() - begin > options.budget:
+                        continue
+                    try:
+                        clip = clips.get((row.size, row.device), folder)
+                        found = measure(row, checkout, clip, folder, options.threads)
+                    except (RuntimeError, ValueError, KeyError) as error:
+                        print(f"{row.name}, {when}: {error}", flush=True)
+                        continue
+                    print(f"{row.name}, {when}: {json.dumps(found)}", flush=True)
                     kept = best[row.name].setdefault(when, found)
                     cpu = min(kept["cpu"], found["cpu"])
                     best[row.name][when] = min(kept, found, key=lambda run: run["wall"]) | {"cpu": cpu}
-                print(f"{row.name}: done, load {os.getloadavg()[0]:.1f}", file=sys.stderr, flush=True)
+            if number == 0 and any(row.device == "cuda" for row in chosen):
+                print_foundations(ROOT, folder)
     print_table(best)
     facts["load"] += f", {os.getloadavg()[0]:.1f} after"
     print("\n" + ", ".join(f"{key} {value}" for key, value in facts.items()))
@@ -180,6 +241,8 @@ def print_table(best: dict[str, dict[str, dict]]) -> None:
     print("\n| | backend | seconds, core-seconds | bound by | before | before / after | in core-seconds |")
     print("|---|---|---|---|---|---|---|")
     for name, found in best.items():
+        if "after" not in found:
+            continue
         after, before = found["after"], found.get("before")
         stage, seconds = max(after["stages"].items(), key=lambda item: item[1])
         rate = f" ({after['frames'] / after['wall']:.1f} frames a second)" if "frames" in after else ""

@@ -13,6 +13,8 @@ from libranet.runtime.gpu.ring import RingSchedule
 class DelayedStep:
     """Stands in for `FusedStep`: adds a tenth to every sample, with its ring and its delay."""
 
+    compiled = 0
+
     def __init__(self, network: LiBrANet, format_: FrameFormat, *, batch: int, overlap: bool, **settings: Any) -> None:
         from libranet.runtime.gpu.store import FrameStore
 

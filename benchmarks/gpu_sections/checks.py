@@ -10,15 +10,15 @@ from torch import Tensor
 from gpu_sections.timing import perturbed_net, random_frames
 from gpu_sections.tune import CONV_TILES, PIXEL_TILES
 from libranet.kernels.color_field import reference as field_reference
-from libranet.kernels.color_field.triton import apply_field_out
+from libranet.kernels.color_field.gpu import apply_field_out
 from libranet.kernels.conv3x3 import reference as conv_reference
-from libranet.kernels.conv3x3.triton import conv3x3_out
+from libranet.kernels.conv3x3.gpu import conv3x3_out
 from libranet.kernels.frame_io import reference as frame_reference
-from libranet.kernels.frame_io.triton import finish_frame_out, read_cells_out
+from libranet.kernels.frame_io.gpu import finish_frame_out, read_cells_out
 from libranet.kernels.norm_mix import reference as mix_reference
-from libranet.kernels.norm_mix.triton import fold_sums_out, normalise_mix_out, structure_apply_out, structure_sums_out
+from libranet.kernels.norm_mix.gpu import fold_sums_out, normalise_mix_out, structure_apply_out, structure_sums_out
+from libranet.kernels.resample.gpu import ResizeBands, reduce_frames_out
 from libranet.kernels.resample.reference import downsample
-from libranet.kernels.resample.triton import ResizeBands, reduce_frames_out
 from libranet.kernels.residual_norm import reference as norm_reference
 from libranet.kernels.residual_norm.triton import residual_norm
 from libranet.kernels.tiles import STRUCTURE_TILE, SUMS_STRIP, ConvTile, PixelTile
@@ -67,9 +67,9 @@ def check_conv(tile: ConvTile | None, cin: int, *, with_bias: bool, with_sums: b
         written["sums"] = poison(b, (tile or SUMS_STRIP).parts(h, w), 2, 8, dtype=torch.float32)
     if tile is not None:
         return worst_error(conv_reference.conv3x3_out, conv3x3_out, inputs, written, tile=tile)
-    from libranet.kernels.conv3x3 import gluon
+    from libranet.kernels.conv3x3 import hopper
 
-    return worst_error(conv_reference.conv3x3_out, gluon.conv3x3_out, inputs, written)
+    return worst_error(conv_reference.conv3x3_out, hopper.conv3x3_out, inputs, written)
 
 
 def check_fold() -> float:
@@ -92,10 +92,10 @@ def check_point(tile: PixelTile | None, *, mixed: bool) -> float:
     if tile is not None:
         worst = worst_error(mix_reference.normalise_mix_out, normalise_mix_out, inputs, written, tile=tile)
     else:
-        from libranet.kernels.norm_mix import gluon
+        from libranet.kernels.norm_mix import hopper
 
-        worst = worst_error(mix_reference.normalise_mix_out, gluon.normalise_mix_out, inputs, written)
-        gluon.normalise_mix_out(**inputs, out=inputs["skip"])
+        worst = worst_error(mix_reference.normalise_mix_out, hopper.normalise_mix_out, inputs, written)
+        hopper.normalise_mix_out(**inputs, out=inputs["skip"])
         assert torch.equal(inputs["skip"], wide[..., c:]), "differs when it overwrites its input"
     assert wide[..., :c].isnan().all(), "wrote outside of its slice"
     return worst

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from gpu_sections.tune import CONV_TILES, PIXEL_TILES
-from libranet.kernels.conv3x3.triton import conv3x3_out
-from libranet.kernels.norm_mix.triton import normalise_mix_out
+from libranet.kernels.conv3x3.gpu import conv3x3_out
+from libranet.kernels.norm_mix.gpu import normalise_mix_out
 from libranet.kernels.tiles import ConvTile, PixelTile
 
 PARTS = 5

@@ -9,7 +9,7 @@ import torch
 from gpu_sections.timing import SHIPPED_FILTER, SIZES, fill_frames, graph_ms, perturbed_net
 from libranet.frames import FrameFormat
 from libranet.frames.format import RGB8
-from libranet.kernels.norm_mix.triton import fold_sums_out
+from libranet.kernels.norm_mix.gpu import fold_sums_out
 from libranet.runtime.gpu.refiner import RefinerTiles
 from libranet.runtime.gpu.step import FusedStep
 

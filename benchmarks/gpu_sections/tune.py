@@ -11,9 +11,9 @@ from typing import Any
 import torch
 
 from gpu_sections.timing import SIZES, graph_ms
-from libranet.kernels.conv3x3.triton import conv3x3_out
-from libranet.kernels.frame_io.triton import finish_frame_out
-from libranet.kernels.norm_mix.triton import normalise_mix_out
+from libranet.kernels.conv3x3.gpu import conv3x3_out
+from libranet.kernels.frame_io.gpu import finish_frame_out
+from libranet.kernels.norm_mix.gpu import normalise_mix_out
 from libranet.kernels.tiles import ConvTile, PixelTile
 from libranet.runtime.gpu.refiner import RefinerTiles
 

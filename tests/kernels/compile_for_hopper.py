@@ -13,7 +13,8 @@ from triton.experimental.gluon._runtime import GluonASTSource
 from triton.experimental.gluon.language import NVMMASharedLayout
 
 from libranet.kernels.conv3x3.gluon import conv3x3_kernel
-from libranet.kernels.norm_mix.gluon import RING, normalise_mix_kernel
+from libranet.kernels.norm_mix.gluon import normalise_mix_kernel
+from libranet.kernels.norm_mix.hopper import RING
 from libranet.kernels.tiles import BIAS_STRIP, SUMS_STRIP, WIDE_STRIP, StripTile
 
 

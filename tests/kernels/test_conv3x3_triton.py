@@ -17,7 +17,7 @@ CASES = [
 
 @pytest.mark.parametrize(("tile", "with_bias"), CASES, ids=str)
 def test_agrees_with_the_reference(device: str, tile: ConvTile, with_bias: bool) -> None:
-    from libranet.kernels.conv3x3.triton import conv3x3_out
+    from libranet.kernels.conv3x3.gpu import conv3x3_out
 
     b, h, w, cin, cout = 2, 5, 19, 48, 16
     weight = torch.randn(cout, cin, 3, 3, device=device) * 0.05

@@ -34,7 +34,7 @@ def frame(format_: FrameFormat, device: str, seed: int) -> tuple[torch.Tensor, .
 
 @pytest.mark.parametrize("name", list(FORMATS))
 def test_small_rgb(device: str, name: str) -> None:
-    from libranet.kernels.drawing.triton import small_rgb_out
+    from libranet.kernels.drawing.gpu import small_rgb_out
 
     format_ = FORMATS[name]
     written = {"out": poison(3, 7, -(-format_.width // 4), device=device, dtype=torch.float32)}
@@ -44,7 +44,7 @@ def test_small_rgb(device: str, name: str) -> None:
 
 
 def test_removed_haze(device: str) -> None:
-    from libranet.kernels.drawing.triton import removed_haze_out
+    from libranet.kernels.drawing.gpu import removed_haze_out
 
     generator = torch.Generator().manual_seed(0)
     hazy, clear = (torch.rand(3, 13, 21, generator=generator).to(device) for _ in range(2))

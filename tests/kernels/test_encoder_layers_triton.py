@@ -28,7 +28,7 @@ def maps(side: int, channels: int, device: str) -> torch.Tensor:
     ids=str,
 )
 def test_convolution_and_sums(device: str, stride: int, cin: int, cout: int, side: int, tile: EncoderTile) -> None:
-    from libranet.kernels.encoder_layers.triton import conv_out
+    from libranet.kernels.encoder_layers.gpu import conv_out
 
     x = reference.make_maps(2, B, stride * side, cin, device)
     x.copy_(maps(stride * side, cin, device))
@@ -44,7 +44,7 @@ def test_convolution_and_sums(device: str, stride: int, cin: int, cout: int, sid
 
 @pytest.mark.parametrize("planes", [True, False])
 def test_head_convolutions(device: str, planes: bool) -> None:
-    from libranet.kernels.encoder_layers.triton import conv_out
+    from libranet.kernels.encoder_layers.gpu import conv_out
 
     weight = reference.pack_weights(torch.randn(1, 40, 24, 3, 3, device=device) * 0.1)
     inputs = {"x": maps(8, 24, device)[:1], "weight": weight, "bias": torch.randn(40, device=device)}
@@ -59,7 +59,7 @@ def test_head_convolutions(device: str, planes: bool) -> None:
 
 @pytest.mark.parametrize("channels", [8, 24])
 def test_stem(device: str, channels: int) -> None:
-    from libranet.kernels.encoder_layers.triton import stem_out
+    from libranet.kernels.encoder_layers.gpu import stem_out
 
     side = 18
     weight = reference.pack_stem(torch.randn(2, channels, 3, 3, 3) * 0.3).to(device)
@@ -73,7 +73,7 @@ def test_stem(device: str, channels: int) -> None:
 
 @pytest.mark.parametrize("skipped", [True, False])
 def test_norm(device: str, skipped: bool) -> None:
-    from libranet.kernels.encoder_layers.triton import normalise_out
+    from libranet.kernels.encoder_layers.gpu import normalise_out
 
     side = 12  # 144 pixels of 32 padded channels take two programs
     raw, skip = maps(side, 24, device), reference.make_maps(2, B, side, 24, device)

@@ -17,7 +17,7 @@ def ring(device: str) -> torch.Tensor:
 
 
 def test_read_cells(device: str, ring: torch.Tensor) -> None:
-    from libranet.kernels.frame_io.triton import read_cells_out
+    from libranet.kernels.frame_io.gpu import read_cells_out
 
     written = {
         "low": poison(2, 3, H, W, device=device, dtype=torch.float32),
@@ -30,7 +30,7 @@ def test_read_cells(device: str, ring: torch.Tensor) -> None:
 
 @pytest.mark.parametrize("strength", [0.0, 0.7])
 def test_finish_frame(device: str, ring: torch.Tensor, strength: float) -> None:
-    from libranet.kernels.frame_io.triton import finish_frame_out
+    from libranet.kernels.frame_io.gpu import finish_frame_out
 
     inputs = {
         "frames": ring,

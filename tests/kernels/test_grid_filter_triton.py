@@ -20,7 +20,7 @@ FILTER = GridFilter(0.5, 10.0)
     ],
 )
 def test_matches_its_reference(device: str, first: int, count: int, ahead: int) -> None:
-    from libranet.kernels.grid_filter.triton import filter_out
+    from libranet.kernels.grid_filter.gpu import filter_out
 
     generator = torch.Generator().manual_seed(0)
     grids = torch.randn(9, 2, 5, 3, 4, 5, generator=generator).to(device)
@@ -37,7 +37,7 @@ def test_matches_its_reference(device: str, first: int, count: int, ahead: int) 
 
 
 def test_no_filter_returns_the_grids_bit_for_bit(device: str) -> None:
-    from libranet.kernels.grid_filter.triton import filter_out
+    from libranet.kernels.grid_filter.gpu import filter_out
 
     grids, looks = torch.randn(6, 12, 4, 4, device=device), torch.rand(6, 3, 4, 4, device=device)
     out = torch.zeros(2, 12, 4, 4, device=device)

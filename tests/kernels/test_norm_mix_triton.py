@@ -24,7 +24,7 @@ def mixed(device: str) -> dict[str, torch.Tensor]:
 
 
 def test_gelu_is_close_everywhere(device: str) -> None:
-    from libranet.kernels.norm_mix.triton import normalise_mix_out
+    from libranet.kernels.norm_mix.gpu import normalise_mix_out
 
     x = torch.linspace(-12, 12, 64 * 16, device=device).half().view(1, 8, 8, 16)
     fold = torch.stack([torch.ones(16), torch.zeros(16)])[None].to(device)
@@ -34,7 +34,7 @@ def test_gelu_is_close_everywhere(device: str) -> None:
 
 
 def test_mix_writes_only_its_slice(device: str, mixed: dict[str, torch.Tensor]) -> None:
-    from libranet.kernels.norm_mix.triton import normalise_mix_out
+    from libranet.kernels.norm_mix.gpu import normalise_mix_out
 
     wide = poison(B, H, W, 2 * C, device=device)
     written, tile = {"out": wide[..., C:]}, PixelTile(32, 4)
@@ -43,7 +43,7 @@ def test_mix_writes_only_its_slice(device: str, mixed: dict[str, torch.Tensor]) 
 
 
 def test_mix_in_place(device: str, mixed: dict[str, torch.Tensor]) -> None:
-    from libranet.kernels.norm_mix.triton import normalise_mix_out
+    from libranet.kernels.norm_mix.gpu import normalise_mix_out
 
     apart = poison(*SHAPE, device=device)
     normalise_mix_out(**mixed, out=apart, tile=PixelTile(32, 4))
@@ -52,7 +52,7 @@ def test_mix_in_place(device: str, mixed: dict[str, torch.Tensor]) -> None:
 
 
 def test_folded_sums(device: str) -> None:
-    from libranet.kernels.norm_mix.triton import fold_sums_out
+    from libranet.kernels.norm_mix.gpu import fold_sums_out
 
     parts = 1100  # a program takes two steps
     sums = torch.rand(B, parts, 2, 8, device=device)
@@ -64,7 +64,7 @@ def test_folded_sums(device: str) -> None:
 
 
 def test_structure_stem(device: str) -> None:
-    from libranet.kernels.norm_mix.triton import structure_apply_out, structure_sums_out
+    from libranet.kernels.norm_mix.gpu import structure_apply_out, structure_sums_out
 
     weight = reference.pack_structure_weight(torch.randn(C, 3, 3, 3, device=device) * 0.3)
     inputs = {"small": torch.rand(B, 3, H, W, device=device), "weight": weight}

@@ -9,7 +9,7 @@ from libranet.kernels.resample import reference
 
 @pytest.mark.parametrize(("height", "width", "size"), [(68, 72, 16), (20, 148, 32), (16, 16, 32)])
 def test_reduced_frames(device: str, height: int, width: int, size: int) -> None:
-    from libranet.kernels.resample.triton import ResizeBands, reduce_frames_out
+    from libranet.kernels.resample.gpu import ResizeBands, reduce_frames_out
 
     ring = torch.randint(0, 256, (3, height, width, 3), dtype=torch.uint8, device=device)
     written = {"out": poison(2, size, size, 4, device=device)}

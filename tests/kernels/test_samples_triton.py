@@ -43,7 +43,7 @@ NAMES = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) f
 
 @pytest.mark.parametrize("name", NAMES)
 def test_read_samples(device: str, name: str) -> None:
-    from libranet.kernels.samples.triton import read_samples_out
+    from libranet.kernels.samples.gpu import read_samples_out
 
     format_, planes = make(name, device)
     h, w = -(-H // 4), -(-W // 4)
@@ -58,7 +58,7 @@ def test_read_samples(device: str, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["420-8-left", "422-10", "float"])
 def test_reduce_samples(device: str, name: str) -> None:
-    from libranet.kernels.samples.triton import SampleBands, reduce_samples_out
+    from libranet.kernels.samples.gpu import SampleBands, reduce_samples_out
 
     format_, planes = make(name, device, 38, 70)
     written = {"out": poison(2, 16, 16, 4, device=device)}
@@ -71,7 +71,7 @@ def test_reduce_samples(device: str, name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("strength", [0.0, 0.7])
 def test_finish_samples(device: str, name: str, strength: float) -> None:
-    from libranet.kernels.samples.triton import finish_samples_out
+    from libranet.kernels.samples.gpu import finish_samples_out
 
     format_, planes = make(name, device)
     h, w = -(-H // 4), -(-W // 4)

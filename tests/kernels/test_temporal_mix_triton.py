@@ -10,7 +10,7 @@ from libranet.network.layers import Encoder, TemporalField
 
 @pytest.mark.parametrize(("width", "heads", "window"), [(24, 2, 3), (16, 2, 1), (72, 4, 5)])
 def test_agrees_with_reference_and_module(device: str, width: int, heads: int, window: int) -> None:
-    from libranet.kernels.temporal_mix.triton import mix_out
+    from libranet.kernels.temporal_mix.gpu import mix_out
 
     torch.manual_seed(0)
     encoder = Encoder((8, width), 1, 0.0)

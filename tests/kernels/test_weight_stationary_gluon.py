@@ -37,7 +37,7 @@ def test_convolution_compiles_for_hopper(compiled: dict[str, Any], kind: str, pr
 
 
 def test_mix_compiles_for_hopper(compiled: dict[str, Any]) -> None:
-    from libranet.kernels.norm_mix.gluon import PER_PROCESSOR
+    from libranet.kernels.norm_mix.hopper import PER_PROCESSOR
 
     assert PER_PROCESSOR * compiled["mix"]["shared"] <= SHARED_MEMORY
     assert compiled["mix"]["products"] == ["m64n64k16"]
@@ -49,7 +49,7 @@ def test_mix_compiles_for_hopper(compiled: dict[str, Any]) -> None:
 def test_convolution_agrees_with_the_reference(
     hopper: str, shape: tuple[int, int, int], cin: int, with_sums: bool
 ) -> None:
-    from libranet.kernels.conv3x3.gluon import conv3x3_out
+    from libranet.kernels.conv3x3.hopper import conv3x3_out
 
     b, h, w = shape
     weight = torch.randn(64, cin, 3, 3, device=hopper) * 0.05
@@ -65,7 +65,7 @@ def test_convolution_agrees_with_the_reference(
 @pytest.mark.gpu
 @pytest.mark.parametrize("shape", [(2, 21, 75), (1, 4, 4), (3, 64, 480)], ids=str)
 def test_mix_agrees_with_the_reference_also_in_place(hopper: str, shape: tuple[int, int, int]) -> None:
-    from libranet.kernels.norm_mix.gluon import normalise_mix_out
+    from libranet.kernels.norm_mix.hopper import normalise_mix_out
 
     inputs = {
         "raw": torch.randn(*shape, 64, device=hopper).half(),

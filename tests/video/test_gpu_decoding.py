@@ -8,10 +8,11 @@ import pytest
 import torch
 
 from clips import Clip, write_clip
-from libranet.engine import DehazeOptions, dehaze_video
+from libranet.engine import DehazeOptions, Dehazer, dehaze_video
 from libranet.errors import InputError
 from libranet.network import LiBrANet
 from libranet.video import pyav, reader
+from libranet.video.gpu_frames import own_planes, read_gpu_frames
 from libranet.video.pixels import plane_views
 from libranet.video.reader import open_video
 
@@ -53,7 +54,7 @@ def test_a_codec_that_the_gpu_does_not_take_is_named(
     monkeypatch.setattr(reader, "decodes_on_gpu", lambda _: taken)
     planes, notes = samples(source, "cuda")
     assert len(planes) == 4
-    assert asked == [(("cuda",), {"allow_software_fallback": True})]
+    assert asked == [(("cuda",), {"allow_software_fallback": True, "is_hw_owned": False})]
     said = [] if taken else [f"the GPU cannot decode {source} (it does not take h264 as yuv420p): the CPU does"]
     assert notes == said
 
@@ -68,6 +69,46 @@ def test_the_formats_of_its_frames_hold_the_same_samples(source: Path) -> None:
         wide = frame.reformat(format="yuv420p10le") if name == "p010le" else frame
         back = to_planar(wide.reformat(format=name))
         assert all(np.array_equal(a, b) for a, b in zip(plane_views(back), plane_views(wide), strict=True))
+
+
+@pytest.mark.parametrize("name", ["nv12", "p010le"])
+def test_planes_of_a_decoders_frame_are_the_same_samples(source: Path, name: str) -> None:
+    """On a CPU, where DLPack shows the same shapes and strides."""
+    with av.open(str(source)) as container:
+        stream = container.streams.video[0]
+        frame = next(container.decode(stream))
+        planar = frame.reformat(format="yuv420p10le") if name == "p010le" else frame
+        found = own_planes(planar.reformat(format=name), stream)
+    assert found.format.layout.name == planar.format.name
+    for plane, want in zip(found.planes, plane_views(planar), strict=True):
+        assert np.array_equal(plane[0].numpy(), want)
+
+
+def test_what_no_gpu_can_decode_is_an_error(source: Path) -> None:
+    if not torch.cuda.is_available():
+        with pytest.raises(InputError, match="the GPU cannot decode"):
+            next(read_gpu_frames(source))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["yuv420p", "yuv420p10le"])
+def test_frames_stay_on_the_gpu_and_are_restored_there(tmp_path: Path, name: str) -> None:
+    codec = "libx265" if name == "yuv420p10le" else "libx264"  # NVDEC takes no H.264 of 10 bit
+    source = write_clip(tmp_path / "in.mp4", Clip(frames=8, width=256, height=192, pixel_format=name, codec=codec))
+    with open_video(source) as video:
+        want = [[view.copy() for view in plane_views(frame.image)] for frame in video.frames()]
+    try:
+        found = list(read_gpu_frames(source))
+    except InputError as error:
+        pytest.skip(str(error))  # a machine without the decoder's driver
+    for frame, planes in zip(found, want, strict=True):
+        for plane, expected in zip(frame.planes, planes, strict=True):
+            assert plane.is_cuda
+            assert np.array_equal(plane[0].cpu().numpy(), expected)
+    with Dehazer(device="cuda") as dehazer:
+        restored = list(dehazer.restore(found))
+    assert len(restored) == 8
+    assert all(plane.is_cuda for frame in restored for plane in frame.planes)
 
 
 def test_an_unknown_decoder_is_refused() -> None:

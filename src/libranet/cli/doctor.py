@@ -76,10 +76,14 @@ def _cpu_path(file: Path) -> dict[str, str]:
 
 
 def _fused_because(device: torch.device, width: int) -> str:
+    import torch
+
+    from libranet.kernels.shipped import archive_for
     from libranet.runtime.gpu.support import supports_weight_stationary
 
     kernels = "Hopper's kernels" if supports_weight_stationary(width, device) else "kernels for every GPU from 8.0 on"
-    return f"an NVIDIA GPU and Triton: {kernels}, for every pixel format, in fp16"
+    code = "Triton" if archive_for(torch.cuda.get_device_capability(device)) is None else "shipped machine code"
+    return f"an NVIDIA GPU and {code}: {kernels}, for every pixel format, in fp16"
 
 
 def _expectation(device: torch.device) -> dict[str, str]:

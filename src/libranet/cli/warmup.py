@@ -22,7 +22,7 @@ def warmup(
 ) -> None:
     """Compile the kernels for frames of these sizes and formats, and compare them with the plain network.
 
-    Both are kept on disk. Without it, the first frame of a new kind waits for them.
+    Both are kept on disk. Without it, the first frame of a kind whose kernels were not shipped waits for them.
     """
     from libranet.engine.warmup import warm_up
 

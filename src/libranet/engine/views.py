@@ -66,7 +66,10 @@ class FrameView:
             self._heat = list(zip([table.to(device) for table in _heat_tables(target)], _sizes(target), strict=True))
             self._ops, self._extra = _operations(source, device)
             if self._ops is not reference:
-                self.draw(self._example())  # compiles the kernels
+                try:
+                    self.draw(self._example())  # loads or compiles the kernels
+                except ModuleNotFoundError:  # of Triton, for a format whose kernels were not shipped
+                    self._ops, self._extra = reference, {}
 
     def draw(self, restored: Restored) -> Planes:
         """Return the planes to show. They may be those of `restored` itself."""
@@ -113,9 +116,9 @@ def _operations(source: FrameFormat, device: torch.device) -> tuple[ModuleType, 
     """The module that draws on this device, and what its kernels need to know of the source."""
     if not has_kernels(device):
         return reference, {}
-    from libranet.kernels.drawing import triton  # needs Triton
+    from libranet.kernels.drawing import gpu  # only GPUs load it
 
-    return triton, {"codes": SampleCodes.make(source, device)}
+    return gpu, {"codes": SampleCodes.make(source, device)}
 
 
 def _sizes(format_: FrameFormat) -> list[tuple[int, int]]:

@@ -1,6 +1,8 @@
 """Operations on tensors, one folder each: `reference.py` in plain torch beside its kernels, `triton.py` and `gluon.py`.
 
-The files of a folder define functions of the same names and parameters, so that one can stand in for the other:
+Kernels are launched by `gpu.py` and `hopper.py`, which import no Triton: machine code that was shipped (`shipped.py`)
+runs without it. Operations for training alone are launched in `triton.py`. Reference and launches have functions of the
+same names and parameters, so that one can stand in for the other:
 
 - A function whose name ends in `_out` writes into tensors that the caller made; every other function returns new
   tensors and is differentiable. References compute in float64 or float32 and write into tensors of any precision.

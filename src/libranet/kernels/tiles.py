@@ -24,7 +24,7 @@ class ConvTile:
 
     def parts(self, height: int, width: int) -> int:
         """Programs per map, and so partial sums that a convolution leaves."""
-        return _ceil_div(height, self.rows) * _ceil_div(width, self.cols)
+        return ceil_div(height, self.rows) * ceil_div(width, self.cols)
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class StripTile:
 
     def parts(self, height: int, width: int) -> int:
         """Partial sums per map: one per row of a strip."""
-        return _ceil_div(width, self.cols) * height
+        return ceil_div(width, self.cols) * height
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ class EncoderTile:
     def parts(self, side: int, channels: int) -> int:
         """Programs per map, and so partial sums that a convolution leaves."""
         wide = 2 if self.pairs else 1
-        down, across = _ceil_div(side, self.rows * self.lines), _ceil_div(side // wide, self.cols)
-        return down * across * _ceil_div(wide * channels, self.block_n)
+        down, across = ceil_div(side, self.rows * self.lines), ceil_div(side // wide, self.cols)
+        return down * across * ceil_div(wide * channels, self.block_n)
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class PixelTile:
 
     def parts(self, pixels: int) -> int:
         """Programs for this many pixels in a row."""
-        return _ceil_div(pixels, self.block)
+        return ceil_div(pixels, self.block)
 
 
 SUMS_STRIP, BIAS_STRIP, WIDE_STRIP = StripTile(128, 6, 2), StripTile(128, 7, 1), StripTile(64, 4, 1)
@@ -88,5 +88,10 @@ STRUCTURE_TILE = PixelTile(128, 4)
 """For the first convolution of the refiner's structure stream, along a row."""
 
 
-def _ceil_div(value: int, divisor: int) -> int:
+def ceil_div(value: int, divisor: int) -> int:
     return -(-value // divisor)
+
+
+def power_of_2(value: int) -> int:
+    """The next power of two, or the value itself."""
+    return 1 << (value - 1).bit_length()

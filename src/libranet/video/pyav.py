@@ -26,6 +26,7 @@ def open_input(
     options: dict[str, str] | None = None,
     timeout: float | None = None,
     on_gpu: bool = False,
+    stay_there: bool = False,
 ) -> av.container.InputContainer:
     """Open a container for reading.
 
@@ -35,8 +36,9 @@ def open_input(
         options: Options of the container format.
         timeout: Seconds to wait for a network source.
         on_gpu: Decode in an NVIDIA GPU, where it can. Frames come back to main memory.
+        stay_there: Frames stay in the GPU's memory, and what it cannot decode is an error.
     """
-    hwaccel = HWAccel("cuda", allow_software_fallback=True) if on_gpu else None
+    hwaccel = HWAccel("cuda", allow_software_fallback=not stay_there, is_hw_owned=stay_there) if on_gpu else None
     container = av.open(
         source, "r", format=format_name, options=options, timeout=timeout, hwaccel=hwaccel, **_METADATA_OPTIONS
     )

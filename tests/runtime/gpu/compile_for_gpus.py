@@ -94,12 +94,12 @@ def main() -> None:
     args = parser.parse_args()
     collected = launches()
     if args.first:
-        collected = list({one.kernel: one for one in reversed(collected)}.values())
+        collected = list({one.name: one for one in reversed(collected)}.values())
     found: dict[str, dict[str, Any]] = {}
 
     def work() -> None:
         for one in collected:
-            launch(one.kernel, one.grid)(*one.arguments, **one.options)
+            launch(one.name, one.grid)(*one.arguments, **one.options)
 
     for capability in args.capabilities:
         gpu.capability = capability

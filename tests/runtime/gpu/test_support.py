@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from libranet.network import LiBrANetConfig
-from libranet.runtime.gpu.support import supports_weight_stationary, why_not_fused, why_not_network
+from libranet.runtime.gpu.support import supports_weight_stationary, why_not_device, why_not_fused, why_not_network
 from tiny_network import make_config
 
 
@@ -48,10 +48,23 @@ def test_only_hopper_has_weight_stationary_kernels_of_64_channels(
     assert not supports_weight_stationary(width, torch.device("cpu"))
 
 
+def test_a_gpu_without_shipped_kernels_needs_triton(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
+    monkeypatch.setattr("libranet.runtime.gpu.support.util.find_spec", lambda name: None)
+    monkeypatch.setattr("libranet.runtime.gpu.support.archive_for", lambda capability: None)
+    reason = why_not_device(torch.device("cuda")) or ""
+    assert "no kernels were shipped for compute capability 9.0, and Triton is not installed" in reason
+    monkeypatch.setattr("libranet.runtime.gpu.support.archive_for", lambda capability: "an archive")
+    assert why_not_device(torch.device("cuda")) is None
+    assert supports_weight_stationary(64, torch.device("cuda"))
+
+
 def test_a_triton_without_gluon_falls_back(monkeypatch: pytest.MonkeyPatch) -> None:
     def find_spec(name: str) -> None:
         raise ModuleNotFoundError(name)
 
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
     monkeypatch.setattr("libranet.runtime.gpu.support.util.find_spec", find_spec)
+    monkeypatch.setattr("libranet.runtime.gpu.support.archive_for", lambda capability: None)
     assert not supports_weight_stationary(64, torch.device("cuda"))

@@ -16,8 +16,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from libranet.kernels.color_field.gpu import apply_field_out
 from libranet.kernels.color_field.reference import SINGULAR_DET
-from libranet.kernels.launch import launch
 
 
 @triton.jit(do_not_specialize=["height"])
@@ -137,25 +137,6 @@ def _field_kernel(
     tl.store(delta_ptr + place, red - r, mask=inside)
     tl.store(delta_ptr + place + pixels, green - g, mask=inside)
     tl.store(delta_ptr + place + 2 * pixels, blue - u, mask=inside)
-
-
-def apply_field_out(
-    low: Tensor,  # [B, 3, h, w] fp32
-    chromatic: Tensor,  # [B, 2, 12, D, gh, gw]; D and gw powers of two
-    plane: Tensor,  # [B, 12, gh, gw]
-    strength: Tensor,  # [B] fp32
-    small: Tensor,  # [B, 3, h, w] fp32, written
-    delta: Tensor,  # [B, 3, h, w] fp32, written: small - low
-    *,
-    scratch: Tensor,  # [B, h, 2, D, gw, 16] fp32: the grids at each row of pixels
-) -> None:
-    b, _, height, width = low.shape
-    d, gh, gw = chromatic.shape[3:]
-    launch(_rows_kernel, (height, b))(chromatic, plane, strength, scratch, height, D=d, GH=gh, GW=gw, num_warps=4)
-    launch(_field_kernel, (triton.cdiv(width, 128), height, b))(
-        low, scratch, small, delta, height, width,
-        SINGULAR=SINGULAR_DET, D=d, GW=gw, BLOCK=128, num_warps=4,
-    )  # fmt: skip
 
 
 @triton.jit(do_not_specialize=["height", "width"])

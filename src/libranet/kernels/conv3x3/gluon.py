@@ -12,9 +12,6 @@ equal: one row in, one row out. Rows that belong to no frame are fetched from an
 tensor descriptors turn into zeros and nothing (a store must not begin at a negative place).
 """
 
-import torch
-import triton
-from torch import Tensor
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import (
@@ -25,14 +22,6 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_init,
     warpgroup_mma_wait,
 )
-from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
-
-from libranet.kernels.launch import launch
-from libranet.kernels.tiles import BIAS_STRIP, SUMS_STRIP, WIDE_STRIP, StripTile
-
-CHANNELS = 64  # output channels, and input channels per buffer: 128 bytes, one swizzled row
-HALO = 8
-"""Pixels fetched beyond a strip; two are needed, eight keep rows aligned to the swizzle's pattern."""
 
 
 @gluon.jit
@@ -177,37 +166,3 @@ def conv3x3_kernel(
     tma.store_wait(0)
     for slot in gl.static_range(RING + 1):
         mbarrier.invalidate(bars.index(slot))
-
-
-def conv3x3_out(
-    x: Tensor,  # [B, h, w, 64 or 128] fp16
-    weight: Tensor,  # [9, 64, Cin] fp16, from `pack_weight`
-    out: Tensor,  # [B, h, w, 64] fp16, written
-    *,
-    bias: Tensor | None = None,  # [64] fp32
-    sums: Tensor | None = None,  # [B, SUMS_STRIP.parts(h, w), 2, 8] fp32, written; for 64 input channels
-) -> None:
-    """Convolve with padding 1; with `sums`, leave each row's group sums for `fold_sums_out`."""
-    b, height, width, cin = x.shape
-    tile = _tile_for(cin, with_sums=sums is not None)
-    strips = triton.cdiv(width, tile.cols)
-    total = b * strips * (height + 2)
-    steps = triton.cdiv(total, torch.cuda.get_device_properties(x.device).multi_processor_count) | 1
-    rows, flat = gl.NVMMASharedLayout(128, 16, 3), gl.NVMMASharedLayout(128, 16, 2)
-    maps, result, taps = x.flatten(0, 1), out.flatten(0, 1), weight.flatten(0, 1)
-    launch(conv3x3_kernel, (triton.cdiv(total, steps),))(
-        TensorDescriptor.from_tensor(maps, [1, tile.cols, CHANNELS], rows),
-        TensorDescriptor.from_tensor(maps, [1, HALO, CHANNELS], rows),
-        TensorDescriptor.from_tensor(taps, [CHANNELS, CHANNELS], flat),
-        bias,
-        TensorDescriptor.from_tensor(result, [1, tile.cols, CHANNELS], rows),
-        sums, height, width, total, steps, strips,
-        COLS=tile.cols, CHUNKS=cin // CHANNELS, RING=tile.ring, STAGES=tile.stages,
-        HAS_BIAS=bias is not None, HAS_SUMS=sums is not None, num_warps=4,
-    )  # fmt: skip
-
-
-def _tile_for(cin: int, *, with_sums: bool) -> StripTile:
-    if cin == 2 * CHANNELS:
-        return WIDE_STRIP
-    return SUMS_STRIP if with_sums else BIAS_STRIP

@@ -4,20 +4,9 @@
 Programs keep the mix's weights in shared memory and fetch the next pixels while they work on these.
 """
 
-import torch
-import triton
-from torch import Tensor
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier, tma, warpgroup_mma
-from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
-
-from libranet.kernels.conv3x3.gluon import CHANNELS
-from libranet.kernels.launch import launch
-
-BLOCK = 128  # pixels per step
-RING = 2  # steps in shared memory
-PER_PROCESSOR = 3  # programs per multiprocessor
 
 
 @gluon.jit
@@ -90,27 +79,3 @@ def normalise_mix_kernel(
         tma.async_copy_shared_to_global(out_desc, at, raw._reinterpret(gl.float16, [1, 128, 64], out_desc.layout))
         step += 1  # noqa: SIM113 - compiled, not run
     tma.store_wait(0)
-
-
-def normalise_mix_out(
-    raw: Tensor,  # [B, h, w, 64] fp16
-    fold: Tensor,  # [B, 2, 64] fp32
-    out: Tensor,  # [B, h, w, 64] fp16, written; may be a channel slice of a wider map, or `skip` itself
-    *,
-    skip: Tensor,  # [B, h, w, 64] fp16
-    mix: Tensor,  # [64, 64] fp16, a 1x1 convolution
-    mix_bias: Tensor,  # [64] fp32
-) -> None:
-    """skip + mix(GELU(factor * raw + summand)) + mix_bias."""
-    rows, flat = gl.NVMMASharedLayout(128, 16, 3), gl.NVMMASharedLayout(128, 16, 2)
-    b, height, width, _ = raw.shape
-    blocks = triton.cdiv(height * width, BLOCK)
-
-    def describe(x: Tensor) -> TensorDescriptor:
-        return TensorDescriptor.from_tensor(x.flatten(1, 2), [1, BLOCK, CHANNELS], rows)
-
-    processors = torch.cuda.get_device_properties(raw.device).multi_processor_count
-    launch(normalise_mix_kernel, (min(processors * PER_PROCESSOR, b * blocks),))(
-        describe(raw), describe(skip), TensorDescriptor.from_tensor(mix, [CHANNELS, CHANNELS], flat),
-        fold, mix_bias, describe(out), b * blocks, blocks, RING=RING, num_warps=4,
-    )  # fmt: skip

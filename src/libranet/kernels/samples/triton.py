@@ -5,40 +5,10 @@ No RGB frame is ever stored. Every kernel computes the RGB values of the pixels 
 cache; the last one adds the change to the samples. Frames are continued by reflection by turning coordinates back.
 """
 
-from dataclasses import dataclass, fields
-
-import torch
 import triton
 import triton.language as tl
-from torch import Tensor
 
-from libranet.frames import FrameFormat
-from libranet.kernels.bands import band_blocks, resize_matrix
-from libranet.kernels.launch import launch
-from libranet.kernels.samples.reference import SampleCodes
 from libranet.kernels.samples.rgb import frame_sizes, reflect, rgb_at
-
-BLOCK = 16  # output rows and columns per program of the encoders' input
-LINES, COLUMNS = 16, 64  # frame rows, and pixels of a frame row, per step of the encoders' input
-
-
-@dataclass(frozen=True)
-class SampleBands:
-    """The reduction to the encoders' square as two banded matrices, in the blocks that programs read."""
-
-    first_line: Tensor  # [blocks] int32
-    vertical: Tensor  # [blocks, steps, 16, LINES] fp16
-    first_column: Tensor  # [blocks] int32
-    horizontal: Tensor  # [blocks, steps, COLUMNS, 16] fp16
-
-    @classmethod
-    def make(cls, height: int, width: int, size: int) -> "SampleBands":
-        first_line, vertical = band_blocks(resize_matrix(height, size), BLOCK, LINES, align=1)
-        first_column, horizontal = band_blocks(resize_matrix(width, size), BLOCK, COLUMNS, align=1)
-        return cls(first_line, vertical.transpose(2, 3).contiguous(), first_column, horizontal.contiguous())
-
-    def to(self, device: torch.device) -> "SampleBands":
-        return SampleBands(*(getattr(self, field.name).to(device) for field in fields(self)))
 
 
 @triton.jit(do_not_specialize=["height", "width", "first", "ring"])
@@ -296,60 +266,3 @@ def _finish_kernel(
         at = cy * columns + cx
         _add_codes(b_ptr, out_b_ptr, at, codes_ptr, 1, sum_r, sum_g, sum_b, inside, FLOATING)
         _add_codes(c_ptr, out_c_ptr, at, codes_ptr, 2, sum_r, sum_g, sum_b, inside, FLOATING)
-
-
-def read_samples_out(
-    planes: tuple[Tensor, ...],
-    low: Tensor,  # [B, 3, h, w] fp32, written, in [0, 1]
-    cells: Tensor,  # [B, h, w, 64] fp16, written, in [0, 1)
-    *,
-    format_: FrameFormat,
-    codes: SampleCodes,
-    first: int = 0,
-) -> None:
-    """Reduce B frames of a ring to a quarter, and lay each 4x4 cell out along channels, times 255 / 256."""
-    b, _, down, across = low.shape
-    for kernel, out, block in ((_low_kernel, low, 64), (_cells_kernel, cells, 32)):
-        launch(kernel, (triton.cdiv(across, block), down, b))(
-            *codes.components(planes), codes.numbers, out, format_.height, format_.width, first, len(planes[0]),
-            **codes.constants(), CELLS=block, num_warps=4,
-        )  # fmt: skip
-
-
-def reduce_samples_out(
-    planes: tuple[Tensor, ...],
-    out: Tensor,  # [B, size, size, 4] fp16, written, in [-1, 1]; the fourth channel is zero
-    *,
-    format_: FrameFormat,
-    codes: SampleCodes,
-    bands: SampleBands,  # for the format's size in whole cells
-    first: int = 0,
-) -> None:
-    b, size = out.shape[:2]
-    launch(_input_kernel, (triton.cdiv(size, BLOCK), triton.cdiv(size, BLOCK), b))(
-        *codes.components(planes), codes.numbers,
-        bands.first_line, bands.vertical, bands.first_column, bands.horizontal, out,
-        format_.height, format_.width, size, first, len(planes[0]),
-        LINE_STEPS=bands.vertical.shape[1], COLUMN_STEPS=bands.horizontal.shape[1],
-        **codes.constants(), BLOCK=BLOCK, LINES=LINES, COLUMNS=COLUMNS, num_warps=4, num_stages=1,
-    )  # fmt: skip
-
-
-def finish_samples_out(
-    planes: tuple[Tensor, ...],
-    residual: Tensor,  # [B, h, w, 64] fp16
-    delta: Tensor,  # [B, 3, h, w] fp32
-    strength: Tensor,  # [B] fp32
-    out: tuple[Tensor, ...],  # B frames, written
-    *,
-    format_: FrameFormat,
-    codes: SampleCodes,
-    first: int = 0,
-) -> None:
-    """Add the change of RGB, clamped to what RGB can hold, to the frames' own samples."""
-    rows, columns = triton.cdiv(format_.height, codes.sub_y), triton.cdiv(format_.width, codes.sub_x)
-    launch(_finish_kernel, (triton.cdiv(columns, 128), rows, len(residual)))(
-        *codes.components(planes), codes.numbers, residual, delta, strength, *codes.components(out),
-        format_.height, format_.width, first, len(planes[0]),
-        **codes.constants(), FLOATING=codes.floating, COLUMNS=128, num_warps=4,
-    )  # fmt: skip

@@ -1,8 +1,9 @@
 """The fused backend: frames in their own samples through CUDA graphs, one at a time or in batches.
 
-Kernels depend on the driver, the compiler and the GPU. So the first frame of a new format begins with a comparison: a
-few frames go through both backends. Where they differ by more than rounding, the plain backend takes over, with a
-warning. Where they agree, a file remembers it (`trust.py`).
+Kernels depend on the driver, the compiler and the GPU. So the first frame of a new format begins with a comparison,
+unless all kernels were shipped as machine code that was compared on such a GPU before: a few frames go through both
+backends. Where they differ by more than rounding, the plain backend takes over, with a warning. Where they agree, a
+file remembers it (`trust.py`).
 """
 
 import logging
@@ -17,7 +18,7 @@ from libranet.network import NO_FILTER, GridFilter, LiBrANet
 from libranet.network.stream import FrameGrids, Stages
 from libranet.runtime.gpu.refiner import RefinerTiles
 from libranet.runtime.gpu.step import FusedStep, Ready
-from libranet.runtime.gpu.trust import agreement_file, remember_agreement
+from libranet.runtime.gpu.trust import agreement_file, compared_before, remember_agreement
 from libranet.runtime.interface import Restored, check_size
 from libranet.runtime.plain import PlainBackend
 
@@ -197,7 +198,7 @@ class FusedBackend:
     def _why_distrust(self, frames: Frames) -> str:
         """What is wrong with the kernels, by an earlier comparison with the network or by one now."""
         assert self._step is not None
-        if not self.trial:
+        if not self.trial or (self._step.compiled == 0 and compared_before(self.device)):
             return ""
         file = agreement_file(self.network, frames.format, f"batch {self._batch}, {self.tiles}, {self.lookahead}")
         if file.exists():

@@ -7,11 +7,11 @@ import torch
 from torch import Tensor, nn
 
 from libranet.kernels.conv3x3.reference import GROUPS
+from libranet.kernels.encoder_layers.gpu import conv_out, normalise_out, stem_out
 from libranet.kernels.encoder_layers.reference import make_maps, pack_pairs, pack_stem, pack_weights
-from libranet.kernels.encoder_layers.triton import conv_out, normalise_out, stem_out
+from libranet.kernels.temporal_mix.gpu import mix_out
 from libranet.kernels.temporal_mix.reference import pack_mix
-from libranet.kernels.temporal_mix.triton import mix_out
-from libranet.kernels.tiles import STEM_TILE, EncoderTile
+from libranet.kernels.tiles import STEM_TILE, EncoderTile, power_of_2
 from libranet.network.layers import ChromaticField, Encoder, EncoderBlock, GridHead, TemporalField, conv_of
 from libranet.runtime.gpu.refiner import Norm, bias_of
 
@@ -38,8 +38,8 @@ def choose_tile(side: int, cin: int, cout: int, maps: int, *, stride: int = 1) -
     """The measured tile of the shipped network's layers; for others one that covers them."""
     if measured := TILES.get((stride, side, cin, cout)):
         return measured[maps > 4]
-    cols = max(min(_power_of_2(side), 64), 8)
-    block_n = max(min(_power_of_2(cout), 64), 16)
+    cols = max(min(power_of_2(side), 64), 8)
+    block_n = max(min(power_of_2(cout), 64), 16)
     return EncoderTile(cols, 64 // cols, 1, block_n, 32 if cin > 16 else 16)
 
 
@@ -228,7 +228,3 @@ def _layer(
 
 def _stacked(convs: tuple[nn.Module, ...]) -> Tensor:  # [2, Cout, Cin, 3, 3] fp32
     return torch.stack([conv_of(conv).weight.detach().float() for conv in convs])
-
-
-def _power_of_2(value: int) -> int:
-    return 1 << (value - 1).bit_length()

@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from libranet.kernels.bands import resize_matrix
+from libranet.kernels.grid_filter.gpu import filter_out
 from libranet.kernels.grid_filter.reference import GridFilter, visibility
-from libranet.kernels.grid_filter.triton import filter_out
 from libranet.network.libranet import Grids
 from libranet.network.residual_haze import PLAN_MAPS, fold, plan, view_frame
 from libranet.network.stream import FrameGrids

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from libranet.kernels.color_field.triton import apply_field_out
+from libranet.kernels.color_field.gpu import apply_field_out
+from libranet.kernels.conv3x3.gpu import conv3x3_out
 from libranet.kernels.conv3x3.reference import GROUPS, pack_weight
-from libranet.kernels.conv3x3.triton import conv3x3_out
 from libranet.kernels.frame_io.reference import pack_cell_weight, pack_project
+from libranet.kernels.norm_mix.gpu import fold_sums_out, normalise_mix_out, structure_apply_out, structure_sums_out
 from libranet.kernels.norm_mix.reference import pack_structure_weight
-from libranet.kernels.norm_mix.triton import fold_sums_out, normalise_mix_out, structure_apply_out, structure_sums_out
 from libranet.kernels.tiles import STRUCTURE_TILE, SUMS_STRIP, ConvTile, PixelTile
 from libranet.network.layers import Refiner, RefinerBlock, RefinerStream, conv_of
 from libranet.runtime.gpu.store import FrameStore
@@ -183,9 +183,9 @@ class FusedRefiner:
     ) -> None:
         """A 3x3 convolution by the kernel that this GPU has."""
         if self.weight_stationary:
-            from libranet.kernels.conv3x3 import gluon
+            from libranet.kernels.conv3x3 import hopper
 
-            gluon.conv3x3_out(x, weight, out, bias=bias, sums=sums)
+            hopper.conv3x3_out(x, weight, out, bias=bias, sums=sums)
         else:
             conv3x3_out(x, weight, out, bias=bias, sums=sums, tile=tile)
 
@@ -214,9 +214,9 @@ class FusedRefiner:
     def mix(self, block: _Block, b: RefinerBuffers, out: Tensor) -> None:
         """A block after its convolution: normalise `raw`, GELU, 1x1 mix, `x` added."""
         if self.weight_stationary:
-            from libranet.kernels.norm_mix import gluon
+            from libranet.kernels.norm_mix import hopper
 
-            gluon.normalise_mix_out(b.raw, b.fold, out, skip=b.x, mix=block.mix, mix_bias=block.mix_bias)
+            hopper.normalise_mix_out(b.raw, b.fold, out, skip=b.x, mix=block.mix, mix_bias=block.mix_bias)
         else:
             normalise_mix_out(
                 b.raw, b.fold, out, skip=b.x, mix=block.mix, mix_bias=block.mix_bias, tile=self.tiles.point

@@ -116,6 +116,8 @@ class FusedStep:
             dense_fog=config.dense_fog,
         )
 
+        self.compiled = 0
+        """Kernels that Triton had to compile, or had in its cache: the others were shipped."""
         self.step = self.count = 0
         self.ended = False
         self._cuda = self.device.type == "cuda"
@@ -258,7 +260,7 @@ class FusedStep:
         main = torch.cuda.Stream(self.device)
         main.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(main):
-            compile_ahead(lambda: self._work(0))
+            self.compiled = compile_ahead(lambda: self._work(0))
             self._work(0)  # some libraries prepare themselves at their first call, which a capture must not see
             torch.cuda.synchronize(self.device)
             pool = None

@@ -8,10 +8,10 @@ from torch import Tensor
 
 from libranet.frames import FrameFormat
 from libranet.frames.format import RGB8
-from libranet.kernels.frame_io.triton import finish_frame_out, read_cells_out
-from libranet.kernels.resample.triton import ResizeBands, reduce_frames_out
+from libranet.kernels.frame_io.gpu import finish_frame_out, read_cells_out
+from libranet.kernels.resample.gpu import ResizeBands, reduce_frames_out
+from libranet.kernels.samples.gpu import SampleBands, finish_samples_out, read_samples_out, reduce_samples_out
 from libranet.kernels.samples.reference import SampleCodes
-from libranet.kernels.samples.triton import SampleBands, finish_samples_out, read_samples_out, reduce_samples_out
 from libranet.kernels.tiles import PixelTile
 
 Planes = tuple[Tensor, ...]  # each [n, h, w], or one [n, h, w, 3] of a packed layout

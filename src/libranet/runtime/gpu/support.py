@@ -5,6 +5,7 @@ from importlib import util
 import torch
 
 from libranet.errors import install_command
+from libranet.kernels.shipped import archive_for
 from libranet.network.config import LiBrANetConfig
 
 MIN_CAPABILITY = (8, 0)
@@ -52,8 +53,8 @@ def supports_weight_stationary(width: int, device: torch.device) -> bool:
     return (
         width == STATIONARY_WIDTH
         and device.type == "cuda"
-        and torch.cuda.get_device_capability(device)[0] == HOPPER
-        and _has_gluon()
+        and (capability := torch.cuda.get_device_capability(device))[0] == HOPPER
+        and (archive_for(capability) is not None or _has_gluon())
     )
 
 
@@ -77,10 +78,11 @@ def why_not_device(device: torch.device) -> str | None:
         return "PyTorch finds no CUDA device"
     if torch.version.hip is not None:
         return "the GPU is one of AMD's, and the kernels are made for NVIDIA's"
-    if util.find_spec("triton") is None:
-        return f"Triton is not installed: {install_command('gpu')}"
     capability = torch.cuda.get_device_capability(device)
     if capability < MIN_CAPABILITY:
         name = torch.cuda.get_device_name(device)
         return f"{name} has compute capability {capability[0]}.{capability[1]}, and the kernels need 8.0 or higher"
+    if archive_for(capability) is None and util.find_spec("triton") is None:
+        here = f"compute capability {capability[0]}.{capability[1]}"
+        return f"no kernels were shipped for {here}, and Triton is not installed: {install_command('gpu')}"
     return None

@@ -1,7 +1,7 @@
-"""Which kernels were already compared with the plain network on this machine: an empty file for each combination.
+"""Which kernels were already compared with the plain network: on this machine, or before they were shipped.
 
-The file's name is a hash of everything that decides what a kernel computes, so another version, driver or GPU means
-another comparison.
+On this machine an empty file says so for each combination. Its name is a hash of everything that decides what a kernel
+computes, so another version, driver or GPU means another comparison.
 """
 
 import hashlib
@@ -13,7 +13,16 @@ import torch
 import libranet
 from libranet.atomic import atomic_file
 from libranet.frames import FrameFormat
+from libranet.kernels.shipped import digest_sources
 from libranet.network import LiBrANet
+
+COMPARED = {(9, 0)}
+"""Capabilities on whose GPUs the shipped machine code was compared with the network (tests/runtime/gpu)."""
+
+
+def compared_before(device: torch.device) -> bool:
+    """Whether shipped kernels need no comparison here: their machine code is what ran on such a GPU already."""
+    return device.type == "cuda" and torch.cuda.get_device_capability(device) in COMPARED
 
 
 def agreement_file(network: LiBrANet, format_: FrameFormat, settings: str) -> Path:
@@ -22,7 +31,8 @@ def agreement_file(network: LiBrANet, format_: FrameFormat, settings: str) -> Pa
     facts = [
         libranet.__version__,
         torch.__version__,
-        metadata.version("triton"),
+        _triton_version(),
+        digest_sources(),
         torch.version.cuda,
         properties.name,
         f"{properties.major}.{properties.minor}",
@@ -42,3 +52,10 @@ def remember_agreement(file: Path) -> None:
             temporary.write_text("")
     except OSError:
         return
+
+
+def _triton_version() -> str:
+    try:
+        return metadata.version("triton")
+    except metadata.PackageNotFoundError:
+        return ""  # shipped kernels run without it
