@@ -4,7 +4,7 @@
 
 What is compiled is what the product launches for both shipped networks: frames of `Dehazer` and of files in the usual
 sizes and rates, alone and in batches, and the views that are drawn. Anything else is left to Triton. The same sources
-and the same Triton give the same bytes.
+and the same Triton give the same machine code, but for a few instructions of Hopper's convolution that change places.
 """
 
 import argparse
