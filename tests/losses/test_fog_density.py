@@ -86,6 +86,16 @@ def test_the_gradient_pulls_at_all_channels_alike(parameters):
     assert torch.allclose(restored.grad, restored.grad.mean(dim=1, keepdim=True).expand(-1, 3, -1, -1), atol=1e-7)
 
 
+def test_darkness_and_light_are_not_rewarded(parameters):
+    hazy = add_haze(scene(), 0.3)
+    restored = hazy.clone().requires_grad_()
+    FogDensity(parameters)(by_gain_and_offset(restored, hazy)).sum().backward()
+    more_contrast = hazy - hazy.mean(dim=1, keepdim=True).mean(dim=(2, 3), keepdim=True)
+    gain = (restored.grad * more_contrast / more_contrast.std()).sum()
+    assert gain < 0
+    assert abs(restored.grad.sum()) < 0.02 * abs(gain)
+
+
 def test_the_objective_judges_filmed_samples_alone(parameters):
     clear = torch.cat([scene(0), scene(1)])
     hazy = add_haze(clear, 0.2)

@@ -204,9 +204,11 @@ def by_gain_and_offset(
     """Return what is left of restored images where only local gains and offsets of the hazy ones count.
 
     Haze takes contrast by a factor and adds light, so clearing it is such a change, as a guided filter finds it.
-    Texture that is painted, and noise that is added to look like detail, are not in the result. Colours are, but pass
-    no gradient, since colourful haze looks clear to FADE. Brightness is the mean of the channels here: a gradient of
-    luma would pull at green the most, and shadows would turn purple.
+    Texture that is painted, and noise that is added to look like detail, are not in the result.
+
+    Only gains pass gradients. To FADE, colourful haze looks clear, and so does darkness: a network that learns from
+    those leaves tints in skies and black patches in fog. Gains are of the mean of the channels: a gradient of luma
+    would pull at green the most, and shadows would turn purple.
     """
     level, guide = restored.mean(dim=1, keepdim=True), hazy.mean(dim=1, keepdim=True)
     mean, mean_guide = _cells(level), _cells(guide)
@@ -215,7 +217,7 @@ def by_gain_and_offset(
     gain = covariance / (variance + _GRAIN**2)
     gain, offset = (
         F.interpolate(cells, size=hazy.shape[-2:], mode="bilinear", align_corners=False)
-        for cells in (gain, mean - gain * mean_guide)
+        for cells in (gain, mean.detach() - gain * mean_guide)
     )
     return gain * guide + offset + (restored - level).detach()
 

@@ -232,7 +232,7 @@ def _fog_terms(
     # Sixteen bits cannot hold the variances of grey levels.
     with torch.autocast(prediction.device.type, enabled=False):
         prediction, clear, hazy = (images.float() for images in (prediction, clear, hazy))
-        unexplained = (prediction - by_gain_and_offset(prediction, hazy)).mean(dim=1)
+        unexplained = (prediction - by_gain_and_offset(prediction, hazy).detach()).mean(dim=1)
         structure = (unexplained.square().mean(dim=(1, 2)) + TINY).sqrt()
         # Seen at full size, the blocks of a codec and noise would be worth enlarging.
         prediction, clear, hazy = (F.avg_pool2d(images, FOG_SCALE) for images in (prediction, clear, hazy))
