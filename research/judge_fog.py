@@ -3,9 +3,9 @@
 python research/judge_fog.py HAZY -o FOLDER --fade FADE.safetensors [--pairs PAIRS] NAME=WEIGHTS[:alone] ...
 
 HAZY holds photos of real fog: only the half that chooses (real_dev, every second name from the first). PAIRS holds
-hazy/ and clear/. `:alone` leaves out the plan of dense fog. Each line is a mean over the photos; *honest* is FADE of what
-local gains and offsets of the input explain, so noise and painted texture lower the first number and not the second.
-FOLDER gets the values of each photo and a sheet: the input, then all weights, a row for each photo.
+hazy/ and clear/. `:alone` leaves out the plan of dense fog. Each line is a mean over the photos; *honest* is FADE of
+what local gains and offsets of the input explain, so noise and painted texture lower the first number and not the
+second. FOLDER gets the values of each photo and a sheet: the input, then all weights, a row for each photo.
 """
 
 import argparse

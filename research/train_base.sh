@@ -3,7 +3,7 @@
 #
 #   research/train_base.sh PACK [prepare|train|all] [SEED]
 #
-# PACK holds photos/train_*, density_maps and pairs_dev (../shared/data). `prepare` needs no GPU and takes about a quarter of
+# PACK holds photos/train_*, density_maps, fade and pairs_dev (../shared/data). `prepare` needs no GPU and takes about a quarter of
 # an hour on two cores; `train` needs one H200 for 13 minutes and nothing but data/base. Whatever is there already is kept, and a
 # stage that was stopped goes on where it was, so the command can be repeated.
 set -eu
@@ -19,6 +19,8 @@ case $what in prepare | all)
     [ -d "$work/maps/maps" ] || "$python" research/photo_depth.py --photos "$work/all" --out "$work/maps"
     "$python" research/render_images.py rooms -o "$work/rooms" --depth "$work/maps/maps" --seed 5000 --count 110
     "$python" -m libranet weights pull lpips-vgg16 --cache "$work/vgg"
+    "$python" -m libranet weights pull fade --from "$pack/fade" --cache "$work/fade"
+    mkdir -p data/base && cp "$work/fade/fade.safetensors" data/base/
     "$python" research/prepare_base.py --photos "$work/all" --vgg "$work/vgg/lpips-vgg16.safetensors" --rooms "$work/rooms" --depth "$work/maps/maps" \
         --density "$pack/density_maps" --pairs "$pack/pairs_dev" -o data/base
     ;;

@@ -19,8 +19,6 @@ from libranet.network.libranet import Grids
 COLOUR_CELL, CONSISTENCY_CELL = 16, 8
 """Pixels, each way, over which the colour term averages colours, and the consistency term errors."""
 TINY = 1e-8
-FOG_SCALE = 2
-"""The density of fog is judged on frames reduced by this much."""
 CLEAR = (0.15, 0.4)
 """FADE under which nobody sees fog, and over which some is seen: no truth asks for less, or is content with more."""
 
@@ -70,6 +68,9 @@ class FogWeights:
     structure: float = 0.0
     """Weight of the structure term: how much of a frame is no gain and offset of the hazy one. It is looked at where
     the density is."""
+    reduce: int = 2
+    """How many times smaller the frames are made on which the density is judged: at full size, the blocks of a codec
+    and noise would be worth enlarging."""
     density_source: str = ""
     """Path of FADE's parameters."""
 
@@ -185,7 +186,7 @@ class Objective:
             wanted = F.interpolate(clear, size=prediction.small.shape[-2:], mode="area")
             field_error = charbonnier(prediction.small, wanted, epsilon=c.charbonnier_epsilon)
         if self.density is not None and hazy is not None:
-            density, structure = _fog_terms(self.density, prediction.image, clear, hazy, filmed)
+            density, structure = _fog_terms(self.density, prediction.image, clear, hazy, filmed, reduce=c.fog.reduce)
         if c.consistency_weight:
             error = F.avg_pool2d(prediction.image.float() - clear, CONSISTENCY_CELL)
             consistency = charbonnier(error[0::2], error[1::2], epsilon=c.charbonnier_epsilon)
@@ -227,6 +228,8 @@ def _fog_terms(
     clear: Tensor,  # [B, 3, H, W]
     hazy: Tensor,  # [B, 3, H, W]
     filmed: Tensor | None,  # [B]
+    *,
+    reduce: int,
 ) -> tuple[Tensor, Tensor]:  # [] each
     """Excess density and invented structure, means over the batch."""
     # Sixteen bits cannot hold the variances of grey levels.
@@ -234,8 +237,7 @@ def _fog_terms(
         prediction, clear, hazy = (images.float() for images in (prediction, clear, hazy))
         unexplained = (prediction - by_gain_and_offset(prediction, hazy).detach()).mean(dim=1)
         structure = (unexplained.square().mean(dim=(1, 2)) + TINY).sqrt()
-        # Seen at full size, the blocks of a codec and noise would be worth enlarging.
-        prediction, clear, hazy = (F.avg_pool2d(images, FOG_SCALE) for images in (prediction, clear, hazy))
+        prediction, clear, hazy = (F.avg_pool2d(images, reduce) for images in (prediction, clear, hazy))
         with torch.no_grad():
             wanted = density(clear, where=clear).clamp(*CLEAR).log()
         # Only what comes of the hazy frame counts: noise and painted texture look clear to FADE as well.
