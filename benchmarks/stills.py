@@ -1,6 +1,6 @@
 """How good weights are on still images, in every kind of haze that the model card names beside its 4K clips.
 
-    PYTHONPATH=src:benchmarks python3 benchmarks/stills.py [--pairs FOLDER]
+    PYTHONPATH=src:benchmarks:research python3 benchmarks/stills.py [--pairs FOLDER]
         [--photos FOLDER --depth FOLDER --sky FOLDER] [--rooms 20] [--model CHECKPOINT]
 
 --pairs     hazy/NAME and clear/NAME, as they are; the last two of every five choose no checkpoint and also count alone
@@ -23,10 +23,10 @@ from pathlib import Path
 import cv2
 import numpy as np
 import torch
+from rooms import render_room
 from torch import Tensor
 
 from libranet.haze.scattering import REGIMES, add_haze, transmission
-from libranet.lab.scenes import render_room
 from libranet.metrics import psnr
 from libranet.network import load_model
 from libranet.runtime import rgb_frames, rgb_of
