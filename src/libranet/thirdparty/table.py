@@ -131,25 +131,6 @@ TABLE: tuple[ThirdPartyModel, ...] = (
         convert.vgg16_lpips,
     ),
     ThirdPartyModel(
-        "fade",
-        "FADE, perceptual fog density: statistics of natural images with and without fog",
-        "free use with notice and citation (University of Texas at Austin, LIVE)",
-        LocalFile("live.ece.utexas.edu, FADE_release.zip"),
-        (
-            PublishedFile(
-                "natural_fogfree_image_features_ps8.mat",
-                1_132,
-                "9a1812bcb2318908d864a53163e32cb430e92dddb88579ea02ee944f020d69cb",
-            ),
-            PublishedFile(
-                "natural_foggy_image_features_ps8.mat",
-                1_133,
-                "1de98cec133b367f6d2d9cfa039a2d53892a1606ea9f4b216d5b08f73b346afd",
-            ),
-        ),
-        convert.fade_parameters,
-    ),
-    ThirdPartyModel(
         "raft-small",
         "optical flow for tOF and synthesis",
         "BSD-3-Clause",
