@@ -4,20 +4,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import IO
 
-from libranet.video.ebml import ATTACHMENTS, CHAPTERS, INFO, TAGS, TRACKS, child, children, read_sections
+from libranet.video.ebml import ATTACHMENTS, CHAPTERS, INFO, TAGS, TRACK_ENTRY, TRACKS, child, children, read_sections
 
 _DEEPEST = 16
 """Elements inside of each other that are followed. A hostile file may have thousands."""
-TRACK_ENTRY, _TRACK_TYPE, BCP47 = 0xAE, 0x83, 0x22B59D
+_TRACK_TYPE, BCP47 = 0x83, 0x22B59D
 _STREAM_TYPES = (1, 2, 17, 33)
 """Tracks that FFmpeg has a stream for: video, audio, subtitles, metadata."""
-VIDEO, STEREO, CROPS, PROJECTION = 0xE0, 0x53B8, (0x54AA, 0x54BB, 0x54CC, 0x54DD), 0x7670
-_PROJECTION_TYPE, _ADDITION = 0x7671, 0x41E4
-VIDEO_NAMES = {
-    STEREO: "the stereo mode", PROJECTION: "the 360 degree projection", 0x54B3: "the kind of aspect ratio",
-    **dict.fromkeys(CROPS, "the cropping"), _ADDITION: "Dolby Vision",
-}  # fmt: skip
-"""Elements of a video that FFmpeg writes for every source that has such a property, whatever its container."""
 _TAG, _SIMPLE_TAG, _TAG_NAME, _TAG_STRING = 0x7373, 0x67C8, 0x45A3, 0x4487
 _STALE_TAGS = (
     "BPS", "DURATION", "NUMBER_OF_FRAMES", "NUMBER_OF_BYTES", "ENCODER", "ALPHA_MODE", "HANDLER_NAME", "VENDOR_ID",
@@ -69,11 +62,6 @@ def read_extras(file: IO[bytes]) -> MatroskaExtras | None:
     """Return what a Matroska or WebM file says; None for other files."""
     sections = read_sections(file)
     return MatroskaExtras(sections) if TRACKS in sections else None
-
-
-def is_rotation(projection: bytes) -> bool:
-    """Return whether a projection is that of a flat frame, which only says how the frame is turned."""
-    return bool(projection) and not int.from_bytes(child(projection, _PROJECTION_TYPE), "big")
 
 
 def _tag_texts(data: bytes, depth: int = 0) -> Iterator[tuple[str, str]]:

@@ -12,17 +12,23 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import IO
 
-from libranet.video.ebml import CRC, TRACKS, VOID, children, element, number, section_places, void
-from libranet.video.matroska_extras import (
-    BCP47,
+from libranet.video.ebml import (
+    CRC,
     CROPS,
     PROJECTION,
     STEREO,
     TRACK_ENTRY,
+    TRACKS,
     VIDEO,
-    MatroskaExtras,
+    VOID,
+    children,
+    element,
     is_rotation,
+    number,
+    section_places,
+    void,
 )
+from libranet.video.matroska_extras import BCP47, MatroskaExtras
 from libranet.video.tags import VideoTags
 
 _FILLER = "~"

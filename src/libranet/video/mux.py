@@ -20,7 +20,7 @@ from libranet.video.encoder import EncoderSettings, configure, kept_priority
 from libranet.video.excerpt import Excerpt
 from libranet.video.file_facts import gif_loops, matroska_extras, mp4_boxes
 from libranet.video.heard import HeardSound
-from libranet.video.mp4_extras import Box, add_boxes, hdr_boxes
+from libranet.video.mp4_extras import Box, hdr_boxes
 from libranet.video.packets import joined_packets
 from libranet.video.pyav import open_input, track_title
 from libranet.video.reader import VideoReader, frame_duration, main_video_stream
@@ -195,6 +195,8 @@ class OutputFile:
                 file = opened.enter_context(target.open("r+b")) if isinstance(target, Path) else target
                 self._finish.write(file, {**self.places, **self._main})
         if self._boxes:
+            from libranet.video.mp4_finish import add_boxes  # only runs over files that know more load it
+
             add_boxes(self._target, self._boxes, self._video_index)
 
     def abandon(self) -> None:
