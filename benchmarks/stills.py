@@ -23,7 +23,6 @@ from pathlib import Path
 import cv2
 import numpy as np
 import torch
-from rooms import render_room
 from torch import Tensor
 
 from libranet.haze.scattering import REGIMES, add_haze, transmission
@@ -120,6 +119,8 @@ def grey_morning(vivid: np.ndarray, rng: np.random.Generator) -> Iterator[Still]
 
 
 def rooms(count: int) -> Iterator[Still]:
+    from rooms import render_room  # in research/, which those who import this module need not have on their path
+
     rng = np.random.default_rng(0)
     for number in range(count):
         room = render_room(FIRST_ROOM + number, width=2 * MIDDLE[0], height=2 * MIDDLE[1])
