@@ -1,6 +1,6 @@
 """How good weights are on still images, in every kind of haze that the model card names beside its 4K clips.
 
-    PYTHONPATH=src:benchmarks python3 benchmarks/stills.py [--pairs FOLDER]
+    PYTHONPATH=src:benchmarks:research python3 benchmarks/stills.py [--pairs FOLDER]
         [--photos FOLDER --depth FOLDER --sky FOLDER] [--rooms 20] [--model CHECKPOINT]
 
 --pairs     hazy/NAME and clear/NAME, as they are; the last two of every five choose no checkpoint and also count alone
@@ -26,7 +26,6 @@ import torch
 from torch import Tensor
 
 from libranet.haze.scattering import REGIMES, add_haze, transmission
-from libranet.lab.scenes import render_room
 from libranet.metrics import psnr
 from libranet.network import load_model
 from libranet.runtime import rgb_frames, rgb_of
@@ -120,6 +119,8 @@ def grey_morning(vivid: np.ndarray, rng: np.random.Generator) -> Iterator[Still]
 
 
 def rooms(count: int) -> Iterator[Still]:
+    from rooms import render_room  # in research/, which those who import this module need not have on their path
+
     rng = np.random.default_rng(0)
     for number in range(count):
         room = render_room(FIRST_ROOM + number, width=2 * MIDDLE[0], height=2 * MIDDLE[1])

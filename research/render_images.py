@@ -18,10 +18,10 @@ from pathlib import Path
 import cv2
 import numpy as np
 import torch
+from rooms import render_room
 
 from libranet.atomic import atomic_file
 from libranet.errors import InputError, LibraNetError
-from libranet.lab.scenes import render_room
 from libranet.training.image_bank import ASPECT, ClearImage, normalise_depth, render_scenes
 
 DEPTH_LINES = 180

@@ -29,8 +29,8 @@ def _convert_with_a_missing_package(files: Mapping[str, Path]) -> dict[str, Tens
 
 
 def _use_table(monkeypatch: pytest.MonkeyPatch, *rows: ThirdPartyModel) -> None:
-    monkeypatch.setattr("libranet.thirdparty.TABLE", rows)
     monkeypatch.setattr("libranet.thirdparty.table.TABLE", rows)
+    monkeypatch.setattr("libranet.lab.published.TABLE", ())
 
 
 @pytest.fixture

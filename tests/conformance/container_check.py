@@ -81,7 +81,9 @@ def texts(path: Path) -> frozenset[tuple[str, str]]:
                 found |= {("order of chapters", "1") for _ in re.findall("<EditionFlagOrdered>1<", shown)}
                 found |= {("chapter", text) for text in re.findall(f"<{tag}>(.*?)</{tag}>", shown)}
             else:
-                pairs = re.findall(r"<Name>(.*?)</Name>\s*<String>(.*?)</String>", shown)
+                pairs = re.findall(
+                    r"<Name>(.*?)</Name>\s*(?:<TagLanguage>.*?</TagLanguage>\s*)?<String>(.*?)</String>", shown
+                )
                 found |= {(name, text) for name, text in pairs if not is_technical(name)}
         title = listed(path)[0]["container"]["properties"].get("title")
         return frozenset(found | ({("TITLE", title)} if title else set()))

@@ -17,6 +17,16 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+NAMED_STRUCTURE = {
+    "chapters-two-languages.mkv",
+    "chapters-nested.mkv",
+    "chapters-ordered.mkv",
+    "tags-repeated.mkv",
+    "everything.mkv",
+}
+"""Matroska files whose chapters or tags FFmpeg writes in part; the rest is named."""
+
+
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("containers")
@@ -40,7 +50,7 @@ def test_nothing_that_a_container_knows_is_lost_in_silence(name, suffix, folder,
     assert report.partial == "" or suffix == ".avi"
     assert silent_losses(source, output, " ".join(report.warnings)) == []
     if source.suffix == suffix == ".mkv":
-        assert report.warnings == ()
+        assert (report.warnings == ()) == (name not in NAMED_STRUCTURE)
         assert output_of(MKVMERGE, "-J", output).count('"warnings": []') == 1
 
 
@@ -148,7 +158,7 @@ def test_a_part_of_a_film_has_its_chapters(folder, tmp_path, tiny_model):
     options = DehazeOptions(strength=0.0, start=0.1)
     dehaze_video(source, tmp_path / "out.mkv", model=tiny_model, options=options, device="cpu")
     shown = output_of(MKVEXTRACT, tmp_path / "out.mkv", "chapters", "-")
-    assert [text for text in ("First", "Erstes", "Inner", "Second") if text in shown] == ["First", "Erstes", "Second"]
+    assert [text for text in ("Erstes", "Inner", "Second") if text in shown] == ["Erstes", "Second"]
     assert "<ChapterTimeStart>00:00:00.0" in shown
 
 

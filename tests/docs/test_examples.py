@@ -23,7 +23,7 @@ EXPECTED = {
     "export_module.py": ("the same bits: True", ["libranet.pt2"]),
     "frames_in_and_out.py": ("10 frames in clear.mp4", ["frames/00010.png", "clear.mp4"]),
     "own_parts.py": ("4 steps, own_parts:Net, output (3, 90, 160)", ["own/model.safetensors"]),
-    "render_scenes.py": ("room: depth from", ["scenes.png"]),
+    "render_scenes.py": ("frame 1: depth up to", ["scene-1.png"]),
     "score_results.py": ("clip, theirs:", ["report/clips/clip/theirs.csv"]),
     "stream_the_network.py": ("6 frames in, 6 frames out", []),
     "train_on_pairs.py": ("2 steps -> mine/model.safetensors", ["mine/model.safetensors"]),

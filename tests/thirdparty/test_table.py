@@ -3,12 +3,12 @@
 import re
 
 from libranet.evaluation.metric_table import METRICS
-from libranet.thirdparty.table import TABLE, HubRepository, PyPIArchive, find_model
+from libranet.thirdparty.table import HubRepository, PyPIArchive, all_models, find_model
 
 
 def test_every_row_is_complete() -> None:
-    assert len({model.name for model in TABLE}) == len(TABLE)
-    for model in TABLE:
+    assert len({model.name for model in all_models()}) == len(all_models())
+    for model in all_models():
         assert model.purpose, model.name
         assert model.licence, model.name
         for file in model.files:

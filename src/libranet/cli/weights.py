@@ -67,7 +67,7 @@ def weights(
 
 
 def _list(cache: Path, as_json: bool) -> None:
-    from libranet.thirdparty import TABLE, find_weights
+    from libranet.thirdparty import all_models, find_weights
 
     rows = _packaged_rows() + [
         {
@@ -80,7 +80,7 @@ def _list(cache: Path, as_json: bool) -> None:
             "sha256": {file.name: file.sha256 for file in model.files},
             "path": str(path) if (path := find_weights(model, cache)) else None,
         }
-        for model in TABLE
+        for model in all_models()
     ]
     if as_json:
         print(json.dumps(rows, indent=2))
@@ -121,12 +121,12 @@ def _packaged_rows() -> list[dict[str, Any]]:
 
 
 def _pull(names: list[str], local: Path | None, cache: Path, index: str | None) -> None:
-    from libranet.thirdparty import TABLE, find_model, find_weights, pull_weights
+    from libranet.thirdparty import all_models, find_model, find_weights, pull_weights
 
     if local is not None and len(names) != 1:
         raise InputError(f"--from goes with exactly one name, got {len(names)}")
     console = Console()
-    models = [find_model(name) for name in names] or [model for model in TABLE if model.downloadable]
+    models = [find_model(name) for name in names] or [model for model in all_models() if model.downloadable]
     failures: dict[str, LibraNetError] = {}
     for model in models:
         path = None if names else find_weights(model, cache)

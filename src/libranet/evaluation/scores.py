@@ -17,7 +17,6 @@ from libranet.evaluation.metric_table import Metric
 from libranet.extension import lab
 from libranet.flow import DisFlow, FlowEstimator, RaftFlow, RaftSmall, warp_tensor
 from libranet.metrics.blind import FrameFacts, compare_with_input
-from libranet.metrics.fade import Fade
 from libranet.metrics.fidelity import psnr, ssim
 from libranet.metrics.lpips import Lpips
 from libranet.metrics.temporal import warp_error
@@ -163,8 +162,6 @@ def prepare_scores(
             if metric.name == "lpips":
                 scores.lpips = Lpips(weights, device=device)
                 scores.estimators["lpips"] = f"LPIPS v0.1 ({scores.lpips.backbone})"
-            elif metric.name == "fade":
-                _add(scores, metric.name, Fade(weights))
             else:
                 _add(scores, metric.name, lab("perception.no_reference").NoReference(metric.name, weights))
     if scores.wants("tof") or scores.wants("flicker"):

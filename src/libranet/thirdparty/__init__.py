@@ -2,11 +2,11 @@
 
 from libranet.thirdparty.cache import default_cache, explain_absence, find_weights, load_weights, pull_weights
 from libranet.thirdparty.convert import read_tensors
-from libranet.thirdparty.table import TABLE, ThirdPartyModel, find_model
+from libranet.thirdparty.table import ThirdPartyModel, all_models, find_model
 
 __all__ = [
-    "TABLE",
     "ThirdPartyModel",
+    "all_models",
     "default_cache",
     "explain_absence",
     "find_model",

@@ -16,7 +16,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from libranet.errors import CheckpointError, MissingDependencyError
+from libranet.errors import CheckpointError
 
 Converter = Callable[[Mapping[str, Path]], dict[str, Tensor]]
 """Takes the published files by their names in the table, returns the tensors to keep."""
@@ -41,22 +41,6 @@ def raft_small(files: Mapping[str, Path]) -> dict[str, Tensor]:
     """Read RAFT-small without the prefix that data-parallel training left on its names."""
     state = read_tensors(files["raft-small.pth"])
     return {name.removeprefix("module."): tensor.contiguous() for name, tensor in state.items()}
-
-
-def fade_parameters(files: Mapping[str, Path]) -> dict[str, Tensor]:
-    """Read mean [12] and covariance [12, 12] of the features of images without fog, `clear_`, and in fog, `foggy_`."""
-    try:
-        from scipy.io import loadmat
-    except ImportError:
-        raise MissingDependencyError(
-            "FADE's parameters are MATLAB files, which need SciPy to read: pip install scipy"
-        ) from None
-    state = {}
-    for side, theirs in (("clear", "fogfree"), ("foggy", "foggy")):
-        content = loadmat(str(files[f"natural_{theirs}_image_features_ps8.mat"]))
-        for name, array in (("mean", content[f"mu_{theirs}param"][0]), ("covariance", content[f"cov_{theirs}param"])):
-            state[f"{side}_{name}"] = torch.from_numpy(np.ascontiguousarray(array, dtype=np.float64))
-    return state
 
 
 def _flax_lpips(path: Path, network: str, layers: tuple[int, ...]) -> dict[str, Tensor]:

@@ -14,6 +14,14 @@ SEGMENT, INFO, TRACKS, CHAPTERS, ATTACHMENTS, TAGS = (
 )
 _HEADER, _CLUSTER, VOID, CRC = 0x1A45DFA3, 0x1F43B675, 0xEC, 0xBF
 ATTACHED_FILE, _FILE_DATA = 0x61A7, 0x465C
+TRACK_ENTRY, VIDEO = 0xAE, 0xE0
+STEREO, CROPS, PROJECTION = 0x53B8, (0x54AA, 0x54BB, 0x54CC, 0x54DD), 0x7670
+_PROJECTION_TYPE, _ADDITION = 0x7671, 0x41E4
+VIDEO_NAMES = {
+    STEREO: "the stereo mode", PROJECTION: "the 360 degree projection", 0x54B3: "the kind of aspect ratio",
+    **dict.fromkeys(CROPS, "the cropping"), _ADDITION: "Dolby Vision",
+}  # fmt: skip
+"""Elements of a video that FFmpeg writes for every source that has such a property, whatever its container."""
 _LARGEST = 64 << 20
 """Bytes of a section that is read. Attached files are larger, and passed over."""
 
@@ -105,6 +113,11 @@ def children(data: bytes) -> list[tuple[int, bytes]]:
 def child(data: bytes, ident: int) -> bytes:
     """Return the content of the first element of this kind, or nothing."""
     return next((content for found, content in children(data) if found == ident), b"")
+
+
+def is_rotation(projection: bytes) -> bool:
+    """Return whether a projection is that of a flat frame, which only says how the frame is turned."""
+    return bool(projection) and not int.from_bytes(child(projection, _PROJECTION_TYPE), "big")
 
 
 def element(ident: int, content: bytes) -> bytes:

@@ -7,16 +7,18 @@ and how often an animation is shown. What nobody thought of is in one of them, t
 import io
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import av
 from av.stream import Disposition
 
-from libranet.video.ebml import children
-from libranet.video.matroska_extras import PROJECTION, VIDEO, VIDEO_NAMES, MatroskaExtras, is_rotation, read_extras
+from libranet.video.ebml import PROJECTION, VIDEO, VIDEO_NAMES, children, is_rotation
 from libranet.video.mp4_extras import Box, read_boxes
 from libranet.video.pyav import open_input, side_data_names
 from libranet.video.tags import track_entry
+
+if TYPE_CHECKING:
+    from libranet.video.matroska_extras import MatroskaExtras
 
 _OF_THE_ENCODER = frozenset(
     {
@@ -40,10 +42,12 @@ _LONGEST = 50
 """Letters of a text in a note."""
 
 
-def matroska_extras(container: Any) -> MatroskaExtras | None:
+def matroska_extras(container: Any) -> "MatroskaExtras | None":
     """Return what a Matroska file says and FFmpeg does not list; None for other files, and those on other machines."""
     if "matroska" not in container.format.name or (path := _path(container)) is None:
         return None
+    from libranet.video.matroska_extras import read_extras  # only runs over Matroska load it
+
     try:
         with path.open("rb") as file:
             return read_extras(file)
@@ -146,9 +150,11 @@ def _video_facts(stream: Any) -> dict[int, bytes]:
 
 def _texts(written: Any, trial: IO[bytes]) -> set[object]:
     """Return every text that a file shows: those of Matroska with their names."""
-    extras = read_extras(trial)
-    if extras is not None:
-        return set(extras.facts())
+    if "matroska" in written.format.name:
+        from libranet.video.matroska_extras import read_extras
+
+        if (extras := read_extras(trial)) is not None:
+            return set(extras.facts())
     return set(_ffmpeg_texts(written))
 
 

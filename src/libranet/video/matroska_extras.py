@@ -4,26 +4,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import IO
 
-from libranet.video.ebml import ATTACHMENTS, CHAPTERS, INFO, TAGS, TRACKS, child, children, read_sections
+from libranet.video.ebml import ATTACHMENTS, CHAPTERS, INFO, TAGS, TRACK_ENTRY, TRACKS, child, children, read_sections
 
-SPACE_TAG = "LIBRANET_SPACE"
-DEEPEST = 16
+_DEEPEST = 16
 """Elements inside of each other that are followed. A hostile file may have thousands."""
-TRACK_ENTRY, _TRACK_TYPE, BCP47 = 0xAE, 0x83, 0x22B59D
+_TRACK_TYPE, BCP47 = 0x83, 0x22B59D
 _STREAM_TYPES = (1, 2, 17, 33)
 """Tracks that FFmpeg has a stream for: video, audio, subtitles, metadata."""
-VIDEO, STEREO, CROPS, PROJECTION = 0xE0, 0x53B8, (0x54AA, 0x54BB, 0x54CC, 0x54DD), 0x7670
-_PROJECTION_TYPE, _ADDITION = 0x7671, 0x41E4
-VIDEO_NAMES = {
-    STEREO: "the stereo mode", PROJECTION: "the 360 degree projection", 0x54B3: "the kind of aspect ratio",
-    **dict.fromkeys(CROPS, "the cropping"), _ADDITION: "Dolby Vision",
-}  # fmt: skip
-"""Elements of a video that FFmpeg writes for every source that has such a property, whatever its container."""
-TAG, SIMPLE_TAG, TAG_NAME, _TAG_STRING = 0x7373, 0x67C8, 0x45A3, 0x4487
+_TAG, _SIMPLE_TAG, _TAG_NAME, _TAG_STRING = 0x7373, 0x67C8, 0x45A3, 0x4487
 _STALE_TAGS = (
     "BPS", "DURATION", "NUMBER_OF_FRAMES", "NUMBER_OF_BYTES", "ENCODER", "ALPHA_MODE", "HANDLER_NAME", "VENDOR_ID",
 )  # fmt: skip
-EDITION, CHAPTER, _CHAPTER_DISPLAY, _CHAPTER_TEXT = 0x45B9, 0xB6, 0x80, 0x85
+_EDITION, _CHAPTER, _CHAPTER_DISPLAY, _CHAPTER_TEXT = 0x45B9, 0xB6, 0x80, 0x85
 _ORDERED = 0x45DD
 _FILE_NAME, _FILE_DESCRIPTION = 0x466E, 0x467E
 _LINKS = {0x3CB923: "link to the file before", 0x3EB923: "link to the next file", 0x4444: "segment family"}
@@ -43,12 +35,12 @@ class MatroskaExtras:
 
     def facts(self) -> Iterator[tuple[str, str]]:
         """Yield the name and the text of everything that programs show of a file."""
-        for name, text in tag_texts(self.sections.get(TAGS, b"")):
+        for name, text in _tag_texts(self.sections.get(TAGS, b"")):
             yield f"tag {name}", text
         for text in _chapter_texts(self.sections.get(CHAPTERS, b"")):
             yield "chapter title", text
         for kind, edition in children(self.sections.get(CHAPTERS, b"")):
-            if kind == EDITION and int.from_bytes(child(edition, _ORDERED), "big"):
+            if kind == _EDITION and int.from_bytes(child(edition, _ORDERED), "big"):
                 yield "order of chapters", "players show the chapters alone, in their order"
         for index, entry in enumerate(self.entries):
             language = dict(entry).get(BCP47, b"").decode(errors="replace")
@@ -72,24 +64,19 @@ def read_extras(file: IO[bytes]) -> MatroskaExtras | None:
     return MatroskaExtras(sections) if TRACKS in sections else None
 
 
-def is_rotation(projection: bytes) -> bool:
-    """Return whether a projection is that of a flat frame, which only says how the frame is turned."""
-    return bool(projection) and not int.from_bytes(child(projection, _PROJECTION_TYPE), "big")
-
-
-def tag_texts(data: bytes, depth: int = 0) -> Iterator[tuple[str, str]]:
+def _tag_texts(data: bytes, depth: int = 0) -> Iterator[tuple[str, str]]:
     """Yield name and text of all tags, those inside of others as well, but no statistics."""
     for kind, content in children(data):
-        if kind == SIMPLE_TAG:
-            name = child(content, TAG_NAME).decode(errors="replace")
-            if not is_stale(name):
+        if kind == _SIMPLE_TAG:
+            name = child(content, _TAG_NAME).decode(errors="replace")
+            if not _is_stale(name):
                 yield name, child(content, _TAG_STRING).decode(errors="replace")
-        if kind in (TAG, SIMPLE_TAG) and depth < DEEPEST:
-            yield from tag_texts(content, depth + 1)
+        if kind in (_TAG, _SIMPLE_TAG) and depth < _DEEPEST:
+            yield from _tag_texts(content, depth + 1)
 
 
-def is_stale(name: str) -> bool:
-    return name.upper() in (*_STALE_TAGS, SPACE_TAG) or name.upper().startswith("_STATISTICS")
+def _is_stale(name: str) -> bool:
+    return name.upper() in _STALE_TAGS or name.upper().startswith("_STATISTICS")
 
 
 def _chapter_texts(data: bytes, depth: int = 0) -> Iterator[str]:
@@ -97,5 +84,5 @@ def _chapter_texts(data: bytes, depth: int = 0) -> Iterator[str]:
     for kind, content in children(data):
         if kind == _CHAPTER_TEXT:
             yield content.decode(errors="replace")
-        elif kind in (EDITION, CHAPTER, _CHAPTER_DISPLAY) and depth < DEEPEST:
+        elif kind in (_EDITION, _CHAPTER, _CHAPTER_DISPLAY) and depth < _DEEPEST:
             yield from _chapter_texts(content, depth + 1)

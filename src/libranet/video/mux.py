@@ -20,8 +20,7 @@ from libranet.video.encoder import EncoderSettings, configure, kept_priority
 from libranet.video.excerpt import Excerpt
 from libranet.video.file_facts import gif_loops, matroska_extras, mp4_boxes
 from libranet.video.heard import HeardSound
-from libranet.video.matroska_extras import SPACE_TAG
-from libranet.video.mp4_extras import Box, add_boxes, hdr_boxes
+from libranet.video.mp4_extras import Box, hdr_boxes
 from libranet.video.packets import joined_packets
 from libranet.video.pyav import open_input, track_title
 from libranet.video.reader import VideoReader, frame_duration, main_video_stream
@@ -144,8 +143,6 @@ class OutputFile:
             else:
                 self._add(source.streams[index], kept[index])
         self.container.metadata.update({k: v for k, v in source.metadata.items() if k not in STALE_METADATA})
-        if self._finish is not None and self._finish.tag_filler:
-            self.container.metadata[SPACE_TAG] = self._finish.tag_filler
         if excerpt is not None and excerpt.start:
             from libranet.video.timecode import shift_timecode
 
@@ -186,9 +183,6 @@ class OutputFile:
             if excerpt.end is not None:
                 end = min(end, excerpt.end - excerpt.start)
             chapters.append({**chapter, "start": round(max(start, Fraction(0)) / base), "end": round(end / base)})
-        if chapters and self._finish is not None and (filler := self._finish.chapter_filler):
-            first = chapters[0]["metadata"]
-            chapters[0]["metadata"] = {**first, "title": first.get("title", "") + filler}
         if chapters:
             self.container.set_chapters(chapters)
 
@@ -201,6 +195,8 @@ class OutputFile:
                 file = opened.enter_context(target.open("r+b")) if isinstance(target, Path) else target
                 self._finish.write(file, {**self.places, **self._main})
         if self._boxes:
+            from libranet.video.mp4_finish import add_boxes  # only runs over files that know more load it
+
             add_boxes(self._target, self._boxes, self._video_index)
 
     def abandon(self) -> None:
@@ -269,9 +265,7 @@ class OutputFile:
         odd_shape = tags.sample_aspect_ratio not in (None, Fraction(1))
         if not (odd_shape or tags.mastering or tags.light_level or elements or extras):
             return None
-        excerpt = self._excerpt
-        part = (excerpt.start, None if excerpt.end is None else excerpt.end - excerpt.start)
-        return MatroskaFinish(tags, title, self._video_index, elements, extras, part)
+        return MatroskaFinish(tags, title, self._video_index, elements, extras)
 
     def _same_size(self, source: Any) -> bool:
         context = source.codec_context

@@ -11,7 +11,7 @@ import av
 
 from libranet.errors import InputError
 from libranet.frames.format import ColorSpec, Matrix, Siting
-from libranet.video.ebml import TRACKS, child, children, read_sections
+from libranet.video.ebml import TRACK_ENTRY, TRACKS, VIDEO, child, children, read_sections
 from libranet.video.pyav import side_data
 
 _MASTERING_FORMAT = "<20i2i"
@@ -31,7 +31,7 @@ _NAMES = {
 _OF_HDR = ("mastering", "light_level")
 """Containers round their numbers."""
 
-_TRACK_ENTRY, _VIDEO, _COLOUR, _SITING_HORIZONTAL, _SITING_VERTICAL = 0xAE, 0xE0, 0x55B0, 0x55B7, 0x55B8
+_COLOUR, _SITING_HORIZONTAL, _SITING_VERTICAL = 0x55B0, 0x55B7, 0x55B8
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ def track_entry(stream: av.VideoStream) -> list[tuple[int, bytes]]:
             probe.start_encoding()
     except (av.FFmpegError, ValueError):
         return []
-    return children(child(read_sections(file).get(TRACKS, b""), _TRACK_ENTRY))
+    return children(child(read_sections(file).get(TRACKS, b""), TRACK_ENTRY))
 
 
 def _chroma_location(frame: av.VideoFrame, stream: av.VideoStream) -> str:
@@ -174,7 +174,7 @@ def _chroma_location(frame: av.VideoFrame, stream: av.VideoStream) -> str:
         return _y4m_location(stream)
     if stream.codec_context.name in _CENTRED:
         return "center"
-    colour = dict(children(child(dict(track_entry(stream)).get(_VIDEO, b""), _COLOUR)))
+    colour = dict(children(child(dict(track_entry(stream)).get(VIDEO, b""), _COLOUR)))
     across, down = (int.from_bytes(colour.get(key, b""), "big") for key in (_SITING_HORIZONTAL, _SITING_VERTICAL))
     return {(1, 1): "topleft", (1, 2): "left", (2, 1): "top", (2, 2): "center"}.get((across, down), "unspecified")
 

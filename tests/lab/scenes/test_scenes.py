@@ -10,10 +10,9 @@ import pytest
 import torch
 
 from libranet.errors import InputError
-from libranet.lab.scenes import SKY_DEPTH, RoomImage, SceneFrame, render_clip, render_room
+from libranet.lab.scenes import SKY_DEPTH, SceneFrame, render_clip
 
 ROOT = Path(__file__).parents[3]
-ROOM = 36
 
 
 @functools.cache
@@ -132,53 +131,6 @@ def test_cuda_renders_the_same_scene() -> None:
         assert b.image.is_cuda
         assert (a.image - b.image.cpu()).abs().mean() < 0.01
         assert ((a.depth - b.depth.cpu()).abs() < 0.01 * a.depth + 0.05).float().mean() > 0.98
-
-
-@functools.cache
-def room(seed: int, width: int = 96, height: int = 54) -> RoomImage:
-    return render_room(seed, width=width, height=height)
-
-
-def test_rooms_have_the_promised_shapes_and_ranges() -> None:
-    view = room(ROOM)
-    assert view.image.shape == (3, 54, 96)
-    assert view.depth.shape == (54, 96)
-    assert view.image.dtype == view.depth.dtype == torch.float32
-    assert 0.0 <= view.image.min() < 0.2
-    assert 0.6 < view.image.max() <= 1.0
-    assert torch.isfinite(view.depth).all()
-    assert view.depth.min() > 0.05
-    assert view.depth.max() < 25.0
-
-
-def test_same_seed_same_room_bit_for_bit_whatever_the_global_random_state() -> None:
-    torch.manual_seed(1)
-    before = torch.get_rng_state()
-    again = render_room(ROOM, width=96, height=54)
-    assert torch.equal(torch.get_rng_state(), before)
-    assert torch.equal(again.image, room(ROOM).image)
-    assert torch.equal(again.depth, room(ROOM).depth)
-
-
-def test_one_seed_is_one_room_at_every_size() -> None:
-    small, large = room(ROOM), room(ROOM, 192, 108)
-    shrunk = torch.nn.functional.interpolate(large.image[None], size=(54, 96), mode="area")[0]
-    assert (shrunk - small.image).abs().mean() < 0.02
-    centres = torch.nn.functional.interpolate(large.depth[None, None], size=(54, 96), mode="area")[0, 0]
-    assert ((centres - small.depth).abs() / small.depth).median() < 0.002
-
-
-def test_seeds_give_different_rooms() -> None:
-    a, b = room(ROOM), room(16)
-    assert (a.image - b.image).abs().mean() > 0.05
-    assert (a.depth - b.depth).abs().mean() > 0.3
-
-
-def test_wrong_arguments_of_a_room_are_refused() -> None:
-    with pytest.raises(InputError, match="at least 16x16 pixels, got 64x8"):
-        render_room(0, width=64, height=8)
-    with pytest.raises(InputError, match="must not be negative, got seed=-1"):
-        render_room(-1, width=64, height=36)
 
 
 def test_other_packages_use_only_the_public_names() -> None:

@@ -24,13 +24,7 @@ _TORCH_NAMES = {
 
 def niqe_parameters(files: Mapping[str, Path]) -> dict[str, Tensor]:
     """Read mean [36] and covariance [36, 36] of the features of natural images."""
-    try:
-        from scipy.io import loadmat
-    except ImportError:
-        raise MissingDependencyError(
-            f"NIQE's parameters are a MATLAB file, which needs SciPy to read: {install_command('lab')}"
-        ) from None
-    content = loadmat(str(files["niqe_image_params.mat"]))
+    content = _read_matlab(files["niqe_image_params.mat"])
     return _statistics(content["pop_mu"], content["pop_cov"])
 
 
@@ -38,6 +32,26 @@ def niqe_matlab_parameters(files: Mapping[str, Path]) -> dict[str, Tensor]:
     """Read the authors' mean [36] and covariance [36, 36], as BasicSR ships them."""
     with np.load(files["niqe_pris_params.npz"], allow_pickle=False) as content:
         return _statistics(content["mu_pris_param"], content["cov_pris_param"])
+
+
+def fade_parameters(files: Mapping[str, Path]) -> dict[str, Tensor]:
+    """Read mean [12] and covariance [12, 12] of the features of images without fog, `clear_`, and in fog, `foggy_`."""
+    state = {}
+    for side, theirs in (("clear", "fogfree"), ("foggy", "foggy")):
+        content = _read_matlab(files[f"natural_{theirs}_image_features_ps8.mat"])
+        for name, array in (("mean", content[f"mu_{theirs}param"][0]), ("covariance", content[f"cov_{theirs}param"])):
+            state[f"{side}_{name}"] = torch.from_numpy(np.ascontiguousarray(array, dtype=np.float64))
+    return state
+
+
+def _read_matlab(path: Path) -> dict[str, Any]:
+    try:
+        from scipy.io import loadmat
+    except ImportError:
+        raise MissingDependencyError(
+            f"{path.name} is a MATLAB file, which needs SciPy: {install_command('lab')}"
+        ) from None
+    return loadmat(str(path))
 
 
 def _statistics(mean: np.ndarray, covariance: np.ndarray) -> dict[str, Tensor]:

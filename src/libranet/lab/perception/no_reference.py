@@ -20,6 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from libranet.errors import InputError, MissingDependencyError
+from libranet.lab.perception.fade import fade
 from libranet.metrics.frame_pair import check_frame
 
 _BLOCK = 96
@@ -49,7 +50,7 @@ SCIKIT_VIDEO = NiqeVariant(
 
 
 class NoReference:
-    """A metric of this module with its parameters, as `libranet eval` calls it."""
+    """NIQE, BRISQUE or FADE with its parameters, as `libranet eval` calls it."""
 
     def __init__(self, metric: str, parameters: Mapping[str, Tensor]) -> None:
         self._metric, self._parameters = metric, parameters
@@ -58,6 +59,8 @@ class NoReference:
     def measure(self, image: Tensor) -> dict[str, float]:  # [3, H, W] in [0, 1]
         if self._metric == "brisque":
             return {"brisque": brisque(image, self._parameters)}
+        if self._metric == "fade":
+            return {"fade": fade(image, self._parameters)}
         variant = MATLAB if self._metric == "niqe" else SCIKIT_VIDEO
         return {self._metric: niqe(image, self._parameters, variant)}
 

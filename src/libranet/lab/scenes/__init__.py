@@ -1,9 +1,8 @@
-"""Procedural scenes with exact geometry: outdoor clips (`render_clip`) and furnished rooms (`render_room`).
+"""Procedural outdoor scenes with exact geometry (`render_clip`).
 
-Nothing is downloaded, and the same seed always gives the same result. These five names are all that other packages use.
+Nothing is downloaded, and the same seed always gives the same result. These names are all that other packages use.
 """
 
-import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -12,11 +11,9 @@ from torch import Tensor
 
 from libranet.errors import InputError
 from libranet.haze.images import SKY_DEPTH
-from libranet.lab.scenes.room_plan import draw_plan
-from libranet.lab.scenes.room_render import RoomRenderer
 from libranet.lab.scenes.world import build_world, exposed, flow_between, render_view
 
-__all__ = ["SKY_DEPTH", "RoomImage", "SceneFrame", "render_clip", "render_room"]
+__all__ = ["SKY_DEPTH", "SceneFrame", "check_request", "render_clip"]
 
 _MIN_SIZE = 16
 
@@ -29,14 +26,6 @@ class SceneFrame:
     depth: Tensor  # [H, W] float32, metres along the ray; sky pixels hold SKY_DEPTH
     flow: Tensor  # [2, H, W] float32, forward flow (dx, dy) in pixels to the next frame of the clip
     occluded: Tensor  # [H, W] bool, True where the pixel's point is hidden or outside in the next frame
-
-
-@dataclass(frozen=True)
-class RoomImage:
-    """One image of a room with its exact depth."""
-
-    image: Tensor  # [3, H, W] float32 in [0, 1], display values, clear air
-    depth: Tensor  # [H, W] float32, metres along the ray
 
 
 def render_clip(
@@ -67,30 +56,12 @@ def render_clip(
         raise InputError(f"a clip needs at least 1 frame, got frames={frames}")
     if not 0 < fps < float("inf"):
         raise InputError(f"the frame rate must be a positive number, got fps={fps}")
-    _check("a scene", seed, width, height)
+    check_request("a scene", seed, width, height)
     return _frames(seed, frames, (width, height), fps, torch.device(device))
 
 
-@torch.no_grad()
-def render_room(seed: int, *, width: int, height: int, device: str | torch.device = "cpu") -> RoomImage:
-    """Render one image of a furnished room.
-
-    Args:
-        seed: Decides the room and the view, whatever the size.
-        width: Pixels, at least 16.
-        height: Pixels, at least 16.
-        device: Where to render; the result stays there.
-
-    Raises:
-        InputError: An argument is out of range.
-    """
-    _check("a room", seed, width, height)
-    rng = random.Random(seed)
-    image, depth = RoomRenderer(draw_plan(rng), rng, torch.device(device)).render(width, height)
-    return RoomImage(image, depth)
-
-
-def _check(what: str, seed: int, width: int, height: int) -> None:
+def check_request(what: str, seed: int, width: int, height: int) -> None:
+    """Refuse sizes and seeds that cannot be rendered."""
     if min(width, height) < _MIN_SIZE:
         raise InputError(f"{what} needs at least {_MIN_SIZE}x{_MIN_SIZE} pixels, got {width}x{height}")
     if seed < 0:

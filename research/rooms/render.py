@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from libranet.lab.scenes.rays import Camera, Point, Rays
-from libranet.lab.scenes.room_plan import Plan
-from libranet.lab.scenes.room_shading import Patterns, RoomLight
-from libranet.lab.scenes.room_shapes import SHELL, Shapes
 from libranet.lab.scenes.textures import graded, shared_textures
+from rooms.plan import Plan
+from rooms.shading import Patterns, RoomLight
+from rooms.shapes import SHELL, Shapes
 
 _CHUNK = 1 << 16  # points shaded at once: small enough for the cache
 _PREVIEW = (64, 36)

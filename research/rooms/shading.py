@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from libranet.lab.scenes.rays import Point, Rays, Window
-from libranet.lab.scenes.room_shapes import Finish, Kind, Shapes, Spot
 from libranet.lab.scenes.textures import Colour, DetailTexture, hash01, mix, pulse, smoothstep, step
+from rooms.shapes import Finish, Kind, Shapes, Spot
 
 _LAMP_MAP, _BOUNCE_MAP = 160, 72  # texels along the side of a shadow map
 _RAYS = 1 << 17  # traced at once: few enough for the cache

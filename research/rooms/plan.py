@@ -9,8 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from libranet.lab.scenes.rays import Point
-from libranet.lab.scenes.room_clutter import chart, clock, framed_artwork, wall_shelf
-from libranet.lab.scenes.room_furniture import (
+from libranet.lab.scenes.textures import Colour, scaled
+from rooms.clutter import chart, clock, framed_artwork, wall_shelf
+from rooms.furniture import (
     Item,
     bed,
     bookcase,
@@ -33,8 +34,8 @@ from libranet.lab.scenes.room_furniture import (
     whiteboard_stand,
     window,
 )
-from libranet.lab.scenes.room_shading import Lamp
-from libranet.lab.scenes.room_shapes import (
+from rooms.shading import Lamp
+from rooms.shapes import (
     WHITE,
     Finish,
     Kind,
@@ -50,7 +51,6 @@ from libranet.lab.scenes.room_shapes import (
     wall,
     wood,
 )
-from libranet.lab.scenes.textures import Colour, scaled
 
 Maker = Callable[[random.Random], Item]
 _WALLS = (math.pi / 2, -math.pi / 2, 0.0, math.pi)  # yaw of what stands at -x, +x, -z, +z

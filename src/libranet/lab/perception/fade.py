@@ -26,18 +26,6 @@ _FLAT = 1e-20
 _SEMISATURATION = 0.1
 
 
-class Fade:
-    """FADE with its parameters, as `libranet eval` calls it."""
-
-    name = ""
-
-    def __init__(self, parameters: Mapping[str, Tensor]) -> None:
-        self._parameters = parameters
-
-    def measure(self, image: Tensor) -> dict[str, float]:  # [3, H, W] in [0, 1]
-        return {"fade": fade(image, self._parameters)}
-
-
 def fade(
     image: Tensor,  # [3, H, W] in [0, 1]
     parameters: Mapping[

@@ -1,21 +1,25 @@
 """Rooms: rays against bodies of known distance, patterns of finishes, light and shadow, and furnished plans."""
 
+import functools
 import math
 import random
 from dataclasses import replace
 
 import pytest
 import torch
+from rooms import RoomImage, render_room
+from rooms.plan import Plan, draw_plan
+from rooms.render import RoomRenderer
+from rooms.shading import Lamp, Patterns, RoomLight
+from rooms.shapes import SHELL, WHITE, Finish, Form, Kind, Shape, Shapes, Spot, block, moved, paint
 
+from libranet.errors import InputError
 from libranet.lab.scenes.rays import Camera
-from libranet.lab.scenes.room_plan import Plan, draw_plan
-from libranet.lab.scenes.room_render import RoomRenderer
-from libranet.lab.scenes.room_shading import Lamp, Patterns, RoomLight
-from libranet.lab.scenes.room_shapes import SHELL, WHITE, Finish, Form, Kind, Shape, Shapes, Spot, block, moved, paint
 from libranet.lab.scenes.textures import shared_textures
 
 CPU = torch.device("cpu")
 ROOM = (2.0, 1.25, 3.0)
+FURNISHED = 36  # a seed
 PLAIN = paint(WHITE)
 CAMERA = Camera((0.0, 1.25, 0.0), yaw=0.0, pitch=0.0, roll=0.0, view_angle=1.35, width=64, height=36)
 BOX = Shape((0.0, 1.25, 2.0), (0.4, 0.4, 0.25), PLAIN)
@@ -243,3 +247,50 @@ def test_lamps_are_in_the_room_and_shine_along_an_axis(plans) -> None:
         for lamp in plan.lamps:
             inside = (abs(lamp.position[0]) < x, 0 < lamp.position[1] < 2 * y, abs(lamp.position[2]) < z)
             assert all(inside)
+
+
+@functools.cache
+def room(seed: int, width: int = 96, height: int = 54) -> RoomImage:
+    return render_room(seed, width=width, height=height)
+
+
+def test_rooms_have_the_promised_shapes_and_ranges() -> None:
+    view = room(FURNISHED)
+    assert view.image.shape == (3, 54, 96)
+    assert view.depth.shape == (54, 96)
+    assert view.image.dtype == view.depth.dtype == torch.float32
+    assert 0.0 <= view.image.min() < 0.2
+    assert 0.6 < view.image.max() <= 1.0
+    assert torch.isfinite(view.depth).all()
+    assert view.depth.min() > 0.05
+    assert view.depth.max() < 25.0
+
+
+def test_same_seed_same_room_bit_for_bit_whatever_the_global_random_state() -> None:
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    again = render_room(FURNISHED, width=96, height=54)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(again.image, room(FURNISHED).image)
+    assert torch.equal(again.depth, room(FURNISHED).depth)
+
+
+def test_one_seed_is_one_room_at_every_size() -> None:
+    small, large = room(FURNISHED), room(FURNISHED, 192, 108)
+    shrunk = torch.nn.functional.interpolate(large.image[None], size=(54, 96), mode="area")[0]
+    assert (shrunk - small.image).abs().mean() < 0.02
+    centres = torch.nn.functional.interpolate(large.depth[None, None], size=(54, 96), mode="area")[0, 0]
+    assert ((centres - small.depth).abs() / small.depth).median() < 0.002
+
+
+def test_seeds_give_different_rooms() -> None:
+    a, b = room(FURNISHED), room(16)
+    assert (a.image - b.image).abs().mean() > 0.05
+    assert (a.depth - b.depth).abs().mean() > 0.3
+
+
+def test_wrong_arguments_of_a_room_are_refused() -> None:
+    with pytest.raises(InputError, match="at least 16x16 pixels, got 64x8"):
+        render_room(0, width=64, height=8)
+    with pytest.raises(InputError, match="must not be negative, got seed=-1"):
+        render_room(-1, width=64, height=36)

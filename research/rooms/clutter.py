@@ -3,7 +3,7 @@
 import math
 import random
 
-from libranet.lab.scenes.room_shapes import (
+from rooms.shapes import (
     BLACK,
     WHITE,
     Finish,

@@ -6,8 +6,8 @@ Furniture stands on y = 0 with its back at z = 0; x runs along the wall. Parts o
 import random
 from dataclasses import dataclass
 
-from libranet.lab.scenes.room_clutter import books, cushion, figure, monitor, plant, things
-from libranet.lab.scenes.room_shapes import (
+from rooms.clutter import books, cushion, figure, monitor, plant, things
+from rooms.shapes import (
     BLACK,
     WHITE,
     Finish,
