@@ -22,9 +22,9 @@ from torch import Tensor
 
 from libranet import Dehazer
 from libranet.device import pick_device
+from libranet.lab.perception.fade import fade
 from libranet.losses.fog_density import FogDensity, by_gain_and_offset
 from libranet.metrics.blind import FrameFacts, compare_with_input
-from libranet.metrics.fade import fade
 from libranet.runtime import load_network
 
 SHOWN = ("fade", "honest", "brightness", "local_gain", "structure", "smooth_structure", "saturated", "cast")

@@ -8,9 +8,9 @@ import torch
 import torch.nn.functional as F
 
 from libranet.errors import InputError
+from libranet.lab.perception.fade import fade
 from libranet.losses.fog_density import FogDensity, by_gain_and_offset
 from libranet.losses.objective import FogWeights, LossConfig, Objective
-from libranet.metrics.fade import fade
 
 
 @pytest.fixture

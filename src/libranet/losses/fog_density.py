@@ -1,6 +1,6 @@
 """The density of fog as training sees it: FADE of a batch, with gradients.
 
-`libranet.metrics.fade` is the metric. This is the same but where the metric has no slope: rounding to grey levels
+`libranet.lab.perception.fade` is the metric. This is the same but where the metric has no slope: rounding to grey levels
 passes gradients through, and entropy is that of a bell curve with the patch's deviation.
 """
 
