@@ -1,7 +1,7 @@
 """The density of fog as training sees it: FADE of a batch, with gradients.
 
-`libranet.lab.perception.fade` is the metric. This is the same but where the metric has no slope: rounding to grey levels
-passes gradients through, and entropy is that of a bell curve with the patch's deviation.
+`libranet.lab.perception.fade` is the metric. This is the same but where the metric has no slope: rounding to grey
+levels passes gradients through, and entropy is that of a bell curve with the patch's deviation.
 """
 
 import math
