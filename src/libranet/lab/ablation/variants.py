@@ -47,9 +47,7 @@ PAPER_ROWS: dict[str, PaperRow] = {
     "no-lie": PaperRow("supervision", "w/o Lie term", (21.87, 0.9117, 0.0748), (20.58, 0.8588, 0.2600)),
     "pixel-only": PaperRow("supervision", "pixel term only", (22.12, 0.9119, 0.0805), (20.57, 0.8574, 0.2811)),
     "vgg19": PaperRow("supervision", "VGG-19 perceptual term", (22.73, 0.9228, 0.0660), (20.78, 0.8631, 0.2674)),
-    "vgg16": PaperRow(
-        "supervision", "VGG-16 perceptual term (paper: VGG-19)", (22.73, 0.9228, 0.0660), (20.78, 0.8631, 0.2674)
-    ),
+    "vgg16": PaperRow("supervision", "VGG-16 perceptual term"),  # the paper has VGG-19 alone
     "no-lie-temporal": PaperRow("temporal", "w/o temporal Lie term", temporal=(0.004396, 0.95, 22.31)),
 }
 
