@@ -38,6 +38,7 @@ def interrupt_when(process: subprocess.Popen, ready) -> tuple[int, str]:
     return process.returncode, err
 
 
+@pytest.mark.more
 def test_a_stopped_run_says_how_to_go_on(tmp_path, tiny_model):
     process = start(tmp_path, tiny_model, "--segment-frames", "5")
     folder = tmp_path / ".out.mkv.libranet"

@@ -86,6 +86,7 @@ def test_mutated_uploads_neither_crash_the_server_nor_stay(clean, tmp_path):
     assert clean.files() == []
 
 
+@pytest.mark.more
 def test_a_video_that_hides_its_length_ends_at_the_limit(clean, tmp_path):
     path = tmp_path / "endless.mkv"
     with av.open(str(path), "w", options={"live": "1"}) as container:
