@@ -18,7 +18,13 @@ from pathlib import Path
 from typing import Any
 
 KERNELS = Path(__file__).parent / "src" / "libranet" / "kernels"
-OPERATIONS = ("conv3x3/panels.c", "norm_mix/panels.c", "samples/panels.c", "color_field/field.c", "quiet_change/planes.c")
+OPERATIONS = (
+    "conv3x3/panels.c",
+    "norm_mix/panels.c",
+    "samples/panels.c",
+    "color_field/field.c",
+    "quiet_change/planes.c",
+)
 SHARED = ("native/threads.c", "native/levels.c")
 FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-fvisibility=hidden", "-fno-math-errno", "-fno-trapping-math", "-Wall")
 _WIDE = ("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mfma", "-mprefer-vector-width=512")

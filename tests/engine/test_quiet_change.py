@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from libranet.engine.quiet_change import QuietChange, _widened
+from libranet.engine.quiet_change import QuietChange, _in_c, _widened
 from libranet.frames import FrameFormat
 from libranet.frames.format import PLANAR_RGB_FLOAT, RGB8
 from libranet.runtime import Restored
@@ -123,3 +123,9 @@ def test_packed_and_floating_samples():
 def test_the_largest_of_neighbours_is_that_of_torch(size):
     values = torch.rand(1, 1, *size, generator=torch.Generator().manual_seed(1)) - 0.5
     assert torch.equal(_widened(values), torch.nn.functional.max_pool2d(values, 3, stride=1, padding=1))
+
+
+def test_small_packed_and_floating_planes_are_left_to_the_reference():
+    assert not _in_c(torch.zeros(1, 3, 8, 8, dtype=torch.uint8))
+    assert not _in_c(torch.zeros(1, 1, 8, 8))
+    assert not _in_c(torch.zeros(1, 1, 2, 8, dtype=torch.uint8))

@@ -39,7 +39,9 @@ def public_functions(file: Path) -> dict[str, list[str]]:
 def test_kernels_and_reference_have_the_same_functions(folder: Path) -> None:
     reference = public_functions(folder / "reference.py")
     functions = {file.stem: public_functions(file) for file in folder.glob("*.py")}
-    launches = {name: found for name, found in functions.items() if name in ("gpu", "hopper", "triton") and found}
+    launches = {
+        name: found for name, found in functions.items() if name in ("gpu", "hopper", "planes", "triton") and found
+    }
     assert launches, f"{folder} launches nothing"
     for found in launches.values():
         for name, parameters in found.items():

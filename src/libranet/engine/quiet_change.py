@@ -16,8 +16,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from libranet.frames import FrameFormat
+from libranet.kernels.native.library import level
 from libranet.kernels.quiet_change import planes, reference
-from libranet.kernels.quiet_change.reference import KEPT, Memory
+from libranet.kernels.quiet_change.reference import BLOCK, KEPT, Memory
 from libranet.runtime import Restored
 
 STILL, SMOOTH = 2.0, 2.0
@@ -39,19 +40,11 @@ class QuietChange:
         after, still = [], None
         for place, (old, new) in enumerate(zip(restored.before, restored.after, strict=True)):
             before, now, memory = self._apart(old.to(new.device)), self._apart(new), self._memory[place]
-            native = not self._layout.floating and planes.covers(now)
-            blocks = (planes if native else reference).look_at_blocks(before, now, memory)
-            share = _falling(_widened(blocks.texture), SMOOTH * self._level)
-            if blocks.moved is not None:
-                still = self._still(blocks.moved, still)
-            kept = None if blocks.moved is None else still
-            peak = self._layout.peak
-            if native:
-                result, memory = planes.quiet_plane(before, now, memory, blocks.change, share, kept, peak=peak)
-            else:
-                result, memory = reference.quiet_plane(
-                    before, now, memory, blocks.change, share, kept, peak=peak, rounded=not self._layout.floating
-                )
+            twin = planes if _in_c(now) else reference
+            change, texture, moved = twin.look_at_blocks(before, now, memory)
+            share = _falling(_widened(texture), SMOOTH * self._level)
+            still = None if moved is None else self._still(moved, still)
+            result, memory = twin.quiet_plane(before, now, memory, (change, share, still), self._layout.peak)
             self._memory[place] = memory
             after.append(result[0].permute(1, 2, 0) if self._layout.packed else result[0, 0])
         return replace(restored, after=tuple(after))
@@ -66,6 +59,11 @@ class QuietChange:
         if luma is None:
             return kept
         return torch.minimum(kept, F.interpolate(luma, size=(kept.shape[-2], kept.shape[-1]), mode="area"))
+
+
+def _in_c(plane: Tensor) -> bool:  # [1, c, h, w]
+    whole = plane.dtype in (torch.uint8, torch.uint16) and plane.shape[1] == 1 and min(plane.shape[-2:]) >= BLOCK
+    return whole and plane.device.type == "cpu" and level() is not None
 
 
 def _widened(values: Tensor) -> Tensor:
