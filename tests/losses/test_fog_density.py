@@ -113,3 +113,24 @@ def test_the_objective_judges_filmed_samples_alone(parameters):
 def test_missing_parameters_are_named(tmp_path):
     with pytest.raises(InputError, match="libranet weights pull fade"):
         FogDensity(tmp_path / "none.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"), [({"structure": 1.0}, "without loss.fog.density"), ({"reduce": 0}, "at least 1")]
+)
+def test_settings_that_would_do_nothing_or_break_are_refused(setting, message):
+    with pytest.raises(InputError, match=message):
+        FogWeights(**setting)
+
+
+def test_invented_texture_costs_and_gain_does_not(parameters):
+    clear, generator = scene(), torch.Generator().manual_seed(2)
+    hazy = add_haze(clear, 0.3)
+    fog = FogWeights(density=0.1, structure=2.0, density_source=str(parameters))
+    objective = Objective(LossConfig(perceptual="none", fog=fog), torch.device("cpu"))
+    cleared = 2.0 * hazy - 0.6
+    painted = cleared + 0.1 * torch.randn(1, 1, 128, 128, generator=generator)
+    honest, invented = (objective(Guess(image), clear, hazy) for image in (cleared, painted))
+    assert float(invented.structure) > 5 * float(honest.structure)
+    terms = invented.pixel + 0.1 * invented.density + 2.0 * invented.structure
+    assert torch.isclose(invented.total, terms)

@@ -66,13 +66,19 @@ class FogWeights:
     term asks it to clear as far as the truth is clear. Of haze made on the fly only what looks like real footage is
     judged so."""
     structure: float = 0.0
-    """Weight of the structure term: how much of a frame is no gain and offset of the hazy one. It is looked at where
-    the density is."""
+    """Weight of the structure term: how much of a frame is no gain and offset of the hazy one. It stands against the
+    density term, and goes with it."""
     reduce: int = 2
     """How many times smaller the frames are made on which the density is judged: at full size, the blocks of a codec
     and noise would be worth enlarging."""
     density_source: str = ""
     """Path of FADE's parameters."""
+
+    def __post_init__(self) -> None:
+        if self.structure and not self.density:
+            raise InputError(f"loss.fog.structure is {self.structure} without loss.fog.density: set both, or neither")
+        if self.reduce < 1:
+            raise InputError(f"expected loss.fog.reduce of at least 1, got {self.reduce}")
 
 
 @dataclass(frozen=True)

@@ -108,23 +108,6 @@ def test_agreement_is_remembered(tiny_model: LiBrANet, monkeypatch: pytest.Monke
     assert (tmp_path / "kernels" / "agreed").exists()
 
 
-@pytest.mark.parametrize(("compiled", "comparisons"), [(0, 0), (1, 1)])
-def test_machine_code_that_was_compared_before_is_not_compared_again(
-    tiny_model: LiBrANet, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, compiled: int, comparisons: int
-) -> None:
-    """One kernel that Triton compiled here, and all are compared."""
-    from libranet.runtime.gpu import backend as module
-
-    monkeypatch.setattr(module, "FusedStep", DelayedStep)
-    monkeypatch.setattr(DelayedStep, "compiled", compiled)
-    monkeypatch.setattr(module, "compared_before", lambda device: True)
-    monkeypatch.setattr(module, "agreement_file", lambda *facts: tmp_path / "agreed")
-    compared: list[int] = []
-    monkeypatch.setattr(module, "find_difference", lambda *paths: compared.append(1) or "")
-    module.FusedBackend(tiny_model, lookahead=None, strength=1.0).push(frame(0.5))
-    assert len(compared) == comparisons
-
-
 def test_kernels_that_do_not_compile_are_replaced_with_a_sentence(
     tiny_model: LiBrANet, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -18,7 +18,7 @@ from libranet.network import NO_FILTER, GridFilter, LiBrANet
 from libranet.network.stream import FrameGrids, Stages
 from libranet.runtime.gpu.refiner import RefinerTiles
 from libranet.runtime.gpu.step import FusedStep, Ready
-from libranet.runtime.gpu.trust import agreement_file, compared_before, remember_agreement
+from libranet.runtime.gpu.trust import agreement_file, remember_agreement
 from libranet.runtime.interface import Restored, check_size
 from libranet.runtime.plain import PlainBackend
 
@@ -198,7 +198,7 @@ class FusedBackend:
     def _why_distrust(self, frames: Frames) -> str:
         """What is wrong with the kernels, by an earlier comparison with the network or by one now."""
         assert self._step is not None
-        if not self.trial or (self._step.compiled == 0 and compared_before(self.device)):
+        if not self.trial:
             return ""
         file = agreement_file(self.network, frames.format, f"batch {self._batch}, {self.tiles}, {self.lookahead}")
         if file.exists():

@@ -1,6 +1,6 @@
-"""Which kernels were already compared with the plain network: on this machine, or before they were shipped.
+"""Which kernels were already compared with the plain network on this machine.
 
-On this machine an empty file says so for each combination. Its name is a hash of everything that decides what a kernel
+An empty file says so for each combination. Its name is a hash of everything that decides what a kernel
 computes, so another version, driver or GPU means another comparison.
 """
 
@@ -15,14 +15,6 @@ from libranet.atomic import atomic_file
 from libranet.frames import FrameFormat
 from libranet.kernels.shipped import digest_sources
 from libranet.network import LiBrANet
-
-COMPARED = {(9, 0)}
-"""Capabilities on whose GPUs the shipped machine code was compared with the network (tests/runtime/gpu)."""
-
-
-def compared_before(device: torch.device) -> bool:
-    """Whether shipped kernels need no comparison here: their machine code is what ran on such a GPU already."""
-    return device.type == "cuda" and torch.cuda.get_device_capability(device) in COMPARED
 
 
 def agreement_file(network: LiBrANet, format_: FrameFormat, settings: str) -> Path:
