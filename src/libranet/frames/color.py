@@ -100,12 +100,25 @@ class ColorConverter:
     ) -> Tensor:  # [1, 3, H / step, W / step] in [0, 1], float32, sizes rounded up
         """Convert planes to RGB at a fraction of the size: each pixel is the mean of a square."""
         small = []
-        for index, plane in enumerate(planes[: self.layout.colour_planes]):
-            values = plane.to(self.device).float()
-            values = values.permute(2, 0, 1)[None] if self.layout.packed else values[None, None]
+        for index, values in enumerate(self._channels(planes)):
             chroma = self.layout.model == "yuv" and index > 0
             cell = (step // self.layout.sub_y, step // self.layout.sub_x) if chroma else (step, step)
             small.append(F.avg_pool2d(values, cell, ceil_mode=True))
+        return self._rgb_of_means(small)
+
+    def to_square_rgb(
+        self,
+        planes: Sequence[Tensor],  # each [h, w], or one [h, w, 3] of a packed layout
+        side: int,
+    ) -> Tensor:  # [1, 3, side, side] in [0, 1], float32
+        """Convert planes to a small square, whatever their shape: each pixel is the mean of its part of the frame."""
+        return self._rgb_of_means([F.adaptive_avg_pool2d(values, side) for values in self._channels(planes)])
+
+    def _channels(self, planes: Sequence[Tensor]) -> list[Tensor]:  # [1, 1, h, w] each, or one [1, 3, h, w]
+        values = [plane.to(self.device).float() for plane in planes[: self.layout.colour_planes]]
+        return [one.permute(2, 0, 1)[None] if self.layout.packed else one[None, None] for one in values]
+
+    def _rgb_of_means(self, small: Sequence[Tensor]) -> Tensor:  # [1, 3, h, w] in [0, 1]
         if self.layout.packed:
             rgb = small[0] / self.layout.peak
         elif self.layout.model == "rgb":

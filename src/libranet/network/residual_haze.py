@@ -44,7 +44,7 @@ PLAN_MAPS = 9
 class Clearing:
     """How far the haze that is left is cleared. Chosen on one half of real photos (research/lab-notes.md)."""
 
-    share: float = 0.92
+    share: float = 0.5
     """Share of the estimated haze that goes; 0 leaves all."""
     floor: float = 0.05
     """What the darkest pixel of a clear cell has: black that is not quite black."""
@@ -61,16 +61,16 @@ class Clearing:
     faint: tuple[float, float] = (0.01, 0.03)
     """Chroma up to which a cell's mean is not enlarged, and from which it may be."""
     clear: tuple[float, float] = (0.38, 0.44)
-    """How clear a restored frame is (`_clearness`) up to which all is done, and from which nothing is."""
+    """How clear a restored frame is (`clearness`) up to which all is done, and from which nothing is."""
     lit: tuple[float, float] = (0.32, 0.38)
     """Mean luma of a frame up to which little contrast is dusk, and from which it is fog."""
-    dim: tuple[float, float] = (0.34, 0.4)
+    dim: tuple[float, float] = (0.34, 0.42)
     """The same for the lift: synthetic haze is darker behind, and so is much of the truth."""
     reach: int = 3
     """Cells across and down that share an airlight; odd."""
-    lift: float = 0.95
+    lift: float = 1.1
     """Strongest lift: the slope that it adds at black."""
-    darker: float = 5.0 / 255.0
+    darker: float = 3.0 / 255.0
     """How much darker than it came a frame may get before it is lifted."""
     shoulder: float = 0.2
     """How far below white levels begin to bend away from it."""
@@ -111,7 +111,7 @@ def plan(
     restored = apply_affine(matrix, offset, view).clamp(0.0, 1.0)
     white, view_white, light = _whiten(view, restored, clearing)
     restored, whitened = (white * restored).clamp(0.0, 1.0), view_white * view
-    level = _luma(restored)
+    level = luma(restored)
 
     before, after, grey = (F.avg_pool2d(image, _VIEW) for image in (whitened, restored, level))
     # The airlight of a place is the brightest mean around it: a sky stays as it is, whatever its gradient.
@@ -119,15 +119,14 @@ def plan(
     mean = _around(grey)
     deviation = (_around(F.avg_pool2d(level * level, _VIEW)) - mean * mean).clamp_min(0.0).sqrt()
     contrast = deviation / mean.clamp_min(0.05)
-    detail = _around(F.avg_pool2d((level - _around(level)).abs(), _VIEW))
-
-    clearness = _clearness(restored, level, detail).view(-1, 1, 1, 1)
-    daylight = 1.0 - _falling(_luma(view).mean(dim=(1, 2, 3)), clearing.lit).view(-1, 1, 1, 1)
-    amount = daylight * _falling(clearness, clearing.clear)
+    clear, detail = clearness(restored)
+    clear = clear.view(-1, 1, 1, 1)
+    daylight = 1.0 - falling(luma(view).mean(dim=(1, 2, 3)), clearing.lit).view(-1, 1, 1, 1)
+    amount = daylight * falling(clear, clearing.clear)
     left = (_darkest(restored) - clearing.floor) / (airlight.clamp_min(0.3) - clearing.floor)
     left = left.clamp(0.0, 1.0) * (1.0 - contrast / clearing.textured).clamp(0.0, 1.0)
     gain = 1.0 / _around(1.0 - amount * clearing.share * left)
-    shown = _around(1.0 - _falling(detail / mean.clamp_min(0.05), clearing.seen))
+    shown = _around(1.0 - falling(detail / mean.clamp_min(0.05), clearing.seen))
     # Steep steps of the gain would show as dark clouds where cells are mixed.
     gain = _around(_around(1.0 + shown * (gain - 1.0)))
     airlight = mean + shown * (airlight - mean)
@@ -137,26 +136,26 @@ def plan(
 
     # What the haze itself has of colour stays as it came. Of the rest of a cell's mean chroma, only what points where
     # the input's does can have come from the scene.
-    tint = (_darkest(whitened) / _luma(light).clamp_min(0.05)).clamp(0.0, 1.0) * (light - _luma(light))
-    given, found = before - _luma(before) - tint, chroma_gain * (after - _luma(after)) - tint
+    tint = (_darkest(whitened) / luma(light).clamp_min(0.05)).clamp(0.0, 1.0) * (light - luma(light))
+    given, found = before - luma(before) - tint, chroma_gain * (after - luma(after)) - tint
     along = (given * found).sum(dim=1, keepdim=True) / given.square().sum(dim=1, keepdim=True).clamp_min(1e-5)
     # Faint colours may be the camera's: they are not enlarged.
-    sure = 1.0 - _falling(given.square().sum(dim=1, keepdim=True).sqrt(), clearing.faint)
+    sure = 1.0 - falling(given.square().sum(dim=1, keepdim=True).sqrt(), clearing.faint)
     wrong = found - along.clamp_min(0.0).minimum(1.0 + sure * (clearing.chroma_most - 1.0)) * given
     offset = (1.0 - gain) * airlight - amount * wrong
 
-    result = (_enlarge(gain) * level + _enlarge(_luma(offset))).clamp(0.0, 1.0)
-    least = _luma(view).mean(dim=(1, 2, 3), keepdim=True) - clearing.darker
+    result = (_enlarge(gain) * level + _enlarge(luma(offset))).clamp(0.0, 1.0)
+    least = luma(view).mean(dim=(1, 2, 3), keepdim=True) - clearing.darker
     missing = least - result.mean(dim=(1, 2, 3), keepdim=True)
     lift = (missing / (result * (1.0 - result)).mean(dim=(1, 2, 3), keepdim=True).clamp_min(1e-3)).clamp(0.0, 1.0)
-    lift = lift.minimum(daylight * _falling(clearness, clearing.dim) * clearing.lift).expand_as(gain)
+    lift = lift.minimum(daylight * falling(clear, clearing.dim) * clearing.lift).expand_as(gain)
 
     # Between vertices transforms are mixed in the algebra, where large gains and offsets no longer fit each other: what
     # comes out is measured, and the offsets make up for it.
-    wanted = chroma_gain * (after - _luma(after)) + gain * _luma(after) + offset
-    slope = 1.0 + lift * (1.0 - _luma(wanted).clamp(0.0, 1.0))
+    wanted = chroma_gain * (after - luma(after)) + gain * luma(after) + offset
+    slope = 1.0 + lift * (1.0 - luma(wanted).clamp(0.0, 1.0))
     wanted = slope * wanted
-    wanted = wanted + _bend(_luma(wanted), clearing)
+    wanted = wanted + _bend(luma(wanted), clearing)
     whites = white.expand(-1, -1, *gain.shape[-2:])
     tried = fold(grids, torch.cat((gain, chroma_gain, offset, lift, whites), dim=1), clearing)
     assert tried.chromatic is not None
@@ -179,12 +178,12 @@ def fold(grids: "Grids", planned: Tensor, clearing: Clearing = DEFAULT) -> "Grid
     matrix, _ = cayley(vertices[:, :9].unflatten(1, (3, 3)))
     matrix, shift = white[:, :, None] * matrix, white * vertices[:, 9:]
     # E = chroma_gain I + (gain - chroma_gain) 1 w^T, w the weights of luma: E x is chroma and luma, each by its gain.
-    matrix = chroma_gain[:, None, None] * matrix + (gain - chroma_gain)[:, None, None] * _luma(matrix)
-    shift = chroma_gain[:, None] * shift + (gain - chroma_gain)[:, None] * _luma(shift) + torch.stack(offset, dim=1)
+    matrix = chroma_gain[:, None, None] * matrix + (gain - chroma_gain)[:, None, None] * luma(matrix)
+    shift = chroma_gain[:, None] * shift + (gain - chroma_gain)[:, None] * luma(shift) + torch.stack(offset, dim=1)
 
     bins = vertices.shape[2]
     level = (torch.arange(bins, device=shift.device, dtype=shift.dtype) + 0.5).view(-1, 1, 1) / bins
-    found = _luma(matrix.sum(dim=2) * level + shift)  # [2 B, 1, D, gh, gw]: what a grey of the bin's level becomes
+    found = luma(matrix.sum(dim=2) * level + shift)  # [2 B, 1, D, gh, gw]: what a grey of the bin's level becomes
     slope = 1.0 + lift[:, None] * (1.0 - found.clamp(0.0, 1.0))
     matrix, shift, found = slope[:, None] * matrix, slope * shift, slope * found
     shift = shift + _bend(found, clearing)
@@ -215,15 +214,15 @@ def _whiten(view: Tensor, restored: Tensor, clearing: Clearing) -> tuple[Tensor,
     tint = warmth / lights[0].mean(dim=1).clamp_min(0.05)
     # Dust is yellow to orange: red walls and green woods are not.
     tint = (
-        tint * ((green - blue) > 0.4 * warmth) * (red > green) * (red > clearing.bright) * _falling(red, clearing.glare)
+        tint * ((green - blue) > 0.4 * warmth) * (red > green) * (red > clearing.bright) * falling(red, clearing.glare)
     )
-    colour = view - _luma(view)
+    colour = view - luma(view)
     one_hue = colour.mean(dim=(2, 3)).norm(dim=1) / colour.norm(dim=1).mean(dim=(1, 2)).clamp_min(1e-4)
     veil = _darkest(view / lights[0].clamp_min(0.05)).mean(dim=(1, 2, 3))
-    amount = clearing.grey * (1.0 - _falling(tint.flatten(), clearing.warm))
-    amount = amount * (1.0 - _falling(one_hue, clearing.one_hue)) * (1.0 - _falling(veil, clearing.veiled))
+    amount = clearing.grey * (1.0 - falling(tint.flatten(), clearing.warm))
+    amount = amount * (1.0 - falling(one_hue, clearing.one_hue)) * (1.0 - falling(veil, clearing.veiled))
     amount = amount.view(-1, 1, 1, 1)
-    view_white, white = (1.0 + amount * (_luma(light) / light.clamp_min(0.05) - 1.0) for light in lights)
+    view_white, white = (1.0 + amount * (luma(light) / light.clamp_min(0.05) - 1.0) for light in lights)
     return white, view_white, view_white * lights[0]
 
 
@@ -233,7 +232,7 @@ def _bend(level: Tensor, clearing: Clearing) -> Tensor:
     return -clearing.shoulder * (above - (1.0 - (-above).exp()))
 
 
-def _luma(colours: Tensor) -> Tensor:  # [B, 3, ...] -> [B, 1, ...]
+def luma(colours: Tensor) -> Tensor:  # [B, 3, ...] -> [B, 1, ...]
     red, green, blue = (plane * weight for plane, weight in zip(colours.unbind(1), _LUMA, strict=True))
     return (red + green + blue).unsqueeze(1)
 
@@ -251,23 +250,18 @@ def _enlarge(cells: Tensor) -> Tensor:
     return F.interpolate(cells, scale_factor=float(_VIEW), mode="bilinear", align_corners=False)
 
 
-def _falling(value: Tensor, between: tuple[float, float]) -> Tensor:
+def falling(value: Tensor, between: tuple[float, float]) -> Tensor:
     """1 up to the first value, 0 from the second on."""
     return ((between[1] - value) / (between[1] - between[0])).clamp(0.0, 1.0)
 
 
-def _clearness(
-    restored: Tensor,  # [B, 3, n, n]
-    level: Tensor,  # [B, 1, n, n]
-    detail: Tensor,  # [B, 1, side, side]
-) -> Tensor:  # [B]
-    """How clear a frame is: the contrast of the whole, its colour, and how much of it is detail.
+def clearness(restored: Tensor) -> tuple[Tensor, Tensor]:  # [B, 3, n, n] -> [B], [B, 1, n / 4, n / 4]
+    """Return how clear a frame is, and its detail: the contrast of the whole, its colour, and how much of it is detail.
 
     The weights separate real fog from synthetic haze and from clear photos, each as the network restores it.
     """
+    level = luma(restored)
+    detail = _around(F.avg_pool2d((level - _around(level)).abs(), _VIEW))
     saturation = (restored.amax(dim=1) - restored.amin(dim=1)).mean(dim=(1, 2))
-    return (
-        level.std(dim=(1, 2, 3))
-        + saturation
-        + 4.0 * detail.mean(dim=(1, 2, 3)) / level.mean(dim=(1, 2, 3)).clamp_min(0.05)
-    )
+    fine = detail.mean(dim=(1, 2, 3)) / level.mean(dim=(1, 2, 3)).clamp_min(0.05)
+    return level.std(dim=(1, 2, 3)) + saturation + 4.0 * fine, detail

@@ -49,7 +49,32 @@ def make_backend(
         from libranet.runtime.other_networks import make_peer_backend
 
         return make_peer_backend(network, live=live, strength=strength)
-    lookahead = 0 if live or grids_given else None
+    made = _choose(
+        network,
+        strength=strength,
+        lookahead=0 if live or grids_given else None,
+        grid_filter=grid_filter,
+        grids_given=grids_given,
+        batch=1 if live else batch,
+        backend=backend,
+    )
+    if not network.config.dense_fog or strength == 0.0:
+        return made
+    from libranet.runtime.fine_contrast import FineContrastBackend  # the network alone does without
+
+    return FineContrastBackend(made, strength=strength)
+
+
+def _choose(
+    network: LiBrANet,
+    *,
+    strength: float,
+    lookahead: int | None,
+    grid_filter: GridFilter,
+    grids_given: bool,
+    batch: int,
+    backend: str,
+) -> Backend:
     if backend != "plain" and why_not_fused_here(network) is None:
         from libranet.runtime.gpu.backend import FusedBackend  # needs Triton
 
@@ -59,7 +84,7 @@ def make_backend(
             strength=strength,
             grid_filter=grid_filter,
             grids_given=grids_given,
-            batch=1 if live else batch,
+            batch=batch,
         )
     name = backend if backend != "auto" else choose_on_cpu(network)
     if name == "plain" or network.device.type != "cpu":

@@ -1,0 +1,66 @@
+"""A backend whose restored frames get their fine contrast back where the fog was dense.
+
+It works on the luma of the restored samples, behind every backend. Frames that are clear when they come out of the
+network pass unchanged, and so do dark ones, whose little contrast is no fog.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from torch import Tensor
+
+from libranet.frames import ColorConverter, FrameFormat, Frames
+from libranet.frames.color import code_scales
+from libranet.kernels.fine_contrast.reference import fine_contrast
+from libranet.network.residual_haze import clearness, falling, luma
+from libranet.network.stream import FrameGrids
+from libranet.runtime.interface import Backend, Restored
+
+MOST = 6.0
+"""Gain of a neighbourhood with hardly any contrast, in a frame that is still veiled."""
+VEILED = (0.36, 0.5)
+"""Clearness of a restored frame up to which it gets all of the gain, and from which none."""
+LIT = (0.32, 0.38)
+"""Mean luma of a frame as it came, up to which it is dark and gets none, and from which all."""
+_VIEW = 64
+
+
+class FineContrastBackend(Backend):
+    """Passes frames to a backend, and raises the fine contrast of what it returns."""
+
+    def __init__(self, backend: Backend, *, strength: float) -> None:
+        self._backend, self._most = backend, MOST * strength
+        self.name, self.device, self.stages = backend.name, backend.device, backend.stages
+        self._format: FrameFormat | None = None
+
+    def push(self, frames: Frames, *, cuts: Sequence[bool] = (), given: Sequence[FrameGrids] = ()) -> list[Restored]:
+        return [self._raise_contrast(restored) for restored in self._backend.push(frames, cuts=cuts, given=given)]
+
+    def flush(self) -> list[Restored]:
+        return [self._raise_contrast(restored) for restored in self._backend.flush()]
+
+    def _raise_contrast(self, restored: Restored) -> Restored:
+        if restored.format != self._format:
+            self._format = restored.format
+            self._converter = ColorConverter(restored.format.layout, restored.format.color, device=self.device)
+        before, after = (self._converter.to_square_rgb(planes, _VIEW) for planes in (restored.before, restored.after))
+        lit = 1.0 - falling(luma(before).mean(), LIT)
+        gain = self._most * lit * falling(clearness(after)[0], VEILED)
+        # A GPU is not waited for: it does the work for nothing.
+        if gain.device.type == "cpu" and not gain:
+            return restored
+        return replace(restored, after=self._changed(restored.after, gain))
+
+    def _changed(self, planes: tuple[Tensor, ...], gain: Tensor) -> tuple[Tensor, ...]:
+        layout = self._converter.layout
+        if layout.model == "rgb":
+            rgb = self._converter.to_rgb(planes)
+            level = luma(rgb)
+            change = fine_contrast(level, (rgb.amin(1, keepdim=True), 1.0 - rgb.amax(1, keepdim=True)), gain)
+            return tuple(self._converter.add_change(planes, change.expand_as(rgb)))
+        scale, offset = code_scales(layout, self._converter.spec)
+        level = ((planes[0].float() - offset[0]) / scale[0]).clamp_(0.0, 1.0)[None, None]
+        change = fine_contrast(level, (level, 1.0 - level), gain)[0, 0] * scale[0]
+        raised = planes[0].float().add_(change)
+        raised = raised if layout.floating else raised.round_()
+        return raised.clamp_(0, layout.peak).to(planes[0].dtype), *planes[1:]
