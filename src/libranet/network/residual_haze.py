@@ -3,19 +3,14 @@
 Networks that learnt on synthetic haze stop half way in real, dense fog. What is left looks like haze still: in a cell
 of the grid nothing is dark, little has contrast, nothing has colour. `plan` measures that on the frame as the grids
 alone would restore it, 64x64 pixels, and plans a change of each cell; `fold` composes it with the grids. Kernels,
-refiner and the filter over time do not notice: a plan is a map of 16x16 cells, averaged over time as grids are.
+refiner and the filter over time do not notice: a plan is a map of 16x16 cells, averaged over time as grids are. The
+fine contrast that is still missing comes back last (`runtime/fine_contrast.py`).
 
 The change is one of luma, y -> K y + (1 - K) a, which leaves the airlight a where it is, so skies keep their light.
-Chroma gains less, and loses what the light of the cell cannot have carried: beside the colour of the haze itself, which
-stays as it came, a scene's mean chroma keeps its direction, and is not enlarged where it is faint. Last, frames that
-got darker than they came are lifted by a curve that leaves black and white alone.
-
-Dust and yellow smog also tint the light on the scene. Where all of a hazy frame has one warm hue, the colour of the
-haze is made grey first, channel by channel.
-
-A cell without any detail shows nothing but haze, and keeps its light: a gain would turn the faintest gradient of an
-empty sky into dark clouds. Gains change slowly from cell to cell for the same reason, and what the grids give after the
-change is measured once, so that no patch gets a colour or a level that was not planned.
+Chroma gains less, and of a cell's mean chroma only what points where the input's does can have come from the scene: the
+rest goes. Frames that got darker than they came are lifted by a curve that leaves black and white alone. Dust and
+yellow smog also tint the light on the scene: where all of a hazy frame has one warm hue, the colour of the haze is made
+grey, channel by channel.
 
 A frame that has contrast, colour or detail after the network is left alone: synthetic haze and clear scenes pass
 unchanged.
@@ -48,13 +43,11 @@ class Clearing:
     """Share of the estimated haze that goes; 0 leaves all."""
     floor: float = 0.05
     """What the darkest pixel of a clear cell has: black that is not quite black."""
-    most: float = 4.5
-    """Largest gain of luma in all, that of the grids included."""
     textured: float = 1.0
     """Local contrast, deviation over mean, at which a cell counts as clear."""
-    seen: tuple[float, float] = (0.001, 0.003)
-    """Fine detail, as a share of luma, up to which a cell shows nothing, and from which surely something."""
-    chroma: float = 0.8
+    reach: int = 3
+    """Cells across and down that share an airlight; odd."""
+    chroma: float = 0.6
     """Gain of chroma, as a share of that of luma."""
     chroma_most: float = 3.0
     """How many times the chroma that the scene has in the input a cell's mean may have."""
@@ -65,9 +58,7 @@ class Clearing:
     lit: tuple[float, float] = (0.32, 0.38)
     """Mean luma of a frame up to which little contrast is dusk, and from which it is fog."""
     dim: tuple[float, float] = (0.34, 0.42)
-    """The same for the lift: synthetic haze is darker behind, and so is much of the truth."""
-    reach: int = 3
-    """Cells across and down that share an airlight; odd."""
+    """Clearness for the lift: synthetic haze is darker behind, and so is much of the truth."""
     lift: float = 1.1
     """Strongest lift: the slope that it adds at black."""
     darker: float = 3.0 / 255.0
@@ -109,54 +100,44 @@ def plan(
     assert grids.plane is not None
     matrix, offset, _ = transforms(fuse_grids(view, grids.chromatic, grids.plane))
     restored = apply_affine(matrix, offset, view).clamp(0.0, 1.0)
-    white, view_white, light = _whiten(view, restored, clearing)
-    restored, whitened = (white * restored).clamp(0.0, 1.0), view_white * view
-    level = luma(restored)
+    white, view_white = _whiten(view, restored, clearing)
+    restored = (white * restored).clamp(0.0, 1.0)
+    clear = clearness(restored).view(-1, 1, 1, 1)
+    daylight = 1.0 - falling(luma(view).mean(dim=(1, 2, 3)), clearing.lit).view(-1, 1, 1, 1)
 
-    before, after, grey = (F.avg_pool2d(image, _VIEW) for image in (whitened, restored, level))
+    amount = daylight * falling(clear, clearing.clear)
+
+    level = luma(restored)
+    before, after, grey = (F.avg_pool2d(image, _VIEW) for image in (view_white * view, restored, level))
     # The airlight of a place is the brightest mean around it: a sky stays as it is, whatever its gradient.
     airlight = _around(F.max_pool2d(grey, clearing.reach, stride=1, padding=clearing.reach // 2))
     mean = _around(grey)
     deviation = (_around(F.avg_pool2d(level * level, _VIEW)) - mean * mean).clamp_min(0.0).sqrt()
-    contrast = deviation / mean.clamp_min(0.05)
-    clear, detail = clearness(restored)
-    clear = clear.view(-1, 1, 1, 1)
-    daylight = 1.0 - falling(luma(view).mean(dim=(1, 2, 3)), clearing.lit).view(-1, 1, 1, 1)
-    amount = daylight * falling(clear, clearing.clear)
     left = (_darkest(restored) - clearing.floor) / (airlight.clamp_min(0.3) - clearing.floor)
-    left = left.clamp(0.0, 1.0) * (1.0 - contrast / clearing.textured).clamp(0.0, 1.0)
-    gain = 1.0 / _around(1.0 - amount * clearing.share * left)
-    shown = _around(1.0 - falling(detail / mean.clamp_min(0.05), clearing.seen))
+    left = left.clamp(0.0, 1.0) * (1.0 - deviation / mean.clamp_min(0.05) / clearing.textured).clamp(0.0, 1.0)
     # Steep steps of the gain would show as dark clouds where cells are mixed.
-    gain = _around(_around(1.0 + shown * (gain - 1.0)))
-    airlight = mean + shown * (airlight - mean)
-    own = F.avg_pool2d(matrix.diagonal(dim1=1, dim2=2).mean(dim=-1)[:, None], _VIEW)
-    gain = gain.minimum((clearing.most / own.clamp_min(1e-3)).clamp_min(1.0))
+    gain = _around(1.0 / _around(1.0 - amount * clearing.share * left))
     chroma_gain = 1.0 + clearing.chroma * (gain - 1.0)
 
-    # What the haze itself has of colour stays as it came. Of the rest of a cell's mean chroma, only what points where
-    # the input's does can have come from the scene.
-    tint = (_darkest(whitened) / luma(light).clamp_min(0.05)).clamp(0.0, 1.0) * (light - luma(light))
-    given, found = before - luma(before) - tint, chroma_gain * (after - luma(after)) - tint
+    given, found = before - luma(before), chroma_gain * (after - luma(after))
     along = (given * found).sum(dim=1, keepdim=True) / given.square().sum(dim=1, keepdim=True).clamp_min(1e-5)
     # Faint colours may be the camera's: they are not enlarged.
     sure = 1.0 - falling(given.square().sum(dim=1, keepdim=True).sqrt(), clearing.faint)
-    wrong = found - along.clamp_min(0.0).minimum(1.0 + sure * (clearing.chroma_most - 1.0)) * given
-    offset = (1.0 - gain) * airlight - amount * wrong
+    most = 1.0 + sure * (clearing.chroma_most - 1.0)
+    offset = (1.0 - gain) * airlight - amount * (found - along.clamp_min(0.0).minimum(most) * given)
 
     result = (_enlarge(gain) * level + _enlarge(luma(offset))).clamp(0.0, 1.0)
-    least = luma(view).mean(dim=(1, 2, 3), keepdim=True) - clearing.darker
-    missing = least - result.mean(dim=(1, 2, 3), keepdim=True)
+    missing = (luma(view) - clearing.darker - result).mean(dim=(1, 2, 3), keepdim=True)
     lift = (missing / (result * (1.0 - result)).mean(dim=(1, 2, 3), keepdim=True).clamp_min(1e-3)).clamp(0.0, 1.0)
     lift = lift.minimum(daylight * falling(clear, clearing.dim) * clearing.lift).expand_as(gain)
+    whites = white.expand(-1, -1, *gain.shape[-2:])
 
-    # Between vertices transforms are mixed in the algebra, where large gains and offsets no longer fit each other: what
+    # Between vertices transforms are mixed in the algebra, where gains and offsets no longer quite fit each other: what
     # comes out is measured, and the offsets make up for it.
-    wanted = chroma_gain * (after - luma(after)) + gain * luma(after) + offset
+    wanted = found + gain * luma(after) + offset
     slope = 1.0 + lift * (1.0 - luma(wanted).clamp(0.0, 1.0))
     wanted = slope * wanted
     wanted = wanted + _bend(luma(wanted), clearing)
-    whites = white.expand(-1, -1, *gain.shape[-2:])
     tried = fold(grids, torch.cat((gain, chroma_gain, offset, lift, whites), dim=1), clearing)
     assert tried.chromatic is not None
     matrix, shift, _ = transforms(fuse_grids(view, tried.chromatic, grids.plane))
@@ -165,21 +146,19 @@ def plan(
 
 
 def fold(grids: "Grids", planned: Tensor, clearing: Clearing = DEFAULT) -> "Grids":  # planned: [B, PLAN_MAPS, gh, gw]
-    """Compose a plan with the grids: at each of their vertices A becomes E W A, and b becomes E W b + offset."""
+    """Compose a plan with the grids: at each of their vertices A becomes E W A, b becomes E W b + offset."""
     assert grids.chromatic is not None
     assert grids.plane is not None
     plane = grids.plane[:, None, :, None]  # [B, 1, 12, 1, gh, gw]
     vertices = (grids.chromatic + plane).flatten(0, 1)  # [2 B, 12, D, gh, gw]
-    gain, chroma_gain, *offset, lift, red, green, blue = (
-        m.repeat_interleave(2, dim=0)[:, None]
-        for m in planned.float().unbind(1)  # each [2 B, 1, gh, gw]
+    gain, chroma_gain, offset, lift, white = (
+        maps.repeat_interleave(2, dim=0) for maps in planned.float().split((1, 1, 3, 1, 3), dim=1)
     )
-    white = torch.stack((red, green, blue), dim=1)  # [2 B, 3, 1, gh, gw]
     matrix, _ = cayley(vertices[:, :9].unflatten(1, (3, 3)))
-    matrix, shift = white[:, :, None] * matrix, white * vertices[:, 9:]
+    matrix, shift = white[:, :, None, None] * matrix, white[:, :, None] * vertices[:, 9:]
     # E = chroma_gain I + (gain - chroma_gain) 1 w^T, w the weights of luma: E x is chroma and luma, each by its gain.
     matrix = chroma_gain[:, None, None] * matrix + (gain - chroma_gain)[:, None, None] * luma(matrix)
-    shift = chroma_gain[:, None] * shift + (gain - chroma_gain)[:, None] * luma(shift) + torch.stack(offset, dim=1)
+    shift = chroma_gain[:, None] * shift + (gain - chroma_gain)[:, None] * luma(shift) + offset[:, :, None]
 
     bins = vertices.shape[2]
     level = (torch.arange(bins, device=shift.device, dtype=shift.dtype) + 0.5).view(-1, 1, 1) / bins
@@ -193,17 +172,14 @@ def fold(grids: "Grids", planned: Tensor, clearing: Clearing = DEFAULT) -> "Grid
     changed = torch.cat(((eye - inverse).flatten(1, 2), shift), dim=1).unflatten(0, (-1, 2)) - plane
     # Cells that nothing is planned for keep their grids to the last bit.
     # Slices, not a list of indices: that is copied to the GPU, which a graph that is being recorded may not do.
-    factors, summands = torch.cat((planned[:, :2], planned[:, 6:]), dim=1), planned[:, 2:6]
+    summands, factors = planned[:, 2:6], torch.cat((planned[:, :2], planned[:, 6:]), dim=1)
     touched = ((factors != 1.0).any(dim=1) | (summands != 0.0).any(dim=1))[:, None, None, None]
     chromatic = grids.chromatic.float()
     return replace(grids, chromatic=torch.where(touched, changed, chromatic), clearing=None)
 
 
-def _whiten(view: Tensor, restored: Tensor, clearing: Clearing) -> tuple[Tensor, Tensor, Tensor]:  # each [B, 3, 1, 1]
-    """Return the gains that make coloured haze grey, in the restored frame and in the input, and then the airlight.
-
-    The gains are 1 where the haze is grey. The airlight is the whitened input's.
-    """
+def _whiten(view: Tensor, restored: Tensor, clearing: Clearing) -> tuple[Tensor, Tensor]:  # each [B, 3, 1, 1]
+    """Return the gains that make coloured haze grey, in the restored frame and in the input: 1 where it is grey."""
     darkest = _around(_darkest(view))
     # A soft choice of the haziest cells: a hard one would jump from frame to frame.
     share = (darkest / darkest.amax(dim=(2, 3), keepdim=True).clamp_min(1e-3)) ** 16
@@ -223,7 +199,7 @@ def _whiten(view: Tensor, restored: Tensor, clearing: Clearing) -> tuple[Tensor,
     amount = amount * (1.0 - falling(one_hue, clearing.one_hue)) * (1.0 - falling(veil, clearing.veiled))
     amount = amount.view(-1, 1, 1, 1)
     view_white, white = (1.0 + amount * (luma(light) / light.clamp_min(0.05) - 1.0) for light in lights)
-    return white, view_white, view_white * lights[0]
+    return white, view_white
 
 
 def _bend(level: Tensor, clearing: Clearing) -> Tensor:
@@ -242,7 +218,7 @@ def _darkest(view: Tensor) -> Tensor:  # [B, 3, n, n] -> [B, 1, side, side]
 
 
 def _around(cells: Tensor) -> Tensor:  # [B, C, side, side]
-    """The mean over a cell and its neighbours."""
+    """The mean over a place and its neighbours."""
     return F.avg_pool2d(F.pad(cells, (1, 1, 1, 1), mode="replicate"), 3, stride=1)
 
 
@@ -255,13 +231,12 @@ def falling(value: Tensor, between: tuple[float, float]) -> Tensor:
     return ((between[1] - value) / (between[1] - between[0])).clamp(0.0, 1.0)
 
 
-def clearness(restored: Tensor) -> tuple[Tensor, Tensor]:  # [B, 3, n, n] -> [B], [B, 1, n / 4, n / 4]
-    """Return how clear a frame is, and its detail: the contrast of the whole, its colour, and how much of it is detail.
+def clearness(restored: Tensor) -> Tensor:  # [B, 3, n, n] -> [B]
+    """Return how clear a frame is: the contrast of the whole, its colour, and how much of it is detail.
 
     The weights separate real fog from synthetic haze and from clear photos, each as the network restores it.
     """
     level = luma(restored)
-    detail = _around(F.avg_pool2d((level - _around(level)).abs(), _VIEW))
+    detail = (level - _around(level)).abs().mean(dim=(1, 2, 3)) / level.mean(dim=(1, 2, 3)).clamp_min(0.05)
     saturation = (restored.amax(dim=1) - restored.amin(dim=1)).mean(dim=(1, 2))
-    fine = detail.mean(dim=(1, 2, 3)) / level.mean(dim=(1, 2, 3)).clamp_min(0.05)
-    return level.std(dim=(1, 2, 3)) + saturation + 4.0 * fine, detail
+    return level.std(dim=(1, 2, 3)) + saturation + 4.0 * detail

@@ -16,7 +16,7 @@ from libranet.network.residual_haze import clearness, falling, luma
 from libranet.network.stream import FrameGrids
 from libranet.runtime.interface import Backend, Restored
 
-MOST = 6.0
+MOST = 10.5
 """Gain of a neighbourhood with hardly any contrast, in a frame that is still veiled."""
 VEILED = (0.36, 0.5)
 """Clearness of a restored frame up to which it gets all of the gain, and from which none."""
@@ -45,22 +45,25 @@ class FineContrastBackend(Backend):
             self._converter = ColorConverter(restored.format.layout, restored.format.color, device=self.device)
         before, after = (self._converter.to_square_rgb(planes, _VIEW) for planes in (restored.before, restored.after))
         lit = 1.0 - falling(luma(before).mean(), LIT)
-        gain = self._most * lit * falling(clearness(after)[0], VEILED)
+        gain = self._most * lit * falling(clearness(after), VEILED)
         # A GPU is not waited for: it does the work for nothing.
         if gain.device.type == "cpu" and not gain:
             return restored
-        return replace(restored, after=self._changed(restored.after, gain))
+        return replace(restored, after=self._changed(restored, gain))
 
-    def _changed(self, planes: tuple[Tensor, ...], gain: Tensor) -> tuple[Tensor, ...]:
-        layout = self._converter.layout
+    def _changed(self, restored: Restored, gain: Tensor) -> tuple[Tensor, ...]:
+        layout, planes = self._converter.layout, restored.after
         if layout.model == "rgb":
             rgb = self._converter.to_rgb(planes)
-            level = luma(rgb)
-            change = fine_contrast(level, (rgb.amin(1, keepdim=True), 1.0 - rgb.amax(1, keepdim=True)), gain)
+            given, level = luma(self._converter.to_rgb(restored.before)), luma(rgb)
+            change = fine_contrast(given, level, (rgb.amin(1, keepdim=True), 1.0 - rgb.amax(1, keepdim=True)), gain)
             return tuple(self._converter.add_change(planes, change.expand_as(rgb)))
         scale, offset = code_scales(layout, self._converter.spec)
-        level = ((planes[0].float() - offset[0]) / scale[0]).clamp_(0.0, 1.0)[None, None]
-        change = fine_contrast(level, (level, 1.0 - level), gain)[0, 0] * scale[0]
+        given, level = (
+            ((plane.float() - offset[0]) / scale[0]).clamp_(0.0, 1.0)[None, None]
+            for plane in (restored.before[0].to(planes[0].device), planes[0])
+        )
+        change = fine_contrast(given, level, (level, 1.0 - level), gain)[0, 0] * scale[0]
         raised = planes[0].float().add_(change)
         raised = raised if layout.floating else raised.round_()
         return raised.clamp_(0, layout.peak).to(planes[0].dtype), *planes[1:]

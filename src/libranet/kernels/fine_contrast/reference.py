@@ -13,33 +13,41 @@ ACROSS = 100
 """Cells along the short side of a frame: contrast is measured between their means, and in each of them."""
 REACH = 7
 """Cells from the middle of a neighbourhood to its border."""
-ENOUGH = 0.03
+ENOUGH = 0.02
 """Deviation of luma from which on a neighbourhood gets less than half of the gain."""
 NOISE = 0.006
-"""Deviation of luma up to which a neighbourhood may hold nothing but noise."""
+"""Deviation of luma as it came up to which a neighbourhood gets less than half of it: it may hold nothing but noise."""
 GRAIN = 0.15
 """Share of each of a pixel's neighbours in what is enlarged: single pixels are grain."""
 _TINY = 1e-4
 
 
 def fine_contrast(
-    luma: Tensor,  # [1, 1, H, W] in [0, 1]
+    given: Tensor,  # [1, 1, H, W] in [0, 1], luma as the frame came
+    luma: Tensor,  # [1, 1, H, W] in [0, 1], restored
     room: tuple[Tensor, Tensor],  # [1, 1, H, W] each, or `luma` and its complement: how far down and up it may go
     gain: Tensor | float,  # that of a neighbourhood with hardly any contrast
 ) -> Tensor:  # [1, 1, H, W]
     """Return what to add to the luma. The more of its room a change would take, the less is made of it."""
     height, width = luma.shape[-2:]
     side = max(1, round(min(height, width) / ACROSS))
-    whole = F.pad(luma, (0, -width % side, 0, -height % side), mode="replicate")
-    mean, square = (_around(F.avg_pool2d(values, side)) for values in (whole, whole * whole))
-    variance = (square - mean * mean).clamp_min(0.0)
-    shown = (variance / (variance + NOISE**2)).square()
+    _, came = _statistics(given, side)
+    mean, variance = _statistics(luma, side)
+    shown = came / (came + NOISE**2)
     local = _around(gain * shown * ENOUGH**2 / (variance + ENOUGH**2), 1)
     local, mean = (_enlarged(cells, side)[..., :height, :width] for cells in (local, mean))
     change = (_without_grain(luma) - mean).mul_(local)
     down, up = room
     limit = torch.where(change < 0.0, down, up).clamp_min(0.0)
     return change * limit / (limit + change.abs() + _TINY)
+
+
+def _statistics(luma: Tensor, side: int) -> tuple[Tensor, Tensor]:  # [1, 1, h, w] each, cells
+    """Mean and variance of each neighbourhood."""
+    height, width = luma.shape[-2:]
+    whole = F.pad(luma, (0, -width % side, 0, -height % side), mode="replicate")
+    mean, square = (_around(F.avg_pool2d(values, side)) for values in (whole, whole * whole))
+    return mean, (square - mean * mean).clamp_min(0.0)
 
 
 def _around(cells: Tensor, reach: int = REACH) -> Tensor:
