@@ -59,9 +59,9 @@ class Clearing:
     """Mean luma of a frame up to which little contrast is dusk, and from which it is fog."""
     dim: tuple[float, float] = (0.34, 0.42)
     """Clearness for the lift: synthetic haze is darker behind, and so is much of the truth."""
-    lift: float = 1.1
+    lift: float = 0.9
     """Strongest lift: the slope that it adds at black."""
-    darker: float = 3.0 / 255.0
+    darker: float = 4.0 / 255.0
     """How much darker than it came a frame may get before it is lifted."""
     shoulder: float = 0.2
     """How far below white levels begin to bend away from it."""
