@@ -23,6 +23,7 @@ OPERATIONS = (
     "norm_mix/panels.c",
     "samples/panels.c",
     "color_field/field.c",
+    "fine_contrast/planes.c",
     "quiet_change/planes.c",
 )
 SHARED = ("native/threads.c", "native/levels.c")

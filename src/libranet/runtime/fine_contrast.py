@@ -11,7 +11,8 @@ from torch import Tensor
 
 from libranet.frames import ColorConverter, FrameFormat, Frames
 from libranet.frames.color import code_scales
-from libranet.kernels.fine_contrast.reference import fine_contrast
+from libranet.kernels.fine_contrast import planes, reference
+from libranet.kernels.native.library import level
 from libranet.network.residual_haze import clearness, falling, luma
 from libranet.network.stream import FrameGrids
 from libranet.runtime.interface import Backend, Restored
@@ -52,18 +53,19 @@ class FineContrastBackend(Backend):
         return replace(restored, after=self._changed(restored, gain))
 
     def _changed(self, restored: Restored, gain: Tensor) -> tuple[Tensor, ...]:
-        layout, planes = self._converter.layout, restored.after
+        layout, samples = self._converter.layout, restored.after
+        passes = planes if self.device.type == "cpu" and level() is not None else reference
         if layout.model == "rgb":
-            rgb = self._converter.to_rgb(planes)
-            given, level = luma(self._converter.to_rgb(restored.before)), luma(rgb)
-            change = fine_contrast(given, level, (rgb.amin(1, keepdim=True), 1.0 - rgb.amax(1, keepdim=True)), gain)
-            return tuple(self._converter.add_change(planes, change.expand_as(rgb)))
+            before, after = (self._converter.to_rgb(one) for one in (restored.before, samples))
+            room = (after.amin(dim=1)[0], 1.0 - after.amax(dim=1)[0])
+            change = reference.fine_contrast(luma(before)[0, 0], luma(after)[0, 0], room, gain, passes)
+            return tuple(self._converter.add_change(samples, change.expand_as(after)))
         scale, offset = code_scales(layout, self._converter.spec)
-        given, level = (
-            ((plane.float() - offset[0]) / scale[0]).clamp_(0.0, 1.0)[None, None]
-            for plane in (restored.before[0].to(planes[0].device), planes[0])
+        given, own = (
+            ((plane.to(self.device).float() - offset[0]) / scale[0]).clamp_(0.0, 1.0)
+            for plane in (restored.before[0], samples[0])
         )
-        change = fine_contrast(given, level, (level, 1.0 - level), gain)[0, 0] * scale[0]
-        raised = planes[0].float().add_(change)
+        change = reference.fine_contrast(given, own, (own, 1.0 - own), gain, passes)
+        raised = samples[0].float().add_(change, alpha=scale[0])
         raised = raised if layout.floating else raised.round_()
-        return raised.clamp_(0, layout.peak).to(planes[0].dtype), *planes[1:]
+        return raised.clamp_(0, layout.peak).to(samples[0].dtype), *samples[1:]

@@ -5,6 +5,8 @@ a neighbourhood has little contrast it gets the most, where it has none it gets 
 around a local mean neither darkens nor brightens, and adds nothing that was not there.
 """
 
+from typing import Protocol
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -20,54 +22,69 @@ ENOUGH = 0.02
 NOISE = 0.003
 """Deviation of luma as it came up to which a neighbourhood gets less than half of it: it may hold nothing but noise."""
 GRAIN = 0.15
-"""Share of each of a place's neighbours in what is enlarged: single ones are grain."""
-GRAIN_SIDE = 5
-"""A place is this part of a cell, and at least a pixel: large frames have large grain."""
-_TINY = 1e-4
+"""Share of each of a pixel's neighbours in what is enlarged: a single pixel is grain."""
+STEP = 5
+"""Its neighbours are this part of a cell away, and at least a pixel: large frames have large grain."""
+TINY = 1e-4
+
+Room = tuple[Tensor, Tensor]  # [H, W] each: how far down and up the luma may go
+
+
+class Passes(Protocol):
+    """The two passes over a frame: these below, or `planes` on a CPU."""
+
+    def contrast_cells(self, luma: Tensor, side: int) -> tuple[Tensor, Tensor]: ...
+    def raise_contrast(self, luma: Tensor, room: Room, maps: tuple[Tensor, Tensor], side: int) -> Tensor: ...
 
 
 def fine_contrast(
-    given: Tensor,  # [1, 1, H, W] in [0, 1], luma as the frame came
-    luma: Tensor,  # [1, 1, H, W] in [0, 1], restored
-    room: tuple[Tensor, Tensor],  # [1, 1, H, W] each, or `luma` and its complement: how far down and up it may go
+    given: Tensor,  # [H, W] float32 in [0, 1], luma as the frame came
+    luma: Tensor,  # [H, W] float32 in [0, 1], restored
+    room: Room,
     gain: Tensor | float,  # that of a neighbourhood with hardly any contrast
-) -> Tensor:  # [1, 1, H, W]
+    passes: Passes,
+) -> Tensor:  # [H, W]
     """Return what to add to the luma. The more of its room a change would take, the less is made of it."""
-    height, width = luma.shape[-2:]
-    side = max(1, round(min(height, width) / ACROSS))
-    given, restored = (F.pad(one, (0, -width % side, 0, -height % side), mode="replicate") for one in (given, luma))
+    side = max(1, round(min(luma.shape) / ACROSS))
     # The means of cells have little noise: only what they show was seen.
-    seen, mean = F.avg_pool2d(given, side), F.avg_pool2d(restored, side)
-    came = _variance(seen, seen * seen, NEAR)
-    variance = _variance(mean, F.avg_pool2d(restored * restored, side), REACH)
+    seen = passes.contrast_cells(given, side)[0].double()  # a variance is a small difference of large numbers
+    mean, square = passes.contrast_cells(luma, side)
+    came, variance = _variance(seen, seen * seen, NEAR).float(), _variance(mean, square, REACH)
     shown = came / (came + NOISE**2)
-    mean = _around(mean, REACH)
     local = _around(gain * shown * ENOUGH**2 / (variance + ENOUGH**2), 1)
-    local, mean = (_enlarged(cells, side)[..., :height, :width] for cells in (local, mean))
-    fine = max(1, side // GRAIN_SIDE)
-    detail = _enlarged(_without_grain(F.avg_pool2d(restored, fine)), fine)[..., :height, :width]
-    change = (detail - mean).mul_(local)
-    down, up = room
-    limit = torch.where(change < 0.0, down, up).clamp_min(0.0)
-    return change * limit / (limit + change.abs() + _TINY)
+    return passes.raise_contrast(luma, room, (local, _around(mean, REACH)), side)
 
 
-def _variance(means: Tensor, squares: Tensor, reach: int) -> Tensor:  # [1, 1, h, w] each, of cells
+def contrast_cells(luma: Tensor, side: int) -> tuple[Tensor, Tensor]:  # [H, W] -> [h, w] twice
+    """Return the means of squares, and of what is left of them at the border, and those of luma's square."""
+    mean, square = (F.avg_pool2d(values[None], side, ceil_mode=True)[0] for values in (luma, luma * luma))
+    return mean, square
+
+
+def raise_contrast(luma: Tensor, room: Room, maps: tuple[Tensor, Tensor], side: int) -> Tensor:  # [H, W]
+    """Return the distance from the mean times the gain, `maps` of cells, within the room."""
+    gain, mean = (_enlarged(cells, side)[: luma.shape[0], : luma.shape[1]] for cells in maps)
+    change = (_without_grain(luma, max(1, side // STEP)) - mean) * gain
+    limit = torch.where(change < 0.0, *room)
+    return change * limit / (limit + change.abs() + TINY)
+
+
+def _variance(means: Tensor, squares: Tensor, reach: int) -> Tensor:  # [h, w] each, of cells
     """The variance in the neighbourhood of each cell."""
     return (_around(squares, reach) - _around(means, reach).square()).clamp_min(0.0)
 
 
 def _around(cells: Tensor, reach: int) -> Tensor:
-    return F.avg_pool2d(F.pad(cells, (reach,) * 4, mode="replicate"), 2 * reach + 1, stride=1)
+    return F.avg_pool2d(F.pad(cells[None], (reach,) * 4, mode="replicate"), 2 * reach + 1, stride=1)[0]
 
 
 def _enlarged(cells: Tensor, side: int) -> Tensor:
     if side == 1:
         return cells
-    return F.interpolate(cells, scale_factor=float(side), mode="bilinear", align_corners=False)
+    return F.interpolate(cells[None, None], scale_factor=float(side), mode="bilinear", align_corners=False)[0, 0]
 
 
-def _without_grain(luma: Tensor) -> Tensor:
-    around = F.pad(luma, (1, 1, 1, 1), mode="replicate")
-    rows = torch.lerp(around[..., 1:-1], 0.5 * (around[..., :-2] + around[..., 2:]), 2.0 * GRAIN)
-    return torch.lerp(rows[..., 1:-1, :], 0.5 * (rows[..., :-2, :] + rows[..., 2:, :]), 2.0 * GRAIN)
+def _without_grain(luma: Tensor, step: int) -> Tensor:
+    around = F.pad(luma[None], (step,) * 4, mode="replicate")[0]
+    rows = torch.lerp(around[:, step:-step], 0.5 * (around[:, : -2 * step] + around[:, 2 * step :]), 2.0 * GRAIN)
+    return torch.lerp(rows[step:-step], 0.5 * (rows[: -2 * step] + rows[2 * step :]), 2.0 * GRAIN)
