@@ -17,7 +17,7 @@ from libranet.network.residual_haze import clearness, falling, luma
 from libranet.network.stream import FrameGrids
 from libranet.runtime.interface import Backend, Restored
 
-MOST = 11.5
+MOST = 14.5
 """Gain of a neighbourhood with hardly any contrast, in a frame that is still veiled."""
 VEILED = (0.36, 0.5)
 """Clearness of a restored frame up to which it gets all of the gain, and from which none."""

@@ -17,7 +17,7 @@ REACH = 7
 """Cells from the middle of a neighbourhood to its border."""
 NEAR = 2
 """The same where it is asked whether anything is seen at all: over longer distances an empty sky has gradients."""
-ENOUGH = 0.02
+ENOUGH = 0.017
 """Deviation of luma from which on a neighbourhood gets less than half of the gain."""
 NOISE = 0.003
 """Deviation of luma as it came up to which a neighbourhood gets less than half of it: it may hold nothing but noise."""
