@@ -19,6 +19,7 @@ import math
 import time
 import traceback
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -249,7 +250,8 @@ class Work:
         write_clips(self.options, self.records)
 
         def read(frames: FrameSequence) -> FramesInMemory:
-            return FramesInMemory(tuple(frames.read(index) for index in range(len(frames))))
+            with ThreadPoolExecutor(4) as pool:  # 200 frames of 4K: half a minute one after another
+                return FramesInMemory(tuple(pool.map(frames.read, range(len(frames)))))
 
         clips = open_dataset(self.options.output / "clips")
         sets = {"clips": [replace(c, hazy=read(c.hazy), clear=c.clear and read(c.clear)) for c in clips]}

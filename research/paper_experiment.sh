@@ -6,13 +6,13 @@
 #
 # Needs data/paper, or the parts data/paper/part-* that research/pack_open_set.py cuts it into. Results of earlier machines
 # are taken from benchmarks/results/paper-main and paper-ablations. What has to come home goes into the folder $OUT, which
-# the machine gives: results-*.tgz, to be unpacked there, and state-?? of unfinished trainings that are small enough. Put
-# as data/paper/state-?? on the next machine, these go on exactly.
+# the machine gives: results-*.tgz, to be unpacked there, and state-?? with what the next machine needs to go on exactly,
+# as data/paper/state-??: weights that were not measured yet, and states of unfinished trainings.
 set -eu
 what=$1 seconds=${2:-540} processes=${3:-4} length=${4:-} frames=${5:-}
 python=${PYTHON:-python3} runs=runs/paper home=${OUT:-runs/paper/home}
 set --
-export PYTHONPATH="$PWD/src:$PWD/benchmarks" PYTHONUNBUFFERED=1
+export PYTHONPATH="$PWD/src:$PWD/benchmarks" PYTHONUNBUFFERED=1 HF_HUB_OFFLINE=1
 mkdir -p "$runs/logs" "$home"
 home=$(cd "$home" && pwd)
 
@@ -41,7 +41,7 @@ main)
     wait
     grep -h " s  \|rror" "$runs"/logs/main-*.txt | sort -n
     compare --only table
-    tar czf "$home/results-main.tgz" -C "$runs" runs results.json table.md
+    tar czf "$home/results-main.tgz" -C "$runs" runs results.json table.md logs
     ;;
 ablations)
     samples=20000 clip=${frames:-2}
@@ -66,13 +66,17 @@ ours=trained/libranet-0
 [ ! -f "$runs/$ours/model.safetensors" ] || [ -f "$runs/$ours/state.safetensors" ] ||
     split -b 15M "$runs/$ours/model.safetensors" "$home/ours-"
 
-# Few MiB come back: states from the smallest on, up to 30 MiB.
+# Few MiB come back: weights and states of rows that are not done, from the smallest on, up to 36 MiB.
 cd "$runs"
-total=0 states=
-for state in $(ls -Sr trained/*/state.safetensors 2>/dev/null); do
-    total=$((total + $(stat -c %s "$state")))
-    [ "$total" -gt 31457280 ] || states="$states $state"
+total=0 kept=
+for file in $(ls -Sr trained/*/*.safetensors 2>/dev/null); do
+    row=$(basename "$(dirname "$file")")
+    ! grep -q '"psnr":' "runs/$row.json" 2>/dev/null || continue
+    # A state has the weights, too.
+    [ "${file##*/}" = state.safetensors ] || [ ! -f "${file%/*}/state.safetensors" ] || continue
+    total=$((total + $(stat -c %s "$file")))
+    [ "$total" -gt 37748736 ] || kept="$kept $file"
 done
 # shellcheck disable=SC2086  # names without spaces
-[ -z "$states" ] || tar c $states | split -b 15M - "$home/state-"
+[ -z "$kept" ] || tar c $kept | split -b 15M - "$home/state-"
 ls -la "$home"

@@ -4,6 +4,8 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "paper.md").read_text()
 PAPER = (ROOT / "tests" / "lab" / "paper-tables.tsv").read_text()
@@ -45,3 +47,27 @@ def test_papers_rows_are_those_of_its_tables() -> None:
     tof, sigma, _ = next(line for line in PAPER.splitlines() if line.startswith("temporal\tOurs")).split("\t")[2:]
     assert f"| tOF of LiBrA-Net | {tof} |" in PAGE
     assert f"| σ-PSNR of LiBrA-Net | {sigma} dB |" in PAGE
+
+
+def test_main_table_is_that_of_the_raw_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    from comparison_rows import METRICS, Run, estimates
+
+    files = sorted((ROOT / "benchmarks" / "results" / "paper-main").glob("*.json"))
+    runs = [Run(**json.loads(file.read_text())["run"]) for file in files]
+    printed = {name.split("`")[0]: cells for name, cells in between(PAGE, "main").items() if "paper" not in name}
+    assert printed.keys() == {run.model for run in runs if run.values}, "the page has every measured row"
+    for model, (samples, *cells) in printed.items():
+        mine = [run for run in runs if run.model == model]
+        assert samples == (f"{min(run.samples for run in mine):,}" if mine[0].samples else "-")
+        found = estimates(mine, "clips")
+        for cell, metric in zip(cells, METRICS.split(","), strict=True):
+            mean, half_width = map(float, cell.split(" ± "))
+            digits = len(cell.split(" ")[0].split(".")[1])
+            assert (mean, half_width) == (
+                round(found[metric].mean, digits),
+                round(found[metric].half_width or 0, digits),
+            )
+    for run in runs:
+        if not run.done:
+            assert f"| `{run.model}` | {run.samples:,}" in PAGE

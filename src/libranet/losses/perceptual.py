@@ -73,8 +73,13 @@ class DinoV2Features(nn.Module):
     def forward(self, images: Tensor) -> list[Tensor]:
         height, width = (max(round(side / self.PATCH), 1) * self.PATCH for side in images.shape[-2:])
         resized = F.interpolate(images, size=(height, width), mode="bilinear", align_corners=False, antialias=True)
-        hidden = self.model(pixel_values=self.normalise(resized), output_hidden_states=True).hidden_states
-        return [hidden[layer][:, 1:] for layer in self.layers]  # the first token is the class, not a patch
+        tokens, found = self.model.embeddings(self.normalise(resized)), {}
+        # Not the model's own forward pass, which collects them by hooks: that was never tried in a CUDA graph.
+        for number, layer in enumerate(self.model.encoder.layer, 1):
+            tokens = layer(tokens)
+            tokens = tokens[0] if isinstance(tokens, tuple) else tokens  # a tuple up to transformers 4
+            found[number] = tokens[:, 1:]  # the first token is the class, not a patch
+        return [found[layer] for layer in self.layers]
 
 
 class VggFeatures(nn.Module):
