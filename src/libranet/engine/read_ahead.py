@@ -18,6 +18,7 @@ from torch import Tensor
 from libranet.engine.options import DehazeOptions
 from libranet.engine.pipeline import Channel, Stopped, is_cut
 from libranet.frames import ColorConverter, FrameFormat
+from libranet.kernels.native.library import torch_threads
 from libranet.network import LiBrANet
 from libranet.network.settle import KnotSpacing, settle
 from libranet.network.stream import FrameGrids
@@ -105,9 +106,10 @@ class ReadAhead:
     def _decode(self, frames: Iterable[SourceFrame], small_frames: SmallFrames, detector: ShotDetector | None) -> None:
         end: BaseException | None = None
         try:
-            for frame in frames:
-                cut = detector is not None and is_cut(detector, frame)
-                self._channel.put((small_frames.reduce(frame), cut))
+            with torch_threads():
+                for frame in frames:
+                    cut = detector is not None and is_cut(detector, frame)
+                    self._channel.put((small_frames.reduce(frame), cut))
         except Stopped:
             return
         except FormatChangeError:
