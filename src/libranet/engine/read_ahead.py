@@ -39,7 +39,7 @@ class SmallFrames:
         layout = format_.layout
         self._planes, self._size = layout.colour_planes, (size, size)
         full = replace(layout, sub_x=1, sub_y=1)
-        self._packed, self._converter = layout.packed, ColorConverter(full, format_.color)
+        self._converter = ColorConverter(full, format_.color)
 
     def reduce(self, frame: SourceFrame) -> Tensor:  # [1, 3, S, S] in [-1, 1]
         """The encoders' input of a frame, with the triangle filter of `network.LiBrANet.encoder_input`."""
@@ -48,10 +48,8 @@ class SmallFrames:
         return rgb.mul_(2.0).sub_(1.0)
 
     def _shrink(self, plane: Tensor) -> Tensor:
-        values = plane.float()
-        values = values.permute(2, 0, 1)[None] if self._packed else values[None, None]
-        small = F.interpolate(values, size=self._size, mode="bilinear", align_corners=False, antialias=True)
-        return small[0].permute(1, 2, 0) if self._packed else small[0, 0]
+        values = plane.float()[None, None]
+        return F.interpolate(values, size=self._size, mode="bilinear", align_corners=False, antialias=True)[0, 0]
 
 
 class ReadAhead:
