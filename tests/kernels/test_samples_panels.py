@@ -55,6 +55,9 @@ def test_both_passes_equal_the_reference(layout, color, width, height, level, us
     h, w = passes.cells
     cells = make_map(h, w, 48)
     low, small = passes.read(planes, cells)
+    again = make_map(h, w, 48)
+    assert torch.equal(passes.read(planes, again, encode=False)[0], low)
+    assert (again == cells).all()
     rgb = pad_to_multiple(converter.to_rgb(planes), 4)
     assert (low - downsample(rgb, (h, w))).abs().max() <= 1e-6
     assert (small - (downsample(rgb, (SIDE, SIDE)) * 2 - 1)).abs().max() <= 2e-6

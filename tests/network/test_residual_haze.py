@@ -42,6 +42,13 @@ def test_fog_gains_contrast_and_its_sky_keeps_its_light() -> None:
     assert (result.amax(dim=1) - result.amin(dim=1)).max() < 1e-4, "grey stays grey"
 
 
+def test_plans_of_many_frames_are_those_of_each_alone() -> None:
+    views = [foggy_view(), foggy_view() * 0.8, foggy_view().flip(3) ** 1.5]
+    grids = [make_grids(scale) for scale in (0.0, 0.02, 0.05)]
+    joined = Grids(*(torch.cat(fields) for fields in zip(*((g.chromatic, g.temporal) for g in grids), strict=True)))
+    assert torch.equal(plan(joined, torch.cat(views)), torch.cat(list(map(plan, grids, views))))
+
+
 def test_a_clear_frame_keeps_its_grids_to_the_last_bit() -> None:
     view = torch.rand(1, 3, 64, 64, generator=torch.Generator().manual_seed(1))
     grids = make_grids(0.05)

@@ -29,8 +29,7 @@ class QuietChange:
     """Quiets the change of the frames of one video, in order, on the device where they are."""
 
     def __init__(self, format_: FrameFormat) -> None:
-        self._layout = format_.layout
-        self._level = self._layout.peak / 255.0
+        self._peak = format_.layout.peak
         self._memory: list[Memory | None] = []
 
     def apply(self, restored: Restored, *, begin: bool) -> Restored:
@@ -39,30 +38,26 @@ class QuietChange:
             self._memory = [None] * len(restored.before)
         after, still = [], None
         for place, (old, new) in enumerate(zip(restored.before, restored.after, strict=True)):
-            before, now, memory = self._apart(old.to(new.device)), self._apart(new), self._memory[place]
+            before, now, memory = old.to(new.device)[None, None], new[None, None], self._memory[place]
             twin = planes if _in_c(now) else reference
             change, texture, moved = twin.look_at_blocks(before, now, memory)
-            share = _falling(_widened(texture), SMOOTH * self._level)
+            share = _falling(_widened(texture), SMOOTH * self._peak / 255.0)
             still = None if moved is None else self._still(moved, still)
-            result, memory = twin.quiet_plane(before, now, memory, (change, share, still), self._layout.peak)
+            result, memory = twin.quiet_plane(before, now, memory, (change, share, still), self._peak)
             self._memory[place] = memory
-            after.append(result[0].permute(1, 2, 0) if self._layout.packed else result[0, 0])
+            after.append(result[0, 0])
         return replace(restored, after=tuple(after))
-
-    def _apart(self, plane: Tensor) -> Tensor:  # [1, c, h, w]
-        """The plane's channels one after another."""
-        return plane.permute(2, 0, 1)[None] if self._layout.packed else plane[None, None]
 
     def _still(self, moved: Tensor, luma: Tensor | None) -> Tensor:  # [1, 1, h, w], in blocks
         """The share of the mean that stays; chroma changes where luma does, too."""
-        kept = KEPT * _falling(_widened(moved), STILL * self._level)
+        kept = KEPT * _falling(_widened(moved), STILL * self._peak / 255.0)
         if luma is None:
             return kept
         return torch.minimum(kept, F.interpolate(luma, size=(kept.shape[-2], kept.shape[-1]), mode="area"))
 
 
-def _in_c(plane: Tensor) -> bool:  # [1, c, h, w]
-    whole = plane.dtype in (torch.uint8, torch.uint16) and plane.shape[1] == 1 and min(plane.shape[-2:]) >= BLOCK
+def _in_c(plane: Tensor) -> bool:  # [1, 1, h, w]
+    whole = plane.dtype in (torch.uint8, torch.uint16) and min(plane.shape[-2:]) >= BLOCK
     return whole and plane.device.type == "cpu" and level() is not None
 
 

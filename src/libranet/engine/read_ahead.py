@@ -18,6 +18,7 @@ from torch import Tensor
 from libranet.engine.options import DehazeOptions
 from libranet.engine.pipeline import Channel, Stopped, is_cut
 from libranet.frames import ColorConverter, FrameFormat
+from libranet.kernels.native.library import torch_threads
 from libranet.network import LiBrANet
 from libranet.network.settle import KnotSpacing, settle
 from libranet.network.stream import FrameGrids
@@ -38,7 +39,7 @@ class SmallFrames:
         layout = format_.layout
         self._planes, self._size = layout.colour_planes, (size, size)
         full = replace(layout, sub_x=1, sub_y=1)
-        self._packed, self._converter = layout.packed, ColorConverter(full, format_.color)
+        self._converter = ColorConverter(full, format_.color)
 
     def reduce(self, frame: SourceFrame) -> Tensor:  # [1, 3, S, S] in [-1, 1]
         """The encoders' input of a frame, with the triangle filter of `network.LiBrANet.encoder_input`."""
@@ -47,10 +48,8 @@ class SmallFrames:
         return rgb.mul_(2.0).sub_(1.0)
 
     def _shrink(self, plane: Tensor) -> Tensor:
-        values = plane.float()
-        values = values.permute(2, 0, 1)[None] if self._packed else values[None, None]
-        small = F.interpolate(values, size=self._size, mode="bilinear", align_corners=False, antialias=True)
-        return small[0].permute(1, 2, 0) if self._packed else small[0, 0]
+        values = plane.float()[None, None]
+        return F.interpolate(values, size=self._size, mode="bilinear", align_corners=False, antialias=True)[0, 0]
 
 
 class ReadAhead:
@@ -105,9 +104,10 @@ class ReadAhead:
     def _decode(self, frames: Iterable[SourceFrame], small_frames: SmallFrames, detector: ShotDetector | None) -> None:
         end: BaseException | None = None
         try:
-            for frame in frames:
-                cut = detector is not None and is_cut(detector, frame)
-                self._channel.put((small_frames.reduce(frame), cut))
+            with torch_threads():
+                for frame in frames:
+                    cut = detector is not None and is_cut(detector, frame)
+                    self._channel.put((small_frames.reduce(frame), cut))
         except Stopped:
             return
         except FormatChangeError:

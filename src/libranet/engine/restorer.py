@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from libranet.engine.options import DehazeOptions
 from libranet.engine.pipeline import STAGED_FRAMES
 from libranet.engine.plan import backend_for
 from libranet.frames import ColorConverter, FrameFormat, Frames
+from libranet.kernels.native.library import torch_threads
 from libranet.network import LiBrANet, Network
 from libranet.runtime import Restored
 from libranet.video.encoder import EncoderSettings
@@ -147,6 +149,7 @@ class FrameRestorer:
                 strength=options.strength,
                 turns=tags.quarter_turns,
             )
+        self._threads = torch_threads if self._backend.name.startswith("cpu-") else nullcontext
         self._waiting: deque[tuple[SourceFrame, bool]] = deque()
         self._free: deque[list[Tensor]] = deque()
         self._upload: Upload | None = None
@@ -169,14 +172,17 @@ class FrameRestorer:
         else:
             planes = self._upload.send(slot)
         self._waiting.append((frame, cut))
-        given = () if self._ahead is None else (self._ahead.next(),)
-        ready = self._backend.push(Frames(planes, self._format), cuts=(cut,), given=given)
+        with self._threads():
+            given = () if self._ahead is None else (self._ahead.next(),)
+            ready = self._backend.push(Frames(planes, self._format), cuts=(cut,), given=given)
         if self._upload is not None:
             self._upload.release()
         return [self._finish(restored) for restored in ready]
 
     def flush(self) -> list[FinishedFrame]:
-        return [self._finish(restored) for restored in self._backend.flush()]
+        with self._threads():
+            ready = self._backend.flush()
+        return [self._finish(restored) for restored in ready]
 
     def close(self) -> None:
         if self._ahead is not None:
@@ -225,7 +231,8 @@ class FrameRestorer:
     def _finish(self, restored: Restored) -> FinishedFrame:
         frame, cut = self._waiting.popleft()
         if self._quiet is not None:
-            restored = self._quiet.apply(restored, begin=cut or self._number % self._segment_frames == 0)
+            with self._threads():
+                restored = self._quiet.apply(restored, begin=cut or self._number % self._segment_frames == 0)
         self._number += 1
         if self._adjuster is not None:
             restored = self._adjuster.apply(restored, frame.time(self._time_base) - self._first_time, cut=cut)
@@ -236,7 +243,7 @@ class FrameRestorer:
             self._free.extend([torch.empty_like(plane) for plane in planes] for _ in range(OUTPUT_BUFFERS))
         output = self._free.popleft()
         for target, plane in zip(output, planes, strict=True):
-            target.copy_(plane)
+            np.copyto(target.numpy(), plane.numpy())
         return FinishedFrame(frame, output)
 
 

@@ -12,6 +12,7 @@ import torch
 
 from libranet.atomic import atomic_file
 from libranet.errors import CheckpointError, InputError
+from libranet.kernels.native.library import torch_threads
 from libranet.network.base import Network, WeightsInfo
 from libranet.network.config import LiBrANetConfig
 from libranet.network.libranet import LiBrANet
@@ -135,7 +136,9 @@ def assign_weights(model: Network, path: Path, *, dtype: torch.dtype) -> None:
     """Put the tensors of a checkpoint in the place of the network's."""
     state = _read_tensors(path)
     _check_state(path, model, state)
-    model.load_state_dict({name: t.to(_float_dtype(t, dtype)) for name, t in state.items()}, assign=True)
+    with torch_threads():
+        state = {name: t.to(_float_dtype(t, dtype)) for name, t in state.items()}
+    model.load_state_dict(state, assign=True)
 
 
 def read_checkpoint_info(path: str | Path) -> CheckpointInfo:

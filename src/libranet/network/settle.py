@@ -15,7 +15,7 @@ and a run that begins in the middle of a shot needs no more than that.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, groupby, islice
 from operator import attrgetter
@@ -134,16 +134,17 @@ def _knots(frames: Iterator[_Frame], stages: Stages, length: int) -> Iterator[_K
         members, planes = zip(*group, strict=True)
         seen = [frame.seen for frame in members]
         chromatic = _mean([frame.chromatic for frame in members], seen)
-        plans = [
-            None if frame.view is None else plan(Grids(frame.chromatic, plane), frame.view)
-            for frame, plane in zip(members, planes, strict=True)
-        ]
+        views, plans = [frame.view for frame in members if frame.view is not None], []
+        if views:  # all at once: what one plan costs is mostly calls
+            fields = [[frame.chromatic for frame in members], planes]
+            joined = (torch.cat([grids for grids in field if grids is not None]) for field in fields)
+            plans = [plan(Grids(*joined), torch.cat(views))]
         look = torch.cat([frame.look for frame in members]).mean(0, keepdim=True)
         light = [replace(frame, chromatic=None, features=None, view=None) for frame in members]  # the mean stays
-        yield _Knot(light, look, (chromatic, _mean(list(planes), seen), _mean(plans, seen)), torch.cat(seen).sum())
+        yield _Knot(light, look, (chromatic, _mean(planes, seen), _mean(plans, seen)), torch.cat(seen).sum())
 
 
-def _mean(values: list[Tensor | None], seen: list[Tensor]) -> Tensor | None:  # each [1, ...], [1]
+def _mean(values: Sequence[Tensor | None], seen: list[Tensor]) -> Tensor | None:  # of n frames in all, each [1]
     """The mean of what can be seen; of everything where nothing can."""
     present = [value for value in values if value is not None]
     if not present:

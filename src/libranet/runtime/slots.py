@@ -49,8 +49,8 @@ class SlotBackend(ABC, Generic[S, R]):
         """Get ready for frames of a new format."""
 
     @abstractmethod
-    def fill(self, slot: S | None, planes: Planes) -> S:
-        """Copy a frame into a slot that is free, or into a new one."""
+    def fill(self, slot: S | None, planes: Planes, *, encode: bool) -> S:
+        """Copy a frame into a slot that is free, or into a new one. `encode`: whether its grids are still unknown."""
 
     @abstractmethod
     def step(self, slot: S, given: FrameGrids | None) -> list[R]:
@@ -78,7 +78,8 @@ class SlotBackend(ABC, Generic[S, R]):
         for index in range(len(frames)):
             if cuts and cuts[index]:
                 ready += self.flush()
-            slot = self.fill(self._spare.popleft() if self._spare else None, frames.plane_list(index))
+            slot = self._spare.popleft() if self._spare else None
+            slot = self.fill(slot, frames.plane_list(index), encode=not given)
             results = self.step(slot, given[index] if given else None)
             self._waiting.append(slot)  # only now: a frame that fails leaves nothing behind
             ready += self._pack(results)
@@ -110,7 +111,7 @@ class RgbBackend(SlotBackend[RgbSlot, Tensor]):
     def begin(self, format_: FrameFormat) -> None:
         self._converter = ColorConverter(format_.layout, format_.color, device=self.device)
 
-    def fill(self, slot: RgbSlot | None, planes: Planes) -> RgbSlot:
+    def fill(self, slot: RgbSlot | None, planes: Planes, *, encode: bool) -> RgbSlot:
         if slot is None:
             own = tuple(plane.to(self.device, copy=True) for plane in planes)
             return RgbSlot(own, self._converter.to_rgb(own))

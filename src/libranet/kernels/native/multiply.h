@@ -34,14 +34,26 @@ INLINE void multiply(struct product p, int rows, int panels, int half, int c_hal
         const void *b = at(p.b, part * p.depth * PANEL, half);
 #if HAS_HALF
         if (half) {
+            /* Rows from three starting points: with a pointer for each row the compiler would run out of registers. */
+            const char *starts[ROWS];
+            int64_t step = 2 * p.a_step;
+            UNROLL for (int row = 0; row < rows; row += 3) {
+                starts[row] = (const char *)a + row * step;
+                __asm__("" : "+r"(starts[row]));
+            }
             for (int64_t k = 0; k < p.depth / 2; k++) {
                 __m512bh right[PANELS];
                 UNROLL for (int v = 0; v < panels; v++)
                     right[v] = (__m512bh)_mm512_loadu_si512(at(b, v * p.b_step + k * 2 * PANEL, 1));
                 UNROLL for (int row = 0; row < rows; row++) {
-                    __m512bh left = (__m512bh)_mm512_set1_epi32(((const int32_t *)at(a, row * p.a_step, 1))[k]);
+                    const char *start = starts[row / 3 * 3];
+                    __m512bh left = (__m512bh)_mm512_set1_epi32(*(const int32_t *)(start + row % 3 * step));
                     UNROLL for (int v = 0; v < panels; v++)
                         sums[row][v] = (vector)_mm512_dpbf16_ps((__m512)sums[row][v], left, right[v]);
+                }
+                UNROLL for (int row = 0; row < rows; row += 3) {
+                    starts[row] += 4;
+                    __asm__("" : "+r"(starts[row]));
                 }
             }
             continue;

@@ -118,6 +118,21 @@ static void texture_row(const void *argument, int64_t row) {
     join_columns(sums, width, lines, p->texture + row * p->columns);
 }
 
+/* The nearest whole number, ties to even, of numbers below 2^22. A call of rintf would keep its loop from vectors. */
+INLINE float nearest(float value) { return (value + 0x1.8p23f) - 0x1.8p23f; }
+
+/* What is kept of the frames before goes into the memory; the change to write, to `result`. */
+static void keep_row(int64_t width, float hold_most, const float *restrict before, const float *restrict own,
+                     const float *restrict kept, float *restrict usual, float *restrict change,
+                     const float *restrict written, float *restrict result) {
+    for (int64_t x = 0; x < width; x++) {
+        usual[x] = before[x] + kept[x] * (usual[x] - before[x]);
+        float now = own[x] + kept[x] * (change[x] - own[x]), rounded = nearest(now);
+        change[x] = now;
+        result[x] = fabsf(now - written[x]) > 0.5f + kept[x] * hold_most ? rounded : written[x];
+    }
+}
+
 static void write_rows(const void *argument, int64_t row) {
     const struct plane *p = argument;
     int64_t width = p->width, begin = row * BLOCK, end = begin + BLOCK < p->height ? begin + BLOCK : p->height;
@@ -137,21 +152,17 @@ static void write_rows(const void *argument, int64_t row) {
         }
         if (p->kept) {
             enlarge_row(p, p->kept, y, room, kept);
-            for (int64_t x = 0; x < width; x++) {
-                usual[x] = before[x] + kept[x] * (usual[x] - before[x]);
-                change[x] = own[x] + kept[x] * (change[x] - own[x]);
-                float most = 0.5f + kept[x] * p->hold_most;
-                written[x] = fabsf(change[x] - written[x]) > most ? rintf(change[x]) : written[x];
-            }
+            keep_row(width, p->hold_most, before, own, kept, usual, change, written, result);
         } else {
             for (int64_t x = 0; x < width; x++) {
                 usual[x] = before[x];
                 change[x] = own[x];
-                written[x] = rintf(own[x]);
+                result[x] = nearest(own[x]);
             }
         }
         for (int64_t x = 0; x < width; x++) {
-            float value = before[x] + written[x];
+            written[x] = result[x];
+            float value = before[x] + result[x];
             value = value > 0.0f ? value : 0.0f;
             result[x] = value < p->peak ? value : p->peak;
         }

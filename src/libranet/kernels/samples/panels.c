@@ -14,7 +14,6 @@ enum { CELL = 4, CHANNELS = 3 * CELL * CELL, BAND = 64 };
 
 /* A row of a cell. */
 typedef float four __attribute__((vector_size(4 * CELL), aligned(4), may_alias));
-typedef int32_t mask __attribute__((vector_size(4 * CELL)));
 
 /* `_Samples` in panels.py. */
 struct samples {
@@ -46,7 +45,7 @@ struct frame {
     /* reading */
     void *cells;
     int64_t cells_row, half;
-    const struct reduction *reductions[2];
+    const struct reduction *reductions[2]; /* the second one may be NULL */
     /* finishing */
     void *out[3];
     const float *delta, *residual;
@@ -57,13 +56,6 @@ struct frame {
 INLINE float unit(float x) {
     x = x > 0.0f ? x : 0.0f;
     return x < 1.0f ? x : 1.0f;
-}
-
-INLINE four unit_four(four x) {
-    const four one = {1.0f, 1.0f, 1.0f, 1.0f};
-    x = (four)((mask)x & (x > 0.0f));
-    mask inside = x < one;
-    return (four)(((mask)x & inside) | ((mask)one & ~inside));
 }
 
 INLINE float sample(const void *plane, int64_t place, int kind) {
@@ -243,18 +235,20 @@ static int64_t reduce(const struct samples *s, const struct reduction *r, const 
 
 /* A row of cells: four pixels of each colour side by side. */
 INLINE void write_cells(const struct frame *f, const struct rows *rows, int64_t y, int half) {
-    int64_t place = (y / CELL + 1) * f->cells_row + CHANNELS + 3 * CELL * (y % CELL);
-    for (int64_t x = 0; x < f->s->whole_width / CELL; x++, place += CHANNELS)
-        for (int colour = 0; colour < 3; colour++) {
-            const float *four = rows->rgb[colour] + CELL * x;
+    int64_t place = (y / CELL + 1) * f->cells_row + CHANNELS + 3 * CELL * (y % CELL), count = f->s->whole_width / CELL;
+    const float *const rgb[3] = {rows->rgb[0], rows->rgb[1], rows->rgb[2]};
+    void *cells = f->cells;
+    for (int64_t x = 0; x < count; x++, place += CHANNELS)
+        UNROLL for (int colour = 0; colour < 3; colour++) {
+            const float *four = rgb[colour] + CELL * x;
 #if HAS_HALF
             if (half) {
                 __m128i halves = (__m128i)_mm_cvtneps_pbh(_mm_loadu_ps(four));
-                memcpy((uint16_t *)f->cells + place + CELL * colour, &halves, 2 * CELL);
+                memcpy((uint16_t *)cells + place + CELL * colour, &halves, 2 * CELL);
                 continue;
             }
 #endif
-            memcpy((float *)f->cells + place + CELL * colour, four, 4 * CELL);
+            memcpy((float *)cells + place + CELL * colour, four, 4 * CELL);
         }
 }
 
@@ -265,14 +259,15 @@ static void read_band(const void *frame, int64_t band) {
     struct rows rows = make_rows(s, 12 * step);
     if (end > s->whole_height) end = s->whole_height;
     memset(rows.more, 0, 12 * step * sizeof(float));
-    for (int k = 0; k < 2; k++) at[k] = f->reductions[k]->first[begin];
+    int count = f->reductions[1] ? 2 : 1;
+    for (int k = 0; k < count; k++) at[k] = f->reductions[k]->first[begin];
     for (int64_t y = begin; y < end; y++) {
         /* Frames are continued by reflection to whole cells. */
         rgb_row(f, y < s->height ? y : 2 * s->height - 2 - y, &rows);
         for (int colour = 0; colour < 3; colour++)
             for (int64_t x = s->width; x < s->whole_width; x++)
                 rows.rgb[colour][x] = rows.rgb[colour][2 * s->width - 2 - x];
-        for (int k = 0; k < 2; k++) {
+        for (int k = 0; k < count; k++) {
             const struct reduction *r = f->reductions[k];
             at[k] = reduce(s, r, &rows, rows.more + 6 * k * step, y, begin, end, at[k],
                            r->parts + band * r->most * 3 * r->columns);
@@ -302,7 +297,7 @@ EXPORT(read_samples)(int64_t threads, const struct samples *s, const void *first
                       .reductions = {low, small}};
     libranet_run_parts(threads, (s->whole_height + BAND - 1) / BAND, read_band, &f);
     combine(s, low, low_out);
-    combine(s, small, small_out);
+    if (small) combine(s, small, small_out);
 }
 
 /* What the network changes in a row, so that RGB stays in [0, 1]. The correction is enlarged between its pixels. */
@@ -329,8 +324,9 @@ static void change_row(const struct frame *f, int64_t y, const struct rows *rows
             four pixels = *(const four *)(given + CELL * x);
             four changed = pixels + here + before_weights * (blended[x] - here) +
                            after_weights * (blended[x + 2] - here) + strength * *(const four *)(line + CHANNELS * x);
-            *(four *)(out + CELL * x) = unit_four(changed) - pixels;
+            *(four *)(out + CELL * x) = changed;
         }
+        for (int64_t x = 0; x < f->s->whole_width; x++) out[x] = unit(out[x]) - given[x];
     }
 }
 

@@ -138,15 +138,17 @@ class SampleFormat:
         self,
         planes: tuple[Tensor, ...],  # each [h, w], or one [h, w, 3]; contiguous
         cells: np.ndarray,  # [H', W', 48], from `make_map`; written: (row, colour, column) of each 4x4 cell
+        *,
+        encode: bool = True,
     ) -> tuple[Tensor, Tensor]:  # [1, 3, h, w] in [0, 1]; [1, 3, 256, 256] in [-1, 1]
-        """Read a frame once: its cells, its reduction to a quarter, and the encoders' input."""
+        """Read a frame once: its cells, its reduction to a quarter, and the encoders' input, if it is encoded."""
         if self._low is None or self._small is None:
             raise ValueError(f"expected frames larger than the encoders' input, got {self.format.plane_sizes[0]}")
         _check_cells(cells, self.cells)
-        low, small = self._low.empty(), self._small.empty()
+        low, small = self._low.empty(), self._small.empty() if encode else np.empty(0, np.float32)
         call(
             "read_samples", self._code, *self._split(planes), cells, cells.shape[1] * CHANNELS, cells.itemsize == 2,
-            self._low.code, low, self._small.code, small,
+            self._low.code, low, self._small.code if encode else None, small,
         )  # fmt: skip
         return torch.from_numpy(low)[None], torch.from_numpy(small)[None].mul_(2.0).sub_(1.0)
 

@@ -31,7 +31,7 @@ class SampleSlot(Slot):
     after: Planes
     cells: np.ndarray  # [H', W', 48], float32 or bfloat16
     low: Tensor  # [1, 3, h, w]
-    small: Tensor  # [1, 3, 256, 256] in [-1, 1]
+    small: Tensor  # [1, 3, 256, 256] in [-1, 1]; nothing where its grids are given
 
 
 class CpuStages:
@@ -159,7 +159,7 @@ class CpuBackend(SlotBackend[SampleSlot, SampleSlot]):
         assert self._reader is not None
         self._stages.begin(self._reader)
 
-    def fill(self, slot: SampleSlot | None, planes: Planes) -> SampleSlot:
+    def fill(self, slot: SampleSlot | None, planes: Planes, *, encode: bool) -> SampleSlot:
         assert self._reader is not None
         if self._reader.format.layout.floating and any(bool(plane.isnan().any()) for plane in planes):
             raise InputError("expected values in [0, 1], got NaN")
@@ -170,7 +170,7 @@ class CpuBackend(SlotBackend[SampleSlot, SampleSlot]):
         else:
             for mine, given in zip(slot.planes, planes, strict=True):
                 mine.copy_(given)
-        slot.low, slot.small = self._reader.read(slot.planes, slot.cells)
+        slot.low, slot.small = self._reader.read(slot.planes, slot.cells, encode=encode)
         return slot
 
     def step(self, slot: SampleSlot, given: FrameGrids | None) -> list[SampleSlot]:
