@@ -10,7 +10,6 @@ from libranet.engine.jobs import Job, Kind, is_remote, local_name
 from libranet.engine.options import Adjustments
 from libranet.errors import InputError
 from libranet.file_names import VIDEO_SUFFIXES, is_image_name
-from libranet.sequences import natural_key, natural_order
 from libranet.video.encoder import is_video_name
 from libranet.video.source import Source, folder_sequence, is_live_output, is_pattern, numbered_name, parse_source
 
@@ -127,6 +126,8 @@ def _matching(text: str) -> list[str]:
     """The files that a pattern such as clips/*.mp4 names; other inputs stay as they are."""
     if not _PATTERN.search(text) or os.path.lexists(text) or "://" in text or is_pattern(text):
         return [text]
+    from libranet.sequences import natural_key  # several files alone
+
     found = sorted(glob.glob(text, recursive=True), key=natural_key)
     if not found:
         raise InputError(f"nothing matches {text}: check the pattern")
@@ -150,6 +151,8 @@ def _files(source: Source, output: str) -> Iterator[tuple[Source, str]]:
 
 
 def _below_folder(folder: Path, output: str) -> Iterator[tuple[Source, str]]:
+    from libranet.sequences import natural_order
+
     clips: set[Path] = set()
     for path in natural_order(folder.rglob("*")):
         below = path.relative_to(folder)

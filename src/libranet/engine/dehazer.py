@@ -19,8 +19,7 @@ from libranet.frames.format import PLANAR_RGB8, PLANAR_RGB16, PLANAR_RGB_FLOAT, 
 from libranet.frames.values import MAX_PIXELS
 from libranet.network import GridFilter, Network
 from libranet.runtime import Restored, load_network, make_backend
-from libranet.runtime.fork import check_process
-from libranet.runtime.interface import check_size
+from libranet.runtime.interface import check_process, check_size
 from libranet.typed import checked
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ import torch
 
 from libranet.errors import InputError, MissingDependencyError
 from libranet.network import NO_FILTER, GridFilter, LiBrANet, Network
-from libranet.runtime.fork import check_process
-from libranet.runtime.interface import MAX_STRENGTH, Backend
+from libranet.runtime.interface import MAX_STRENGTH, Backend, check_process
 from libranet.runtime.plain import PlainBackend
 
 BACKENDS = ("auto", "plain", "cpu-fp32", "cpu-bf16")

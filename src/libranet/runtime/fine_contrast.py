@@ -5,14 +5,14 @@ network pass unchanged, and so do dark ones, whose little contrast is no fog.
 """
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 
 from torch import Tensor
 
 from libranet.frames import ColorConverter, FrameFormat, Frames
 from libranet.frames.color import code_scales
-from libranet.kernels.fine_contrast import planes, reference
-from libranet.kernels.native.library import level
+from libranet.kernels.native.library import torch_threads
 from libranet.network.residual_haze import clearness, falling, luma
 from libranet.network.stream import FrameGrids
 from libranet.runtime.interface import Backend, Restored
@@ -32,13 +32,18 @@ class FineContrastBackend(Backend):
     def __init__(self, backend: Backend, *, strength: float) -> None:
         self._backend, self._most = backend, MOST * strength
         self.name, self.device, self.stages = backend.name, backend.device, backend.stages
+        self._on_kernels = self.name.startswith("cpu-")
         self._format: FrameFormat | None = None
 
     def push(self, frames: Frames, *, cuts: Sequence[bool] = (), given: Sequence[FrameGrids] = ()) -> list[Restored]:
-        return [self._raise_contrast(restored) for restored in self._backend.push(frames, cuts=cuts, given=given)]
+        return self._raised(self._backend.push(frames, cuts=cuts, given=given))
 
     def flush(self) -> list[Restored]:
-        return [self._raise_contrast(restored) for restored in self._backend.flush()]
+        return self._raised(self._backend.flush())
+
+    def _raised(self, ready: list[Restored]) -> list[Restored]:
+        with torch_threads() if self._on_kernels else nullcontext():
+            return [self._raise_contrast(restored) for restored in ready]
 
     def _raise_contrast(self, restored: Restored) -> Restored:
         if restored.format != self._format:
@@ -53,8 +58,10 @@ class FineContrastBackend(Backend):
         return replace(restored, after=self._changed(restored, gain))
 
     def _changed(self, restored: Restored, gain: Tensor) -> tuple[Tensor, ...]:
+        from libranet.kernels.fine_contrast import planes, reference  # footage without fog does without
+
         layout, samples = self._converter.layout, restored.after
-        passes = planes if self.device.type == "cpu" and level() is not None else reference
+        passes = planes if self._on_kernels else reference
         if layout.model == "rgb":
             before, after = (self._converter.to_rgb(one) for one in (restored.before, samples))
             room = (after.amin(dim=1)[0], 1.0 - after.amax(dim=1)[0])

@@ -1,7 +1,9 @@
 """The interface of every backend: batches of frames in their own samples in, the same restored out."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Protocol
 
 import torch
@@ -54,6 +56,21 @@ class Backend(Protocol):
     def flush(self) -> list[Restored]:
         """Return the frames still waiting. The next frame begins a new stream."""
         ...
+
+
+@cache
+def _first_process() -> int:
+    """The process that made the first backend. A forked one inherits the answer, a spawned one has its own."""
+    return os.getpid()
+
+
+def check_process() -> None:
+    """Refuse to restore frames where OpenMP would wait for ever, or CUDA fail."""
+    if _first_process() != os.getpid():
+        raise InputError(
+            "this process was forked from one that had a network at work, whose threads do not survive a fork: fork "
+            "before the first frame, or start processes with multiprocessing.get_context('spawn')"
+        )
 
 
 def check_size(format_: FrameFormat) -> None:

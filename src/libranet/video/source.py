@@ -11,7 +11,6 @@ from typing import IO, Literal
 from urllib.parse import unquote
 
 from libranet.errors import InputError
-from libranet.sequences import is_clip, is_video_file, list_frames, list_images, running_numbers
 
 Kind = Literal["file", "folder", "sequence", "url", "camera", "pipe"]
 
@@ -122,6 +121,8 @@ def folder_sequence(name: str, folder: Path) -> Source | None:
     Raises:
         InputError: A frame is there twice.
     """
+    from libranet.sequences import is_clip, is_video_file, list_frames, list_images, running_numbers  # folders alone
+
     visible = [path for path in folder.iterdir() if not path.name.startswith(".")]
     images = list_images(folder)
     if any(path.is_dir() or is_video_file(path) for path in visible) or not is_clip(images):
