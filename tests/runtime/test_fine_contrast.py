@@ -1,5 +1,6 @@
 """Behind every backend: foggy frames get fine contrast in their own samples, all others pass bit for bit."""
 
+import pytest
 import torch
 from tests.tiny_network import TINY, perturb
 
@@ -87,3 +88,17 @@ def test_strength_scales_it():
     half, full = (raised(frame(fog(), RGB8), strength).after[0].float()[150:].std() for strength in (0.5, 1.0))
     none = frame(fog(), RGB8).planes[0].float()[0, 150:].std()
     assert none < half < full
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("layout", [RGB8, PLANAR_RGB8, YUV8, YUV10], ids=lambda layout: layout.name)
+def test_a_gpu_agrees(layout):
+    frames = frame(fog(), layout)
+    expected = raised(frames).after
+    unchanged = Unchanged()
+    unchanged.device = torch.device("cuda")
+    planes = tuple(plane.cuda() for plane in frames.planes)
+    (restored,) = FineContrastBackend(unchanged, strength=1.0).push(Frames(planes, frames.format))
+    for one, other in zip(expected, restored.after, strict=True):
+        assert other.is_cuda
+        assert (one.int() - other.cpu().int()).abs().max() <= 1
