@@ -24,6 +24,9 @@ LUMA_WEIGHTS: dict[Matrix, tuple[float, float]] = {
 """K_r and K_b of ITU-T H.273, table 4."""
 
 
+_SAMPLES = 4  # down and across, of which a pixel of `to_square_rgb` is the mean, at least where there are as many
+
+
 class ColorConverter:
     """Converts planes of one pixel format to RGB, and adds a change in RGB to the planes."""
 
@@ -111,8 +114,10 @@ class ColorConverter:
         planes: Sequence[Tensor],  # each [h, w], or one [h, w, 3] of a packed layout
         side: int,
     ) -> Tensor:  # [1, 3, side, side] in [0, 1], float32
-        """Convert planes to a small square, whatever their shape: each pixel is the mean of its part of the frame."""
-        return self._rgb_of_means([F.adaptive_avg_pool2d(values, side) for values in self._channels(planes)])
+        """Convert planes to a small square: each pixel is the mean of samples of its part of the frame, not of all."""
+        step = max(1, min(planes[0].shape[:2]) // (_SAMPLES * side))
+        few = [plane[::step, ::step] for plane in planes]
+        return self._rgb_of_means([F.adaptive_avg_pool2d(values, side) for values in self._channels(few)])
 
     def _channels(self, planes: Sequence[Tensor]) -> list[Tensor]:  # [1, 1, h, w] each, or one [1, 3, h, w]
         values = [plane.to(self.device).float() for plane in planes[: self.layout.colour_planes]]

@@ -28,7 +28,7 @@ from libranet.kernels.color_field.reference import apply_affine, cayley, fuse_gr
 if TYPE_CHECKING:
     from libranet.network.libranet import Grids
 
-_LUMA = (0.299, 0.587, 0.114)
+LUMA = (0.299, 0.587, 0.114)
 _VIEW = 4
 """Pixels of the view along a cell."""
 PLAN_MAPS = 9
@@ -209,7 +209,7 @@ def _bend(level: Tensor, clearing: Clearing) -> Tensor:
 
 
 def luma(colours: Tensor) -> Tensor:  # [B, 3, ...] -> [B, 1, ...]
-    red, green, blue = (plane * weight for plane, weight in zip(colours.unbind(1), _LUMA, strict=True))
+    red, green, blue = (plane * weight for plane, weight in zip(colours.unbind(1), LUMA, strict=True))
     return (red + green + blue).unsqueeze(1)
 
 

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 
+import torch
 from torch import Tensor
 
 from libranet.frames import ColorConverter, FrameFormat, Frames
 from libranet.frames.color import code_scales
 from libranet.kernels.native.library import torch_threads
-from libranet.network.residual_haze import clearness, falling, luma
+from libranet.network.residual_haze import LUMA, clearness, falling, luma
 from libranet.network.stream import FrameGrids
 from libranet.runtime.interface import Backend, Restored
 
@@ -48,7 +49,10 @@ class FineContrastBackend(Backend):
     def _raise_contrast(self, restored: Restored) -> Restored:
         if restored.format != self._format:
             self._format = restored.format
-            self._converter = ColorConverter(restored.format.layout, restored.format.color, device=self.device)
+            layout, color = restored.format.layout, restored.format.color
+            self._converter = ColorConverter(layout, color, device=self.device)
+            scales, bases = code_scales(layout, color)
+            self._scale = (float(layout.peak), 0.0) if layout.model == "rgb" else (scales[0], bases[0])
         before, after = (self._converter.to_square_rgb(planes, _VIEW) for planes in (restored.before, restored.after))
         lit = 1.0 - falling(luma(before).mean(), LIT)
         gain = self._most * lit * falling(clearness(after), VEILED)
@@ -61,18 +65,24 @@ class FineContrastBackend(Backend):
         from libranet.kernels.fine_contrast import planes, reference  # footage without fog does without
 
         layout, samples = self._converter.layout, restored.after
+        scale, _ = self._scale
+        (given, *_), (own, low, high) = (self._levels(planes) for planes in (restored.before, samples))
         passes = planes if self._on_kernels else reference
-        if layout.model == "rgb":
-            before, after = (self._converter.to_rgb(one) for one in (restored.before, samples))
-            room = (after.amin(dim=1)[0], 1.0 - after.amax(dim=1)[0])
-            change = reference.fine_contrast(luma(before)[0, 0], luma(after)[0, 0], room, gain, passes)
-            return tuple(self._converter.add_change(samples, change.expand_as(after)))
-        scale, offset = code_scales(layout, self._converter.spec)
-        given, own = (
-            ((plane.to(self.device).float() - offset[0]) / scale[0]).clamp_(0.0, 1.0)
-            for plane in (restored.before[0], samples[0])
-        )
-        change = reference.fine_contrast(given, own, (own, 1.0 - own), gain, passes)
-        raised = samples[0].float().add_(change, alpha=scale[0])
-        raised = raised if layout.floating else raised.round_()
-        return raised.clamp_(0, layout.peak).to(samples[0].dtype), *samples[1:]
+        change = reference.fine_contrast(given, own, (low, 1.0 - high), gain, passes)
+        change = change[..., None] if layout.packed else change
+        count = layout.colour_planes if layout.model == "rgb" else 1
+        raised = [torch.add(plane.float(), change, alpha=scale) for plane in samples[:count]]
+        if not layout.floating:
+            raised = [plane.round_() for plane in raised]
+        return *(plane.clamp_(0, layout.peak).to(samples[0].dtype) for plane in raised), *samples[count:]
+
+    def _levels(self, planes: tuple[Tensor, ...]) -> tuple[Tensor, Tensor, Tensor]:  # [H, W] in [0, 1] each
+        """Luma, and the smallest and the largest channel where there are several."""
+        layout, (scale, base) = self._converter.layout, self._scale
+        if layout.model != "rgb":
+            level = ((planes[0].to(self.device).float() - base) / scale).clamp_(0.0, 1.0)
+            return level, level, level
+        channels = planes[0].unbind(dim=-1) if layout.packed else (planes[2], planes[0], planes[1])
+        red, green, blue = (channel.to(self.device).float() / scale for channel in channels)
+        level = LUMA[0] * red + LUMA[1] * green + LUMA[2] * blue
+        return level, red.minimum(green).minimum(blue), red.maximum(green).maximum(blue)

@@ -57,7 +57,16 @@ def fine_contrast(
 
 def contrast_cells(luma: Tensor, side: int) -> tuple[Tensor, Tensor]:  # [H, W] -> [h, w] twice
     """Return the means of squares, and of what is left of them at the border, and those of luma's square."""
-    mean, square = (F.avg_pool2d(values[None], side, ceil_mode=True)[0] for values in (luma, luma * luma))
+    height, width = luma.shape
+    rows, columns = -(-height // side), -(-width // side)
+    whole = F.pad(luma, (0, columns * side - width, 0, rows * side - height))
+    counts = [  # pixels of a cell, down and across
+        (torch.arange(cells, device=luma.device) * -side + length).clamp_max(side)
+        for cells, length in ((rows, height), (columns, width))
+    ]
+    # A sum over axes: torch's pooling is many times slower for windows of this size on a GPU.
+    sums = [values.view(rows, side, columns, side).sum(dim=(1, 3)) for values in (whole, whole * whole)]
+    mean, square = (one / (counts[0][:, None] * counts[1]) for one in sums)
     return mean, square
 
 
