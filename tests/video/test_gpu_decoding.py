@@ -124,3 +124,11 @@ def test_a_gpu_decodes_the_same_samples(tmp_path: Path) -> None:
     assert got == want
     if notes:
         pytest.skip(notes[0])  # a machine without the decoder's driver
+
+
+@pytest.mark.gpu
+def test_a_gpu_at_work_decodes_too(source: Path) -> None:
+    torch.zeros(1, device="cuda")
+    want, _ = samples(source, "cpu")
+    for frames, planes in zip(read_gpu_frames(source), want, strict=True):
+        assert b"".join(plane.cpu().numpy().tobytes() for plane in frames.planes) == planes

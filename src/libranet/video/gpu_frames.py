@@ -1,6 +1,8 @@
 """Frames that an NVIDIA GPU decodes and that stay in its memory, for `Dehazer`."""
 
+import ctypes
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import av
@@ -18,6 +20,7 @@ from libranet.video.tags import read_tags
 
 SHIFTS = {"nv12": 0, "p010le": 6}
 """What the decoder writes, and by how many bits its samples lie too high."""
+_BLOCKING = 4  # CU_CTX_SCHED_BLOCKING_SYNC
 
 
 def read_gpu_frames(path: str | Path) -> Iterator[Frames]:
@@ -31,6 +34,7 @@ def read_gpu_frames(path: str | Path) -> Iterator[Frames]:
         ...     for clear in dehazer.push(frame):  # `Frames` on the same GPU
         ...         show(clear.planes)
     """
+    _share_context()
     try:
         with open_input(str(path), on_gpu=True, stay_there=True) as container:
             stream = main_video_stream(container)
@@ -40,6 +44,13 @@ def read_gpu_frames(path: str | Path) -> Iterator[Frames]:
                 yield own_planes(frame, stream)
     except (av.FFmpegError, OSError, NotImplementedError) as error:
         raise InputError(f"the GPU cannot decode {path} ({reason(error)}): decode it with --decoder cpu") from None
+
+
+def _share_context() -> None:
+    """Let FFmpeg decode in the context that torch computes in: it takes none that waits for the GPU in another way."""
+    if torch.cuda.is_initialized():
+        with suppress(OSError):  # a driver of another name: FFmpeg then says that it cannot decode
+            ctypes.CDLL("libcuda.so.1").cuDevicePrimaryCtxSetFlags_v2(torch.cuda.current_device(), _BLOCKING)
 
 
 def own_planes(frame: av.VideoFrame, stream: av.VideoStream) -> Frames:
