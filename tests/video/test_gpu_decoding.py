@@ -127,7 +127,8 @@ def test_a_gpu_decodes_the_same_samples(tmp_path: Path) -> None:
 
 
 @pytest.mark.gpu
-def test_a_gpu_at_work_decodes_too(source: Path) -> None:
+def test_a_gpu_at_work_decodes_too(tmp_path: Path) -> None:
+    source = write_clip(tmp_path / "in.mp4", Clip(frames=8, width=256, height=192))
     torch.zeros(1, device="cuda")
     want, _ = samples(source, "cpu")
     for frames, planes in zip(read_gpu_frames(source), want, strict=True):
