@@ -145,6 +145,9 @@ def _shows_boxes() -> bool:
 
 
 def main() -> None:
+    # torch's threads spin for milliseconds after each operation. Beside other programs that takes most of the time, and
+    # they read this when torch is imported.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         build_app()()
     except (Exception, KeyboardInterrupt) as error:
