@@ -24,7 +24,7 @@ LUMA_WEIGHTS: dict[Matrix, tuple[float, float]] = {
 """K_r and K_b of ITU-T H.273, table 4."""
 
 
-_SAMPLES = 4  # down and across, of which a pixel of `to_square_rgb` is the mean, at least where there are as many
+_SAMPLES = 4  # down and across, for the mean of one pixel of `to_square_rgb`, at least where there are as many
 
 
 class ColorConverter:
