@@ -5,7 +5,7 @@ import torch
 from tests.tiny_network import TINY, perturb
 
 from libranet.frames import ColorConverter, FrameFormat, Frames
-from libranet.frames.format import PLANAR_RGB8, RGB8, ColorSpec, PixelLayout
+from libranet.frames.format import PLANAR_RGB8, PLANAR_RGB_FLOAT, RGB8, ColorSpec, PixelLayout
 from libranet.network import LiBrANet
 from libranet.runtime import load_network, make_backend
 from libranet.runtime.fine_contrast import FineContrastBackend
@@ -57,6 +57,15 @@ def test_fog_gets_contrast_in_every_layout_and_its_sky_stays():
         gains.append(float(after[150:].std() / before[150:].std()))
     assert min(gains) > 1.5
     assert max(gains) - min(gains) < 0.1, "layouts agree"
+
+
+def test_the_original_stays_as_it_was():
+    frames = frame(fog(), PLANAR_RGB_FLOAT)
+    frames.planes[0][0, :20] = 1.25
+    kept = [plane.clone() for plane in frames.planes]
+    restored = raised(frames)
+    assert not torch.equal(restored.after[1], restored.before[1])
+    assert all(map(torch.equal, kept, frames.planes))
 
 
 def test_chroma_is_not_touched():

@@ -65,24 +65,30 @@ class FineContrastBackend(Backend):
         from libranet.kernels.fine_contrast import planes, reference  # footage without fog does without
 
         layout, samples = self._converter.layout, restored.after
-        scale, _ = self._scale
-        (given, *_), (own, low, high) = (self._levels(planes) for planes in (restored.before, samples))
+        given, own = self._channels(restored.before), self._channels(samples)
+        low, high = own[0], own[0]
+        for channel in own[1:]:
+            low, high = low.minimum(channel), high.maximum(channel)
         passes = planes if self._on_kernels else reference
-        change = reference.fine_contrast(given, own, (low, 1.0 - high), gain, passes)
+        change = reference.fine_contrast(_mixed(given), _mixed(own), (low, 1.0 - high), gain, passes)
         change = change[..., None] if layout.packed else change
         count = layout.colour_planes if layout.model == "rgb" else 1
-        raised = [torch.add(plane.float(), change, alpha=scale) for plane in samples[:count]]
+        raised = [torch.add(plane.float(), change, alpha=self._scale[0]) for plane in samples[:count]]
         if not layout.floating:
             raised = [plane.round_() for plane in raised]
         return *(plane.clamp_(0, layout.peak).to(samples[0].dtype) for plane in raised), *samples[count:]
 
-    def _levels(self, planes: tuple[Tensor, ...]) -> tuple[Tensor, Tensor, Tensor]:  # [H, W] in [0, 1] each
-        """Luma, and the smallest and the largest channel where there are several."""
+    def _channels(self, planes: tuple[Tensor, ...]) -> list[Tensor]:  # [H, W] in [0, 1] each
+        """Red, green and blue, or luma alone."""
         layout, (scale, base) = self._converter.layout, self._scale
         if layout.model != "rgb":
-            level = ((planes[0].to(self.device).float() - base) / scale).clamp_(0.0, 1.0)
-            return level, level, level
+            return [planes[0].to(self.device).float().sub(base).div_(scale).clamp_(0.0, 1.0)]
         channels = planes[0].unbind(dim=-1) if layout.packed else (planes[2], planes[0], planes[1])
-        red, green, blue = (channel.to(self.device).float() / scale for channel in channels)
-        level = LUMA[0] * red + LUMA[1] * green + LUMA[2] * blue
-        return level, red.minimum(green).minimum(blue), red.maximum(green).maximum(blue)
+        return [channel.to(self.device).float().div(scale) for channel in channels]
+
+
+def _mixed(channels: list[Tensor]) -> Tensor:
+    if len(channels) == 1:
+        return channels[0]
+    red, green, blue = channels
+    return torch.add(LUMA[0] * red, green, alpha=LUMA[1]).add_(blue, alpha=LUMA[2])
